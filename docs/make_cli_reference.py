@@ -21,7 +21,7 @@ import typer
 from retrokit.cli import app
 from retrokit.cli.common import NAMES
 from retrokit.cli.placeholders import placeholder
-from retrokit.registry import Registry
+from retrokit.core.registry import Registry
 
 TARGET = Path(__file__).resolve().parent / "cli.md"
 TITLES = {

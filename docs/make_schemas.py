@@ -21,7 +21,6 @@ from dataclasses import dataclass, field, fields, is_dataclass
 from pathlib import Path
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
-from retrokit import doctor
 from retrokit.augmentation.queries.settings import TypeCounts, WrittenQueries
 from retrokit.augmentation.splitting import SplitCounts
 from retrokit.data.dtypes import DTYPES
@@ -44,8 +43,8 @@ from retrokit.probing.layers import LayerProbe
 from retrokit.probing.magnitude_findings import EffectChange, Gain, LengthCorrelation, LengthFinding, Lengths
 from retrokit.probing.map import TextMap
 from retrokit.probing.near_miss import Blindness, Distribution
-from retrokit.reranking.calibrate import Calibration
-from retrokit.reranking.training.job import VerifierPreflight
+from retrokit.ranking.reranking.calibrate import Calibration
+from retrokit.report import doctor
 from retrokit.study.state import DONE, FAILED, MISSING, State
 from retrokit.study.steps import Step
 from retrokit.sure.agreement import Agreement, Joint
@@ -56,6 +55,7 @@ from retrokit.training.history import Outcome
 from retrokit.training.merge import Merged
 from retrokit.training.preflight import Preflight
 from retrokit.training.push import Pushed
+from retrokit.training.rerankers.job import VerifierPreflight
 from retrokit.training.step_memory import Memory
 
 FOLDER = Path(__file__).resolve().parent / "schemas"

@@ -28,10 +28,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from retrokit.core.errors import DataError, RetrokitError
 from retrokit.data.beir import write_beir
 from retrokit.data.corpus import Document
 from retrokit.data.jsonl import fields_of, read_jsonl
-from retrokit.errors import DataError, RetrokitError
 
 Row = dict[str, Any]
 Paragraph = tuple[str, str, bool]

@@ -32,12 +32,12 @@ from typing import Any
 
 import numpy as np
 
-from retrokit import reranking
 from retrokit.augmentation.negatives.family import load_families
 from retrokit.augmentation.negatives.generator import near_misses
 from retrokit.data.jsonl import read_jsonl, write_jsonl
 from retrokit.metrics.bootstrap import draw
 from retrokit.metrics.separation import false_accept_rate, roc_auc
+from retrokit.ranking import reranking
 
 ALIKE = 0.7  # share of the words that two adversarial sentences have in common
 AT_MOST = 400  # texts of a source that are looked at

@@ -22,7 +22,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from retrokit.data.corpus import read_queries
-from retrokit.retrieval.bm25 import BM25
+from retrokit.ranking.retrieval.bm25 import BM25
 
 DEV = 0.25
 """Share of the claims without relation to the test that become dev."""

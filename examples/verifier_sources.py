@@ -17,9 +17,9 @@ from collections import defaultdict
 import numpy as np
 from scipy import stats
 
-from retrokit import reranking
 from retrokit.data.jsonl import read_jsonl
 from retrokit.metrics.separation import false_accept_rate, roc_auc
+from retrokit.ranking import reranking
 
 FAMILIES = ("negation", "binding", "spatial")
 

@@ -26,7 +26,8 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from retrokit.errors import RetrokitError
+from retrokit.core.errors import RetrokitError
+from retrokit.core.version import __version__ as __version__
 
 if TYPE_CHECKING:
     from retrokit import augment as augment
@@ -37,9 +38,7 @@ if TYPE_CHECKING:
     from retrokit.evaluation.evaluate import evaluate as evaluate
     from retrokit.evaluation.settings import TwoStageOptions as TwoStageOptions
     from retrokit.evaluation.two_stage import rerank as rerank
-    from retrokit.reranking.training.config import VerifierConfig as VerifierConfig
-    from retrokit.reranking.training.plan import train_verifier as train_verifier
-    from retrokit.retrieval import search as search
+    from retrokit.ranking.retrieval import search as search
     from retrokit.similarities.base import Similarity
     from retrokit.sure.config import SureConfig as SureConfig
     from retrokit.sure.config import build_sure as build_sure
@@ -49,8 +48,8 @@ if TYPE_CHECKING:
     from retrokit.training.finetune import finetune as finetune
     from retrokit.training.merge import merge as merge
     from retrokit.training.push import push as push
-
-__version__ = "0.1.0"
+    from retrokit.training.rerankers.config import VerifierConfig as VerifierConfig
+    from retrokit.training.rerankers.plan import train_verifier as train_verifier
 
 _LAZY = {
     "augment": "retrokit.augment",
@@ -58,7 +57,7 @@ _LAZY = {
     "deployment": "retrokit.evaluation.deployment",
     "evaluate": "retrokit.evaluation.evaluate",
     "open_image": "retrokit.data.images",
-    "search": "retrokit.retrieval",
+    "search": "retrokit.ranking.retrieval",
     "rerank": "retrokit.evaluation.two_stage",
     "TwoStageOptions": "retrokit.evaluation.settings",
     "SureConfig": "retrokit.sure.config",
@@ -69,8 +68,8 @@ _LAZY = {
     "distil_static": "retrokit.training.distil",
     "merge": "retrokit.training.merge",
     "push": "retrokit.training.push",
-    "VerifierConfig": "retrokit.reranking.training.config",
-    "train_verifier": "retrokit.reranking.training.plan",
+    "VerifierConfig": "retrokit.training.rerankers.config",
+    "train_verifier": "retrokit.training.rerankers.plan",
 }
 """Name → the module that it is in; a verb with several ways to do it is a module."""
 

@@ -19,11 +19,11 @@ from retrokit.augmentation.queries.write import queries
 from retrokit.augmentation.settings import MaskSettings, PairSettings
 from retrokit.augmentation.splitting import split_pairs
 from retrokit.augmentation.texts import Counts, Rows, Texts
+from retrokit.core.outputs import check_settings
+from retrokit.core.settings import taking
 from retrokit.data.jsonl import write_jsonl
 from retrokit.data.labelled import write_split as split
-from retrokit.data.outputs import check_settings
 from retrokit.encoders import registry as encoders
-from retrokit.settings import taking
 
 if TYPE_CHECKING:
     from retrokit.augmentation.mining.mine import mine

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from retrokit.registry import Registry
+from retrokit.core.registry import Registry
 
 
 def install(site: Path, name: str, modules: Mapping[str, str], entry_points: str) -> None:

@@ -14,46 +14,19 @@ import pytest
 
 import retrokit
 from retrokit.cli.entry import _options
-from retrokit.reranking.base import PairwiseReranker
-from retrokit.retrieval.base import Index, Searcher
+from retrokit.ranking.reranking.base import PairwiseReranker
+from retrokit.ranking.retrieval.base import Index, Searcher
 from retrokit.similarities import registry as similarities
 from tests.forked_python import light_python
 
 PACKAGE = Path(retrokit.__file__).parent
 FILES = {".".join(path.relative_to(PACKAGE).with_suffix("").parts): path for path in sorted(PACKAGE.rglob("*.py"))}
 
-LOW = {"errors", "frames", "interrupts", "notices", "registry", "settings"}
-MIDDLE = {"similarities", "encoders", "data", "metrics", "llm"}
-RANKING = {"retrieval", "reranking"}
-HIGH = {"augmentation", "doctor", "training", "reranking.training", "evaluation", "export", "probing", "sure"}
-TOP = {"augment", "probe", "study", "cli", "report", "__main__", "__init__"}
-
-MAY_IMPORT = {
-    "errors": set(),
-    "interrupts": set(),
-    "notices": {"errors"},
-    "frames": {"notices"},
-    "registry": {"errors"},
-    "settings": {"errors"},
-    **dict.fromkeys(MIDDLE, LOW | MIDDLE),
-    "reranking": LOW | MIDDLE | {"reranking", ""},  # "": the version
-    "retrieval": LOW | MIDDLE | RANKING | {""},
-    "evaluation": LOW | MIDDLE | RANKING | {"evaluation", ""},
-    "doctor": LOW | MIDDLE | {""},
-    "export": LOW | MIDDLE | {""},
-    "probing": LOW | MIDDLE | RANKING | {"evaluation", "probing"},
-    "augmentation": LOW | MIDDLE | RANKING | {"augmentation", ""},
-    "sure": LOW | MIDDLE | {"augmentation", "sure"},
-    "training": LOW | MIDDLE | RANKING | (HIGH - {"export", "sure", "reranking.training"}) | {""},
-    "reranking.training": LOW | MIDDLE | {"training", "reranking", "reranking.training"},
-    "study": LOW | MIDDLE | {"retrieval", "evaluation", "training", "study"},
-    "report": LOW | MIDDLE | RANKING | HIGH | {"report", "study", ""},
-    "cli": LOW | MIDDLE | RANKING | HIGH | {"augment", "report", "study", "cli", ""},
-    "__main__": {"cli"},
-    "augment": LOW | MIDDLE | {"augmentation", ""},
-    "probe": {"probing"},
-    "__init__": LOW | MIDDLE | RANKING | HIGH | {"augment", "probe", ""},
-}
+ORDER = [
+    *("__main__", "cli", "__init__", "augment", "probe", "report", "study", "training", "sure", "probing"),
+    *("evaluation", "augmentation", "ranking", "llm", "encoders", "data", "metrics", "similarities", "core"),
+]
+"""The parts of the house from the top down (the API is three modules): each imports from those behind it alone."""
 HEAVY = {
     *("torch", "transformers", "sentence_transformers", "pandas", "numpy", "scipy", "matplotlib", "datasets"),
     *("tokenizers", "safetensors", "accelerate", "peft", "pytrec_eval", "huggingface_hub", "httpx2"),
@@ -64,22 +37,23 @@ HEAVY = {
 
 def imported(tree: ast.AST, package: str = "retrokit") -> set[str]:
     """The parts of the package that a file imports anywhere in it, also lazily, under TYPE_CHECKING, or by a string
-    such as ``"retrokit.encoders:registry"``. The package itself is ``""``."""
-    found = set()
+    such as ``"retrokit.encoders:registry"``."""
+    parts = set()
     for node in ast.walk(tree):
         names = []
         if isinstance(node, ast.Import):
             names = [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
             assert node.level == 0, "relative imports hide where they point"
-            names = [node.module]
-            if node.module == package:  # from retrokit import cli
-                names = [f"{package}.{a.name}" if a.name in MAY_IMPORT else package for a in node.names]
+            names = [f"{node.module}.{alias.name}" for alias in node.names]
         elif isinstance(node, ast.Constant) and isinstance(node.value, str):
             path = re.fullmatch(rf"({package}\.(\w+)(\.\w+)*)(:\w+)?", node.value)
-            names = [path[1]] if path and path[2] in MAY_IMPORT else []
-        found |= {part_of(name.partition(".")[2]) for name in names if name.split(".")[0] == package}
-    return found
+            names = [path[1]] if path and path[2] in ORDER else []
+        for name in names:
+            root, _, rest = name.partition(".")
+            part = rest.partition(".")[0]
+            parts |= {part if part in ORDER else "__init__"} if root == package else set()
+    return parts
 
 
 def compared_names(tree: ast.AST) -> set[str]:
@@ -118,17 +92,14 @@ def parse(path: Path) -> ast.AST:
 
 
 def part_of(module: str) -> str:
-    """The part of the house that a module is in: a package, or a room in one with a rule of its own."""
-    first, *rest = module.split(".")
-    room = f"{first}.{rest[0]}" if rest else ""
-    return room if room in MAY_IMPORT else first
+    return module.partition(".")[0]
 
 
 def test_the_checks_below_find_what_they_look_for():
     lazily = "def f():\n    if TYPE_CHECKING:\n        from retrokit.training.model import build\n"
     assert imported(ast.parse(lazily)) == {"training"}
     assert imported(ast.parse("import retrokit.cli, torch, retrokit_other")) == {"cli"}
-    assert imported(ast.parse("from retrokit import report, __version__")) == {"report", ""}
+    assert imported(ast.parse("from retrokit import report, __version__")) == {"report", "__init__"}
     named = "'retrokit.evaluation:registry', 'retrokit.data.pairs:y', 'in retrokit.report', 'retrokit.json'"
     assert imported(ast.parse(named)) == {"evaluation", "data"}
     for text in ("x == 'qnorm'", "x in ('a', 'sfs')", "if 'l2' != x: pass", "x.startswith('sfs:')", "x in {'dot': 1}"):
@@ -181,14 +152,19 @@ def test_a_class_has_a_name_of_its_own():
     assert {name for name in names if names.count(name) > 1} == set()
 
 
-def test_every_part_of_the_house_is_known():
-    assert {part_of(module) for module in FILES} == LOW | MIDDLE | RANKING | HIGH | TOP
-    assert set(MAY_IMPORT) == LOW | MIDDLE | RANKING | HIGH | TOP
+def test_every_part_of_the_house_has_its_place():
+    assert {part_of(module) for module in FILES} == set(ORDER)
 
 
 def test_imports_point_one_way():
-    wrong = {module: imported(parse(path)) - MAY_IMPORT[part_of(module)] for module, path in FILES.items()}
-    assert {module: parts for module, parts in wrong.items() if parts} == {}, "what they must not import"
+    place = {part: number for number, part in enumerate(ORDER)}
+    wrong = {
+        module: parts
+        for module, path in FILES.items()
+        if (parts := {part for part in imported(parse(path)) if place[part] < place[part_of(module)]})
+        and module != "encoders.api"
+    }
+    assert wrong == {}, "what they must not import"
 
 
 def test_report_is_used_by_the_command_line_alone():
@@ -220,7 +196,7 @@ def test_nothing_feels_for_what_a_contract_names():
     assert wrong == []
 
 
-@pytest.mark.parametrize("module", ["registry", "errors", "interrupts", "notices"])
+@pytest.mark.parametrize("module", ["core.registry", "core.errors", "core.interrupts", "core.notices"])
 def test_the_lowest_parts_need_the_standard_library_alone(module):
     roots = set()
     for node in ast.walk(parse(FILES[module])):
@@ -262,7 +238,7 @@ def test_the_measurement_sees_what_is_imported():
     [
         "retrokit",
         "retrokit.cli",
-        "retrokit.registry",
+        "retrokit.core.registry",
         "retrokit.similarities",
         "retrokit.encoders",
         "retrokit.evaluation",

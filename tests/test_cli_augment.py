@@ -25,7 +25,7 @@ from retrokit.augmentation.mining.settings import MiningSettings
 from retrokit.augmentation.negatives import sentence
 from retrokit.augmentation.negatives.family import load_families
 from retrokit.augmentation.texts import Rows, Texts
-from retrokit.retrieval.embeddings import SharedEmbeddings
+from retrokit.ranking.retrieval.embeddings import SharedEmbeddings
 from tests.forked_python import light_python
 
 Command = Callable[..., tuple[int, str, str]]

@@ -11,8 +11,9 @@ import huggingface_hub.constants
 import pytest
 import sentence_transformers  # noqa: F401  what it loads asks for versions, which `machine` makes up
 
-from retrokit import cli, doctor
-from retrokit.errors import MissingExtra
+from retrokit import cli
+from retrokit.core.errors import MissingExtra
+from retrokit.report import doctor
 from retrokit.report.diagnosis import diagnosis_tables
 
 REQUIRED = [

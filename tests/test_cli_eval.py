@@ -14,9 +14,9 @@ from scipy.stats import spearmanr
 from sentence_transformers import SentenceTransformer
 
 from retrokit import cli, encoders, similarities
+from retrokit.core.registry import Entry, Param
 from retrokit.data.trec import read_run
 from retrokit.metrics.ranking import DEFAULT_METRICS, evaluate_run, mean
-from retrokit.registry import Entry, Param
 from tests.evaluation.fakes import write_folder
 from tests.forked_python import light_python
 from tests.models import sentences

@@ -12,8 +12,8 @@ import pytest
 
 import retrokit
 from retrokit import cli
+from retrokit.core.errors import DataError
 from retrokit.data.jsonl import write_jsonl
-from retrokit.errors import DataError
 from retrokit.report import plots
 from retrokit.training.config import FinetuneConfig
 from retrokit.training.finetune import finetune

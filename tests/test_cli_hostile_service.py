@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from retrokit import cli
+from retrokit.core.notices import UNSAFE
 from retrokit.llm import retries
-from retrokit.notices import UNSAFE
 from tests.evaluation.fakes import write_folder
 from tests.llm.hostile import KEY, REPLIES
 from tests.llm.server import ChatServer, Log, Plan, completion, message, prompt_of

@@ -17,10 +17,10 @@ from typer.exceptions import TyperException
 
 from retrokit import cli
 from retrokit.cli.common import NAMES
-from retrokit.errors import LARGEST, LARGEST_WHOLE, UsageError
-from retrokit.registry import Registry
-from retrokit.reranking.training.config import VerifierConfig
+from retrokit.core.errors import LARGEST, LARGEST_WHOLE, UsageError
+from retrokit.core.registry import Registry
 from retrokit.training.config import FinetuneConfig
+from retrokit.training.rerankers.config import VerifierConfig
 
 ABSURD = ("nan", "inf", "-inf", "1e300", "-1e300", "1" + 20 * "0", "9" * 5000, "0x10", "")
 

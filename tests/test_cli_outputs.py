@@ -14,8 +14,8 @@ import pytest
 
 from retrokit import cli
 from retrokit.cli.entry import _command
+from retrokit.core.settings import FOLDER
 from retrokit.data.jsonl import write_jsonl
-from retrokit.settings import FOLDER
 from tests.evaluation.fakes import write_folder
 from tests.models import sentences
 

@@ -15,7 +15,7 @@ from retrokit import cli
 from retrokit.data.trec import read_run, write_run
 from tests.evaluation.fakes import write_folder, write_lines
 from tests.models import sentences
-from tests.reranking.scorers import BREAK, hashed, register
+from tests.ranking.scorers import BREAK, hashed, register
 from tests.trec import trec_order
 
 Command = Callable[..., tuple[int, str, str]]

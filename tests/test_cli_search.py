@@ -12,7 +12,7 @@ import retrokit
 from retrokit import cli
 from retrokit.data.trec import read_run
 from retrokit.encoders.torch_encoder import TorchEncoder
-from retrokit.retrieval.base import TextList
+from retrokit.ranking.retrieval.base import TextList
 from tests.evaluation.fakes import write_folder
 from tests.models import sentences
 
@@ -173,7 +173,7 @@ def test_ids_that_meet(tmp_path, capsys):
 def test_an_index_made_ready_finds_the_same_and_looks_at_the_model_once(options, tiny_bert, tmp_path, monkeypatch):
     monkeypatch.setenv("RETROKIT_CACHE", str(tmp_path))
     documents, queries = TextList(DOCUMENTS.values()), TextList(QUERIES.values())
-    searcher = retrokit.retrieval.create(str(tiny_bert), precision="fp32", **options)
+    searcher = retrokit.ranking.retrieval.create(str(tiny_bert), precision="fp32", **options)
     expected = searcher.index(documents).search(queries, 5)
     ready = searcher.index(documents).ready()
     ready.search(TextList(["a day", "a night"]), 5)

@@ -19,8 +19,8 @@ from retrokit.data.jsonl import write_jsonl
 from retrokit.data.trec import read_run
 from retrokit.encoders import engine
 from retrokit.encoders.base import gathered
-from retrokit.reranking import registry as rerankers
-from retrokit.retrieval.exact import top_k
+from retrokit.ranking.reranking import registry as rerankers
+from retrokit.ranking.retrieval.exact import top_k
 from tests.evaluation.fakes import write_folder
 from tests.models import sentences
 from tests.pictures import make_picture

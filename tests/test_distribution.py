@@ -24,7 +24,7 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 import retrokit
-from retrokit.errors import DISTRIBUTION
+from retrokit.core.errors import DISTRIBUTION
 from tests.test_docs import COMMANDS
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -209,7 +209,7 @@ def test_the_distribution_has_one_name():
     texts = {name: (ROOT / name).read_text("utf-8") for name in files if name.endswith((".md", ".py", ".sh", ".toml"))}
     assert [name for name, text in texts.items() if wrong.search(text)] == []
     code = {name for name, text in texts.items() if name.startswith("retrokit/") and DISTRIBUTION in text}
-    assert code == {"retrokit/errors.py"}
+    assert code == {"retrokit/core/errors.py"}
 
 
 def test_what_is_in_wheel_and_sdist(built):

@@ -21,12 +21,13 @@ import torch
 import typer
 
 import retrokit
-from retrokit import augmentation, encoders, evaluation, reranking, retrieval, similarities
+from retrokit import augmentation, encoders, evaluation, similarities
 from retrokit.cli import app
+from retrokit.core.errors import UsageError
+from retrokit.core.registry import Entry, SpecRegistry, parse_all
 from retrokit.data import pairs
-from retrokit.errors import UsageError
 from retrokit.probing import sources
-from retrokit.registry import Entry, SpecRegistry, parse_all
+from retrokit.ranking import reranking, retrieval
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = [ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").rglob("*.md"))]

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 from retrokit.data.jsonl import read_jsonl
-from retrokit.reranking import registry
-from retrokit.reranking.verifier import read_verifier
+from retrokit.ranking.reranking import registry
+from retrokit.ranking.reranking.verifier import read_verifier
 
 ROOT = Path(__file__).parents[1]
 

@@ -17,7 +17,7 @@ from tests.models import sentences
 MODULE = '''
 """A similarity that a third party wrote."""
 
-from retrokit.registry import Entry, Param
+from retrokit.core.registry import Entry, Param
 
 ENTRY = Entry(
     "{name}",
@@ -145,7 +145,9 @@ def test_an_entry_point_that_is_no_entry_is_an_error(run, tmp_path):
     (tmp_path / "site" / "wrong_similarity.py").write_text("ENTRY = 'tilted'\n", encoding="utf-8")
     done = run("-m", "retrokit", "eval", "--help")
     assert done.returncode == 2
-    assert "retrokit: entry point 'tilted' of retrokit.similarities is not a retrokit.registry.Entry" in done.stderr
+    assert (
+        "retrokit: entry point 'tilted' of retrokit.similarities is not a retrokit.core.registry.Entry" in done.stderr
+    )
 
 
 def test_an_entry_point_that_does_not_load_is_an_error(run, tmp_path):

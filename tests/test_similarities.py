@@ -12,7 +12,7 @@ from sentence_transformers import SimilarityFunction
 from torch import nn
 
 import retrokit
-from retrokit.errors import UsageError
+from retrokit.core.errors import UsageError
 from retrokit.similarities import distance, registry
 from tests.close import assert_rounded
 

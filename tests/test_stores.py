@@ -12,11 +12,11 @@ import numpy as np
 import pytest
 
 import retrokit
+from retrokit.core.errors import UsageError
 from retrokit.data.beir import corpus_file, queries_file
 from retrokit.data.corpus import read_corpus, read_queries
 from retrokit.data.exports import Export
-from retrokit.errors import UsageError
-from retrokit.export import export
+from retrokit.ranking.export import export
 from tests.close import assert_rounded
 from tests.evaluation.fakes import write_folder
 from tests.models import sentences

@@ -5,7 +5,7 @@ The registry holds what ``retrokit finetune --augment`` can make pairs with whil
 
 from __future__ import annotations
 
-from retrokit.registry import Entry, Param, SpecRegistry
+from retrokit.core.registry import Entry, Param, SpecRegistry
 
 _CROPPING = (
     Param("sentences", int, 2, minimum=1, summary="consecutive sentences of a chunk"),

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from retrokit.augmentation.splitters import Splitter, registry
-from retrokit.errors import UsageError
-from retrokit.settings import Settings, setting
+from retrokit.core.errors import UsageError
+from retrokit.core.settings import Settings, setting
 
 
 @dataclass(frozen=True)

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 
 from retrokit.augmentation import draws
 from retrokit.augmentation.texts import Counts, Rows, check_number, pair_row
-from retrokit.errors import UsageError
+from retrokit.core.errors import UsageError
 
 if TYPE_CHECKING:  # cutting texts takes no PyTorch
     import torch

@@ -23,16 +23,16 @@ from functools import partial
 from typing import TYPE_CHECKING, BinaryIO, cast
 
 from retrokit.augmentation.settings import MixSettings
+from retrokit.core.errors import DataError, UsageError, disk_errors
+from retrokit.core.files import named, opened, writing
+from retrokit.core.notices import progress
+from retrokit.core.outputs import check_settings
+from retrokit.core.registry import Entry, Param, Registry
+from retrokit.core.settings import taking
 from retrokit.data.columns import SCORE, pair_columns, scored_columns
-from retrokit.data.files import named, opened, writing
 from retrokit.data.jsonl import Row, fields_of, json_line, read_jsonl
-from retrokit.data.outputs import check_settings
 from retrokit.data.tables import is_json_lines, read_rows, stem
 from retrokit.data.training_rows import WITHOUT_NAMES, Kind, iterate_records
-from retrokit.errors import DataError, UsageError, disk_errors
-from retrokit.notices import progress
-from retrokit.registry import Entry, Param, Registry
-from retrokit.settings import taking
 
 if TYPE_CHECKING:
     import numpy as np

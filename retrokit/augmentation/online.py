@@ -20,11 +20,11 @@ from retrokit.augmentation.chunks import CropSettings
 from retrokit.augmentation.crops import chunk, pair
 from retrokit.augmentation.masking import check_fraction, mask_ids, special_ids
 from retrokit.augmentation.texts import Counts, summary
+from retrokit.core.errors import UsageError
+from retrokit.core.notices import notice
 from retrokit.data.pairs import Source, part_of
 from retrokit.data.training_rows import Unlabelled
 from retrokit.encoders.base import Encoder
-from retrokit.errors import UsageError
-from retrokit.notices import notice
 
 
 class Augmentation(Protocol):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import KW_ONLY, dataclass
 
-from retrokit.settings import FILE, FOLDER, Settings, numbers, setting
+from retrokit.core.settings import FILE, FOLDER, Settings, numbers, setting
 
 _OUTPUT, _EPOCHS = "JSON lines to write; - is standard output.", "Passes over the texts, each with fresh pairs."
 SHARES = (0.8, 0.1, 0.1)

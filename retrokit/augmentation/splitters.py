@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from retrokit.registry import Entry, Param, Registry
+from retrokit.core.registry import Entry, Param, Registry
 
 _HERE = "retrokit.augmentation.splitters"
 # sentencex takes time that grows with the square of a text's quotes and brackets; longer texts go to it in parts

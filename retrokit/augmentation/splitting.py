@@ -11,12 +11,12 @@ import numpy as np
 
 from retrokit.augmentation import draws
 from retrokit.augmentation.settings import SHARES
+from retrokit.core.errors import DataError, UsageError
 from retrokit.data.beir import write_beir
 from retrokit.data.corpus import Document
 from retrokit.data.overlap import Shingles, TextFinder
 from retrokit.data.pairs import read_pairs
 from retrokit.data.training_rows import Pair, normal_form
-from retrokit.errors import DataError, UsageError
 
 SPLITS = ("train", "dev", "test")
 

@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from retrokit import reranking
 from retrokit.augmentation.settings import TeacherSettings
+from retrokit.core.errors import UsageError
+from retrokit.core.outputs import check_settings
+from retrokit.core.registry import parse_all
 from retrokit.data import pairs as training_data
 from retrokit.data.jsonl import write_jsonl
-from retrokit.data.outputs import check_settings
 from retrokit.data.pairs import read_pairs
 from retrokit.data.training_rows import Pair, texts_of_record
-from retrokit.errors import UsageError
-from retrokit.registry import parse_all
-from retrokit.reranking.kept import KeptReranker, kept_beside
+from retrokit.ranking import reranking
+from retrokit.ranking.reranking.kept import KeptReranker, kept_beside
 
 
 def score(data: Sequence[str], output: str, **more: Any) -> int:

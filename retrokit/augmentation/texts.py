@@ -14,11 +14,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, NamedTuple
 
-from retrokit.data.files import named
+from retrokit.core.errors import DataError, UsageError, disk_errors
+from retrokit.core.files import named
 from retrokit.data.jsonl import Row
 from retrokit.data.tables import read_rows
 from retrokit.data.training_rows import WITHOUT_NAMES
-from retrokit.errors import DataError, UsageError, disk_errors
 
 _EXPECTED = 'texts, one {"text": …} a line'
 

@@ -9,7 +9,7 @@ import sys
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from retrokit import interrupts
+from retrokit.core import interrupts
 
 if TYPE_CHECKING:
     from retrokit.cli.entry import app as app

@@ -23,7 +23,7 @@ from retrokit.augmentation.settings import (
 from retrokit.cli.common import Commands, JsonOption, app, show, with_names
 from retrokit.cli.settings import takes
 from retrokit.cli.streams import readers_may_leave
-from retrokit.errors import UsageError
+from retrokit.core.errors import UsageError
 
 if TYPE_CHECKING:  # help is shown without loading what augments
     from retrokit.augmentation.texts import Counts
@@ -63,7 +63,7 @@ _pairs_command(
 def _write(work: Callable[[], Counts]) -> None:
     """Make rows from texts, and say what became of the texts."""
     from retrokit.augmentation.texts import summary
-    from retrokit.notices import notice
+    from retrokit.core.notices import notice
 
     with readers_may_leave():
         notice(summary(work()))
@@ -93,8 +93,8 @@ def split(settings: SplitSettings, as_json: JsonOption = False) -> None:
     retrokit augment split abstracts.jsonl --train train.jsonl --test test.jsonl
     """
     import retrokit.augment
+    from retrokit.core.notices import notice
     from retrokit.data.jsonl import to_json
-    from retrokit.notices import notice
 
     if settings.output is not None:
         result = retrokit.augment.split_pairs(settings.data, settings.output, settings.shares or SHARES, settings.seed)
@@ -123,7 +123,7 @@ def negatives(
     retrokit augment negatives corpus.jsonl --per-family 9940 --split 0.8 -o near-misses.jsonl
     """
     from retrokit.augmentation.negatives.files import estimate_of, write_near_misses
-    from retrokit.notices import notice
+    from retrokit.core.notices import notice
 
     if dry_run:
         show(str(estimate_of(**vars(settings))))
@@ -146,8 +146,8 @@ def queries(
     """
     import retrokit.augment
     from retrokit.augmentation.queries.write import estimate_queries
+    from retrokit.core.notices import notice
     from retrokit.data.jsonl import to_json
-    from retrokit.notices import notice
 
     if dry_run:
         estimate = estimate_queries(**vars(settings))
@@ -180,7 +180,7 @@ def mine(
     retrokit augment mine pairs.jsonl --encoder minilm --corpus beir:data/scifact -o hard.jsonl
     """
     from retrokit.augmentation.mining.mine import mine
-    from retrokit.notices import notice
+    from retrokit.core.notices import notice
 
     with readers_may_leave():
         mined = mine(**vars(files), settings=replace(settings, keep_negatives=not replace_))
@@ -195,7 +195,7 @@ def score(settings: TeacherSettings) -> None:
     retrokit augment score hard.jsonl --with cross-encoder:models/teacher -o taught.jsonl
     """
     import retrokit.augment
-    from retrokit.notices import notice
+    from retrokit.core.notices import notice
 
     with readers_may_leave():
         count = retrokit.augment.score(**vars(settings))
@@ -210,7 +210,7 @@ def mix(settings: MixSettings) -> None:
     retrokit augment mix nq.jsonl,count=100000 near-misses.train.jsonl -o mixture.jsonl
     """
     from retrokit.augmentation.mixing import mix
-    from retrokit.notices import notice
+    from retrokit.core.notices import notice
 
     with readers_may_leave():
         for line in mix(**vars(settings)).summary():

@@ -59,7 +59,7 @@ def audit(config: SampleConfig) -> None:
 
     retrokit build-sure audit sure/scifact --sample 50 -o audit.html
     """
-    from retrokit.notices import notice
+    from retrokit.core.notices import notice
     from retrokit.sure.audit import draw_sample, write_audit_page
     from retrokit.sure.prompts import judge_prompts
 
@@ -77,7 +77,7 @@ def judge_command(config: JudgeConfig) -> None:
     retrokit build-sure judge sure/scifact --llm openai:gpt-x -o verdicts-model.jsonl
     """
     from retrokit import llm as llms
-    from retrokit.notices import notice
+    from retrokit.core.notices import notice
     from retrokit.sure.audit import draw_sample
     from retrokit.sure.judging import judge_sample
     from retrokit.sure.prompts import judge_prompts

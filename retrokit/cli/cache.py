@@ -5,7 +5,7 @@ from __future__ import annotations
 import typer
 
 from retrokit.cli.common import JsonOption, app, show
-from retrokit.errors import UsageError
+from retrokit.core.errors import UsageError
 
 
 @app.command()

@@ -13,7 +13,7 @@ from retrokit.cli.common import GroupWithDefault, app
 from retrokit.cli.completion import KINDS
 from retrokit.cli.config import options_of, typed
 from retrokit.cli.registries import named
-from retrokit.errors import DataError, UsageError, did_you_mean
+from retrokit.core.errors import DataError, UsageError, did_you_mean
 from retrokit.study.steps import Form
 
 _PLACED = {"output", "results", "json", "resume", "overwrite", "dry-run", "format", "per-query"}

@@ -11,15 +11,15 @@ from typing import Annotated, Any, ClassVar
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from retrokit import __version__
 from retrokit.cli.completion import completing
 from retrokit.cli.config import taking_config
 from retrokit.cli.placeholders import Described
 from retrokit.cli.registries import NAMES as NAMES
 from retrokit.cli.registries import named as named
 from retrokit.cli.streams import printing
-from retrokit.errors import UsageError, out_of_range
-from retrokit.notices import harmless
+from retrokit.core.errors import UsageError, out_of_range
+from retrokit.core.notices import harmless
+from retrokit.core.version import __version__
 
 _OUTPUTS = "retrokit.outputs"
 
@@ -57,7 +57,7 @@ class Command(Described, TyperCommand):
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """As the base class; raises :class:`UsageError` for a number out of range. A whole number counts something, and
         is at least 1 where its option names no least value. Outputs are checked by
-        :func:`~retrokit.data.outputs.check_outputs`."""
+        :func:`~retrokit.core.outputs.check_outputs`."""
         rest = super().parse_args(ctx, args)
         problems = [problem for param in self.params for problem in _out_of_range(param, ctx.params.get(param.name))]
         if problems:
@@ -65,7 +65,7 @@ class Command(Described, TyperCommand):
         kinds = ctx.meta.get(_OUTPUTS, {})
         outputs = [(ctx.params[name], kind) for name, kind in kinds.items() if ctx.params[name] is not None]
         if outputs:
-            from retrokit.data.outputs import check_file, check_outputs
+            from retrokit.core.outputs import check_file, check_outputs
 
             for place, (path, updated) in enumerate(outputs):
                 if (before := ctx.params.get(updated)) is not None and os.path.realpath(before) == os.path.realpath(

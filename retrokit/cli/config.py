@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from retrokit.errors import DataError, did_you_mean
+from retrokit.core.errors import DataError, did_you_mean
 
 _NOT_IN_A_FILE = {"config", "help"}
 
@@ -44,7 +44,7 @@ def _read(ctx: typer.Context, path: str | None) -> str | None:
     """
     if path is None:
         return None
-    from retrokit.data.files import read_toml
+    from retrokit.core.files import read_toml
 
     _, given = read_toml(path)
     params = options_of(ctx.command)

@@ -14,8 +14,8 @@ def distil_static(settings: DistilSettings, as_json: JsonOption = False) -> None
 
     retrokit distil-static minilm -o models/minilm-static
     """
+    from retrokit.core.notices import notice
     from retrokit.data.jsonl import to_json
-    from retrokit.notices import notice
     from retrokit.training.distil import distil_static
 
     result = distil_static(**vars(settings))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from retrokit.cli.common import JsonOption, app, show
-from retrokit.errors import GateFailed
+from retrokit.core.errors import GateFailed
 
 
 @app.command()
@@ -15,8 +15,8 @@ def doctor(as_json: JsonOption = False) -> None:
     Exits with 1 if something that is there, or must be, does not work; what is optional and missing is no failure.
     """
     from retrokit.data.jsonl import to_json
-    from retrokit.doctor import examine
     from retrokit.report.diagnosis import diagnosis_tables
+    from retrokit.report.doctor import examine
 
     diagnosis = examine()
     show(*([to_json(diagnosis.to_json())] if as_json else diagnosis_tables(diagnosis)))

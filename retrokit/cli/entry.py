@@ -18,11 +18,11 @@ from typing import Any
 import typer
 from typer.exceptions import TyperException
 
-from retrokit import interrupts
 from retrokit.cli.common import app, is_first_process, option
 from retrokit.cli.streams import prepare_streams, print_at_once, printing
-from retrokit.errors import DataError, Interrupted, RetrokitError
-from retrokit.notices import harmless, listening
+from retrokit.core import interrupts
+from retrokit.core.errors import DataError, Interrupted, RetrokitError
+from retrokit.core.notices import harmless, listening
 
 _MODULES = (
     *("augment", "build_sure", "cache", "distil", "doctor", "evaluate", "export", "finetune", "merge", "names"),

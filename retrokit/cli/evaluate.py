@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 from retrokit.cli.common import app, option, show, with_names
 from retrokit.cli.settings import takes
-from retrokit.errors import UsageError
+from retrokit.core.errors import UsageError
+from retrokit.core.notices import notice
+from retrokit.core.settings import EITHER, FILE, FOLDER, Settings, setting
 from retrokit.evaluation.settings import GATES, OUTPUT, EvaluationSettings
-from retrokit.notices import notice
-from retrokit.settings import EITHER, FILE, FOLDER, Settings, setting
 
 if TYPE_CHECKING:  # help is shown without loading what computes
     from retrokit.evaluation.comparison.comparison import Evaluation

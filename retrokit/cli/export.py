@@ -26,7 +26,7 @@ def export(settings: ExportSettings, as_json: JsonOption = False) -> None:
         shard = f"{rank + 1}/{world}" if world > 1 else None
         settings = replace(settings, shard=shard, device=own_device(settings.device))
     from retrokit.data.jsonl import to_json
-    from retrokit.export import export
+    from retrokit.ranking.export import export
     from retrokit.report.tables import export_table
 
     result = export(**vars(settings))

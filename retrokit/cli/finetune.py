@@ -9,8 +9,8 @@ import typer
 
 from retrokit.cli.common import JsonOption, app, is_first_process, show, with_names
 from retrokit.cli.settings import takes
-from retrokit.errors import UsageError
-from retrokit.registry import importing
+from retrokit.core.errors import UsageError
+from retrokit.core.registry import importing
 from retrokit.training.config import RUN, FinetuneConfig
 
 if TYPE_CHECKING:  # help is shown without loading what trains

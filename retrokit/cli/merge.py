@@ -16,8 +16,8 @@ def merge(settings: MergeSettings, as_json: JsonOption = False) -> None:
 
     retrokit merge minilm runs/tuned --weights 0.3,0.7 --sim cosine -o runs/between
     """
+    from retrokit.core.notices import notice
     from retrokit.data.jsonl import to_json
-    from retrokit.notices import notice
     from retrokit.training.merge import merge
 
     result = merge(**vars(settings))

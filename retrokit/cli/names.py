@@ -6,7 +6,7 @@ import typer
 
 from retrokit.cli.common import NAMES, app, named, show
 from retrokit.cli.completion import choosing
-from retrokit.errors import UsageError, did_you_mean
+from retrokit.core.errors import UsageError, did_you_mean
 
 
 @app.command()

@@ -10,7 +10,8 @@ import typer
 
 from retrokit.cli.common import Commands, JsonOption, app, show, with_names, writes
 from retrokit.cli.settings import takes
-from retrokit.errors import UsageError
+from retrokit.core.errors import UsageError
+from retrokit.core.settings import FOLDER
 from retrokit.probing.settings import (
     ContrastSettings,
     FisherSettings,
@@ -21,7 +22,6 @@ from retrokit.probing.settings import (
     MapSettings,
     NearMissProbeSettings,
 )
-from retrokit.settings import FOLDER
 
 if TYPE_CHECKING:  # help is shown without loading what probes
     from retrokit.probing.findings import Findings

@@ -16,8 +16,8 @@ def push(settings: PushSettings, as_json: JsonOption = False) -> None:
 
     retrokit push runs/qnorm me/qnorm --dry-run upload
     """
+    from retrokit.core.notices import notice
     from retrokit.data.jsonl import to_json
-    from retrokit.notices import notice
     from retrokit.training.push import push
 
     result = push(**vars(settings))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 
-from retrokit.registry import Registry
+from retrokit.core.registry import Registry
 
 NAMES = {
     "encoders": "retrokit.encoders:registry",
@@ -12,9 +12,9 @@ NAMES = {
     "data": "retrokit.data.pairs:registry",
     "augmentations": "retrokit.augmentation:registry",
     "tasks": "retrokit.evaluation:registry",
-    "searchers": "retrokit.retrieval:registry",
-    "rerankers": "retrokit.reranking:registry",
-    "verifiers": "retrokit.reranking:verifiers",
+    "searchers": "retrokit.ranking.retrieval:registry",
+    "rerankers": "retrokit.ranking.reranking:registry",
+    "verifiers": "retrokit.ranking.reranking:verifiers",
     "llms": "retrokit.llm:registry",
     "contrasts": "retrokit.probing.sources:contrasts",
     "corpora": "retrokit.probing.sources:corpora",

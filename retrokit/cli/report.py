@@ -5,7 +5,7 @@ from __future__ import annotations
 import typer
 
 from retrokit.cli.common import PriceOption, app, writes
-from retrokit.settings import FILE
+from retrokit.core.settings import FILE
 
 
 @app.command()

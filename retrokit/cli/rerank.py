@@ -14,10 +14,10 @@ from retrokit.cli.common import Commands, GroupWithDefault, app, show, with_name
 from retrokit.cli.evaluate import EvaluationOutput
 from retrokit.cli.settings import takes
 from retrokit.cli.streams import readers_may_leave
-from retrokit.errors import UsageError
+from retrokit.core.errors import UsageError
+from retrokit.core.registry import importing
+from retrokit.core.settings import EITHER, FOLDER, setting
 from retrokit.evaluation.settings import OUTPUT, TwoStageOptions
-from retrokit.registry import importing
-from retrokit.settings import EITHER, FOLDER, setting
 
 
 class _Running(GroupWithDefault):

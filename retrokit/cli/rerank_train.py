@@ -11,9 +11,9 @@ from retrokit.cli.common import JsonOption, show, with_names
 from retrokit.cli.finetune import DryRunOption, train_as_planned
 from retrokit.cli.rerank import group
 from retrokit.cli.settings import takes
-from retrokit.errors import GateFailed, UsageError
-from retrokit.reranking.settings import CalibrationSettings, ShrinkSettings, VerifySettings
-from retrokit.reranking.training.config import VerifierConfig
+from retrokit.core.errors import GateFailed, UsageError
+from retrokit.ranking.reranking.settings import CalibrationSettings, ShrinkSettings, VerifySettings
+from retrokit.training.rerankers.config import VerifierConfig
 
 FolderArgument = Annotated[str, typer.Argument(metavar="RUN", help="Folder that rerank train has made.")]
 
@@ -40,7 +40,7 @@ def train(
     if not dry_run:
         check_files(config.data)
     from retrokit.report.tables import verifier_preflight_tables
-    from retrokit.reranking.training.plan import plan_verifier
+    from retrokit.training.rerankers.plan import plan_verifier
 
     train_as_planned(plan_verifier(config), verifier_preflight_tables, dry_run, as_json)
 
@@ -53,8 +53,8 @@ def calibrate(settings: CalibrationSettings, as_json: JsonOption = False) -> Non
     retrokit rerank calibrate runs/verifier heldout.jsonl --false-accept-rate 0.05
     """
     from retrokit.data.jsonl import to_json
+    from retrokit.ranking.reranking.calibrate import calibrate as find
     from retrokit.report.tables import calibration_table
-    from retrokit.reranking.calibrate import calibrate as find
 
     calibration = find(**vars(settings))
     show(to_json(asdict(calibration)) if as_json else calibration_table(calibration))
@@ -67,8 +67,8 @@ def shrink(settings: ShrinkSettings) -> None:
 
     retrokit rerank shrink runs/verifier -o runs/small
     """
-    from retrokit.notices import notice
-    from retrokit.reranking.shrinking import shrink as make
+    from retrokit.core.notices import notice
+    from retrokit.ranking.reranking.shrinking import shrink as make
 
     share = make(**vars(settings))
     notice(f"{settings.output} keeps {share:.2%} of what training has changed of the encoder")
@@ -88,14 +88,14 @@ def verify(
     retrokit rerank verify runs/verifier pairs.jsonl --keep accepted -o same.jsonl
     """
     from retrokit.cli.streams import readers_may_leave
-    from retrokit.notices import notice
+    from retrokit.core.notices import notice
 
     if card:
-        from retrokit.reranking.verifier import card_of
+        from retrokit.ranking.reranking.verifier import card_of
 
         return show(card_of(settings.folder))
-    from retrokit.reranking.remarks import told
-    from retrokit.reranking.verify import verify as judge
+    from retrokit.ranking.reranking.remarks import told
+    from retrokit.ranking.reranking.verify import verify as judge
 
     with readers_may_leave():
         verdicts = judge(**vars(settings))

@@ -10,9 +10,9 @@ import typer
 from retrokit.cli.common import app, show, with_names, writes
 from retrokit.cli.settings import takes
 from retrokit.cli.streams import readers_may_leave
-from retrokit.errors import UsageError
-from retrokit.retrieval.settings import SearchSettings
-from retrokit.settings import FILE
+from retrokit.core.errors import UsageError
+from retrokit.core.settings import FILE
+from retrokit.ranking.retrieval.settings import SearchSettings
 
 FORMS = ("table", "trec", "jsonl")
 
@@ -57,7 +57,7 @@ def search(
             raise UsageError("--interactive takes queries from standard input alone, and answers in a table or jsonl")
         _answer(settings, form)
         return
-    from retrokit.retrieval.files import search_files
+    from retrokit.ranking.retrieval.files import search_files
 
     hits = search_files(**vars(settings))
     if form == "table":
@@ -71,11 +71,11 @@ def search(
 
 def _answer(settings: SearchSettings, form: str) -> None:
     """Answer queries, a line each, until a line is empty or the input ends."""
-    from retrokit.data.files import typed_text
+    from retrokit.core.files import typed_text
     from retrokit.data.jsonl import json_line
+    from retrokit.ranking.retrieval.base import TextList
+    from retrokit.ranking.retrieval.files import Opened
     from retrokit.report.tables import hits_tables
-    from retrokit.retrieval.base import TextList
-    from retrokit.retrieval.files import Opened
 
     asks = sys.stdin.isatty()
     if asks:

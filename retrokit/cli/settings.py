@@ -1,4 +1,4 @@
-"""Options of a command from the fields of :class:`~retrokit.settings.Settings`: each default and help stands once."""
+"""Options of a command from the fields of :class:`~core.settings.Settings`: each default and help stands once."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import typer
 from retrokit.cli.common import DeviceOption, JsonOption, option, writes
 from retrokit.cli.completion import choosing
 from retrokit.cli.config import standing_for
-from retrokit.settings import Settings
+from retrokit.core.settings import Settings
 
 
 def takes(settings: type[Settings], **annotations: Any) -> Callable[[Callable[..., None]], Callable[..., None]]:

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from retrokit.errors import DataError, disk_errors
+from retrokit.core.errors import DataError, disk_errors
 
 
 class _Messages(io.TextIOWrapper):

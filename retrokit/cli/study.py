@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from retrokit.cli.common import Commands, JsonOption, PriceOption, app, show, with_names, writes
-from retrokit.errors import GateFailed, RetrokitError
-from retrokit.notices import notice
-from retrokit.settings import FOLDER, duration
+from retrokit.core.errors import GateFailed, RetrokitError
+from retrokit.core.notices import notice
+from retrokit.core.settings import FOLDER, duration
 
 if TYPE_CHECKING:
     from retrokit.study.state import StudyPlan
@@ -222,7 +222,7 @@ def _planned(path: str, output: str) -> StudyPlan:
 
 def _report(folder: str, price_per_hour: float | None) -> tuple[Path, bool]:
     """Write the page of what is done, and say what it begins with: where it is, and whether the gates hold."""
-    from retrokit.data.files import writing
+    from retrokit.core.files import writing
     from retrokit.report.page import page_of, summary
     from retrokit.report.sources import read_sources
     from retrokit.report.studies import reported

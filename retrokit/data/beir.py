@@ -17,14 +17,14 @@ from pathlib import Path
 from statistics import mean
 from typing import Any
 
+from retrokit.core.errors import DataError, MissingExtra, ServiceError, did_you_mean, disk_errors, first_line
+from retrokit.core.files import digest, plain_or_packed, writing
+from retrokit.core.notices import notice
+from retrokit.core.outputs import folder_in_the_making
 from retrokit.data.corpus import Document, read_corpus, read_queries
 from retrokit.data.faults import Faults
-from retrokit.data.files import digest, plain_or_packed, writing
 from retrokit.data.jsonl import fields_of, read_jsonl, write_jsonl
-from retrokit.data.outputs import folder_in_the_making
 from retrokit.data.trec import fits_a_column, read_judgements
-from retrokit.errors import DataError, MissingExtra, ServiceError, did_you_mean, disk_errors, first_line
-from retrokit.notices import notice
 
 PUBLISHED = (
     *("arguana", "climate-fever", "cqadupstack", "dbpedia-entity", "fever", "fiqa", "germanquad", "hotpotqa"),

@@ -13,12 +13,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
+from retrokit.core.errors import DataError, ServiceError, UsageError, did_you_mean, first_line
+from retrokit.core.files import digest
 from retrokit.data.beir import RetrievalData, retrieval_data
 from retrokit.data.faults import Faults
-from retrokit.data.files import digest
 from retrokit.data.jsonl import Row, fields_of, kind_of, read_jsonl
 from retrokit.data.trec import LARGEST_GRADE
-from retrokit.errors import DataError, ServiceError, UsageError, did_you_mean, first_line
 
 HUB_ID = "xlangai/BRIGHT"
 NO_ID = "N/A"

@@ -10,13 +10,13 @@ from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
+from retrokit.core.errors import DataError
+from retrokit.core.files import named, read_lines
+from retrokit.core.notices import notice
 from retrokit.data.faults import Faults
-from retrokit.data.files import named, read_lines
 from retrokit.data.images import Image
 from retrokit.data.jsonl import Row
 from retrokit.data.tables import is_table, read_rows, rows_of_lines
-from retrokit.errors import DataError
-from retrokit.notices import notice
 
 _BITS = 2**64 - 1
 
@@ -56,7 +56,7 @@ def read_corpus(
     or a table with tabs of an id and a text, or of the columns that its header names so.
 
     A document whose line is repeated with the same text is yielded once, counted and reported. Only the identifiers are
-    kept in memory. ``feed`` is that of :func:`retrokit.data.files.read_lines`. With ``images``, a document that has a
+    kept in memory. ``feed`` is that of :func:`retrokit.core.files.read_lines`. With ``images``, a document that has a
     field ``image`` is that image; without, it is its text.
 
     Args:

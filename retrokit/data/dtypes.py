@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-from retrokit.errors import UsageError, did_you_mean
+from retrokit.core.errors import UsageError, did_you_mean
 
 DTYPES = {"float32": "<f4", "float16": "<f2", "int8": "|i1", "binary": "|u1"}
 RESCORE = "binary+rescore"

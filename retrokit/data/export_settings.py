@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from dataclasses import KW_ONLY, dataclass
 from typing import Literal
 
+from retrokit.core.settings import FOLDER, PRECISION, PRECISIONS, Settings, setting
 from retrokit.data.dtypes import DTYPES
-from retrokit.settings import FOLDER, PRECISION, PRECISIONS, Settings, setting
 
 ROLES: tuple[Literal["document"], Literal["query"]] = ("document", "query")
 

@@ -23,11 +23,11 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
+from retrokit.core.errors import DataError, UsageError, disk_errors, first_line
+from retrokit.core.notices import progress
 from retrokit.data.dtypes import DTYPES
 from retrokit.data.jsonl import Row, checked, json_line, read_json, read_jsonl, read_row, write_json
 from retrokit.data.quantization import Quantization
-from retrokit.errors import DataError, UsageError, disk_errors, first_line
-from retrokit.notices import progress
 
 CHUNK = 8192  # rows of a portion, and of a row group of the Parquet file
 EMBEDDINGS, TABLE, IDS, RANGES, NOTE = "embeddings.npy", "embeddings.parquet", "ids.jsonl", "ranges.npy", "export.json"

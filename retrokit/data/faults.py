@@ -8,9 +8,9 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from pathlib import Path
 
-from retrokit.data.files import named
-from retrokit.errors import DataError
-from retrokit.notices import notice
+from retrokit.core.errors import DataError
+from retrokit.core.files import named
+from retrokit.core.notices import notice
 
 _is_strict: ContextVar[bool] = ContextVar("strict", default=False)
 

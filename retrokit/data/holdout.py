@@ -6,11 +6,11 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from retrokit.core.errors import DataError
 from retrokit.data.images import content_of
 from retrokit.data.pairs import Source, part_of
 from retrokit.data.records import digest64
 from retrokit.data.training_rows import normal_form, texts_of_record
-from retrokit.errors import DataError
 
 
 def hold_out(

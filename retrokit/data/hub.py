@@ -9,11 +9,11 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from retrokit.core.errors import DataError, ServiceError, UsageError, first_line
 from retrokit.data.columns import used_columns
 from retrokit.data.jsonl import fields_of
 from retrokit.data.pairs import Source, build_source
 from retrokit.data.training_rows import Kind, iterate_records, training_rows
-from retrokit.errors import DataError, ServiceError, UsageError, first_line
 
 if TYPE_CHECKING:
     from datasets import Dataset

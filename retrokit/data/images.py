@@ -10,8 +10,8 @@ import io
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from retrokit.data.files import damage
-from retrokit.errors import DataError, UsageError
+from retrokit.core.errors import DataError, UsageError
+from retrokit.core.files import damage
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -8,11 +8,11 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from retrokit.data.files import LARGEST_JSON, decoded, named, read_lines, read_text, syntax_problem, writing
+from retrokit.core.errors import DataError
+from retrokit.core.files import LARGEST_JSON, decoded, named, read_lines, read_text, syntax_problem, writing
+from retrokit.core.notices import UNSAFE
 from retrokit.data.images import Image, open_image
 from retrokit.data.typed import kind_of, restored
-from retrokit.errors import DataError
-from retrokit.notices import UNSAFE
 
 _SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
 _SHOWN_FIELDS = 12
@@ -41,7 +41,7 @@ def read_jsonl(
     """The objects of a JSONL file, each with its line number (from 1); blank lines are skipped.
 
     ``path`` may be ``-`` (standard input) and may end in ``.gz``. ``expected`` and ``feed`` are those of
-    :func:`retrokit.data.files.read_lines`.
+    :func:`retrokit.core.files.read_lines`.
 
     Raises:
         DataError: a file that cannot be read or is empty, or a line (named) that is no strict JSON object.

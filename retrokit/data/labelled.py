@@ -12,12 +12,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from retrokit.data.files import named
+from retrokit.core.errors import DataError, UsageError
+from retrokit.core.files import named
+from retrokit.core.outputs import check_outputs
+from retrokit.core.settings import FILE
 from retrokit.data.jsonl import Row, kind_of, write_jsonl
-from retrokit.data.outputs import check_outputs
 from retrokit.data.tables import read_rows
-from retrokit.errors import DataError, UsageError
-from retrokit.settings import FILE
 
 SEED = 42
 TEST_SHARE = 0.1

@@ -11,10 +11,10 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from retrokit.data.files import named
+from retrokit.core.errors import DataError, UsageError
+from retrokit.core.files import named
 from retrokit.data.jsonl import Row, fields_of, kind_of
 from retrokit.data.tables import read_rows
-from retrokit.errors import DataError, UsageError
 
 FAMILY = "family"
 _LAYOUTS = "anchor, positive and negatives; or text and near_miss; or sentence1, sentence2 and label"
@@ -48,7 +48,7 @@ def read_labelled_pairs(
     path: str | Path, feed: Callable[[bytes], object] | None = None, family: str = FAMILY
 ) -> list[LabelledNearMiss] | list[LabelledPair]:
     """Read a file of near-misses or of labelled pairs; its first line decides which. Ids are line numbers. ``feed`` is
-    that of :func:`retrokit.data.files.read_lines`, ``family`` the field that names a near-miss's family.
+    that of :func:`retrokit.core.files.read_lines`, ``family`` the field that names a near-miss's family.
 
     Raises:
         UsageError: a ``family`` of labelled pairs.

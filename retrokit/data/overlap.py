@@ -15,13 +15,13 @@ from itertools import chain, islice, pairwise
 
 import numpy as np
 
+from retrokit.core.notices import progress
 from retrokit.data.beir import RetrievalData
 from retrokit.data.images import Image
 from retrokit.data.pairs import Source
 from retrokit.data.records import text_id
 from retrokit.data.training_rows import ScoredPair, normal_form, texts_of_record
 from retrokit.data.words import units
-from retrokit.notices import progress
 
 NEAR = 0.7
 _BANDS, _ROWS = 20, 3  # at a similarity of 0.7 all bands differ in (1 − 0.7³)²⁰ = 2 of 10,000 cases

@@ -15,9 +15,12 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from retrokit.core.errors import DataError, UsageError
+from retrokit.core.files import check_exists, digest
+from retrokit.core.notices import notice
+from retrokit.core.registry import Entry, Param, Registry
 from retrokit.data.beir import corpus_file, digest_beir, is_beir, located, read_beir
 from retrokit.data.corpus import read_corpus
-from retrokit.data.files import check_exists, digest
 from retrokit.data.images import Image, packed, unpacked, with_images
 from retrokit.data.tables import read_rows, stem
 from retrokit.data.training_rows import (
@@ -32,9 +35,6 @@ from retrokit.data.training_rows import (
     texts_of_record,
     training_rows,
 )
-from retrokit.errors import DataError, UsageError
-from retrokit.notices import notice
-from retrokit.registry import Entry, Param, Registry
 
 if TYPE_CHECKING:
     import numpy as np

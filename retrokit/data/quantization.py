@@ -13,8 +13,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from retrokit.core.errors import DataError
 from retrokit.data.dtypes import DTYPES
-from retrokit.errors import DataError
 
 SAMPLE = 8192  # rows at most that ranges are taken from
 

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
 
 import numpy as np
 
+from retrokit.core.errors import disk_errors
 from retrokit.data.images import content_of
-from retrokit.errors import disk_errors
 
 if TYPE_CHECKING:
     from torch import Tensor

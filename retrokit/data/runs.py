@@ -11,8 +11,8 @@ from numbers import Real
 from pathlib import Path
 from typing import Any
 
+from retrokit.core.errors import DataError, UsageError
 from retrokit.data.jsonl import read_json, write_json
-from retrokit.errors import DataError, UsageError
 
 RUN_FILE = "retrokit.json"
 TRAINING, FINISHED = "training", "finished"

@@ -16,11 +16,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
+from retrokit.core.errors import DataError
+from retrokit.core.files import digest, named, plain_or_packed, read_lines
 from retrokit.data.faults import Faults
-from retrokit.data.files import digest, named, plain_or_packed, read_lines
 from retrokit.data.jsonl import fields_of, read_jsonl
 from retrokit.data.trec import read_judgements
-from retrokit.errors import DataError
 
 ORIGINAL = "original"
 

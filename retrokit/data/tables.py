@@ -13,10 +13,10 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
+from retrokit.core.errors import DataError, first_line
+from retrokit.core.files import LONGEST_LINE, damage, named, opened, read_lines
 from retrokit.data.columns import is_header, is_negative, is_score, usual_name
-from retrokit.data.files import LONGEST_LINE, damage, named, opened, read_lines
 from retrokit.data.jsonl import Row, fields_of, read_json, read_row
-from retrokit.errors import DataError, first_line
 
 Columns = Mapping[int, tuple[str, ...]]
 """The names of columns without names, by how many there are."""
@@ -57,7 +57,7 @@ def read_rows(
     Cells of scores and labels that are numbers become numbers.
 
     Args:
-        expected, feed: those of :func:`retrokit.data.files.read_lines`.
+        expected, feed: those of :func:`retrokit.core.files.read_lines`.
         columns: names for rows without any; default: such rows are refused.
         aliases: other names of the columns of a table → those of its rows.
 

@@ -8,13 +8,13 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
+from retrokit.core.errors import DataError
+from retrokit.core.files import named
+from retrokit.core.notices import notice
 from retrokit.data.columns import pair_columns, scored_columns, teacher_columns, text_column, used_columns
-from retrokit.data.files import named
 from retrokit.data.images import Image
 from retrokit.data.jsonl import Row, fields_of, kind_of
 from retrokit.data.words import normalized
-from retrokit.errors import DataError
-from retrokit.notices import notice
 
 Kind = Literal["pairs", "taught", "scored", "texts"]
 """Pairs; pairs with a teacher's scores; scored pairs; texts."""

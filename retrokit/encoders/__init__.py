@@ -9,8 +9,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from retrokit.errors import UsageError
-from retrokit.registry import Entry, Param, Spec, SpecRegistry
+from retrokit.core.errors import UsageError
+from retrokit.core.registry import Entry, Param, Spec, SpecRegistry
 
 _LOADING, _OPENING = "retrokit.encoders.loading", "retrokit.encoders.opening"
 

@@ -15,15 +15,15 @@ import numpy as np
 import torch
 
 from retrokit import similarities
+from retrokit.core.errors import ServiceError, UsageError
+from retrokit.core.notices import notice, progress
 from retrokit.data.images import Prompted, check_texts
 from retrokit.encoders.base import Batch, Encoder, Item, check_finite, gathered
 from retrokit.encoders.store import open_cache
-from retrokit.errors import ServiceError, UsageError
 from retrokit.llm.base import PromptRefused, ServerFailed, TryAgain, encodable
 from retrokit.llm.retries import Tries
 from retrokit.llm.service import Service, service
 from retrokit.llm.session import wait_for
-from retrokit.notices import notice, progress
 from retrokit.similarities.base import Role
 
 PROBE = "What does a service make of this sentence today?"

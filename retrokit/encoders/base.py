@@ -21,9 +21,9 @@ from uuid import uuid4
 import numpy as np
 
 from retrokit import similarities
+from retrokit.core.errors import DataError, UsageError
+from retrokit.core.notices import notice
 from retrokit.encoders.fingerprint import code_of
-from retrokit.errors import DataError, UsageError
-from retrokit.notices import notice
 from retrokit.similarities.base import Role, Similarity
 
 if TYPE_CHECKING:

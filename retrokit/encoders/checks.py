@@ -18,10 +18,10 @@ from sentence_transformers.base.modules import Transformer
 from torch import nn
 from transformers import PreTrainedModel
 
+from retrokit.core.notices import notice
 from retrokit.encoders import engine
 from retrokit.encoders.modules import Prepare
 from retrokit.encoders.towers import towers
-from retrokit.notices import notice
 
 LISTED = 3  # names in a message
 UNUSED = ("pooler",)  # what pools here is a module of its own, behind the transformer

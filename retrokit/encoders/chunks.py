@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 
+from retrokit.core.errors import UsageError
 from retrokit.encoders.base import Chunked, Encoder, Item, LayeredEncoder, TokenEncoder, TrainableEncoder
 from retrokit.encoders.views import EncoderView
-from retrokit.errors import UsageError
 from retrokit.similarities.base import Role
 
 Search = Callable[[np.ndarray, int], Sequence[tuple[np.ndarray, np.ndarray]]]

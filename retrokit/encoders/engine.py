@@ -19,11 +19,11 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from retrokit.core.errors import UsageError
+from retrokit.core.notices import notice, progress
 from retrokit.data.images import Image
 from retrokit.encoders.base import Batch
 from retrokit.encoders.towers import keywords, tower_of
-from retrokit.errors import UsageError
-from retrokit.notices import notice, progress
 
 if TYPE_CHECKING:  # whoever reads all embeddings from the cache does without the library
     from sentence_transformers import SentenceTransformer

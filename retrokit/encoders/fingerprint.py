@@ -16,7 +16,7 @@ from uuid import uuid4
 import torch
 from torch import Tensor
 
-from retrokit.data.files import digest
+from retrokit.core.files import digest
 from retrokit.encoders.attention import attention_of
 from retrokit.encoders.towers import has_routes, towers
 

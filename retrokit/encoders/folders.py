@@ -7,10 +7,10 @@ import os
 import re
 from pathlib import Path
 
-from retrokit.data.files import digest
+from retrokit.core.errors import DataError, UsageError
+from retrokit.core.files import digest
+from retrokit.core.notices import notice
 from retrokit.data.runs import RUN_FILE, is_run, read_run
-from retrokit.errors import DataError, UsageError
-from retrokit.notices import notice
 from retrokit.similarities import registry as similarities
 from retrokit.similarities.base import Similarity
 

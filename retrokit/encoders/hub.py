@@ -8,9 +8,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from retrokit.core.errors import DataError, RetrokitError, UsageError, first_line
+from retrokit.core.notices import no_progress_bars
 from retrokit.data.jsonl import read_json
-from retrokit.errors import DataError, RetrokitError, UsageError, first_line
-from retrokit.notices import no_progress_bars
 
 
 def ask_hub(

@@ -13,10 +13,10 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from retrokit.core.errors import UsageError
 from retrokit.encoders.base import Encoder
 from retrokit.encoders.engine import embeddings_of
 from retrokit.encoders.towers import has_routes, tower_of, with_modules
-from retrokit.errors import UsageError
 
 if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer

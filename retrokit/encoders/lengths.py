@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from retrokit.core.errors import UsageError
 from retrokit.data.images import Image
 from retrokit.encoders import engine
 from retrokit.encoders.towers import tower_of
-from retrokit.errors import UsageError
 
 if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer

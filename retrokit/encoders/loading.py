@@ -20,6 +20,8 @@ from sentence_transformers.sentence_transformer.modules import Pooling, StaticEm
 from sentence_transformers.util import load_file_path
 from transformers import PreTrainedModel
 
+from retrokit.core.errors import MissingExtra, RetrokitError, ServiceError, UsageError, first_line
+from retrokit.core.notices import notice
 from retrokit.data.runs import is_run
 from retrokit.encoders.adapters import keep_as_stored, merge
 from retrokit.encoders.casting import cast
@@ -30,8 +32,6 @@ from retrokit.encoders.modules import MODULE_CLASSES, Prepare, TokenPooling
 from retrokit.encoders.precision import PRECISIONS, choose_precision
 from retrokit.encoders.torch_encoder import TorchEncoder
 from retrokit.encoders.towers import towers
-from retrokit.errors import MissingExtra, RetrokitError, ServiceError, UsageError, first_line
-from retrokit.notices import notice
 from retrokit.similarities import registry as similarities
 from retrokit.similarities.base import Similarity
 

@@ -18,7 +18,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
-from retrokit.data.files import digest
+from retrokit.core.errors import DataError
+from retrokit.core.files import digest
+from retrokit.core.notices import notice
+from retrokit.core.registry import Spec, importing
 from retrokit.data.runs import read_run
 from retrokit.encoders import questions, registry
 from retrokit.encoders.base import Batch, Encoder, Item, Traits, check_finite, gathered
@@ -28,9 +31,6 @@ from retrokit.encoders.precision import choose_precision, multiplies, name_of
 from retrokit.encoders.questions import QuestionModel
 from retrokit.encoders.store import open_cache
 from retrokit.encoders.views import EncoderView
-from retrokit.errors import DataError
-from retrokit.notices import notice
-from retrokit.registry import Spec, importing
 from retrokit.similarities import registry as similarities
 from retrokit.similarities.base import Role
 

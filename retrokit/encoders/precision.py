@@ -14,10 +14,10 @@ from functools import cache
 import torch
 from torch import nn
 
+from retrokit.core.errors import UsageError
+from retrokit.core.notices import notice
 from retrokit.data.processor import first_processor
 from retrokit.encoders.store import open_cache
-from retrokit.errors import UsageError
-from retrokit.notices import notice
 
 PRECISIONS = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
 

@@ -17,11 +17,11 @@ from typing import Any
 import numpy as np
 import torch.distributed as dist
 
+from retrokit.core.errors import RetrokitError
+from retrokit.core.notices import notice, progress
 from retrokit.encoders import engine, registry
 from retrokit.encoders.base import Batch, Encoder, gathered
 from retrokit.encoders.store import PLACE
-from retrokit.errors import RetrokitError
-from retrokit.notices import notice, progress
 from retrokit.similarities.base import Role
 
 WORTH_SHARING = 16  # texts; fewer are encoded before the others have heard of them

@@ -17,12 +17,12 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from retrokit.core.notices import progress
 from retrokit.encoders import engine, onednn
 from retrokit.encoders.base import Batch, Item, Traits
 from retrokit.encoders.fingerprint import tokenizer_settings
 from retrokit.encoders.precision import PRECISIONS, name_of
 from retrokit.encoders.short_attention import SHORT, attend
-from retrokit.notices import progress
 
 if TYPE_CHECKING:
     from retrokit.encoders.torch_encoder import TorchEncoder

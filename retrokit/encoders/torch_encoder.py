@@ -14,6 +14,7 @@ from sentence_transformers.base.modules import Transformer
 from sentence_transformers.sentence_transformer.modules import StaticEmbedding
 from torch import Tensor
 
+from retrokit.core.errors import UsageError
 from retrokit.data.images import Prompted, check_texts
 from retrokit.encoders import engine, layers, lengths, processes
 from retrokit.encoders.base import (
@@ -29,7 +30,6 @@ from retrokit.encoders.base import (
 from retrokit.encoders.fingerprint import Weights, code_of, describe
 from retrokit.encoders.precision import PRECISIONS, choose_precision, multiplies, name_of
 from retrokit.encoders.towers import tower_of, towers
-from retrokit.errors import UsageError
 from retrokit.similarities.base import Role, Similarity
 
 _PROMPTS = {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from retrokit.registry import Entry, Param, SpecRegistry
+from retrokit.core.registry import Entry, Param, SpecRegistry
 
 _TEST = Param("test", str, summary="a test file; default: a tenth of the texts, seed 42")
 _SAMPLE = Param("sample", int, minimum=2, summary="so many of the texts, at random, seed 42")
@@ -28,9 +28,9 @@ class _Tasks(SpecRegistry):
 
 def _instead(text: str) -> str | None:
     """What to write for a path, or for one of BEIR's sets, without the name of a task; ``None``: it is neither."""
+    from retrokit.core.errors import DataError
     from retrokit.data.beir import PUBLISHED, is_beir
     from retrokit.data.tables import read_rows
-    from retrokit.errors import DataError
 
     path = text.partition(",")[0]
     if is_beir(path) or (path in PUBLISHED and not os.path.exists(path)):

@@ -15,22 +15,22 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from retrokit import encoders, similarities
+from retrokit.core.errors import UsageError
+from retrokit.core.frames import frame
+from retrokit.core.notices import notice, progress
+from retrokit.core.registry import parse_all
+from retrokit.core.settings import PRECISION, PRECISIONS, Settings, setting, taking
 from retrokit.data.dtypes import quantization_name, stored_as
 from retrokit.encoders.views import MemoizedEncoder
-from retrokit.errors import UsageError
 from retrokit.evaluation import registry as tasks
 from retrokit.evaluation.comparison.comparison import Comparison, evaluation_of
 from retrokit.evaluation.result import Result
 from retrokit.evaluation.task import Request, check_measured
 from retrokit.evaluation.tasks.retrieval import Retrieval
-from retrokit.frames import frame
-from retrokit.notices import notice, progress
-from retrokit.registry import parse_all
-from retrokit.retrieval import registry_of
-from retrokit.retrieval.base import account_of
-from retrokit.retrieval.dense import Dense, StoredIndex, check_fits
-from retrokit.retrieval.embeddings import SharedEmbeddings
-from retrokit.settings import PRECISION, PRECISIONS, Settings, setting, taking
+from retrokit.ranking.retrieval import registry_of
+from retrokit.ranking.retrieval.base import account_of
+from retrokit.ranking.retrieval.dense import Dense, StoredIndex, check_fits
+from retrokit.ranking.retrieval.embeddings import SharedEmbeddings
 from retrokit.similarities.base import Similarity
 
 if TYPE_CHECKING:

@@ -8,11 +8,14 @@ from functools import cache, partial
 from typing import TYPE_CHECKING
 
 from retrokit import encoders as encoder_names
-from retrokit import retrieval, similarities
+from retrokit import similarities
+from retrokit.core.errors import UsageError
+from retrokit.core.notices import notice
+from retrokit.core.registry import parse_all
+from retrokit.core.settings import taking
 from retrokit.data.dtypes import quantization_name
 from retrokit.data.faults import strictly
 from retrokit.data.pairs import registry as training_data
-from retrokit.errors import UsageError
 from retrokit.evaluation import registry as tasks
 from retrokit.evaluation.comparison.baseline import Baseline, read_baseline
 from retrokit.evaluation.comparison.comparison import Evaluation, evaluation_of
@@ -32,15 +35,13 @@ from retrokit.evaluation.task import (
     needs_embeddings,
     tuned,
 )
-from retrokit.notices import notice
-from retrokit.registry import parse_all
-from retrokit.settings import taking
+from retrokit.ranking import retrieval
 
 if TYPE_CHECKING:  # what was evaluated before is compared and shown without loading a model
     from retrokit.data.beir import RetrievalData
     from retrokit.encoders.base import Encoder
     from retrokit.evaluation.result import Result
-    from retrokit.retrieval.base import Searcher
+    from retrokit.ranking.retrieval.base import Searcher
     from retrokit.similarities.base import Similarity
 
 
@@ -54,9 +55,9 @@ def evaluate(settings: EvaluationSettings) -> Evaluation:
     ``metrics``, and the ones it shows where it measures none of them. ``also`` names more to compute, which are not
     compared. Results are kept in ``results`` and taken from there while nothing that matters has changed;
     ``keep_runs`` asks for rankings too, which are not kept there, so that everything is computed. With ``index``, a
-    faiss index (:mod:`retrokit.retrieval.approximate`), documents are searched by that and not exactly, and results
+    faiss index (:mod:`ranking.retrieval.approximate`), documents are searched by that and not exactly, and results
     tell its recall. With ``quantize``, documents are searched as a store keeps them, in fewer bits
-    (:mod:`retrokit.retrieval.stored`). With ``correlations``, SURE's metrics are correlated over the systems
+    (:mod:`retrokit.ranking.retrieval.stored`). With ``correlations``, SURE's metrics are correlated over the systems
     (:mod:`retrokit.evaluation.comparison.correlations`). With ``baseline``, a file of
     :func:`~retrokit.evaluation.comparison.baseline.save_baseline`, every system is compared with its counterpart there.
 
@@ -197,7 +198,7 @@ def _spellings(spec: str) -> tuple[str, str]:
 
 def check_searchers(searchers: Sequence[Searcher], judged: Iterable[RetrievalData]) -> None:
     """Raise :class:`DataError` for a searcher that cannot rank what it is to rank, before any of them works."""
-    from retrokit.retrieval.base import TextList
+    from retrokit.ranking.retrieval.base import TextList
 
     for data in judged:
         documents, queries = TextList(data.documents, data.document_ids), TextList(data.queries, data.query_ids)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from retrokit.data.files import named
+from retrokit.core.errors import DataError
+from retrokit.core.files import named
 from retrokit.data.labelled import LabelledSplit
-from retrokit.errors import DataError
 
 
 def majority(labels: np.ndarray) -> np.ndarray:

@@ -6,9 +6,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from retrokit.data.dtypes import stored_as
-from retrokit.errors import UsageError
-from retrokit.settings import (
+from retrokit.core.errors import UsageError
+from retrokit.core.settings import (
     FOLDER,
     OVERLAP_EXAMPLES,
     PRECISION,
@@ -20,9 +19,10 @@ from retrokit.settings import (
     one_or_more,
     setting,
 )
+from retrokit.data.dtypes import stored_as
 
 if TYPE_CHECKING:  # help is shown without loading what ranks
-    from retrokit.retrieval.two_stage import Fusion
+    from retrokit.ranking.retrieval.two_stage import Fusion
 
 SCORES, OUTPUT, GATES = "How texts are scored", "Output", "Gates"
 STAGES, FIRST_STAGE, NEAR_MISSES = "Stages", "First stage and metrics", "Near-misses"
@@ -180,6 +180,6 @@ class TwoStageOptions(Settings):
     @property
     def together(self) -> Fusion:
         """How the scores of both stages become one."""
-        from retrokit.retrieval.two_stage import Fusion
+        from retrokit.ranking.retrieval.two_stage import Fusion
 
         return Fusion(self.depth, self.blend, self.fusion)

@@ -12,10 +12,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
-from retrokit.errors import UsageError, did_you_mean
+from retrokit.core.errors import UsageError, did_you_mean
+from retrokit.core.notices import notice
 from retrokit.evaluation.result import leading_metric
-from retrokit.notices import notice
-from retrokit.retrieval import leaves_open
+from retrokit.ranking.retrieval import leaves_open
 
 if TYPE_CHECKING:  # tasks are listed and results shown where no model is loaded
     import torch
@@ -24,9 +24,9 @@ if TYPE_CHECKING:  # tasks are listed and results shown where no model is loaded
     from retrokit.data.overlap import JudgedTexts
     from retrokit.encoders.base import Encoder
     from retrokit.evaluation.result import Result
-    from retrokit.reranking.base import Reranker
-    from retrokit.retrieval.base import Searcher, TuningQueries
-    from retrokit.retrieval.embeddings import SharedEmbeddings
+    from retrokit.ranking.reranking.base import Reranker
+    from retrokit.ranking.retrieval.base import Searcher, TuningQueries
+    from retrokit.ranking.retrieval.embeddings import SharedEmbeddings
     from retrokit.similarities.base import Similarity
 
 
@@ -40,8 +40,8 @@ class Request:
         metrics: names; none: the task's default ones. The main metric comes with them.
         precision: of encoding; scores are always float32.
         dims: the first dimensions of embeddings that are used; ``None``: all.
-        index: the faiss index to search documents with (:mod:`retrokit.retrieval.approximate`); ``None``: exact search.
-        quantize: how documents are stored for the search (:mod:`retrokit.retrieval.stored`); ``None``: as float32.
+        index: the faiss index to search documents with (:mod:`ranking.retrieval.approximate`); ``None``: exact search.
+        quantize: how documents are stored for the search (:mod:`ranking.retrieval.stored`); ``None``: as float32.
         searcher: what searches in place of the encoder.
         reranker: what scores pairs of texts in place of the encoder.
         whole: rank all that the searcher has, however deep.
@@ -81,8 +81,8 @@ class Request:
         """The embeddings of the encoder, and the similarities that ``task`` scores with, which are seen to fit. Raises
         :class:`UsageError` for no encoder, dims, a similarity or an index that does not fit it, or an index where
         nothing is searched."""
-        from retrokit.retrieval.dense import check_fits
-        from retrokit.retrieval.embeddings import SharedEmbeddings
+        from retrokit.ranking.retrieval.dense import check_fits
+        from retrokit.ranking.retrieval.embeddings import SharedEmbeddings
 
         encoder = self.encoder
         if encoder is None:
@@ -102,7 +102,7 @@ class Request:
         :meth:`embeddings` does."""
         if self.searcher is not None:
             return [self.searcher]
-        from retrokit.retrieval.dense import Dense
+        from retrokit.ranking.retrieval.dense import Dense
 
         embeddings, chosen = self.embeddings(task)
         return [Dense(embeddings, similarity, self.index, self.quantize) for similarity in chosen]

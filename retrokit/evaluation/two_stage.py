@@ -4,7 +4,7 @@ COMP, D.4: stage 1 retrieves the top 100 of every query, stage 2 scores them ane
 reranked keeps its place behind it. Each reranker is compared with the first stage by paired tests over queries, under
 Holm's correction over all rerankers. Rerankers are measured on near-misses as well (COMP, Evaluation 2), beside the
 pooled score of the first stage's encoder. The two stages themselves are a searcher
-(:mod:`retrokit.retrieval.two_stage`); what measures them takes tasks and comparisons, so it stands with those.
+(:mod:`retrokit.ranking.retrieval.two_stage`); what measures them takes tasks and comparisons, so it stands with those.
 """
 
 from __future__ import annotations
@@ -15,11 +15,14 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from retrokit import encoders, reranking, retrieval, similarities
+from retrokit import encoders, similarities
+from retrokit.core.errors import Interrupted, UsageError
+from retrokit.core.notices import notice
+from retrokit.core.outputs import check_folder, check_outputs, check_own, locked
+from retrokit.core.registry import Registry, parse_all
+from retrokit.core.settings import EITHER, FOLDER
+from retrokit.core.shards import Shards
 from retrokit.data.faults import strictly
-from retrokit.data.outputs import check_folder, check_outputs, check_own, locked
-from retrokit.data.shards import Shards
-from retrokit.errors import Interrupted, UsageError
 from retrokit.evaluation import registry as tasks
 from retrokit.evaluation.comparison.baseline import read_baseline
 from retrokit.evaluation.comparison.comparison import Evaluation, evaluation_of
@@ -31,14 +34,12 @@ from retrokit.evaluation.settings import TwoStageOptions as TwoStageOptions
 from retrokit.evaluation.task import Request, Task, check_measured, check_tunable, measures, tuned
 from retrokit.evaluation.tasks.near_misses import read_reference
 from retrokit.evaluation.tasks.retrieval import save_runs
-from retrokit.notices import notice
-from retrokit.registry import Registry, parse_all
-from retrokit.reranking.base import Reranker
-from retrokit.reranking.kept import KeptReranker
-from retrokit.retrieval.run import RunSearcher
-from retrokit.retrieval.shared import Shared
-from retrokit.retrieval.two_stage import TwoStage
-from retrokit.settings import EITHER, FOLDER
+from retrokit.ranking import reranking, retrieval
+from retrokit.ranking.reranking.base import Reranker
+from retrokit.ranking.reranking.kept import KeptReranker
+from retrokit.ranking.retrieval.run import RunSearcher
+from retrokit.ranking.retrieval.shared import Shared
+from retrokit.ranking.retrieval.two_stage import TwoStage
 
 if TYPE_CHECKING:
     from pandas import DataFrame

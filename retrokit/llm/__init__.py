@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from retrokit.registry import Entry, Param, SpecRegistry
+from retrokit.core.registry import Entry, Param, SpecRegistry
 
 registry = SpecRegistry(
     "llm",

@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass
 from functools import cached_property
 from typing import NamedTuple, Protocol
 
-from retrokit.errors import ServiceError, UsageError
+from retrokit.core.errors import ServiceError, UsageError
 
 HOTTEST = 100
 LONGEST_ANSWER = 10_000_000

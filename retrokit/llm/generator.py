@@ -17,12 +17,12 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
+from retrokit.core.errors import DataError, RetrokitError, ServiceError, UsageError, first_line
+from retrokit.core.notices import no_progress_bars
 from retrokit.encoders.engine import NO_LIMIT
 from retrokit.encoders.fingerprint import digest_of_weights, tokenizer_settings
 from retrokit.encoders.hub import ask_hub
-from retrokit.errors import DataError, RetrokitError, ServiceError, UsageError, first_line
 from retrokit.llm.base import Prompt, Sampling
-from retrokit.notices import no_progress_bars
 
 
 class Generated(NamedTuple):

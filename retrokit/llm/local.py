@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import torch
 
-from retrokit.errors import ServiceError
+from retrokit.core.errors import ServiceError
 from retrokit.llm.base import LLM, Completion, Prompt, PromptRefused, Sampling, encodable, without_thinking
 from retrokit.llm.generator import Generated, Generator, load_generator
 

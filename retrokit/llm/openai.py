@@ -9,7 +9,8 @@ from collections.abc import Mapping
 from http import HTTPStatus
 from typing import Any
 
-from retrokit.errors import ServiceError
+from retrokit.core.errors import ServiceError
+from retrokit.core.notices import notice
 from retrokit.llm.base import (
     LLM,
     REASONING,
@@ -21,7 +22,6 @@ from retrokit.llm.base import (
     without_thinking,
 )
 from retrokit.llm.service import Reply, Service, error_of, service
-from retrokit.notices import notice
 
 _MOST_TOKENS = 10**9
 # a service may overlook max_tokens; a token of more than 64 characters is rare

@@ -21,8 +21,8 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
-from retrokit.data.files import read_toml
-from retrokit.errors import DataError
+from retrokit.core.errors import DataError
+from retrokit.core.files import read_toml
 from retrokit.llm.shapes import PromptShape
 
 _FIELD = re.compile(r"\{([a-z-]+)\}")

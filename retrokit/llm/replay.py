@@ -5,8 +5,8 @@ from __future__ import annotations
 import hashlib
 from pathlib import Path
 
+from retrokit.core.errors import DataError
 from retrokit.data.jsonl import read_jsonl
-from retrokit.errors import DataError
 from retrokit.llm.base import LLM, Completion, Sampling, encodable, estimated_tokens, without_thinking
 
 _EXPECTED = 'lines like {"prompt": "...", "answer": "..."}'

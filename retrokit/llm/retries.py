@@ -8,9 +8,9 @@ import time
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
-from retrokit.errors import ServiceError
+from retrokit.core.errors import ServiceError
+from retrokit.core.notices import notice
 from retrokit.llm.base import TryAgain
-from retrokit.notices import notice
 
 LONGEST_WAIT = 60.0
 

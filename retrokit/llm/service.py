@@ -23,7 +23,7 @@ from typing import Any, NamedTuple, TypeVar
 
 import httpx2
 
-from retrokit.errors import ServiceError, UsageError
+from retrokit.core.errors import ServiceError, UsageError
 from retrokit.llm.base import PromptRefused, ServerFailed, TryAgain, encodable
 from retrokit.llm.secret import Secret
 

@@ -16,7 +16,8 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, TypeVar
 
-from retrokit.errors import RetrokitError, ServiceError, UsageError
+from retrokit.core.errors import RetrokitError, ServiceError, UsageError
+from retrokit.core.notices import notice
 from retrokit.llm.base import (
     LLM,
     REASONING,
@@ -31,7 +32,6 @@ from retrokit.llm.base import (
 )
 from retrokit.llm.retries import Tries
 from retrokit.llm.store import ResponseStore
-from retrokit.notices import notice
 
 EMPTY_ANSWERS = 3
 MOST_AT_ONCE = 1024

@@ -6,8 +6,8 @@ from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from retrokit.errors import UsageError
-from retrokit.settings import FILE, Settings, setting
+from retrokit.core.errors import UsageError
+from retrokit.core.settings import FILE, Settings, setting
 
 if TYPE_CHECKING:
     from retrokit.llm.base import Sampling

@@ -18,7 +18,7 @@ from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 
-from retrokit.errors import DataError, Interrupted, disk_errors
+from retrokit.core.errors import DataError, Interrupted, disk_errors
 from retrokit.llm.base import Completion, CompletionRequest
 
 _APPLICATION = 0x72746B4C

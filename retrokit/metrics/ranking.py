@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 import numpy as np
 import pytrec_eval
 
-from retrokit.errors import UsageError, did_you_mean
+from retrokit.core.errors import UsageError, did_you_mean
 
 Run = Mapping[str, Mapping[str, float]]
 Qrels = Mapping[str, Mapping[str, int]]

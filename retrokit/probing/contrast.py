@@ -14,18 +14,18 @@ import numpy as np
 
 from retrokit import encoders as encoder_names
 from retrokit import similarities
-from retrokit.data.files import named
+from retrokit.core.errors import DataError, UsageError
+from retrokit.core.files import named
+from retrokit.core.notices import notice
+from retrokit.core.registry import parse_all
+from retrokit.core.settings import taking
 from retrokit.data.labelled import short_name
 from retrokit.data.tables import read_rows
 from retrokit.encoders.base import Encoder
-from retrokit.errors import DataError, UsageError
-from retrokit.notices import notice
 from retrokit.probing.findings import Findings
 from retrokit.probing.settings import ContrastSettings
 from retrokit.probing.sources import contrasts
-from retrokit.registry import parse_all
-from retrokit.retrieval.embeddings import DistinctTexts
-from retrokit.settings import taking
+from retrokit.ranking.retrieval.embeddings import DistinctTexts
 
 OUTLIER = 1.5  # quartile distances above the upper quartile from which a dimension stands out (Tukey's box plot)
 

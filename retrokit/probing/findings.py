@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from dataclasses import asdict, dataclass, fields
 from typing import TYPE_CHECKING, Any
 
-from retrokit.frames import frame
+from retrokit.core.frames import frame
 
 if TYPE_CHECKING:
     from pandas import DataFrame

@@ -16,20 +16,20 @@ import numpy as np
 
 from retrokit import encoders as encoder_names
 from retrokit import evaluation, similarities
+from retrokit.core.errors import DataError, UsageError
+from retrokit.core.notices import notice, progress
+from retrokit.core.registry import Registry, parse_all
+from retrokit.core.settings import taking
 from retrokit.data.pairs import read_source
 from retrokit.data.pairs import registry as sources
 from retrokit.data.training_rows import texts_of_record
 from retrokit.encoders.base import Encoder
 from retrokit.encoders.views import MemoizedEncoder
-from retrokit.errors import DataError, UsageError
-from retrokit.notices import notice, progress
 from retrokit.probing.derivatives import gradients, partial_derivatives
 from retrokit.probing.findings import Findings
 from retrokit.probing.quality import read_retrieval
 from retrokit.probing.settings import FisherSettings
-from retrokit.registry import Registry, parse_all
-from retrokit.retrieval.embeddings import row_norms
-from retrokit.settings import taking
+from retrokit.ranking.retrieval.embeddings import row_norms
 from retrokit.similarities.base import TINY
 from retrokit.similarities.magnitude import LearnedMagnitude, Magnitude
 

@@ -17,17 +17,17 @@ import numpy as np
 
 from retrokit import encoders as encoder_names
 from retrokit import evaluation, similarities
+from retrokit.core.errors import UsageError
+from retrokit.core.notices import progress
+from retrokit.core.registry import parse_all
+from retrokit.core.settings import taking
 from retrokit.encoders.base import Encoder
 from retrokit.encoders.views import EncoderSlice, MemoizedEncoder
-from retrokit.errors import UsageError
 from retrokit.evaluation.task import Task
 from retrokit.metrics.significance import paired_t_test
-from retrokit.notices import progress
 from retrokit.probing.findings import Findings
 from retrokit.probing.quality import Quality, quality, read_task
 from retrokit.probing.settings import FragmentSettings
-from retrokit.registry import parse_all
-from retrokit.settings import taking
 from retrokit.similarities.base import Similarity
 
 PREFERRED_METRIC = "knn_accuracy"  # SFS classifies by neighbours (Appendix C)

@@ -15,20 +15,20 @@ import torch
 
 from retrokit import encoders as encoder_names
 from retrokit import similarities
+from retrokit.core.errors import DataError
+from retrokit.core.files import named
+from retrokit.core.notices import notice, progress
+from retrokit.core.registry import parse_all
+from retrokit.core.settings import taking
 from retrokit.data.beir import corpus_file, is_beir
 from retrokit.data.corpus import read_corpus
-from retrokit.data.files import named
 from retrokit.data.labelled import short_name
 from retrokit.data.tables import read_rows
 from retrokit.encoders.base import Encoder
-from retrokit.errors import DataError
-from retrokit.notices import notice, progress
 from retrokit.probing.findings import Findings
 from retrokit.probing.settings import GeometrySettings
 from retrokit.probing.sources import SEED, corpora
-from retrokit.registry import parse_all
-from retrokit.retrieval.exact import top_k
-from retrokit.settings import taking
+from retrokit.ranking.retrieval.exact import top_k
 
 WHOLE = 0
 _ROWS = 2048  # that are widened to float64 at a time

@@ -11,6 +11,8 @@ from pathlib import Path
 
 from retrokit import encoders as encoder_names
 from retrokit import evaluation, similarities
+from retrokit.core.registry import parse_all
+from retrokit.core.settings import taking
 from retrokit.encoders.base import Encoder
 from retrokit.encoders.folders import starting_encoder
 from retrokit.encoders.layers import layer_changes
@@ -18,8 +20,6 @@ from retrokit.encoders.views import layers
 from retrokit.probing.findings import Findings
 from retrokit.probing.quality import quality, read_task
 from retrokit.probing.settings import LayerSettings
-from retrokit.registry import parse_all
-from retrokit.settings import taking
 from retrokit.similarities.base import Similarity
 
 _AS_GOOD = 0.01  # share of the last layer's quality that a layer may lack and still count as being as good

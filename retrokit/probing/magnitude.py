@@ -15,17 +15,18 @@ import numpy as np
 
 from retrokit import encoders as encoder_names
 from retrokit import evaluation, similarities
+from retrokit.core.errors import DataError, RetrokitError, UsageError
+from retrokit.core.notices import notice
+from retrokit.core.registry import parse_all
 from retrokit.data.beir import has_judgements, read_unjudged
 from retrokit.data.jsonl import read_jsonl
 from retrokit.data.runs import RUN_FILE, read_run
 from retrokit.encoders.base import Encoder
 from retrokit.encoders.views import MemoizedEncoder
-from retrokit.errors import DataError, RetrokitError, UsageError
 from retrokit.evaluation.result import Result
 from retrokit.evaluation.task import Request
 from retrokit.evaluation.tasks.retrieval import Retrieval
 from retrokit.metrics.effect_size import Moments, bootstrapped_d
-from retrokit.notices import notice
 from retrokit.probing.magnitude_findings import (
     METRIC,
     CvRatio,
@@ -39,8 +40,7 @@ from retrokit.probing.magnitude_findings import (
 )
 from retrokit.probing.quality import read_retrieval
 from retrokit.probing.settings import DEPTH, MagnitudeOptions
-from retrokit.registry import parse_all
-from retrokit.retrieval.embeddings import row_norms
+from retrokit.ranking.retrieval.embeddings import row_norms
 from retrokit.similarities.base import Similarity
 
 LEAST_FOR_CORRELATION = 3

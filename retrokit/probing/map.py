@@ -15,17 +15,17 @@ import numpy as np
 
 from retrokit import encoders as encoder_names
 from retrokit import evaluation
+from retrokit.core.errors import DataError, UsageError, installation
+from retrokit.core.notices import notice
+from retrokit.core.registry import parse_all
+from retrokit.core.settings import taking
 from retrokit.data.labelled import LabelledSplit
 from retrokit.data.typed import restored
 from retrokit.encoders.views import MemoizedEncoder
-from retrokit.errors import DataError, UsageError, installation
 from retrokit.evaluation.tasks.knn import NearestNeighbours, predict_by_distance
-from retrokit.notices import notice
 from retrokit.probing.findings import Findings
 from retrokit.probing.quality import quality, read_task
 from retrokit.probing.settings import MapSettings
-from retrokit.registry import parse_all
-from retrokit.settings import taking
 
 FEWEST_TEXTS = 5  # below which there is nothing to lay out
 USUAL_PERPLEXITY = 30.0  # of both libraries

@@ -15,18 +15,18 @@ import numpy as np
 
 from retrokit import encoders as encoder_names
 from retrokit import evaluation, similarities
+from retrokit.core.errors import UsageError
+from retrokit.core.notices import notice
+from retrokit.core.registry import parse_all
+from retrokit.core.settings import taking
 from retrokit.data.training_rows import Pair
 from retrokit.encoders.base import Encoder
-from retrokit.errors import UsageError
 from retrokit.evaluation.task import Request
 from retrokit.evaluation.tasks.near_misses import NearMisses, read_reference
 from retrokit.metrics.separation import roc_auc
-from retrokit.notices import notice
 from retrokit.probing.findings import Findings
 from retrokit.probing.settings import NearMissProbeSettings
-from retrokit.registry import parse_all
-from retrokit.retrieval.embeddings import DistinctTexts, pair_scores
-from retrokit.settings import taking
+from retrokit.ranking.retrieval.embeddings import DistinctTexts, pair_scores
 from retrokit.similarities.base import Similarity
 
 BLIND = 0.5  # the AUC of a coin

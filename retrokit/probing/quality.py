@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from retrokit import evaluation
+from retrokit.core.errors import UsageError
+from retrokit.core.notices import notice
 from retrokit.encoders.base import Encoder
-from retrokit.errors import UsageError
 from retrokit.evaluation.task import Request, Task
 from retrokit.evaluation.tasks.retrieval import Retrieval
-from retrokit.notices import notice
 from retrokit.similarities.base import Similarity
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass
 
-from retrokit.settings import PRECISION, PRECISIONS, Settings, setting
+from retrokit.core.settings import PRECISION, PRECISIONS, Settings, setting
 
 IRRELEVANT = ("top", "all")
 PAIRS = 1000  # of Fisher information

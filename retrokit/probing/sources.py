@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from retrokit.registry import Entry, Param, Registry
+from retrokit.core.registry import Entry, Param, Registry
 
 SEED = 42
 SAMPLE = 10_000

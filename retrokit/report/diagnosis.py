@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from retrokit.doctor import MISSING, OK, Diagnosis
-from retrokit.errors import installation
+from retrokit.core.errors import installation
+from retrokit.report.doctor import MISSING, OK, Diagnosis
 from retrokit.report.sheets import facts, grouped
 
 SUMMED_UP = ("packages", "extras", "settings")

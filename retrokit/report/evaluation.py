@@ -7,8 +7,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
+from retrokit.core.errors import UsageError, did_you_mean
+from retrokit.core.frames import to_csv
 from retrokit.data.jsonl import to_json
-from retrokit.errors import UsageError, did_you_mean
 from retrokit.evaluation.comparison.comparison import (
     BOOTSTRAP,
     SIGNIFICANCE,
@@ -22,7 +23,6 @@ from retrokit.evaluation.comparison.cross import Cross, cross_of
 from retrokit.evaluation.comparison.explain import Explanation
 from retrokit.evaluation.comparison.systems import System, comparable, precisions_of
 from retrokit.evaluation.result import known
-from retrokit.frames import to_csv
 from retrokit.metrics.significance import DRAWS, EXACT_UP_TO
 from retrokit.report.gates import gates_sheet
 from retrokit.report.overlaps import overlap_sheets

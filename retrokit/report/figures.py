@@ -16,8 +16,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from retrokit.errors import disk_errors
-from retrokit.notices import harmless, notice
+from retrokit.core.errors import disk_errors
+from retrokit.core.notices import harmless, notice
 
 mpl.use("Agg")
 mpl.rcParams["text.parse_math"] = False  # a dollar in a label, a path or a field is a dollar

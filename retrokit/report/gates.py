@@ -6,10 +6,10 @@ import re
 from collections.abc import Sequence
 from xml.etree import ElementTree
 
-from retrokit.data.files import writing
+from retrokit.core.files import writing
+from retrokit.core.notices import harmless
 from retrokit.evaluation.comparison.comparison import FAILED, PASSED, UNTESTED, Gate
 from retrokit.evaluation.comparison.gates import verdicts
-from retrokit.notices import harmless
 from retrokit.report.sheets import Sheet, grouped, in_markdown, to_markdown
 
 _NO_XML = re.compile("[\ufffe\uffff]")

@@ -15,7 +15,7 @@ from markupsafe import Markup, escape
 from rich.console import Group
 from rich.styled import Styled
 
-from retrokit.notices import UNSAFE, harmless
+from retrokit.core.notices import UNSAFE, harmless
 from retrokit.report import figures
 from retrokit.report.sheets import Cell, Sheet, Table
 

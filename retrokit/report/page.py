@@ -18,18 +18,18 @@ from typing import Any
 from jinja2 import Environment
 from markupsafe import Markup, escape
 
-import retrokit
-from retrokit.data.files import writing
-from retrokit.data.outputs import check_outputs
+from retrokit.core.errors import UsageError
+from retrokit.core.files import writing
+from retrokit.core.notices import harmless
+from retrokit.core.outputs import check_outputs
+from retrokit.core.settings import FILE
+from retrokit.core.version import __version__
 from retrokit.data.typed import restored
-from retrokit.errors import UsageError
-from retrokit.notices import harmless
 from retrokit.report import parts
 from retrokit.report.html import number_pictures_anew, to_html
 from retrokit.report.sheets import Sheet
 from retrokit.report.sources import Sources, read_sources
 from retrokit.report.words import sentences
-from retrokit.settings import FILE
 from retrokit.study.state import DONE, FAILED, MISSING
 from retrokit.sure.audit import code_source
 
@@ -119,7 +119,7 @@ def page_of(
         "default-src 'none'; base-uri 'none'; form-action 'none'; img-src data:; style-src 'unsafe-inline'; "
         f"script-src {code_source(script)}"
     )
-    origin = f"Made by retrokit {retrokit.__version__} at {datetime.now(UTC):%Y-%m-%d %H:%M} UTC"
+    origin = f"Made by retrokit {__version__} at {datetime.now(UTC):%Y-%m-%d %H:%M} UTC"
     number_pictures_anew()
     shown = [part for part in _parts(sources, study, price_per_hour) if any(part.blocks)]
     return (

@@ -11,15 +11,15 @@ from typing import Any
 
 from markupsafe import Markup, escape
 
+from retrokit.core.errors import RetrokitError, UsageError
+from retrokit.core.notices import harmless
 from retrokit.data.jsonl import checked
 from retrokit.data.runs import RUN_FILE
-from retrokit.errors import RetrokitError, UsageError
 from retrokit.evaluation.comparison.comparison import Evaluation
 from retrokit.evaluation.comparison.correlations import check_correlated, correlations
 from retrokit.evaluation.comparison.systems import in_common
 from retrokit.evaluation.comparison.trained import training_of
 from retrokit.evaluation.two_stage import Reranking
-from retrokit.notices import harmless
 from retrokit.report.deployment import COSTS, deployment_plot
 from retrokit.report.evaluation import evaluation_sheets
 from retrokit.report.evaluation_plots import cross_plots, evaluation_plots, task_map_plot

@@ -8,8 +8,8 @@ from typing import Any
 
 from matplotlib.axes import Axes
 
+from retrokit.core.errors import disk_errors
 from retrokit.data.jsonl import read_jsonl
-from retrokit.errors import disk_errors
 from retrokit.report.evaluation_plots import file_name
 from retrokit.report.figures import (
     COLORS,

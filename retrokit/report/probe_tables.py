@@ -9,9 +9,9 @@ from typing import Any
 
 from rich.console import Group
 
-from retrokit.data.files import writing
-from retrokit.errors import disk_errors
-from retrokit.frames import frame, to_csv
+from retrokit.core.errors import disk_errors
+from retrokit.core.files import writing
+from retrokit.core.frames import frame, to_csv
 from retrokit.metrics.effect_size import EffectSize
 from retrokit.probing.fisher import CANDIDATES, FisherProbe, log10
 from retrokit.probing.magnitude_findings import METRIC, CvRatio, LengthFinding, MagnitudeProbe

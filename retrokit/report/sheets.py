@@ -13,7 +13,7 @@ from rich.cells import cell_len
 from rich.console import Console, ConsoleOptions, Group, JustifyMethod, RenderResult
 from rich.styled import Styled
 
-from retrokit.notices import harmless
+from retrokit.core.notices import harmless
 
 FOLDED = 12  # characters that a column of words keeps where it is folded
 

@@ -10,11 +10,12 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+from retrokit.core.errors import DataError
+from retrokit.core.notices import heard
 from retrokit.data.jsonl import checked, read_json, read_jsonl
 from retrokit.data.overlap import Overlap
 from retrokit.data.runs import Run, is_run, read_run
 from retrokit.data.typed import restored
-from retrokit.errors import DataError
 from retrokit.evaluation.comparison.comparison import BaselineChange, Comparison, Evaluation, Gate, OverTasks
 from retrokit.evaluation.comparison.correlations import Correlation
 from retrokit.evaluation.comparison.explain import Explanation
@@ -23,7 +24,6 @@ from retrokit.evaluation.comparison.trained import Training
 from retrokit.evaluation.deployment import Deployment
 from retrokit.evaluation.evaluate import evaluate
 from retrokit.evaluation.result import Result
-from retrokit.notices import heard
 from retrokit.probing.contrast import ContrastProbe
 from retrokit.probing.findings import Findings
 from retrokit.probing.fisher import FisherProbe

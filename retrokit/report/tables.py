@@ -7,21 +7,21 @@ from collections.abc import Mapping
 from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
-from retrokit.notices import harmless
+from retrokit.core.notices import harmless
 from retrokit.report.overlaps import overlap_sheets
 from retrokit.report.sheets import Table, facts, noted, table, to_rich
-from retrokit.reranking.training.config import VerifierConfig
 from retrokit.training.config import FinetuneConfig, TrainingConfig
+from retrokit.training.rerankers.config import VerifierConfig
 
 if TYPE_CHECKING:  # showing what is there takes no trainer
     from rich.console import Group
 
-    from retrokit.export import Export
-    from retrokit.reranking.calibrate import Calibration, Share
-    from retrokit.reranking.training.job import VerifierPreflight
-    from retrokit.retrieval.files import Hits
+    from retrokit.ranking.export import Export
+    from retrokit.ranking.reranking.calibrate import Calibration, Share
+    from retrokit.ranking.retrieval.files import Hits
     from retrokit.training.history import Outcome
     from retrokit.training.preflight import Preflight
+    from retrokit.training.rerankers.job import VerifierPreflight
 
 
 SHOWN = 100  # characters of a text that was found

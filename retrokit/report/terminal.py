@@ -14,7 +14,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.text import Text
 
-from retrokit.notices import Advance, harmless, unseen
+from retrokit.core.notices import Advance, harmless, unseen
 
 LINE_EVERY = 10.0  # seconds between progress lines where no bar can be drawn
 NO_LIMIT = 100_000  # columns of output that is no terminal, so that nothing is cut or wrapped in a pipe

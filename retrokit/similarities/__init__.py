@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from retrokit.registry import Entry, Param, SpecRegistry
+from retrokit.core.registry import Entry, Param, SpecRegistry
 
 _HERE = "retrokit.similarities"
 

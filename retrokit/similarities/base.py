@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from retrokit.errors import UsageError
+from retrokit.core.errors import UsageError
 
 Role = Literal["query", "document"]
 Embeddings = Tensor | np.ndarray

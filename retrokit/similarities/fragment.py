@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from retrokit.errors import UsageError
+from retrokit.core.errors import UsageError
 from retrokit.similarities.base import TINY, Role, Similarity, as_rows, length
 from retrokit.similarities.distance import Distance
 

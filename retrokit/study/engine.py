@@ -20,11 +20,11 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
-from retrokit.data.files import writing
-from retrokit.data.outputs import check_own, locked
-from retrokit.errors import Interrupted, MissingExtra, ServiceError
-from retrokit.interrupts import stopping_by
-from retrokit.notices import notice
+from retrokit.core.errors import Interrupted, MissingExtra, ServiceError
+from retrokit.core.files import writing
+from retrokit.core.interrupts import stopping_by
+from retrokit.core.notices import notice
+from retrokit.core.outputs import check_own, locked
 from retrokit.study.state import DONE, FAILED, MISSING, PLAN, State, StudyPlan
 from retrokit.study.step import OWNER, same_files
 

@@ -11,9 +11,10 @@ from dataclasses import dataclass, field
 from statistics import fmean
 from typing import Any
 
-from retrokit import encoders, evaluation, retrieval
-from retrokit.errors import RetrokitError
-from retrokit.notices import notice
+from retrokit import encoders, evaluation
+from retrokit.core.errors import RetrokitError
+from retrokit.core.notices import notice
+from retrokit.ranking import retrieval
 from retrokit.study.state import DONE, StudyPlan
 from retrokit.study.steps import Step
 

@@ -10,10 +10,11 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from retrokit import encoders, evaluation, retrieval
+from retrokit import encoders, evaluation
+from retrokit.core.errors import UsageError
+from retrokit.core.notices import notice
 from retrokit.data.jsonl import read_jsonl
-from retrokit.errors import UsageError
-from retrokit.notices import notice
+from retrokit.ranking import retrieval
 from retrokit.training.config import FinetuneConfig
 from retrokit.training.finetune import plan
 from retrokit.training.preflight import texts_of

@@ -13,10 +13,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from retrokit.data.files import writing
+from retrokit.core.errors import UsageError
+from retrokit.core.files import writing
+from retrokit.core.frames import flat, frame
 from retrokit.data.jsonl import read_json, write_json
-from retrokit.errors import UsageError
-from retrokit.frames import flat, frame
 from retrokit.study.steps import Step
 from retrokit.study.tables import Study
 

@@ -13,11 +13,11 @@ from pathlib import Path
 
 from filelock import FileLock
 
+from retrokit.core.errors import Interrupted
+from retrokit.core.outputs import check_own
 from retrokit.data.jsonl import read_json, write_json
-from retrokit.data.outputs import check_own
 from retrokit.data.processor import processor_in_words
 from retrokit.data.runs import FINISHED, is_run, read_run
-from retrokit.errors import Interrupted
 from retrokit.study.state import LINES, StudyPlan
 from retrokit.study.steps import Step
 

@@ -14,7 +14,7 @@ from math import prod
 from pathlib import Path
 from typing import Any
 
-from retrokit.errors import DataError, did_you_mean
+from retrokit.core.errors import DataError, did_you_mean
 from retrokit.study.tables import LONGEST, Options, Study, StudyTable
 
 SYSTEMS = "encoders"

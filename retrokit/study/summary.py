@@ -8,9 +8,9 @@ import sys
 from collections.abc import Iterable
 from pathlib import Path
 
-from retrokit.data.outputs import check_own
+from retrokit.core.errors import RetrokitError
+from retrokit.core.outputs import check_own
 from retrokit.data.runs import is_run
-from retrokit.errors import RetrokitError
 from retrokit.study.state import DONE, StudyPlan
 from retrokit.study.steps import Step
 

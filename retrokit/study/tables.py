@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
-from retrokit.data.files import read_toml
-from retrokit.errors import DataError, UsageError, did_you_mean
+from retrokit.core.errors import DataError, UsageError, did_you_mean
+from retrokit.core.files import read_toml
 
 OF_THE_STUDY = ("name", "matrix", "include", "exclude")
 """Keys of a table that are no options of its command."""

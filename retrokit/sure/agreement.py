@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from retrokit.data.files import named
+from retrokit.core.errors import UsageError
+from retrokit.core.files import named
+from retrokit.core.frames import frame
 from retrokit.data.jsonl import kind_of, read_jsonl
 from retrokit.data.sure import VARIANT_FILES
-from retrokit.errors import UsageError
-from retrokit.frames import frame
 
 if TYPE_CHECKING:
     from pandas import DataFrame

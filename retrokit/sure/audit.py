@@ -22,11 +22,11 @@ from itertools import groupby
 from pathlib import Path
 
 from retrokit.augmentation.draws import bits
-from retrokit.data.files import writing
+from retrokit.core.errors import UsageError
+from retrokit.core.files import writing
+from retrokit.core.notices import progress
 from retrokit.data.sure import kinds_of, read_sure
-from retrokit.errors import UsageError
 from retrokit.llm.prompts import PromptTemplate
-from retrokit.notices import progress
 
 _TOKEN = re.compile(r"\s+|\w+|[^\w\s]")
 

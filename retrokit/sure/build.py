@@ -13,15 +13,15 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from retrokit.data.outputs import check_apart, folder_in_the_making
+from retrokit.core.errors import ServiceError, UsageError
+from retrokit.core.frames import flat, frame
+from retrokit.core.notices import progress
+from retrokit.core.outputs import check_apart, folder_in_the_making
 from retrokit.data.sure import TESTBEDS
-from retrokit.errors import ServiceError, UsageError
-from retrokit.frames import flat, frame
 from retrokit.llm.base import LLM, Sampling, estimated_tokens
 from retrokit.llm.prompts import PromptTemplate
 from retrokit.llm.session import Session, check_limits, run_all
 from retrokit.llm.store import ResponseStore, default_store
-from retrokit.notices import progress
 from retrokit.sure.folder import BenchmarkRows, check_output, write_folder
 from retrokit.sure.items import Items
 from retrokit.sure.prompts import SHAPES

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import KW_ONLY, dataclass
 from typing import TYPE_CHECKING
 
-from retrokit.errors import UsageError
+from retrokit.core.errors import UsageError
+from retrokit.core.settings import FILE, FOLDER, Settings, setting
 from retrokit.llm.settings import Asking
-from retrokit.settings import FILE, FOLDER, Settings, setting
 
 if TYPE_CHECKING:
     from retrokit.sure.build import BuildSettings, Built, Estimate

@@ -16,11 +16,11 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import IO, Any
 
-from retrokit.data.files import writing
+from retrokit.core.errors import UsageError, disk_errors
+from retrokit.core.files import writing
+from retrokit.core.outputs import check_folder, check_replaceable, is_empty
 from retrokit.data.jsonl import json_line, write_json
-from retrokit.data.outputs import check_folder, check_replaceable, is_empty
 from retrokit.data.sure import ORIGINAL, PASSAGES, VARIANT_FILES, kinds_of
-from retrokit.errors import UsageError, disk_errors
 from retrokit.llm.prompts import PromptTemplate
 from retrokit.sure.checks import CAUSES
 from retrokit.sure.items import SKIPPED, Items

@@ -13,13 +13,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from retrokit.augmentation.draws import bits
+from retrokit.core.errors import DataError, UsageError
+from retrokit.core.files import named
 from retrokit.data.beir import corpus_file, judgements_file, located, queries_file
 from retrokit.data.corpus import read_corpus, read_queries
 from retrokit.data.faults import Faults
-from retrokit.data.files import named
 from retrokit.data.jsonl import kind_of, read_jsonl
 from retrokit.data.trec import fits_a_column, read_judgements
-from retrokit.errors import DataError, UsageError
 
 SKIPPED: dict[str, str] = {
     "without_relevant": "no relevant passage",

@@ -9,17 +9,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from retrokit.core.errors import ServiceError
+from retrokit.core.notices import progress
+from retrokit.core.outputs import check_outputs
+from retrokit.core.settings import FILE
 from retrokit.data.jsonl import write_jsonl
-from retrokit.data.outputs import check_outputs
-from retrokit.errors import ServiceError
 from retrokit.llm.answers import Rejected, read_verdict
 from retrokit.llm.base import LLM, Completion, Sampling
 from retrokit.llm.dialogue import ask_until
 from retrokit.llm.prompts import PromptTemplate
 from retrokit.llm.session import Session, check_limits, run_all
 from retrokit.llm.store import ResponseStore
-from retrokit.notices import progress
-from retrokit.settings import FILE
 from retrokit.sure.audit import Judgeable, Sample
 
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from retrokit.core.errors import UsageError
 from retrokit.data.sure import VARIANT_FILES
-from retrokit.errors import UsageError
 from retrokit.llm import prompts
 from retrokit.llm.prompts import OURS, PromptTemplate
 from retrokit.llm.shapes import PromptShape

@@ -3,7 +3,7 @@
 Start at :mod:`retrokit.training.finetune`; :mod:`retrokit.training.config` has every option.
 """
 
-from retrokit.registry import Entry, Param, Registry
+from retrokit.core.registry import Entry, Param, Registry
 
 guides = Registry(
     "guide",

@@ -19,11 +19,11 @@ from torch.nn.utils.rnn import pad_sequence
 from torch.utils.data import DataLoader, Dataset, Sampler
 
 from retrokit.augmentation.online import Augmentation, Masking
+from retrokit.core.errors import UsageError
+from retrokit.core.notices import notice
 from retrokit.data.pairs import Source
 from retrokit.data.records import RecordStore, text_id
 from retrokit.data.training_rows import Pair, ScoredPair, Unlabelled, texts_of_record
-from retrokit.errors import UsageError
-from retrokit.notices import notice
 from retrokit.similarities.base import Role
 from retrokit.training.guide import Guide
 

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
 
-from retrokit.notices import Advance
+from retrokit.core.notices import Advance
 from retrokit.training.config import TrainingConfig
 from retrokit.training.processes import all_say
 from retrokit.training.trainer import RunTrainer

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from retrokit.core.errors import DataError
 from retrokit.data.jsonl import read_json
-from retrokit.errors import DataError
 
 TRAINED = "trainable.pt"
 COMPLETE = "complete"

@@ -10,8 +10,8 @@ from dataclasses import KW_ONLY, dataclass, fields, replace
 from typing import TYPE_CHECKING, Any
 
 from retrokit import augmentation, encoders, evaluation, similarities
-from retrokit.registry import Registry, Spec, parse_all
-from retrokit.settings import (
+from retrokit.core.registry import Registry, Spec, parse_all
+from retrokit.core.settings import (
     FOLDER,
     OVERLAP_EXAMPLES,
     PRECISIONS,
@@ -149,7 +149,7 @@ class TrainingConfig(Settings):
 
     def inputs(self) -> list[str]:
         """The paths that are read."""
-        from retrokit.data.outputs import paths_in
+        from retrokit.core.outputs import paths_in
 
         return paths_in(getattr(self, field.name) for field in fields(self) if not field.metadata["writes"])
 

@@ -18,15 +18,15 @@ from sentence_transformers import SentenceTransformer
 from sentence_transformers.sentence_transformer.modules import StaticEmbedding
 
 from retrokit import encoders
+from retrokit.core.errors import DataError, UsageError, disk_errors
+from retrokit.core.notices import progress
+from retrokit.core.outputs import folder_in_the_making
+from retrokit.core.settings import taking
 from retrokit.data.beir import corpus_file
 from retrokit.data.corpus import read_corpus
-from retrokit.data.outputs import folder_in_the_making
 from retrokit.data.pairs import texts_file
 from retrokit.encoders.base import Encoder
 from retrokit.encoders.towers import tower_of
-from retrokit.errors import DataError, UsageError, disk_errors
-from retrokit.notices import progress
-from retrokit.settings import taking
 from retrokit.training.distil_settings import DistilSettings
 from retrokit.training.run_folder import check_name_of_model
 

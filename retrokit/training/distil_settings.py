@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import KW_ONLY, dataclass
 
-from retrokit.settings import FOLDER, Settings, setting
+from retrokit.core.settings import FOLDER, Settings, setting
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from retrokit.errors import UsageError
+from retrokit.core.errors import UsageError
 from retrokit.evaluation import registry
 from retrokit.evaluation.task import Task
 

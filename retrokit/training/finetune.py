@@ -13,6 +13,8 @@ from sentence_transformers.sentence_transformer.modules import StaticEmbedding
 
 from retrokit import encoders
 from retrokit.augmentation.online import Masking, masking_of
+from retrokit.core.errors import UsageError
+from retrokit.core.notices import notice
 from retrokit.data.faults import strictly
 from retrokit.data.pairs import Source
 from retrokit.data.runs import TRAINING, Run
@@ -20,8 +22,6 @@ from retrokit.encoders import engine
 from retrokit.encoders.adapters import is_quantized
 from retrokit.encoders.base import Encoder
 from retrokit.encoders.precision import name_of
-from retrokit.errors import UsageError
-from retrokit.notices import notice
 from retrokit.probing import fisher
 from retrokit.probing.settings import PAIRS
 from retrokit.similarities.base import Similarity

@@ -11,8 +11,8 @@ from typing import Any
 
 import torch
 
+from retrokit.core.errors import DataError
 from retrokit.encoders.base import Encoder
-from retrokit.errors import DataError
 from retrokit.evaluation.task import Request
 from retrokit.training.evaluations import HOLDOUT, LOSS, Evaluations
 from retrokit.training.held_out import HeldOut

@@ -12,10 +12,10 @@ from itertools import pairwise
 
 import numpy as np
 
+from retrokit.core.errors import UsageError
 from retrokit.data.beir import retrieval_data
 from retrokit.data.overlap import JudgedTexts
 from retrokit.data.training_rows import Pair, ScoredPair, texts_of_record
-from retrokit.errors import UsageError
 from retrokit.evaluation.task import Task
 from retrokit.evaluation.tasks.retrieval import Retrieval
 from retrokit.evaluation.tasks.sts import SentenceSimilarity

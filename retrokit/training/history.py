@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from retrokit.core.errors import disk_errors
+from retrokit.core.frames import flat, frame
 from retrokit.data.jsonl import json_line
-from retrokit.errors import disk_errors
-from retrokit.frames import flat, frame
 from retrokit.training.evaluations import lower_is_better
 from retrokit.training.preflight import Plain
 

@@ -11,8 +11,8 @@ from sentence_transformers.sentence_transformer.modules import StaticEmbedding
 from torch import nn
 from transformers.pytorch_utils import Conv1D
 
+from retrokit.core.errors import MissingExtra, UsageError, did_you_mean
 from retrokit.encoders.adapters import is_quantized
-from retrokit.errors import MissingExtra, UsageError, did_you_mean
 
 ALL = "all-linear"
 

@@ -7,12 +7,12 @@ from typing import Any
 
 from retrokit import evaluation
 from retrokit.augmentation.online import Augmentation, combined, usable_part
+from retrokit.core.errors import DataError
+from retrokit.core.notices import notice
 from retrokit.data.holdout import hold_out
 from retrokit.data.overlap import overlaps
 from retrokit.data.pairs import Source, read_source
 from retrokit.data.training_rows import Pair, ScoredPair
-from retrokit.errors import DataError
-from retrokit.notices import notice
 from retrokit.training.batches import TrainingSet
 from retrokit.training.config import FinetuneConfig
 from retrokit.training.evaluations import HOLDOUT, Evaluations, task_names

@@ -9,13 +9,13 @@ import torch
 from torch import nn
 
 from retrokit import encoders
+from retrokit.core.errors import UsageError
+from retrokit.core.notices import notice
 from retrokit.encoders.adapters import is_quantized
 from retrokit.encoders.casting import cast
 from retrokit.encoders.engine import tokens_at_once
 from retrokit.encoders.folders import is_description
 from retrokit.encoders.precision import choose_precision, multiplies
-from retrokit.errors import UsageError
-from retrokit.notices import notice
 from retrokit.training.config import AUTO, FinetuneConfig
 from retrokit.training.model import restrict
 from retrokit.training.step_memory import measure

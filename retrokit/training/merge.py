@@ -10,16 +10,16 @@ import torch
 from sentence_transformers import SentenceTransformer
 
 from retrokit import encoders
-from retrokit.data.outputs import folder_in_the_making
+from retrokit.core.errors import UsageError, disk_errors
+from retrokit.core.notices import notice, progress
+from retrokit.core.outputs import folder_in_the_making
+from retrokit.core.settings import taking
 from retrokit.data.runs import FINISHED, Run, write_run
 from retrokit.encoders.adapters import is_quantized
 from retrokit.encoders.base import Encoder
 from retrokit.encoders.fingerprint import describe
 from retrokit.encoders.modules import Prepare
 from retrokit.encoders.towers import with_modules
-from retrokit.errors import UsageError, disk_errors
-from retrokit.notices import notice, progress
-from retrokit.settings import taking
 from retrokit.training.card import card_of_merged
 from retrokit.training.merge_settings import MergeSettings
 from retrokit.training.model import check_weights, export

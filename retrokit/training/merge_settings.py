@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import KW_ONLY, dataclass
 
 from retrokit import encoders, similarities
-from retrokit.registry import parse_all
-from retrokit.settings import FOLDER, Settings, numbers, setting
+from retrokit.core.registry import parse_all
+from retrokit.core.settings import FOLDER, Settings, numbers, setting
 
 
 @dataclass(frozen=True)

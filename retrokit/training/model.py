@@ -17,6 +17,8 @@ from sentence_transformers.sentence_transformer.modules import Dropout, StaticEm
 from torch import nn
 
 from retrokit import encoders
+from retrokit.core.errors import DataError, UsageError
+from retrokit.core.notices import no_progress_bars, notice
 from retrokit.data.jsonl import read_json
 from retrokit.encoders import engine
 from retrokit.encoders.adapters import base_of, is_adapter, is_quantized, merge, saving_adapters
@@ -25,8 +27,6 @@ from retrokit.encoders.casting import cast
 from retrokit.encoders.modules import Prepare
 from retrokit.encoders.torch_encoder import TorchEncoder
 from retrokit.encoders.towers import with_modules
-from retrokit.errors import DataError, UsageError
-from retrokit.notices import no_progress_bars, notice
 from retrokit.similarities.base import Similarity
 from retrokit.training.low_rank import LowRank
 from retrokit.training.sharding import part_of

@@ -22,7 +22,7 @@ from typing import Any, ParamSpec, TypeVar
 import torch
 import torch.distributed as dist
 
-from retrokit.errors import Interrupted, MissingExtra, RetrokitError, UsageError
+from retrokit.core.errors import Interrupted, MissingExtra, RetrokitError, UsageError
 
 PATIENCE = timedelta(days=30)  # the others wait while the first one evaluates and writes
 LOOK_EVERY = 0.2  # seconds

@@ -20,15 +20,15 @@ from huggingface_hub.errors import HFValidationError, LocalTokenNotFoundError
 from huggingface_hub.utils import disable_progress_bars, validate_repo_id
 
 from retrokit import encoders
-from retrokit.data.files import LARGEST_TOML, read_text
+from retrokit.core.errors import DataError, RetrokitError, ServiceError, UsageError, disk_errors, first_line, redacted
+from retrokit.core.files import LARGEST_TOML, read_text
+from retrokit.core.notices import notice
+from retrokit.core.outputs import folder_in_the_making
+from retrokit.core.settings import taking
 from retrokit.data.jsonl import read_json
-from retrokit.data.outputs import folder_in_the_making
 from retrokit.data.runs import Run, read_run, write_run
 from retrokit.encoders.folders import MINILM_ID, check_folder
-from retrokit.errors import DataError, RetrokitError, ServiceError, UsageError, disk_errors, first_line, redacted
 from retrokit.evaluation.comparison.results_folder import Record, ResultsFolder
-from retrokit.notices import notice
-from retrokit.settings import taking
 from retrokit.training.push_settings import PushSettings
 
 CARD = "README.md"

@@ -18,14 +18,14 @@ from typing import Any
 import torch
 from torch import nn
 
-import retrokit
+from retrokit.core.errors import Interrupted, UsageError, disk_errors
+from retrokit.core.interrupts import CtrlC, stopping_by
+from retrokit.core.notices import notice, progress
+from retrokit.core.version import __version__
 from retrokit.data.pairs import registry as training_data
 from retrokit.data.processor import processor_in_words
 from retrokit.data.runs import Run
 from retrokit.encoders.precision import choose_precision, multiplies
-from retrokit.errors import Interrupted, UsageError, disk_errors
-from retrokit.interrupts import CtrlC, stopping_by
-from retrokit.notices import notice, progress
 from retrokit.training.batches import Batches
 from retrokit.training.callback import TrainingCallback, seconds_per_step
 from retrokit.training.checkpoints import check_state, step_of
@@ -177,7 +177,7 @@ def provenance() -> dict[str, Any]:
         git = {"commit": commit, "changed": bool(changed)}
     except (OSError, subprocess.SubprocessError):
         git = None
-    return {"retrokit": retrokit.__version__, "versions": versions, "processor": processor_in_words(), "git": git}
+    return {"retrokit": __version__, "versions": versions, "processor": processor_in_words(), "git": git}
 
 
 def timed(job: Job) -> Job:

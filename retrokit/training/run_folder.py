@@ -16,9 +16,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from retrokit.data.files import parents_of, writing
-from retrokit.data.jsonl import read_json, read_jsonl, write_jsonl
-from retrokit.data.outputs import (
+from retrokit.core.errors import DataError, UsageError, disk_errors
+from retrokit.core.files import parents_of, writing
+from retrokit.core.outputs import (
     beside,
     check_apart,
     check_folder,
@@ -31,8 +31,8 @@ from retrokit.data.outputs import (
     put_back,
     take_place,
 )
+from retrokit.data.jsonl import read_json, read_jsonl, write_jsonl
 from retrokit.data.runs import FINISHED, RUN_FILE, TRAINING, Run, is_run, read_run, write_run
-from retrokit.errors import DataError, UsageError, disk_errors
 from retrokit.training.checkpoints import COMPLETE, drop_state, step_of
 from retrokit.training.config import differences
 

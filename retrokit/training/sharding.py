@@ -24,7 +24,7 @@ from torch.distributed.fsdp.wrap import transformer_auto_wrap_policy
 from torch.distributed.tensor import DTensor, distribute_tensor
 from transformers import TrainingArguments
 
-from retrokit.errors import UsageError
+from retrokit.core.errors import UsageError
 from retrokit.training.processes import is_first, is_sharded, shares_states
 
 _SHARED = "`accelerate launch --use_fsdp --fsdp_version 2` shares the weights too"

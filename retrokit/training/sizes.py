@@ -18,10 +18,10 @@ import torch
 from sentence_transformers import SentenceTransformer
 from sentence_transformers.sentence_transformer.modules import StaticEmbedding
 
+from retrokit.core.errors import UsageError
+from retrokit.core.notices import notice
 from retrokit.encoders.base import Encoder
 from retrokit.encoders.engine import tokens_at_once
-from retrokit.errors import UsageError
-from retrokit.notices import notice
 from retrokit.training.batches import TrainingSet
 from retrokit.training.config import AUTO, FinetuneConfig
 from retrokit.training.preflight import LENGTH_SAMPLE, measure_lengths, texts_of

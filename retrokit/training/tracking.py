@@ -19,9 +19,9 @@ from typing import Any
 from transformers import TrainerCallback, TrainerControl, TrainerState
 from transformers.integrations import get_reporting_integration_callbacks
 
+from retrokit.core.errors import MissingExtra, ServiceError, first_line
+from retrokit.core.notices import notice
 from retrokit.data.jsonl import read_json, write_json
-from retrokit.errors import MissingExtra, ServiceError, first_line
-from retrokit.notices import notice
 from retrokit.training.run_folder import RunFolder
 from retrokit.training.trainer import Options
 

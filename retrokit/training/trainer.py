@@ -22,8 +22,8 @@ from torch import nn
 from transformers import Trainer, TrainerControl
 from transformers.trainer_callback import PrinterCallback
 
+from retrokit.core.errors import DataError, disk_errors
 from retrokit.data.runs import FINISHED, Run, write_run
-from retrokit.errors import DataError, disk_errors
 from retrokit.training.batches import Loader, Prefetcher
 from retrokit.training.checkpoints import OPTIMIZER, TRAINED, intact, rng_file
 from retrokit.training.history import History

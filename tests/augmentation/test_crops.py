@@ -20,8 +20,8 @@ from scipy.stats import chisquare
 from retrokit.augmentation.chunks import CropSettings
 from retrokit.augmentation.crops import chunk, crop_pairs, croppable, dropout_pairs, pair
 from retrokit.augmentation.texts import Counts, Texts, summary
+from retrokit.core.errors import DataError, UsageError
 from retrokit.data.jsonl import read_jsonl, write_jsonl
-from retrokit.errors import DataError, UsageError
 
 SMALL = CropSettings(min_chars=2, max_chars=4)
 TEXT = "one. two. 3. four. five. sixth. end"

@@ -30,8 +30,8 @@ from retrokit.augmentation.masking import (
     special_ids,
 )
 from retrokit.augmentation.texts import Counts, Rows, Texts
+from retrokit.core.errors import DataError, UsageError
 from retrokit.data.jsonl import Row, write_jsonl
-from retrokit.errors import DataError, UsageError
 from tests.models import sentences
 
 

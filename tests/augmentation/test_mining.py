@@ -17,13 +17,13 @@ from retrokit import similarities
 from retrokit.augmentation.mining import mine as mining
 from retrokit.augmentation.mining.mine import mine, mine_pairs
 from retrokit.augmentation.mining.settings import Mined, MiningSettings
+from retrokit.core.errors import DataError, Interrupted, UsageError
 from retrokit.data.pairs import read_source
 from retrokit.data.training_rows import Pair
 from retrokit.encoders import registry as encoders
-from retrokit.errors import DataError, Interrupted, UsageError
-from retrokit.reranking.base import PairwiseReranker
-from retrokit.retrieval.dense import Dense
-from retrokit.retrieval.embeddings import SharedEmbeddings
+from retrokit.ranking.reranking.base import PairwiseReranker
+from retrokit.ranking.retrieval.dense import Dense
+from retrokit.ranking.retrieval.embeddings import SharedEmbeddings
 from tests.close import assert_rounded
 from tests.evaluation.fakes import GivenEncoder
 from tests.models import sentences
@@ -539,7 +539,7 @@ def test_a_corpus_is_read_with_its_titles(tiny_bert, tmp_path):
 
 
 def test_a_cross_encoder_judges(tiny_bert, tmp_path):
-    from tests.reranking.test_cross_encoder import make_cross_encoder
+    from tests.ranking.test_cross_encoder import make_cross_encoder
 
     texts = sentences(40, seed=8)
     data = write_pairs(
@@ -555,7 +555,7 @@ def test_a_cross_encoder_judges(tiny_bert, tmp_path):
         found[chosen] = [row["negatives"] for row in rows_of(tmp_path / "out.jsonl")]
     assert done.judge == judge
     assert found[None] != found[judge]
-    from retrokit import reranking
+    from retrokit.ranking import reranking
 
     reranker = reranking.registry.create(judge)
     for row in rows_of(tmp_path / "out.jsonl"):

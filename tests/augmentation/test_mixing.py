@@ -18,7 +18,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from retrokit.augmentation.mixing import Mixture, Part, mix, registry
-from retrokit.errors import DataError, UsageError
+from retrokit.core.errors import DataError, UsageError
 
 
 def pairs(name: str, count: int) -> list[dict]:

@@ -18,7 +18,7 @@ from retrokit.augmentation.negatives.by_model.estimate import estimate
 from retrokit.augmentation.negatives.family import Family, load_families
 from retrokit.augmentation.negatives.files import write_near_misses
 from retrokit.cli.entry import run
-from retrokit.errors import Interrupted, ServiceError, UsageError
+from retrokit.core.errors import Interrupted, ServiceError, UsageError
 from retrokit.llm.base import estimated_tokens
 from retrokit.llm.session import BudgetSpent
 from tests.llm.server import FAULTS, ChatServer, Plan, error, message

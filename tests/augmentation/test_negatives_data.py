@@ -9,7 +9,7 @@ import pytest
 
 import retrokit.augmentation.negatives.data as data
 from retrokit.augmentation.negatives import registry
-from retrokit.errors import DataError
+from retrokit.core.errors import DataError
 
 ROOM = Path(data.__file__).parent
 

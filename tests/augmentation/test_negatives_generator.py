@@ -18,7 +18,7 @@ from retrokit.augmentation.negatives import generator, registry
 from retrokit.augmentation.negatives.family import Edit, Family, load_families
 from retrokit.augmentation.negatives.generator import RULES, NearMiss, near_misses, why_not
 from retrokit.augmentation.negatives.sentence import Sentence, tag
-from retrokit.errors import UsageError
+from retrokit.core.errors import UsageError
 
 pytest.importorskip("HanTa", reason="of the extra negatives")
 

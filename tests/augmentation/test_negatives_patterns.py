@@ -8,7 +8,7 @@ from retrokit.augmentation.negatives.data import Lexicon
 from retrokit.augmentation.negatives.patterns import read_swaps
 from retrokit.augmentation.negatives.sentence import Sentence, Token, rewrite
 from retrokit.augmentation.negatives.view import View
-from retrokit.errors import DataError
+from retrokit.core.errors import DataError
 
 LEXICON = Lexicon({"rooms": frozenset({"kitchen", "hall*"})}, {"sides": {"left": "right", "right": "left"}}, {}, {})
 KNOWN = {"long": lambda view, at: len(view.words[at]) > 5}

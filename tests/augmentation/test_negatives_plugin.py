@@ -9,14 +9,14 @@ import pytest
 
 from retrokit.augmentation.negatives import registry
 from retrokit.augmentation.negatives.files import estimate_of, write_near_misses
-from retrokit.errors import UsageError
+from retrokit.core.errors import UsageError
 from tests.plugins import install, look_in
 
 pytest.importorskip("HanTa", reason="of the extra negatives")
 
 MODULE = """
 from retrokit.augmentation.negatives.family import Edit, Family
-from retrokit.registry import Entry
+from retrokit.core.registry import Entry
 
 ENTRY = Entry("tense", "the present becomes the past", f"{__name__}:family")
 

@@ -10,16 +10,17 @@ from typing import Any
 
 import pytest
 
-from retrokit import cli, retrieval
+from retrokit import cli
 from retrokit.augment import queries
 from retrokit.augmentation.queries.asking import read_grade
 from retrokit.augmentation.queries.settings import CAUSES, SHAPES, TYPES, WrittenQueries
+from retrokit.core.errors import DataError, ServiceError, UsageError
 from retrokit.data.jsonl import write_jsonl
 from retrokit.data.pairs import read_pairs, read_source
-from retrokit.errors import DataError, ServiceError, UsageError
 from retrokit.llm.answers import Rejected
 from retrokit.llm.prompts import load_prompts
 from retrokit.llm.session import BudgetSpent
+from retrokit.ranking import retrieval
 from tests.llm.server import ChatServer, Plan, completion, error, message, prompt_of
 from tests.sure.pretending import by_rules, fields_of
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from retrokit.augmentation.splitters import Multilingual, Period, registry
-from retrokit.errors import UsageError
+from retrokit.core.errors import UsageError
 
 
 @pytest.mark.parametrize(

@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 
 from retrokit.augmentation.splitting import _assigned, _groups, split_pairs
 from retrokit.cli.entry import run
+from retrokit.core.errors import DataError, UsageError
 from retrokit.data.beir import read_beir
 from retrokit.data.overlap import JudgedTexts, overlaps
 from retrokit.data.pairs import read_source
 from retrokit.data.training_rows import Pair, normal_form
-from retrokit.errors import DataError, UsageError
 
 
 def written(path: Path, rows: list[dict[str, Any]]) -> str:

@@ -8,12 +8,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from retrokit import cli, reranking
+from retrokit import cli
 from retrokit.augmentation.teaching import score
+from retrokit.core.errors import Interrupted, UsageError
 from retrokit.data.jsonl import write_jsonl
-from retrokit.errors import Interrupted, UsageError
-from retrokit.reranking import kept
-from retrokit.reranking.base import PairwiseReranker
+from retrokit.ranking import reranking
+from retrokit.ranking.reranking import kept
+from retrokit.ranking.reranking.base import PairwiseReranker
 from tests.models import sentences
 
 

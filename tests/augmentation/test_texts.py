@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from retrokit.augmentation.texts import Counts, Rows, Text, Texts, check_number, summary
-from retrokit.errors import DataError, UsageError
+from retrokit.core.errors import DataError, UsageError
 
 LINES = b'{"id": "a", "text": "one"}\n\n{"_id": 7, "text": ""}\n{"text": "three \xc3\xa9", "year": 2020}\n'
 TEXTS = [Text(1, "a", "one"), Text(3, "7", ""), Text(4, None, "three é")]

@@ -22,7 +22,7 @@ from torch import nn
 import retrokit
 from retrokit.encoders import engine
 from retrokit.encoders.packed import computing
-from retrokit.retrieval.exact import top_k
+from retrokit.ranking.retrieval.exact import top_k
 
 TOKENS = 32_768  # encoded for every length and batch
 LENGTHS = (16, 32, 64, 128, 256)

@@ -24,11 +24,12 @@ import numpy as np
 import torch
 from sentence_transformers.util import mean_maxsim
 
-from retrokit import encoders, reranking
+from retrokit import encoders
 from retrokit.data.beir import read_beir
 from retrokit.data.jsonl import read_jsonl
 from retrokit.metrics.separation import roc_auc
-from retrokit.reranking.maps import MapReranker, all_maps, pad_tokens
+from retrokit.ranking import reranking
+from retrokit.ranking.reranking.maps import MapReranker, all_maps, pad_tokens
 
 DIMENSION = 384
 QUERY_TOKENS, CANDIDATES, CANDIDATE_TOKENS = 32, 100, 128

@@ -26,7 +26,7 @@ import numpy as np
 import torch
 
 import retrokit
-from retrokit.retrieval.exact import top_k
+from retrokit.ranking.retrieval.exact import top_k
 
 FACTORABLE = ("cosine", "dot", "qnorm", "dnorm", "learn", "sfs:16")
 DISTANCES = ("l2", "l1", "sfs:size=16,base=l2")

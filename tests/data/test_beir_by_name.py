@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
+from retrokit.core.errors import DataError, MissingExtra, ServiceError
 from retrokit.data.beir import digest_beir, located, read_answers, read_beir, write_beir
 from retrokit.data.corpus import Document
-from retrokit.errors import DataError, MissingExtra, ServiceError
 
 DOCUMENTS = [Document("d1", "Cats", "They purr."), Document("d2", "", "Dogs bark.")]
 

@@ -10,9 +10,9 @@ import pyarrow
 import pyarrow.parquet
 import pytest
 
+from retrokit.core.errors import DataError, ServiceError, UsageError
 from retrokit.data.bright import DOMAINS, bright_folder, digest_bright, instruction, read_bright
 from retrokit.data.faults import strictly
-from retrokit.errors import DataError, ServiceError, UsageError
 
 DOCUMENTS = [
     {"id": "a", "content": "first"},

@@ -11,16 +11,16 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from retrokit.core.errors import DataError, RetrokitError
+from retrokit.core.files import read_lines, read_toml
 from retrokit.data.beir import read_beir
 from retrokit.data.corpus import read_corpus, read_queries
 from retrokit.data.exports import open_export
-from retrokit.data.files import read_lines, read_toml
 from retrokit.data.jsonl import read_json, read_jsonl
 from retrokit.data.pairs import read_source
 from retrokit.data.runs import Run
 from retrokit.data.runs import read_run as described
 from retrokit.data.trec import read_run
-from retrokit.errors import DataError, RetrokitError
 from retrokit.evaluation.comparison.baseline import read_baseline
 from retrokit.evaluation.comparison.results_folder import ResultsFolder
 from retrokit.report.sources import read_sources

@@ -8,10 +8,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from retrokit.core.errors import DataError
 from retrokit.data.holdout import hold_out
 from retrokit.data.pairs import Source, read_source
 from retrokit.data.training_rows import texts_of_record
-from retrokit.errors import DataError
 from tests.codes import codes
 
 

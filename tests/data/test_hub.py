@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
+from retrokit.core.errors import DataError, ServiceError, UsageError
 from retrokit.data.pairs import read_source
 from retrokit.data.training_rows import Pair, ScoredPair
-from retrokit.errors import DataError, ServiceError, UsageError
 from tests.codes import codes
 
 

@@ -11,12 +11,12 @@ import numpy as np
 import PIL.Image
 import pytest
 
+from retrokit.core.errors import DataError, UsageError
 from retrokit.data.beir import read_beir
 from retrokit.data.corpus import read_corpus, read_queries
 from retrokit.data.images import Image, check_texts, open_image, packed, unpacked, with_images
 from retrokit.data.jsonl import write_jsonl
 from retrokit.data.records import text_id
-from retrokit.errors import DataError, UsageError
 from tests.pictures import make_image_benchmark, make_picture
 
 

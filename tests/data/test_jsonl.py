@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from retrokit.core.errors import DataError
 from retrokit.data.corpus import Document, read_corpus, read_queries
 from retrokit.data.jsonl import Row, read_jsonl, write_jsonl
-from retrokit.errors import DataError
 
 SCALARS = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text()
 ROWS = st.lists(st.dictionaries(st.text(), SCALARS | st.lists(SCALARS), max_size=4), min_size=1, max_size=4)

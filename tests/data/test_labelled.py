@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 from sklearn.model_selection import train_test_split
 
+from retrokit.core.errors import DataError, UsageError
 from retrokit.data.labelled import read_labelled, read_split, short_name, write_split
 from retrokit.data.labelled_pairs import LabelledNearMiss, LabelledPair, read_labelled_pairs
-from retrokit.errors import DataError, UsageError
 
 
 def write(path: Path, rows: list[dict[str, Any]]) -> Path:

@@ -13,12 +13,12 @@ from pathlib import Path
 
 import pytest
 
+from retrokit.core.errors import DataError, UsageError
+from retrokit.core.files import digest
+from retrokit.core.notices import Advance, listening
 from retrokit.data.faults import strictly
-from retrokit.data.files import digest
 from retrokit.data.pairs import read_source, registry
 from retrokit.data.training_rows import Pair, ScoredPair
-from retrokit.errors import DataError, UsageError
-from retrokit.notices import Advance, listening
 from tests.codes import codes
 
 

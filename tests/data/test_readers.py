@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from retrokit.data import files
+from retrokit.core import files
+from retrokit.core.errors import DataError
+from retrokit.core.files import read_lines
 from retrokit.data.corpus import read_corpus, read_queries
-from retrokit.data.files import read_lines
 from retrokit.data.trec import read_run
-from retrokit.errors import DataError
 from tests.trec import read_qrels
 
 

@@ -7,7 +7,7 @@ from unittest.mock import Mock
 
 import pytest
 
-from retrokit.data import files
+from retrokit.core import files
 from retrokit.data.beir import read_beir
 from retrokit.data.pairs import read_source
 from retrokit.data.training_rows import ScoredPair

@@ -10,12 +10,12 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from retrokit.core.errors import DataError
 from retrokit.data import records
 from retrokit.data.jsonl import write_jsonl
 from retrokit.data.pairs import read_source
 from retrokit.data.records import RecordStore, pair_codes, text_id
 from retrokit.data.training_rows import Pair
-from retrokit.errors import DataError
 
 
 def store_of(items):

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from retrokit.core.errors import DataError, UsageError
 from retrokit.data.runs import Run, add_to_run, read_run, write_run
-from retrokit.errors import DataError, UsageError
 
 RUN = Run(
     "finished",

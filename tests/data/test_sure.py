@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from retrokit.core.errors import DataError
 from retrokit.data.sure import digest_sure, missing_testbeds, read_sure, variant_id
-from retrokit.errors import DataError
 from tests.sure_folders import VARIANTS, small_folder, write_sure
 
 

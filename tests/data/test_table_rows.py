@@ -11,14 +11,14 @@ import pytest
 
 from retrokit.augmentation.mixing import mix
 from retrokit.augmentation.texts import Texts
+from retrokit.core.errors import DataError
+from retrokit.core.notices import heard
 from retrokit.data.corpus import read_corpus, read_queries
 from retrokit.data.labelled import read_labelled, write_split
 from retrokit.data.pairs import read_source
 from retrokit.data.tables import read_rows
 from retrokit.data.training_rows import Pair, ScoredPair
-from retrokit.errors import DataError
 from retrokit.evaluation.tasks.sts import sts
-from retrokit.notices import heard
 
 PASSAGES = [{"docid": "1", "title": "T", "text": "b"}], [{"docid": "2", "title": "", "text": "x"}]
 

@@ -12,7 +12,7 @@ import pytest
 
 import retrokit
 from retrokit import cli
-from retrokit.errors import RetrokitError, ServiceError, UsageError
+from retrokit.core.errors import RetrokitError, ServiceError, UsageError
 from retrokit.llm import retries
 from tests.evaluation.fakes import write_folder
 from tests.llm.hostile import KEY

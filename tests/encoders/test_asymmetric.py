@@ -15,8 +15,8 @@ from torch import nn
 
 import retrokit
 from retrokit.cli.entry import run
+from retrokit.core.errors import DataError, UsageError
 from retrokit.encoders.views import layers
-from retrokit.errors import DataError, UsageError
 from tests.models import make_bert, sentences
 
 TEXTS = [*sentences(6, seed=3), "cat " * 100, "cat", ""]

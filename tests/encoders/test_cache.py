@@ -18,11 +18,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from retrokit.core.errors import DataError, UsageError
+from retrokit.core.notices import listening
 from retrokit.encoders.store import cache_folder, database, embeddings, open_cache, read_size
 from retrokit.encoders.store.database import FILE, OVERHEAD, EmbeddingCache
 from retrokit.encoders.store.embeddings import TOKENS, Store
-from retrokit.errors import DataError, UsageError
-from retrokit.notices import listening
 from tests.encoders.filling import CHUNK, DIMENSION, Counting, store, texts, vectors
 from tests.evaluation.fakes import Notices
 from tests.forked_python import KILL, python

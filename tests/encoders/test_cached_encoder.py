@@ -17,6 +17,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import retrokit
+from retrokit.core.errors import DataError
 from retrokit.encoders import engine, questions, store
 from retrokit.encoders.base import Encoder
 from retrokit.encoders.cached import cached
@@ -24,7 +25,6 @@ from retrokit.encoders.store import embeddings
 from retrokit.encoders.store.database import FILE, EmbeddingCache
 from retrokit.encoders.torch_encoder import TorchEncoder
 from retrokit.encoders.views import MemoizedEncoder, layers
-from retrokit.errors import DataError
 from retrokit.training.model import as_encoder, build
 from tests.close import assert_rounded
 from tests.models import sentences

@@ -10,12 +10,12 @@ import pytest
 
 import retrokit
 from retrokit import cli
+from retrokit.core.errors import UsageError
 from retrokit.encoders import engine, loading
 from retrokit.encoders.chunks import best_chunks
-from retrokit.errors import UsageError
 from retrokit.evaluation import registry as tasks
 from retrokit.evaluation.task import Request
-from retrokit.retrieval.base import TextList
+from retrokit.ranking.retrieval.base import TextList
 from tests.evaluation.fakes import write_folder, write_lines
 from tests.models import WORDS, sentences
 
@@ -92,7 +92,7 @@ SIMILARITIES = ["cosine", "dot", "dnorm", "l2", "sfs:4"]
 def test_the_best_chunk_decides_as_in_the_full_matrix(sim, tiny_bert):
     documents, queries = TextList(LONG * 2), TextList(sentences(7, seed=4))
     spec = f"{tiny_bert},chunks=16,overlap=3"
-    index = retrokit.retrieval.create(spec, sim=sim, precision="fp32").index(documents)
+    index = retrokit.ranking.retrieval.create(spec, sim=sim, precision="fp32").index(documents)
     chunked, plain, similarity = retrokit.encoder(spec), retrokit.encoder(str(tiny_bert)), retrokit.similarity(sim)
     asked = plain.embed(queries, "query", "fp32")
     best = np.stack(
@@ -207,8 +207,8 @@ def test_eval_says_how_many_texts_are_cut(tiny_bert, tmp_path, capsys):
 def test_chunks_as_a_store_keeps_them_are_joined_too(tiny_bert):
     documents, queries = TextList(LONG), TextList(sentences(7, seed=4))
     spec, asked = f"{tiny_bert},chunks=16", {"precision": "fp32"}
-    exact = retrokit.retrieval.create(spec, **asked).index(documents)
-    stored = retrokit.retrieval.create(spec, **asked, quantize="float16").index(documents)
+    exact = retrokit.ranking.retrieval.create(spec, **asked).index(documents)
+    stored = retrokit.ranking.retrieval.create(spec, **asked, quantize="float16").index(documents)
     for (scores, _), (again, places) in zip(exact.search(queries, 5), stored.search(queries, 5), strict=True):
         assert len(set(places.tolist())) == 5
         np.testing.assert_allclose(scores, again, rtol=4e-3)

@@ -14,9 +14,9 @@ from sentence_transformers.sentence_transformer.modules import Pooling
 from transformers import AutoModel, AutoTokenizer, BertConfig, BertForMaskedLM
 
 import retrokit
+from retrokit.core.errors import DataError, RetrokitError, UsageError
 from retrokit.encoders import folders as folders_module
-from retrokit.errors import DataError, RetrokitError, UsageError
-from retrokit.reranking import registry as rerankers
+from retrokit.ranking.reranking import registry as rerankers
 from tests.close import assert_rounded
 from tests.encoders.damages import damaged, damages
 

@@ -11,10 +11,10 @@ import pytest
 import torch
 
 import retrokit
+from retrokit.core.errors import DataError, UsageError
 from retrokit.encoders import engine
 from retrokit.encoders.base import gathered
 from retrokit.encoders.engine import batches
-from retrokit.errors import DataError, UsageError
 from tests.close import assert_rounded
 from tests.models import sentences
 

@@ -18,13 +18,14 @@ from sentence_transformers.base.modules import Dense, Normalize
 from sentence_transformers.sentence_transformer.modules import Pooling
 
 import retrokit
-from retrokit import cli, doctor
+from retrokit import cli
+from retrokit.core.errors import DataError, RetrokitError, ServiceError, UsageError
+from retrokit.core.notices import listening
 from retrokit.data.jsonl import write_jsonl
 from retrokit.encoders import registry
 from retrokit.encoders.folders import MINILM_AGAIN, MINILM_FILES
 from retrokit.encoders.modules import MODULE_CLASSES, Prepare, TokenPooling
-from retrokit.errors import DataError, RetrokitError, ServiceError, UsageError
-from retrokit.notices import listening
+from retrokit.report import doctor
 from tests.close import assert_rounded
 from tests.models import sentences
 

@@ -12,8 +12,8 @@ from tokenizers import processors
 from transformers import AutoModel, AutoTokenizer
 
 import retrokit
+from retrokit.core.errors import UsageError
 from retrokit.encoders.modules import TokenPooling
-from retrokit.errors import UsageError
 from tests.close import assert_rounded
 
 TEXTS = [

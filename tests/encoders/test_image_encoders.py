@@ -13,14 +13,15 @@ import torch
 from transformers import CLIPModel, CLIPProcessor
 
 import retrokit
-from retrokit import evaluation, export
+from retrokit import evaluation
+from retrokit.core.errors import DataError, UsageError
 from retrokit.data import images as images_of_data
 from retrokit.data.beir import read_beir
 from retrokit.data.images import open_image
 from retrokit.encoders import engine
-from retrokit.errors import DataError, UsageError
 from retrokit.evaluation.evaluate import evaluate
 from retrokit.probing.magnitude import probe_magnitude
+from retrokit.ranking import export
 from tests.close import assert_rounded
 from tests.models import sentences
 from tests.pictures import make_image_benchmark, make_picture

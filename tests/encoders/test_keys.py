@@ -9,17 +9,17 @@ import pytest
 import torch
 
 import retrokit
-from retrokit.data.shards import Shards
+from retrokit.core.shards import Shards
 from retrokit.encoders import fingerprint
 from retrokit.encoders.cached import cached
 from retrokit.encoders.store.database import EmbeddingCache
 from retrokit.encoders.torch_encoder import TorchEncoder
 from retrokit.evaluation.mteb.model import MtebModel
-from retrokit.reranking.base import PairwiseReranker
-from retrokit.reranking.kept import KeptReranker
-from retrokit.reranking.tokens import TokenCache
-from retrokit.retrieval.dense import Dense
-from retrokit.retrieval.embeddings import SharedEmbeddings
+from retrokit.ranking.reranking.base import PairwiseReranker
+from retrokit.ranking.reranking.kept import KeptReranker
+from retrokit.ranking.reranking.tokens import TokenCache
+from retrokit.ranking.retrieval.dense import Dense
+from retrokit.ranking.retrieval.embeddings import SharedEmbeddings
 
 TEXTS = ["a cat", "the dog runs"]
 

@@ -20,12 +20,12 @@ from transformers import XLMRobertaConfig, XLMRobertaForSequenceClassification, 
 
 import retrokit
 from retrokit.cli.entry import run as cli
+from retrokit.core.errors import DataError
+from retrokit.core.notices import listening
 from retrokit.data.images import Prompted
-from retrokit.errors import DataError
 from retrokit.evaluation.mteb.model import MtebSearch
-from retrokit.notices import listening
-from retrokit.reranking import registry as rerankers
-from retrokit.retrieval.embeddings import SharedEmbeddings
+from retrokit.ranking.reranking import registry as rerankers
+from retrokit.ranking.retrieval.embeddings import SharedEmbeddings
 from tests.evaluation.fakes import Notices
 from tests.models import sentences
 

@@ -12,7 +12,7 @@ from sentence_transformers import SentenceTransformer
 from transformers import AutoModel
 
 import retrokit
-from retrokit.errors import ServiceError, UsageError
+from retrokit.core.errors import ServiceError, UsageError
 from tests.models import make_bert, sentences
 
 TEXTS = sentences(12)

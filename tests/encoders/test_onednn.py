@@ -13,7 +13,7 @@ import torch
 
 import retrokit
 from retrokit.encoders import onednn, packed
-from retrokit.retrieval.exact import top_k
+from retrokit.ranking.retrieval.exact import top_k
 from tests.close import assert_rounded
 from tests.models import sentences
 

@@ -19,13 +19,13 @@ from sentence_transformers import SentenceTransformer
 from torch import nn
 
 import retrokit
+from retrokit.core.errors import DataError
 from retrokit.encoders import loading
 from retrokit.encoders.base import Encoder
 from retrokit.encoders.opening import RememberedEncoder
 from retrokit.encoders.store import open_cache
 from retrokit.encoders.store.database import FILE, OVERHEAD
 from retrokit.encoders.views import MemoizedEncoder
-from retrokit.errors import DataError
 from tests import forked_python
 from tests.close import assert_rounded
 from tests.evaluation.fakes import write_folder

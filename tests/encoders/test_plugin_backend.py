@@ -14,7 +14,7 @@ from tests.plugins import install
 ENTRIES = '''
 """Entries only."""
 
-from retrokit.registry import Entry, Param
+from retrokit.core.registry import Entry, Param
 
 LETTERS = Entry(
     "letters", "counts of letters, from elsewhere", "letters_backend:letters",
@@ -68,7 +68,7 @@ import sys
 import retrokit
 from retrokit.encoders.store import open_cache
 from retrokit.encoders.views import EncoderSlice, MemoizedEncoder
-from retrokit.errors import UsageError
+from retrokit.core.errors import UsageError
 
 held = [[one.spec, one.kind, one.rows, one.dimension] for one in open_cache().held()]
 encoder = retrokit.encoder("letters:6")

@@ -10,10 +10,10 @@ import pytest
 import torch
 
 import retrokit
+from retrokit.core.errors import UsageError
 from retrokit.encoders import precision
 from retrokit.encoders.precision import Processor, choose_precision, measure_gain
 from retrokit.encoders.store.database import FILE
-from retrokit.errors import UsageError
 
 CPU = torch.device("cpu")
 INTEL, AMD, ARM = "vendor_id GenuineIntel, model 85", "vendor_id AuthenticAMD, model 17", "CPU part 0xd40"

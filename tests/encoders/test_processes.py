@@ -12,10 +12,10 @@ import pytest
 
 import retrokit
 from retrokit import cli
+from retrokit.core.notices import listening, unseen
 from retrokit.data.jsonl import write_jsonl
 from retrokit.encoders import engine
 from retrokit.encoders.processes import help_first, helped
-from retrokit.notices import listening, unseen
 from tests.close import assert_rounded
 from tests.models import make_bert, sentences
 from tests.processes import in_processes, retrokit_in

@@ -10,10 +10,10 @@ import torch
 from safetensors.torch import load_file, save_file
 
 import retrokit
+from retrokit.core.errors import DataError
 from retrokit.encoders import engine, onednn
 from retrokit.encoders.base import Encoder
 from retrokit.encoders.questions import QuestionModel
-from retrokit.errors import DataError
 
 TEXTS = ["which bird sees a tree", "", " Two\nlines, [SEP] and\tÀ 数字 ", "the cat " * 300, "the dog?"]
 

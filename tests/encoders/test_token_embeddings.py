@@ -7,7 +7,7 @@ import pytest
 import torch
 
 import retrokit
-from retrokit.errors import DataError
+from retrokit.core.errors import DataError
 from tests.close import assert_rounded
 from tests.models import sentences
 

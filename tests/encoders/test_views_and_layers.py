@@ -10,11 +10,11 @@ import pytest
 import torch
 
 import retrokit
+from retrokit.core.errors import DataError, UsageError
 from retrokit.encoders.base import Encoder
 from retrokit.encoders.folders import starting_encoder
 from retrokit.encoders.layers import layer_changes
 from retrokit.encoders.views import EncoderSlice, MemoizedEncoder, layers
-from retrokit.errors import DataError, UsageError
 from tests.close import assert_rounded
 from tests.models import sentences
 

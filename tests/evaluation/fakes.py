@@ -14,9 +14,9 @@ import numpy as np
 import torch
 
 import retrokit
+from retrokit.core.notices import Advance
 from retrokit.encoders.base import Encoder
 from retrokit.encoders.precision import choose_precision, name_of
-from retrokit.notices import Advance
 from retrokit.similarities.base import Similarity
 
 

@@ -11,7 +11,7 @@ import pytest
 import pytrec_eval
 
 import retrokit
-from retrokit.errors import UsageError
+from retrokit.core.errors import UsageError
 from retrokit.evaluation import registry as tasks
 from retrokit.evaluation.task import Request
 from retrokit.evaluation.tasks.bright import Bright

@@ -11,11 +11,11 @@ from sklearn.cluster import MiniBatchKMeans
 from sklearn.metrics import adjusted_rand_score, v_measure_score
 
 import retrokit
-from retrokit.errors import DataError
+from retrokit.core.errors import DataError
+from retrokit.core.notices import listening
 from retrokit.evaluation import registry as tasks
 from retrokit.evaluation.comparison.comparison import evaluation_of
 from retrokit.evaluation.task import Request
-from retrokit.notices import listening
 from tests.evaluation.fakes import GivenEncoder, Notices, write_lines
 
 RNG = np.random.default_rng(4)

@@ -11,8 +11,10 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from retrokit import encoders, retrieval
-from retrokit.errors import GateFailed, UsageError
+from retrokit import encoders
+from retrokit.core.errors import GateFailed, UsageError
+from retrokit.core.notices import listening
+from retrokit.core.registry import Entry, Param
 from retrokit.evaluation.comparison.comparison import T_TEST, Evaluation, evaluation_of
 from retrokit.evaluation.comparison.cross import cross_of
 from retrokit.evaluation.comparison.gates import check_gates, gates_of, parse_gate
@@ -21,10 +23,9 @@ from retrokit.evaluation.evaluate import evaluate
 from retrokit.evaluation.result import Resampled, Result
 from retrokit.evaluation.tasks.retrieval import Retrieval
 from retrokit.metrics.significance import holm
-from retrokit.notices import listening
-from retrokit.registry import Entry, Param
+from retrokit.ranking import retrieval
+from retrokit.ranking.retrieval.base import Index, Searcher, TextList
 from retrokit.report.evaluation import FORMATS, evaluation_sheets
-from retrokit.retrieval.base import Index, Searcher, TextList
 from tests.evaluation.fakes import Notices, write_folder, write_lines
 from tests.models import sentences
 

@@ -24,7 +24,7 @@ from retrokit import cli
 from retrokit.data.trec import read_run, write_run
 from retrokit.metrics.ranking import evaluate_run
 from retrokit.metrics.ranking import ranks as trec_ranks
-from retrokit.retrieval.hybrid import fuse
+from retrokit.ranking.retrieval.hybrid import fuse
 from tests.evaluation.fakes import write_folder
 
 RNG = np.random.default_rng(8)

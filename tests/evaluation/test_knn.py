@@ -13,12 +13,12 @@ from sklearn.model_selection import train_test_split
 from sklearn.neighbors import KNeighborsClassifier
 
 import retrokit
-from retrokit.errors import DataError, UsageError
+from retrokit.core.errors import DataError, UsageError
+from retrokit.core.notices import listening
 from retrokit.evaluation import registry as tasks
 from retrokit.evaluation.labels import majority
 from retrokit.evaluation.task import Request
 from retrokit.evaluation.tasks.knn import TRANSFORMS, transformed
-from retrokit.notices import listening
 from tests.evaluation.fakes import GivenEncoder, Notices, write_lines
 
 RNG = np.random.default_rng(5)

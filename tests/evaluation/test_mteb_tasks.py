@@ -13,14 +13,14 @@ import pytest
 import torch
 
 import retrokit
+from retrokit.core.errors import DataError, MissingExtra, ServiceError, UsageError
+from retrokit.core.notices import listening
 from retrokit.data.beir import write_beir
 from retrokit.data.corpus import Document
 from retrokit.encoders.precision import choose_precision
-from retrokit.errors import DataError, MissingExtra, ServiceError, UsageError
 from retrokit.evaluation import registry as tasks
 from retrokit.evaluation.result import Result
 from retrokit.evaluation.task import Request
-from retrokit.notices import listening
 from tests.evaluation.fakes import GivenEncoder, Notices, hashed, write_lines
 from tests.models import sentences
 
@@ -30,9 +30,9 @@ from retrokit.evaluation.mteb.data import check_hub, leaves  # noqa: E402 - they
 from retrokit.evaluation.mteb.groups import CLASSIFIERS, GROUPS  # noqa: E402
 from retrokit.evaluation.mteb.model import MtebModel, Neighbours  # noqa: E402
 from retrokit.evaluation.mteb.tasks import MtebTask, _averaged, _blocks, headline  # noqa: E402
-from retrokit.retrieval import registry as searchers  # noqa: E402
-from retrokit.retrieval.dense import Dense  # noqa: E402
-from retrokit.retrieval.embeddings import SharedEmbeddings  # noqa: E402
+from retrokit.ranking.retrieval import registry as searchers  # noqa: E402
+from retrokit.ranking.retrieval.dense import Dense  # noqa: E402
+from retrokit.ranking.retrieval.embeddings import SharedEmbeddings  # noqa: E402
 
 TEXTS = sentences(60, seed=7)
 

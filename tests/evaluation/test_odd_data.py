@@ -11,12 +11,12 @@ import numpy as np
 import pytest
 
 from retrokit import encoders
-from retrokit.errors import DataError
+from retrokit.core.errors import DataError
+from retrokit.core.registry import Entry, Param
 from retrokit.evaluation.evaluate import evaluate
 from retrokit.evaluation.tasks.knn import transformed
 from retrokit.evaluation.tasks.sts import pearson
 from retrokit.metrics import bootstrap
-from retrokit.registry import Entry, Param
 from retrokit.report.evaluation import FORMATS
 from tests.evaluation.fakes import GivenEncoder, hashed, write_folder, write_lines
 

@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 
 import retrokit
-from retrokit import cli, reranking, retrieval
+from retrokit import cli
 from retrokit.metrics.significance import holm
-from retrokit.retrieval.base import TextList
+from retrokit.ranking import reranking, retrieval
+from retrokit.ranking.retrieval.base import TextList
 from tests.evaluation.fakes import write_folder, write_lines
 from tests.models import sentences
 

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
+from retrokit.core.notices import listening
 from retrokit.evaluation import registry
 from retrokit.evaluation.comparison import overlapping
 from retrokit.evaluation.comparison.overlapping import overlaps_with_training
 from retrokit.evaluation.evaluate import evaluate
-from retrokit.notices import listening
 from retrokit.report.evaluation import evaluation_json, evaluation_sheets
 from retrokit.training.config import FinetuneConfig
 from retrokit.training.finetune import finetune

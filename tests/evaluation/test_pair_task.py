@@ -11,8 +11,9 @@ import pytest
 from sklearn.metrics import average_precision_score, roc_auc_score
 
 import retrokit
+from retrokit.core.errors import DataError, UsageError
+from retrokit.core.notices import listening
 from retrokit.data.typed import restored
-from retrokit.errors import DataError, UsageError
 from retrokit.evaluation import registry as tasks
 from retrokit.evaluation.comparison.comparison import T_TEST, evaluation_of
 from retrokit.evaluation.comparison.gates import check_gates, gates_of
@@ -20,7 +21,6 @@ from retrokit.evaluation.comparison.results_folder import plain
 from retrokit.evaluation.result import Result
 from retrokit.evaluation.task import Request
 from retrokit.metrics import bootstrap
-from retrokit.notices import listening
 from retrokit.report.evaluation import evaluation_sheets
 from tests.evaluation.fakes import GivenEncoder, Notices, write_lines
 

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 import retrokit
+from retrokit.core.errors import DataError, ServiceError, UsageError
 from retrokit.data.beir import write_beir
 from retrokit.data.corpus import Document
-from retrokit.errors import DataError, ServiceError, UsageError
 from retrokit.evaluation import registry as tasks
 from retrokit.evaluation.task import Request
 from retrokit.evaluation.tasks.rag import Rag, prompt_of, read_questions

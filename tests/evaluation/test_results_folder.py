@@ -14,9 +14,11 @@ import torch
 
 import retrokit
 from retrokit import encoders
+from retrokit.core.errors import DataError, UsageError
+from retrokit.core.files import digest
+from retrokit.core.notices import listening
+from retrokit.core.registry import Entry, Param
 from retrokit.data import jsonl
-from retrokit.data.files import digest
-from retrokit.errors import DataError, UsageError
 from retrokit.evaluation import registry as tasks
 from retrokit.evaluation.comparison import results_folder
 from retrokit.evaluation.comparison.comparison import Evaluation
@@ -26,8 +28,6 @@ from retrokit.evaluation.task import Request, Task
 from retrokit.evaluation.tasks.sure_reference import make_reference
 from retrokit.llm.replay import ReplayLLM
 from retrokit.metrics import bootstrap
-from retrokit.notices import listening
-from retrokit.registry import Entry, Param
 from tests.evaluation.fakes import GivenEncoder, Notices, hashed, piped, write_folder, write_lines
 from tests.models import sentences
 
@@ -278,7 +278,7 @@ def test_another_version_of_retrokit_or_of_its_source(
     run: Run, counted: Counted, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run()
-    monkeypatch.setattr(retrokit, "__version__", "99")
+    monkeypatch.setattr(results_folder, "__version__", "99")
     run()
     assert counted.texts == 100
     monkeypatch.setattr(results_folder, "_own_source", lambda: "changed")

@@ -15,18 +15,18 @@ import pytest
 import pytrec_eval
 
 import retrokit
-from retrokit import retrieval
+from retrokit.core.errors import DataError, UsageError
+from retrokit.core.notices import listening
 from retrokit.data.beir import read_beir
 from retrokit.data.trec import read_run
 from retrokit.encoders.base import Encoder
-from retrokit.errors import DataError, UsageError
 from retrokit.evaluation import registry as tasks
 from retrokit.evaluation.result import Result
 from retrokit.evaluation.task import Request
 from retrokit.evaluation.tasks.retrieval import Retrieval, save_runs
 from retrokit.metrics.ranking import DEFAULT_METRICS, evaluate_run, mean
-from retrokit.notices import listening
-from retrokit.retrieval.embeddings import SharedEmbeddings, norm_statistics, row_norms
+from retrokit.ranking import retrieval
+from retrokit.ranking.retrieval.embeddings import SharedEmbeddings, norm_statistics, row_norms
 from tests.evaluation.fakes import GivenEncoder, Notices, write_folder
 
 VECTORS = {

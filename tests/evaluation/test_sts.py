@@ -10,12 +10,12 @@ import pytest
 from scipy import stats
 
 import retrokit
-from retrokit.errors import DataError, UsageError
+from retrokit.core.errors import DataError, UsageError
+from retrokit.core.notices import listening
 from retrokit.evaluation import registry as tasks
 from retrokit.evaluation.comparison.comparison import BOOTSTRAP
 from retrokit.evaluation.evaluate import evaluate
 from retrokit.evaluation.task import Request
-from retrokit.notices import listening
 from tests.evaluation.fakes import GivenEncoder, Notices, write_lines
 from tests.models import sentences
 

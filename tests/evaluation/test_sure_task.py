@@ -13,9 +13,10 @@ import pytest
 from scipy.stats import spearmanr
 
 import retrokit
-from retrokit import reranking, retrieval
+from retrokit.core.errors import DataError, UsageError
+from retrokit.core.notices import listening
+from retrokit.core.registry import Entry
 from retrokit.data.sure import read_sure
-from retrokit.errors import DataError, UsageError
 from retrokit.evaluation import registry as tasks
 from retrokit.evaluation.comparison.correlations import check_correlated, correlations
 from retrokit.evaluation.comparison.systems import System
@@ -25,9 +26,8 @@ from retrokit.evaluation.task import Request
 from retrokit.evaluation.tasks.retrieval import save_runs
 from retrokit.evaluation.tasks.sure import Sure
 from retrokit.evaluation.tasks.sure_reference import RerankerReference, make_reference
-from retrokit.notices import listening
-from retrokit.registry import Entry
-from retrokit.reranking.base import PairwiseReranker
+from retrokit.ranking import reranking, retrieval
+from retrokit.ranking.reranking.base import PairwiseReranker
 from tests.close import assert_rounded
 from tests.evaluation.fakes import GivenEncoder, Notices, hashed
 from tests.models import sentences

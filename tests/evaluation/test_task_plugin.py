@@ -8,19 +8,19 @@ import pytest
 
 import retrokit
 from retrokit import encoders
-from retrokit.errors import UsageError
+from retrokit.core.errors import UsageError
+from retrokit.core.registry import Entry, Param
 from retrokit.evaluation import registry as tasks
 from retrokit.evaluation.comparison.gates import check_gates, gates_of
 from retrokit.evaluation.evaluate import evaluate
 from retrokit.evaluation.task import Request
-from retrokit.registry import Entry, Param
 from tests.evaluation.fakes import hashed
 from tests.plugins import install, look_in
 
 MODULE = """
 from retrokit.evaluation.tasks.base import Measured, SymmetricTask
-from retrokit.registry import Entry, Param
-from retrokit.retrieval.embeddings import pair_scores
+from retrokit.core.registry import Entry, Param
+from retrokit.ranking.retrieval.embeddings import pair_scores
 
 ENTRY = Entry(
     "spread", "how far two texts are apart", f"{__name__}:spread", (Param("a"), Param("b")), positional="a"

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from retrokit.errors import DataError, UsageError
+from retrokit.core.errors import DataError, UsageError
 from retrokit.evaluation.comparison.trained import training_of
 
 

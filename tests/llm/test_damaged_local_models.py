@@ -14,7 +14,7 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from retrokit.errors import DataError
+from retrokit.core.errors import DataError
 from retrokit.llm import registry
 from retrokit.llm.session import Session
 

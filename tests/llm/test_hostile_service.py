@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from retrokit.errors import DataError, ServiceError
+from retrokit.core.errors import DataError, ServiceError
 from retrokit.llm import registry, retries
 from retrokit.llm.base import Completion, CompletionRequest, Sampling, TryAgain, without_thinking
 from retrokit.llm.secret import Secret

@@ -10,7 +10,7 @@ import pytest
 import torch
 from transformers import AutoTokenizer
 
-from retrokit.errors import UsageError
+from retrokit.core.errors import UsageError
 from retrokit.llm import registry
 from retrokit.llm.base import Completion, Prompt, PromptRefused, Sampling
 from retrokit.llm.generator import Generator, load_generator, nucleus

@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
-from retrokit import notices
-from retrokit.errors import MissingExtra, RetrokitError, ServiceError, UsageError
+from retrokit.core import notices
+from retrokit.core.errors import MissingExtra, RetrokitError, ServiceError, UsageError
 from retrokit.llm import registry
 from retrokit.llm.base import Completion, PromptRefused, Sampling, without_thinking
 from retrokit.llm.session import Session, run_all

@@ -12,7 +12,7 @@ from tests.plugins import install, look_in
 from tests.sure.pretending import write_beir_folder
 
 MODULE = """
-from retrokit.registry import Entry, Param
+from retrokit.core.registry import Entry, Param
 from tests.sure.pretending import ScriptedLLM
 
 ENTRY = Entry("rules", "answers by rules", f"{__name__}:Rules", (Param("tone"),), positional="tone")

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from retrokit.errors import DataError, UsageError
+from retrokit.core.errors import DataError, UsageError
 from retrokit.llm import registry
 from retrokit.llm.base import Completion, Sampling
 

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from retrokit.errors import ServiceError, UsageError
+from retrokit.core.errors import ServiceError, UsageError
+from retrokit.core.notices import heard
 from retrokit.llm.base import Completion, PromptRefused, Sampling, TryAgain
 from retrokit.llm.session import BudgetSpent, Session, run_all
 from retrokit.llm.store import ResponseStore
-from retrokit.notices import heard
 
 
 class Fake:

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from retrokit.errors import DataError
+from retrokit.core.errors import DataError
 from retrokit.llm.base import Completion, CompletionRequest, Sampling
 from retrokit.llm.store import ResponseStore
 from tests.forked_python import KILL, python

@@ -10,7 +10,7 @@ import pytrec_eval
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from retrokit.errors import UsageError
+from retrokit.core.errors import UsageError
 from retrokit.metrics.ranking import DEFAULT_METRICS, check_metric, evaluate_run, mean
 
 QRELS = {

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 import pytest
 
 from retrokit import encoders
-from retrokit.registry import Entry
+from retrokit.core.registry import Entry
 from tests.evaluation.fakes import GivenEncoder
 
 _VECTORS: dict[str, Mapping[str, Sequence[float]]] = {}
@@ -20,7 +20,7 @@ def make(name: str, device: str | None = None) -> GivenEncoder:
 
 def register(monkeypatch: pytest.MonkeyPatch, vectors: Mapping[str, Mapping[str, Sequence[float]]]) -> list[str]:
     """Put encoders into the registry for a test: ``{name: {text: vector}}``; returns their specs."""
-    from retrokit.registry import Param
+    from retrokit.core.registry import Param
 
     entry = Entry(
         "given", "a test's", "tests.probing.given:make", (Param("name", str, required=True),), positional="name"

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy.spatial.distance import cosine
 
-from retrokit.errors import DataError, UsageError
+from retrokit.core.errors import DataError, UsageError
 from retrokit.probing.contrast import probe_contrast, shift
 from tests.evaluation.fakes import write_lines
 from tests.probing.given import register

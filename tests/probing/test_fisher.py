@@ -13,9 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import retrokit
+from retrokit.core.errors import DataError, UsageError
+from retrokit.core.notices import listening
 from retrokit.data.jsonl import write_jsonl
-from retrokit.errors import DataError, UsageError
-from retrokit.notices import listening
 from retrokit.probing import fisher
 from retrokit.probing.derivatives import gradients, partial_derivatives
 from retrokit.probing.fisher import FAMILY, Fisher, Prediction, condition_number, measure, predict, probe_fisher

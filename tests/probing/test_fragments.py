@@ -11,7 +11,7 @@ from scipy import stats
 from sklearn.model_selection import train_test_split
 from sklearn.neighbors import KNeighborsClassifier
 
-from retrokit.errors import UsageError
+from retrokit.core.errors import UsageError
 from retrokit.probing.fragments import (
     FragmentProbe,
     FragmentScore,

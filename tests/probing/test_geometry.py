@@ -11,8 +11,8 @@ from scipy.stats import entropy, skew
 from sklearn.metrics.pairwise import cosine_similarity
 from sklearn.neighbors import NearestNeighbors
 
-from retrokit.errors import DataError, UsageError
-from retrokit.notices import listening
+from retrokit.core.errors import DataError, UsageError
+from retrokit.core.notices import listening
 from retrokit.probing.geometry import (
     GeometryProbe,
     anisotropy,

@@ -11,8 +11,8 @@ from sklearn.model_selection import train_test_split
 from sklearn.neighbors import KNeighborsClassifier
 
 import retrokit
+from retrokit.core.errors import UsageError
 from retrokit.encoders.views import layers
-from retrokit.errors import UsageError
 from retrokit.evaluation import registry as tasks
 from retrokit.evaluation.task import Request
 from retrokit.probing.layers import LayerProbe, LayerScore, probe_layers

@@ -12,14 +12,14 @@ import pytest
 from scipy.stats import pearsonr
 
 from retrokit import encoders, evaluation
+from retrokit.core.errors import DataError, UsageError
+from retrokit.core.registry import Entry
 from retrokit.data.jsonl import write_jsonl
-from retrokit.errors import DataError, UsageError
 from retrokit.evaluation.evaluate import evaluate
 from retrokit.evaluation.tasks.retrieval import Retrieval
 from retrokit.metrics.effect_size import EffectSize, Moments, bootstrapped_d
 from retrokit.probing.magnitude import MagnitudeOptions, measure, probe_magnitude, probe_training
 from retrokit.probing.magnitude_findings import LengthFinding, Lengths, MagnitudeProbe, correlate
-from retrokit.registry import Entry
 from retrokit.training.config import FinetuneConfig
 from retrokit.training.finetune import finetune
 from tests.evaluation.fakes import GivenEncoder, hashed, write_folder

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from sklearn.neighbors import KNeighborsClassifier
 
-from retrokit.errors import DataError, UsageError
+from retrokit.core.errors import DataError, UsageError
 from retrokit.evaluation import registry as tasks
 from retrokit.evaluation.task import Request
 from retrokit.probing.map import MapProbe, layout, probe_map

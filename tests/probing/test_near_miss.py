@@ -10,7 +10,7 @@ import pytest
 from rich.console import Console
 from sklearn.metrics import roc_auc_score
 
-from retrokit.errors import DataError, UsageError
+from retrokit.core.errors import DataError, UsageError
 from retrokit.probing.near_miss import ALL, POSITIVES, RANDOM, NearMissProbe, probe_near_misses
 from retrokit.report.probe_embedding_tables import near_miss_tables
 from tests.evaluation.fakes import write_lines

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from retrokit import encoders
+from retrokit.core.errors import RetrokitError
 from retrokit.data.jsonl import write_jsonl
-from retrokit.errors import RetrokitError
 from retrokit.probing.contrast import probe_contrast
 from retrokit.probing.fisher import probe_fisher
 from retrokit.probing.fragments import probe_fragments

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from retrokit.errors import DataError
+from retrokit.core.errors import DataError
 from retrokit.evaluation.comparison.comparison import Evaluation, evaluation_of
 from retrokit.evaluation.comparison.systems import System
 from retrokit.evaluation.comparison.trained import Training

@@ -15,9 +15,9 @@ from rich.table import Table
 
 from retrokit.cli.common import show
 from retrokit.cli.entry import _fail
+from retrokit.core.frames import frame, to_csv
+from retrokit.core.notices import harmless, listening, notice, progress
 from retrokit.data.jsonl import to_json
-from retrokit.frames import frame, to_csv
-from retrokit.notices import harmless, listening, notice, progress
 from retrokit.report import terminal
 from retrokit.report.sheets import Sheet, to_latex, to_markdown, to_rich
 from retrokit.report.terminal import TerminalListener

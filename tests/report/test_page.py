@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 
 from retrokit import cli
+from retrokit.core.errors import DataError, UsageError
 from retrokit.data.jsonl import to_json
 from retrokit.data.overlap import Overlap
 from retrokit.data.runs import Run, write_run
-from retrokit.errors import DataError, UsageError
 from retrokit.evaluation.comparison.comparison import Evaluation, evaluation_of
 from retrokit.evaluation.comparison.trained import Training
 from retrokit.evaluation.deployment import Deployment, DeploymentRow

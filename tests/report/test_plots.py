@@ -8,7 +8,7 @@ from pathlib import Path
 import matplotlib.pyplot as plt
 import pytest
 
-from retrokit.errors import DataError
+from retrokit.core.errors import DataError
 from retrokit.report import plots
 from retrokit.report.plots import training_plots
 

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from retrokit.core.errors import UsageError
 from retrokit.data.jsonl import to_json
-from retrokit.errors import UsageError
 from retrokit.evaluation.comparison.comparison import Evaluation, evaluation_of
 from retrokit.evaluation.comparison.trained import Training
 from retrokit.evaluation.result import Result

@@ -6,7 +6,7 @@ import io
 
 import pytest
 
-from retrokit.notices import listening, notice, progress
+from retrokit.core.notices import listening, notice, progress
 from retrokit.report import terminal
 from retrokit.report.terminal import TerminalListener, console
 

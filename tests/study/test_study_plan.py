@@ -15,7 +15,7 @@ import typer
 
 from retrokit.cli import app, run
 from retrokit.cli.command_lines import KnownCommands, form_of, line_of
-from retrokit.errors import DataError, RetrokitError
+from retrokit.core.errors import DataError, RetrokitError
 from retrokit.study import steps as steps_module
 from retrokit.study.estimate import estimates
 from retrokit.study.state import StudyPlan

@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from retrokit.cli.command_lines import KnownCommands, form_of, line_of
-from retrokit.errors import DataError, UsageError
+from retrokit.core.errors import DataError, UsageError
+from retrokit.core.notices import heard
 from retrokit.evaluation.comparison.comparison import Evaluation, evaluation_of
 from retrokit.evaluation.result import Result
-from retrokit.notices import heard
 from retrokit.report.studies import recommendation
 from retrokit.study import questions
 from retrokit.study.state import kept_study

@@ -18,9 +18,9 @@ pytest.importorskip("snakemake", reason="needs the extra study")
 
 from retrokit.cli import run
 from retrokit.cli.command_lines import KnownCommands, form_of, line_of
-from retrokit.data.outputs import locked
+from retrokit.core.errors import UsageError
+from retrokit.core.outputs import locked
 from retrokit.data.processor import processor_in_words
-from retrokit.errors import UsageError
 from retrokit.study import engine
 from retrokit.study import step as step_module
 from retrokit.study.state import StudyPlan

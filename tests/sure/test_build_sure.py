@@ -19,15 +19,15 @@ from typing import Any
 
 import pytest
 
+from retrokit.core.errors import ServiceError, UsageError
+from retrokit.core.notices import listening
 from retrokit.data.sure import TESTBEDS, read_sure
-from retrokit.errors import ServiceError, UsageError
 from retrokit.evaluation import registry as tasks
 from retrokit.evaluation.task import Request
 from retrokit.llm import registry as llms
 from retrokit.llm.base import Completion, Sampling
 from retrokit.llm.session import BudgetSpent
 from retrokit.llm.store import default_store
-from retrokit.notices import listening
 from retrokit.sure.build import BuildSettings, Built, build, estimate
 from retrokit.sure.items import beir_items
 from retrokit.sure.prompts import load_prompts

@@ -10,7 +10,7 @@ import pytest
 from rich.console import Console
 from sklearn.metrics import cohen_kappa_score
 
-from retrokit.errors import DataError, UsageError
+from retrokit.core.errors import DataError, UsageError
 from retrokit.report.build_sure import agreement_tables
 from retrokit.sure.agreement import agreement, fleiss_kappa, read_verdicts
 

@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from retrokit.errors import UsageError
+from retrokit.core.errors import UsageError
 from retrokit.sure.agreement import read_verdicts
 from retrokit.sure.audit import Judgeable, Sample, audit_page, differences, draw_sample, write_audit_page
 from retrokit.sure.prompts import load_prompts

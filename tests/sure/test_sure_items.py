@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from retrokit.errors import DataError, UsageError
-from retrokit.notices import listening
+from retrokit.core.errors import DataError, UsageError
+from retrokit.core.notices import listening
 from retrokit.sure.items import Item, beir_items, jsonl_items
 from tests.evaluation.fakes import Notices
 from tests.sure.pretending import passage_of, query_of, write_beir_folder

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from retrokit.errors import DataError, UsageError
+from retrokit.core.errors import DataError, UsageError
 from retrokit.llm.prompts import TAG
 from retrokit.sure.prompts import SHAPES, judge_prompts, load_prompts
 from tests.sure.pretending import fields_of, step_of

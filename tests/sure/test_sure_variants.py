@@ -8,8 +8,8 @@ from collections import Counter
 
 import pytest
 
+from retrokit.core.errors import ServiceError
 from retrokit.data.sure import TESTBEDS
-from retrokit.errors import ServiceError
 from retrokit.llm.base import Completion, PromptRefused
 from retrokit.llm.session import Session
 from retrokit.sure.items import Item

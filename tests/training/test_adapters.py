@@ -18,8 +18,8 @@ from transformers import AutoModel
 
 import retrokit
 from retrokit import cli
+from retrokit.core.errors import MissingExtra, UsageError
 from retrokit.data.jsonl import write_jsonl
-from retrokit.errors import MissingExtra, UsageError
 from retrokit.training.config import FinetuneConfig
 from retrokit.training.finetune import finetune, plan
 from retrokit.training.memory import with_memory

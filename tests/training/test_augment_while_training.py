@@ -12,9 +12,9 @@ from retrokit.augmentation.chunks import CropSettings
 from retrokit.augmentation.crops import crop_pairs, dropout_pairs
 from retrokit.augmentation.online import combined, masking_of
 from retrokit.augmentation.texts import Texts
+from retrokit.core.errors import DataError, UsageError
+from retrokit.core.notices import listening
 from retrokit.data.jsonl import write_jsonl
-from retrokit.errors import DataError, UsageError
-from retrokit.notices import listening
 from retrokit.training.batches import Collator
 from retrokit.training.config import FinetuneConfig
 from retrokit.training.finetune import finetune, plan
@@ -52,7 +52,7 @@ class Heard:
     def progress(self, label, total, unit):
         from contextlib import nullcontext
 
-        from retrokit.notices import unseen
+        from retrokit.core.notices import unseen
 
         return nullcontext(unseen)
 

@@ -12,10 +12,10 @@ import torch
 from datasets import Dataset
 from sentence_transformers.base.sampler import NoDuplicatesBatchSampler
 
+from retrokit.core.errors import UsageError
 from retrokit.data.pairs import Source
 from retrokit.data.records import text_id
 from retrokit.data.training_rows import Pair
-from retrokit.errors import UsageError
 from retrokit.training.batches import Batches, Collator, Prefetcher, TrainingSet
 from tests.codes import codes
 

@@ -17,8 +17,8 @@ import torch
 from torch.nn.parallel import DistributedDataParallel
 
 import retrokit
+from retrokit.core.errors import UsageError
 from retrokit.data.jsonl import write_jsonl
-from retrokit.errors import UsageError
 from retrokit.training.config import FinetuneConfig
 from retrokit.training.finetune import finetune, plan
 from retrokit.training.finetune_trainer import FinetuneTrainer
@@ -241,7 +241,7 @@ def test_only_the_first_writes_and_the_others_wait_for_it(tiny_bert, triplets, b
 
 def fails_in_a_step(rank: int) -> None:
     """The second process meets an error while the first one waits for its gradients."""
-    from retrokit.errors import DataError
+    from retrokit.core.errors import DataError
 
     real = FinetuneTrainer.training_step
 

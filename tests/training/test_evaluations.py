@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
+from retrokit.core.errors import UsageError
 from retrokit.data.runs import read_run
-from retrokit.errors import UsageError
 from retrokit.evaluation.task import Task
 from retrokit.evaluation.tasks.retrieval import Retrieval
 from retrokit.report.tables import preflight_tables

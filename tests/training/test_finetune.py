@@ -17,15 +17,15 @@ from rich.console import Console
 from sentence_transformers import SentenceTransformer
 
 import retrokit
+from retrokit.core.errors import DataError, Interrupted, UsageError
+from retrokit.core.notices import listening, unseen
+from retrokit.core.settings import duration
 from retrokit.data.jsonl import write_jsonl
 from retrokit.data.runs import Run
 from retrokit.encoders.adapters import base_of
-from retrokit.errors import DataError, Interrupted, UsageError
 from retrokit.evaluation.evaluate import evaluate
 from retrokit.evaluation.tasks.retrieval import Retrieval
-from retrokit.notices import listening, unseen
 from retrokit.report.tables import outcome_table
-from retrokit.settings import duration
 from retrokit.training.config import FinetuneConfig
 from retrokit.training.finetune import finetune, plan
 from retrokit.training.finetune_trainer import FinetuneTrainer

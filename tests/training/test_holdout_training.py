@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 import torch
 
+from retrokit.core.errors import DataError, UsageError
 from retrokit.data.pairs import read_source
 from retrokit.data.records import text_id
-from retrokit.errors import DataError, UsageError
 from retrokit.training import finetune_trainer
 from retrokit.training.batches import TrainingSet
 from retrokit.training.callback import seconds_per_step

@@ -10,10 +10,10 @@ import pytest
 import torch
 
 import retrokit
+from retrokit.core.errors import DataError, UsageError
 from retrokit.data.images import Image, open_image
 from retrokit.data.jsonl import write_jsonl
 from retrokit.data.pairs import read_source
-from retrokit.errors import DataError, UsageError
 from retrokit.training.config import FinetuneConfig
 from retrokit.training.finetune import finetune, plan
 from retrokit.training.memory import of_description, with_memory

@@ -11,8 +11,8 @@ import pytest
 import torch
 from transformers import BertModel
 
+from retrokit.core.errors import UsageError
 from retrokit.data.jsonl import write_jsonl
-from retrokit.errors import UsageError
 from retrokit.training.config import FinetuneConfig
 from retrokit.training.finetune import plan
 from tests.close import assert_rounded

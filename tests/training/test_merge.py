@@ -15,8 +15,8 @@ from sentence_transformers.sentence_transformer.modules import Pooling, Transfor
 
 import retrokit
 from retrokit import cli, encoders
+from retrokit.core.errors import DataError, UsageError
 from retrokit.data.jsonl import write_jsonl
-from retrokit.errors import DataError, UsageError
 from retrokit.training.config import FinetuneConfig
 from retrokit.training.finetune import finetune
 from tests.close import assert_rounded

@@ -9,15 +9,15 @@ from typing import Any
 import pytest
 import torch
 
+from retrokit.core.errors import MissingExtra, UsageError
 from retrokit.data.jsonl import write_jsonl
-from retrokit.errors import MissingExtra, UsageError
-from retrokit.reranking.training.config import VerifierConfig
-from retrokit.reranking.training.plan import plan_verifier
 from retrokit.training import finetune as finetuning
 from retrokit.training import processes
 from retrokit.training.config import FinetuneConfig
 from retrokit.training.finetune import Plan, finetune, plan
 from retrokit.training.finetune_trainer import FinetuneTrainer
+from retrokit.training.rerankers.config import VerifierConfig
+from retrokit.training.rerankers.plan import plan_verifier
 from retrokit.training.trainer import Options, RunTrainer
 from tests.models import sentences
 

@@ -17,8 +17,8 @@ from sentence_transformers import SentenceTransformer
 
 import retrokit
 from retrokit import cli
+from retrokit.core.errors import ServiceError, UsageError
 from retrokit.data.jsonl import write_jsonl
-from retrokit.errors import ServiceError, UsageError
 from retrokit.training.config import FinetuneConfig
 from retrokit.training.finetune import finetune
 from tests.evaluation.fakes import write_folder

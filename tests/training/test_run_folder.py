@@ -15,10 +15,10 @@ from safetensors.torch import load_file
 
 import retrokit
 from retrokit import cli
+from retrokit.core.errors import DataError, UsageError
+from retrokit.core.outputs import locked
 from retrokit.data.jsonl import write_jsonl
-from retrokit.data.outputs import locked
 from retrokit.data.runs import Run
-from retrokit.errors import DataError, UsageError
 from retrokit.training import run_folder
 from retrokit.training.finetune_trainer import FinetuneTrainer
 from retrokit.training.run_folder import RunFolder

@@ -19,8 +19,8 @@ from sentence_transformers import SentenceTransformer
 from transformers import Qwen3Config, Qwen3Model
 
 import retrokit
+from retrokit.core.errors import DataError
 from retrokit.data.jsonl import write_jsonl
-from retrokit.errors import DataError
 from retrokit.training.checkpoints import check_state
 from retrokit.training.config import FinetuneConfig
 from retrokit.training.finetune import finetune

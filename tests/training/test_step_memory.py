@@ -13,9 +13,9 @@ from torch.profiler import ProfilerActivity, profile
 from transformers import AutoConfig, AutoModel, T5EncoderModel
 
 from retrokit import cli
+from retrokit.core.errors import UsageError
 from retrokit.data.jsonl import write_jsonl
 from retrokit.encoders.loading import described
-from retrokit.errors import UsageError
 from retrokit.training.config import FinetuneConfig
 from retrokit.training.finetune import finetune, plan
 from retrokit.training.finetune_trainer import FinetuneTrainer

@@ -11,13 +11,13 @@ import pytest
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 from transformers.integrations import TensorBoardCallback
 
+from retrokit.core.errors import MissingExtra, ServiceError, UsageError
 from retrokit.data.jsonl import write_jsonl
-from retrokit.errors import MissingExtra, ServiceError, UsageError
-from retrokit.reranking.training.config import VerifierConfig
-from retrokit.reranking.training.plan import plan_verifier
 from retrokit.training.config import TRACKERS, FinetuneConfig
 from retrokit.training.finetune import finetune, plan
 from retrokit.training.finetune_trainer import FinetuneTrainer
+from retrokit.training.rerankers.config import VerifierConfig
+from retrokit.training.rerankers.plan import plan_verifier
 from retrokit.training.run import carry_out
 from retrokit.training.tracking import numbers_of
 from tests.models import sentences

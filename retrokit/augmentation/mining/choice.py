@@ -12,7 +12,7 @@ import numpy as np
 from retrokit.augmentation.draws import distinct
 from retrokit.augmentation.mining.settings import MiningSettings
 from retrokit.augmentation.mining.work import MiningWork
-from retrokit.notices import Advance
+from retrokit.core.notices import Advance
 
 
 @dataclass

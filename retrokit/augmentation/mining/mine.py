@@ -8,24 +8,25 @@ from typing import Any
 
 import numpy as np
 
-from retrokit import reranking, retrieval, similarities
+from retrokit import similarities
 from retrokit.augmentation.mining.choice import MinedRows, Pool
 from retrokit.augmentation.mining.settings import COUNTS, Mined, MinedFiles, MiningSettings
 from retrokit.augmentation.mining.work import MiningWork
+from retrokit.core.errors import UsageError
+from retrokit.core.notices import progress
+from retrokit.core.outputs import check_file, check_settings
+from retrokit.core.registry import Registry, parse_all
+from retrokit.core.shards import Shards
 from retrokit.data import pairs as training_data
 from retrokit.data.beir import corpus_file
 from retrokit.data.corpus import read_corpus
 from retrokit.data.jsonl import write_jsonl
-from retrokit.data.outputs import check_file, check_settings
 from retrokit.data.pairs import read_pairs
-from retrokit.data.shards import Shards
 from retrokit.data.training_rows import Pair
-from retrokit.errors import UsageError
-from retrokit.notices import progress
-from retrokit.registry import Registry, parse_all
-from retrokit.reranking.base import Reranker
-from retrokit.reranking.kept import KeptReranker, kept_beside
-from retrokit.retrieval.base import Index, Searcher, TextList
+from retrokit.ranking import reranking, retrieval
+from retrokit.ranking.reranking.base import Reranker
+from retrokit.ranking.reranking.kept import KeptReranker, kept_beside
+from retrokit.ranking.retrieval.base import Index, Searcher, TextList
 
 SEARCHED = 1024  # anchors searched at once
 JUDGED = 16  # anchors judged, and their scores kept on disk, at once

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import KW_ONLY, dataclass
 
-from retrokit.settings import FILE, PRECISION, PRECISIONS, Settings, number_or, setting
+from retrokit.core.settings import FILE, PRECISION, PRECISIONS, Settings, number_or, setting
 
 SAMPLINGS = ("top", "random")
 

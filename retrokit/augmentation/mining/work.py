@@ -7,8 +7,8 @@ from collections import Counter
 from collections.abc import Sequence
 
 from retrokit.augmentation.mining.settings import MiningSettings
+from retrokit.core.errors import DataError
 from retrokit.data.training_rows import Pair
-from retrokit.errors import DataError
 
 
 def _key(text: str) -> bytes:

@@ -6,7 +6,7 @@ A family is a folder of rules (:mod:`.negation`, :mod:`.binding`, :mod:`.spatial
 
 from __future__ import annotations
 
-from retrokit.registry import Entry, Registry
+from retrokit.core.registry import Entry, Registry
 
 _HERE = "retrokit.augmentation.negatives"
 

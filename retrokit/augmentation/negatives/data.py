@@ -18,7 +18,7 @@ from functools import cache
 from importlib.resources import files
 from typing import NamedTuple
 
-from retrokit.errors import DataError
+from retrokit.core.errors import DataError
 
 
 class Lexicon(NamedTuple):

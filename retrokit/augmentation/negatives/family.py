@@ -8,8 +8,8 @@ from typing import NamedTuple
 
 from retrokit.augmentation.negatives import registry
 from retrokit.augmentation.negatives.sentence import Named, Sentence, rewrite
-from retrokit.errors import UsageError
-from retrokit.registry import parse_all
+from retrokit.core.errors import UsageError
+from retrokit.core.registry import parse_all
 
 MOST_LOTS = 6
 

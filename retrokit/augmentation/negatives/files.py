@@ -16,14 +16,14 @@ from retrokit.augmentation.negatives.family import Family, load_families
 from retrokit.augmentation.negatives.generator import RULES, near_misses
 from retrokit.augmentation.negatives.settings import BUDGET, NearMissSettings
 from retrokit.augmentation.texts import Rows, Texts
-from retrokit.data.files import writing
+from retrokit.core.errors import DataError, UsageError
+from retrokit.core.files import writing
+from retrokit.core.notices import notice
+from retrokit.core.outputs import check_outputs
+from retrokit.core.settings import FILE, taking
 from retrokit.data.jsonl import json_line
-from retrokit.data.outputs import check_outputs
-from retrokit.errors import DataError, UsageError
 from retrokit.llm import registry as llms
 from retrokit.llm.store import ResponseStore, default_store
-from retrokit.notices import notice
-from retrokit.settings import FILE, taking
 
 _LOOKED_AT = 10_000
 

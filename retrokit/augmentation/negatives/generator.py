@@ -17,8 +17,8 @@ from typing import Literal, NamedTuple
 from retrokit.augmentation.negatives.family import MOST_LOTS, Edit, Family
 from retrokit.augmentation.negatives.sentence import tag
 from retrokit.augmentation.splitters import Multilingual
+from retrokit.core.errors import UsageError
 from retrokit.data.training_rows import normal_form
-from retrokit.errors import UsageError
 from retrokit.llm.base import encodable
 
 Split = Literal["train", "test"]

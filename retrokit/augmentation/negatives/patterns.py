@@ -25,7 +25,7 @@ from retrokit.augmentation.negatives import tags as c5
 from retrokit.augmentation.negatives.data import Lexicon, pairs_of
 from retrokit.augmentation.negatives.sentence import Change, Named, inflected
 from retrokit.augmentation.negatives.view import View
-from retrokit.errors import DataError
+from retrokit.core.errors import DataError
 
 V = TypeVar("V", bound=View)
 """A family's view of a sentence."""

@@ -14,7 +14,7 @@ from functools import cache, lru_cache
 from importlib import import_module
 from typing import Any, NamedTuple
 
-from retrokit.errors import MissingExtra
+from retrokit.core.errors import MissingExtra
 
 # Words keep inner apostrophes, hyphens, points and slashes; clitics (n't, 's, 're, …) stand alone, as in the tag set.
 _WORD = re.compile(

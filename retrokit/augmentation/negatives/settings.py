@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from retrokit.settings import FILE, Settings, listed, setting
+from retrokit.core.settings import FILE, Settings, listed, setting
 
 POSITIVES = ("anchor", "paraphrase")
 BUDGET = 10_000_000

@@ -7,9 +7,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, asdict, dataclass, field
 from typing import Any
 
+from retrokit.core.settings import FILE, listed, setting
 from retrokit.llm.settings import Asking
 from retrokit.llm.shapes import PromptShape
-from retrokit.settings import FILE, listed, setting
 
 NONE = "none"
 TYPES = ("keywords", "question", "claim", "how-to", "situation")

@@ -11,7 +11,6 @@ from typing import Any, TypeVar
 import numpy as np
 
 from retrokit import llm as llms
-from retrokit import retrieval
 from retrokit.augmentation.draws import bits
 from retrokit.augmentation.queries.asking import Asker
 from retrokit.augmentation.queries.settings import (
@@ -22,23 +21,24 @@ from retrokit.augmentation.queries.settings import (
     WrittenQueries,
     listed_causes,
 )
+from retrokit.core.errors import DataError, ServiceError, UsageError
+from retrokit.core.files import named
+from retrokit.core.notices import progress
+from retrokit.core.outputs import check_settings
+from retrokit.core.registry import Registry, parse_all
+from retrokit.core.settings import taking
 from retrokit.data import pairs as training_data
 from retrokit.data.beir import corpus_file, queries_file
 from retrokit.data.corpus import read_corpus, read_queries
-from retrokit.data.files import named
 from retrokit.data.jsonl import write_jsonl
-from retrokit.data.outputs import check_settings
-from retrokit.errors import DataError, ServiceError, UsageError
 from retrokit.llm.answers import Rejected
 from retrokit.llm.base import LLM, estimated_tokens
 from retrokit.llm.prompts import PromptTemplate, load_prompts
 from retrokit.llm.session import Session, run_all, wait_for
 from retrokit.llm.store import ResponseStore
 from retrokit.llm.words import words_of
-from retrokit.notices import progress
-from retrokit.registry import Registry, parse_all
-from retrokit.retrieval.base import Index, Searcher, TextList
-from retrokit.settings import taking
+from retrokit.ranking import retrieval
+from retrokit.ranking.retrieval.base import Index, Searcher, TextList
 
 SEARCHED = 1024  # queries searched at once
 _IN_VAIN = 50  # after so many answers of which none is a query a model is given up

@@ -22,14 +22,14 @@ import torch
 from sentence_transformers.base.modules import Transformer
 from torch import nn
 
+from retrokit.core.errors import MissingExtra, UsageError
+from retrokit.core.notices import notice
 from retrokit.encoders import check_own_precision
 from retrokit.encoders.base import Encoder, LayeredEncoder, TrainableEncoder
 from retrokit.encoders.graphs.base import OUTPUT, Compute, GraphEngine, Traced, inputs_of
 from retrokit.encoders.graphs.quality import CalibrationTexts
 from retrokit.encoders.store.graphs import kept
 from retrokit.encoders.torch_encoder import TorchEncoder, gives_tokens
-from retrokit.errors import MissingExtra, UsageError
-from retrokit.notices import notice
 
 _IN_CI = {"CI": "true", "NNCF_CI": "1"}
 

@@ -15,11 +15,11 @@ import torch
 from sentence_transformers import SentenceTransformer
 from torch import Tensor
 
+from retrokit.core.errors import DataError
+from retrokit.core.files import digest
 from retrokit.data.beir import corpus_file, digest_beir, has_judgements, read_beir
-from retrokit.data.files import digest
 from retrokit.data.pairs import read_source, texts_file
 from retrokit.data.training_rows import Unlabelled
-from retrokit.errors import DataError
 from retrokit.metrics.ranking import evaluate_run, mean
 from retrokit.metrics.significance import paired_t_test
 from retrokit.similarities.base import Role, Similarity

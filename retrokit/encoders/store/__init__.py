@@ -10,8 +10,8 @@ import re
 from functools import cache
 from pathlib import Path
 
+from retrokit.core.errors import UsageError
 from retrokit.encoders.store.database import LIMIT, EmbeddingCache
-from retrokit.errors import UsageError
 
 PLACE = "RETROKIT_CACHE"
 DEFAULT_LIMIT = "20GB"

@@ -23,8 +23,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
-from retrokit.errors import DataError, disk_errors
-from retrokit.notices import notice
+from retrokit.core.errors import DataError, disk_errors
+from retrokit.core.notices import notice
 
 LIMIT = "RETROKIT_CACHE_LIMIT"
 FILE = "embeddings-2.sqlite"

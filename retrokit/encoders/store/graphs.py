@@ -12,9 +12,9 @@ from pathlib import Path
 
 from filelock import FileLock
 
+from retrokit.core.errors import disk_errors
 from retrokit.data.jsonl import read_json
 from retrokit.encoders.store import cache_folder
-from retrokit.errors import disk_errors
 
 _FOLDER = "graphs"
 _ABOUT = "conversion.json"

@@ -11,14 +11,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-import retrokit
-from retrokit.data.files import named
+from retrokit.core.errors import DataError, UsageError
+from retrokit.core.files import named
+from retrokit.core.notices import notice
+from retrokit.core.version import __version__
 from retrokit.data.jsonl import checked, read_json, write_json
-from retrokit.errors import DataError, UsageError
 from retrokit.evaluation.comparison.comparison import BaselineChange, Evaluation, corrected, tested
 from retrokit.evaluation.comparison.results_folder import library_versions, plain
 from retrokit.evaluation.comparison.systems import System
-from retrokit.notices import notice
 
 FORMAT = 1
 _EXPECTED = "a baseline that `save_baseline=` of an evaluation has written"
@@ -33,7 +33,7 @@ def save_baseline(evaluation: Evaluation, path: str) -> None:
         results = [plain(result.without({*result.metrics} - metrics)) for result in system.results]
         about = {"seeds": system.seeds, "trained_with": system.trained_with, "distinction": system.distinction}
         systems.append({"data": digests[system.task], **about, "results": results})
-    made_with = {"retrokit": retrokit.__version__, "libraries": library_versions()}
+    made_with = {"retrokit": __version__, "libraries": library_versions()}
     content = {"format": FORMAT, **made_with, "systems": systems}
     write_json(path, content)
 

@@ -13,8 +13,8 @@ from itertools import combinations
 
 import numpy as np
 
+from retrokit.core.errors import UsageError
 from retrokit.data.sure import TESTBEDS
-from retrokit.errors import UsageError
 from retrokit.evaluation.comparison.systems import System
 
 LEAST = 3

@@ -10,10 +10,10 @@ import math
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
-from retrokit.errors import GateFailed, UsageError, out_of_range
+from retrokit.core.errors import GateFailed, UsageError, out_of_range
+from retrokit.core.notices import harmless, notice
 from retrokit.evaluation.comparison.comparison import FAILED, PASSED, UNTESTED, Evaluation, Gate
 from retrokit.evaluation.result import known
-from retrokit.notices import harmless, notice
 
 
 def verdicts(gates: Sequence[Gate]) -> dict[str, int]:

@@ -8,15 +8,15 @@ from dataclasses import replace
 from pathlib import Path
 
 from retrokit import encoders
+from retrokit.core.errors import DataError, RetrokitError, UsageError
+from retrokit.core.notices import notice
 from retrokit.data import pairs as training_data
 from retrokit.data.holdout import hold_out
 from retrokit.data.overlap import Overlap, overlaps
 from retrokit.data.pairs import Source, read_source
 from retrokit.data.runs import is_run, read_run
 from retrokit.data.training_rows import Kind
-from retrokit.errors import DataError, RetrokitError, UsageError
 from retrokit.evaluation.task import Task
-from retrokit.notices import notice
 
 MOST = 64 << 20  # bytes of a run's data that are read unasked
 

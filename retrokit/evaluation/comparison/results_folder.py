@@ -20,19 +20,19 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-import retrokit
-from retrokit.data.files import digest
+from retrokit.core.errors import DataError, disk_errors
+from retrokit.core.files import digest
+from retrokit.core.notices import notice
+from retrokit.core.version import __version__
 from retrokit.data.jsonl import read_json, write_json
 from retrokit.data.typed import restored
-from retrokit.errors import DataError, disk_errors
 from retrokit.evaluation.comparison.trained import Training
 from retrokit.evaluation.result import Result, draws_of, known, settled
-from retrokit.notices import notice
 
 if TYPE_CHECKING:  # a folder is read and shown without loading a model
     from retrokit.encoders.base import Encoder
     from retrokit.evaluation.task import Request, Task
-    from retrokit.retrieval.base import Searcher
+    from retrokit.ranking.retrieval.base import Searcher
     from retrokit.similarities.base import Similarity
 
 FORMAT = 1
@@ -41,7 +41,7 @@ _LIBRARIES = (
     *("torch", "transformers", "tokenizers", "sentence-transformers", "numpy", "scipy", "scikit-learn"),
     *("pytrec-eval-terrier", "faiss-cpu"),
 )
-_OWN = Path(retrokit.__file__).parent
+_OWN = Path(__file__).parents[2]
 _NO_PART_OF_A_RESULT = ("cli", "report")
 _IN_A_FORM_OF_THEIR_OWN = ("run", "resampled")
 
@@ -178,7 +178,7 @@ class ResultsFolder:
 
     def _any_key(self, task: Task, name: str, **decides: Any) -> dict[str, Any]:
         """What decides a result, on a task's data and with these libraries."""
-        always = {"data": self._digest(task), "retrokit": retrokit.__version__, "libraries": library_versions()}
+        always = {"data": self._digest(task), "retrokit": __version__, "libraries": library_versions()}
         return {**dict.fromkeys(_LABEL), "encoder": name, "task": task.spec, **always, **decides}
 
     def _digest(self, task: Task) -> str | None:

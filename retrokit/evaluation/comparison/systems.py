@@ -12,11 +12,11 @@ from functools import cached_property
 from os.path import commonprefix
 from typing import Any
 
-from retrokit.errors import UsageError
+from retrokit.core.errors import UsageError
+from retrokit.core.notices import notice
 from retrokit.evaluation.comparison.trained import Training
 from retrokit.evaluation.result import Result, draws_of, known
 from retrokit.metrics.bootstrap import Draws, alike, mean_of
-from retrokit.notices import notice
 
 _TELLING = ("dims", "precision", "device", "index", "quantize")
 

@@ -10,10 +10,11 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
-from retrokit import encoders, reranking, retrieval
+from retrokit import encoders
+from retrokit.core.errors import UsageError
+from retrokit.core.registry import Spec
 from retrokit.data.runs import is_run, read_run
-from retrokit.errors import UsageError
-from retrokit.registry import Spec
+from retrokit.ranking import reranking, retrieval
 
 
 @dataclass(frozen=True)

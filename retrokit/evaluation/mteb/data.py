@@ -12,10 +12,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from retrokit.core.errors import DataError, ServiceError, first_line
+from retrokit.core.files import digest
 from retrokit.data.beir import digest_beir, is_beir, read_beir
-from retrokit.data.files import digest
 from retrokit.data.jsonl import fields_of, read_jsonl
-from retrokit.errors import DataError, ServiceError, first_line
 
 
 def leaves(task: Any) -> list[Any]:

@@ -23,9 +23,9 @@ from retrokit.data.images import Prompted
 from retrokit.evaluation.labels import majority
 from retrokit.evaluation.mteb.private import create_dataloader
 from retrokit.evaluation.scoring import prepared
-from retrokit.retrieval.base import Index, Ranking, Searcher, TextList
-from retrokit.retrieval.dense import Dense
-from retrokit.retrieval.exact import top_k
+from retrokit.ranking.retrieval.base import Index, Ranking, Searcher, TextList
+from retrokit.ranking.retrieval.dense import Dense
+from retrokit.ranking.retrieval.exact import top_k
 from retrokit.similarities.base import Role, Similarity
 
 FED_TO_A_LEARNER = frozenset({"Classification", "MultilabelClassification", "Clustering", "Regression"})

@@ -17,9 +17,10 @@ from typing import Any, NamedTuple
 import mteb as library
 import numpy as np
 
+from retrokit.core.errors import DataError, UsageError, disk_errors
+from retrokit.core.notices import no_progress_bars, notice, progress
 from retrokit.data.jsonl import read_json, write_json
 from retrokit.encoders.views import MemoizedEncoder
-from retrokit.errors import DataError, UsageError, disk_errors
 from retrokit.evaluation.mteb.data import check_hub, folder_digest, judgements, leaves, use_folder
 from retrokit.evaluation.mteb.groups import CLASSIFIERS, GROUPS
 from retrokit.evaluation.mteb.model import MtebModel, MtebSearch, Neighbours
@@ -27,9 +28,8 @@ from retrokit.evaluation.mteb.private import CLUSTERING_BATCH
 from retrokit.evaluation.result import Result
 from retrokit.evaluation.task import Request, Task, needs_embeddings
 from retrokit.metrics.ranking import evaluate_run
-from retrokit.notices import no_progress_bars, notice, progress
-from retrokit.retrieval.base import Searcher
-from retrokit.retrieval.dense import Dense
+from retrokit.ranking.retrieval.base import Searcher
+from retrokit.ranking.retrieval.dense import Dense
 
 OURS = {
     "cosine_spearman": "spearman",

@@ -16,8 +16,8 @@ import numpy as np
 
 from retrokit.evaluation.result import Resampled, Result
 from retrokit.evaluation.task import Request, Task
-from retrokit.retrieval.base import Index, Searcher, TextList, account_of
-from retrokit.retrieval.embeddings import norm_statistics, row_norms
+from retrokit.ranking.retrieval.base import Index, Searcher, TextList, account_of
+from retrokit.ranking.retrieval.embeddings import norm_statistics, row_norms
 from retrokit.similarities.base import Role, Similarity
 
 

@@ -16,7 +16,7 @@ from retrokit.evaluation.labels import check_neighbours, describe_split, guesses
 from retrokit.evaluation.scoring import prepared
 from retrokit.evaluation.task import Request
 from retrokit.evaluation.tasks.base import Measured, SymmetricTask
-from retrokit.retrieval.exact import top_k
+from retrokit.ranking.retrieval.exact import top_k
 from retrokit.similarities.base import Similarity
 
 ITERATIONS = 100

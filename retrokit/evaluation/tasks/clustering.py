@@ -11,11 +11,11 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from retrokit.core.notices import progress
 from retrokit.data.labelled import LabelledTexts, read_labelled
 from retrokit.evaluation.scoring import moderate, prepared
 from retrokit.evaluation.task import Request
 from retrokit.evaluation.tasks.base import Measured, SymmetricTask
-from retrokit.notices import progress
 from retrokit.similarities.base import Similarity
 
 BATCH = 32

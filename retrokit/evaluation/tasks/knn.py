@@ -13,14 +13,14 @@ from itertools import product
 import numpy as np
 
 from retrokit import similarities as similarity_functions
+from retrokit.core.notices import notice
 from retrokit.data.labelled import LabelledSplit, read_split
 from retrokit.encoders.base import Encoder
 from retrokit.evaluation.labels import check_neighbours, describe_split, guesses, hits, majority
 from retrokit.evaluation.scoring import moderate
 from retrokit.evaluation.task import Request
 from retrokit.evaluation.tasks.base import Measured, SymmetricTask
-from retrokit.notices import notice
-from retrokit.retrieval.exact import top_k
+from retrokit.ranking.retrieval.exact import top_k
 from retrokit.similarities.base import Similarity
 
 METRICS = ("euclidean", "cosine", "similarity")

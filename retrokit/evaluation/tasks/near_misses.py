@@ -22,16 +22,16 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from retrokit import similarities as similarity_functions
+from retrokit.core.errors import DataError
 from retrokit.data.labelled_pairs import LabelledNearMiss
 from retrokit.data.pairs import read_source
 from retrokit.data.training_rows import Pair
-from retrokit.errors import DataError
 from retrokit.evaluation.result import Resampled, Result
 from retrokit.evaluation.task import Request
 from retrokit.evaluation.tasks.base import Measured, SymmetricTask
 from retrokit.metrics.separation import best_threshold, false_accept_rate, roc_auc
-from retrokit.retrieval.base import OWN_SIMILARITY
-from retrokit.retrieval.embeddings import DistinctTexts, pair_scores
+from retrokit.ranking.retrieval.base import OWN_SIMILARITY
+from retrokit.ranking.retrieval.embeddings import DistinctTexts, pair_scores
 from retrokit.similarities.base import Similarity
 
 SEED = 42

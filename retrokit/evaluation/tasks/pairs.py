@@ -18,7 +18,7 @@ from retrokit.evaluation.task import Request
 from retrokit.evaluation.tasks.base import Measured, SymmetricTask
 from retrokit.evaluation.tasks.near_misses import NearMisses, resampled_groups
 from retrokit.metrics.separation import best_threshold, roc_auc
-from retrokit.retrieval.embeddings import DistinctTexts, pair_scores
+from retrokit.ranking.retrieval.embeddings import DistinctTexts, pair_scores
 from retrokit.similarities.base import Similarity
 
 

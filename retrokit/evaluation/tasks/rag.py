@@ -13,18 +13,18 @@ from contextlib import aclosing, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 
+from retrokit.core.errors import DataError, ServiceError
+from retrokit.core.files import digest
+from retrokit.core.notices import progress
 from retrokit.data.beir import corpus_file, queries_file, read_answers
 from retrokit.data.corpus import read_corpus, read_queries
-from retrokit.data.files import digest
-from retrokit.errors import DataError, ServiceError
 from retrokit.evaluation.tasks.base import Measured, SearchTask, left_out
 from retrokit.llm import registry as llms
 from retrokit.llm.base import LLM, Prompt, Sampling
 from retrokit.llm.session import Session, run_all, wait_for
 from retrokit.llm.store import ResponseStore
 from retrokit.metrics.qa import exact_match, token_f1
-from retrokit.notices import progress
-from retrokit.retrieval.base import Index, Ranking, Searcher, TextList
+from retrokit.ranking.retrieval.base import Index, Ranking, Searcher, TextList
 
 
 def prompt_of(question: str, passages: Sequence[str]) -> Prompt:

@@ -9,15 +9,15 @@ from collections.abc import Callable, Mapping, Sequence, Set
 from functools import partial
 from pathlib import Path
 
+from retrokit.core.errors import disk_errors
+from retrokit.core.notices import notice
 from retrokit.data.beir import RetrievalData, digest_beir, read_beir, read_other_split
 from retrokit.data.images import with_images
 from retrokit.data.trec import write_run
-from retrokit.errors import disk_errors
 from retrokit.evaluation.result import Result
 from retrokit.evaluation.tasks.base import Measured, SearchTask, left_out
 from retrokit.metrics.ranking import DEFAULT_METRICS, check_metric, evaluate_run, mean
-from retrokit.notices import notice
-from retrokit.retrieval.base import Index, Ranking, Searcher, TextList, TuningQueries
+from retrokit.ranking.retrieval.base import Index, Ranking, Searcher, TextList, TuningQueries
 
 
 class Retrieval(SearchTask):

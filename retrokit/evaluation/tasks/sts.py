@@ -13,16 +13,16 @@ from typing import cast
 import numpy as np
 
 from retrokit import similarities as similarity_functions
-from retrokit.data.files import named
+from retrokit.core.errors import DataError
+from retrokit.core.files import named
 from retrokit.data.labelled import short_name
 from retrokit.data.overlap import JudgedTexts
 from retrokit.data.tables import read_rows
 from retrokit.data.training_rows import WITHOUT_NAMES, ScoredPair, iterate_records
-from retrokit.errors import DataError
 from retrokit.evaluation.scoring import moderate, resampled
 from retrokit.evaluation.task import Request
 from retrokit.evaluation.tasks.base import Measured, SymmetricTask
-from retrokit.retrieval.embeddings import DistinctTexts, pair_scores
+from retrokit.ranking.retrieval.embeddings import DistinctTexts, pair_scores
 from retrokit.similarities.base import Similarity
 
 

@@ -21,10 +21,11 @@ from typing import Any
 
 import numpy as np
 
+from retrokit.core.errors import DataError
+from retrokit.core.notices import notice
 from retrokit.data.beir import corpus_file
 from retrokit.data.corpus import read_corpus
 from retrokit.data.sure import ORIGINAL, TESTBEDS, SureData, digest_sure, missing_testbeds, read_sure, variant_id
-from retrokit.errors import DataError
 from retrokit.evaluation.comparison.correlations import MEASURES
 from retrokit.evaluation.result import Resampled
 from retrokit.evaluation.tasks.base import Measured, SearchTask
@@ -47,9 +48,8 @@ from retrokit.metrics.sure import (
     ranks_after_insertion,
     ranks_counted_twice,
 )
-from retrokit.notices import notice
-from retrokit.retrieval.base import Index, Ranking, Searcher, TextList
-from retrokit.retrieval.embeddings import DistinctTexts
+from retrokit.ranking.retrieval.base import Index, Ranking, Searcher, TextList
+from retrokit.ranking.retrieval.embeddings import DistinctTexts
 
 ONCE, TWICE = "once", "published-script"
 """Each once, as the paper says; or twice, as the published script does unless it is given a list without variants."""

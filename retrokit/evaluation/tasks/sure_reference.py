@@ -18,11 +18,11 @@ from typing import Any, Generic, TypeVar
 
 import numpy as np
 
-from retrokit import reranking, retrieval
-from retrokit.notices import notice
-from retrokit.reranking.base import Reranker
-from retrokit.retrieval.base import Index, Searcher, TextList
-from retrokit.retrieval.embeddings import DistinctTexts
+from retrokit.core.notices import notice
+from retrokit.ranking import reranking, retrieval
+from retrokit.ranking.reranking.base import Reranker
+from retrokit.ranking.retrieval.base import Index, Searcher, TextList
+from retrokit.ranking.retrieval.embeddings import DistinctTexts
 
 
 @dataclass(frozen=True)

@@ -20,11 +20,11 @@ from retrokit.augmentation.negatives.by_model.answers import CAUSES, SYSTEM, ans
 from retrokit.augmentation.negatives.family import Edit, Family
 from retrokit.augmentation.negatives.generator import sentences_of, why_not
 from retrokit.augmentation.negatives.sentence import Sentence
-from retrokit.errors import ServiceError
+from retrokit.core.errors import ServiceError
+from retrokit.core.notices import progress
 from retrokit.llm.base import LLM, Completion, PromptRefused
 from retrokit.llm.session import Session
 from retrokit.llm.store import ResponseStore
-from retrokit.notices import progress
 
 Text = str | tuple[str, str]
 

@@ -1,0 +1,320 @@
+"""Text files: reading them line by line, writing them whole or not at all, and their digests.
+
+Everywhere a path is taken, ``-`` is standard input or output, and a name that ends in ``.gz`` is compressed.
+"""
+
+from __future__ import annotations
+
+import codecs
+import errno
+import glob
+import gzip
+import hashlib
+import io
+import os
+import secrets
+import stat
+import sys
+import time
+import tomllib
+import zlib
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from functools import partial
+from pathlib import Path
+from typing import Any, BinaryIO, TextIO, cast
+
+from retrokit.core.errors import DataError, disk_errors
+
+if sys.platform != "win32":
+    import fcntl
+
+LONGEST_LINE = 64 << 20
+"""Bytes: what has no line ends, such as a device, would else be read into memory without end."""
+LARGEST_TOML, LARGEST_JSON = 4 << 20, 512 << 20
+"""Bytes of a file that is read whole."""
+_NEW = 10
+"""Seconds in which a writer has surely come to hold its file."""
+_UNPAIRED = "backslashreplace"
+
+# What a write to a file that is already open can fail with. Anything else that is raised while a file is being
+# written (a connection that breaks, a pipe that its reader closed) is not about that file.
+_WRITE_ERRORS = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO}
+
+
+def named(path: str | Path) -> str:
+    """How messages call an input: its path, or "standard input" for ``-``."""
+    return "standard input" if str(path) == "-" else str(path)
+
+
+def plain_or_packed(path: Path) -> Path | None:
+    """The file itself, or the one of that name with ``.gz``; ``None``: neither is there."""
+    return next((one for one in (path, path.with_name(path.name + ".gz")) if os.path.isfile(one)), None)
+
+
+def read_lines(
+    path: str | Path, expected: str, feed: Callable[[bytes], object] | None = None, whole: bool = False
+) -> Iterator[tuple[int, str]]:
+    """The lines of a UTF-8 text file that are not blank, each with its number (from 1) and without its line end; with
+    ``whole``, blank ones too, and line ends.
+
+    A byte-order mark at the start is dropped. ``expected`` says in a few words what the file should hold, for the
+    message when it holds nothing. ``feed`` is called with the bytes of every line, blank ones too: give it the
+    ``update`` of a hash to get the digest of what was read, which for a pipe cannot be read twice.
+
+    Raises:
+        DataError: no such file, a folder, an empty file, a damaged or truncated gzip file, bytes that are not UTF-8, or
+            a line of more than 64 MiB.
+    """
+    blank = True
+    with opened(path) as stream:
+        try:
+            for number, raw in enumerate(iter(partial(stream.readline, LONGEST_LINE + 1), b""), start=1):
+                if len(raw) > LONGEST_LINE:
+                    problem = f"the line is longer than {LONGEST_LINE >> 20} MiB; expected {expected}"
+                    raise DataError(named(path), problem, number)
+                if feed is not None:
+                    feed(raw)
+                if number == 1:
+                    raw = raw.removeprefix(codecs.BOM_UTF8)
+                text = decoded(raw, path, number)
+                line = text.rstrip("\r\n")
+                is_blank = not line or line.isspace()
+                blank = blank and is_blank
+                if whole or not is_blank:
+                    yield number, text if whole else line
+        except (OSError, EOFError, zlib.error) as error:
+            raise DataError(named(path), damage(error)) from error
+    if blank:
+        raise DataError(named(path), f"is empty; expected {expected}")
+
+
+@contextmanager
+def opened(path: str | Path) -> Iterator[BinaryIO]:
+    """The bytes of a file, unpacked, or of standard input; raises :class:`DataError` where there are none to read."""
+    if str(path) == "-":
+        if sys.stdin is None or sys.stdin.closed:
+            raise DataError("standard input", "could not be read: it is closed")
+        yield sys.stdin.buffer
+        return
+    with ExitStack() as stack:
+        try:
+            stream: BinaryIO = stack.enter_context(open(path, "rb"))
+        except (OSError, ValueError) as error:  # the latter: a NUL in the name
+            raise DataError(path, damage(error)) from error
+        if _is_packed(path):
+            # a GzipFile yields lines slowly by itself; a buffer in front of it reads them three times as fast
+            unpacked = stack.enter_context(gzip.GzipFile(fileobj=stream, mode="rb"))
+            stream = cast(BinaryIO, stack.enter_context(io.BufferedReader(cast(io.RawIOBase, unpacked))))
+        yield stream
+
+
+def read_text(path: str | Path, limit: int) -> str:
+    """The text of a UTF-8 file of at most ``limit`` bytes, without a byte-order mark.
+
+    Raises:
+        DataError: no such file, a folder, a damaged gzip file, bytes that are not UTF-8, or a larger file.
+    """
+    try:
+        with opened(path) as stream:
+            content = stream.read(limit + 1)
+        if len(content) > limit:
+            raise DataError(named(path), f"is larger than {limit >> 20} MiB")
+    except (OSError, EOFError, zlib.error) as error:
+        raise DataError(named(path), damage(error)) from error
+    return decoded(content.removeprefix(codecs.BOM_UTF8), path)
+
+
+def decoded(content: bytes, path: str | Path, line: int | None = None) -> str:
+    """The text of a file, or of its line of that number; raises :class:`DataError` if it is not UTF-8."""
+    try:
+        return content.decode("utf-8")
+    except UnicodeDecodeError as error:
+        where = f"at position {error.start + 1}{' of the line' if line else ''}"
+        raise DataError(named(path), f"is not UTF-8 text (byte 0x{content[error.start]:02x} {where})", line) from error
+
+
+def typed_text(text: str, where: str, line: int | None = None) -> str:
+    """A text that was typed. Bytes that the locale does not decode, which Python holds as lone surrogates, are UTF-8;
+    raises :class:`DataError` if they are not."""
+    return decoded(text.encode("utf-8", "surrogateescape"), where, line)
+
+
+def read_toml(path: str | Path) -> tuple[str, dict[str, Any]]:
+    """The text of a TOML file, and its table; raises :class:`DataError` if it cannot be read or is not TOML."""
+    text = read_text(path, LARGEST_TOML)
+    try:
+        return text, tomllib.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise DataError(named(path), f"is not TOML: {syntax_problem(error)}") from error
+
+
+def syntax_problem(error: ValueError | RecursionError) -> str:
+    """What is wrong with a text in JSON or TOML, given what its decoder has raised."""
+    if isinstance(error, RecursionError):
+        return "nested too deeply"
+    return "a number has more than 4,300 digits" if "integer string conversion" in str(error) else str(error)
+
+
+def check_exists(path: str) -> None:
+    """Raise :class:`DataError` where no file has that name, before a command spends seconds on models."""
+    if path != "-" and not os.path.exists(path):
+        raise DataError(path, damage(FileNotFoundError()))
+
+
+def _is_packed(path: str | Path) -> bool:
+    return str(path).endswith(".gz")
+
+
+def damage(error: Exception) -> str:
+    """What is wrong with a file, after its name, given what reading it has raised."""
+    match error:
+        case FileNotFoundError() | NotADirectoryError():
+            return "does not exist"
+        case IsADirectoryError():
+            return "is a folder; expected a file"
+        case EOFError():
+            return "the gzip data ends too early (a truncated file?)"
+        case gzip.BadGzipFile() | zlib.error():
+            return f"is not a sound gzip file ({error})"
+        case OSError():
+            return f"could not be read: {error.strerror or error}"
+    return str(error)
+
+
+@contextmanager
+def writing(path: str | Path) -> Iterator[TextIO]:
+    """Write ``path`` as UTF-8 text, whole or not at all.
+
+    The text goes to a hidden file beside ``path`` that takes its place when the block ends well and is removed when
+    it does not. It has the permissions of the file that it replaces. Missing parent folders are made. ``-`` is standard
+    output; a pipe or a device is written to directly. ``.gz`` files carry no time, so the same text gives the same
+    bytes. A byte of a path that is not UTF-8, which Python holds as half of a surrogate pair, becomes its JSON escape.
+
+    Raises:
+        DataError: the file cannot be written (no permission, disk full). A ``BrokenPipeError`` of standard output is
+            let through: the reader has seen enough, which is no fault of anyone.
+    """
+    if str(path) == "-":
+        if sys.stdout is None:
+            raise DataError("standard output", "could not be written: it is closed")
+        if isinstance(sys.stdout, io.TextIOWrapper):
+            sys.stdout.reconfigure(encoding="utf-8", errors=_UNPAIRED)
+        with _write_errors("standard output"):
+            yield sys.stdout
+            sys.stdout.flush()
+        return
+    target = Path(os.path.realpath(path))
+    if os.path.isdir(target) or str(path).endswith(os.sep):
+        raise DataError(path, "could not be written: it is a folder")
+    special = os.path.exists(target) and not os.path.isfile(target)
+    # no process id: in containers many have the same
+    if not special:
+        _drop_abandoned(target)
+    temporary = target if special else target.with_name(f".{target.name[:50]}.{secrets.token_hex(8)}.retrokit-tmp")
+    mode = mode_of(target)
+    with parents_of(target, path):
+        try:
+            with _write_errors(path), ExitStack() as stack:
+                with disk_errors(path):
+                    binary: BinaryIO = stack.enter_context(
+                        open(temporary, "wb" if special else "xb", opener=partial(os.open, mode=mode or 0o666))
+                    )
+                    if not special:
+                        _held(binary)
+                        if mode is not None:
+                            os.chmod(temporary, mode)
+                if _is_packed(path):
+                    packer = stack.enter_context(gzip.GzipFile(filename="", mode="wb", fileobj=binary, mtime=0))
+                    binary = cast(BinaryIO, packer)
+                yield stack.enter_context(io.TextIOWrapper(binary, encoding="utf-8", errors=_UNPAIRED, newline="\n"))
+            if not special:
+                with disk_errors(path):
+                    with open(temporary, "rb") as written:
+                        os.fsync(written.fileno())
+                    os.replace(temporary, target)
+        finally:
+            if not special:
+                with suppress(OSError):
+                    temporary.unlink()
+
+
+def mode_of(path: Path) -> int | None:
+    """The permission bits of a regular file or of a folder; ``None`` if there is neither."""
+    return stat.S_IMODE(path.stat().st_mode) & 0o777 if os.path.isfile(path) or os.path.isdir(path) else None
+
+
+def _drop_abandoned(target: Path) -> None:
+    """Remove what writers of ``target`` that were killed have left. One that lives holds its file."""
+    for left in target.parent.glob(f".{glob.escape(target.name[:50])}.*.retrokit-tmp"):
+        if left.is_symlink() or not left.is_file():
+            continue
+        with suppress(OSError), open(left, "rb") as file:
+            if time.time() - os.fstat(file.fileno()).st_mtime > _NEW and _held(file):
+                left.unlink()
+
+
+def _held(file: BinaryIO) -> bool:
+    """Hold ``file`` until it is closed or the process ends; ``False``: another holds it, or the system cannot tell."""
+    if sys.platform == "win32":
+        return False
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return False
+    return True
+
+
+@contextmanager
+def parents_of(target: Path, what: object) -> Iterator[None]:
+    """Make the folders that ``target`` lies in; those that were made go at the end if they are empty."""
+    missing = [folder for folder in target.parents if not os.path.lexists(folder)]
+    with disk_errors(what):
+        target.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        yield
+    finally:
+        for folder in missing:
+            with suppress(OSError):
+                folder.rmdir()
+
+
+@contextmanager
+def _write_errors(what: object) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        if error.errno not in _WRITE_ERRORS:
+            raise
+        with disk_errors(what):
+            raise
+
+
+def digest(path: str | Path, names: Iterable[str] | None = None) -> str:
+    """``sha256:<hex>`` of the bytes of a file; of a folder, over its files' sorted relative names and their bytes.
+
+    ``names`` restricts a folder to those of its files (paths relative to it). What a pipe held is gone once it is read:
+    give ``feed`` of :func:`read_lines` the ``update`` of a hash instead.
+
+    Raises:
+        DataError: no such file or folder, one that cannot be read, or a pipe or a device.
+    """
+    path = Path(path)
+    if not os.path.isdir(path):
+        return f"sha256:{_file_hash(path)}"
+    if names is None:
+        names = (found.relative_to(path).as_posix() for found in path.rglob("*") if found.is_file())
+    whole = hashlib.sha256()
+    for name in sorted(names):
+        whole.update(f"{name}\0{_file_hash(path / name)}\n".encode("utf-8", "surrogateescape"))
+    return f"sha256:{whole.hexdigest()}"
+
+
+def _file_hash(path: Path) -> str:
+    try:
+        if os.path.exists(path) and not os.path.isfile(path):
+            raise DataError(path, "is a pipe or a device, which has no digest; expected a file")
+        with open(path, "rb") as stream:
+            return hashlib.file_digest(stream, "sha256").hexdigest()
+    except OSError as error:
+        raise DataError(path, damage(error)) from error

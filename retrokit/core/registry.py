@@ -1,0 +1,391 @@
+"""The one grammar of names, and the registries that it names things in.
+
+``name``, ``name:value``, ``name:key=value,key=value``: the same for similarities (``sfs:16``), encoders
+(``static:dim=768``), tasks (``beir:PATH,split=dev``) and training data. :class:`Spec` is a parsed name with validated
+parameters, and ``registry.parse(str(spec)) == spec``. A :class:`Registry` holds lazy entries: listing them, or parsing
+a spec, imports nothing but the standard library.
+"""
+
+from __future__ import annotations
+
+import difflib
+import gc
+import importlib
+import inspect
+import logging
+import re
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, redirect_stdout
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+from weakref import WeakSet
+
+from retrokit.core.errors import MissingExtra, UsageError, did_you_mean, out_of_range
+
+Value = str | int | float | bool
+
+_KEY = re.compile(r"[a-z][a-z0-9_]*\Z")
+_NEEDS_QUOTES = re.compile(r'[,="\\]|^\s|\s$|^$')
+
+
+# At its import, wherever a processor has AVX512-BF16, it warns that a hub has a kernel which is not used here.
+logging.getLogger("bitsandbytes.backends.cpu.ops").setLevel(logging.ERROR)
+
+
+@contextmanager
+def importing() -> Iterator[None]:
+    """Import large libraries here, without garbage collection: they make a million objects and drop next to none, and
+    to look for garbage among these again and again is a fifth of the start. What one of them prints goes to standard
+    error."""
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        with redirect_stdout(sys.stderr):
+            yield
+    finally:
+        if was_on:
+            gc.enable()
+
+
+@dataclass(frozen=True)
+class Param:
+    """One parameter of an entry: its type, its default (``None``: none), and the values it may take; a number without
+    bounds has those of :func:`~retrokit.core.errors.out_of_range`. Each of ``words`` stands for itself, of any type."""
+
+    name: str
+    type: type[str] | type[int] | type[float] | type[bool] = str
+    default: Value | None = None
+    required: bool = False
+    choices: tuple[str, ...] = ()
+    minimum: float | None = None
+    maximum: float | None = None
+    pattern: str | None = None
+    summary: str = ""
+    words: tuple[str, ...] = ()
+
+    def read(self, text: str, of: str) -> Value:
+        """The value that ``text`` stands for; raises :class:`UsageError` with the expected type or range."""
+        value = text if text in self.words else self._convert(text, of)
+        if self.choices and value not in self.choices:
+            raise UsageError(f"{of}: {self.name}={text} is none of {', '.join(self.choices)}")
+        if self.pattern and not re.fullmatch(self.pattern, text):
+            raise UsageError(f"{of}: {self.name}={text} is not {self.summary}")
+        if isinstance(value, (int, float)) and (expected := out_of_range(value, self.minimum, self.maximum)):
+            raise UsageError(f"{of}: {self.name}={text} is out of range ({expected})")
+        return value
+
+    def _convert(self, text: str, of: str) -> Value:
+        if self.type is bool:
+            if text.lower() in ("true", "false"):
+                return text.lower() == "true"
+            raise UsageError(f"{of}: {self.name}={text} is neither true nor false")
+        try:
+            return self.type(text)
+        except ValueError:
+            kind = {int: "a whole number", float: "a number"}[self.type]  # str never fails
+            raise UsageError(f"{of}: {self.name}={text} is not {kind}") from None
+
+    def describe(self) -> str:
+        """``name=default`` or ``name=TYPE``, for help texts."""
+        if self.choices:
+            shown = "|".join(self.choices)
+        elif self.default is not None:
+            shown = _text(self.default)
+        else:
+            shown = {str: "TEXT", int: "N", float: "X", bool: "true|false"}[self.type]
+        return f"{self.name}={shown}"
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A named thing of a registry. ``target`` is ``"module:attribute"``, imported only when it is made."""
+
+    name: str
+    summary: str
+    target: str
+    params: tuple[Param, ...] = ()
+    positional: str | None = None
+    extra: str | None = None
+
+    def param(self, name: str) -> Param | None:
+        """The parameter of that name, or ``None``."""
+        return next((param for param in self.params if param.name == name), None)
+
+    def load(self) -> Callable[..., Any]:
+        """Import the target; a missing optional package becomes the command that installs it."""
+        module, _, attribute = self.target.partition(":")
+        try:
+            with importing():
+                return getattr(importlib.import_module(module), attribute)
+        except ModuleNotFoundError as error:
+            if self.extra is None:
+                raise
+            raise MissingExtra(self.name, self.extra) from error
+
+
+@dataclass(frozen=True)
+class Spec:
+    """A name and the parameters given for it. Parameters left at their default are not kept, so specs that mean the
+    same are equal and print the same."""
+
+    name: str
+    params: Mapping[str, Value] = field(default_factory=dict)
+    positional: str | None = None
+    bare: bool = False
+
+    def __str__(self) -> str:
+        items = []
+        if self.positional is not None and self.positional in self.params:
+            items.append(_quoted(_text(self.params[self.positional])))
+        items += [f"{k}={_quoted(_text(v))}" for k, v in sorted(self.params.items()) if k != self.positional]
+        if self.bare:
+            return ",".join(items)
+        return f"{self.name}:{','.join(items)}" if items else self.name
+
+    def __hash__(self) -> int:
+        return hash((self.name, tuple(sorted(self.params.items()))))
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Spec) and (self.name, dict(self.params)) == (other.name, dict(other.params))
+
+
+def _text(value: Value) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _quoted(text: str) -> str:
+    if not _NEEDS_QUOTES.search(text):
+        return text
+    return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
+
+
+_ITEM = re.compile(r'(?>(?:([a-z][a-z0-9_]*)=)?)(?:"((?:\\.|[^"\\])*)"|([^",][^,]*|(?=,|\Z)))', re.DOTALL)
+
+
+def split_items(text: str, of: str) -> list[tuple[str | None, str]]:
+    """Split ``value,key=value,key="quoted, value"`` into ``(key or None, value)`` pairs."""
+    items: list[tuple[str | None, str]] = []
+    position = 0
+    while match := _ITEM.match(text, position):
+        key, quoted, plain = match.groups()
+        items.append((key, plain if quoted is None else re.sub(r"\\(.)", r"\1", quoted, flags=re.DOTALL)))
+        position = match.end()
+        if position == len(text):
+            return items
+        if text[position] != ",":
+            raise UsageError(f"{of}: expected a comma after the quoted value, found {text[position]!r}")
+        position += 1
+    raise UsageError(f"{of}: the quoted value has no closing quote")
+
+
+class Registry:
+    """Entries of one kind (``kind`` is the singular noun used in messages).
+
+    Third parties add entries through the entry-point group ``group``: each entry point loads an :class:`Entry`.
+    ``fallback`` names the entry that takes a text whose head is no registered name (a path, a hub id).
+    """
+
+    every: ClassVar[WeakSet[Registry]] = WeakSet()
+
+    def __init__(self, kind: str, group: str, entries: Iterable[Entry], fallback: str | None = None) -> None:
+        self.kind = kind
+        self.group = group
+        self.fallback = fallback
+        self._entries: dict[str, Entry] = {}
+        self._scanned = False
+        self.every.add(self)
+        for entry in entries:
+            self.add(entry)
+
+    def add(self, entry: Entry) -> None:
+        """Register ``entry``; a duplicate name is an error."""
+        if not _KEY.match(entry.name.replace("-", "_")):
+            raise UsageError(f"{self.kind} name {entry.name!r} must be lower-case letters, digits, - and _")
+        if entry.name in self._entries:
+            both = f"{self._entries[entry.name].target} and {entry.target}"
+            raise UsageError(f"{self.kind} {entry.name!r} is registered twice ({both})")
+        self._entries[entry.name] = entry
+
+    def entries(self) -> list[Entry]:
+        """All entries, third parties' included, in order of registration."""
+        self._scan()
+        return list(self._entries.values())
+
+    def names(self) -> list[str]:
+        """All registered names."""
+        return [entry.name for entry in self.entries()]
+
+    @classmethod
+    def has(cls, name: str) -> bool:
+        """Whether a registry that is loaded has the name."""
+        return any(name in registry._entries for registry in cls.every)
+
+    def _scan(self) -> None:
+        if self._scanned:
+            return
+        from importlib.metadata import entry_points
+
+        entries = []
+        for point in sorted(entry_points(group=self.group), key=lambda point: (point.name, point.value)):
+            try:
+                entry = point.load()
+            except Exception as error:  # whatever a third party's import may raise
+                problem = f"{type(error).__name__}: {error}"
+                raise UsageError(f"entry point {point.name!r} ({point.value}) does not load: {problem}") from error
+            if not isinstance(entry, Entry):
+                raise UsageError(f"entry point {point.name!r} of {self.group} is not a retrokit.core.registry.Entry")
+            entries.append(entry)
+        self._scanned = True
+        for entry in entries:
+            self.add(entry)
+
+    def entry(self, name: str) -> Entry:
+        """The entry of that name; an unknown name raises :class:`UsageError` with the nearest names and the list."""
+        self._scan()
+        if name not in self._entries:
+            raise UsageError(self.unknown(name))
+        return self._entries[name]
+
+    def unknown(self, name: str) -> str:
+        """The message for an unknown name: nearest names, then all."""
+        hint = did_you_mean(name, self.names(), most=3)
+        return f"unknown {self.kind} {name!r}{hint}; known: {', '.join(self.names())}"
+
+    def parse(self, text: str | Spec) -> Spec:
+        """Parse and validate ``text``; ``parse(str(spec)) == spec``. Raises :class:`UsageError` for an unknown name
+        (with the nearest ones), or a parameter of a wrong name, type or range."""
+        if isinstance(text, Spec):
+            return text
+        head, colon, rest = text.partition(":")
+        self._scan()
+        if head not in self._entries:
+            if self.fallback is None or not text:
+                raise UsageError(self.unknown(head))
+            self._check_bare(text)
+            head, rest = self.fallback, text
+        entry = self._entries[head]
+        items = split_items(rest, text) if rest else []
+        if colon and not rest:
+            raise UsageError(f"{text!r}: nothing after the colon")
+        return self._validated(entry, items, text)
+
+    def _check_bare(self, text: str) -> None:
+        """Raise :class:`UsageError` for a text that is meant as a path or hub id, but more likely is a slip."""
+        import os
+
+        name, mark, rest = re.match(r"([^:,]*)([:,]?)(.*)", text, re.DOTALL).groups()  # type: ignore[union-attr] # always matches
+        if name in self._entries:
+            raise UsageError(f"{text!r}: parameters follow {name} after a colon: {name}:{rest}")
+        if os.path.exists(text):
+            return
+        if mark == ":" and os.path.exists(name):
+            raise UsageError(f"{text!r}: parameters follow a path after a comma: {name},{rest}")
+        if self._resembles_a_name(name) and not os.path.exists(name):
+            way_out = f"for a path or hub id of that name: {self.fallback}:{text}"
+            raise UsageError(f"{self.unknown(name)} ({way_out})")
+
+    def _validated(self, entry: Entry, items: list[tuple[str | None, str]], text: str) -> Spec:
+        params: dict[str, Value] = {}
+        problems = []
+        for index, (key, value) in enumerate(items):
+            if key is None:
+                if index or entry.positional is None:
+                    expected = ", ".join(param.describe() for param in entry.params) or "no parameters"
+                    problems.append(f"{text}: {value!r} has no name; {entry.name} takes {expected}")
+                    continue
+                key = entry.positional
+            param = entry.param(key)
+            if param is None:
+                known = [param.name for param in entry.params]
+                hint = did_you_mean(key, known)
+                problems.append(f"{text}: {entry.name} has no parameter {key!r}{hint}; it takes {', '.join(known)}")
+            elif key in params:
+                problems.append(f"{text}: {key} is given twice")
+            else:
+                try:
+                    params[key] = param.read(value, text)
+                except UsageError as error:
+                    problems.append(str(error))
+        problems += [
+            f"{text}: {entry.name} needs {param.name} ({entry.name}:{param.describe()})"
+            for param in entry.params
+            if param.required and param.name not in params and not problems
+        ]
+        if problems:
+            raise UsageError("; ".join(problems))
+        given = {k: v for k, v in params.items() if v != entry.param(k).default}  # type: ignore[union-attr]
+        return Spec(entry.name, given, entry.positional, self._may_be_bare(entry, given))
+
+    def _may_be_bare(self, entry: Entry, given: Mapping[str, Value]) -> bool:
+        """Whether the entry's name may be left out in print: the fallback's, before a value that reads as no name."""
+        if entry.name != self.fallback or entry.positional is None or entry.positional not in given:
+            return False
+        value = _text(given[entry.positional])
+        return not (
+            _NEEDS_QUOTES.search(value) or ":" in value or value in self._entries or self._resembles_a_name(value)
+        )
+
+    def _resembles_a_name(self, text: str) -> bool:
+        is_word = re.fullmatch(r"[A-Za-z0-9_-]+", text) is not None
+        return is_word and bool(difflib.get_close_matches(text, self._entries, 1, 0.8))
+
+    def options(self, spec: Spec) -> dict[str, Any]:
+        """All parameters of ``spec``, defaults filled in."""
+        entry = self.entry(spec.name)
+        return {param.name: spec.params.get(param.name, param.default) for param in entry.params}
+
+    def create(self, spec: str | Spec, **context: Any) -> Any:
+        """Make what ``spec`` names: calls the entry's target with its parameters and ``context`` as keywords."""
+        spec = self.parse(spec)
+        return self.entry(spec.name).load()(**{**self.options(spec), **context})
+
+    def create_on(self, spec: str | Spec, device: str | None) -> Any:
+        """Make what ``spec`` names, on ``device`` if its target has such a parameter: it loads models then. A device
+        that ``spec`` itself names goes before."""
+        spec = self.parse(spec)
+        if "device" not in inspect.signature(self.entry(spec.name).load()).parameters:
+            return self.create(spec)
+        return self.create(spec, device=spec.params.get("device") or device)
+
+    def describe(self) -> str:
+        """The registered names, what they are and what they take, as text for a help page."""
+        import shutil
+        import textwrap
+
+        width = max(60, min(100, shutil.get_terminal_size().columns))
+        lines = [f" Names: {self.kind} (NAME, NAME:VALUE or NAME:KEY=VALUE,KEY=VALUE)"]
+        longest = max([10, *(len(entry.name) for entry in self.entries())])
+        indent = " " * (longest + 4)
+        for entry in self.entries():
+            name = f"   {entry.name:<{longest}} "
+            lines += textwrap.wrap(entry.summary, width, initial_indent=name, subsequent_indent=indent)
+            params = " ".join(param.describe() for param in entry.params)
+            lines += textwrap.wrap(
+                params, width, initial_indent=indent, subsequent_indent=indent, break_on_hyphens=False
+            )
+        return "\n".join(lines) + "\n"
+
+
+class SpecRegistry(Registry):
+    """A registry whose products carry the canonical spec that they were made from as ``spec``."""
+
+    def create(self, spec: str | Spec, **context: Any) -> Any:
+        """Make what ``spec`` names."""
+        instance = super().create(spec, **context)
+        instance.spec = str(self.parse(spec))
+        return instance
+
+
+def parse_all(requests: Sequence[tuple[Registry, str]]) -> list[Spec]:
+    """Parse specs of any kinds, reporting every wrong one at once. Raises :class:`UsageError` with all problems in
+    one message, a line each."""
+    specs, problems = [], []
+    for registry, text in requests:
+        try:
+            specs.append(registry.parse(text))
+        except UsageError as error:
+            problems.append(str(error))
+    if problems:
+        raise UsageError("\n".join(problems))
+    return specs

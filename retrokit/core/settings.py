@@ -1,0 +1,210 @@
+"""Settings of a piece of work: a dataclass whose fields say what they are, once for Python and for the command line."""
+
+from __future__ import annotations
+
+import inspect
+import json
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import MISSING, Field, dataclass, field, fields
+from functools import partial
+from typing import Any, ClassVar, ParamSpec, TypeVar
+
+from retrokit.core.errors import UsageError, out_of_range
+
+OVERLAP_EXAMPLES = "Show so many of the texts of a test that stand in training data too, the same or nearly."
+STRICT = "Stop at data faults: absent documents in judgements or TREC runs, repeated lines."
+PRECISION = "Precision of the encoding; auto: bf16 where that is faster here."
+FILE, FOLDER, EITHER = "file", "folder", "file or folder"
+PRECISIONS = ("auto", "fp32", "bf16", "fp16")
+
+
+def setting(
+    default: Any = MISSING,
+    help: str = "",
+    panel: str | None = None,
+    *,
+    flags: tuple[str, ...] = (),
+    argument: bool = False,
+    metavar: str | None = None,
+    above: float | None = None,
+    least: float | None = None,
+    most: float | None = None,
+    read: Callable[[str], Any] | None = None,
+    choices: Iterable[str] = (),
+    result: bool = True,
+    writes: str | None = None,
+) -> Any:
+    """A field of :class:`Settings`.
+
+    Args:
+        help: what it is; ```name=``` is a parameter, shown as its option on the command line.
+        panel: heading of the help page that it stands under.
+        flags: names of its option, where they are not the field's.
+        argument: it is an argument of the command, and no option; ``metavar`` is how its help calls it.
+        above, least, most: bounds of its numbers.
+        read: its value from what is typed; the default is then given as it would be typed.
+        choices: the values that it may have, of a text or of each of several.
+        result: whether it decides what comes out.
+        writes: for a path that is written: ``FILE``, ``FOLDER``, or ``EITHER``, as the path is or says; or the name of
+            the setting whose file it may update.
+    """
+    about = {"help": help, "panel": panel, "flags": flags, "argument": argument, "metavar": metavar, "read": read}
+    about["choices"] = tuple(choices)
+    about["writes"] = writes
+    bounds = {"above": above, "least": least, "most": most}
+    value = read(default) if read is not None and isinstance(default, str) else default
+    return field(default=value, metadata={**about, **bounds, "result": result, "typed": default})
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What a piece of work was asked for. Its fields are made by :func:`setting`."""
+
+    panels: ClassVar[tuple[str | None, ...]] = ()
+    """Headings of the help page, in order; ``None``: what has none."""
+
+    @classmethod
+    def ordered(cls) -> list[Field[Any]]:
+        """The fields as a reader is to meet them: by panel, there those given by position, the class's own, and what
+        it inherits."""
+        places = {panel: place for place, panel in enumerate(cls.panels)}
+
+        def place(setting: Field[Any]) -> tuple[int, bool, bool]:
+            inherited = setting.name not in cls.__annotations__
+            return (
+                places.get(setting.metadata["panel"], len(places)),
+                bool(setting.kw_only),
+                bool(setting.kw_only) and inherited,
+            )
+
+        return sorted(fields(cls), key=place)
+
+    def __post_init__(self) -> None:
+        """Raise :class:`UsageError` for all that is wrong, before anything is done."""
+        if problems := list(self.problems()):
+            raise UsageError("\n".join(problems))
+
+    def problems(self) -> Iterator[str]:
+        """What is wrong with the settings, each as a line; here, with their numbers."""
+        return self.number_problems()
+
+    def number_problems(self) -> Iterator[str]:
+        """What is wrong with numbers and choices, each as a line."""
+        for setting in fields(self):
+            given, about = getattr(self, setting.name), setting.metadata
+            for value in given if isinstance(given, (list, tuple)) else [given]:
+                if about["choices"] and value is not None and value not in about["choices"]:
+                    yield f"`{setting.name}=` {value} is none of {', '.join(about['choices'])}"
+                if isinstance(value, bool) or not isinstance(value, (int, float)):
+                    continue
+                if about["above"] is not None and value <= about["above"]:
+                    yield f"`{setting.name}=` {value} must be above {about['above']}"
+                elif expected := out_of_range(value, about["least"], about["most"]):
+                    yield f"`{setting.name}=` {value} is out of range ({expected})"
+
+    def identity(self) -> dict[str, Any]:
+        """The settings that decide the result: a resumed run must have the same."""
+        decisive = {setting.name for setting in fields(self) if setting.metadata["result"]}
+        return {key: value for key, value in self.to_json().items() if key in decisive}
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain values for strict JSON."""
+        values = {setting.name: getattr(self, setting.name) for setting in self.ordered()}
+        return {name: list(value) if isinstance(value, (list, tuple)) else value for name, value in values.items()}
+
+    def to_toml(self, leave_out: Iterable[str] = ()) -> str:
+        """What differs from the defaults, for ``--config`` of the command: a line an option, under its name there."""
+        lines = []
+        for setting in self.ordered():
+            value = getattr(self, setting.name)
+            if setting.name in leave_out or value is None or value == setting.default:
+                continue
+            name = max(
+                (*setting.metadata["flags"], setting.name.replace("_", "-")), key=lambda flag: flag.startswith("--")
+            )
+            lines.append(f"{name.lstrip('-')} = {_toml(value)}\n")
+        return "".join(lines)
+
+
+def _toml(value: Any) -> str:
+    """A text, a number, a switch or a list of them; TOML writes them as JSON does, but for one character."""
+    if isinstance(value, (list, tuple)):
+        return f"[{', '.join(map(_toml, value))}]"
+    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
+
+
+Given = ParamSpec("Given")
+Asked = TypeVar("Asked")
+Made = TypeVar("Made")
+
+
+def taking(
+    settings: Callable[Given, Asked],
+) -> Callable[[Callable[[Asked], Made]], Callable[Given, Made]]:
+    """Let a function of settings be called with what the settings are made of."""
+
+    def with_arguments(work: Callable[[Asked], Made]) -> Callable[Given, Made]:
+        def called(*given: Given.args, **named: Given.kwargs) -> Made:
+            return work(settings(*given, **named))
+
+        called.__name__, called.__doc__, called.__module__ = work.__name__, work.__doc__, work.__module__
+        returned = inspect.signature(work).return_annotation
+        called.__signature__ = inspect.signature(settings).replace(return_annotation=returned)  # type: ignore[attr-defined]
+        return called
+
+    return with_arguments
+
+
+def duration(text: str) -> float:
+    """Seconds of ``90``, ``90s``, ``4m``, ``1.5h``. Raises :class:`UsageError` for another form."""
+    match = re.fullmatch(r"(\d{1,9}(?:\.\d+)?)(s|m|h|)", text.strip())
+    if not match:
+        raise UsageError(f"{text!r} is not a duration; expected one such as 90s, 4m or 1.5h")
+    return float(match.group(1)) * {"": 1, "s": 1, "m": 60, "h": 3600}[match.group(2)]
+
+
+def listed(text: str) -> tuple[str, ...]:
+    """Names with commas between.
+
+    >>> listed("ndcg@10, mrr@10")
+    ('ndcg@10', 'mrr@10')
+    """
+    return tuple(name.strip() for name in text.split(","))
+
+
+def one_or_more(read: Callable[[str], Sequence[Any]]) -> Callable[[str], Any]:
+    """What reads as ``read`` does, and gives what it finds by itself where that is one."""
+
+    def found(text: str) -> Any:
+        several = tuple(read(text))
+        return several[0] if len(several) == 1 else several
+
+    return found
+
+
+def numbers(name: str, kind: type, count: int | None = None) -> Callable[[str], tuple[Any, ...]]:
+    """What reads the numbers of the setting ``name`` from a text, with commas between; ``count`` of them, where given.
+    Raises :class:`UsageError` if (when it reads) a part is no number, or out of range, or there are not ``count`` of
+    them."""
+    return partial(_numbers, name, kind, count)
+
+
+def _numbers(name: str, kind: type, count: int | None, text: str) -> tuple[Any, ...]:
+    try:
+        numbers = tuple(kind(part) for part in text.split(","))
+    except ValueError:
+        numbers = ()
+    if not numbers or (count is not None and len(numbers) != count):
+        what = "whole numbers" if kind is int else "numbers"
+        expected = f"{count} {what}" if count and count > 1 else "a number" if count else f"{what} with commas between"
+        raise UsageError(f"`{name}=` {text}: expected {expected}")
+    for number in numbers:
+        if allowed := out_of_range(number):
+            raise UsageError(f"`{name}=` {text} is out of range ({allowed})")
+    return numbers
+
+
+def number_or(word: str, name: str, kind: type = float) -> Callable[[str], Any]:
+    """What reads a number of the setting ``name`` from a text that may be ``word`` instead, which stands for itself."""
+    return lambda text: text if text == word else _numbers(name, kind, 1, text)[0]

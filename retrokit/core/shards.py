@@ -1,0 +1,92 @@
+"""Arrays that outlive a break: long work done shard by shard, each shard kept in a file until the whole is done.
+
+A shard's name is the digest of all that decides it, so a wrong one is never read; and the file ends with the digest of
+its bytes, so that one which a kill, a full disk or a bit error damaged is made again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import os
+import secrets
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from pathlib import Path
+
+import numpy as np
+
+from retrokit.core.errors import disk_errors
+
+_DIGEST = hashlib.sha256().digest_size
+_SHARD = "[0-9a-f]" * 2 * _DIGEST + ".npy"
+
+
+class Shards:
+    """Float32 arrays in ``folder``, both made when they are first requested; without a folder nothing is kept."""
+
+    def __init__(self, folder: Path | None) -> None:
+        self.folder = folder
+
+    @property
+    def goes_on(self) -> bool:
+        """Whether an earlier run has left something."""
+        return self.folder is not None and next(self.folder.glob(_SHARD), None) is not None
+
+    def array(self, about: Iterable[str], shape: tuple[int, ...], make: Callable[[], np.ndarray]) -> np.ndarray:
+        """The float32 array of ``shape`` that ``about`` decides: the kept one, else what ``make`` gives.
+
+        Raises:
+            DataError: it cannot be written.
+        """
+        if self.folder is None:
+            return make()
+        path = self.folder / f"{_name(about)}.npy"
+        embeddings = _read(path)
+        if embeddings is None or embeddings.shape != shape:
+            embeddings = make()
+            with disk_errors(self.folder):
+                self.folder.mkdir(parents=True, exist_ok=True)
+                _write(path, embeddings)
+        return embeddings
+
+    def remove(self) -> None:
+        """Remove what was kept; anything else in the folder stays, and the folder with it."""
+        if self.folder is None:
+            return
+        for pattern in (_SHARD, f"{_SHARD}.*.tmp"):
+            for path in self.folder.glob(pattern):
+                path.unlink(missing_ok=True)
+        with suppress(OSError):
+            self.folder.rmdir()
+
+
+def _name(about: Iterable[str]) -> str:
+    name = hashlib.sha256()
+    for text in about:
+        raw = text.encode()
+        name.update(len(raw).to_bytes(8, "big") + raw)
+    return name.hexdigest()
+
+
+def _read(path: Path) -> np.ndarray | None:
+    try:
+        whole = path.read_bytes()
+    except OSError:
+        return None
+    content, digest = whole[:-_DIGEST], whole[-_DIGEST:]
+    if hashlib.sha256(content).digest() != digest:
+        return None
+    array: np.ndarray = np.load(io.BytesIO(content), allow_pickle=False)
+    return array
+
+
+def _write(path: Path, array: np.ndarray) -> None:
+    content = io.BytesIO()
+    np.save(content, array, allow_pickle=False)
+    temporary = path.with_name(f"{path.name}.{secrets.token_hex(8)}.tmp")
+    with open(temporary, "wb") as stream:
+        stream.write(content.getvalue() + hashlib.sha256(content.getvalue()).digest())
+        stream.flush()
+        os.fsync(stream.fileno())
+    os.replace(temporary, path)

@@ -1,0 +1,1 @@
+"""What orders documents: searchers, rerankers, and exports that searchers read."""

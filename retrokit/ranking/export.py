@@ -1,0 +1,306 @@
+"""Prepared embeddings in files, so that whatever searches by the inner product ranks as an encoder's similarity does.
+
+    score(q, d) = prepare(q, "query") · prepare(d, "document")
+
+A folder holds the embeddings of one role (:mod:`retrokit.data.exports`), and says how to prepare the other side. They
+are written while they are made: memory holds a portion of them, and 8 bytes of each identifier while these are checked.
+An export that was broken off goes on where it stopped, and becomes what it would have become. Several machines may make
+a shard each.
+"""
+
+from __future__ import annotations
+
+import copy
+import os
+import re
+import shlex
+from collections.abc import Callable, Container, Iterator, Sequence
+from functools import partial
+from itertools import chain, islice
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from retrokit import encoders, similarities
+from retrokit.core.errors import Interrupted, RetrokitError, UsageError
+from retrokit.core.files import check_exists, digest
+from retrokit.core.notices import notice, progress
+from retrokit.core.outputs import check_folder, check_replaceable, folder_in_the_making, paths_in
+from retrokit.core.registry import parse_all
+from retrokit.core.settings import taking
+from retrokit.core.version import __version__
+from retrokit.data import exports, quantization
+from retrokit.data.beir import corpus_file, queries_file
+from retrokit.data.corpus import count_identified, read_corpus, read_queries
+from retrokit.data.export_settings import ROLES, ExportSettings
+from retrokit.data.exports import Export, ExportWriter, open_export
+from retrokit.data.images import Image, with_images
+from retrokit.data.pairs import texts_file
+from retrokit.data.quantization import Quantization
+from retrokit.encoders.base import Encoder
+from retrokit.similarities.base import Role, Similarity
+
+__all__ = ["Export", "export", "open_export"]
+
+Reader = Callable[[Container[int] | None], Iterator[tuple[str, str]]]
+"""Reads identifiers and texts, given which identifiers are watched for repetitions (``None``: all)."""
+
+
+@taking(ExportSettings)
+def export(settings: ExportSettings) -> Export:
+    """Write the prepared embeddings of the texts of ``source`` into the folder ``output``, whole or not at all.
+
+    What a break leaves is kept beside ``output`` under a hidden name, and the same call goes on from there, but where
+    ``source`` is a pipe.
+
+    Raises:
+        UsageError: wrong names (all of them in one message), a similarity that is no inner product of prepared
+            embeddings or does not fit the encoder, a shard of a pipe, an output that exists, or that another command
+            writes.
+        DataError: a source that cannot be read, an output that cannot be written, or numbers beyond float16.
+        Interrupted: by the user; the same call goes on.
+    """
+    side: Role = "document" if settings.role == "document" else "query"
+    number, count = _shard(settings.shard)
+    parse_all(
+        [(encoders.registry, settings.encoder), *([(similarities.registry, settings.sim)] if settings.sim else [])]
+    )
+    if settings.sim is not None:
+        _check_factorable(similarities.registry.create(settings.sim))
+    path = texts_file(settings.source, corpus_file if side == "document" else queries_file)
+    check_exists(path)
+    is_pipe = path == "-" or (os.path.exists(path) and not os.path.isfile(path))  # which is read once
+    if settings.shard is not None and is_pipe:
+        raise UsageError(
+            f"`shard=` {settings.shard}: the texts must be in a file, and {settings.source} can be read once only"
+        )
+    inputs = paths_in([path, settings.encoder])
+    folder = Path(settings.output)
+    if settings.shard is not None:
+        if (folder / exports.NOTE).exists():
+            raise UsageError(f"{settings.output}: holds a whole export; name another folder for the shards")
+        folder /= f"shard-{number:05}-of-{count:05}"
+
+    def check() -> None:
+        open_export(folder)  # nothing else is replaced
+        check_replaceable(folder, (*exports.FILES, exports.SHARDS, exports.INDEXES), inputs)
+
+    check_folder(folder)
+    try:
+        with folder_in_the_making(folder, check if settings.overwrite else None, exports.can_go_on) as unfinished:
+            note = _write_folder(unfinished, settings, path, is_pipe)
+    except RetrokitError as error:
+        error.heard = None if settings.shard is None else True  # it may be of this shard alone
+        raise
+    except KeyboardInterrupt as error:
+        detail = "what was encoded is in the embedding cache, if it is on" if is_pipe else "what is done is kept"
+        raise Interrupted(f"{folder}: interrupted; {detail}", *(["overwrite"] if settings.overwrite else [])) from error
+    return Export(folder, note)
+
+
+def _write_folder(unfinished: Path, settings: ExportSettings, path: str, is_pipe: bool) -> dict[str, Any]:
+    """Write all into the folder ``unfinished``, or what is missing there; what the export says of itself."""
+    side: Role = "document" if settings.role == "document" else "query"
+    read: Reader = partial(_read, path, side)
+    shown: list[str] = []
+    known, watched = (None, None) if is_pipe else count_identified(partial(_noting_images, read, shown))
+    texts = partial(read, watched)
+    number, count = _shard(settings.shard)
+    rows = _rows_of(known, number, count) if known is not None else None
+    prepared = _prepared(
+        encoders.registry.create(settings.encoder, device=settings.device),
+        settings.sim,
+        side,
+        settings.precision,
+        settings.dims,
+        settings.one_length,
+    )
+    about = {
+        **prepared.describe(),
+        "dtype": settings.dtype,
+        "shard": {"number": number, "of": count, "first": rows.start} if settings.shard and rows is not None else None,
+        "source": {"spec": settings.source, "digest": None if is_pipe else with_images(digest(path), shown)},
+    }
+    decided_by = None if is_pipe else {**about, "key": prepared.key(), "portion": exports.CHUNK}
+    numbers = Quantization(settings.dtype, prepared.width)
+    with ExportWriter(unfinished, numbers, decided_by) as writer:
+        _write(writer, prepared, texts, rows, known)
+        documents = {"documents": writer.texts} if prepared.has_chunks else {}
+        note = {"count": writer.count, **documents, "dimension": prepared.width, **about}
+        writer.finish(note, settings.one_length and side == "document")
+    return note
+
+
+def _shard(text: str | None) -> tuple[int, int]:
+    """Number and count of ``i/n``."""
+    match = re.fullmatch(r"([0-9]{1,5})/([0-9]{1,5})", text or "1/1")
+    if match is None or not 1 <= int(match[1]) <= int(match[2]):
+        raise UsageError(f"`shard=` {text!r}: expected i/n with i from 1 to n, such as 2/8")
+    return int(match[1]), int(match[2])
+
+
+def _rows_of(total: int, number: int, count: int) -> range:
+    """The rows of a shard: whole portions, so that its embeddings are those of an export that is whole, to the bit."""
+    portions = -(-total // exports.CHUNK)
+    return range(*(min(total, portions * shard // count * exports.CHUNK) for shard in (number - 1, number)))
+
+
+def _prepared(
+    encoder: Encoder, sim: str | None, role: Role, precision: str, dims: int | None, one_length: bool
+) -> Prepared:
+    """What prepares; raises :class:`UsageError` if the similarity or ``dims`` does not fit the encoder."""
+    similarity = encoder.similarity_of(sim)
+    _check_factorable(similarity)
+    if dims is not None and not 1 <= dims <= encoder.dimension:
+        raise UsageError(f"`dims=` {dims}: {encoder.spec} has {encoder.dimension} dimensions")
+    encoder.use_with(similarity, dims)
+    return Prepared(encoder, copy.deepcopy(similarity).cpu(), role, precision, dims, one_length)
+
+
+class Prepared:
+    """Prepared embeddings of texts in one role, a chunk at a time; with ``one_length`` a 0 follows each."""
+
+    def __init__(
+        self,
+        encoder: Encoder,
+        similarity: Similarity,
+        role: Role,
+        precision: str,
+        dims: int | None,
+        one_length: bool = False,
+    ) -> None:
+        self._encoder, self._similarity, self._role = encoder, similarity, role
+        self._precision, self._dims, self._more = precision, dims, int(one_length)
+
+    def __call__(self, texts: Sequence[str]) -> np.ndarray:
+        """float32 ``[n, d]`` in the order of ``texts``; of documents in chunks those of all chunks."""
+        return self.of_chunks(texts)[0]
+
+    @torch.inference_mode()
+    def of_chunks(self, texts: Sequence[str]) -> tuple[np.ndarray, np.ndarray | None]:
+        """The same, and how many chunks each text has, int64 ``[n]``; ``None``: they have one embedding each."""
+        chunks = self._encoder.in_chunks() if self.has_chunks else None
+        items, counts = (texts, None) if chunks is None else chunks.split(texts)
+        encoder = self._encoder if chunks is None else chunks.encoder
+        raw = encoder.embed(items, self._role, self._precision)[:, : self._dims]
+        rows = self._similarity.prepare(torch.as_tensor(raw), self._role)
+        padded = torch.nn.functional.pad(rows, (0, self._more))
+        return np.ascontiguousarray(padded.numpy(), dtype="<f4"), counts
+
+    @property
+    def has_chunks(self) -> bool:
+        """Whether a text may have several embeddings."""
+        return self._role == "document" and self._encoder.in_chunks() is not None
+
+    @property
+    def width(self) -> int:
+        """Dimensions of a prepared embedding."""
+        raw = torch.ones(1, self._dims or self._encoder.dimension)
+        return self._similarity.prepare(raw, self._role).shape[1] + self._more
+
+    def key(self) -> str:
+        """The digest of all that decides the bits of a raw embedding (:meth:`Encoder.key`)."""
+        return self._encoder.key(self._precision)
+
+    def describe(self) -> dict[str, Any]:
+        """What makes them, and what makes the embeddings of the other role."""
+        encoder, similarity = self._encoder, self._similarity
+        taken = f"the first {self._dims} dimensions of the embedding as x; " if self._dims else ""
+        added = {"query": ", then a 0", "document": ", then √(M² − the square of its length), M the greatest length"}
+        return {
+            "role": self._role,
+            "metric": "inner product, higher is better" + ("; cosine and L2 rank alike" if self._more else ""),
+            "similarity": {"spec": similarity.spec, "learned": similarity.statistics()},
+            "transform": {
+                role: f"{taken}{similarity.prepare_in_words(role)}{added[role] if self._more else ''}" for role in ROLES
+            },
+            "one_length": bool(self._more),
+            "encoder": {
+                "spec": encoder.spec,
+                "fingerprint": encoder.fingerprint(),
+                "dimension": encoder.dimension,
+                "dims": self._dims or encoder.dimension,
+                "precision": encoder.computes_in(self._precision),
+                "device": encoder.device.type,
+                "prompts": encoder.prompts,
+                "max_length": {role: encoder.max_length(role) for role in ROLES},
+            },
+            "prepare_queries": self._how_to_prepare(),
+            "retrokit": __version__,
+        }
+
+    def _how_to_prepare(self) -> dict[str, str]:
+        """Python code for queries in memory, and a command for a file of them."""
+        encoder, spec = self._encoder, self._similarity.spec
+        is_own = encoder.similarity.spec == spec  # which may have learned something
+        options = ["--dims", str(self._dims)] if self._dims else []
+        options += ["--precision", self._precision] if self._precision != "auto" else []
+        options += ["--one-length"] if self._more else []
+        words = ["retrokit", "export", encoder.spec, "--role", "query", "--sim", spec, *options]
+        columns = f"[:, :{self._dims}]" if self._dims else ""
+        precision = f", {self._precision!r}" if self._precision != "auto" else ""
+        similarity = "encoder.similarity" if is_own else f"retrokit.similarity({spec!r})"
+        imports = "import torch\n" if self._more else ""
+        expression = f'{similarity}.prepare(raw, "query")'
+        expression = f"torch.nn.functional.pad({expression}, (0, 1))" if self._more else expression
+        return {
+            "python": f"import retrokit\n{imports}\n"
+            f"encoder = retrokit.encoder({encoder.spec!r})\n"
+            f'raw = encoder.embed(["a query"], "query"{precision}){columns}\n'
+            f"prepared = {expression}.numpy(force=True)",
+            "command": f"{shlex.join(words)} --on queries.jsonl --output queries",
+        }
+
+
+def _check_factorable(similarity: Similarity) -> None:
+    if not similarity.factorable:
+        raise UsageError(
+            f"{similarity.spec} is not an inner product of prepared embeddings, so there are none to export "
+            "(what to do instead: docs/export.md)"
+        )
+
+
+def _read(path: str, role: Role, watched: Container[int] | None) -> Iterator[tuple[str, str]]:
+    """Identifiers and texts, as retrieval reads them."""
+    if role == "query":
+        return read_queries(path, images=True, watched=watched)
+    return ((document.id, document.full_text) for document in read_corpus(path, images=True, watched=watched))
+
+
+def _noting_images(read: Reader, shown: list[str], watched: Container[int] | None) -> Iterator[tuple[str, str]]:
+    """The same, whose images are put into ``shown``."""
+    shown.clear()
+    for identifier, item in read(watched):
+        if isinstance(item, Image):
+            shown.append(item)
+        yield identifier, item
+
+
+def _write(
+    writer: ExportWriter,
+    prepared: Prepared,
+    read: Callable[[], Iterator[tuple[str, str]]],
+    rows: range | None,
+    total: int | None,
+) -> None:
+    """Write the embeddings that are still to be written: of the texts at ``rows`` of a file of ``total`` texts that has
+    been checked, or of all texts of a pipe."""
+    sample: Iterator[tuple[str, str]]
+    texts: Iterator[tuple[str, str]]
+    if rows is None or total is None:
+        piped = read()
+        first = list(islice(piped, exports.CHUNK))
+        sample, texts = iter(first), chain(first, piped)
+    else:
+        sample = islice(read(), 0, None, quantization.step_of(total))
+        texts = islice(read(), rows.start + writer.texts, rows.stop)
+    writer.calibrate(lambda: prepared([text for _, text in sample]))
+    if writer.count:
+        notice(f"goes on after {writer.count:,} embeddings, which an export that was broken off has left")
+    with progress("exporting embeddings", None if rows is None else len(rows), "texts") as advance:
+        advance(writer.texts)
+        while chunk := list(islice(texts, exports.CHUNK)):
+            writer.add([identifier for identifier, _ in chunk], *prepared.of_chunks([text for _, text in chunk]))
+            advance(len(chunk))

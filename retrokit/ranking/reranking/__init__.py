@@ -1,0 +1,203 @@
+"""The registries of rerankers and of what ``rerank train`` makes: the tables of names.
+
+A reranker scores a query with documents that a search has found. A verifier is what a reranker scores token maps with;
+``retrokit rerank train`` makes it anew, or a cross-encoder, and the reranker of its name takes the folder that this
+leaves.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+from retrokit import encoders
+from retrokit.core.registry import Entry, Param, Registry, Spec, SpecRegistry
+
+if TYPE_CHECKING:
+    from retrokit.ranking.reranking.base import Reranker
+
+_ENCODER = Param("encoder", str, "minilm", summary="whose token embeddings are compared")
+_PRECISION = Param("precision", str, "fp32", choices=("auto", "fp32", "bf16", "fp16"), summary="of encoding the texts")
+_CACHE = Param("cache", str, summary="folder where token embeddings are kept, in half precision")
+_MODEL = Param("path", str, required=True, summary="folder or hub id")
+_MAX_LENGTH = Param("max_length", int, minimum=1, summary="tokens of a query and a document that count")
+_FOLDER = (
+    Param("path", str, required=True, summary="folder that rerank train has made"),
+    Param("encoder", str, summary="its encoder, where it lies elsewhere now; refused if another one"),
+    _PRECISION,
+    _CACHE,
+)
+_SOFT = (
+    Param("lambda", float, 0.01, minimum=0.0, summary="what a token of distance costs"),
+    Param("tau", float, 0.1, minimum=0.001, summary="temperature of the alignment"),
+)
+_LOAD, _REDUCTION = "retrokit.ranking.reranking.verifier", "retrokit.ranking.reranking.reductions"
+
+registry = SpecRegistry(
+    "reranker",
+    "retrokit.rerankers",
+    [
+        *(
+            Entry(name, summary, f"{_REDUCTION}:{name}_reranker", (_ENCODER, *options, _PRECISION, _CACHE), "encoder")
+            for name, summary, options in (
+                ("mean", "the mean of the token map (COMP, F0)", ()),
+                ("maxsim", "late interaction: each token of the query with the nearest of the document (COMP, F1)", ()),
+                ("soft", "soft alignment with a positional bias (COMP, F2)", _SOFT),
+            )
+        ),
+        *(
+            Entry(name, summary, f"{_LOAD}:{name}", _FOLDER, "path")
+            for name, summary in (
+                ("cnn", "a trained convolutional network over token maps (COMP, F3)"),
+                ("transformer", "a trained Transformer over patches of token maps (COMP, F4)"),
+                ("verifier", "whatever rerank train has made, F0 to F4"),
+            )
+        ),
+        Entry(
+            "default",
+            "the verifier that comes with retrokit: minilm and cnn, trained to tell near-misses from paraphrases",
+            f"{_LOAD}:default",
+            (_PRECISION, _CACHE),
+        ),
+        Entry(
+            "dense",
+            "an encoder's embeddings under a similarity, which an encoder's name alone stands for as well",
+            "retrokit.ranking.reranking.dense:dense_reranker",
+            (
+                Param("encoder", str, required=True, summary="which; with parameters in quotes"),
+                Param("sim", str, summary="similarity; default: the encoder's own"),
+                Param("precision", str, "auto", choices=("auto", "fp32", "bf16", "fp16"), summary="of encoding"),
+            ),
+            positional="encoder",
+        ),
+        Entry(
+            "colbert",
+            "late interaction of a multi-vector encoder, such as ColBERT, through sentence-transformers",
+            "retrokit.ranking.reranking.colbert:colbert",
+            (_MODEL, _MAX_LENGTH),
+            positional="path",
+        ),
+        Entry(
+            "cross-encoder",
+            "a transformer that reads query and document together",
+            "retrokit.ranking.reranking.cross_encoder:cross_encoder",
+            (
+                _MODEL,
+                _MAX_LENGTH,
+                Param("dtype", str, "fp32", choices=("fp32", "bf16", "fp16"), summary="type of the loaded weights"),
+            ),
+            positional="path",
+        ),
+        Entry(
+            "rerank-api",
+            "a service that reranks, by the protocol that Cohere set: hosted ones, Jina, vLLM",
+            "retrokit.ranking.reranking.service:rerank_api",
+            (
+                Param("model", str, required=True, summary="as the service calls it"),
+                Param("url", str, required=True, summary="up to /v1 or /v2"),
+                Param("key_env", str, "RERANK_API_KEY", summary="environment variable that holds the key, if any"),
+                Param("timeout", float, 60.0, minimum=0.1, maximum=86_400, summary="seconds that a call may take"),
+                Param("revision", str, summary="whatever tells one state of the model from another"),
+                Param("batch", int, 100, minimum=1, maximum=10_000, summary="documents of a call"),
+                Param("concurrency", int, 8, minimum=1, maximum=1024, summary="calls at once"),
+            ),
+            positional="model",
+            extra="llm",
+        ),
+        Entry(
+            "llm",
+            "a language model that orders lists, a window at a time (SURE 4.3)",
+            "retrokit.ranking.reranking.listwise:listwise",
+            (
+                Param("model", str, required=True, summary="such as openai:MODEL; with options in quotes"),
+                Param("window", int, 40, minimum=2, summary="passages that it orders at once"),
+                Param("step", int, 20, minimum=1, summary="passages from one window to the next"),
+                Param("words", int, 300, minimum=1, summary="of a passage that it reads"),
+                Param("answer_tokens", int, 4096, minimum=1, summary="of an answer at most, with what it thinks"),
+                Param("concurrency", int, 16, minimum=1, maximum=1024, summary="calls at once"),
+                Param("store", str, summary="file in which answers are kept; default: in the work folder"),
+            ),
+            positional="model",
+        ),
+    ],
+)
+
+
+def registry_of(spec: str) -> Registry:
+    """Where the name of a reranker is looked up, or that of an encoder: a registered one, a path, or a hub id of an
+    owner's."""
+    name = spec.partition(":")[0]
+    encodes = name in encoders.registry.names() or os.path.exists(spec) or "/" in name
+    return encoders.registry if encodes and name not in registry.names() else registry
+
+
+def create(spec: str, device: str | None = None) -> Reranker:
+    """The reranker of that spec; of an encoder, its scores under its own similarity. Raises :class:`UsageError`."""
+    plain = registry_of(spec) is not registry
+    reranker: Reranker = registry.create_on(Spec("dense", {"encoder": spec}, "encoder") if plain else spec, device)
+    if plain:
+        reranker.spec = str(encoders.registry.parse(spec))
+    return reranker
+
+
+CROSS_ENCODER = "cross-encoder"
+"""What is trained otherwise than the verifiers on token maps are."""
+
+_DROPOUT = Param("dropout", float, 0.1, minimum=0.0, maximum=0.9, summary="while training")
+_FORM = Param("form", str, "ours", choices=("ours", "plain"), summary="plain: as COMP writes it, without our additions")
+_HIDDEN = Param("hidden", int, 64, minimum=1, maximum=65536, summary="width of the last layer but one")
+
+verifiers = Registry(
+    "verifier",
+    "retrokit.verifiers",
+    [
+        Entry(
+            "mean",
+            "the mean of the token map (F0); trains the encoder alone",
+            f"{_REDUCTION}:MeanOfMap",
+        ),
+        Entry("maxsim", "late interaction (F1); trains the encoder alone", f"{_REDUCTION}:MaxSim"),
+        Entry("soft", "soft alignment with a positional bias (F2)", f"{_REDUCTION}:SoftAlignment", _SOFT),
+        Entry(
+            "cnn",
+            "a convolutional network over the token map (F3)",
+            "retrokit.ranking.reranking.plain:cnn",
+            (
+                _FORM,
+                Param("channels", int, 8, minimum=1, maximum=4096, summary="of a layer"),
+                Param("layers", int, 2, minimum=1, maximum=100, summary="convolutions"),
+                Param("kernel", int, 3, minimum=1, maximum=1023, summary="tokens that one looks at, odd"),
+                _HIDDEN,
+                _DROPOUT,
+            ),
+            "form",
+        ),
+        Entry(
+            "transformer",
+            "a Transformer over patches of the token map (F4)",
+            "retrokit.ranking.reranking.plain:transformer",
+            (
+                _FORM,
+                Param("patch", int, 4, minimum=1, maximum=512, summary="tokens of a patch's side"),
+                Param(
+                    "keep",
+                    int,
+                    minimum=1,
+                    maximum=4096,
+                    summary="of ours: patches of a row that are attended to, the best matching; default: 8",
+                ),
+                Param("dim", int, 64, minimum=4, maximum=4096, summary="of a patch's vector"),
+                Param("layers", int, 2, minimum=1, maximum=100, summary="of attention"),
+                Param("heads", int, 4, minimum=1, maximum=1024, summary="of a layer"),
+                _HIDDEN,
+                _DROPOUT,
+            ),
+            "form",
+        ),
+        Entry(
+            CROSS_ENCODER,
+            "a transformer that reads both texts together, from a cross-encoder or the body of an encoder",
+            "retrokit.ranking.reranking.cross_encoder:Beginning",
+        ),
+    ],
+)

@@ -1,0 +1,139 @@
+"""The contract of a reranker: it scores the documents that a search has found for a query, a whole list at a time."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+
+from retrokit.core.errors import DataError, UsageError
+from retrokit.ranking.reranking.remarks import of_texts
+
+
+class Reranker(Protocol):
+    """Orders lists of documents, each for a query. A subclass gives :meth:`rank` and :meth:`fingerprint`; one that
+    scores a pair without the rest of its list is a :class:`PairwiseReranker`, which has lists for nothing.
+
+    Attributes:
+        spec: the canonical spec it was made from.
+        listwise: whether a score says nothing but the place in a list.
+        computes_in: ``float32``, ``bfloat16`` or ``float16``; ``None`` where it cannot tell.
+        keeps_itself: whether it keeps its own work (:meth:`keep_in`), so that nobody need keep its scores; it is given
+            all lists at once then.
+    """
+
+    spec: str
+    listwise: bool = True
+    computes_in: str | None = None
+    keeps_itself: bool = False
+
+    @property
+    def device(self) -> Any:
+        """Where it computes; ``None``: not on this machine, or it does not matter."""
+        return None
+
+    @property
+    def counts(self) -> Mapping[str, int]:
+        """What it has counted so far, by name."""
+        return {}
+
+    @property
+    def encodes_anew(self) -> bool:
+        """Whether each call encodes its documents anew, so that a cache would spare work."""
+        return False
+
+    @abstractmethod
+    def rank(self, query: str, documents: Sequence[str]) -> np.ndarray:
+        """Scores float32 ``[n]`` of a query's documents, which come in the first stage's order; higher is better.
+
+        Raises:
+            DataError: a score is not finite.
+        """
+
+    def rank_lists(self, queries: Sequence[str], lists: Sequence[Sequence[str]]) -> list[np.ndarray]:
+        """:meth:`rank` of each query with its own list; two queries may have one text.
+
+        Raises:
+            UsageError: different counts.
+            DataError: a score is not finite, or a document has none.
+        """
+        check_counts(queries, lists)
+        results = [self.rank(query, documents) for query, documents in zip(queries, lists, strict=True)]
+        for scores, documents in zip(results, lists, strict=True):
+            if scores.shape != (len(documents),):
+                raise DataError(self.spec, f"gives scores {list(scores.shape)} for {len(documents)} documents")
+        return results
+
+    def score_pairs(self, queries: Sequence[str], documents: Sequence[str]) -> np.ndarray:
+        """Scores float32 ``[n]`` of query i with document i, where a pair has one without a list.
+
+        Raises:
+            UsageError: it has none (:attr:`listwise`), or different counts.
+            DataError: a score is not finite.
+        """
+        raise UsageError(f"{self.spec} orders lists and scores no pair by itself")
+
+    @abstractmethod
+    def fingerprint(self) -> str:
+        """A digest of all that decides a score."""
+
+    def keep_in(self, folder: Path) -> None:
+        """Keep what it has done in ``folder``, if it keeps anything itself."""
+        return
+
+    def describe(self) -> str:
+        """What became of its work so far, in a line; empty: nothing worth telling."""
+        return ""
+
+
+class PairwiseReranker(Reranker, Protocol):
+    """Scores each pair by itself. A subclass gives :meth:`score_pairs` and :meth:`fingerprint`."""
+
+    listwise: bool = False
+
+    @abstractmethod
+    def score_pairs(self, queries: Sequence[str], documents: Sequence[str]) -> np.ndarray:
+        """Scores float32 ``[n]`` of query i with document i; higher is better. Raises :class:`UsageError` for different
+        counts, :class:`DataError` for a score that is not finite."""
+
+    def remarks(self, queries: Sequence[str], documents: Sequence[str]) -> list[list[str]]:
+        """What is to be told of query i with document i beside the score (:mod:`ranking.reranking.remarks`)."""
+        return of_texts(queries, documents)
+
+    def judge(self, queries: Sequence[str], documents: Sequence[str]) -> tuple[np.ndarray, list[list[str]]]:
+        """:meth:`score_pairs` and :meth:`remarks`, for which the texts are looked at once."""
+        return self.score_pairs(queries, documents), self.remarks(queries, documents)
+
+    def rank(self, query: str, documents: Sequence[str]) -> np.ndarray:
+        return self.rank_lists([query], [documents])[0]
+
+    def rank_lists(self, queries: Sequence[str], lists: Sequence[Sequence[str]]) -> list[np.ndarray]:
+        check_counts(queries, lists)
+        if not lists:
+            return []
+        pair_queries, texts, ends = pairs_of(queries, lists)
+        return np.split(self.score_pairs(pair_queries, texts), ends[:-1])
+
+
+def check_counts(queries: Sequence[str], documents: Sequence[object]) -> None:
+    """Raise :class:`UsageError` unless there are as many queries as documents, or as lists of them."""
+    if len(queries) != len(documents):
+        raise UsageError(f"there must be as many queries as documents: {len(queries)} and {len(documents)}")
+
+
+def pairs_of(queries: Sequence[str], lists: Sequence[Sequence[str]]) -> tuple[list[str], list[str], np.ndarray]:
+    """The query and the document of every pair of the lists, one list after another, and where each list ends."""
+    pair_queries = [query for query, documents in zip(queries, lists, strict=True) for _ in documents]
+    ends = np.cumsum([len(documents) for documents in lists])
+    return pair_queries, [document for documents in lists for document in documents], ends
+
+
+def check_finite(scores: np.ndarray, spec: str, queries: Sequence[str] = ()) -> None:
+    """Raise :class:`DataError` if a score ``[n]`` of the reranker ``spec`` is not finite; it names the query."""
+    bad = np.flatnonzero(~np.isfinite(scores))
+    if len(bad):
+        first = f"the query {queries[bad[0]][:60]!r}" if len(queries) else f"pair {bad[0] + 1}"
+        raise DataError(spec, f"{len(bad)} of {len(scores)} scores are not finite, the first of {first}")

@@ -1,0 +1,146 @@
+"""From which score on is a pair accepted? The threshold of a verifier for a target share of false accepts.
+
+On held-out pairs that must be rejected, the threshold is the lowest score that lets in no more than the target share of
+them. It is stored in the verifier's folder, where ``retrokit rerank verify`` finds it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+
+import numpy as np
+
+from retrokit.core.errors import DataError, UsageError
+from retrokit.core.settings import taking
+from retrokit.data.labelled_pairs import LabelledNearMiss, LabelledPair, read_labelled_pairs
+from retrokit.data.runs import add_to_run
+from retrokit.metrics.bootstrap import draw
+from retrokit.ranking.reranking.settings import CalibrationSettings
+from retrokit.ranking.reranking.verifier import DEFAULT, load_verifier
+
+
+@dataclass(frozen=True)
+class Share:
+    """A share of pairs, and its 95% interval (Wilson, 1927)."""
+
+    value: float
+    low: float
+    high: float
+    pairs: int
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """A threshold, and what it does on the pairs that it was found on.
+
+    Attributes:
+        threshold: the score from which on a pair is accepted.
+        interval: 95% percentile interval of the threshold, over pairs drawn anew.
+        false_accepts: pairs to reject that score at least the threshold.
+        true_accepts: pairs to accept that do so.
+        families: false accepts by family of near-misses, where the file names any.
+        identical: pairs to accept whose two texts are the same, which any verifier accepts.
+    """
+
+    threshold: float
+    interval: tuple[float, float]
+    target: float
+    false_accepts: Share
+    true_accepts: Share
+    families: dict[str, Share]
+    identical: int
+    pairs: dict[str, str]
+
+
+def threshold_for(rejected: np.ndarray, target: float) -> float:
+    """The lowest threshold that accepts at most a share ``target`` of scores ``[n]`` that must be rejected.
+
+    It lies just above the highest score that is to stay out, so that a score equal to it is rejected too.
+
+    >>> threshold_for(np.array([0.1, 0.2, 0.3, 0.4]), target=0.25) > 0.3
+    True
+    >>> threshold_for(np.array([0.1, 0.2, 0.3, 0.4]), target=0.25) <= 0.4
+    True
+    """
+    allowed = math.floor(target * len(rejected) + 1e-9)
+    from_highest = np.sort(rejected)[::-1]
+    return float(np.nextafter(np.float32(from_highest[allowed]), np.float32(np.inf)))
+
+
+def share_of(accepted: np.ndarray) -> Share:
+    """The share of true values ``[n]`` with its Wilson interval.
+
+    >>> share = share_of(np.array([True, False, False, False]))
+    >>> share.value, round(share.low, 3), round(share.high, 3)
+    (0.25, 0.046, 0.699)
+    """
+    count, z = len(accepted), 1.959964
+    share = float(accepted.mean())
+    middle = (share + z * z / (2 * count)) / (1 + z * z / count)
+    half = z / (1 + z * z / count) * math.sqrt(share * (1 - share) / count + z * z / (4 * count * count))
+    return Share(share, max(0.0, middle - half), min(1.0, middle + half), count)
+
+
+@taking(CalibrationSettings)
+def calibrate(settings: CalibrationSettings) -> Calibration:
+    """Find a verifier's threshold on held-out ``pairs``, near-misses or labelled ones, and store it in its ``folder``.
+    ``false_accept_rate`` is the share of pairs to reject that may be accepted, above 0 and below 1.
+
+    Raises:
+        UsageError: a rate out of range, or a folder that is no verifier.
+        DataError: pairs that cannot be read, or too few to reject for the rate.
+    """
+    if settings.folder == DEFAULT:
+        raise UsageError(
+            f"{DEFAULT} comes with retrokit and keeps its threshold: give verify a `threshold=` of your own"
+        )
+    seen = hashlib.sha256()
+    examples = read_labelled_pairs(settings.pairs, seen.update)
+    accept, reject, families = sides(examples)
+    if len(reject) * settings.false_accept_rate < 1:
+        needed = math.ceil(1 / settings.false_accept_rate)
+        problem = (
+            f"has {len(reject)} pairs to reject; a false-accept rate of {settings.false_accept_rate} needs {needed}"
+        )
+        raise DataError(settings.pairs, problem)
+    reranker = load_verifier(settings.folder, precision=settings.precision, device=settings.device)
+    scores = reranker.score_pairs([first for first, _ in accept + reject], [second for _, second in accept + reject])
+    accepted, rejected = scores[: len(accept)], scores[len(accept) :]
+    threshold = threshold_for(rejected, settings.false_accept_rate)
+    drawn = draw(lambda rows: threshold_for(rejected[rows], settings.false_accept_rate), len(rejected))
+    let_in = rejected >= threshold
+    calibration = Calibration(
+        threshold,
+        drawn.interval,
+        settings.false_accept_rate,
+        share_of(let_in),
+        share_of(accepted >= threshold),
+        {name: share_of(let_in[families == name]) for name in sorted(set(families.tolist())) if name},
+        sum(first == second for first, second in accept),
+        {"path": settings.pairs, "digest": f"sha256:{seen.hexdigest()}"},
+    )
+    add_to_run(settings.folder, calibration=asdict(calibration))
+    return calibration
+
+
+def sides(
+    examples: Sequence[LabelledNearMiss] | Sequence[LabelledPair],
+) -> tuple[list[tuple[str, str]], list[tuple[str, str]], np.ndarray]:
+    """The pairs to accept, each once, those to reject, and the family of each of the latter (empty: none named)."""
+    accept: dict[tuple[str, str], None] = {}
+    reject: list[tuple[str, str]] = []
+    families: list[str] = []
+    for example in examples:
+        if isinstance(example, LabelledNearMiss):
+            accept[example.anchor, example.positive] = None
+            reject.append((example.anchor, example.near_miss))
+            families.append(example.family)
+        elif example.same:
+            accept[example.first, example.second] = None
+        else:
+            reject.append((example.first, example.second))
+            families.append("")
+    return list(accept), reject, np.array(families)

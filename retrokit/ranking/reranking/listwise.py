@@ -1,0 +1,240 @@
+"""The reranker ``llm``: a language model orders lists of passages, a window at a time, from a list's end to its top.
+
+Sun et al., "Is ChatGPT Good at Search? Investigating Large Language Models as Re-Ranking Agents", 2023; with windows of
+40 passages and a step of 20 it is the reference of SURE, 4.3. The first window holds the last passages; each next one
+begins a step further up, so that good passages are carried upwards. Unlike in the paper's code, a last window always
+reaches the top, also where the step does not divide the list.
+
+An answer should name every passage of its window once. What it names twice or what is not there is dropped, and what it
+leaves out comes after the rest, in its old order; each such answer is counted as repaired. A prompt that the model
+refuses leaves the order of its window, and is counted. A model whose answers name no passage is given up.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import re
+import tomllib
+from collections.abc import AsyncGenerator, Iterator, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from importlib.resources import files
+from pathlib import Path
+from string import Template
+
+import numpy as np
+
+from retrokit import llm as language_models
+from retrokit.core.errors import ServiceError, UsageError
+from retrokit.core.notices import notice, progress
+from retrokit.llm.base import LLM, PromptRefused, Sampling
+from retrokit.llm.session import IN_VAIN, Session, run_all
+from retrokit.llm.store import ResponseStore
+from retrokit.ranking.reranking.base import Reranker, check_counts
+
+STORE = "responses.sqlite"
+COUNTS = ("answers", "repaired", "left_out", "repeated", "unknown", "refused")
+_TAG = re.compile(r"<(?=/?\s*(?:passage|query)\b)", re.IGNORECASE)
+_IN_BRACKETS, _NUMBER = re.compile(r"\[\s*(\d{1,9})\s*\]"), re.compile(r"\d{1,9}")
+
+
+def windows(count: int, window: int, step: int) -> Iterator[slice]:
+    """The windows over a list of ``count`` passages, from its end to its top.
+
+    >>> [(part.start, part.stop) for part in windows(100, 40, 20)]
+    [(60, 100), (40, 80), (20, 60), (0, 40)]
+    >>> [(part.start, part.stop) for part in windows(50, 40, 20)]
+    [(10, 50), (0, 30)]
+    """
+    end = count
+    while end > 0:
+        start = max(0, end - window)
+        yield slice(start, end)
+        end = end - step if start else 0
+
+
+def permutation_of(answer: str, count: int) -> tuple[list[int], dict[str, int]]:
+    """The order of ``count`` passages (from 0) that ``answer`` gives by their numbers (from 1), repaired; and how often
+    it leaves out, repeats and invents a number. Numbers in brackets count, or all numbers where there are no brackets.
+
+    >>> permutation_of("[3] > [1] > [3] > [7]", 3)
+    ([2, 0, 1], {'left_out': 1, 'repeated': 1, 'unknown': 1})
+    """
+    numbers = [int(number) - 1 for number in _IN_BRACKETS.findall(answer) or _NUMBER.findall(answer)]
+    known = [number for number in numbers if 0 <= number < count]
+    order = dict.fromkeys(known)
+    missing = [number for number in range(count) if number not in order]
+    faults = {"left_out": len(missing), "repeated": len(known) - len(order), "unknown": len(numbers) - len(known)}
+    return [*order, *missing], faults
+
+
+@dataclass
+class _Tally:
+    """Answers of one session: how many, those that name no passage, and these since one did."""
+
+    answers: int = 0
+    nameless: int = 0
+    in_a_row: int = 0
+    refused: bool = False
+
+    def add(self, names_some: bool) -> None:
+        self.answers += 1
+        self.nameless += not names_some
+        self.in_a_row = 0 if names_some else self.in_a_row + 1
+
+    def useless(self, spec: str, shortfall: str) -> ServiceError:
+        why = f" ({shortfall})" if shortfall else ""
+        return ServiceError(f"{spec}: {self.in_a_row:,} answers in a row name no passage of those that were shown{why}")
+
+
+class ListwiseReranker(Reranker):
+    """Orders lists with a language model. A score is the number of documents from the document's place to the end.
+
+    Attributes:
+        store: file in which answers are kept; ``None``: nowhere.
+    """
+
+    keeps_itself = True
+
+    def __init__(
+        self,
+        model: str,
+        window: int,
+        step: int,
+        words: int,
+        answer_tokens: int,
+        concurrency: int,
+        store: str | None,
+        device: str | None = None,
+    ) -> None:
+        """``model`` is the spec of a language model, ``device`` its service's matter."""
+        self.spec = f"llm:{model}"
+        if step > window:
+            raise UsageError(f"{self.spec}: a step of {step} skips passages between windows of {window}")
+        self.store = store
+        self._counts = dict.fromkeys(COUNTS, 0)
+        self._llm_spec = model
+        self._window, self._step, self._words = window, step, words
+        self._concurrency = concurrency
+        self._sampling = Sampling(max_tokens=answer_tokens)
+        self._identity = self._model().identity
+        text = files("retrokit.ranking.reranking").joinpath("listwise.toml").read_text(encoding="utf-8")
+        prompts = tomllib.loads(text)
+        self._system, self._template = prompts["system"].strip(), Template(prompts["prompt"].strip())
+        self._prompts = text
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """``answers``, those ``repaired``, what they ``left_out``, ``repeated`` and named though ``unknown``; the
+        prompts ``refused``; and the counts of :class:`retrokit.llm.session.Session`."""
+        return self._counts
+
+    def keep_in(self, folder: Path) -> None:
+        """Keep answers in ``folder``, unless a file for them was given."""
+        self.store = self.store or str(folder / STORE)
+
+    def rank(self, query: str, documents: Sequence[str]) -> np.ndarray:
+        return self.rank_lists([query], [documents])[0]
+
+    def rank_lists(self, queries: Sequence[str], lists: Sequence[Sequence[str]]) -> list[np.ndarray]:
+        """Scores float32 ``[n]`` of each query's list, several lists ordered at once.
+
+        Raises:
+            UsageError: different counts.
+            ServiceError: the model failed for good, refused every prompt, or named no passage in any of three and more
+                answers; what it answered is stored.
+        """
+        check_counts(queries, lists)
+        orders = asyncio.run(self._orders(list(zip(queries, lists, strict=True))))
+        results = [np.empty(len(order), dtype=np.float32) for order in orders]
+        for scores, order in zip(results, orders, strict=True):
+            scores[order] = np.arange(len(order), 0, -1)
+        return results
+
+    def fingerprint(self) -> str:
+        settings = f"{self._identity} {self._window} {self._step} {self._words} {self._sampling} {self._prompts}"
+        return hashlib.sha256(settings.encode()).hexdigest()
+
+    def describe(self) -> str:
+        counts = self._counts
+        line = f"{self.spec}: {counts['answers']:,} answers ({counts['calls']:,} calls, {counts['from_store']:,} stored"
+        line += f" before; {counts['prompt_tokens']:,} + {counts['completion_tokens']:,} tokens)"
+        if counts["repaired"]:
+            parts = ("left_out", "repeated", "unknown")
+            faults = ", ".join(f"{counts[part]:,} {part.replace('_', ' ')}" for part in parts if counts[part])
+            line += f"; {counts['repaired']:,} were no permutation and are repaired (passages: {faults})"
+        return line + (f"; {counts['refused']:,} prompts were refused" if counts["refused"] else "")
+
+    def _model(self) -> LLM:
+        model: LLM = language_models.registry.create(self._llm_spec)
+        return model
+
+    async def _orders(self, lists: Sequence[tuple[str, Sequence[str]]]) -> list[list[int]]:
+        with ExitStack() as stack:
+            store = stack.enter_context(ResponseStore(self.store)) if self.store is not None else None
+            advance = stack.enter_context(progress(f"ordering lists with {self._llm_spec}", len(lists), "lists"))
+            # a model is used in one event loop, and closed with its session
+            session = Session(self._model(), store, concurrency=self._concurrency, sampling=self._sampling)
+            tally = _Tally()
+            try:
+                async with session:
+                    orders = []
+                    async for order in self._ordered(session, lists, tally):
+                        orders.append(order)
+                        advance(1)
+                    if tally.nameless == tally.answers > 2:
+                        raise tally.useless(self.spec, session.shortfall)
+            finally:
+                for name, count in session.counts.items():
+                    self._counts[name] = self._counts.get(name, 0) + count
+        return orders
+
+    def _ordered(
+        self, session: Session, lists: Sequence[tuple[str, Sequence[str]]], tally: _Tally
+    ) -> AsyncGenerator[list[int], None]:
+        async def order_of(item: tuple[str, Sequence[str]]) -> list[int]:
+            query, documents = item
+            order = list(range(len(documents)))
+            for part in windows(len(order), self._window, self._step):
+                inside = order[part]
+                if len(inside) == 1:
+                    continue
+                try:
+                    answer = await session.ask(self._prompt(query, [documents[i] for i in inside]), system=self._system)
+                except PromptRefused as refusal:
+                    if not tally.refused:
+                        notice(f"{self.spec}: {refusal}; such windows keep their order")
+                    tally.refused = True
+                    self._counts["refused"] += 1
+                    continue
+                places, faults = permutation_of(answer.text, len(inside))
+                self._count(faults)
+                tally.add(faults["left_out"] < len(inside))
+                if tally.in_a_row >= IN_VAIN:
+                    raise tally.useless(self.spec, session.shortfall)
+                order[part] = [inside[place] for place in places]
+            return order
+
+        return run_all(order_of, lists, limit=4 * self._concurrency)
+
+    def _count(self, faults: dict[str, int]) -> None:
+        self._counts["answers"] += 1
+        self._counts["repaired"] += any(faults.values())
+        for name, count in faults.items():
+            self._counts[name] += count
+
+    def _prompt(self, query: str, passages: Sequence[str]) -> str:
+        shown = "\n\n".join(
+            f'<passage number="{number}">\n{_as_data(" ".join(text.split()[: self._words]))}\n</passage>'
+            for number, text in enumerate(passages, start=1)
+        )
+        return self._template.substitute(query=_as_data(query), passages=shown, count=len(passages))
+
+
+def _as_data(text: str) -> str:
+    """``text`` without anything that could be taken for one of the prompt's own tags."""
+    return _TAG.sub("&lt;", text)
+
+
+listwise = ListwiseReranker

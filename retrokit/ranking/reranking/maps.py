@@ -1,0 +1,242 @@
+"""Token maps, and the reranker that scores them (COMP, Eq. 4).
+
+``M(q, c)_ij = cos(q_i, c_j)`` for the tokens of a query and of a candidate. What turns a map into a score is a
+:class:`MapScorer`: a reduction (F0, F1, F2) or a small network (F3, F4). Special tokens and padding never count.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from retrokit.core.notices import progress
+from retrokit.encoders.base import Encoder
+from retrokit.encoders.store import cache_in
+from retrokit.ranking.reranking.base import PairwiseReranker, check_counts
+from retrokit.ranking.reranking.tokens import TokenCache, unit_tokens
+from retrokit.similarities.base import Role
+
+BLOCK_CHARACTERS = 250_000  # characters of the texts that are padded, and of documents held, at once
+MAP_CELLS = 8_000_000  # cells of token maps, or numbers of the embeddings they are made of, held at once: 32 MB
+
+
+class TokenBlock(NamedTuple):
+    """Token embeddings of unit length, float32 ``[n, t, d]``, and which of them are no padding, bool ``[n, t]``."""
+
+    tokens: Tensor
+    mask: Tensor
+
+
+class MapScorer(nn.Module):
+    """Turns padded token maps into scores, higher is better; padding never changes one.
+
+    Attributes:
+        lowest: the score of a pair with a text that has no token.
+        cells: cells of maps that it is given at once, so that its own numbers fit into memory.
+        dense: the share of wanted pairs from which on all pairs of two blocks are scored, which spares copies of the
+            documents' tokens.
+        learns_logits: whether :meth:`forward` yields the logit of "they belong together", not the score itself.
+    """
+
+    lowest = -1.0
+    cells = MAP_CELLS
+    dense = 1.0
+    learns_logits = False
+
+    def forward(self, maps: Tensor, query_mask: Tensor, document_mask: Tensor) -> Tensor:
+        """Of maps float32 ``[n, a, b]``, and which of their rows and columns count, bool ``[n, a]`` and ``[n, b]``:
+        float32 ``[n]``. At least one of each counts in every map."""
+        raise NotImplementedError
+
+    def scores(self, maps: Tensor, query_mask: Tensor, document_mask: Tensor) -> Tensor:
+        """The scores ``[n]`` of the maps, of those without a row or a column too."""
+        if not maps.shape[-1] or not maps.shape[-2]:
+            return maps.new_full(maps.shape[:1], self.lowest)
+        values = self(maps, query_mask, document_mask)
+        if self.learns_logits:
+            values = values.sigmoid()
+        return values.masked_fill(~(query_mask.any(dim=-1) & document_mask.any(dim=-1)), self.lowest)
+
+
+def pad_tokens(embeddings: Sequence[np.ndarray], device: torch.device) -> TokenBlock:
+    """A block of the unit token embeddings ``[t, d]`` of texts, padded to the longest."""
+    parts = [torch.from_numpy(np.asarray(tokens, dtype=np.float32)) for tokens in embeddings]
+    tokens = nn.utils.rnn.pad_sequence(parts, batch_first=True).to(device)
+    counts = torch.tensor([len(part) for part in parts], device=device)
+    return TokenBlock(tokens, torch.arange(tokens.shape[1], device=device) < counts[:, None])
+
+
+def all_maps(queries: TokenBlock, documents: TokenBlock) -> Tensor:
+    """The map of every query with every document, float32 ``[nq, nd, a, b]``; a padded cell holds 0.
+
+    >>> one = TokenBlock(torch.eye(2)[None], torch.tensor([[True, True]]))
+    >>> other = TokenBlock(torch.tensor([[[0.6, 0.8], [0.0, 0.0]]]), torch.tensor([[True, False]]))
+    >>> all_maps(one, other).tolist()
+    [[[[0.6000000238418579, 0.0], [0.800000011920929, 0.0]]]]
+    """
+    count, longest, dimension = documents.tokens.shape
+    products = queries.tokens.reshape(-1, dimension) @ documents.tokens.reshape(-1, dimension).T
+    return products.view(*queries.tokens.shape[:2], count, longest).transpose(1, 2)
+
+
+def pair_maps(queries: TokenBlock, documents: TokenBlock) -> Tensor:
+    """The map of query i with document i, float32 ``[n, a, b]``; a padded cell holds 0."""
+    return queries.tokens @ documents.tokens.transpose(1, 2)
+
+
+class MapReranker(PairwiseReranker):
+    """Scores pairs by the maps of an encoder's token embeddings, in float32, higher is better.
+
+    Special tokens and padding never count. The order and the batch of the pairs change a score by rounding only.
+
+    Attributes:
+        encoder: yields the token embeddings.
+        scorer: turns maps into scores.
+        precision: of encoding.
+        cache: where token embeddings are kept, in half precision; ``None``: nowhere.
+    """
+
+    def __init__(
+        self,
+        spec: str,
+        encoder: Encoder,
+        scorer: MapScorer,
+        precision: str = "fp32",
+        cache: str | None = None,
+    ) -> None:
+        self.spec = spec
+        self.encoder = encoder.with_tokens()
+        self.scorer = scorer.to(encoder.device).eval()
+        self.precision = precision
+        self.computes_in = encoder.computes_in(precision)
+        self.cache = None if cache is None else TokenCache(cache_in(cache), self.encoder, precision)
+
+    @torch.inference_mode()
+    def score_pairs(self, queries: Sequence[str], documents: Sequence[str]) -> np.ndarray:
+        """Every distinct text is encoded once. The tokens of all queries are held in memory, those of the documents a
+        block at a time."""
+        check_counts(queries, documents)
+        query_texts, query_of = _distinct(queries)
+        document_texts, document_of = _distinct(documents)
+        query_blocks = [(texts, self.tokens(texts, "query")) for texts in _blocks(query_texts)]
+        by_document = np.argsort(document_of, kind="stable")
+        scores = np.empty(len(queries), dtype=np.float32)
+        first = 0
+        with progress("matching tokens", len(queries), "pairs") as advance:
+            for texts in _blocks(document_texts):
+                bounds = np.searchsorted(document_of, [first, first + len(texts)], sorter=by_document)
+                rows = by_document[slice(*bounds)]
+                block = self.tokens(texts, "document")
+                start = 0
+                for query_block_texts, query_block in query_blocks:
+                    inside = (query_of[rows] >= start) & (query_of[rows] < start + len(query_block_texts))
+                    pairs = rows[inside]
+                    scores[pairs] = self.score_blocks(
+                        query_block, block, query_of[pairs] - start, document_of[pairs] - first
+                    )
+                    advance(len(pairs))
+                    start += len(query_block_texts)
+                first += len(texts)
+        return scores
+
+    def tokens(self, texts: Sequence[str], role: Role) -> TokenBlock:
+        """The padded token embeddings of texts, on the encoder's device."""
+        if self.cache is not None:
+            return pad_tokens(self.cache.tokens(texts, role), self.encoder.device)
+        return pad_tokens(unit_tokens(self.encoder, texts, role, self.precision), self.encoder.device)
+
+    @property
+    def device(self) -> torch.device:
+        return self.encoder.device
+
+    @property
+    def encodes_anew(self) -> bool:
+        return self.cache is None
+
+    def fingerprint(self) -> str:
+        digest = hashlib.sha256(f"{self.encoder.fingerprint()} {self.computes_in} {self.scorer!r}".encode())
+        digest.update(b"half" if self.cache is not None else b"")
+        for name, tensor in sorted(self.scorer.state_dict().items()):
+            digest.update(f"{name}:{list(tensor.shape)}".encode())
+            digest.update(tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy().tobytes())
+        return digest.hexdigest()
+
+    def score_blocks(
+        self, queries: TokenBlock, documents: TokenBlock, rows: np.ndarray, columns: np.ndarray
+    ) -> np.ndarray:
+        """Scores float32 ``[n]`` of the queries at ``rows`` with the documents at ``columns``, both int64 ``[n]``."""
+        if len(rows) and len(rows) >= self.scorer.dense * len(queries.tokens) * len(documents.tokens):
+            return self._all_scores(queries, documents)[rows, columns]
+        return self._pair_scores(queries, documents, torch.from_numpy(rows), torch.from_numpy(columns))
+
+    def _all_scores(self, queries: TokenBlock, documents: TokenBlock) -> np.ndarray:
+        """Scores float32 ``[nq, nd]`` of every query with every document."""
+        cells = queries.mask.shape[1] * documents.mask.numel()
+        at_once = max(1, min(MAP_CELLS, self.scorer.cells) // max(1, cells))
+        parts = []
+        for tokens, mask in zip(queries.tokens.split(at_once), queries.mask.split(at_once), strict=True):
+            maps = all_maps(TokenBlock(tokens, mask), documents)
+            shape = maps.shape[:2]
+            masks = mask[:, None].expand(*shape, -1), documents.mask[None].expand(*shape, -1)
+            parts.append(self._in_parts(maps.flatten(0, 1), *(mask.flatten(0, 1) for mask in masks)).view(shape))
+        return torch.cat(parts).cpu().numpy()
+
+    def _pair_scores(self, queries: TokenBlock, documents: TokenBlock, rows: Tensor, columns: Tensor) -> np.ndarray:
+        """Scores float32 ``[n]`` of the queries at ``rows`` with the documents at ``columns``, a map for each."""
+        size = (queries.tokens.shape[1] + documents.tokens.shape[1]) * queries.tokens.shape[2]
+        at_once = max(1, MAP_CELLS // max(1, size))
+        parts = [np.empty(0, dtype=np.float32)]
+        for row, column in zip(rows.split(at_once), columns.split(at_once), strict=True):
+            query, document = _taken(queries, row), _taken(documents, column)
+            parts.append(self._in_parts(pair_maps(query, document), query.mask, document.mask).cpu().numpy())
+        return np.concatenate(parts)
+
+    def _in_parts(self, maps: Tensor, query_mask: Tensor, document_mask: Tensor) -> Tensor:
+        """Scores float32 ``[n]`` of maps, of so many at once as the scorer takes."""
+        at_once = max(1, self.scorer.cells // max(1, maps.shape[1] * maps.shape[2]))
+        parts = zip(maps.split(at_once), query_mask.split(at_once), document_mask.split(at_once), strict=True)
+        scores = [self.scorer.scores(*_cropped(*part)) for part in parts]
+        return torch.cat(scores) if scores else maps.new_empty(0)
+
+
+def _taken(block: TokenBlock, rows: Tensor) -> TokenBlock:
+    """The rows of a block, without the columns that are padding in all of them."""
+    rows = rows.to(block.mask.device)
+    mask = block.mask[rows]
+    longest = _longest(mask)
+    return TokenBlock(block.tokens[rows, :longest], mask[:, :longest])
+
+
+def _cropped(maps: Tensor, query_mask: Tensor, document_mask: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Maps and masks without the rows and columns that are padding in all of them: neighbours are about as long."""
+    a, b = _longest(query_mask), _longest(document_mask)
+    return maps[:, :a, :b], query_mask[:, :a], document_mask[:, :b]
+
+
+def _longest(mask: Tensor) -> int:
+    """The tokens of the longest text of a mask ``[n, t]``; 0 of none."""
+    return int(mask.sum(dim=1).max()) if len(mask) else 0
+
+
+def _distinct(texts: Sequence[str]) -> tuple[list[str], np.ndarray]:
+    """The distinct texts, the shortest first, and where each of ``texts`` stands among them, ``[n]``."""
+    distinct = sorted(set(texts), key=lambda text: (len(text), text))
+    place = {text: i for i, text in enumerate(distinct)}
+    return distinct, np.array([place[text] for text in texts], dtype=np.int64)
+
+
+def _blocks(texts: Sequence[str]) -> Iterator[list[str]]:
+    """Cut texts, the shortest first, so that what is padded to the longest one of a block stays within bounds."""
+    block: list[str] = []
+    for text in texts:
+        if block and (len(block) + 1) * len(text) > BLOCK_CHARACTERS:
+            yield block
+            block = []
+        block.append(text)
+    if block:
+        yield block

@@ -1,0 +1,102 @@
+"""Scores of a service that reranks, by the protocol that Cohere set (``POST …/v1/rerank``): Jina, vLLM, Voyage, TEI.
+
+TEI takes ``texts`` in place of ``documents``, as its first answer says.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from functools import cached_property
+from itertools import groupby
+from typing import Any
+
+import numpy as np
+
+from retrokit.encoders.api import fingerprint_of, halved, together
+from retrokit.llm.base import PromptRefused, encodable
+from retrokit.llm.retries import Tries
+from retrokit.llm.service import Service, service
+from retrokit.llm.session import wait_for
+from retrokit.ranking.reranking.base import PairwiseReranker, check_counts, check_finite
+
+PROBE = "What keeps bees alive in winter?"
+PROBED = ("They live on honey.", "Bees cluster for warmth.", "Tin melts at 232 °C.")
+
+
+class ServiceReranker(PairwiseReranker):
+    """One model of one service, which scores the documents of one query in a call."""
+
+    def __init__(self, service: Service, revision: str | None, batch: int, concurrency: int) -> None:
+        self.spec = f"rerank-api:{service.model}"
+        self._service, self._revision = service, revision
+        self._batch, self._concurrency = batch, concurrency
+        self._field, self._takes_top_n = "documents", True
+        self._tries = Tries()
+
+    def score_pairs(self, queries: Sequence[str], documents: Sequence[str]) -> np.ndarray:
+        check_counts(queries, documents)
+        calls = []
+        for query, places in groupby(range(len(queries)), key=lambda place: queries[place]):
+            texts = [documents[place] for place in places]
+            calls += [(query, texts[start : start + self._batch]) for start in range(0, len(texts), self._batch)]
+        if not calls:
+            return np.empty(0, dtype=np.float32)
+        scores = np.concatenate(wait_for(together(self._service, self._scored, calls, self._concurrency)))
+        check_finite(scores, self.spec, queries)
+        return scores
+
+    def fingerprint(self) -> str:
+        return self._fingerprint
+
+    @cached_property
+    def _fingerprint(self) -> str:
+        about = {"reranker": self._service.model, "service": self._service.where, "revision": self._revision}
+        return fingerprint_of(self.spec, about, self.score_pairs([PROBE] * len(PROBED), PROBED))
+
+    async def _scored(self, part: tuple[str, list[str]]) -> np.ndarray:
+        query, documents = part
+
+        async def call(documents: list[str]) -> np.ndarray:
+            return await self._call(query, documents)
+
+        def named(document: str) -> str:
+            return f"the query begins {query[:60]!r}, the document {document[:60]!r}"
+
+        return await halved(self._tries, call, documents, lambda: self._call(PROBE, list(PROBED)), named)
+
+    async def _call(self, query: str, documents: list[str]) -> np.ndarray:
+        """Scores float32 ``[n]``."""
+        field = self._field
+        body = {
+            "model": self._service.model,
+            "query": encodable(query) or " ",
+            field: [encodable(text) or " " for text in documents],
+            **({"top_n": len(documents)} if self._takes_top_n else {}),
+        }
+        try:
+            scores = await self._service.each(body, ("results", "data"), len(documents), _score, _EXPECTED)
+        except PromptRefused as refused:
+            if field != "texts" and _WANTS_TEXTS.search(str(refused)):
+                self._field = "texts"
+            elif "top_n" in body and "top_n" in str(refused):
+                self._takes_top_n = False
+            else:
+                raise
+            return await self._call(query, documents)
+        return np.array(scores, dtype=np.float32)
+
+
+_WANTS_TEXTS = re.compile(r"missing field .texts.|[\"']body[\"'], [\"']texts[\"']")
+_EXPECTED = "{index: number, relevance_score or score: number}"
+
+
+def _score(row: Any, place: int) -> tuple[int, float]:
+    return row["index"], float(row["score"] if "score" in row else row["relevance_score"])
+
+
+def rerank_api(
+    model: str, url: str, key_env: str, timeout: float, revision: str | None, batch: int, concurrency: int
+) -> ServiceReranker:
+    """The reranker ``rerank-api``; raises as :func:`retrokit.llm.service.service`."""
+    return ServiceReranker(service("rerank-api", model, url, "rerank", key_env, timeout), revision, batch, concurrency)

@@ -1,0 +1,165 @@
+"""What ranks: searchers, and the table of their names. An encoder's name stands for :mod:`ranking.retrieval.dense`."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from retrokit import encoders
+from retrokit.core.errors import UsageError
+from retrokit.core.registry import Entry, Param, Registry, SpecRegistry, importing
+
+if TYPE_CHECKING:
+    from retrokit.data.exports import Export
+    from retrokit.ranking.retrieval.base import Index, Rankings, Searcher
+
+LANGUAGES = (
+    *("english", "german", "dutch", "french", "spanish", "portuguese", "italian", "russian", "swedish", "norwegian"),
+    *("danish", "turkish", "none"),
+)
+
+registry = SpecRegistry(
+    "searcher",
+    "retrokit.searchers",
+    [
+        Entry(
+            "bm25",
+            "words that query and document share, weighted by their rarity (Lucene's BM25)",
+            "retrokit.ranking.retrieval.bm25:bm25",
+            (
+                Param("k1", float, 1.5, minimum=0, summary="how much repetition of a word counts"),
+                Param("b", float, 0.75, minimum=0, maximum=1, summary="how much a long document is held against it"),
+                Param("language", str, "english", choices=LANGUAGES, summary="of stop words and stemming"),
+            ),
+            extra="bm25",
+        ),
+        Entry(
+            "dense",
+            "an encoder under a similarity, which an encoder's name alone stands for as well",
+            "retrokit.ranking.retrieval.dense:dense",
+            (
+                Param("encoder", str, required=True, summary="which; with parameters in quotes"),
+                Param("sim", str, summary="similarity; default: the encoder's own"),
+                Param("dims", int, minimum=1, summary="so many dimensions, the first ones; default: all"),
+                Param("precision", str, "auto", choices=("auto", "fp32", "bf16", "fp16"), summary="of encoding"),
+                Param("index", str, summary="index of faiss, such as HNSW32; default: exact search"),
+                Param("quantize", str, summary="stored as float16, int8, binary or binary+rescore; default: float32"),
+            ),
+            positional="encoder",
+        ),
+        Entry(
+            "hybrid",
+            "what two searchers find, such as words and an encoder, as one ranking",
+            "retrokit.ranking.retrieval.hybrid:hybrid",
+            (
+                Param("a", str, required=True, summary="encoder or searcher; with parameters in quotes"),
+                Param("b", str, required=True, summary="another"),
+                Param("fusion", str, "rrf", choices=("rrf", "minmax", "zscore"), summary="ranks, or which scores"),
+                Param(
+                    *("weight", float, 0.5),
+                    minimum=0,
+                    maximum=1,
+                    words=("auto",),
+                    summary="share of b in the sum; auto: the best on the dev or the train split",
+                ),
+                Param("depth", int, 1000, minimum=1, summary="documents of a query that each finds, at least"),
+            ),
+        ),
+        Entry(
+            "run",
+            "a ranking in TREC's format, by the ids of queries and documents",
+            "retrokit.ranking.retrieval.run:run",
+            (Param("path", str, required=True, summary="the file; - is standard input"),),
+            positional="path",
+        ),
+        Entry(
+            "two-stage",
+            "a searcher, and a reranker that puts the best of what it finds in order",
+            "retrokit.ranking.retrieval.two_stage:two_stage",
+            (
+                Param("first", str, required=True, summary="encoder or searcher; with parameters in quotes"),
+                Param("reranker", str, required=True, summary="such as maxsim; with parameters in quotes"),
+                Param("depth", int, 100, minimum=1, summary="documents of a query that are reranked"),
+                Param("blend", float, minimum=0, maximum=1, summary="share of the reranker in a sum of both scores"),
+                Param("fusion", str, choices=("rrf",), summary="join the ranks of both stages in place of scores"),
+            ),
+            positional="first",
+        ),
+    ],
+)
+
+
+def registry_of(spec: str) -> Registry:
+    """Where the name of a searcher or of an encoder is looked up. A path that is there is an encoder's."""
+    name, colon, _ = spec.partition(":")
+    return registry if name in registry.names() and (colon or not os.path.exists(spec)) else encoders.registry
+
+
+def leaves_open(spec: str) -> bool:
+    """Whether something in a searcher is to be tuned (:meth:`retrokit.ranking.retrieval.base.Searcher.tuned`)."""
+    if registry_of(spec) is not registry:
+        return False
+    given = registry.parse(spec).params
+    return given.get("weight") == "auto" or any(
+        isinstance(value, str) and leaves_open(value) for value in given.values()
+    )
+
+
+def create(spec: str, device: str | None = None, **options: Any) -> Searcher:
+    """The searcher of that spec; of an encoder, with the ``options`` of :func:`retrokit.ranking.retrieval.dense.dense`.
+
+    Raises:
+        UsageError: a wrong spec, or options that do not fit.
+    """
+    if registry_of(spec) is registry:
+        if any(value is not None for name, value in options.items() if (name, value) != ("precision", "auto")):
+            raise UsageError(
+                f"a similarity, dimensions, precision, quantisation and an index are an encoder's, and {spec} is none"
+            )
+        searcher: Searcher = registry.create_on(spec, device)
+        return searcher
+    with importing():
+        from retrokit.ranking.retrieval.dense import dense
+
+    return dense(spec, device=device, **options)
+
+
+def search(
+    searcher: str,
+    documents: Sequence[str] | Export,
+    queries: Sequence[str],
+    k: int = 10,
+    device: str | None = None,
+    **options: Any,
+) -> Rankings:
+    """The ``k`` best documents of each query: scores, best first, and positions in ``documents``.
+
+    Args:
+        searcher: an encoder, ``bm25``, ``two-stage:…``; with the ``options`` of :func:`create`.
+        documents: texts; or an export (:func:`ranking.export.open_export`), which its own encoder searches, by default
+            (``""``) the one that it names.
+
+    Raises:
+        UsageError: a wrong spec, options that do not fit, or k below 1.
+    """
+    from retrokit.ranking.retrieval.base import Rankings, TextList
+
+    return Rankings(index_of(searcher, documents, device, **options).search(TextList(queries), k))
+
+
+def index_of(searcher: str, documents: Sequence[str] | Export, device: str | None = None, **options: Any) -> Index:
+    """The index in which :func:`search` searches; raises as it does."""
+    from retrokit.data.exports import Export
+    from retrokit.ranking.retrieval.base import TextList
+
+    if isinstance(documents, Export):
+        with importing():
+            from retrokit.ranking.retrieval.exported import export_index
+
+        if searcher and registry_of(searcher) is registry:
+            raise UsageError(f"{documents.folder}: is searched by the encoder that made it, not by {searcher}")
+        return export_index(documents, searcher, device, **options)
+    return create(searcher, device, **options).index(
+        documents if isinstance(documents, TextList) else TextList(documents)
+    )

@@ -1,0 +1,216 @@
+"""The contract of what ranks: a searcher makes documents searchable, and an index finds the best of them.
+
+An encoder under a similarity, counted words, a ranking in a file and two stages of these are all searchers, so whatever
+searches takes any of them.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
+from dataclasses import dataclass, field, replace
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+
+from retrokit.core.errors import UsageError
+from retrokit.core.frames import frame
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
+
+OWN_SIMILARITY = "own"
+"""What results say where the similarity of an encoder would stand."""
+
+Ranking = tuple[np.ndarray, np.ndarray]
+"""What is found for a query: scores ``[n]``, best first, and positions int64 ``[n]`` in the documents."""
+
+
+class Rankings(list[Ranking]):
+    """What is found for each of several queries, in their order."""
+
+    def to_frame(self) -> DataFrame:
+        """A row per query and document that was found: ``query`` and ``document`` by their positions from 0, ``rank``
+        from 1, ``score``."""
+        return frame(
+            {"query": query, "rank": rank, "document": document, "score": score}
+            for query, (scores, documents) in enumerate(self)
+            for rank, (score, document) in enumerate(zip(scores.tolist(), documents.tolist(), strict=True), start=1)
+        )
+
+
+class TextList(list[str]):
+    """Texts, queries or documents, and their ids in the same order; no ids: they have none."""
+
+    def __init__(self, texts: Iterable[str] = (), ids: Sequence[str] = ()) -> None:
+        super().__init__(texts)
+        self.ids = ids
+
+
+@dataclass(frozen=True)
+class Account:
+    """What an index says of its work once it has searched, for a result.
+
+    Attributes:
+        configuration: what made the ranking.
+        norms: of the embeddings, by role, where there are any.
+        counts: what was used and what was left out.
+    """
+
+    configuration: dict[str, Any] = field(default_factory=dict)
+    norms: dict[str, float] = field(default_factory=dict)
+    counts: dict[str, int] = field(default_factory=dict)
+
+
+class Index(Protocol):
+    """Documents that can be searched. A subclass gives :meth:`search` and :meth:`score_pairs`.
+
+    Attributes:
+        unlisted: scores of what the last search ranks without having it among the documents, by the ids of query and
+            document; only a TREC run has such.
+    """
+
+    unlisted: Mapping[str, Mapping[str, float]] = MappingProxyType({})
+
+    @abstractmethod
+    def search(self, queries: TextList, k: int) -> Sequence[Ranking]:
+        """At most ``k`` documents of each query, higher scores first.
+
+        Of equal scores the lower position comes first, at the cut as well. What a document must have to be found is the
+        searcher's matter: with words counted, one in common with the query.
+
+        Raises:
+            UsageError: k below 1.
+        """
+
+    @abstractmethod
+    def score_pairs(self, queries: TextList, texts: TextList) -> np.ndarray:
+        """Scores ``[n]`` of query i with text i, on the scale of :meth:`search`; NaN where there is none.
+
+        A text need not be one of the documents; the statistics are theirs alone.
+
+        Raises:
+            UsageError: different counts, or a pair has no score by itself.
+        """
+
+    def search_without(self, queries: TextList, k: int, left_out: Sequence[Set[int]]) -> Sequence[Ranking]:
+        """As :meth:`search`, where query i does not find the documents at the positions ``left_out[i]``."""
+        most = max(map(len, left_out), default=0)
+        rankings = self.search(queries, k + most)
+        return (
+            rankings
+            if not most
+            else [without(ranking, out, k) for ranking, out in zip(rankings, left_out, strict=True)]
+        )
+
+    def ready(self) -> Index:
+        """The same documents, for many searches of a few queries each: what can be done beforehand is done."""
+        return self
+
+    def account(self) -> Account:
+        """What it says of its work so far."""
+        return Account()
+
+
+class FilteredIndex(Index):
+    """An index that leaves documents out by itself. A subclass gives :meth:`search_without`, and has the search."""
+
+    def search(self, queries: TextList, k: int) -> Sequence[Ranking]:
+        """As :meth:`search_without`, with nothing left out."""
+        return self.search_without(queries, k, [frozenset()] * len(queries))
+
+    @abstractmethod
+    def search_without(self, queries: TextList, k: int, left_out: Sequence[Set[int]]) -> Sequence[Ranking]: ...
+
+
+@dataclass(frozen=True)
+class TuningQueries:
+    """Judged queries that are tuned on, and never those that are reported.
+
+    Attributes:
+        documents: what the queries that are reported search, too.
+        left_out: positions of documents that each query does not find.
+        depth: how many documents of each ``measure`` needs.
+        measure: what the rankings of the queries, in their order, are worth; higher is better.
+        about: what results tell of them: ``split``, ``metric`` and the number of ``queries``.
+    """
+
+    documents: TextList
+    queries: TextList
+    left_out: Sequence[Set[int]]
+    depth: int
+    measure: Callable[[Sequence[Ranking]], float]
+    about: dict[str, Any]
+
+
+class Searcher(Protocol):
+    """Ranks documents. A subclass gives :meth:`index` and :meth:`fingerprint`.
+
+    Attributes:
+        spec: the canonical spec it was made from.
+        similarity: what it scores with, as results name it.
+        by_ids: whether it goes by ids, whatever the texts are.
+    """
+
+    spec: str
+    by_ids: bool = False
+    similarity: str = OWN_SIMILARITY
+
+    @abstractmethod
+    def index(self, documents: TextList) -> Index:
+        """Make documents searchable; what is heavy may wait for the first search.
+
+        Raises:
+            UsageError: it needs ids, and these documents have none.
+        """
+
+    @abstractmethod
+    def fingerprint(self) -> str:
+        """A digest of all that decides a score, but the documents."""
+
+    def check(self, documents: TextList, queries: TextList) -> None:
+        """Raise :class:`DataError` for what it can tell, before any work, that it could not rank."""
+        return
+
+    def tuned(self, on: TuningQueries) -> Searcher:
+        """The searcher with what its spec leaves open decided by the queries ``on``, for the same documents; itself, if
+        that is nothing."""
+        return self
+
+
+def account_of(searcher: Searcher, index: Index) -> Account:
+    """What ``index`` says of its work, or else which ``searcher`` it is of."""
+    account = index.account()
+    return replace(account, configuration=account.configuration or {"fingerprint": searcher.fingerprint()})
+
+
+def best_first(scores: np.ndarray, positions: np.ndarray) -> np.ndarray:
+    """The order of documents by descending score ``[n]``, equal ones by ascending position. Scores count in single
+    precision, in which trec_eval compares them: so a metric does not depend on how many documents were searched for.
+
+    >>> best_first(np.array([1.0, 2.0, 1 + 1e-9]), np.array([3, 4, 5])).tolist()
+    [1, 0, 2]
+    """
+    with np.errstate(over="ignore"):
+        order: np.ndarray = np.lexsort([positions, -scores.astype(np.float32)])
+    return order
+
+
+def without(ranking: Ranking, left_out: Set[int], k: int) -> Ranking:
+    """The ``k`` best of what was found that are not among the positions ``left_out``."""
+    scores, positions = ranking
+    places = np.flatnonzero(~np.isin(positions, list(left_out)))[:k] if left_out else slice(k)
+    return scores[places], positions[places]
+
+
+def check_k(k: int) -> None:
+    """Raise :class:`UsageError` unless ``k`` is at least 1."""
+    if k < 1:
+        raise UsageError(f"k must be at least 1, not {k}")
+
+
+def check_pairs(queries: Sequence[str], texts: Sequence[str]) -> None:
+    """Raise :class:`UsageError` unless there are as many queries as texts."""
+    if len(queries) != len(texts):
+        raise UsageError(f"pairs need as many queries as texts: {len(queries)} and {len(texts)}")

@@ -1,0 +1,238 @@
+"""The searcher ``dense``: an encoder's embeddings under a similarity, searched exactly or through an index of faiss."""
+
+from __future__ import annotations
+
+import copy
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from retrokit import encoders
+from retrokit.core.errors import UsageError
+from retrokit.data.dtypes import Stored, quantization_name, stored_as
+from retrokit.data.quantization import Quantization, step_of
+from retrokit.encoders.base import Encoder
+from retrokit.encoders.chunks import best_chunks, starts_of
+from retrokit.ranking.retrieval.approximate import ApproximateIndex, empty_index
+from retrokit.ranking.retrieval.base import Account, Index, Ranking, Searcher, TextList, check_k, check_pairs
+from retrokit.ranking.retrieval.embeddings import SharedEmbeddings, pair_scores
+from retrokit.ranking.retrieval.exact import in_order, prepared_documents, top_k
+from retrokit.ranking.retrieval.stored import StoredRows
+from retrokit.similarities.base import Role, Similarity
+
+
+class Dense(Searcher):
+    """Ranks by ``scorer``, a similarity, in ``embeddings``; with ``faiss``, a factory string, through an index; with
+    ``quantize``, in what a store would keep of them (:mod:`retrokit.ranking.retrieval.stored`)."""
+
+    def __init__(
+        self,
+        embeddings: SharedEmbeddings,
+        scorer: Similarity,
+        faiss: str | None = None,
+        quantize: str | None = None,
+    ) -> None:
+        check_fits(scorer, embeddings.dims, faiss, quantize)
+        self.spec = embeddings.encoder.spec
+        self.similarity = scorer.spec
+        self.embeddings = embeddings
+        self.scorer = scorer
+        self.faiss = faiss
+        self.quantize = quantization_name(quantize)
+
+    def index(self, documents: TextList) -> DenseIndex:
+        if self.quantize is None:
+            return DenseIndex(self, documents)
+        return StoredIndex(self, documents, stored_as(self.quantize))
+
+    def fingerprint(self) -> str:
+        embeddings = self.embeddings
+        key = embeddings.encoder.key(embeddings.precision)
+        return f"{key} {self.scorer.fingerprint()} {embeddings.dims} {self.faiss} {self.quantize}"
+
+
+class DenseIndex(Index):
+    """Documents, embedded when they are first searched. Several searchers of one encoder share the embeddings of a list
+    of texts."""
+
+    def __init__(self, searcher: Dense, documents: TextList) -> None:
+        self.searcher = searcher
+        self._embeddings, self._scorer, self._faiss = searcher.embeddings, searcher.scorer, searcher.faiss
+        self._quantize = searcher.quantize
+        self._device = searcher.embeddings.encoder.device
+        self._documents = documents
+        self._approximate: ApproximateIndex | None = None
+        self._queries = self._others = TextList()
+
+    def search(self, queries: TextList, k: int) -> list[Ranking]:
+        """The ``k`` best documents of each query, or about them through an index of faiss, which may have too few
+        documents to be trained on (:class:`UsageError`). :class:`DataError`: a number that is not finite."""
+        check_k(k)
+        self._queries = queries
+        query_embeddings, owners = self._asked(queries), self._owners()
+        return (
+            self._rows(query_embeddings, k) if owners is None else best_chunks(self._rows, query_embeddings, k, owners)
+        )
+
+    def ready(self) -> DenseIndex:
+        """With documents as the similarity prepares them, which takes as much memory again; the encoder is settled."""
+        self._embeddings.encoder.settle()
+        is_prepared = self._quantize is not None or self._faiss is not None or not self._scorer.factorable
+        return self if is_prepared else StoredIndex(self.searcher, self._documents, Stored("float32"))
+
+    def _asked(self, queries: TextList) -> np.ndarray:
+        """Queries as :meth:`_rows` takes them."""
+        return self._embeddings.of(queries, "query")
+
+    def _owners(self) -> np.ndarray | None:
+        """The document of each row, int64 ``[n]``; ``None``: row i is document i."""
+        return self._embeddings.owners(self._documents)
+
+    def _rows(self, query_embeddings: np.ndarray, k: int) -> list[Ranking]:
+        """The best rows."""
+        if not len(self._documents):
+            return [(np.empty(0, dtype=np.float32), np.empty(0, dtype=np.int64)) for _ in query_embeddings]
+        documents = self._embeddings.of(self._documents, "document")
+        if self._faiss is None:
+            return list(zip(*top_k(self._scorer, query_embeddings, documents, k, self._device), strict=True))
+        if self._approximate is None:
+            self._approximate = ApproximateIndex(self._scorer, documents, self._faiss, self._device)
+        result = self._approximate.search(query_embeddings, k)
+        pairs = zip(result.scores, result.indices, strict=True)
+        return [(scores[places >= 0], places[places >= 0]) for scores, places in pairs]
+
+    def score_pairs(self, queries: TextList, texts: TextList) -> np.ndarray:
+        """Exact scores float32 ``[n]``; every distinct text is embedded once. Raises as :meth:`search` does."""
+        check_pairs(queries, texts)
+        chunks, counts = self._embeddings.chunks, None
+        if chunks is not None:
+            parts, counts = chunks.split(texts)
+            texts = TextList(parts)
+        self._others = texts
+        query_embeddings, rows = self._embeddings.of_distinct(queries, "query")
+        document_embeddings, columns = self._embeddings.of_distinct(texts, "document")
+        scores = self._pair_scores(
+            query_embeddings, document_embeddings, rows if counts is None else np.repeat(rows, counts), columns
+        )
+        return scores if counts is None or not len(scores) else np.maximum.reduceat(scores, starts_of(counts))
+
+    def _pair_scores(
+        self, query_embeddings: np.ndarray, document_embeddings: np.ndarray, rows: np.ndarray, columns: np.ndarray
+    ) -> np.ndarray:
+        """Scores of raw embeddings, of those at ``rows`` with those at ``columns``."""
+        return pair_scores(self._scorer, query_embeddings, document_embeddings, rows, columns)
+
+    def account(self) -> Account:
+        """What made the embeddings, what an index found of the best, and the norms of what was embedded."""
+        norms = self._embeddings.norms(self._queries, (), "query")
+        norms |= self._embeddings.norms(self._documents, self._others, "document")
+        counts = self._embeddings.counts(self._queries, "query", "queries")
+        counts |= self._embeddings.counts(self._documents, "document", "documents")
+        return Account(self._about(), norms, counts)
+
+    def _about(self) -> dict[str, Any]:
+        about = {**self._embeddings.configuration(), **self._scorer.statistics()}
+        about |= {"quantize": self._quantize} if self._quantize is not None else {}
+        return about if self._approximate is None else {**about, **self._approximate.account()}
+
+
+class StoredIndex(DenseIndex):
+    """Documents, embedded and stored when they are first searched; or what :meth:`parts` of a subclass has."""
+
+    def __init__(self, searcher: Dense, documents: TextList, stored: Stored) -> None:
+        super().__init__(searcher, documents)
+        self._stored = stored
+
+    def ready(self) -> StoredIndex:
+        self._embeddings.encoder.settle()
+        return self
+
+    def through(self, faiss: str | None) -> StoredIndex:
+        """The same documents through another index of faiss, or exactly."""
+        index = copy.copy(self)
+        index._faiss = faiss
+        index.parts = [part.through(faiss) for part in self.parts]
+        return index
+
+    def prepared_queries(self, queries: TextList) -> np.ndarray:
+        """Queries as the similarity prepares them, float32 ``[n, d']``."""
+        return self._prepared(self._embeddings.of(queries, "query"), "query")
+
+    @cached_property
+    def parts(self) -> list[StoredRows]:
+        """What is searched, one part after another."""
+        raw = self._embeddings.of(self._documents, "document")
+        width = self._prepared(raw[:1], "document").shape[1] if len(raw) else self._embeddings.dims
+        quantization = Quantization(self._stored.dtype, width).calibrated(
+            self._prepared(raw[:: step_of(len(raw))], "document")
+        )
+        blocks = prepared_documents(self._scorer, raw[:0], raw, "cpu") if len(raw) else ()
+        rows = [quantization.narrowed(block.numpy()) for _, block in blocks]
+        return [self._part(np.concatenate(rows) if rows else np.empty((0, quantization.width)), quantization)]
+
+    def _part(self, rows: np.ndarray, quantization: Quantization, folder: Path | None = None) -> StoredRows:
+        return StoredRows(
+            rows, quantization, self._scorer.spec, self._stored.rescored, self._faiss, self._device, folder
+        )
+
+    def _asked(self, queries: TextList) -> np.ndarray:
+        return self.prepared_queries(queries)
+
+    @torch.inference_mode()
+    def _rows(self, query_embeddings: np.ndarray, k: int) -> list[Ranking]:
+        """The best rows, which count through all parts."""
+        results, first = [], 0
+        for part in self.parts:
+            scores, places = part.search(query_embeddings, k)
+            results.append((scores, np.where(places < 0, places, places + first)))
+            first += len(part.rows)
+        both = (torch.from_numpy(np.concatenate(side, axis=1)) for side in zip(*results, strict=True))
+        scores, places = (side.numpy()[:, :k] for side in in_order(*both))
+        return [(row[place >= 0], place[place >= 0]) for row, place in zip(scores, places, strict=True)]
+
+    def _pair_scores(
+        self, query_embeddings: np.ndarray, document_embeddings: np.ndarray, rows: np.ndarray, columns: np.ndarray
+    ) -> np.ndarray:
+        """Of texts as they would be stored in the first part."""
+        return self.parts[0].score_pairs(
+            self._prepared(query_embeddings, "query"), self._prepared(document_embeddings, "document"), rows, columns
+        )
+
+    def _prepared(self, raw: np.ndarray, role: Role) -> np.ndarray:
+        """As the similarity prepares them, float32 ``[n, d']``."""
+        with torch.inference_mode():
+            prepared: np.ndarray = copy.deepcopy(self._scorer).cpu().prepare(torch.as_tensor(raw), role).numpy()
+        return prepared
+
+    def _about(self) -> dict[str, Any]:
+        """What made the embeddings, how they are stored, and what an index found of the best of these."""
+        built = (part.approximate.account() for part in self.parts if part.approximate is not None)
+        return {**super()._about(), **next(built, {})}
+
+
+def check_fits(similarity: Similarity, dimension: int, faiss: str | None, quantize: str | None) -> None:
+    """Raise :class:`UsageError`, before anything is encoded, where documents of so many dimensions cannot be searched
+    through that index, or be stored so."""
+    stored = None if quantize is None else stored_as(quantize)
+    if stored is not None and not similarity.factorable:
+        raise UsageError(f"`quantize=` {quantize}: stores hold inner products, and {similarity.spec} is none")
+    if faiss is not None:
+        empty_index(faiss, similarity, dimension, stored.dtype if stored is not None else "float32")
+
+
+def dense(
+    encoder: str,
+    sim: str | None = None,
+    dims: int | None = None,
+    precision: str = "auto",
+    index: str | None = None,
+    device: str | None = None,
+    quantize: str | None = None,
+) -> Dense:
+    """The encoder of that spec, under the similarity ``sim`` or its own."""
+    loaded: Encoder = encoders.registry.create(encoder, device=device)
+    scorer = loaded.similarity_of(sim)
+    return Dense(SharedEmbeddings(loaded, [scorer], precision, dims), scorer, index, quantize)

@@ -1,0 +1,194 @@
+"""Raw embeddings of the texts of a task, each list of them encoded once for all similarities, and what made them."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from retrokit.core.errors import UsageError
+from retrokit.core.notices import notice
+from retrokit.core.version import __version__
+from retrokit.encoders.base import Encoder
+from retrokit.ranking.reranking.dense import pair_scores as pair_scores
+from retrokit.similarities.base import Role, Similarity
+
+_BLOCK = 1 << 18  # numbers that are widened or gathered at a time: up to 2 MiB
+
+
+class SharedEmbeddings:
+    """Embeddings of lists of texts by ``encoder``, in the first ``dims`` dimensions. Of each role it keeps those of the
+    last list, so that a list which is asked for again is encoded once.
+
+    Raises:
+        UsageError: dims or one of ``similarities`` does not fit the encoder; found before anything is encoded.
+    """
+
+    def __init__(
+        self, encoder: Encoder, similarities: Iterable[Similarity], precision: str = "auto", dims: int | None = None
+    ) -> None:
+        if dims is not None and not 1 <= dims <= encoder.dimension:
+            raise UsageError(f"`dims=` {dims}: {encoder.spec} has {encoder.dimension} dimensions")
+        for similarity in similarities:
+            encoder.use_with(similarity, dims)
+        self.encoder = encoder
+        self.precision = precision
+        self.dims = dims or encoder.dimension
+        self.chunks = encoder.in_chunks()
+        self._seconds = 0.0
+        self._lists: dict[Role, _Embedded] = {}
+        self._distinct: dict[Role, _Distinct] = {}
+
+    def of(self, texts: Sequence[str], role: Role) -> np.ndarray:
+        """Raw embeddings float32 ``[n, dims]`` of ``texts``, in their order; of documents in chunks those of all their
+        chunks."""
+        return self._list(texts, role).embeddings
+
+    def owners(self, documents: Sequence[str]) -> np.ndarray | None:
+        """The document of each chunk, int64 ``[n]``; ``None``: documents have an embedding each."""
+        counts = self._list(documents, "document").counts
+        return None if counts is None else np.repeat(np.arange(len(counts)), counts)
+
+    def _list(self, texts: Sequence[str], role: Role) -> _Embedded:
+        known = self._lists.get(role)
+        if known is None or known.texts is not texts:
+            items, counts = self.chunks.split(texts) if self.chunks and role == "document" else (texts, None)
+            known = self._lists[role] = _Embedded(texts, self._embed(items, role), items, counts)
+        return known
+
+    def of_distinct(self, texts: Sequence[str], role: Role) -> tuple[np.ndarray, np.ndarray]:
+        """Raw embeddings float32 ``[m, dims]`` of the distinct ones among ``texts``, and where each of ``texts`` stands
+        among them, int64 ``[n]``. Those that the role's last list lacks are encoded. Documents in chunks are chunks."""
+        known = self._distinct.get(role)
+        if known is None or known.texts is not texts:
+            distinct = DistinctTexts()
+            rows = distinct.add(texts)
+            listed = self._lists.get(role) or _Embedded((), np.empty((0, self.dims), dtype=np.float32), ())
+            place = np.array([listed.place.get(text, -1) for text in distinct.texts], dtype=np.int64)
+            embeddings = np.empty((len(place), self.dims), dtype=np.float32)
+            at_once = max(1, _BLOCK // self.dims)  # so that no second copy of all of them comes up
+            for start in range(0, len(place), at_once):
+                part = place[start : start + at_once]
+                embeddings[start : start + at_once][part >= 0] = listed.embeddings[part[part >= 0]]
+            if (place < 0).any():
+                new = [text for text, row in zip(distinct.texts, place.tolist(), strict=True) if row < 0]
+                embeddings[place < 0] = self._embed(new, role)
+            known = self._distinct[role] = _Distinct(texts, embeddings, rows, row_norms(embeddings[place < 0]))
+        return known.embeddings, known.rows
+
+    def norms(self, texts: Sequence[str], others: Sequence[str], role: Role) -> dict[str, float]:
+        """Statistics of the norms of ``texts``, and of what pairs with ``others`` had to be embedded for beside."""
+        self.of(texts, role)
+        distinct = self._distinct.get(role)
+        more = [distinct.norms] if distinct is not None and distinct.texts is others else []
+        return norm_statistics(np.concatenate([self._lists[role].norms, *more]), role)
+
+    def counts(self, texts: Sequence[str], role: Role, name: str) -> dict[str, int]:
+        """How many of ``texts``, called ``name``, are longer than counts, where that can be told; and their chunks."""
+        known = self._list(texts, role)
+        if known.told is None:
+            is_cut = self.encoder.cut(texts, role)
+            known.told = {} if known.counts is None else {"chunks": int(known.counts.sum())}
+            known.told |= {} if is_cut is None else {f"{name}_cut": int(is_cut.sum())}
+        return known.told
+
+    def configuration(self) -> dict[str, Any]:
+        """What made them, as results tell it."""
+        return {
+            "precision": self.encoder.computes_in(self.precision),
+            "device": self.encoder.device.type,
+            "dims": self.dims,
+            "fingerprint": self.encoder.fingerprint(),
+            "encoding_seconds": round(self._seconds, 3),
+            "retrokit": __version__,
+        }
+
+    def embed(self, texts: Sequence[str], role: Role) -> np.ndarray:
+        """Raw embeddings float32 ``[n, dims]``, which are not kept here."""
+        return self._embed(texts, role, self.encoder)
+
+    def _embed(self, items: Sequence[str], role: Role, encoder: Encoder | None = None) -> np.ndarray:
+        start = time.perf_counter()
+        by = encoder or (self.chunks.encoder if self.chunks and role == "document" else self.encoder)
+        embeddings = by.embed(items, role, self.precision)[:, : self.dims]
+        self._seconds += time.perf_counter() - start
+        if (
+            len(set(items)) > 1
+            and np.allclose(embeddings[-1], embeddings[0], rtol=1e-5)
+            and np.allclose(embeddings, embeddings[0], rtol=1e-5)
+        ):
+            notice(
+                f"{by.spec}: all {len(embeddings):,} embeddings of {role} texts are equal; their ranking is arbitrary"
+            )
+        return embeddings
+
+
+@dataclass
+class _Embedded:
+    """A list of texts with the embeddings of ``items``: of them, or of their chunks, of which each has ``counts``."""
+
+    texts: Sequence[str]
+    embeddings: np.ndarray
+    items: Sequence[str]
+    counts: np.ndarray | None = None
+    told: dict[str, int] | None = None
+
+    @cached_property
+    def place(self) -> dict[str, int]:
+        """Where each item stands."""
+        return {text: row for row, text in enumerate(self.items)}
+
+    @cached_property
+    def norms(self) -> np.ndarray:
+        """Of the embeddings, float64 ``[n]``."""
+        return row_norms(self.embeddings)
+
+
+class _Distinct(NamedTuple):
+    """The distinct ones among ``texts``, and the norms of those that were embedded for them alone."""
+
+    texts: Sequence[str]
+    embeddings: np.ndarray
+    rows: np.ndarray
+    norms: np.ndarray
+
+
+class DistinctTexts:
+    """Texts, each kept once, so that each is encoded once however many pairs hold it."""
+
+    def __init__(self) -> None:
+        self._position: dict[str, int] = {}
+
+    @property
+    def texts(self) -> list[str]:
+        """The distinct texts, in the order in which they came."""
+        return list(self._position)
+
+    def add(self, texts: Iterable[str]) -> np.ndarray:
+        """Where ``texts`` stand among the distinct ones: int64 ``[n]``."""
+        return np.array([self._position.setdefault(text, len(self._position)) for text in texts], dtype=np.int64)
+
+
+def row_norms(embeddings: np.ndarray) -> np.ndarray:
+    """Lengths of the rows of ``[n, d]``, float64 ``[n]``. Squares of float32 would overflow from 1e19 on, and a copy of
+    all of them in float64 is twice their size: so rows are widened a block at a time."""
+    norms = np.empty(len(embeddings))
+    rows = max(1, _BLOCK // max(1, embeddings.shape[1]))
+    for start in range(0, len(embeddings), rows):
+        block = embeddings[start : start + rows].astype(np.float64)
+        norms[start : start + rows] = np.sqrt(np.einsum("nd,nd->n", block, block))
+    return norms
+
+
+def norm_statistics(norms: np.ndarray, role: str) -> dict[str, float]:
+    """Mean, standard deviation and coefficient of variation of norms ``[n]`` (MAG, Figure 5 and N.2)."""
+    average, deviation = (float(norms.mean()), float(norms.std())) if len(norms) else (0.0, 0.0)
+    return {
+        f"{role}_norm_mean": average,
+        f"{role}_norm_std": deviation,
+        f"{role}_norm_cv": deviation / average if average else 0.0,
+    }

@@ -1,0 +1,143 @@
+"""Search from files: a corpus or an exported folder, and queries, to the identifiers of what is found."""
+
+from __future__ import annotations
+
+import gc
+import secrets
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from retrokit.core.errors import UsageError
+from retrokit.core.files import typed_text
+from retrokit.core.notices import notice
+from retrokit.core.registry import parse_all
+from retrokit.core.settings import taking
+from retrokit.data.beir import corpus_file, queries_file
+from retrokit.data.corpus import read_corpus, read_queries
+from retrokit.data.exports import open_export
+from retrokit.data.jsonl import write_jsonl
+from retrokit.data.pairs import texts_file
+from retrokit.data.trec import write_run
+from retrokit.ranking import retrieval
+from retrokit.ranking.retrieval.base import Ranking, TextList
+from retrokit.ranking.retrieval.settings import SearchSettings
+
+
+@dataclass(frozen=True)
+class Hit:
+    """A document that was found: its identifier, its score (higher is better), and its text where that is at hand."""
+
+    id: str
+    score: float
+    text: str | None
+
+
+@dataclass(frozen=True)
+class Hits:
+    """What a search found, best first, by query."""
+
+    queries: TextList
+    found: Sequence[Sequence[Hit]]
+
+    def rows(self) -> Iterator[dict[str, Any]]:
+        """A JSON object a query: ``id``, ``query``, and ``documents`` of ``id``, ``score`` and, if known, ``text``."""
+        for id, query, hits in zip(self.queries.ids, self.queries, self.found, strict=True):
+            documents = [{name: value for name, value in vars(hit).items() if value is not None} for hit in hits]
+            yield {"id": id, "query": query, "documents": documents}
+
+    def write(self, path: str, form: str) -> None:
+        """Write ``path`` as a TREC run (``form`` trec) or as JSON lines (jsonl), whole or not at all; ``-`` is standard
+        output. Raises :class:`DataError`."""
+        if form == "jsonl":
+            write_jsonl(path, self.rows())
+            return
+        pairs = zip(self.queries.ids, self.found, strict=True)
+        write_run(path, {id: {hit.id: hit.score for hit in hits} for id, hits in pairs}, tag="retrokit")
+
+
+@contextmanager
+def _nothing_collected() -> Iterator[None]:
+    """What is read and imported here stays: to look through it for garbage again and again takes a tenth of the time
+    to the first answer."""
+    is_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if is_enabled:
+            gc.enable()
+
+
+class Opened:
+    """Documents that are ready to be searched, from a corpus or from an exported folder.
+
+    Raises:
+        UsageError: wrong names or options, or both or neither of a corpus and a folder.
+        DataError: files that cannot be read.
+    """
+
+    def __init__(self, settings: SearchSettings) -> None:
+        searcher, corpus, index_folder = settings.searcher, settings.corpus, settings.index_folder
+        if (corpus is None) == (index_folder is None):
+            raise UsageError(
+                "give `corpus=`, texts to search in, or `index_folder=`, a folder of 'retrokit export': one of them"
+            )
+        if searcher is None and index_folder is None:
+            raise UsageError("name what searches: an encoder, bm25, or two-stage:…")
+        if searcher is not None:
+            parse_all([(retrieval.registry_of(searcher), searcher)])
+        self._faiss = settings.index
+        self._export = open_export(index_folder) if index_folder is not None else None
+        self._texts = TextList()
+        with _nothing_collected():
+            if corpus is not None:
+                documents = list(read_corpus(texts_file(corpus, corpus_file), images=True))
+                self._texts = TextList(
+                    [document.full_text for document in documents], [document.id for document in documents]
+                )
+            there = self._texts if self._export is None else self._export
+            self._index = retrieval.index_of(searcher or "", there, settings.device, **settings.options())
+
+    def make_ready(self) -> None:
+        """Load what embeds queries, and prepare the documents, so that each search is quick."""
+        self._index = self._index.ready()
+        self._index.search(TextList([f"ready {secrets.token_hex(8)}"]), 1)  # a text that no cache knows
+
+    def search(self, queries: TextList, k: int) -> Hits:
+        """The ``k`` best documents of each query; of an index of faiss, a notice says what it found of the best."""
+        rankings = self._index.search(queries, k)
+        ids: Any = self._texts.ids
+        if self._export is not None:
+            ids = self._export.ids_at(place for _, places in rankings for place in places.tolist())
+        if self._faiss is not None:
+            shares = self._index.account().configuration["index_recall"].items()
+            recall = ", ".join(f"{name} {share}" for name, share in shares)
+            notice(f"index {self._faiss} in proportion to exact search: {recall}")
+        return Hits(queries, [_hits(ranking, ids, self._texts) for ranking in rankings])
+
+
+@taking(SearchSettings)
+def search_files(settings: SearchSettings) -> Hits:
+    """The ``k`` best documents of each query, in what :class:`Opened` opens.
+
+    Raises:
+        UsageError: no query, or an id given twice; otherwise as :class:`Opened`.
+        DataError: as :class:`Opened`.
+    """
+    queries = settings.queries
+    if queries is None and not settings.query:
+        raise UsageError("give `queries=`, a file of them, or `query=`, a text")
+    if settings.corpus == queries == "-":
+        raise UsageError("`corpus=` and `queries=` cannot both be standard input")
+    texts = dict(read_queries(texts_file(queries, queries_file), images=True)) if queries is not None else {}
+    for number, text in enumerate((typed_text(query, "`query=`") for query in settings.query), start=1):
+        if texts.setdefault(f"query-{number}", text) is not text:
+            raise UsageError(f"{queries}: has the id query-{number}, which `query=` would get; give one of them")
+    return Opened(settings).search(TextList(texts.values(), list(texts)), settings.k)
+
+
+def _hits(ranking: Ranking, ids: Any, texts: Sequence[str]) -> list[Hit]:
+    pairs = zip(*(side.tolist() for side in ranking), strict=True)
+    return [Hit(ids[place], score, texts[place] if texts else None) for score, place in pairs]

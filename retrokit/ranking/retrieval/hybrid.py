@@ -1,0 +1,169 @@
+"""The searcher ``hybrid``: what two searchers find as one ranking, by a weighted sum of scores or of ranks."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Mapping, Sequence, Set
+from typing import Any
+
+import numpy as np
+
+from retrokit.core.errors import UsageError
+from retrokit.core.notices import progress
+from retrokit.core.registry import Spec, parse_all
+from retrokit.metrics.ranking import DEEPEST
+from retrokit.ranking import retrieval
+from retrokit.ranking.retrieval.base import (
+    Account,
+    FilteredIndex,
+    Ranking,
+    Searcher,
+    TextList,
+    TuningQueries,
+    account_of,
+    best_first,
+)
+from retrokit.ranking.retrieval.fusion import min_max, reciprocal_ranks, z_scores
+from retrokit.ranking.retrieval.shared import Shared
+
+NORMALISED: dict[str, Callable[[np.ndarray], np.ndarray]] = {
+    "rrf": reciprocal_ranks,
+    "minmax": min_max,
+    "zscore": z_scores,
+}
+"""What becomes of one query's scores ``[n]``, best first, in one of the rankings."""
+
+
+AUTO = "auto"
+_STEPS = 20
+_ROUNDING = 16 * float(np.finfo(np.float32).eps)  # by which a pair's sum, of another order, may be off the list's
+
+
+class Hybrid(Searcher):
+    """What ``a`` and ``b`` find, to ``depth`` each: ``(1 − weight) · a + weight · b`` of what their scores become. A
+    ``weight`` of ``auto`` has to be tuned first."""
+
+    tuned_on: Mapping[str, Any] | None = None
+    """What the weight was tuned on, and what it was worth there."""
+
+    def __init__(self, a: Searcher, b: Searcher, fusion: str, weight: float | str, depth: int) -> None:
+        self.a, self.b, self.fusion, self.weight, self.depth = a, b, fusion, weight, depth
+        self.by_ids = a.by_ids or b.by_ids
+        given: dict[str, Any] = {"a": a.spec, "b": b.spec, "fusion": fusion, "weight": weight, "depth": depth}
+        self.spec = str(retrieval.registry.parse(str(Spec("hybrid", given))))
+
+    def index(self, documents: TextList) -> HybridIndex:
+        if self.weight == AUTO:
+            raise UsageError(f"{self.spec}: weight=auto is tuned on judged queries, and there are none; give a number")
+        return HybridIndex(self, documents)
+
+    def check(self, documents: TextList, queries: TextList) -> None:
+        for side in (self.a, self.b):
+            side.check(documents, queries)
+
+    def tuned(self, on: TuningQueries) -> Searcher:
+        """Of the weights 0, 0.05, …, 1 the best one; of equally good ones that nearest to 0.5, then the lower."""
+        searcher = copy.copy(self)
+        searcher.a, searcher.b = (Shared(side.tuned(on)) for side in (self.a, self.b))
+        if self.weight != AUTO:
+            return searcher
+        depth = min(max(on.depth, self.depth), max(1, len(on.documents)))
+        sides = [
+            side.index(on.documents).search_without(on.queries, depth, on.left_out) for side in (searcher.a, searcher.b)
+        ]
+        worth = {}
+        with progress(f"tuning {self.spec}", _STEPS + 1, "weights") as advance:
+            for step in range(_STEPS + 1):
+                lists = [fuse(a, b, self.fusion, step / _STEPS, on.depth) for a, b in zip(*sides, strict=True)]
+                worth[step] = on.measure(lists)
+                advance(1)
+        best = max(worth, key=lambda step: (worth[step], -abs(2 * step - _STEPS), -step))
+        searcher.weight, searcher.tuned_on = best / _STEPS, {**on.about, "value": worth[best]}
+        return searcher
+
+    def fingerprint(self) -> str:
+        return f"{self.a.fingerprint()} {self.b.fingerprint()} {self.fusion} {self.weight} {self.depth}"
+
+
+class HybridIndex(FilteredIndex):
+    """The documents, in both indexes."""
+
+    def __init__(self, searcher: Hybrid, documents: TextList) -> None:
+        self._searcher = searcher
+        self._sides = searcher.a.index(documents), searcher.b.index(documents)
+        self._most = max(1, len(documents))
+
+    def search_without(self, queries: TextList, k: int, left_out: Sequence[Set[int]]) -> list[Ranking]:
+        """A document that one side has not found counts there as the lowest that it has, and by ranks as nothing."""
+        hybrid = self._searcher
+        depth = min(max(k, hybrid.depth), self._most)
+        rankings = [side.search_without(queries, depth, left_out) for side in self._sides]
+        return [fuse(a, b, hybrid.fusion, float(hybrid.weight), k) for a, b in zip(*rankings, strict=True)]
+
+    def score_pairs(self, queries: TextList, texts: TextList) -> np.ndarray:
+        """The scores that texts have, or would have, among what both sides find for their queries."""
+        hybrid = self._searcher
+        keys = queries.ids or queries
+        rows = {key: row for row, key in enumerate(keys)}  # a query stands with many texts
+        ids = [queries.ids[row] for row in rows.values()] if queries.ids else ()
+        distinct_queries = TextList((queries[row] for row in rows.values()), ids)
+        fused = np.zeros(len(texts))
+        for side, share in zip(self._sides, (1 - float(hybrid.weight), float(hybrid.weight)), strict=True):
+            rankings = dict(zip(rows, side.search(distinct_queries, min(hybrid.depth, self._most)), strict=True))
+            scores = zip(keys, side.score_pairs(queries, texts), strict=True)
+            fused += share * np.array([placed(rankings[key][0], score, hybrid.fusion) for key, score in scores])
+        return fused
+
+    def account(self) -> Account:
+        """Of both; norms are left out, as two encoders would have theirs."""
+        hybrid = self._searcher
+        a, b = (account_of(*side) for side in zip((hybrid.a, hybrid.b), self._sides, strict=True))
+        joined: dict[str, Any] = {"fusion": hybrid.fusion, "weight": hybrid.weight, "depth": hybrid.depth}
+        joined |= {} if hybrid.tuned_on is None else {"tuned_on": hybrid.tuned_on}
+        return Account({"a": a.configuration, "b": b.configuration, **joined}, {}, {**b.counts, **a.counts})
+
+
+def fuse(a: Ranking, b: Ranking, fusion: str, weight: float, k: int) -> Ranking:
+    """The ``k`` best of both rankings of one query, under ``(1 − weight) · a + weight · b``; of equal ones the lower
+    position first."""
+    positions = np.union1d(a[1], b[1])
+    fused = np.zeros(len(positions))
+    for (scores, places), share in ((a, 1 - weight), (b, weight)):
+        if len(scores):
+            values = NORMALISED[fusion](scores)
+            side = np.full(len(positions), 0.0 if fusion == "rrf" else values.min())
+            side[np.searchsorted(positions, places)] = values
+            fused += share * side
+    order = best_first(fused, positions)[:k]
+    return fused[order], positions[order]
+
+
+def placed(scores: np.ndarray, score: float, fusion: str) -> float:
+    """What becomes of a ``score`` among one ranking's ``scores [n]``, best first; below all of them it is the lowest,
+    and by ranks nothing.
+
+    >>> placed(np.array([3.0, 2.0, 1.0]), 2.5, "minmax"), placed(np.array([3.0, 2.0, 1.0]), 0.5, "rrf")
+    (0.75, 0.0)
+    """
+    if not len(scores):
+        return 0.0
+    rounding = _ROUNDING * max(abs(float(scores[0])), abs(float(score)))
+    values, place = NORMALISED[fusion](scores), int(np.count_nonzero(scores > score + rounding))
+    if fusion == "rrf":
+        return float(values[place]) if place < len(values) else 0.0
+    reach = float(scores[0]) - float(scores[-1])
+    above = max(float(score) - float(scores[-1]), 0.0)
+    return float(values[-1] + (values[0] - values[-1]) * (above / reach if reach else 0.0))
+
+
+def hybrid(a: str, b: str, fusion: str, weight: float | str, depth: int, device: str | None = None) -> Hybrid:
+    """Two searchers or encoders as one searcher. Raises :class:`UsageError` for wrong specs, or one and the same."""
+    if depth > DEEPEST:
+        raise UsageError(f"depth must be from 1 to {DEEPEST:,}, not {depth}")
+    first, second = parse_all([(retrieval.registry_of(spec), spec) for spec in (a, b)])
+    if first != second:
+        sides = (retrieval.create(a, device=device), retrieval.create(b, device=device))
+        # one and the same under two names: a run by its bytes, an encoder and `dense` of it
+        if type(sides[0]) is not type(sides[1]) or sides[0].fingerprint() != sides[1].fingerprint():
+            return Hybrid(*sides, fusion, weight, depth)
+    raise UsageError(f"a hybrid of {first} with itself is {first}: give two different systems")

@@ -1,0 +1,141 @@
+"""Search in documents as a store keeps them: in float16, int8 or signs, exactly or through an index of faiss.
+
+Queries stay float32, prepared by the similarity, but where signs are compared with signs. What is stored is prepared
+too, so that everything here is an inner product, whatever the similarity.
+"""
+
+from __future__ import annotations
+
+import time
+from functools import cached_property
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from retrokit.data.quantization import Quantization
+from retrokit.ranking.retrieval.approximate import ApproximateIndex
+from retrokit.ranking.retrieval.embeddings import pair_scores
+from retrokit.ranking.retrieval.exact import in_order, top_k
+from retrokit.similarities.base import Role, Similarity, as_rows
+
+QUERIES_TIMED = 200
+
+
+class StoredProduct(Similarity):
+    """The inner product of prepared queries with what stored documents stand for.
+
+    With ``between_signs`` queries are stored as signs too, and a score is the number of dimensions in which both have
+    the same sign, less that of the others.
+    """
+
+    scale: Tensor | None
+    offset: Tensor
+    signs: Tensor | None
+
+    def __init__(self, spec: str, quantization: Quantization, between_signs: bool = False) -> None:
+        super().__init__()
+        self.spec, self.kept, self.between_signs = spec, quantization, between_signs
+        linear = quantization.linear() if quantization.ranges is not None else (None, None)
+        for name, values in zip(("scale", "offset"), linear, strict=True):
+            self.register_buffer(name, None if values is None else torch.from_numpy(values))
+        every = np.arange(256, dtype=np.uint8)[:, None] if quantization.dtype == "binary" else None
+        signs = None if every is None else torch.from_numpy(Quantization("binary", 8).widened(every))
+        self.register_buffer("signs", signs)
+
+    def prepare(self, embeddings: Tensor, role: Role) -> Tensor:
+        rows = as_rows(embeddings)
+        if role == "query" and not self.between_signs:
+            return rows
+        if self.signs is not None:
+            return self.signs[rows.long()].flatten(1)[:, : self.kept.dimension]
+        return rows if self.scale is None else rows * self.scale + self.offset
+
+
+class StoredRows:
+    """Documents ``rows``, stored as ``quantization`` says, and the search in them; of signs, ``rescored`` times k are
+    found by the signs and scored again by the query's floats. ``folder``: where an index of faiss is kept."""
+
+    def __init__(
+        self,
+        rows: np.ndarray,
+        quantization: Quantization,
+        spec: str,
+        rescored: int = 0,
+        index: str | None = None,
+        device: torch.device | str = "cpu",
+        folder: Path | None = None,
+    ) -> None:
+        self.rows, self._quantization, self._rescored, self._device = rows, quantization, rescored, device
+        self.product = StoredProduct(spec, quantization, between_signs=quantization.dtype == "binary")
+        self._index, self._folder = index, folder
+
+    @cached_property
+    def approximate(self) -> ApproximateIndex | None:
+        """The index of faiss, if there is one."""
+        if self._index is None or not len(self.rows):
+            return None
+        return ApproximateIndex(self.product, self.rows, self._index, self._device, self._folder, self._quantization)
+
+    def asked(self, prepared: np.ndarray) -> np.ndarray:
+        """Prepared queries as :attr:`product` takes them."""
+        return self._quantization.narrowed(prepared) if self.product.between_signs else prepared
+
+    @torch.inference_mode()
+    def search(self, prepared: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
+        """Scores float32 ``[nq, k]`` and positions int64 ``[nq, k]`` for prepared queries, best first; −∞ and −1 where
+        there are no more."""
+        if not len(self.rows):
+            return np.empty((len(prepared), 0), dtype=np.float32), np.empty((len(prepared), 0), dtype=np.int64)
+        wide = max(k, k * self._rescored)
+        if self.approximate is None:
+            result = top_k(self.product, self.asked(prepared), self.rows, wide, self._device)
+        else:
+            through = self.approximate.search(self.asked(prepared), wide)
+            result = through.scores, through.indices
+        return self._scored_again(prepared, result[1], k) if self._rescored else result
+
+    def _scored_again(self, prepared: np.ndarray, places: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
+        scores = np.full(places.shape, -np.inf, dtype=np.float32)
+        for query, row, score in zip(prepared, places, scores, strict=True):
+            there = row >= 0
+            score[there] = self._quantization.widened(self.rows[row[there]]) @ query
+        ordered = in_order(torch.from_numpy(scores), torch.from_numpy(places))
+        return ordered[0][:, :k].numpy(), ordered[1][:, :k].numpy()
+
+    def through(self, index: str | None) -> StoredRows:
+        """The same documents through another index of faiss, or exactly."""
+        given = self._quantization, self.product.spec, self._rescored
+        return StoredRows(self.rows, *given, index, self._device)
+
+    @torch.inference_mode()
+    def cost(self, prepared: np.ndarray, k: int) -> tuple[int, float]:
+        """Of the index of faiss: its bytes, and milliseconds of a processor that one query takes, asked
+        alone, in one thread; the least of three rounds over at most :data:`QUERIES_TIMED` of the queries."""
+        approximate = self.approximate
+        assert approximate is not None
+        queries = prepared[:QUERIES_TIMED]
+        vectors = self.product.prepare(torch.from_numpy(self.asked(queries)), "query").numpy()
+        wide = min(max(k, k * self._rescored), len(self.rows))
+        rounds = []
+        with approximate.alone() as faiss:
+            for _ in range(3):
+                start = time.process_time()
+                for row in range(len(queries)):
+                    _, places = faiss.search(vectors[row : row + 1], wide)
+                    if self._rescored:
+                        self._scored_again(queries[row : row + 1], places, k)
+                rounds.append(time.process_time() - start)
+        return approximate.bytes, 1000 * min(rounds) / max(1, len(queries))
+
+    def score_pairs(
+        self, queries: np.ndarray, documents: np.ndarray, rows: np.ndarray, columns: np.ndarray
+    ) -> np.ndarray:
+        """Scores ``[n]`` on the scale of :meth:`search` of prepared queries at ``rows`` with prepared documents at
+        ``columns``, which are taken for what they would be when stored."""
+        floats = Quantization("float32", self._quantization.dimension)
+        stored = self._quantization.widened(self._quantization.narrowed(documents))
+        if self.product.between_signs and not self._rescored:
+            queries = self._quantization.widened(self._quantization.narrowed(queries))
+        return pair_scores(StoredProduct(self.product.spec, floats), queries, stored, rows, columns)

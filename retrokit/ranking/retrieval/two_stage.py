@@ -1,0 +1,192 @@
+"""The searcher ``two-stage``: a searcher proposes documents, and a reranker puts the best of them in order.
+
+COMP, D.4: stage 1 retrieves the top 100 of every query, stage 2 scores them anew. What lies below the depth that is
+reranked keeps its place behind it.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Sequence, Set
+from dataclasses import dataclass
+
+import numpy as np
+
+from retrokit.core.errors import UsageError
+from retrokit.core.notices import notice
+from retrokit.core.registry import parse_all
+from retrokit.core.shards import Shards
+from retrokit.metrics.ranking import DEEPEST
+from retrokit.ranking import reranking, retrieval
+from retrokit.ranking.reranking.kept import KeptReranker
+from retrokit.ranking.retrieval.base import (
+    Account,
+    FilteredIndex,
+    Ranking,
+    Searcher,
+    TextList,
+    TuningQueries,
+    account_of,
+    best_first,
+)
+from retrokit.ranking.retrieval.fusion import blend, reciprocal_rank_fusion
+
+RRF = "rrf"
+
+
+@dataclass(frozen=True)
+class Fusion:
+    """How the scores of two stages become one, over the ``depth`` best documents of each query.
+
+    Attributes:
+        blend: the reranker's share in a weighted sum with the first stage's scores, both min-max normalised over the
+            documents that are reranked; ``None``: the reranker alone decides.
+        fusion: ``rrf`` fuses the ranks of both stages in place of scores.
+
+    Raises:
+        UsageError: a value out of its range, or both a blend and a fusion.
+    """
+
+    depth: int = 100
+    blend: float | None = None
+    fusion: str | None = None
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.depth <= DEEPEST:
+            raise UsageError(f"depth must be from 1 to {DEEPEST:,}, not {self.depth}")
+        if self.blend is not None and not 0 <= self.blend <= 1:
+            raise UsageError(f"blend must be from 0 (the first stage alone) to 1, not {self.blend:g}")
+        if self.fusion not in (None, RRF):
+            raise UsageError(f"fusion {self.fusion!r} is none of {RRF}")
+        if self.fusion is not None and self.blend is not None:
+            raise UsageError("blend sums scores and fusion goes by ranks: give one of them")
+
+    @property
+    def name(self) -> str:
+        """Its part of a similarity's name; empty where the reranker alone decides, over as many as by default."""
+        deep = f", depth {self.depth}" if self.depth != Fusion.depth else ""
+        return deep + (
+            f", blend {self.blend:g}" if self.blend is not None else f", {self.fusion}" if self.fusion else ""
+        )
+
+    def scores(self, first: np.ndarray, second: np.ndarray) -> np.ndarray:
+        """The scores ``[n]`` that order the documents of one query, which the first stage has in this order, given
+        their scores in both stages. The first stage's order decides between equal ones."""
+        if self.blend is not None:
+            return blend(first, second, self.blend)
+        if self.fusion is None:
+            return second
+        places = np.empty(len(second), dtype=np.int64)
+        places[best_first(second, np.arange(len(second)))] = np.arange(1, len(second) + 1)
+        return reciprocal_rank_fusion(np.arange(1, len(second) + 1), places)
+
+
+class TwoStage(Searcher):
+    """What ``first`` finds, in the order of ``reranker``."""
+
+    def __init__(self, first: Searcher, reranker: KeptReranker, fusion: Fusion) -> None:
+        self.spec = first.spec
+        self.similarity = f"{first.similarity} + {reranker.spec}{fusion.name}"
+        self.first, self.reranker, self.fusion = first, reranker, fusion
+
+    def index(self, documents: TextList) -> TwoStageIndex:
+        return TwoStageIndex(self, documents)
+
+    def fingerprint(self) -> str:
+        return f"{self.first.fingerprint()} {self.reranker.key} {self.fusion}"
+
+    def check(self, documents: TextList, queries: TextList) -> None:
+        self.first.check(documents, queries)
+
+    def tuned(self, on: TuningQueries) -> Searcher:
+        searcher = copy.copy(self)
+        searcher.first = self.first.tuned(on)
+        return searcher
+
+
+class TwoStageIndex(FilteredIndex):
+    """The documents of the first stage."""
+
+    def __init__(self, searcher: TwoStage, documents: TextList) -> None:
+        self._searcher = searcher
+        self._documents = documents
+        self._first = searcher.first.index(documents)
+        self._queries = self._empty = self._below = 0
+
+    def search_without(self, queries: TextList, k: int, left_out: Sequence[Set[int]]) -> list[Ranking]:
+        """What is left out is not reranked either."""
+        fusion, depth = self._searcher.fusion, self._searcher.fusion.depth
+        at_most = max(1, len(self._documents))
+        firsts = self._first.search_without(queries, min(max(k, depth), at_most), left_out)
+        rows = [row for row, (scores, _) in enumerate(firsts) if len(scores)]
+        lists = [[self._documents[i] for i in firsts[row][1][:depth].tolist()] for row in rows]
+        rankings = list(firsts)
+        seconds = self._searcher.reranker.rank_lists([queries[row] for row in rows], lists)
+        if equal := sum(len(second) > 1 and second.min() == second.max() for second in seconds):
+            problem = f"all scores are equal for {equal:,} of {len(seconds):,} queries"
+            notice(f"{self._searcher.reranker.spec}: {problem}; their documents keep the first stage's order")
+        for row, second in zip(rows, seconds, strict=True):
+            before, positions = firsts[row]
+            top = len(second)
+            scores = fusion.scores(before[:top], second)
+            order = best_first(scores, np.arange(top))
+            rankings[row] = (
+                _above(_distinct(scores[order]), len(before) - top),
+                positions[[*order, *range(top, len(before))]],
+            )
+        self._queries += len(rows)
+        self._empty += len(firsts) - len(rows)
+        self._below += sum(max(0, len(scores) - depth) for scores, _ in firsts)
+        return [(scores[:k], positions[:k]) for scores, positions in rankings]
+
+    def score_pairs(self, queries: TextList, texts: TextList) -> np.ndarray:
+        """The reranker's scores float32 ``[n]``, where it alone decides; otherwise a pair has none by itself."""
+        if self._searcher.fusion.name:
+            raise UsageError(f"{self._searcher.similarity} scores whole lists, and no pair by itself")
+        return self._searcher.reranker.score_pairs(queries, texts)
+
+    def account(self) -> Account:
+        """The first stage's, with what reranking did and cost."""
+        first = account_of(self._searcher.first, self._first)
+        reranker, fusion = self._searcher.reranker, self._searcher.fusion
+        counts = {
+            "reranked_pairs": reranker.pairs,
+            "queries_without_candidates": self._empty,
+            "documents_below_depth": self._below,
+        }
+        stages = {"first_stage": first.configuration, "depth": fusion.depth, "blend": fusion.blend}
+        configuration = {**stages, "fusion": fusion.fusion, **reranker.configuration(self._queries)}
+        return Account(configuration, first.norms, {**first.counts, **counts})
+
+
+def _distinct(scores: np.ndarray) -> np.ndarray:
+    """Descending scores ``[n]`` in which each equal one is lower by the least that single precision shows, so that
+    whatever sorts them keeps their order.
+
+    >>> _distinct(np.array([2.0, 1.0, 1.0])).astype(np.float32).tolist()
+    [2.0, 1.0, 0.9999998807907104]
+    """
+    lowered = scores.astype(np.float64)
+    for place in range(1, len(lowered) if (np.diff(scores.astype(np.float32)) >= 0).any() else 0):
+        before = np.float32(lowered[place - 1])
+        if np.float32(lowered[place]) >= before:
+            lowered[place] = before - np.spacing(max(abs(before), np.float32(1e-6)))
+    return lowered
+
+
+def _above(top: np.ndarray, below: int) -> np.ndarray:
+    """The scores ``top``, and behind them those of ``below`` more documents: each lower than all before it, by 1 or,
+    where scores are so large that 1 would be lost in single precision, by a millionth of their size."""
+    lowest = float(top.min())
+    step = max(1.0, abs(lowest) * 1e-6)
+    return np.concatenate([top.astype(np.float64), [lowest - step * place for place in range(1, below + 1)]])
+
+
+def two_stage(
+    first: str, reranker: str, depth: int, blend: float | None, fusion: str | None, device: str | None = None
+) -> TwoStage:
+    """The searcher or the encoder ``first``, and the reranker of that spec behind it."""
+    together = Fusion(depth, blend, fusion)
+    parse_all([(retrieval.registry_of(first), first), (reranking.registry_of(reranker), reranker)])
+    loaded = KeptReranker(reranking.create(reranker, device), Shards(None))
+    return TwoStage(retrieval.create(first, device=device), loaded, together)

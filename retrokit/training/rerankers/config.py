@@ -1,0 +1,189 @@
+"""The options of a reranker's training, beside those of any run: of a verifier on token maps, or of a cross-encoder."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import KW_ONLY, dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from retrokit.core.registry import Registry
+from retrokit.core.settings import FOLDER, Settings, setting
+from retrokit.ranking import reranking
+from retrokit.training.config import BATCHES, EVALUATION, LOSS, OPTIMIZER, RUN, TrainingConfig, one_of, rank_or_spec
+
+if TYPE_CHECKING:
+    from retrokit.data.training_rows import Kind
+
+BATCH_SIZE = {"cnn": 32, "transformer": 32, reranking.CROSS_ENCODER: 16}
+"""COMP, D.3, by the verifier's name; :data:`OTHER_BATCH_SIZE` for the others."""
+OTHER_BATCH_SIZE = 128
+METRICS = ("ndcg@10", "accuracy", "roc_auc")
+LOSSES = ("binary", "lambda", "ranknet", "kl", "margin-mse", "mse")
+"""Of a cross-encoder: the first three count a positive as 1 and a negative as 0, the others have a teacher's scores."""
+TAUGHT = LOSSES[3:]
+
+DATA = "Data"
+
+
+@dataclass(frozen=True)
+class _What(Settings):
+    """The first argument."""
+
+    verifier: str = setting(
+        help="What to train: a verifier (cnn, transformer, soft), or cross-encoder; or with options.", argument=True
+    )
+
+
+@dataclass(frozen=True)
+class VerifierConfig(TrainingConfig, _What):
+    """Which verifier to train, and how; or a cross-encoder."""
+
+    panels = (None, DATA, RUN, LOSS, BATCHES, OPTIMIZER, EVALUATION)
+
+    encoder: str = setting(
+        help="Encoder whose token embeddings make the maps. For cross-encoder, what it starts from: a cross-encoder, "
+        "or an encoder, whose transformer gets a new head.",
+        argument=True,
+    )
+    data: Sequence[str] = setting(
+        help="Anchor, positive, negatives: FILE.jsonl, -, beir:PATH, hf:NAME; ,weight=2 mixes.", panel=DATA
+    )
+    _: KW_ONLY
+    dev: Sequence[str] = setting(
+        (), "Examples to measure on. Default: a tenth of the anchors, or about 500 (cross-encoder: 100).", DATA
+    )
+    start: str | None = setting(
+        None, "Finished verifier to start from, of the same spec, made for this encoder; or default.", RUN, result=False
+    )
+    loss: str | None = setting(
+        None,
+        "Of cross-encoder: binary, lambda or ranknet; kl, margin-mse or mse against a teacher's scores. "
+        "Default: binary.",
+        LOSS,
+    )
+    teacher_temperature: float | None = setting(
+        None, "With kl: what the teacher's scores are divided by. Default: 1.", LOSS, above=0
+    )
+    end_to_end: bool = setting(False, "Train the encoder too; it is saved with the verifier.", OPTIMIZER)
+    lora: int | str | None = setting(
+        None,
+        "Of the encoder, train low-rank updates alone: 16, or rank=16,alpha=32,dropout=0.05,targets=query+value. They "
+        "are merged when saved.",
+        OPTIMIZER,
+        above=0,
+        read=rank_or_spec,
+    )
+    encoder_dropout: float | None = setting(
+        None, "Dropout probability of the encoder in training, instead of its own.", OPTIMIZER, least=0, most=1
+    )
+    in_batch: int | None = setting(
+        None,
+        "Documents of other examples that an anchor is compared with. Default: 8 (cross-encoder: 2).",
+        BATCHES,
+        above=0,
+    )
+    batch_size: int | None = setting(
+        None,
+        "Examples of a batch. Default: 32 for cnn and transformer, 16 for cross-encoder, else 128 (COMP D.3).",
+        BATCHES,
+        above=0,
+    )
+    max_length: int | None = setting(
+        None, "Of cross-encoder: tokens that count of both texts together; saved with it.", BATCHES, above=0
+    )
+    lr: float | None = setting(
+        None, "Highest learning rate. Default: 1e-4, of a cross-encoder 2e-5.", OPTIMIZER, above=0, most=100
+    )
+    encoder_lr: float | None = setting(
+        None, "Highest learning rate of the encoder. Default: 1e-5, of `lora=` 1e-4.", OPTIMIZER, above=0, most=100
+    )
+    precision: str = setting(
+        "auto",
+        "Precision of the transformer: fp32, bf16, of cross-encoder fp16; auto is bf16 where that is faster here.",
+        OPTIMIZER,
+    )
+    eval_every: int | None = setting(
+        None, "Steps between evaluations, each with a checkpoint. Default: a tenth.", EVALUATION, above=0
+    )
+    best_metric: str | None = setting(
+        None, "ndcg@10, accuracy or roc_auc: what the kept weights are best in. Default: roc_auc.", EVALUATION
+    )
+    cache: str | None = setting(
+        None,
+        "Folder of a cache for token embeddings. Default: the embedding cache; if that is off, in the run.",
+        RUN,
+        result=False,
+        writes=FOLDER,
+    )
+
+    @property
+    def reads_pairs(self) -> bool:
+        """Whether a cross-encoder is trained."""
+        return reranking.verifiers.parse(self.verifier).name == reranking.CROSS_ENCODER
+
+    @property
+    def is_taught(self) -> bool:
+        """Whether it needs a teacher's scores."""
+        return self.loss in TAUGHT
+
+    @property
+    def kind(self) -> Kind:
+        """What it trains on."""
+        return "taught" if self.is_taught else "pairs"
+
+    @property
+    def examples(self) -> int:
+        """Examples of a batch."""
+        if self.batch_size is not None:
+            return self.batch_size
+        return BATCH_SIZE.get(reranking.verifiers.parse(self.verifier).name, OTHER_BATCH_SIZE)
+
+    def resolved(self) -> VerifierConfig:
+        """With its defaults in place of what was left open."""
+        defaults: dict[str, Any] = {
+            "lr": 2e-5 if self.reads_pairs else 1e-4,
+            "in_batch": None if self.is_taught else 2 if self.reads_pairs else 8,
+            "loss": LOSSES[0] if self.reads_pairs else None,
+            "encoder_lr": (1e-4 if self.lora else 1e-5) if self.end_to_end else None,
+            "teacher_temperature": 1.0 if self.loss == "kl" else None,
+        }
+        return replace(self, **{name: value for name, value in defaults.items() if getattr(self, name) is None})
+
+    def inputs(self) -> list[str]:
+        return [*super().inputs(), *([] if self.cache is None else [self.cache])]
+
+    def read_specs(self) -> list[tuple[Registry, str]]:
+        from retrokit.data.pairs import registry as sources
+
+        return [*super().read_specs(), *((sources, spec) for spec in self.dev)]
+
+    def specs(self) -> list[tuple[Registry, str]]:
+        return [(reranking.verifiers, self.verifier), *self.read_specs(), *self.lora_specs()]
+
+    def combination_problems(self) -> list[str | None]:
+        precisions = ("auto", "fp32", "bf16", *(("fp16",) if self.reads_pairs else ()))
+        others = (
+            ("start", "end_to_end", "lora", "encoder_lr", "encoder_dropout", "cache")
+            if self.reads_pairs
+            else ("loss", "max_length")
+        )
+        wrong = [f"`{name}=`" for name in others if getattr(self, name) not in (None, False)]
+        kinds = "verifiers on token maps" if self.reads_pairs else "cross-encoder"
+        return [
+            f"{', '.join(wrong)}: only for {kinds}, and not for {self.verifier}" if wrong else None,
+            one_of("loss", self.loss, LOSSES) if self.loss is not None else None,
+            one_of("best_metric", self.best_metric, METRICS) if self.best_metric is not None else None,
+            one_of("precision", self.precision, precisions),
+            "`teacher_temperature=` is for `loss=` kl" if self.teacher_temperature and self.loss != "kl" else None,
+            f"`in_batch=` is not for `loss=` {self.loss}: a teacher has scored an anchor's own documents alone"
+            if self.is_taught and self.in_batch
+            else None,
+            *(
+                f"`{name}=` needs `end_to_end=`"
+                for name in ("encoder_lr", "encoder_dropout", "lora")
+                if getattr(self, name) is not None and not self.end_to_end and not self.reads_pairs
+            ),
+            "`cache=` is for a frozen encoder: one in training makes new embeddings at every step"
+            if self.cache is not None and self.end_to_end
+            else None,
+        ]

@@ -1,0 +1,254 @@
+"""Training of a cross-encoder by the losses of sentence-transformers, on the trainer of every run.
+
+``binary`` tells positives from negatives of all anchors alike, so that one threshold can serve them all. ``lambda``
+(LambdaLoss, NDCG-Loss2++: Wang et al., CIKM 2018) and ``ranknet`` order each anchor's documents; of the library's
+listwise losses, LambdaLoss weighs a pair by what its order is worth in nDCG, and takes grades of 0 and 1 as they are
+(ListNet's softmax of them would ask for a distance of 1 and no more). Against a teacher, ``kl`` is ListNet's
+cross-entropy with the softmax of the teacher's scores, ``margin-mse`` compares distances to the positive (Hofstätter et
+al., 2020), and ``mse`` the scores.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from sentence_transformers import CrossEncoder
+from sentence_transformers.cross_encoder import losses
+from sentence_transformers.cross_encoder.data_collator import CrossEncoderDataCollator
+from torch import Tensor, nn
+
+from retrokit.core.notices import no_progress_bars
+from retrokit.data.training_rows import Pair, texts_of_record
+from retrokit.encoders.engine import ranges_of_tokens, tokens_at_once
+from retrokit.encoders.precision import name_of
+from retrokit.ranking import reranking
+from retrokit.ranking.reranking.cross_encoder import CrossEncoderReranker
+from retrokit.training.batches import Example, Loader
+from retrokit.training.history import Outcome
+from retrokit.training.model import check_weights, forget_where_it_came_from
+from retrokit.training.preflight import LENGTH_SAMPLE, describe_lengths, of_any_run, texts_of
+from retrokit.training.processes import place
+from retrokit.training.rerankers.card import cross_encoder_card
+from retrokit.training.rerankers.config import VerifierConfig
+from retrokit.training.rerankers.data import RankedLists, draw_candidates
+from retrokit.training.rerankers.job import Material, RerankerJob, VerifierPreflight
+from retrokit.training.rerankers.trainer import Examples
+from retrokit.training.run import identity_of, training_precision
+from retrokit.training.trainer import Destination, Options, RunTrainer
+
+TIMED_PAIRS = 16
+CPU_TOKENS = 1024  # padded tokens of a part: small ones cut the padding where short pairs stand beside long ones
+
+Scored = tuple[str, list[str], list[float]]
+"""An anchor, its documents, the positive first, and what each of them is worth."""
+
+
+def pairs(scored: Sequence[Scored]) -> list[dict[str, Any]]:
+    """A row a pair, as the library's losses of pairs take them."""
+    return [
+        {"query": anchor, "document": document, "label": value}
+        for anchor, documents, values in scored
+        for document, value in zip(documents, values, strict=True)
+    ]
+
+
+def lists(scored: Sequence[Scored]) -> list[dict[str, Any]]:
+    """A row an anchor, as its losses of lists take them."""
+    return [{"query": anchor, "documents": documents, "label": values} for anchor, documents, values in scored]
+
+
+def tuples(scored: Sequence[Scored]) -> list[dict[str, Any]]:
+    """A row an anchor with a column a document, as MarginMSELoss takes them; a row a negative where some anchors have
+    more of them than others."""
+    if len({len(documents) for _, documents, _ in scored}) > 1:
+        scored = [
+            (anchor, [documents[0], documents[i]], [values[0], values[i]])
+            for anchor, documents, values in scored
+            for i in range(1, len(documents))
+        ]
+    return [
+        {"query": anchor, **{str(i): document for i, document in enumerate(documents)}, "label": values}
+        for anchor, documents, values in scored
+    ]
+
+
+@dataclass(frozen=True)
+class Loss:
+    """A loss of the library, the rows that it takes, and what makes a score of a logit."""
+
+    kind: Callable[..., nn.Module]
+    rows: Callable[[Sequence[Scored]], list[dict[str, Any]]]
+    activation: type[nn.Module] = nn.Identity
+
+
+LOSSES = {
+    "binary": Loss(losses.BinaryCrossEntropyLoss, pairs, nn.Sigmoid),
+    "lambda": Loss(losses.LambdaLoss, lists),
+    "ranknet": Loss(losses.RankNetLoss, lists),
+    "kl": Loss(losses.ListNetLoss, lists),
+    "margin-mse": Loss(losses.MarginMSELoss, tuples),
+    "mse": Loss(losses.MSELoss, pairs),
+}
+
+
+class CrossEncoderRun(RunTrainer):
+    """Trains a cross-encoder, and measures it on ``lists``; ``weight`` is that of a positive under ``binary``, against
+    a negative's 1."""
+
+    def __init__(
+        self, model: CrossEncoder, *of_any: Any, config: VerifierConfig, lists: RankedLists, weight: float
+    ) -> None:
+        super().__init__(model, *of_any)
+        self.config, self.lists, self.cross_encoder = config, lists, model
+        self.taken = LOSSES[str(config.loss)]
+        options = {"pos_weight": torch.tensor(weight)} if config.loss == "binary" else {}
+        self.loss = self.taken.kind(model, **options).to(self.args.device)
+        self.collate = CrossEncoderDataCollator(preprocess_fn=model.preprocess)
+
+    def compute_loss(
+        self, model: Any, inputs: dict[str, Any], return_outputs: bool = False, num_items_in_batch: Any = None
+    ) -> Tensor:
+        """The library's loss of a batch."""
+        columns = self._prepare_inputs(self.collate(self.taken.rows(self.scored(inputs["batch"].examples))))
+        labels = columns.pop("label")
+        self.loss.model = _InParts(model, self.cross_encoder)
+        loss: Tensor = self.loss(list(columns.values()), labels)
+        return loss
+
+    def scored(self, examples: Sequence[Example]) -> list[Scored]:
+        """What the examples ask for: their own documents with a teacher's scores, or with others beside them that are
+        drawn by the seed, the step and the process."""
+        config = self.config
+        if config.is_taught:
+            divided = config.teacher_temperature or 1.0
+            taught = ((*texts_of_record(example.record), example.record) for example in examples)
+            return [
+                (anchor, list(documents), [score / divided for score in record.scores])
+                for anchor, documents, record in taught
+                if isinstance(record, Pair)
+            ]
+        step, (rank, _) = self.state.global_step + 1, place()
+        random = np.random.default_rng([config.seed, step, *([rank] if rank else [])])
+        candidates = draw_candidates(examples, self.loader.data.positives, config.in_batch or 0, random)
+        taken = ([candidates.documents[i] for i in row if i >= 0] for row in candidates.columns.tolist())
+        return [
+            (anchor, documents, [1.0, *[0.0] * (len(documents) - 1)])
+            for anchor, documents in zip(candidates.anchors, taken, strict=True)
+        ]
+
+    def measure(self) -> dict[str, float]:
+        reranker = CrossEncoderReranker("", self.cross_encoder)
+        return self.lists.metrics(reranker.score_pairs(self.lists.queries, self.lists.documents))
+
+    def write_model(self, folder: Path) -> bool:
+        save(self.cross_encoder, folder)
+        return True
+
+
+class _InParts(nn.Module):
+    """The cross-encoder, perhaps wrapped for several processes, that reads pairs from the longest to the shortest, each
+    part of them without the padding of the others."""
+
+    def __init__(self, model: nn.Module, cross_encoder: CrossEncoder) -> None:
+        super().__init__()
+        self.model = model
+        self.preprocess, self.device = cross_encoder.preprocess, cross_encoder.device
+
+    def forward(self, features: dict[str, Any]) -> dict[str, Tensor]:
+        """``scores`` ``[n, labels]`` in the order of the pairs."""
+        mask = features["attention_mask"]
+        lengths, order = mask.sum(dim=1).sort(descending=True, stable=True)
+        most = CPU_TOKENS if mask.device.type == "cpu" else tokens_at_once(mask.device)
+        scores = []
+        for start, end in ranges_of_tokens(lengths.tolist(), most):
+            rows = order[start:end]
+            read = mask[rows].any(dim=0)
+            part = {
+                name: value[rows][:, read] if isinstance(value, Tensor) else value for name, value in features.items()
+            }
+            scores.append(self.model(part)["scores"])
+        return {"scores": torch.cat(scores)[order.argsort()]}
+
+
+def save(model: CrossEncoder, folder: Path) -> None:
+    """Write what the library loads, without the place it was loaded from."""
+    with no_progress_bars():
+        model.save_pretrained(str(folder), create_model_card=False)
+    forget_where_it_came_from(folder / "config.json")
+
+
+@dataclass(frozen=True)
+class CrossEncoderPlan(RerankerJob):
+    """A cross-encoder's training; ``weight`` is a positive's under ``binary``."""
+
+    model: CrossEncoder
+    weight: float
+
+    @property
+    def device(self) -> torch.device:
+        return torch.device(self.model.device)
+
+    @property
+    def precision(self) -> torch.dtype:
+        return training_precision(self.config, self.model, self.device)
+
+    def trainer(self, options: Options, destination: Destination) -> RunTrainer:
+        loader = Loader(self.batches.data, self.batches, Examples.batch)
+        of_any = self.model, options, loader, destination, {"": float(self.config.lr or 0)}
+        return CrossEncoderRun(*of_any, config=self.config, lists=self.lists, weight=self.weight)
+
+    def finish(self, trainer: RunTrainer, staged: Path, outcome: Outcome) -> dict[str, Any]:
+        check_weights(self.model, trainer.folder.target)
+        save(self.model, staged)
+        card = cross_encoder_card(trainer.folder.target.name, self.preflight, trainer.history.rows, outcome)
+        (staged / "README.md").write_text(card, encoding="utf-8")
+        return {}
+
+
+def plan_cross_encoder(config: VerifierConfig, material: Material, device: str | None) -> CrossEncoderPlan:
+    """Load and check what the training begins with; measure lengths and speed."""
+    data = material.batches.data
+    begin = reranking.verifiers.create(config.verifier)
+    model: CrossEncoder = begin.model(config.encoder, config.max_length, config.seed, device)
+    check_weights(model, config.encoder)
+    taken = LOSSES[str(config.loss)]
+    model.activation_fn = taken.activation()
+    queries, documents = texts_of(data, LENGTH_SAMPLE, config.seed)
+    started = CrossEncoderReranker("", model)
+    tokens = model.tokenizer(queries, documents, truncation=False, verbose=False)["input_ids"]
+    lengths = {"pair": describe_lengths([len(ids) for ids in tokens], model.max_seq_length)}
+    negatives = [len(data[i].document_ids) - 1 for i in range(0, len(data), 1 + len(data) // LENGTH_SAMPLE)]
+    where = torch.device(model.device)
+    dtype = name_of(training_precision(config, model, where))
+    counts = {"verifier": sum(value.numel() for value in model.parameters())}
+    preflight = VerifierPreflight(
+        **of_any_run(config, material.batches, where, lengths, batch_size=config.examples, precision=dtype),
+        held_out=material.held_out,
+        parameters={**counts, "trainable": counts["verifier"]},
+        microseconds_per_pair=round(1e6 * _seconds_per_pair(started, queries, documents), 1),
+    )
+    return CrossEncoderPlan(
+        batches=material.batches,
+        metric=material.metric,
+        identity=identity_of(config, where, dtype, started.fingerprint(), material.digests),
+        config=config,
+        preflight=preflight,
+        lists=material.lists,
+        model=model,
+        # as many negatives stand beside a positive, drawn ones included
+        weight=float(np.mean(negatives)) + float(config.in_batch or 0),
+    )
+
+
+def _seconds_per_pair(reranker: CrossEncoderReranker, queries: list[str], documents: list[str]) -> float:
+    """Measured seconds from two texts to their score."""
+    count = min(TIMED_PAIRS, len(queries))
+    began = time.perf_counter()
+    reranker.score_pairs(queries[:count], documents[:count])
+    return (time.perf_counter() - began) / count

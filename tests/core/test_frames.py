@@ -1,0 +1,88 @@
+"""Every result of the Python API as a data frame."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from retrokit.core.frames import flat, frame
+from retrokit.evaluation.comparison.comparison import TABLE, evaluation_of
+from retrokit.evaluation.result import Result
+from retrokit.probing.layers import LayerProbe, LayerScore
+from retrokit.ranking.retrieval.base import Rankings
+from retrokit.report.doctor import Diagnosis, Finding
+from retrokit.report.evaluation import evaluation_csv
+from retrokit.study.state import StudyPlan
+from retrokit.study.steps import Step
+from retrokit.sure.agreement import agreement
+from retrokit.training.history import Outcome
+
+STEP = Step("eval-1", "eval", ("eval",), "eval.json", True, False, False, (), (), {"sim": "dot", "dims": 8})
+
+
+def result(encoder: str, values: list[float]) -> Result:
+    """Of a task of as many queries as there are values."""
+    per_query = {"ndcg@10": {f"q{i}": value for i, value in enumerate(values)}}
+    return Result(encoder, "dot", "beir:x", "ndcg@10", {"ndcg@10": float(np.mean(values))}, per_query, {}, {}, {})
+
+
+def test_whole_numbers_stay_whole_and_what_is_missing_is_missing():
+    made = frame([{"a": 1, "b": 0.5, "c": "x"}, {"b": 1.0}])
+    assert made.to_csv(index=False) == "a,b,c\n1,0.5,x\n,1.0,\n"
+    assert list(frame([], ["a"]).columns) == ["a"]
+    assert flat({"a": {"b": {"c": 1}}, "d": [2]}) == {"a.b.c": 1, "d": [2]}
+
+
+def test_an_evaluation_is_its_csv():
+    found = evaluation_of([result("a", [0.1, 0.2, 0.3]), result("b", [0.3, 0.4, 0.6])], {"beir:x": ["ndcg@10"]}, {})
+    made = found.to_frame()
+    assert tuple(made.columns) == TABLE
+    assert list(made.encoder) == ["a", "b"]
+    assert made.difference[1] == pytest.approx(7 / 30)
+    assert made["items"][1] == 3
+    assert evaluation_csv(found).split("\n")[1] == f"beir:x,a,dot,,1,ndcg@10,{np.mean([0.1, 0.2, 0.3])}" + "," * 11
+
+
+@pytest.mark.parametrize(
+    ("made", "columns", "first"),
+    [
+        (
+            Rankings([(np.array([2.0, 1.0]), np.array([4, 0]))]),
+            ["query", "rank", "document", "score"],
+            [0, 1, 4, 2.0],
+        ),
+        (
+            LayerProbe("t", "m", [LayerScore("e", "dot", 0, 0.5, None, None)]),
+            ["encoder", "similarity", "layer", "value", "start", "moved"],
+            ["e", "dot", 0, 0.5, None, None],
+        ),
+        (
+            agreement({"anna": {("q", "summary"): True}, "ben": {("q", "summary"): True}}),
+            ["annotators", "qualified", "unqualified"],
+            ["anna", 1, 0],
+        ),
+        (
+            Outcome("runs/x", 4, None, 4, None, [{"step": 4, "evaluation": {"ndcg@10": 0.7}}], []),
+            ["step", "ndcg@10"],
+            [4, 0.7],
+        ),
+        (
+            Diagnosis([Finding("hub", "it", "reached")]),
+            ["part", "name", "found", "state", "advice"],
+            ["hub", "it", "reached", "ok", ""],
+        ),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_results_as_data_frames(made, columns, first):
+    rows = made.to_frame()
+    assert list(rows.columns) == columns
+    assert [None if value is None or value != value else value for value in rows.iloc[0]] == first
+
+
+def test_the_states_of_a_study(tmp_path):
+    made = StudyPlan(tmp_path, "", "", "", (), [STEP]).to_frame()
+    assert made.iloc[0].drop("seconds").to_dict() == {
+        **{"name": "eval-1", "table": "eval", "state": "missing"},
+        **{"cell.sim": "dot", "cell.dims": 8},
+    }

@@ -1,0 +1,225 @@
+"""Signals as wishes to stop."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import re
+import signal
+import subprocess
+import termios
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer
+
+from retrokit.cli import app, entry, run
+from retrokit.core import interrupts
+from retrokit.core.interrupts import stopping_by
+
+
+def test_signals_ask_and_the_handlers_come_back(monkeypatch):
+    """A second one that comes at once is the first, passed on: a group's Ctrl-C and what a launcher makes of it."""
+    now = [100.0]
+    monkeypatch.setattr(interrupts.time, "monotonic", lambda: now[0])
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    asked: list[float] = []
+    with stopping_by(lambda: asked.append(now[0])):
+        for now[0] in (100.0, 100.9, 101.0, 101.5, 103.0):
+            for number in before:
+                os.kill(os.getpid(), number)
+    assert asked == [100.0, 101.0, 103.0]
+    assert {number: signal.getsignal(number) for number in before} == before
+
+
+def test_other_threads_work_without_signals():
+    done: list[int] = []
+
+    def work() -> None:
+        with stopping_by(lambda: None):
+            done.append(1)
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    thread.join()
+    assert done == [1]
+
+
+# --- commands
+
+
+def commands(group: Any, *words: str) -> Iterator[tuple[str, ...]]:
+    """The words of all commands of a group."""
+    for name, command in group.commands.items():
+        yield from commands(command, *words, name) if hasattr(command, "commands") else [(*words, name)]
+
+
+@pytest.fixture
+def started(tmp_path: Path, python: str) -> Iterator[Callable[..., subprocess.Popen[bytes]]]:
+    """Start a program, or ``retrokit`` with words."""
+    processes = []
+
+    def start(*words: str, program: str = "", **streams: Any) -> subprocess.Popen[bytes]:
+        code = f"{program}\nfrom retrokit.cli import main\nmain()"
+        streams = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE, **streams}
+        processes.append(subprocess.Popen([python, "-c", code, *words], cwd=tmp_path, **streams))
+        return processes[-1]
+
+    yield start
+    for process in processes:
+        process.kill()
+        process.communicate()
+
+
+@contextmanager
+def reading(process: subprocess.Popen[bytes], pipe: Path) -> Iterator[None]:
+    """Within it the process waits for something to read from the pipe."""
+    while True:
+        assert process.poll() is None, process.stderr and process.stderr.read()
+        try:
+            number = os.open(pipe, os.O_WRONLY | os.O_NONBLOCK)
+            break
+        except OSError:  # nobody has opened it
+            time.sleep(0.01)
+    time.sleep(0.2)  # between opening and reading, a signal is noticed only once something has been read
+    yield
+    os.close(number)
+
+
+def interrupted(process: subprocess.Popen[bytes]) -> None:
+    """Press Ctrl-C, and check that the command ends with one line and 130."""
+    process.send_signal(signal.SIGINT)
+    code = process.wait(60)
+    assert process.stderr is not None
+    said = process.stderr.read().decode()
+    assert code == 130
+    assert re.fullmatch(r"retrokit: .*interrupted.*\n", said), said
+
+
+@pytest.mark.parametrize("words", commands(typer.main.get_command(app)), ids="-".join)
+def test_ctrl_c_is_one_line_in_every_command(tmp_path: Path, started, words: tuple[str, ...]):
+    os.mkfifo(tmp_path / "options.toml")
+    process = started(*words, "--config", "options.toml")
+    with reading(process, tmp_path / "options.toml"):
+        interrupted(process)
+    assert os.listdir(tmp_path) == ["options.toml"]
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("augment", "crops", "FIFO", "-o", "out"),
+        ("augment", "mix", "FIFO", "-o", "out"),
+        ("augment", "negatives", "FIFO", "-o", "out"),
+        ("augment", "split", "FIFO", "-o", "out"),
+        ("build-sure", "--queries", "FIFO", "--passages", "FIFO", "--llm", "replay:FIFO", "-o", "out"),
+        ("eval", "static:dim=4", "--on", "classify:FIFO"),
+        ("export", "static:dim=4", "--on", "FIFO", "-o", "out"),
+        ("finetune", "static:dim=4", "--data", "FIFO", "-o", "out"),
+        ("probe", "near-miss", "static:dim=4", "--on", "pairs:FIFO"),
+        ("report", "FIFO", "-o", "out"),
+        ("rerank", "verify", "default", "FIFO", "-o", "out"),
+        ("search", "bm25", "--corpus", "FIFO", "--query", "a"),
+        ("study", "run", "FIFO", "-o", "out"),
+    ],
+    ids=lambda words: "-".join(words[:2]),
+)
+def test_ctrl_c_while_an_input_is_read_leaves_nothing(tmp_path: Path, started, words: tuple[str, ...]):
+    os.mkfifo(tmp_path / "FIFO")
+    process = started(*words)
+    with reading(process, tmp_path / "FIFO"):
+        interrupted(process)
+    assert os.listdir(tmp_path) == ["FIFO"]
+
+
+def test_ctrl_c_while_standard_input_is_read(started):
+    process = started("search", "bm25", "--corpus", "-", "--query", "a", stdin=subprocess.PIPE)
+    process.stdin.write(b"".join(b'{"id": "%d", "text": "a"}\n' % number for number in range(10_000)))  # it reads
+    process.stdin.flush()
+    interrupted(process)
+
+
+def test_ctrl_c_between_questions(tmp_path: Path, started):
+    (tmp_path / "corpus.jsonl").write_text('{"id": "1", "text": "a cat"}\n')
+    words = ("search", "bm25", "--corpus", "corpus.jsonl", "-i", "--format", "jsonl")
+    process = started(*words, stdin=subprocess.PIPE)
+    process.stdin.write(b"cat\n")
+    process.stdin.flush()
+    assert json.loads(process.stdout.readline())["id"] == "query-1"
+    interrupted(process)
+
+
+def test_ctrl_c_while_the_reader_of_the_output_waits(tmp_path: Path, started):
+    rows = [{"anchor": f"{number}" * 90, "positive": "b"} for number in range(2_000)]
+    (tmp_path / "pairs.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    process = started("augment", "mix", "pairs.jsonl", "-o", "-")
+    size = bytearray(4)
+    while int.from_bytes(size, "little") < 1 << 15:  # half of what a pipe takes, of output that is larger
+        assert process.poll() is None
+        fcntl.ioctl(process.stdout, termios.FIONREAD, size)
+        time.sleep(0.01)
+    interrupted(process)
+
+
+# where a program interrupts itself, each of which was lost once
+PRESS = """
+import os, signal, time
+press = lambda *_: (os.kill(os.getpid(), signal.SIGINT), time.sleep(5))
+def work(*_):
+    {}
+    time.sleep(60)
+import retrokit.cli.entry
+retrokit.cli.entry._main = work
+"""
+SWALLOWED = {
+    "destructor": "type('Held', (), {'__del__': press})()",
+    "weak reference": "import weakref; held = set(); watched = weakref.ref(held, press); del held",
+    "generator": """
+    def numbers():
+        try: yield 1
+        finally: press()
+    next(numbers())""",
+    "swallowed": """
+    try: press()
+    except BaseException: pass""",
+    "another error": """
+    try: press()
+    except BaseException: raise ImportError("numpy.core.multiarray failed to import") from None""",
+    "twice": """
+    try: press()
+    except BaseException: pass
+    try: time.sleep(60)
+    except BaseException: pass""",
+}
+
+
+@pytest.mark.parametrize("code", SWALLOWED.values(), ids=SWALLOWED)
+def test_no_ctrl_c_is_lost(started, code: str):
+    process = started("names", "encoders", program=PRESS.format(code))
+    _, said = process.communicate(timeout=60)
+    assert (process.returncode, said) == (130, b"retrokit: interrupted\n")
+
+
+def test_a_second_ctrl_c_ends_at_once(started):
+    code = "try: press()\n    finally: press()"
+    program = PRESS.format(code) + "import retrokit.core.interrupts\nretrokit.interrupts.AGAIN = 0\n"
+    began = time.monotonic()
+    process = started("names", "encoders", program=program)
+    _, said = process.communicate(timeout=60)
+    assert (process.returncode, said) == (130, b"retrokit: interrupted\n")
+    assert time.monotonic() - began < 60
+
+
+def test_an_interrupt_of_a_library_call_is_one_line_too(capsys, monkeypatch):
+    def work(*_: object) -> int:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(entry, "_main", work)
+    assert run(["names", "encoders"]) == 130
+    assert capsys.readouterr().err == "retrokit: interrupted\n"

@@ -1,0 +1,186 @@
+"""BM25: the formula, texts that are no documents, words that nobody has, and what tasks make of it."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from retrokit.core.errors import MissingExtra, UsageError
+from retrokit.core.notices import heard
+from retrokit.data.sure import read_sure
+from retrokit.evaluation import registry as tasks
+from retrokit.evaluation.task import Request
+from retrokit.evaluation.tasks.sure import Sure
+from retrokit.evaluation.tasks.sure_reference import RerankerReference
+from retrokit.ranking.reranking.base import PairwiseReranker
+from retrokit.ranking.retrieval import LANGUAGES, registry
+from tests.evaluation.fakes import write_folder
+from tests.models import sentences
+from tests.sure_folders import small_folder
+
+DOCUMENTS = ["red cat runs", "blue cat sleeps red red", "green house", "", "day night"]
+
+
+def by_hand(query: str, text: str, documents: list[str] = DOCUMENTS, k1: float = 1.5, b: float = 0.75) -> float:
+    score, words = 0.0, text.split()
+    average = sum(len(document.split()) for document in documents) / len(documents)
+    for word in query.split():
+        df = sum(word in document.split() for document in documents)
+        tf = words.count(word)
+        if df and tf:
+            idf = math.log(1 + (len(documents) - df + 0.5) / (df + 0.5))
+            score += idf * tf / (tf + k1 * (1 - b + b * len(words) / average))
+    return score
+
+
+@pytest.mark.parametrize(
+    ("options", "k1", "b"), [("", 1.5, 0.75), (",k1=0.9,b=0.4", 0.9, 0.4), (",k1=0,b=1", 0.0, 1.0)]
+)
+def test_scores_are_the_formulas(options, k1, b):
+    index = registry.create(f"bm25:language=none{options}").index(DOCUMENTS)
+    for query in ("red", "red cat cat", "green unknown night"):
+        ((scores, positions),) = index.search([query], 5)
+        expected = [by_hand(query, text, k1=k1, b=b) for text in DOCUMENTS]
+        order = sorted((i for i in range(5) if expected[i] > 0), key=lambda i: -expected[i])
+        assert positions.tolist() == order
+        assert scores == pytest.approx([expected[i] for i in order], rel=1e-5)
+        texts = [*DOCUMENTS, "red moon", "sun"]
+        pairs = index.score_pairs([query] * 7, texts)
+        assert pairs.dtype == np.float32
+        assert pairs == pytest.approx([by_hand(query, text, k1=k1, b=b) for text in texts], rel=1e-5)
+
+
+def test_what_shares_no_word_is_not_found():
+    index = registry.create("bm25").index(["the cats", "a dog"])
+    lists = index.search(["cat", "the", "bird", ""], 10)
+    assert [positions.tolist() for _, positions in lists] == [[0], [], [], []]
+    assert registry.create("bm25").index(["the", ""]).search(["the cat"], 3)[0][1].tolist() == []
+    assert index.score_pairs([], []).shape == (0,)
+    with pytest.raises(UsageError, match="k must be at least 1"):
+        index.search(["cat"], 0)
+    with pytest.raises(UsageError, match="2 and 1"):
+        index.score_pairs(["a", "b"], ["c"])
+
+
+def test_equal_scores_rank_in_the_order_of_the_documents():
+    index = registry.create("bm25").index(["red cat", "blue cat", "green cat", "house"])
+    assert [positions.tolist() for _, positions in index.search(["cat", "cat"], 2)] == [[0, 1]] * 2
+
+
+@pytest.mark.parametrize("language", ["english", "none"])
+@pytest.mark.parametrize(
+    ("query", "relevant", "other"),
+    [
+        ("如何申请护照", "护照在出入境管理局办理。", "今天天气晴朗。"),
+        ("猫が好き", "白い猫は寝ている。", "明日は晴れです。"),  # a Han character that is a word
+        ("ﾊﾟｽﾎﾟｰﾄ", "パスポートの申請は市役所で。", "カレーライス"),  # half width
+        ("서울 날씨", "오늘 서울의 날씨는 맑습니다.", "김치를 볶는다."),
+        ("อากาศกรุงเทพ", "วันนี้ที่กรุงเทพร้อนมาก", "ต้มยำกุ้งง่ายๆ"),
+        ("ພາສາລາວ", "ຂ້ອຍເວົ້າພາສາລາວ", "ອາຫານແຊບ"),
+        ("ភាសាខ្មែរ", "ខ្ញុំនិយាយភាសាខ្មែរ", "អាហារឆ្ងាញ់"),
+        ("မြန်မာ", "ကျွန်တော်မြန်မာစကားပြောတယ်", "ထမင်းစားပြီးပြီ"),
+        ("कि", "वह कि कहाँ", "का के"),  # told apart by vowels alone
+        ("python 教程", "用Python写代码", "用Java写代码"),
+        ("Ｃａｆｅ", "a cafe", "a bar"),
+        ("cafe\u0301", "a caf\u00e9", "a cafe"),
+        ("istanbul", "İSTANBUL", "Ankara"),
+        ("ISPARTA", "ısparta", "Ankara"),
+        ("STRASSE", "die Straße", "der Weg"),
+        ("محمد", "مُحَمَّد", "علي"),
+    ],
+)
+def test_every_script_is_found(query, relevant, other, language):
+    index = registry.create(f"bm25:language={language}").index([other, relevant])
+    assert index.search([query], 2)[0][1].tolist() == [1]
+    assert index.score_pairs([query], [relevant]) == index.search([query], 1)[0][0]
+
+
+def test_bigrams_are_counted_as_words_and_said():
+    """A document of the words that the pairs of characters are, and each Han character, scores as the text does."""
+    documents = ["護照申請 abc", "天気がいい", "plain words"]
+    with heard() as said:
+        index = registry.create("bm25:language=none").index(documents)
+    assert said == ["bm25: character bigrams for Han, Hiragana (40.9% of the characters)"]
+    by_words = [
+        "護照 照申 申請 護 照 申 請 abc".split(),
+        "天気 気が がい いい 天 気".split(),
+        ["plain", "words"],
+    ]
+    average, length = sum(map(len, by_words)) / 3, len(by_words[0])
+    expected = 4 * math.log(1 + 2.5 / 1.5) / (1 + 1.5 * (0.25 + 0.75 * length / average))
+    ((scores, positions),) = index.search(["申請 請"], 3)
+    assert positions.tolist() == [0]
+    assert scores == pytest.approx([expected], rel=1e-5)
+    with heard() as said:
+        registry.create("bm25").index(["only café"])
+    assert said == []
+
+
+def test_turkish_keeps_its_dotless_letter():
+    index = registry.create("bm25:language=turkish").index(["kız", "kiz"])
+    assert [places.tolist() for _, places in index.search(["KIZ", "KİZ"], 2)] == [[0], [1]]
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_every_language_is_there(language):
+    index = registry.create(f"bm25:language={language}").index(["radio piano", "banana"])
+    assert index.search(["radio"], 2)[0][1].tolist() == [0]
+
+
+def test_settings_decide_the_fingerprint():
+    prints = {registry.create(spec).fingerprint() for spec in ("bm25", "bm25:b=0.4", "bm25:language=german")}
+    assert len(prints) == 3
+    assert registry.create("bm25:k1=1.5").fingerprint() in prints
+
+
+def test_without_the_package_the_extra_is_named(monkeypatch):
+    monkeypatch.setitem(__import__("sys").modules, "bm25s", None)
+    monkeypatch.delitem(__import__("sys").modules, "retrokit.ranking.retrieval.bm25", raising=False)
+    with pytest.raises(MissingExtra, match=r"retrokit-ir\[bm25\]"):
+        registry.create("bm25")
+
+
+def test_a_retrieval_task(tmp_path):
+    documents = {f"d{i}": text for i, text in enumerate(sentences(20))}
+    queries = {"q1": " ".join(documents["d3"].split()[:3]), "d7": documents["d7"], "q3": "unknownword"}
+    folder = write_folder(
+        tmp_path / "x", documents, queries, {q: {d: 1} for q, d in zip(queries, ("d3", "d7", "d1"), strict=True)}
+    )
+    result = tasks.create(f"beir:{folder}").evaluate(Request(searcher=registry.create("bm25"), metrics=["mrr@10"]))[0]
+    assert (result.encoder, result.similarity) == ("bm25", "own")
+    assert result.per_query["mrr@10"]["d7"] == 1.0
+    assert result.per_query["mrr@10"]["q3"] == 0.0
+    without = tasks.create(f"beir:{folder},ignore_identical_ids=true").evaluate(
+        Request(searcher=registry.create("bm25"))
+    )[0]
+    assert "d7" not in without.run["d7"]
+    assert without.run["q1"] == result.run["q1"] | without.run["q1"]
+
+
+def test_a_sure_task(tmp_path):
+    class Lengths(PairwiseReranker):
+        spec = "lengths"
+
+        def score_pairs(self, queries, documents):
+            return np.array([-len(text) for text in documents], dtype=np.float32)
+
+        def fingerprint(self):
+            return self.spec
+
+    task = Sure(read_sure(small_folder(tmp_path / "small", 12)), RerankerReference(Lengths()))
+    result = task.evaluate(Request(searcher=registry.create("bm25:language=none")))[0]
+    assert result.counts["precision_queries"] == 2  # a word is two characters or more: "10" and "11"
+    assert result.counts["precision_original_not_listed"] == 10
+    assert set(result.run["q10"]) == {"p10", *(f"p10#{kind}" for kind in task.data.variants)}
+    assert result.per_query["mrr@2000"] == {f"q{i}": float(i >= 10) for i in range(12)}
+    assert result.metrics["reranked_mrr@2000"] == pytest.approx(2 / 12)
+
+
+@pytest.mark.shared_data
+def test_scifact(shared_data):
+    result = tasks.create(f"beir:{shared_data / 'scifact'}").evaluate(
+        Request(searcher=registry.create("bm25"), metrics=["ndcg@10"])
+    )[0]
+    assert result.metrics["ndcg@10"] == pytest.approx(0.6863, abs=0.002)

@@ -1,0 +1,149 @@
+"""The cross-encoder reranker: scores are the library's, and what cannot rank is refused."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from sentence_transformers import CrossEncoder
+from transformers import AutoTokenizer, BertConfig, BertForSequenceClassification, LlamaConfig, LlamaForCausalLM
+
+from retrokit.core.errors import DataError, ServiceError, UsageError
+from retrokit.ranking.reranking import registry
+from tests.close import assert_rounded
+from tests.models import make_bert, sentences
+
+
+def make_cross_encoder(folder: Path, outputs: int = 1, seed: int = 0) -> Path:
+    """A tiny BERT with a scoring head."""
+    make_bert(folder)
+    config = BertConfig.from_pretrained(folder)
+    config.num_labels = outputs
+    config.initializer_range = 0.3
+    with torch.random.fork_rng():
+        torch.manual_seed(seed)
+        BertForSequenceClassification(config).save_pretrained(folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return make_cross_encoder(tmp_path_factory.mktemp("models") / "cross")
+
+
+def test_scores_are_the_librarys_in_the_order_asked_for(folder):
+    reranker = registry.create(f"cross-encoder:{folder}", device="cpu")
+    queries, documents = sentences(40, seed=1), sentences(40, seed=2)
+    scores = reranker.score_pairs(queries, documents)
+    assert scores.dtype == np.float32
+    theirs = CrossEncoder(str(folder), device="cpu")
+    one_by_one = [theirs.predict((q, d)) for q, d in zip(queries, documents, strict=True)]
+    assert_rounded(scores, one_by_one)
+    long = [" ".join(documents)] * 2
+    assert_rounded(reranker.score_pairs(queries[:2], long), theirs.predict(list(zip(queries[:2], long, strict=True))))
+    assert np.ptp(scores) > 0.05, "different pairs must get different scores"
+    assert_rounded(reranker.rank(queries[3], documents[:5])[3], scores[3], 256)
+    assert reranker.rank("a", []).shape == (0,)
+    assert reranker.spec == f"cross-encoder:{folder}"
+    with pytest.raises(UsageError, match="2 and 1"):
+        reranker.score_pairs(["a", "b"], ["c"])
+
+
+def test_a_length_cuts_the_text(folder):
+    text = "the cat finds the green house"
+    short, whole = (registry.create(f"cross-encoder:{folder}{option}") for option in (",max_length=8", ""))
+    assert_rounded(short.rank("a", [text]), short.rank("a", [text + " and the large dog"]), 256)
+    assert whole.rank("a", [text]) != pytest.approx(whole.rank("a", [text + " and the large dog"]), abs=1e-4)
+    with pytest.raises(UsageError, match="more than the model's 64 positions"):
+        registry.create(f"cross-encoder:{folder},max_length=65")
+
+
+def test_the_fingerprint_follows_what_decides_a_score(folder, tmp_path):
+    def of(path: Path, options: str = "") -> str:
+        return registry.create(f"cross-encoder:{path}{options}", device="cpu").fingerprint()
+
+    used = registry.create(f"cross-encoder:{folder}", device="cpu")
+    used.rank("a", ["b"])
+    copied = shutil.copytree(folder, tmp_path / "copy")
+    assert of(folder) == of(copied) == used.fingerprint()
+    others = {of(folder, ",max_length=16"), of(folder, ",dtype=bf16"), of(make_cross_encoder(tmp_path / "x", seed=1))}
+    assert len(others | {of(folder)}) == 4
+
+
+def test_two_outputs_are_one_score(tmp_path):
+    path = make_cross_encoder(tmp_path / "two", outputs=2)
+    texts = sentences(6, seed=4)
+    expected = CrossEncoder(str(path), device="cpu").predict([("cat", text) for text in texts])
+    scores = registry.create(f"cross-encoder:{path}", device="cpu").score_pairs(["cat"] * len(texts), texts)
+    np.testing.assert_allclose(scores, expected[:, 1] - expected[:, 0], atol=1e-6)
+    config = json.loads((path / "config.json").read_text())
+    (path / "config.json").write_text(json.dumps({**config, "id2label": {"0": "relevant", "1": "irrelevant"}}))
+    with pytest.raises(UsageError, match=r"has 2 outputs \(relevant, irrelevant\)"):
+        registry.create(f"cross-encoder:{path}", device="cpu")
+
+
+def yes_no_model(tiny_llama, path, template):
+    """A decoder with the tokens yes and no, and a chat template."""
+    tokenizer = AutoTokenizer.from_pretrained(tiny_llama)
+    tokenizer.add_tokens(["yes", "no"])
+    config = LlamaConfig.from_pretrained(tiny_llama, vocab_size=len(tokenizer))
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        LlamaForCausalLM(config).save_pretrained(path)
+    tokenizer.pad_token = "</s>"
+    tokenizer.chat_template = template
+    tokenizer.save_pretrained(path)
+    return path
+
+
+def test_a_decoder_that_answers_yes_or_no_scores_as_in_the_library(tmp_path, tiny_llama):
+    path = yes_no_model(tiny_llama, tmp_path / "llm", "{% for m in messages %}{{ m['content'] }} {% endfor %}")
+    texts = sentences(6, seed=4)
+    scores = registry.create(f"cross-encoder:{path}", device="cpu").score_pairs(["cat"] * len(texts), texts)
+    expected = CrossEncoder(str(path), device="cpu").predict([("cat", text) for text in texts])
+    np.testing.assert_allclose(scores, expected, rtol=1e-5, atol=1e-6)
+    assert np.ptp(scores) > 0
+
+
+def test_a_template_without_a_place_for_the_text_is_one_line(tmp_path, tiny_llama):
+    template = "{% for m in messages if m['role'] == 'user' %}{{ m['content'] }}{% endfor %}"
+    yes_no_model(tiny_llama, tmp_path / "llm", template)
+    with pytest.raises(DataError, match=r"llm: is not a cross-encoder that can be loaded"):
+        registry.create(f"cross-encoder:{tmp_path / 'llm'}", device="cpu")
+
+
+def test_what_cannot_rank_is_refused(folder, tiny_bert, tmp_path, monkeypatch):
+    with pytest.raises(DataError, match=r"it has no scoring head .*BertModel"):
+        registry.create(f"cross-encoder:{tiny_bert}")
+    with pytest.raises(UsageError, match=r"has 3 outputs \(LABEL_0, LABEL_1, LABEL_2\)"):
+        registry.create(f"cross-encoder:{make_cross_encoder(tmp_path / 'three', outputs=3)}")
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(DataError, match="is not a cross-encoder that can be loaded"):
+        registry.create(f"cross-encoder:{tmp_path / 'empty'}")
+    with pytest.raises(UsageError, match="is a file"):
+        registry.create(f"cross-encoder:{folder / 'config.json'}")
+    with pytest.raises(UsageError, match="neither a folder nor a hub id"):
+        registry.create(f"cross-encoder:{tmp_path / 'not' / 'there'}")
+    with pytest.raises(UsageError, match="cross-encoder needs path"):
+        registry.create("cross-encoder")
+    with pytest.raises(UsageError, match=r"unknown reranker 'crossencoder' \(did you mean cross-encoder"):
+        registry.parse("crossencoder:x")
+
+    def unreachable(*args: object, **kwargs: object) -> None:
+        raise ConnectionError("no network")
+
+    monkeypatch.setattr("huggingface_hub.model_info", unreachable)
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", False)
+    with pytest.raises(ServiceError, match=r"'org/none' is not a folder, and the model hub gave nothing: no network"):
+        registry.create("cross-encoder:org/none")
+
+
+def test_scores_that_are_not_finite_are_refused(folder):
+    broken = registry.create(f"cross-encoder:{folder}", device="cpu")
+    broken.model.transformers_model.classifier.bias.data.fill_(float("nan"))
+    with pytest.raises(DataError, match="2 of 2 scores are not finite, the first of the query"):
+        broken.rank("a", ["b", "c"])

@@ -1,0 +1,269 @@
+"""Exported embeddings: the files, what they say of themselves, and that they rank as exact search does."""
+
+from __future__ import annotations
+
+import io
+import json
+import sys
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow.parquet
+import pytest
+import torch
+from safetensors.torch import load_file
+
+import retrokit
+from retrokit import cli
+from retrokit.core.errors import DataError, Interrupted, UsageError
+from retrokit.core.files import digest
+from retrokit.data import exports
+from retrokit.data.trec import read_run
+from retrokit.encoders.base import Encoder
+from retrokit.evaluation.task import Request
+from retrokit.evaluation.tasks.retrieval import beir, save_runs
+from retrokit.ranking import export
+from retrokit.ranking.retrieval.exact import top_k
+from tests.close import assert_rounded
+from tests.evaluation.fakes import piped, write_folder, write_lines
+from tests.models import sentences
+
+TEXTS = sentences(90, seed=21)
+DOCUMENTS = {f"d{number:02}": text for number, text in enumerate(TEXTS[:70])}
+QUERIES = {f"q{number:02}": text for number, text in enumerate(TEXTS[70:])}
+FACTORABLE = (
+    *("cosine", "dot", "qnorm", "dnorm", "learn:query=0.3,document=0.8"),
+    *("sfs:4", "sfs:4,dims=8", "sfs:4,base=dot"),
+)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_folder(
+        tmp_path_factory.mktemp("data") / "toy", DOCUMENTS, QUERIES, {query: {"d00": 1} for query in QUERIES}
+    )
+
+
+@pytest.fixture(scope="module")
+def encoder(tiny_bert: Path) -> Encoder:
+    return retrokit.encoder(str(tiny_bert))
+
+
+def test_files_hold_what_the_note_says(tiny_bert, encoder, folder, tmp_path):
+    made = export.export(str(tiny_bert), str(folder), str(tmp_path / "out"), sim="sfs:4", precision="fp32")
+    files = {path.name for path in (tmp_path / "out").iterdir()}
+    assert files == {"embeddings.npy", "embeddings.parquet", "ids.jsonl", "export.json"}
+    rows = made.embeddings()
+    assert isinstance(rows, np.memmap)
+    assert (rows.dtype, rows.shape) == (np.dtype("float32"), (70, 16))
+    assert made.ids() == list(DOCUMENTS)
+    table = pyarrow.parquet.read_table(tmp_path / "out" / "embeddings.parquet")
+    assert table["id"].to_pylist() == list(DOCUMENTS)
+    assert np.array_equal(np.array(table["embedding"].to_pylist(), dtype=np.float32), rows)
+    raw = encoder.embed(list(DOCUMENTS.values()), "document", "fp32").reshape(70, 4, 4)
+    expected = raw / np.linalg.norm(raw, axis=2, keepdims=True) / 2
+    assert_rounded(rows, expected.reshape(70, 16))
+    assert {key: made.note[key] for key in ("count", "dimension", "role")} == {
+        "count": 70,
+        "dimension": 16,
+        "role": "document",
+    }
+    assert made.note["similarity"] == {"spec": "sfs:4", "learned": {}}
+    assert made.note["metric"].startswith("inner product")
+    assert made.note["encoder"]["fingerprint"] == encoder.fingerprint()
+    assert made.note["source"]["digest"] == digest(folder / "corpus.jsonl")
+    assert "consecutive fragments f of 4 dimensions" in made.note["transform"]["query"]
+    assert export.open_export(tmp_path / "out").note == made.note
+
+
+def in_words(words: str, x: np.ndarray) -> np.ndarray:
+    """What the note's words say, done by someone who has nothing but NumPy and the note."""
+    taken, _, words = words.rpartition("; ") if words.startswith("the first") else ("", "", words)
+    if taken:
+        x = x[:, : int(taken.split()[2])]
+    norms = np.linalg.norm(x, axis=1, keepdims=True)
+    if words == "x as it is":
+        return x
+    if words == "x / max(‖x‖, 1e-12)":
+        return x / norms
+    return x / norms ** float(words.removeprefix("x / max(‖x‖, 1e-12)^"))
+
+
+@pytest.mark.parametrize("dims", [None, 8])
+@pytest.mark.parametrize("sim", ["cosine", "dot", "qnorm", "dnorm", "learn:query=0.3,document=0.8"])
+def test_the_transform_in_words_suffices(tiny_bert, encoder, folder, tmp_path, sim, dims):
+    for role, texts in (("document", DOCUMENTS), ("query", QUERIES)):
+        out = str(tmp_path / role)
+        made = export.export(str(tiny_bert), str(folder), out, role=role, sim=sim, precision="fp32", dims=dims)
+        raw = encoder.embed(list(texts.values()), role, "fp32")
+        assert_rounded(made.embeddings(), in_words(made.note["transform"][role], raw))
+
+
+@pytest.mark.parametrize("sim", FACTORABLE)
+def test_the_inner_product_is_the_similarity(tiny_bert, encoder, folder, tmp_path, sim):
+    sides = [
+        export.export(str(tiny_bert), str(folder), str(tmp_path / role), role=role, sim=sim, precision="fp32")
+        for role in ("query", "document")
+    ]
+    queries, documents = (side.embeddings() for side in sides)
+    raw = [
+        encoder.embed(list(texts.values()), role, "fp32")
+        for texts, role in ((QUERIES, "query"), (DOCUMENTS, "document"))
+    ]
+    scores = retrokit.similarity(sim).score(*raw).detach().numpy()
+    assert_rounded(queries @ documents.T, scores)
+
+
+@pytest.mark.parametrize("sim", ["sfs:4", "learn:query=0.3,document=0.8", "qnorm"])
+def test_a_database_finds_the_same_top_10(stores, tiny_bert, encoder, folder, tmp_path, monkeypatch, capsys, sim):
+    for role in ("query", "document"):
+        export.export(str(tiny_bert), f"beir:{folder}", str(tmp_path / role), role=role, sim=sim, precision="fp32")
+    result = beir(str(folder), "test", False)
+    result.spec = "toy"
+    save_runs(
+        result.evaluate(Request(encoder, [encoder.similarity_of(sim)], precision="fp32")), str(tmp_path / "exact.trec")
+    )
+    pytest.importorskip("duckdb", reason="of the extra test")
+    words = [
+        "search",
+        "duckdb",
+        str(tmp_path / "document"),
+        str(tmp_path / "query"),
+        "--run",
+        str(tmp_path / "found.trec"),
+    ]
+    monkeypatch.setattr(sys, "argv", [*words, "--compare", str(tmp_path / "exact.trec")])
+    assert stores.main() == 0
+    assert capsys.readouterr().out == "duckdb: 20 of 20 queries have the same top 10\n"
+    raw = (
+        encoder.embed(list(QUERIES.values()), "query", "fp32"),
+        encoder.embed(list(DOCUMENTS.values()), "document", "fp32"),
+    )
+    _, best = top_k(retrokit.similarity(sim), *raw, 10)
+    found = read_run(tmp_path / "found.trec")
+    assert [set(found[query]) for query in QUERIES] == [{f"d{place:02}" for place in row} for row in best.tolist()]
+
+
+def test_the_example_sees_a_difference(stores, tiny_bert, folder, tmp_path, monkeypatch, capsys):
+    for role, sim in (("document", "dot"), ("query", "dot"), ("other", "cosine")):
+        export.export(str(tiny_bert), str(folder), str(tmp_path / role), role=role.replace("other", "query"), sim=sim)
+    ours = {"a": 3.0, "b": 2.0, "c": 2.0 - 1e-7, "d": 1.0}
+    assert stores.is_same(ours, [("a", 3.0), ("c", 2.0)])  # equal within rounding
+    assert not stores.is_same(ours, [("a", 3.0), ("d", 2.0)])
+    assert not stores.is_same(ours, [("b", 2.0), ("a", 3.0)])
+    monkeypatch.setattr(sys, "argv", ["search", "duckdb", str(tmp_path / "document"), str(tmp_path / "other")])
+    with pytest.raises(SystemExit, match="differ in the spec of their similarity"):
+        stores.main()
+
+
+@pytest.mark.parametrize("sim", ["l1", "l2", "sfs:size=4,base=l2", "sfs:size=4,base=l1"])
+def test_distances_are_refused_in_one_line(folder, tmp_path, sim):
+    with pytest.raises(UsageError, match="is not an inner product of prepared embeddings") as error:
+        export.export("no/such/encoder", str(folder), str(tmp_path / "out"), sim=sim)  # before anything is loaded
+    assert "\n" not in str(error.value)
+
+
+def test_queries_prepared_as_the_note_says(tiny_bert, folder, tmp_path, monkeypatch):
+    made = export.export(str(tiny_bert), str(folder), str(tmp_path / "out"), sim="sfs:4", precision="fp32", dims=8)
+    names: dict[str, Any] = {}
+    exec(made.note["prepare_queries"]["python"].replace("a query", TEXTS[0]), names)
+    monkeypatch.chdir(tmp_path)
+    write_lines(tmp_path / "queries.jsonl", [{"id": 1, "text": TEXTS[0]}])
+    command = made.note["prepare_queries"]["command"].split()
+    assert command[0] == "retrokit"
+    assert cli.run(command[1:]) == 0
+    from_command = export.open_export("queries")
+    assert from_command.ids() == ["1"]
+    assert_rounded(from_command.embeddings(), names["prepared"])
+    assert names["prepared"].shape == (1, 8)
+
+
+def test_a_run_is_exported_with_what_it_has_learned(tiny_bert, folder, tmp_path):
+    from retrokit.training.config import FinetuneConfig
+    from retrokit.training.finetune import finetune
+
+    pairs = write_lines(tmp_path / "pairs.jsonl", [{"anchor": a, "positive": b} for a, b in pairwise(TEXTS)])
+    run = tmp_path / "run"
+    finetune(FinetuneConfig(str(tiny_bert), [str(pairs)], str(run), sim="learn", steps=3, batch_size=8, sim_lr=0.5))
+    loaded = retrokit.load(str(run))
+    gammas = loaded.similarity.gammas  # type: ignore[operator]
+    assert all(abs(gamma - 0.5) > 0.01 for gamma in gammas)
+    for sim in (None, "learn"):
+        made = export.export(
+            str(run), str(folder), str(tmp_path / f"out-{sim}"), role="query", sim=sim, precision="fp32"
+        )
+        assert made.note["similarity"] == {"spec": "learn", "learned": loaded.similarity.statistics()}
+        assert f"^{gammas[0]!r}" in made.note["transform"]["query"]
+        assert f"^{gammas[1]!r}" in made.note["transform"]["document"]
+        raw = loaded.embed(list(QUERIES.values()), "query", "fp32")
+        expected = raw / np.linalg.norm(raw, axis=1, keepdims=True) ** gammas[0]
+        assert_rounded(made.embeddings(), expected)
+    assert any("gamma" in name for name in load_file(next(run.glob("*_Prepare/*.safetensors"))))
+
+
+def test_chunks_make_no_difference(tiny_bert, folder, tmp_path, monkeypatch):
+    whole = export.export(str(tiny_bert), str(folder), str(tmp_path / "whole"), precision="fp32")
+    monkeypatch.setattr(exports, "CHUNK", 32)
+    parts = export.export(str(tiny_bert), str(folder), str(tmp_path / "parts"), precision="fp32")
+    assert_rounded(parts.embeddings(), whole.embeddings())
+    assert parts.ids() == whole.ids()
+    assert pyarrow.parquet.ParquetFile(tmp_path / "parts" / "embeddings.parquet").num_row_groups == 3
+
+
+@pytest.mark.parametrize("is_named", [False, True])
+def test_standard_input_and_pipes(tiny_bert, encoder, tmp_path, monkeypatch, is_named):
+    lines = [{"id": "a", "title": "the cat", "text": "runs"}, {"_id": 7, "text": ""}]
+    given = "".join(json.dumps(line) + "\n" for line in lines)
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(given.encode())))
+    with piped() as give:
+        source = give(given) if is_named else "-"
+        made = export.export(str(tiny_bert), source, str(tmp_path / "out"), sim="dot", precision="fp32")
+    assert made.ids() == ["a", "7"]
+    assert made.note["source"] == {"spec": source, "digest": None}
+    assert_rounded(made.embeddings(), encoder.embed(["the cat runs", ""], "document", "fp32"))
+
+
+def test_a_repeated_line_is_exported_once(tiny_bert, tmp_path):
+    rows = [{"id": "a", "text": "x"}, {"id": "b", "text": "y"}, {"id": "a", "text": "x"}, {"id": "c", "text": "z"}]
+    made = export.export(str(tiny_bert), str(write_lines(tmp_path / "c.jsonl", rows)), str(tmp_path / "out"))
+    assert (made.ids(), made.note["count"], len(made.embeddings())) == (["a", "b", "c"], 3, 3)
+
+
+def test_bad_input_leaves_nothing(tiny_bert, folder, tmp_path, monkeypatch):
+    bad = write_lines(tmp_path / "bad.jsonl", [{"id": "a", "text": "x"}, {"id": "a", "text": "y"}])
+    out = str(tmp_path / "out")
+    with pytest.raises(DataError, match=r"bad\.jsonl:2: the id 'a' is already on line 1"):
+        export.export("no/such/encoder", str(bad), out)  # before the encoder is loaded
+    with pytest.raises(UsageError, match="`role=` passage is none of document, query"):
+        export.export(str(tiny_bert), str(folder), out, role="passage")
+    with pytest.raises(UsageError, match=r"`dims=` 17: .* has 16 dimensions"):
+        export.export(str(tiny_bert), str(folder), out, dims=17)
+    with pytest.raises(UsageError, match="size 5 does not divide 16"):
+        export.export(str(tiny_bert), str(folder), out, sim="sfs:5")
+    with pytest.raises(DataError, match="does not exist"):
+        export.export(str(tiny_bert), "nowhere.jsonl", out)
+
+    def interrupt(*_: Any) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(export.Prepared, "of_chunks", interrupt)
+    with pytest.raises(Interrupted):
+        export.export(str(tiny_bert), str(folder), out)
+    assert [path.name for path in tmp_path.iterdir()] == ["bad.jsonl"]
+
+
+def test_only_an_export_is_replaced(tiny_bert, folder, tmp_path):
+    out = tmp_path / "out"
+    export.export(str(tiny_bert), str(folder), str(out), sim="dot")
+    with pytest.raises(UsageError, match="exists already"):
+        export.export(str(tiny_bert), str(folder), str(out), sim="cosine")
+    made = export.export(str(tiny_bert), str(folder), str(out), sim="cosine", overwrite=True)
+    assert export.open_export(out).note["similarity"]["spec"] == "cosine"
+    assert torch.allclose(torch.tensor(made.embeddings()).norm(dim=1), torch.ones(70), atol=1e-5)
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "thesis.txt").write_text("years of work")
+    with pytest.raises(UsageError, match=r"mine: is not a folder of 'retrokit export'"):
+        export.export(str(tiny_bert), str(folder), str(tmp_path / "mine"), overwrite=True)
+    assert (tmp_path / "mine" / "thesis.txt").exists()

@@ -1,0 +1,342 @@
+"""Exports that are broken off, in other types of numbers, and in shards."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow.parquet
+import pytest
+
+import retrokit
+from retrokit import cli
+from retrokit.core.errors import DataError, Interrupted, UsageError
+from retrokit.core.notices import listening
+from retrokit.data import exports, quantization
+from retrokit.data.dtypes import DTYPES
+from retrokit.data.exports import Export, open_export
+from retrokit.data.quantization import Quantization
+from retrokit.ranking.export import Prepared, export
+from tests.close import assert_rounded
+from tests.evaluation.fakes import Notices, write_lines
+from tests.models import sentences
+from tests.processes import retrokit_in
+
+TEXTS = sentences(70, seed=21)
+CHUNK = 16  # of which 70 texts make five portions
+
+
+@pytest.fixture(autouse=True)
+def portions(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(exports, "CHUNK", CHUNK)
+    monkeypatch.setattr(quantization, "SAMPLE", CHUNK)
+
+
+@pytest.fixture(scope="module")
+def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    lines = [{"id": f"d{number:02}", "text": text} for number, text in enumerate(TEXTS)]
+    return write_lines(tmp_path_factory.mktemp("data") / "corpus.jsonl", lines)
+
+
+@pytest.fixture(scope="module")
+def whole(tiny_bert: Path, corpus: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Export]:
+    """An export of each type that nothing has interrupted."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(exports, "CHUNK", CHUNK)
+        patch.setattr(quantization, "SAMPLE", CHUNK)
+        folder = tmp_path_factory.mktemp("whole")
+        made = {dtype: export(str(tiny_bert), str(corpus), str(folder / dtype), dtype=dtype) for dtype in DTYPES}
+    return made
+
+
+def content(folder: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in folder.iterdir()}
+
+
+def rows_of(made: Export) -> np.ndarray:
+    return np.concatenate([part.embeddings() for part in made.parts])
+
+
+class Breaks:
+    """Encodes ``portions``, and then does ``act``; counts what it has encoded."""
+
+    def __init__(self, portions: int, act: Any) -> None:
+        self.left, self.act, self.texts = portions, act, 0
+        self.real = Prepared.of_chunks
+
+    def __call__(self, texts: Any) -> Any:
+        if not self.left:
+            self.act()
+        self.left -= 1
+        self.texts += len(texts)
+        return self.real(self.prepared, texts)
+
+    def put_in(self, patch: Any) -> Breaks:
+        def call(prepared: Prepared, texts: Any) -> Any:
+            self.prepared = prepared
+            return self(texts)
+
+        patch(Prepared, "of_chunks", call)
+        return self
+
+
+def interrupt() -> None:
+    raise KeyboardInterrupt
+
+
+def die(rank: int) -> None:
+    """In a process of its own: be killed at the fourth portion."""
+    exports.CHUNK = quantization.SAMPLE = CHUNK
+    Breaks(3, lambda: os.kill(os.getpid(), signal.SIGKILL)).put_in(setattr)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_an_export_that_was_killed_goes_on(tiny_bert, corpus, whole, tmp_path, monkeypatch, dtype):
+    words = ["export", tiny_bert, "--on", corpus, "-o", "out", "--dtype", dtype]
+    (ended,) = retrokit_in(1, tmp_path, words, die)
+    assert ended.code == -signal.SIGKILL
+    assert not (tmp_path / "out").exists()
+    unfinished = tmp_path / ".out.retrokit-tmp"
+    with open(unfinished / "embeddings.npy", "ab") as rows, open(unfinished / "ids.jsonl", "a") as ids:
+        rows.write(b"half a row")  # as a kill may leave it
+        ids.write('{"id": ')
+    counted = Breaks(-1, interrupt).put_in(monkeypatch.setattr)
+    heard = Notices()
+    with listening(heard):
+        made = export(str(tiny_bert), str(corpus), str(tmp_path / "out"), dtype=dtype)
+    assert any(said.startswith(f"goes on after {32 if dtype == 'int8' else 48} embeddings") for said in heard.messages)
+    assert counted.texts == (38 if dtype == "int8" else 22)  # int8 had embedded its sample too
+    assert content(made.folder) == content(whole[dtype].folder)
+    assert {path.name for path in tmp_path.iterdir() if "retrokit" in path.name} == set()
+
+
+def test_ctrl_c_and_what_is_kept_of_it(tiny_bert, corpus, whole, tmp_path, monkeypatch, capsys):
+    out = str(tmp_path / "out")
+    with monkeypatch.context() as patch:
+        Breaks(2, interrupt).put_in(patch.setattr)
+        assert cli.run(["export", str(tiny_bert), "--on", str(corpus), "-o", out, "--overwrite"]) == 130
+    said = capsys.readouterr().err
+    assert "interrupted; what is done is kept" in said
+    assert f"resume with: retrokit export {tiny_bert} --on {corpus} -o {out} --overwrite" in said
+    unfinished = tmp_path / ".out.retrokit-tmp"
+    before = content(unfinished)
+    with monkeypatch.context() as patch:
+        Breaks(1, interrupt).put_in(patch.setattr)
+        with pytest.raises(Interrupted):
+            export(str(tiny_bert), str(corpus), out)
+    assert len(content(unfinished)["ids.jsonl"].splitlines()) == 3 * CHUNK
+    assert content(unfinished)["embeddings.npy"].startswith(before["embeddings.npy"])
+    with monkeypatch.context() as patch:
+        counted = Breaks(-1, interrupt).put_in(patch.setattr)
+        made = export(str(tiny_bert), str(corpus), out, sim="dot")
+    assert counted.texts == 70  # another similarity's rows are of no use
+    assert not np.array_equal(made.embeddings(), whole["float32"].embeddings())
+
+
+def test_what_comes_through_a_pipe_is_begun_anew(tiny_bert, corpus, whole, tmp_path, monkeypatch):
+    class Piped:
+        def __init__(self) -> None:
+            self.buffer, self.closed = open(corpus, "rb"), False  # noqa: SIM115
+
+    for breaks in (2, -1):
+        monkeypatch.setattr("sys.stdin", Piped())
+        with monkeypatch.context() as patch:
+            counted = Breaks(breaks, interrupt).put_in(patch.setattr)
+            if breaks > 0:
+                with pytest.raises(Interrupted, match="embedding cache"):
+                    export(str(tiny_bert), "-", str(tmp_path / "out"))
+            else:
+                made = export(str(tiny_bert), "-", str(tmp_path / "out"))
+    assert counted.texts == 70
+    assert np.array_equal(made.embeddings(), whole["float32"].embeddings())
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_the_numbers_are_those_of_float32(whole, dtype):
+    exact, made = whole["float32"].embeddings(), whole[dtype]
+    stored = "uint8" if dtype == "binary" else dtype
+    assert (made.embeddings().dtype, made.note["dtype"]) == (stored, dtype)
+    assert made.vectors().shape == exact.shape == (70, made.note["dimension"])
+    step = {"float32": 0, "float16": np.abs(exact).max() * 2**-11}.get(dtype)
+    if dtype == "binary":
+        assert made.embeddings().shape == (70, 2)
+        assert np.array_equal(made.vectors(), np.where(exact > 0, 1, -1))
+    elif step is None:
+        ranges = made.quantization().ranges
+        assert ranges is not None
+        assert_rounded(ranges, [exact[::5].min(axis=0), exact[::5].max(axis=0)])  # of 14 texts, taken evenly
+        inside = (exact >= ranges[0]) & (exact <= ranges[1])
+        assert 0.8 < inside.mean() < 1
+        assert np.isin(made.embeddings()[~inside], [-128, 127]).all()
+        assert (np.abs(made.vectors() - exact) <= np.ptp(ranges, axis=0) / 510 * 1.001)[inside].all()
+    else:
+        assert np.abs(made.vectors() - exact).max() <= step
+    table = pyarrow.parquet.read_table(made.folder / exports.TABLE)
+    assert (
+        table.schema.field("embedding").type.value_type
+        == {
+            "float32": pyarrow.float32(),
+            "float16": pyarrow.float16(),
+            "int8": pyarrow.int8(),
+            "binary": pyarrow.uint8(),
+        }[dtype]
+    )
+    assert np.array_equal(np.array(table["embedding"].to_pylist(), dtype=stored), made.embeddings())
+    assert table["id"].to_pylist() == made.ids()
+
+
+def test_what_does_not_fit():
+    with pytest.raises(DataError, match="reach 70000, beyond what float16 holds"):
+        Quantization("float16", 2).narrowed(np.array([[1.0, 70000.0]], dtype=np.float32))
+
+
+def test_ranges_that_are_damaged(tiny_bert, corpus, tmp_path):
+    made = export(str(tiny_bert), str(corpus), str(tmp_path / "out"), dtype="int8")
+    file = made.folder / exports.RANGES
+    np.save(file, np.zeros((2, 3), dtype=np.float32))
+    with pytest.raises(DataError, match=r"ranges.npy: holds \[2, 3\], and export.json says otherwise"):
+        made.vectors()
+    file.unlink()
+    with pytest.raises(DataError, match=r"ranges.npy: could not be read"):
+        made.vectors()
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 7])
+@pytest.mark.parametrize("dtype", ["float32", "int8", "binary"])
+def test_shards_are_read_as_one(tiny_bert, corpus, whole, tmp_path, count, dtype):
+    for number in range(count, 0, -1):
+        export(str(tiny_bert), str(corpus), str(tmp_path / "out"), dtype=dtype, shard=f"{number}/{count}")
+    made = open_export(tmp_path / "out")
+    assert [part.note["shard"]["number"] for part in made.parts] == list(range(1, count + 1))
+    assert np.array_equal(rows_of(made), rows_of(whole[dtype]))  # to the bit: shards are whole portions
+    assert np.array_equal(made.vectors(), whole[dtype].vectors())
+    assert made.ids() == whole[dtype].ids()
+    assert made.ids_at([3, 69, 40]) == {3: "d03", 40: "d40", 69: "d69"}
+    assert made.note["count"] == 70
+    first = [part.note["shard"]["first"] for part in made.parts]
+    assert first == list(np.cumsum([0, *(len(part.ids()) for part in made.parts)])[:-1])
+
+
+def test_shards_that_do_not_belong_together(tiny_bert, corpus, tmp_path):
+    out = tmp_path / "out"
+
+    def make(shard: str, **options: Any) -> None:
+        export(str(tiny_bert), str(corpus), str(out), shard=shard, overwrite=True, **options)
+
+    make("1/2")
+    with pytest.raises(UsageError, match="out: shard 2 of 2 is missing"):
+        open_export(out)
+    make("2/2", dtype="int8")
+    with pytest.raises(UsageError, match=r"shard-00002-of-00002: does not belong to .*: another dtype"):
+        open_export(out)
+    make("2/2", sim="dot")
+    with pytest.raises(UsageError, match="another similarity"):
+        open_export(out)
+    make("2/2")
+    assert open_export(out).note["count"] == 70
+    whole = export(str(tiny_bert), str(corpus), str(out), overwrite=True)  # in the place of all shards
+    assert {path.name for path in out.iterdir()} == set(exports.FILES) - {exports.RANGES}
+    assert open_export(out).note == whole.note
+    shutil.rmtree(out)
+    for shard in ("1/2", "2/2", "3/3"):
+        make(shard)
+    with pytest.raises(UsageError, match="holds shards of 2 and of 3"):
+        open_export(out)
+    for shard in ("0/2", "3/2", "1", "a/b", "1/-2"):
+        with pytest.raises(UsageError, match=f"`shard=` '{shard}': expected i/n with i from 1 to n"):
+            make(shard)
+    with pytest.raises(UsageError, match="`shard=` 1/2: the texts must be in a file"):
+        export(str(tiny_bert), "-", str(tmp_path / "piped"), shard="1/2")
+    with pytest.raises(UsageError, match="`dtype=` int4 is none of float32, float16, int8"):
+        make("1/2", dtype="int4")
+    export(str(tiny_bert), str(corpus), str(tmp_path / "one"))
+    with pytest.raises(UsageError, match="holds a whole export"):
+        export(str(tiny_bert), str(corpus), str(tmp_path / "one"), shard="1/2")
+
+
+def test_what_is_damaged_is_said(tiny_bert, corpus, tmp_path):
+    made = export(str(tiny_bert), str(corpus), str(tmp_path / "out"))
+    rows = (made.folder / "embeddings.npy").read_bytes()
+    for damaged in (rows[:-4], b"", b"no array"):
+        (made.folder / "embeddings.npy").write_bytes(damaged)
+        with pytest.raises(DataError, match=r"embeddings\.npy: could not be read"):
+            open_export(made.folder).embeddings()
+    (made.folder / "embeddings.npy").write_bytes(rows)
+    note = {**made.note, "count": 71}
+    (made.folder / "export.json").write_text(json.dumps(note))
+    with pytest.raises(DataError, match=r"holds \[70, 16\], and export.json says otherwise"):
+        open_export(made.folder).embeddings()
+    with pytest.raises(DataError, match=r"ids.jsonl: holds 70 lines, and export.json says 71"):
+        open_export(made.folder).ids_at([3])
+
+
+def test_where_identifiers_lie_is_looked_up_once(tiny_bert, corpus, tmp_path):
+    made = export(str(tiny_bert), str(corpus), str(tmp_path / "out"))
+    made.ids_at([3])
+    *others, last = (made.folder / "ids.jsonl").read_bytes().splitlines(keepends=True)
+    (made.folder / "ids.jsonl").write_bytes(b"".join(b" " * len(line) for line in others) + last)
+    assert made.ids_at([69]) == {69: "d69"}
+
+
+def small_portions(rank: int) -> None:
+    exports.CHUNK = quantization.SAMPLE = CHUNK
+
+
+@pytest.mark.parametrize("given", [(), ("--shard", "2/3")])
+def test_processes_of_torchrun_make_a_shard_each(tiny_bert, corpus, whole, tmp_path, given):
+    words = ["export", tiny_bert, "--on", corpus, "-o", "out", "--dtype", "float16", *given]
+    ended = retrokit_in(2, tmp_path, words, small_portions)
+    assert [one.code for one in ended] == [0, 0], ended
+    assert ended[1].out == ""
+    if given:  # which they encode together
+        assert [path.name for path in (tmp_path / "out").iterdir()] == ["shard-00002-of-00003"]
+    else:
+        made = open_export(tmp_path / "out")
+        assert len(made.parts) == 2
+        assert np.array_equal(rows_of(made), whole["float16"].embeddings())
+
+
+def test_all_processes_say_the_same_of_bad_names(tiny_bert, tmp_path):
+    ended = retrokit_in(2, tmp_path, ["export", tiny_bert, "--on", "nowhere.jsonl", "-o", "out"], small_portions)
+    assert [one.code for one in ended] == [2, 2]
+    assert "does not exist" in ended[0].err
+    assert "Traceback" not in ended[0].err + ended[1].err
+    assert [path.name for path in tmp_path.iterdir() if path.name == "out"] == []
+
+
+def test_documents_in_chunks_are_rows_that_a_store_can_group(tiny_bert, tmp_path, monkeypatch):
+    texts = [" ".join(sentences(count, seed=count)) for count in [1, 9, 3, 14, 1, 1, 8, 5, 2, 11] * 4]
+    lines = [{"id": f"d{number}", "text": text} for number, text in enumerate(texts)]
+    source = str(write_lines(tmp_path / "corpus.jsonl", lines))
+    spec, query = f"{tiny_bert},chunks=16,overlap=4", ["a cat runs", "two birds"]
+    whole = export(spec, source, str(tmp_path / "whole"), dtype="float16")
+    expected = retrokit.search(spec, texts, query, k=4, quantize="float16")
+    chunks, counts = retrokit.encoder(spec).split(texts)
+    assert (whole.note["count"], whole.note["documents"]) == (len(chunks), len(texts))
+    table = pyarrow.parquet.read_table(whole.folder / "embeddings.parquet").to_pydict()
+    assert table["document"] == [f"d{row}" for row, count in enumerate(counts) for _ in range(count)]
+    assert table["id"] == [f"d{row}#{n}" for row, count in enumerate(counts) for n in range(count)] == whole.ids()
+    for number in (1, 2):
+        export(spec, source, str(tmp_path / "shards"), dtype="float16", shard=f"{number}/2")
+    with monkeypatch.context() as patch:
+        Breaks(2, interrupt).put_in(patch.setattr)
+        with pytest.raises(Interrupted):
+            export(spec, source, str(tmp_path / "again"), dtype="float16")
+    again = export(spec, source, str(tmp_path / "again"), dtype="float16")
+    assert content(again.folder) == content(whole.folder)
+    for folder in ("whole", "shards"):
+        made = open_export(tmp_path / folder)
+        assert made.note["documents"] == len(texts)
+        for (scores, places), (other, others) in zip(retrokit.search("", made, query, k=4), expected, strict=True):
+            assert places.tolist() == others.tolist()
+            assert scores == pytest.approx(other, rel=1e-5)
+        assert made.ids_at([0, 13]) == {0: "d0", 13: "d13"}
+    words = ["search", "--index-folder", str(tmp_path / "whole"), "--query", query[0], "-k", "4", "--format", "trec"]
+    assert cli.run([*words, "-o", str(tmp_path / "run")]) == 0
+    run = (tmp_path / "run").read_text().split()
+    assert sorted(run[2::6]) == sorted(f"d{place}" for place in expected[0][1].tolist())

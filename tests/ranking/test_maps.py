@@ -1,0 +1,180 @@
+"""What must hold for every scorer of token maps: padding, batches and the order of pairs do not matter."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from retrokit.core.errors import UsageError
+from retrokit.ranking.reranking import registry, verifiers
+from retrokit.ranking.reranking.maps import MapReranker, MapScorer, TokenBlock, all_maps, pad_tokens, pair_maps
+from retrokit.ranking.reranking.reductions import mean_of_map, soft_alignment
+from tests.close import assert_rounded
+from tests.models import sentences
+
+ORDER_COUNTS = [
+    "soft:lambda=0.05,tau=0.2",
+    "cnn:layers=2",
+    "cnn:plain,layers=2",
+    "transformer:patch=3,keep=2,dim=16,heads=2",
+    "transformer:plain,patch=3,dim=16,heads=2",
+]
+SPECS = ["mean", "maxsim", *ORDER_COUNTS]
+
+
+def scorer_of(spec: str) -> MapScorer:
+    with torch.random.fork_rng():
+        torch.manual_seed(1)
+        made = verifiers.create(spec).eval()
+        for parameter in made.parameters():  # fresh networks are nearly constant
+            if parameter.ndim > 1:
+                torch.nn.init.normal_(parameter, std=0.5)
+        return made
+
+
+SCORERS = {spec: scorer_of(spec) for spec in SPECS}
+
+
+def block(counts: list[int], seed: int) -> TokenBlock:
+    """Random unit tokens of texts with so many tokens each."""
+    generator = np.random.default_rng(seed)
+    found = [generator.normal(size=(count, 6)).astype(np.float32) for count in counts]
+    return pad_tokens([part / np.linalg.norm(part, axis=1, keepdims=True) for part in found], torch.device("cpu"))
+
+
+def one(of: TokenBlock, i: int) -> TokenBlock:
+    """A text by itself, without padding."""
+    return TokenBlock(of.tokens[i : i + 1, of.mask[i]], of.mask[i : i + 1, of.mask[i]])
+
+
+def score(scorer: MapScorer, queries: TokenBlock, documents: TokenBlock) -> torch.Tensor:
+    with torch.inference_mode():
+        return scorer.scores(pair_maps(queries, documents), queries.mask, documents.mask)
+
+
+COUNTS = st.lists(st.tuples(st.integers(0, 9), st.integers(0, 14)), min_size=1, max_size=5)
+
+
+@pytest.mark.parametrize("spec", SPECS)
+@settings(max_examples=25, deadline=None)
+@given(COUNTS, st.integers(0, 1000))
+def test_masked_equals_unpadded(spec, counts, seed):
+    queries, documents = block([a for a, _ in counts], seed), block([b for _, b in counts], seed + 1)
+    together = score(SCORERS[spec], queries, documents)
+    alone = [score(SCORERS[spec], one(queries, i), one(documents, i)).item() for i in range(len(counts))]
+    assert_rounded(together, alone, 256, size=1)
+
+
+@pytest.mark.parametrize("spec", SPECS)
+def test_more_padding_changes_nothing(spec):
+    queries, documents = block([3, 7], 0), block([5, 2], 1)
+    tokens = torch.nn.functional.pad(documents.tokens, (0, 0, 0, 40), value=9.0)
+    wider = TokenBlock(tokens, torch.nn.functional.pad(documents.mask, (0, 40)))
+    expected = score(SCORERS[spec], queries, documents)
+    assert_rounded(score(SCORERS[spec], queries, wider), expected, 256)
+
+
+@pytest.mark.parametrize("spec", SPECS)
+def test_the_order_of_the_candidates_tokens_counts_for_f2_to_f4_alone(spec):
+    queries, documents = block(list(range(3, 23)), 0), block([2 + n // 2 for n in range(3, 23)], 1)
+    maps = pair_maps(queries, documents)
+    turned = maps.clone()
+    for i, count in enumerate(documents.mask.sum(dim=1).tolist()):
+        turned[i, :, :count] = maps[i, :, :count].flip(1)
+    with torch.inference_mode():
+        before, after = (SCORERS[spec](m, queries.mask, documents.mask) for m in (maps, turned))
+    if spec in ORDER_COUNTS:
+        assert (before - after).abs().median() > 1e-3
+    else:
+        assert_rounded(after, before, size=1)
+
+
+def test_f0_and_f2_are_those_of_loops():
+    queries, documents = block([4, 2], 3), block([5, 3], 4)
+    maps = pair_maps(queries, documents)
+    for i, (m, n) in enumerate([(4, 5), (2, 3)]):
+        cosines = maps[i, :m, :n].numpy().astype(np.float64)
+        mean = mean_of_map(maps, queries.mask, documents.mask)[i].item()
+        assert_rounded(mean, cosines.mean(), 8, size=1)
+        rows = []
+        for a in range(m):
+            weights = np.exp([(cosines[a, b] - 0.05 * abs(a - b)) / 0.2 for b in range(n)])
+            rows.append((weights / weights.sum() * cosines[a]).sum())
+        soft = soft_alignment(maps, queries.mask, documents.mask, 0.05, 0.2)[i].item()
+        assert_rounded(soft, np.mean(rows), 8, size=1)
+
+
+def test_soft_alignment_lies_between_the_mean_and_maxsim():
+    queries, documents = block([6], 0), block([7], 1)
+    mean, best = (score(SCORERS[spec], queries, documents).item() for spec in ("mean", "maxsim"))
+    flat, sharp = (score(scorer_of(f"soft:lambda=0,tau={tau}"), queries, documents).item() for tau in (1000, 0.001))
+    assert flat == pytest.approx(mean, abs=1e-3)
+    assert sharp == pytest.approx(best, abs=1e-3)
+
+
+def test_all_maps_and_pair_maps_agree():
+    queries, documents = block([4, 2, 6], 3), block([5, 3], 4)
+    maps = all_maps(queries, documents)
+    rows, columns = torch.tensor([0, 2, 1]), torch.tensor([1, 0, 0])
+    query = TokenBlock(queries.tokens[rows], queries.mask[rows])
+    document = TokenBlock(documents.tokens[columns], documents.mask[columns])
+    assert_rounded(maps[rows, columns], pair_maps(query, document))
+
+
+@pytest.mark.parametrize("spec", SPECS)
+@pytest.mark.parametrize(("dense", "cells"), [(0.0, 50), (2.0, 50), (2.0, 10_000)])
+def test_neither_batch_nor_order_of_pairs_matters(tiny_bert, spec, dense, cells, monkeypatch):
+    encoder = registry.create(f"maxsim:{tiny_bert}", device="cpu").encoder
+    scorer = scorer_of(spec)
+    reranker = MapReranker("", encoder, scorer)
+    texts = [*sentences(6, seed=4), "cat", ""]
+    pairs = [(a, b) for a in texts for b in texts]
+    expected = [reranker.rank(a, [b])[0] for a, b in pairs]
+    assert np.ptp(expected) > 1e-4
+    monkeypatch.setattr(scorer, "dense", dense)
+    monkeypatch.setattr(scorer, "cells", cells)
+    for order in (range(len(pairs)), np.random.default_rng(0).permutation(len(pairs))):
+        found = reranker.score_pairs([pairs[i][0] for i in order], [pairs[i][1] for i in order])
+        assert_rounded(found, [expected[i] for i in order], 256)
+
+
+def test_a_scorer_sees_no_padding_that_all_of_its_maps_share(tiny_bert):
+    class Seen(MapScorer):
+        cells = 60  # two maps of 3 × 10
+
+        def forward(self, maps, query_mask, document_mask):
+            shapes.append(tuple(maps.shape))
+            return document_mask.sum(dim=1).float()
+
+    shapes: list[tuple[int, ...]] = []
+    reranker = MapReranker("", registry.create(f"maxsim:{tiny_bert}", device="cpu").encoder, Seen())
+    columns = np.arange(4)
+    scores = reranker.score_blocks(block([3], 0), block([2, 3, 9, 10], 1), np.zeros_like(columns), columns)
+    assert shapes == [(2, 3, 3), (2, 3, 10)]
+    assert scores.tolist() == [2, 3, 9, 10]
+
+
+def test_specs_of_the_registries():
+    assert str(registry.parse("soft:lambda=0.2,tau=0.3")) == "soft:lambda=0.2,tau=0.3"
+    assert str(registry.parse("mean:minilm")) == "mean"
+    assert verifiers.create("soft:lambda=0.2,tau=0.3").bias.item() == pytest.approx(0.2)
+    with pytest.raises(UsageError, match="out of range"):
+        registry.parse("soft:tau=0")
+    with pytest.raises(UsageError, match="is even"):
+        verifiers.create("cnn:kernel=4")
+    with pytest.raises(UsageError, match="multiple of 4"):
+        verifiers.create("transformer:dim=10")
+    with pytest.raises(UsageError, match="cnn needs path"):
+        registry.parse("cnn")
+
+
+def test_soft_and_mean_rerankers_name_themselves(tiny_bert):
+    prints = set()
+    for spec in (f"soft:{tiny_bert}", f"soft:{tiny_bert},lambda=0.1", f"mean:{tiny_bert}", f"maxsim:{tiny_bert}"):
+        reranker = registry.create(spec, device="cpu")
+        assert reranker.spec.startswith(spec.partition(",")[0])
+        prints.add(reranker.fingerprint())
+    assert len(prints) == 4

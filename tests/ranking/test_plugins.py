@@ -1,0 +1,188 @@
+"""A searcher and rerankers of a third party: evaluated, composed, reranked, mined with; nothing but their package."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+
+import pytest
+
+from retrokit.data.jsonl import write_jsonl
+from tests import forked_python
+from tests.evaluation.fakes import write_folder
+from tests.plugins import install
+
+ENTRIES = """
+from retrokit.core.registry import Entry
+
+LONGEST = Entry("longest", "the longest documents first", "elsewhere_impl:Longest")
+SHARED = Entry("shared", "how many letters query and document share", "elsewhere_impl:shared")
+BACKWARDS = Entry("backwards", "a list from its end to its top", "elsewhere_impl:backwards")
+"""
+IMPLEMENTATION = """
+import numpy as np
+
+from retrokit.ranking.reranking.base import PairwiseReranker, Reranker
+from retrokit.ranking.retrieval.base import Index, Searcher
+
+
+class Lengths(Index):
+    def __init__(self, documents):
+        self.documents = documents
+
+    def search(self, queries, k):
+        lengths = np.array([len(document) for document in self.documents], dtype=np.float32)
+        order = np.argsort(-lengths, kind="stable")[:k]
+        return [(lengths[order], order)] * len(queries)
+
+    def score_pairs(self, queries, texts):
+        return np.array([len(text) for text in texts], dtype=np.float32)
+
+
+class Longest(Searcher):
+    spec = "longest"
+
+    def index(self, documents):
+        return Lengths(documents)
+
+    def fingerprint(self):
+        return "longest"
+
+
+class Shared(PairwiseReranker):
+    def score_pairs(self, queries, documents):
+        return np.array([len({*a} & {*b}) for a, b in zip(queries, documents)], dtype=np.float32)
+
+    def fingerprint(self):
+        return "shared"
+
+
+class Backwards(Reranker):
+    def rank(self, query, documents):
+        return np.arange(len(documents), dtype=np.float32)
+
+    def fingerprint(self):
+        return "backwards"
+
+
+def shared(device=None):
+    return Shared()
+
+
+def backwards(device=None):
+    return Backwards()
+"""
+RUN = """
+import contextlib, io, json, sys
+
+from retrokit import cli
+
+for words in json.load(sys.stdin):
+    out, err = io.StringIO(), io.StringIO()
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        code = cli.run(words)
+    print(json.dumps([code, out.getvalue(), err.getvalue()]))
+"""
+DOCUMENTS = {"a": "xyz", "b": "cat", "c": "a long one", "d": "longer than all"}
+
+
+@pytest.fixture(scope="module")
+def ran(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[int, str, str]]:
+    """Every command of the plugin's names: exit code, standard output, standard error."""
+    folder = tmp_path_factory.mktemp("plugin")
+    install(
+        folder / "site",
+        "elsewhere",
+        {"elsewhere": ENTRIES, "elsewhere_impl": IMPLEMENTATION},
+        "[retrokit.searchers]\nlongest = elsewhere:LONGEST\n"
+        "[retrokit.rerankers]\nshared = elsewhere:SHARED\nbackwards = elsewhere:BACKWARDS\n",
+    )
+    data = write_folder(folder / "data", DOCUMENTS, {"q": "cat"}, {"q": {"b": 1}})
+    write_jsonl(folder / "pairs.jsonl", [{"anchor": "cat", "positive": "cat"}])
+    write_jsonl(folder / "near.jsonl", [{"anchor": "a cat", "positive": "the cat", "negatives": ["no cat"]}])
+    beir, mining = f"beir:{data}", ["augment", "mine", "pairs.jsonl", "--corpus", f"{data}/corpus.jsonl"]
+    asked = {
+        "searched": ["eval", "longest", "--on", beir, "--json", "--per-query"],
+        "composed": ["eval", "two-stage:longest,reranker=shared,depth=3", "--on", beir, "--json", "--save-run", "run"],
+        "reranked": ["rerank", "longest", "--on", beir, "--with", "shared", "--with", "backwards", "--json"],
+        "near-misses": ["rerank", "--on", "pairs:near.jsonl", "--with", "shared", "--json"],
+        "no lists": ["rerank", "--on", "pairs:near.jsonl", "--with", "backwards", "--json"],
+        "mined": [*mining, "--encoder", "longest", "--judge", "backwards", "--scores", "--margin", "none"],
+        "no embeddings": ["eval", "longest", "--on", "pairs:near.jsonl", "--json"],
+        "no index": ["eval", "longest", "--on", beir, "--index", "Flat", "--json"],
+    }
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(folder / "site"), os.environ.get("PYTHONPATH", "")])}
+    done = subprocess.run(
+        [forked_python.python(), "-c", RUN],
+        input=json.dumps(list(asked.values())),
+        capture_output=True,
+        text=True,
+        timeout=300,
+        cwd=folder,
+        env=environment,
+    )
+    assert done.returncode == 0, done.stderr
+    found = {name: tuple(json.loads(line)) for name, line in zip(asked, done.stdout.splitlines(), strict=True)}
+    found["run"] = (0, (folder / "run").read_text(), "")
+    return found
+
+
+def results(ran: dict[str, tuple[int, str, str]], name: str) -> list[dict]:
+    code, out, err = ran[name]
+    assert code == 0, err
+    return json.loads(out)["results"]
+
+
+def test_a_searcher_is_evaluated(ran):
+    (result,) = results(ran, "searched")
+    assert (result["encoder"], result["similarity"]) == ("longest", "own")
+    assert result["metrics"]["mrr@10"] == pytest.approx(1 / 3)  # d and c, and of equal lengths the higher id
+    assert result["configuration"]["fingerprint"] == "longest"
+
+
+def test_two_stages_are_a_searcher_again(ran):
+    (result,) = results(ran, "composed")
+    assert result["similarity"] == "own + shared, depth 3"
+    # of d, c and b, b shares three letters, d two, c one; a lies below the depth
+    assert [line.split()[2] for line in ran["run"][1].splitlines()] == ["b", "d", "c", "a"]
+    assert result["metrics"]["mrr@10"] == 1
+
+
+def test_both_kinds_of_rerankers_rerank(ran):
+    first, shared, backwards = results(ran, "reranked")
+    assert [one["similarity"] for one in (first, shared, backwards)] == ["own", "own + shared", "own + backwards"]
+    assert shared["metrics"]["mrr@10"] == 1
+    assert backwards["metrics"]["mrr@10"] == pytest.approx(1 / 2)
+    assert shared["counts"]["reranked_pairs"] == 4
+
+
+def test_near_misses_are_pairs(ran):
+    assert results(ran, "near-misses")
+    code, _, err = ran["no lists"]
+    assert code == 2
+    assert (
+        err.strip().splitlines()[-1].startswith("retrokit: backwards orders lists and scores no pair by itself: pairs:")
+    )
+
+
+def test_mining_takes_both(ran):
+    code, out, err = ran["mined"]
+    assert code == 0, err
+    (row,) = map(json.loads, out.splitlines())
+    # the searcher's d, c and a, and the positive among them, from the end of that list to its top
+    assert sorted(row["negatives"]) == sorted(DOCUMENTS[name] for name in "acd")
+    assert row["negatives"][-1] == DOCUMENTS["d"]
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("no embeddings", "needs embeddings: give an encoder in place of longest"),
+        ("no index", "no encoder is evaluated, and nothing else has embeddings to search"),
+    ],
+)
+def test_what_it_lacks_is_said_in_a_line(ran, name, message):
+    code, out, err = ran[name]
+    assert (code, out) == (2, "")
+    assert message in err.strip().splitlines()[-1]

@@ -1,0 +1,152 @@
+"""The reranker ``rerank-api``: scores of a service, in the pairs' order, and a service that misbehaves."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from retrokit import cli
+from retrokit.core.errors import RetrokitError, ServiceError, UsageError
+from retrokit.llm import retries
+from retrokit.llm.service import _endpoint
+from retrokit.ranking.reranking import registry
+from tests.evaluation.fakes import write_folder
+from tests.llm.hostile import KEY
+from tests.llm.server import FAULTS, ChatServer, Plan, error, message, shared_words
+from tests.llm.test_hostile_service import QuickClock
+from tests.models import sentences
+
+QUERIES = sentences(6, seed=3)
+LISTS = [sentences(25, seed=place) for place in range(6)]
+
+
+@pytest.fixture(autouse=True)
+def surroundings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(retries, "clock", QuickClock())
+    monkeypatch.setenv("RETROKIT_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("RERANK_API_KEY", KEY)
+
+
+def spec(server: ChatServer, more: str = "") -> str:
+    return f"rerank-api:model,url={server.url},batch=10,concurrency=4{more}"
+
+
+def test_scores_come_in_the_order_of_the_documents() -> None:
+    with ChatServer(Plan(key=KEY, delay=0.05)) as server:
+        made = registry.create(spec(server)).rank_lists(QUERIES, LISTS)
+    for query, documents, scores in zip(QUERIES, LISTS, made, strict=True):
+        np.testing.assert_array_equal(scores, [shared_words(query, document) for document in documents])
+    assert sorted(len(body["documents"]) for body in server.log.bodies) == [5] * 6 + [10] * 12
+    assert server.log.most_at_once > 1
+
+
+def test_it_reranks_and_is_a_system(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    documents = {f"d{place}": text for place, text in enumerate(sentences(20))}
+    data = write_folder(tmp_path / "data", documents, {"q": documents["d4"]}, {"q": {"d4": 1}})
+    with ChatServer() as server:
+        words = ["rerank", "static:4", "--on", f"beir:{data}", "--with", spec(server), "--depth", "20", "--json"]
+        assert cli.run(words) == 0
+    assert "rerank-api:model" in json.dumps(json.loads(capsys.readouterr().out))
+
+
+@pytest.mark.parametrize("fault", [fault for fault in FAULTS if fault not in ("null", "empty", "no-choices", "slow")])
+def test_a_fault_that_passes_changes_nothing(fault: str) -> None:
+    with ChatServer(Plan(faults=[fault])) as server:
+        scores = registry.create(spec(server)).rank(QUERIES[0], LISTS[0])
+    np.testing.assert_array_equal(scores, [shared_words(QUERIES[0], document) for document in LISTS[0]])
+
+
+def dialect(body: dict[str, Any], form: str) -> bytes:
+    """The reply of a service to a request, in its own form."""
+    texts = body["texts" if form == "tei" else "documents"]
+    scores = [shared_words(body["query"], text) for text in texts]
+    rows = [{"index": i, "relevance_score" if form == "voyage" else "score": score} for i, score in enumerate(scores)]
+    return message(200, json.dumps({"data": rows} if form in ("voyage", "data") else rows).encode())
+
+
+@pytest.mark.parametrize("form", ["tei", "voyage", "data", "bare"])
+def test_dialects_are_read(form: str) -> None:
+    def reply(body: dict[str, Any]) -> bytes:
+        if form == "tei" and "texts" not in body:
+            return message(422, error("missing field `texts` at line 1 column 100"))
+        if form == "voyage" and "top_n" in body:
+            return message(400, b'{"detail": "Argument \'top_n\' is not supported"}')
+        if len(body.get("texts", ())) > 4:
+            return message(413, error("batch size 10 > maximum allowed batch size 4"))
+        return dialect(body, form)
+
+    with ChatServer(Plan(reply=reply)) as server:
+        made = registry.create(spec(server))
+        for query, documents in zip(QUERIES, LISTS, strict=True):
+            expected = [shared_words(query, document) for document in documents]
+            np.testing.assert_array_equal(made.rank(query, documents), expected)
+
+
+def test_a_document_that_the_server_fails_on_is_named() -> None:
+    def reply(body: dict[str, Any]) -> bytes | None:
+        return message(424, error("inference failed")) if "a sofa" in body["documents"] else None
+
+    with ChatServer(Plan(reply=reply)) as server:
+        told = r"inference failed \(424\); the query begins 'a query', the document 'a sofa'"
+        with pytest.raises(ServiceError, match=told):
+            registry.create(spec(server)).rank("a query", [*LISTS[0][:7], "a sofa"])
+
+
+def test_words_of_a_server_are_shown_as_they_are(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    data = write_folder(tmp_path / "data", {"d": "a cat"}, {"q": "a cat"}, {"q": {"d": 1}})
+    with ChatServer(Plan(reply=lambda body: message(418, error("set `texts` or `batch_size`")))) as server:
+        assert cli.run(["rerank", "static:4", "--on", f"beir:{data}", "--with", spec(server)]) == 4
+    assert "set `texts` or `batch_size` (418)" in capsys.readouterr().err
+
+
+def test_a_whole_address_is_used_as_it_is() -> None:
+    with ChatServer() as server:
+        assert registry.create(f"rerank-api:model,url={server.url}/rerank").rank("a cat", ["a cat"]).tolist() == [2.0]
+    assert _endpoint("http://localhost:8080/rerank", "rerank") == "http://localhost:8080/rerank"
+
+
+EXPECTED = "expected {index: number, relevance_score or score: number} for each text"
+
+
+def always(status: int, body: bytes) -> Callable[[object], bytes]:
+    return lambda asked: message(status, body)
+
+
+@pytest.mark.parametrize(
+    ("reply", "problem"),
+    [
+        (always(200, b'{"results": []}'), "0 answers for 1 texts"),
+        (always(200, b"[1"), "failed 8 times.* the answer is cut off"),
+        (always(200, b'{"results": [{"relevance_score": 1}]}'), f"is {{relevance_score: number}}; {EXPECTED}"),
+        (
+            always(200, b'{"results": [{"index": 0, "relevance_score": null}]}'),
+            f"is {{index: number, relevance_score: null}}; {EXPECTED}",
+        ),
+        (always(200, b'{"results": [{"index": 0, "relevance_score": NaN}]}'), "1 of 1 scores are not finite"),
+        (always(400, error("too long")), "the query begins 'a query'"),
+        (always(404, b"{}"), "has no model 'model', or is no such service"),
+    ],
+)
+def test_what_is_no_answer_ends_in_one_line(reply: Callable[[object], bytes], problem: str) -> None:
+    with ChatServer(Plan(reply=reply)) as server, pytest.raises((ServiceError, RetrokitError), match=problem):
+        registry.create(spec(server)).rank("a query", ["a document"])
+
+
+def test_a_change_of_the_service_changes_the_fingerprint() -> None:
+    plan = Plan(score=lambda query, document: float(len(document)))
+    with ChatServer(plan) as server:
+        before = registry.create(spec(server)).fingerprint()
+        assert registry.create(spec(server)).fingerprint() == before
+        assert registry.create(spec(server, ",revision=2")).fingerprint() != before
+        plan.score = lambda query, document: 100.0 - len(document) ** 2
+        assert registry.create(spec(server)).fingerprint() != before
+
+
+def test_the_address_is_asked_for() -> None:
+    with pytest.raises(UsageError, match="url"):
+        registry.create("rerank-api:model")

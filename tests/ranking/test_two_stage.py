@@ -1,0 +1,488 @@
+"""Two stages by hand, against pytrec_eval, scipy and scikit-learn; breaks and bad input."""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import pytrec_eval
+from scipy.stats import ttest_rel
+from sklearn.metrics import roc_auc_score, roc_curve
+
+from retrokit.core.errors import DataError, Interrupted, UsageError
+from retrokit.core.notices import listening
+from retrokit.core.shards import Shards
+from retrokit.data.trec import read_run, write_run
+from retrokit.evaluation.comparison.results_folder import ResultsFolder
+from retrokit.evaluation.evaluate import evaluate
+from retrokit.evaluation.two_stage import Reranking, TwoStageOptions, rerank
+from retrokit.metrics.significance import holm, randomisation_test
+from retrokit.ranking.reranking import kept
+from retrokit.ranking.reranking.base import PairwiseReranker
+from retrokit.ranking.reranking.kept import KeptReranker
+from retrokit.ranking.retrieval.fusion import blend, min_max, reciprocal_rank_fusion
+from retrokit.report.evaluation import evaluation_json
+from retrokit.report.sources import evaluation_from
+from tests.evaluation.fakes import Notices, write_folder, write_lines
+from tests.ranking import scorers
+from tests.ranking.scorers import hashed, register
+from tests.trec import trec_order
+
+DOCUMENTS = {"a": "text a", "b": "text b", "c": "text c", "d": "text d"}
+QUERIES = {"q1": "first", "q2": "second"}
+QRELS = {"q1": {"b": 1}, "q2": {"c": 1, "d": 2}}
+RUN = {"q1": {"a": 9.0, "b": 8.0, "c": 7.0, "d": 6.0}, "q2": {"a": 4.0, "b": 3.0, "c": 2.0, "d": 1.0}}
+SCORES = {
+    **{("first", f"text {name}"): score for name, score in zip("abcd", (0.1, 0.9, 5.0, 5.0), strict=True)},
+    **{("second", f"text {name}"): score for name, score in zip("abcd", (0.2, 0.1, 0.8, 0.9), strict=True)},
+}
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    return write_folder(tmp_path / "data", DOCUMENTS, QUERIES, QRELS)
+
+
+def reranked(folder: Path, run: dict[str, dict[str, float]] | Path, *names: str, **options: object) -> Reranking:
+    """Both stages of a run on a folder, with the rerankers ``names``."""
+    path = run
+    if isinstance(run, dict):
+        path = folder.parent / "first.trec"
+        write_run(path, run, "first")
+    extra = {name: options.pop(name) for name in ("work", "save_run") if name in options}
+    given = TwoStageOptions(run=str(path), **options)
+    return rerank(None, [f"beir:{folder}"], names or ["fake"], given, **extra)
+
+
+def test_both_stages_by_hand(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = register(monkeypatch, fake=SCORES)
+    found = reranked(folder, RUN, depth=3, save_run=str(tmp_path / "second.trec"))
+    before, after = found.whole.results
+    # q1: b is second; q2: c is third and d fourth
+    assert before.metrics["mrr@10"] == pytest.approx((1 / 2 + 1 / 3) / 2)
+    assert before.metrics["accuracy@1"] == 0
+    gain = 1 / math.log2(4) + 2 / math.log2(5)
+    assert before.per_query["ndcg@10"]["q2"] == pytest.approx(gain / (2 + 1 / math.log2(3)))
+    # q1: c, b, a, then d, which would be first but lies below the depth; q2: c, a, b, then d
+    assert [trec_order(after.run[query]) for query in QUERIES] == [["c", "b", "a", "d"], ["c", "a", "b", "d"]]
+    assert after.metrics["mrr@10"] == pytest.approx((1 / 2 + 1) / 2)
+    assert after.metrics["accuracy@1"] == 0.5
+    gain = 1 + 2 / math.log2(5)
+    assert after.per_query["ndcg@10"]["q2"] == pytest.approx(gain / (2 + 1 / math.log2(3)))
+    assert after.metrics["recall@3"] == before.metrics["recall@3"] == 0.75
+    assert (after.similarity, before.encoder) == ("own + fake, depth 3", f"run:{tmp_path / 'first.trec'}")
+    assert after.counts["reranked_pairs"] == 6
+    assert after.counts["documents_below_depth"] == 2
+    assert after.configuration["cost"]["pairs_computed"] == 6
+    assert made[0].calls == [
+        [(text, f"text {name}") for text in QUERIES.values() for name in "abc"],
+    ]
+    assert read_run(tmp_path / "second.trec") == after.run
+    assert list(found.whole.shown.values()) == [["ndcg@10", "accuracy@1", "mrr@10"]]
+    assert not (tmp_path / "second.trec.work").exists()
+
+
+def test_two_depths_are_two_results(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    register(monkeypatch, fake=SCORES)
+    for depth in (2, 3):
+        reranked(folder, RUN, depth=depth, results=str(tmp_path / "results"))
+    kept = [record.result for record in ResultsFolder(str(tmp_path / "results")).read()]
+    assert {one.similarity for one in kept} == {"own", "own + fake, depth 2", "own + fake, depth 3"}
+
+
+def test_fusion_by_hand(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    register(monkeypatch, fake=SCORES)
+    # q1: min-max of the first stage 1, 2/3, 1/3, 0; of the reranker 0, 0.8/4.9, 1, 1
+    run = reranked(folder, RUN, blend=0.25).whole.results[1].run["q1"]
+    expected = {"a": 0.75, "b": 0.5 + 0.2 / 4.9, "c": 0.25 + 0.25, "d": 0.25}
+    assert run == pytest.approx(expected)
+    # the reranker ranks c, d (an equal score, later in the first stage), b, a
+    found = reranked(folder, RUN, fusion="rrf").whole.results[1]
+    expected = {"a": 1 / 61 + 1 / 64, "b": 1 / 62 + 1 / 63, "c": 1 / 63 + 1 / 61, "d": 1 / 64 + 1 / 62}
+    assert found.run["q1"] == pytest.approx(expected, rel=1e-12)
+    assert found.similarity == "own + fake, rrf"
+    for weight, same in ((0.0, 0), (1.0, 1)):
+        results = reranked(folder, RUN, blend=weight).whole.results
+        alone = reranked(folder, RUN).whole.results
+        assert results[1].metrics == alone[same].metrics
+        assert trec_order(results[1].run["q2"]) == trec_order(alone[same].run["q2"])
+
+
+@pytest.mark.parametrize("value", [0.3, 0.0, -2.0, 1e9])
+@pytest.mark.parametrize("depth", [3, 100])
+def test_equal_scores_keep_the_order_of_the_first_stage(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, value: float, depth: int
+) -> None:
+    register(monkeypatch, fake=lambda query, document: value)
+    with listening(notices := Notices()):
+        before, after = reranked(folder, RUN, depth=depth).whole.results
+    assert after.metrics == before.metrics
+    assert [trec_order(after.run[query]) for query in RUN] == [trec_order(before.run[query]) for query in RUN]
+    problem = "fake: all scores are equal for 2 of 2 queries; their documents keep the first stage's order"
+    assert problem in notices.messages
+
+
+def test_scores_that_say_nothing_change_nothing() -> None:
+    assert min_max(np.array([2.0, 2.0])).tolist() == [0, 0]
+    assert min_max(np.array([])).tolist() == []
+    assert blend(np.array([3.0, 1.0]), np.array([7.0, 7.0]), 0.5).tolist() == [0.5, 0]
+    assert reciprocal_rank_fusion(np.array([1]), np.array([1]), k=60).tolist() == [2 / 61]
+
+
+@pytest.mark.parametrize("size", [1.0, 1e7, -3e9, 1e-9])
+def test_what_lies_below_the_depth_stays_behind(folder: Path, monkeypatch: pytest.MonkeyPatch, size: float) -> None:
+    documents = {f"d{i:03}": f"text {i}" for i in range(300)}
+    long = write_folder(folder.parent / "long", documents, {"q": "query"}, {"q": {"d250": 1}})
+    register(monkeypatch, fake=lambda query, document: size * (1 + hashed(query, document)))
+    first = {"q": {name: -float(i) for i, name in enumerate(documents)}}
+    result = reranked(long, first, depth=20).whole.results[1]
+    order = trec_order(result.run["q"])
+    assert order[20:] == list(documents)[20:]
+    assert sorted(order[:20]) == list(documents)[:20]
+    assert len(set(map(np.float32, list(result.run["q"].values())[19:]))) == 281
+    assert result.metrics["mrr@10"] == 0
+
+
+@pytest.fixture
+def many(tmp_path: Path) -> tuple[Path, dict[str, dict[str, float]]]:
+    """A folder of 40 queries and 60 documents, and a run with ties that lacks two of the queries."""
+    rng = np.random.default_rng(3)
+    documents = {f"d{i}": f"document {i}" for i in range(60)}
+    queries = {f"q{i}": f"query {i}" for i in range(40)}
+    qrels = {query: {f"d{d}": int(rng.integers(0, 3)) for d in rng.choice(60, 6, replace=False)} for query in queries}
+    run = {
+        query: {f"d{d}": float(rng.integers(0, 9)) for d in rng.choice(60, 30, replace=False)}
+        for query in list(queries)[:-2]
+    }
+    return write_folder(tmp_path / "many", documents, queries, qrels), run
+
+
+def test_metrics_and_tests_are_those_of_others(
+    many: tuple[Path, dict], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    register(monkeypatch, fake=hashed, other=lambda query, document: -hashed(document, query))
+    folder, run = many
+    save = tmp_path / "runs"
+    found = reranked(folder, run, "fake", "other", depth=12, save_run=str(save))
+    before, *after = found.whole.results
+    assert [result.counts["queries_without_candidates"] for result in after] == [2, 2]
+    qrels = json.loads(json.dumps({}))
+    for line in (folder / "qrels" / "test.tsv").read_text().splitlines()[1:]:
+        query, document, grade = line.split("\t")
+        qrels.setdefault(query, {})[document] = int(grade)
+    evaluator = pytrec_eval.RelevanceEvaluator(qrels, {"ndcg_cut.10", "success.1", "recip_rank"})
+    files = sorted(save.iterdir())
+    assert len(files) == 2
+    p_values = []
+    for result, file, score in zip(
+        after, files, (hashed, lambda query, document: -hashed(document, query)), strict=True
+    ):
+        for query, scores in run.items():
+            order = sorted(scores, key=lambda d: (scores[d], d), reverse=True)
+            text = f"query {query[1:]}"
+            top = sorted(order[:12], key=lambda d: np.float32(score(text, f"document {d[1:]}")), reverse=True)
+            assert trec_order(read_run(file)[query]) == top + order[12:]
+        theirs = evaluator.evaluate(read_run(file))
+        for name, key in (("ndcg@10", "ndcg_cut_10"), ("accuracy@1", "success_1")):
+            expected = {query: theirs.get(query, {}).get(key, 0.0) for query in qrels}
+            assert result.per_query[name] == pytest.approx(expected)
+            assert result.metrics[name] == pytest.approx(sum(expected.values()) / 40)
+        a, b = before.per_query["ndcg@10"], result.per_query["ndcg@10"]
+        t_test = ttest_rel([b[query] for query in qrels], [a[query] for query in qrels])
+        p_values.append(max(t_test.pvalue, randomisation_test(a, b)))
+    compared = [c for c in found.whole.comparisons if c.metric == "ndcg@10"]
+    assert [c.corrected_p for c in compared] == pytest.approx(holm(p_values))
+    assert [c.test.difference for c in compared] == pytest.approx(
+        [result.metrics["ndcg@10"] - before.metrics["ndcg@10"] for result in after]
+    )
+
+
+def test_a_break_changes_nothing(many: tuple[Path, dict], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = register(monkeypatch, fake=hashed)
+    monkeypatch.setattr(kept, "PAIRS_AT_ONCE", 100)
+    folder, run = many
+    whole = tmp_path / "whole.trec"
+    reranked(folder, run, depth=12, save_run=str(whole))
+    blocks = len(made[0].calls)
+    assert blocks == 5  # eight queries with twelve documents each go together
+    monkeypatch.setitem(scorers.BREAK, "at", 3)
+    broken = tmp_path / "broken.trec"
+    with pytest.raises(Interrupted, match=r"broken\.trec\.work"):
+        reranked(folder, run, depth=12, save_run=str(broken))
+    assert not broken.exists()
+    scorers.BREAK.clear()
+    notices = Notices()
+    with listening(notices):
+        found = reranked(folder, run, depth=12, save_run=str(broken))
+    assert any("going on" in message for message in notices.messages)
+    assert [len(one.calls) for one in made[1:]] == [3, blocks - 3]
+    assert broken.read_bytes() == whole.read_bytes()
+    assert not (tmp_path / "broken.trec.work").exists()
+    cost = found.whole.results[1].configuration["cost"]
+    assert (cost["pairs"], cost["pairs_computed"]) == (456, 456 - 3 * 96)
+
+
+class Tokens(PairwiseReranker):
+    """A scorer that may keep token embeddings."""
+
+    spec = "tokens:any"
+
+    def __init__(self, cache: object) -> None:
+        self.cache = cache
+
+    @property
+    def encodes_anew(self) -> bool:
+        return self.cache is None
+
+    def fingerprint(self) -> str:
+        return self.spec
+
+    def score_pairs(self, queries: list[str], documents: list[str]) -> np.ndarray:
+        return np.zeros(len(queries), dtype=np.float32)
+
+
+@pytest.mark.parametrize(
+    ("cache", "queries", "expected"),
+    [
+        (None, 3, ["tokens:any: encodes documents in each of 3 blocks; with cache=FOLDER, once"]),
+        (None, 1, []),
+        ("kept", 3, []),
+    ],
+)
+def test_work_that_a_cache_would_spare_is_said(
+    cache: str | None, queries: int, expected: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(kept, "PAIRS_AT_ONCE", 2)
+    notices = Notices()
+    with listening(notices):
+        KeptReranker(Tokens(cache), Shards(None)).rank_lists([f"q{n}" for n in range(queries)], [["a", "b"]] * queries)
+    assert notices.messages == expected
+
+
+def test_kept_scores_serve_other_blends_and_depths_alone(
+    many: tuple[Path, dict], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = register(monkeypatch, fake=hashed)
+    folder, run = many
+    work = tmp_path / "made" / "here"
+    for weight in (None, 0.3):
+        reranked(folder, run, depth=12, work=str(work), blend=weight)
+    assert [len(one.calls) for one in made] == [1, 0]
+    assert work.is_dir()
+    reranked(folder, run, depth=13, work=str(work))
+    assert len(made[2].calls) == 1
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("q1 Q0 a 1 nan x", r"first\.trec:2: the score 'nan'"),
+        ("q1 Q0 b 1 2.0 x", r"first\.trec:2: query 'q1' has document 'b' on an earlier line"),
+    ],
+)
+def test_runs_that_cannot_be_reranked(folder: Path, monkeypatch: pytest.MonkeyPatch, line: str, message: str) -> None:
+    register(monkeypatch, fake=SCORES)
+    path = folder.parent / "first.trec"
+    path.write_text(f"q1 Q0 b 1 2.0 x\n{line}\n")
+    with pytest.raises(DataError, match=message):
+        reranked(folder, path)
+
+
+def test_documents_that_the_task_does_not_have_are_not_reranked(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    register(monkeypatch, fake=SCORES)
+    plain = reranked(folder, RUN).whole.results
+    before, after = reranked(folder, {**RUN, "q1": {"nowhere": 99.0, **RUN["q1"]}}).whole.results
+    # b was second, and is third below the document that nobody has
+    assert (plain[0].per_query["mrr@10"]["q1"], before.per_query["mrr@10"]["q1"]) == (1 / 2, pytest.approx(1 / 3))
+    assert after.metrics == plain[1].metrics
+    assert before.counts["run_documents_not_in_corpus"] == after.counts["run_documents_not_in_corpus"] == 1
+
+
+def test_queries_that_the_task_does_not_judge_are_counted(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    register(monkeypatch, fake=SCORES)
+    notices = Notices()
+    with listening(notices):
+        found = reranked(folder, {"x": {"nowhere": 1.0}, "q1": RUN["q1"], "y": {"a": 2.0}})
+    result = found.whole.results[1]
+    assert result.counts["run_queries_without_judgements"] == 2
+    assert result.counts["queries_without_candidates"] == 1
+    assert result.metrics["mrr@10"] == pytest.approx(1 / 3 / 2), "the query without candidates counts as 0"
+    assert any("first.trec:1:" in message and "2 such queries" in message for message in notices.messages)
+    with pytest.raises(DataError, match=r"none of its queries is among those searched for \(the first is 'z'\)"):
+        reranked(folder, {"z": {"a": 1.0}})
+
+
+def test_scores_that_are_not_finite_are_an_error(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    register(monkeypatch, fake=lambda query, document: math.nan if query == "second" else 1.0)
+    with pytest.raises(DataError, match="fake: 4 of 8 scores are not finite, the first of the query 'second'"):
+        reranked(folder, RUN)
+
+
+def test_what_a_query_excludes_never_comes_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    register(monkeypatch, fake=lambda query, document: {"text d": 3.0, "text c": 2.0}.get(document, 1.0))
+    (tmp_path / "b").mkdir()
+    write_lines(tmp_path / "b" / "documents.jsonl", [{"id": k, "content": v} for k, v in DOCUMENTS.items()])
+    example = {"id": "q1", "query": "first", "excluded_ids": ["d"], "gold_ids": ["c"], "gold_ids_long": ["N/A"]}
+    write_lines(tmp_path / "b" / "examples.jsonl", [{**example, "reasoning": ""}])
+    write_run(tmp_path / "r.trec", {"q1": RUN["q1"]}, "x")
+    found = rerank(None, [f"bright:{tmp_path / 'b'}"], ["fake"], TwoStageOptions(run=str(tmp_path / "r.trec")))
+    before, after = found.whole.results
+    assert "d" not in before.run["q1"]
+    assert trec_order(after.run["q1"])[0] == "c"
+    assert after.counts["run_documents_left_out"] == 1
+    assert after.metrics["accuracy@1"] == 1
+
+
+def test_a_search_is_a_first_stage(tmp_path: Path, tiny_bert: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    register(monkeypatch, fake=hashed)
+    documents = {"a": "red fish", "b": "red cat", "c": "fish eats fish", "d": "dog"}
+    folder = write_folder(
+        tmp_path / "words", documents, {"q1": "red fish", "q2": "cat"}, {"q1": {"a": 1}, "q2": {"b": 1}}
+    )
+    for encoder, similarity in ((str(tiny_bert), "dot"), ("bm25", None)):
+        options = TwoStageOptions(depth=2, sim=similarity, metrics=("mrr@3",), device="cpu")
+        before, after = rerank(encoder, [f"beir:{folder}"], ["fake"], options).whole.results
+        assert before.encoder == encoder
+        assert before.similarity == (similarity or "own")
+        assert after.similarity == f"{before.similarity} + fake, depth 2"
+        assert set(after.metrics) == {"ndcg@10", "mrr@3", "recall@2"}
+        assert set(after.run) == {"q1", "q2"}
+        for query in before.run:
+            assert set(trec_order(before.run[query])[:2]) == set(trec_order(after.run[query])[:2])
+            assert trec_order(before.run[query])[2:] == trec_order(after.run[query])[2:]
+
+
+def test_seeds_of_either_stage_are_averaged(
+    many: tuple[Path, dict], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    register(monkeypatch, fake=hashed)
+    folder, run = many
+    fresh = [f"static:16,seed={seed}" for seed in (1, 2)]
+    results = str(tmp_path / "results")
+    behind = reranked(folder, run, *fresh, "fake", results=results)
+    first, seeds, fake = behind.whole.systems
+    assert (len(first.results), len(fake.results), seeds.seeds) == (1, 1, ("1", "2"))
+    assert (seeds.encoder, first.encoder) == (first.encoder, behind.whole.results[0].encoder)
+    assert seeds.similarity == "own + static:16,seed=* (2 seeds)"
+    values = [one.metrics["ndcg@10"] for one in behind.whole.results[1:3]]
+    assert seeds.metrics["ndcg@10"] == pytest.approx(np.mean(values))
+    assert seeds.deviation("ndcg@10") == pytest.approx(np.std(values, ddof=1))
+    kept = evaluate(results=results)
+    assert [one.name for one in kept.systems] == [one.name for one in behind.whole.systems]
+    page = evaluation_from(json.loads(json.dumps(evaluation_json(behind.whole))))
+    assert [(one.name, one.seeds) for one in page.systems] == [(one.name, one.seeds) for one in behind.whole.systems]
+    # as first stages, and both: the seeds of one reranker stay apart from another's
+    both = rerank(fresh, [f"beir:{folder}"], ["fake", *fresh], TwoStageOptions()).whole.systems
+    assert [(len(one.results), one.seeds) for one in both] == [
+        (2, ("1", "2")),
+        (2, ("1", "2")),
+        (4, ("1+1", "1+2", "2+1", "2+2")),
+    ]
+    assert both[1].name == "static:16,seed=* (2 seeds) cosine + fake"
+
+
+@pytest.mark.parametrize(
+    ("encoder", "options", "message"),
+    [
+        (None, {}, "needs a first stage"),
+        ("bm25", {"run": "x"}, "takes the place of bm25"),
+        ("bm25", {"sim": "dot"}, "are an encoder's"),
+        (None, {"run": "x", "dims": 8}, "are an encoder's"),
+        ("bm25", {"reference": "pairs.jsonl"}, "is for near-misses"),
+        ("bm25", {"metrics": ("ndgc@10",)}, "did you mean ndcg@10"),
+        ("nonsense:x", {"sim": "cosin"}, "cosin"),
+    ],
+)
+def test_requests_that_make_no_sense(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, encoder: str | None, options: dict, message: str
+) -> None:
+    register(monkeypatch, fake=SCORES)
+    with pytest.raises(UsageError, match=message):
+        rerank(encoder, [f"beir:{folder}"], ["fake"], TwoStageOptions(**options))
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"depth": 0}, {"blend": 1.5}, {"blend": math.nan}, {"fusion": "sum"}, {"blend": 0.5, "fusion": "rrf"}]
+)
+def test_options_out_of_range(wrong: dict) -> None:
+    with pytest.raises(UsageError):
+        replace(TwoStageOptions(), **wrong)
+
+
+# --- near-misses
+
+
+def near_misses(tmp_path: Path, count: int = 30, paraphrases: bool = True) -> Path:
+    rows = [
+        {
+            "anchor": f"anchor {i}",
+            "positive": f"same {i}" if paraphrases else f"anchor {i}",
+            "negatives": [f"near {i}", f"nearer {i}"],
+            "family": ("negation", "binding")[i % 2],
+        }
+        for i in range(count)
+    ]
+    return write_lines(tmp_path / "pairs.jsonl", rows)
+
+
+def test_near_misses_are_scikit_learns(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = register(monkeypatch, fake=lambda query, document: hashed(query, document) + 0.3 * document.startswith("s"))
+    path = near_misses(tmp_path)
+    found = rerank(None, [f"pairs:{path}"], ["fake"])
+    (result,) = found.whole.results
+    assert found.rankings is None
+    score = lambda query, document: np.float32(made[0]._score(query, document))  # noqa: E731
+    positive = np.array([score(f"anchor {i}", f"same {i}") for i in range(30)])
+    for family, members in (("", range(30)), ("/negation", range(0, 30, 2)), ("/binding", range(1, 30, 2))):
+        near = np.array([score(f"anchor {i}", f"{kind} {i}") for i in members for kind in ("near", "nearer")])
+        labels = np.repeat([1, 0], [30, len(near)])
+        both = np.concatenate([positive, near])
+        rate, accepts, _ = roc_curve(labels, both, drop_intermediate=False)
+        assert result.metrics[f"roc_auc{family}"] == pytest.approx(roc_auc_score(labels, both))
+        assert result.metrics[f"false_accept@95{family}"] == pytest.approx(min(rate[accepts >= 0.95]))
+        assert result.metrics[f"near_miss{family}"] == pytest.approx(near.mean())
+        own = np.array([score(f"anchor {i}", f"same {i}") for i in members])
+        assert result.metrics[f"positive{family}"] == pytest.approx(own.mean())
+    assert 0.5 < result.metrics["roc_auc"] < 1
+    (system,) = found.near_misses.systems
+    low, high = system.draws("roc_auc").interval
+    assert low < result.metrics["roc_auc"] < high
+    assert len(made[0].calls[0]) == len(set(made[0].calls[0])) == 90
+
+
+def test_the_pooled_score_stands_beside(tmp_path: Path, tiny_bert: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    register(monkeypatch, fake=lambda query, document: float(query == document))
+    path = near_misses(tmp_path, count=4, paraphrases=False)
+    notices = Notices()
+    with listening(notices):
+        found = rerank(str(tiny_bert), [f"pairs:{path}"], ["fake"], TwoStageOptions(device="cpu", precision="fp32"))
+    pooled, fake = found.whole.results
+    assert (pooled.encoder, pooled.similarity) == (str(tiny_bert), "cosine")
+    assert (fake.metrics["roc_auc"], fake.metrics["false_accept@95"], fake.metrics["near_miss"]) == (1, 0, 0)
+    assert pooled.metrics["positive"] == pytest.approx(1)
+    assert any("the anchors themselves" in message for message in notices.messages)
+    assert {c.metric for c in found.whole.comparisons} >= {"roc_auc", "roc_auc/binding", "false_accept@95"}
+    assert not {c.metric for c in found.whole.comparisons} & {"near_miss", "near_miss/binding", "positive"}
+
+
+def test_references_are_the_positives(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    register(monkeypatch, fake=lambda query, document: 1.0 if document == "answer" else 0.5)
+    reference = write_lines(tmp_path / "r.jsonl", [{"anchor": f"q{i}", "positive": "answer"} for i in range(3)])
+    options = TwoStageOptions(reference=str(reference))
+    (result,) = rerank(None, [f"pairs:{near_misses(tmp_path)}"], ["fake"], options).whole.results
+    assert result.metrics["roc_auc"] == 1
+    assert result.metrics["positive"] == 1
+    assert result.counts["paraphrases"] == 3
+    assert "positive/negation" not in result.metrics
+
+
+def test_tasks_of_another_kind_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    register(monkeypatch, fake=SCORES)
+    labelled = [{"sentence1": "a", "sentence2": "b", "label": i} for i in (0, 1)]
+    path = write_lines(tmp_path / "labelled.jsonl", labelled)
+    with pytest.raises(UsageError, match=r"neither ranks documents.*nor holds near-misses"):
+        rerank(None, [f"pairs:{path}"], ["fake"])

@@ -1,0 +1,326 @@
+"""`rerank train` on a tiny model: it learns, it resumes to the same weights, its folder scores, mistakes are told."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import load_file
+from sentence_transformers import SentenceTransformer
+
+import retrokit
+from retrokit.core.errors import DataError, Interrupted, UsageError
+from retrokit.data.jsonl import write_jsonl
+from retrokit.data.pairs import read_source
+from retrokit.data.training_rows import Pair
+from retrokit.ranking.reranking import registry
+from retrokit.ranking.reranking.shrinking import shrink
+from retrokit.training.batches import TrainingSet
+from retrokit.training.rerankers import trainer
+from retrokit.training.rerankers.config import VerifierConfig
+from retrokit.training.rerankers.data import RankedLists, draw_candidates
+from retrokit.training.rerankers.plan import VerifierPlan, plan_verifier, train_verifier
+from retrokit.training.rerankers.trainer import VerifierTrainer, verifier_loss
+from tests.close import assert_rounded
+from tests.codes import codes
+from tests.models import sentences
+
+
+@pytest.fixture(scope="module")
+def triplets(tmp_path_factory) -> Path:
+    """Sentences, and near-misses with the words in the opposite order."""
+    rows = [{"anchor": t, "positive": t, "negatives": [" ".join(t.split()[::-1])]} for t in sentences(80, seed=8)]
+    rows = [row for row in rows if row["anchor"] not in row["negatives"]]
+    path = tmp_path_factory.mktemp("data") / "triplets.jsonl"
+    write_jsonl(path, rows)
+    return path
+
+
+def configure(verifier: str, encoder: Path, data: Path, output: Path | None, **options) -> VerifierConfig:
+    defaults = {"steps": 6, "batch_size": 8, "precision": "fp32", "lr": 1e-2, "device": "cpu", "eval_every": 2}
+    folder = None if output is None else str(output)
+    return VerifierConfig(verifier, str(encoder), (str(data),), folder, **(defaults | options))
+
+
+def train(*given, **options):
+    return train_verifier(configure(*given, **options))
+
+
+def weights(folder: Path) -> dict[str, torch.Tensor]:
+    found = load_file(folder / "verifier.safetensors")
+    if (folder / "model.safetensors").exists():
+        found |= load_file(folder / "model.safetensors")
+    return found
+
+
+def assert_same(one: Path, other: Path) -> None:
+    ours, theirs = weights(one), weights(other)
+    assert ours.keys() == theirs.keys()
+    for name, value in ours.items():
+        assert torch.equal(value, theirs[name]), name
+
+
+@pytest.mark.parametrize("verifier", ["cnn:channels=8", "transformer:dim=32,patch=2"])
+def test_it_learns_what_no_reduction_sees(tiny_bert, triplets, tmp_path, verifier):
+    outcome = train(verifier, tiny_bert, triplets, tmp_path / "run", steps=80, eval_every=40)
+    first, last = outcome.evaluations[0]["evaluation"], outcome.evaluations[-1]["evaluation"]
+    assert last["roc_auc"] > 0.95
+    assert last["negative_score"] < first["negative_score"] - 0.1
+    name = verifier.partition(":")[0]
+    reranker = registry.create(f"{name}:{tmp_path / 'run'}", device="cpu")
+    text = "one dog sees the large bird near a river"
+    same, turned = reranker.rank(text, [text, " ".join(text.split()[::-1])])
+    assert 0 <= turned < same <= 1
+    described = json.loads((tmp_path / "run" / "retrokit.json").read_text())
+    assert described["parameters"]["verifier"] == sum(v.numel() for v in weights(tmp_path / "run").values())
+    assert described["microseconds_per_pair"] > 0
+    assert not (tmp_path / "run" / "tokens").exists()
+
+
+@pytest.mark.parametrize(
+    ("verifier", "options"),
+    [("cnn:channels=4", {}), ("transformer:dim=8,heads=2", {"end_to_end": True}), ("soft", {"cache": "kept"})],
+)
+def test_a_resumed_run_ends_at_the_same_weights(tiny_bert, triplets, tmp_path, verifier, options, monkeypatch):
+    if "cache" in options:
+        options = {"cache": str(tmp_path / "kept")}
+    train(verifier, tiny_bert, triplets, tmp_path / "whole", **options)
+    step = VerifierTrainer.training_step
+
+    def killed(self, *arguments):
+        if self.state.global_step == 3:
+            raise RuntimeError("killed")
+        return step(self, *arguments)
+
+    monkeypatch.setattr(VerifierTrainer, "training_step", killed)
+    with pytest.raises(RuntimeError, match="killed"):
+        train(verifier, tiny_bert, triplets, tmp_path / "run", **options)
+    monkeypatch.undo()
+    (tmp_path / "run" / "checkpoints" / "checkpoint-5").mkdir()  # a checkpoint that a kill left incomplete
+    with pytest.raises(UsageError, match="exists; give `overwrite=`"):
+        train(verifier, tiny_bert, triplets, tmp_path / "run", **options)
+    with pytest.raises(UsageError, match=r"lr was 0.01, now 0.02"):
+        train(verifier, tiny_bert, triplets, tmp_path / "run", **options, lr=0.02, resume=True)
+    train(verifier, tiny_bert, triplets, tmp_path / "run", **options, resume=True)
+    assert_same(tmp_path / "whole", tmp_path / "run")
+    read = [(tmp_path / name / "metrics.jsonl").read_text().splitlines() for name in ("whole", "run")]
+    shown = [[{k: v for k, v in json.loads(line).items() if k != "seconds"} for line in lines] for lines in read]
+    assert shown[0] == shown[1]
+    with pytest.raises(UsageError, match="is finished"):
+        train(verifier, tiny_bert, triplets, tmp_path / "run", **options, resume=True)
+
+
+def test_ctrl_c_keeps_the_state(tiny_bert, triplets, tmp_path, monkeypatch):
+    train("cnn:channels=4", tiny_bert, triplets, tmp_path / "whole")
+    step = VerifierTrainer.training_step
+
+    def interrupted(self, *arguments):
+        if self.state.global_step == 2:
+            os.kill(os.getpid(), signal.SIGINT)
+        return step(self, *arguments)
+
+    monkeypatch.setattr(VerifierTrainer, "training_step", interrupted)
+    with pytest.raises(Interrupted, match="stopped at step 3 of 6"):
+        train("cnn:channels=4", tiny_bert, triplets, tmp_path / "run")
+    monkeypatch.undo()
+    train("cnn:channels=4", tiny_bert, triplets, tmp_path / "run", resume=True)
+    assert_same(tmp_path / "whole", tmp_path / "run")
+
+
+def test_end_to_end_brings_its_encoder(tiny_bert, triplets, tmp_path):
+    before = registry.create(f"maxsim:{tiny_bert}", device="cpu")
+    train("maxsim", tiny_bert, triplets, tmp_path / "run", end_to_end=True, encoder_lr=1e-3)
+    after = registry.create(f"maxsim:{tmp_path / 'run'}", device="cpu")
+    as_verifier = registry.create(f"verifier:{tmp_path / 'run'}", device="cpu")
+    texts = sentences(5, seed=1)
+    scores = after.score_pairs(texts, texts[::-1])
+    assert_rounded(as_verifier.score_pairs(texts, texts[::-1]), scores)
+    assert np.abs(scores - before.score_pairs(texts, texts[::-1])).max() > 1e-4
+    assert SentenceTransformer(str(tmp_path / "run"), device="cpu").encode(texts).shape == (5, 16)
+
+
+def test_training_goes_on_from_a_finished_verifier(tiny_bert, triplets, tmp_path):
+    train("cnn:channels=4", tiny_bert, triplets, tmp_path / "first", end_to_end=True, encoder_lr=1e-3)
+    encoder, start = str(tmp_path / "first"), str(tmp_path / "first")
+    plan = plan_verifier(configure("cnn:channels=4", encoder, triplets, None, start=start))
+    begun = plan.scorer.state_dict()
+    kept = load_file(tmp_path / "first" / "verifier.safetensors")
+    assert all(torch.equal(begun[name], value) for name, value in kept.items())
+    train("cnn:channels=4", encoder, triplets, tmp_path / "second", start=start, lr=1e-3)
+    assert any(not torch.equal(value, weights(tmp_path / "second")[name]) for name, value in kept.items())
+    with pytest.raises(UsageError, match="cannot go on as cnn:channels=8"):
+        plan_verifier(configure("cnn:channels=8", encoder, triplets, None, start=start))
+    with pytest.raises(UsageError, match="was made for another encoder"):
+        plan_verifier(configure("cnn:channels=4", tiny_bert, triplets, None, start=start))
+    with pytest.raises(UsageError, match="not a verifier"):
+        plan_verifier(configure("cnn:channels=4", tiny_bert, triplets, None, start=str(tmp_path)))
+
+
+def test_patience_stops_and_the_best_weights_stay(tiny_bert, triplets, tmp_path):
+    outcome = train("cnn", tiny_bert, triplets, tmp_path / "run", lr=1e-9, steps=40, eval_every=1, patience=3)
+    assert outcome.stopped_because == "no better for 3 evaluations"
+    assert outcome.steps < 40
+    best = load_file(tmp_path / "run" / "checkpoints" / f"checkpoint-{outcome.best_step}" / "verifier.safetensors")
+    assert all(torch.equal(value, best[name]) for name, value in weights(tmp_path / "run").items())
+
+
+def test_wrong_use_is_told_before_a_step(tiny_bert, triplets, tmp_path, monkeypatch):
+    with pytest.raises(UsageError, match="maxsim learns nothing by itself: give `end_to_end=`"):
+        plan_verifier(configure("maxsim", tiny_bert, triplets, None))
+    with pytest.raises(UsageError) as caught:
+        configure("cnn", tiny_bert, triplets, None, lr=-1, epochs=1, best_metric="mrr", cache="x", end_to_end=True)
+    for part in ("`lr=` -1 must be above 0", "`epochs=`, `steps=`", "`best_metric=` mrr", "`cache=` is for a frozen"):
+        assert part in str(caught.value)
+    with pytest.raises(UsageError, match="unknown verifier 'cn'"):
+        configure("cn", tiny_bert, triplets, None)
+    with pytest.raises(UsageError, match="give an output folder"):
+        train("cnn", tiny_bert, triplets, None)
+    few = tmp_path / "few.jsonl"
+    write_jsonl(few, [{"anchor": text, "positive": text} for text in sentences(2)])
+    with pytest.raises(DataError, match="leaves nothing to hold out; anchors: 2"):
+        plan_verifier(configure("cnn", tiny_bert, few, None))
+    with pytest.raises(UsageError, match="have no negatives"):
+        plan_verifier(configure("cnn", tiny_bert, triplets, None, dev=(str(few),), best_metric="roc_auc"))
+    real = trainer.verifier_loss
+    monkeypatch.setattr(trainer, "verifier_loss", lambda *arguments: real(*arguments) * float("inf"))
+    with pytest.raises(DataError, match=r"the loss is (inf|nan) at step 2; lower `lr=`"):
+        train("cnn", tiny_bert, triplets, tmp_path / "run")
+
+
+def test_candidates_are_the_positive_the_negatives_and_others_that_are_no_positives(tmp_path):
+    rows = [
+        {"anchor": "a", "positive": "pa", "negatives": ["na1", "na2"]},
+        {"anchor": "b", "positive": "pb", "negatives": ["nb"]},
+        {"anchor": "a", "positive": "pa2"},
+    ]
+    write_jsonl(tmp_path / "rows.jsonl", rows)
+    data = TrainingSet([read_source(str(tmp_path / "rows.jsonl"), "pairs")])
+    found = draw_candidates([data[i] for i in range(3)], data.positives, 9, np.random.default_rng(0))
+    lists = [[found.documents[j] for j in row if j >= 0] for row in found.columns.tolist()]
+    mine = [row[:count] for row, count in zip(lists, (3, 2, 1), strict=True)]
+    assert mine == [["pa", "na1", "na2"], ["pb", "nb"], ["pa2"]]
+    assert sorted(lists[0][3:]) == ["nb", "pb"], "pa2 is a positive of a too"
+    assert sorted(lists[1][2:]) == ["na1", "na2", "pa", "pa2"]
+    assert found.own.sum(dim=1).tolist() == [2, 1, 0]
+    fewer = draw_candidates([data[i] for i in range(3)], data.positives, 1, np.random.default_rng(0))
+    assert [(row >= 0).sum().item() for row in fewer.columns] == [4, 3, 2]
+    np.testing.assert_array_equal(data.positives.numpy(), codes({"a": ["pa", "pa2"], "b": ["pb"]}))
+
+
+def test_metrics_of_ranked_lists():
+    records = [Pair("a", "pa", ("na",)), Pair("b", "pb", ("nb",))]
+    lists = RankedLists.of(records)
+    assert lists.queries == ["a"] * 3 + ["b"] * 3
+    assert lists.documents == ["pa", "na", "pb", "pb", "nb", "pa"]
+    found = lists.metrics(np.array([0.9, 0.1, 0.2, 0.5, 0.7, 0.5], dtype=np.float32))
+    assert found["ndcg@10"] == pytest.approx((1 + 1 / np.log2(4)) / 2), "an equal score counts against the positive"
+    assert found["accuracy"] == 0.5
+    assert found["roc_auc"] == pytest.approx(3 / 4)
+    assert found["negative_score"] == pytest.approx(0.4)
+
+
+def test_the_loss_by_hand():
+    scores = torch.tensor([[2.0, 1.0, -torch.inf], [0.0, 0.0, 1.0]])
+    own = torch.tensor([[False, True, False], [False, False, False]])
+    ranking = (np.log(1 + np.exp(-1)) + np.log(2 + np.e)) / 2
+    binary = (np.log(1 + np.exp(-2)) + np.log(2)) / 2 + np.log(1 + np.e)
+    assert verifier_loss(scores, own, learns_logits=True).item() == pytest.approx(ranking + binary, rel=1e-5)
+    scaled = (np.log(1 + np.exp(-20)) + np.log(2 + np.exp(20))) / 2
+    assert verifier_loss(scores, own, learns_logits=False).item() == pytest.approx(scaled, rel=1e-5)
+
+
+@pytest.mark.parametrize("damage", ["missing", "cut"])
+@pytest.mark.parametrize("name", ["optimizer.pt", "scheduler.pt", "trainable.pt"])
+def test_a_damaged_checkpoint_is_one_line(tiny_bert, triplets, tmp_path, name, damage, monkeypatch):
+    with monkeypatch.context() as patch:
+        patch.setattr(VerifierPlan, "finish", lambda *arguments: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            train("soft", tiny_bert, triplets, tmp_path / "run", steps=2, end_to_end=True)
+    path = tmp_path / "run" / "checkpoints" / "checkpoint-2" / name
+    whole = path.read_bytes()
+    path.unlink()
+    if damage == "cut":
+        path.write_bytes(whole[: len(whole) // 2])
+    with pytest.raises(DataError) as caught:
+        train("soft", tiny_bert, triplets, tmp_path / "run", steps=2, end_to_end=True, resume=True)
+    assert "\n" not in str(caught.value)
+    assert name in str(caught.value)
+
+
+def test_an_encoder_of_bf16_is_trained_in_float32(tiny_bert, triplets, tmp_path):
+    encoder = Path(f"model:{tiny_bert},dtype=bf16")
+    before = retrokit.encoder(str(encoder)).model.state_dict()
+    train("soft", encoder, triplets, tmp_path / "run", end_to_end=True, encoder_lr=2e-5)
+    after = SentenceTransformer(str(tmp_path / "run"), device="cpu").state_dict()
+    name = next(name for name in after if "layer.0.intermediate.dense.weight" in name)
+    assert after[name].dtype == torch.float32
+    assert (after[name] != before[name].float()).float().mean() > 0.95
+
+
+def test_low_rank_updates_alone_are_trained_and_a_small_copy_holds_them(tiny_bert, triplets, tmp_path):
+    run, small = tmp_path / "run", tmp_path / "small"
+    lora = "rank=2,last=1,targets=query+value"
+    train("cnn", tiny_bert, triplets, run, end_to_end=True, lora=lora, encoder_dropout=0.0, encoder_lr=1e-2)
+    before, after = (retrokit.encoder(str(path)).model[0].auto_model.state_dict() for path in (tiny_bert, run))
+    changed = {name for name, value in before.items() if not torch.equal(value, after[name])}
+    last = f"encoder.layer.{max(int(name.split('.')[2]) for name in before if 'encoder.layer' in name)}.attention.self."
+    assert changed == {f"{last}query.weight", f"{last}value.weight"}
+    assert shrink(str(run), str(small), rank=2) == pytest.approx(1, abs=1e-5)
+    assert not (small / "model.safetensors").exists()
+    texts = sentences(9, seed=1)
+    whole, copied = (
+        registry.create(f"cnn:{path}", device="cpu").score_pairs(texts, texts[::-1]) for path in (run, small)
+    )
+    np.testing.assert_allclose(copied, whole, rtol=1e-2)  # half precision
+    untouched = registry.create(f"maxsim:{tiny_bert}", device="cpu").encoder.to_train().model[0].auto_model.state_dict()
+    assert torch.equal(untouched[f"{last}query.weight"], before[f"{last}query.weight"])
+    assert 0 < shrink(str(run), str(tmp_path / "smaller"), rank=1) < 1
+    with pytest.raises(UsageError, match="has no encoder of its own: train it with `end_to_end=`"):
+        shrink(str(small), str(tmp_path / "again"))
+    (small / "encoder-update.safetensors").write_bytes(b"cut")
+    with pytest.raises(DataError, match=r"encoder-update.safetensors.*holds no update of an encoder"):
+        registry.create(f"cnn:{small}", device="cpu")
+
+
+def test_training_goes_on_from_a_small_copy(tiny_bert, triplets, tmp_path):
+    run, small = str(tmp_path / "run"), str(tmp_path / "small")
+    options = {"end_to_end": True, "lora": "rank=2,last=1", "encoder_dropout": 0.0}
+    train("cnn", tiny_bert, triplets, run, encoder_lr=1e-2, **options)
+    shrink(run, small, rank=2)
+    texts = sentences(9, seed=1)
+    scores = registry.create(f"cnn:{small}", device="cpu").score_pairs(texts, texts[::-1])
+    train("cnn", tiny_bert, triplets, str(tmp_path / "next"), start=small, lr=1e-12, encoder_lr=1e-12, **options)
+    begun = registry.create(f"cnn:{tmp_path / 'next'}", device="cpu").score_pairs(texts, texts[::-1])
+    assert_rounded(begun, scores)
+    with pytest.raises(UsageError, match="small changes its encoder: give `end_to_end=`"):
+        plan_verifier(configure("cnn", tiny_bert, triplets, None, start=small))
+
+
+def test_a_small_copy_refuses_other_weights(tiny_bert, triplets, tmp_path):
+    train("cnn", tiny_bert, triplets, tmp_path / "run", end_to_end=True, encoder_lr=1e-2)
+    shrink(str(tmp_path / "run"), str(tmp_path / "small"), rank=4)
+    other = retrokit.encoder(str(tiny_bert)).model
+    with torch.no_grad():
+        next(value for name, value in other.named_parameters() if "layer.0" in name).add_(1)
+    other.save(str(tmp_path / "other"))
+    with pytest.raises(UsageError, match=r"changes the weights of .* has others"):
+        registry.create(f"cnn:{tmp_path / 'small'},encoder={tmp_path / 'other'}", device="cpu")
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        ({"lora": 4}, "`lora=` needs `end_to_end=`"),
+        ({"encoder_dropout": 0.0}, "`encoder_dropout=` needs `end_to_end=`"),
+        ({"lora": "rank=4,last=99", "end_to_end": True}, "`lora=` last=99: .* has 2 layers"),
+        ({"lora": "rank=4,targets=qeury", "end_to_end": True}, "no linear layer called qeury .did you mean query"),
+    ],
+)
+def test_wrong_use_of_low_rank_updates(tiny_bert, triplets, options, told):
+    with pytest.raises(UsageError, match=told):
+        plan_verifier(configure("cnn", tiny_bert, triplets, None, **options))
