@@ -19,8 +19,7 @@ from unittest.mock import patch
 import typer
 
 from retrokit.cli import app
-from retrokit.cli.common import NAMES
-from retrokit.cli.placeholders import placeholder
+from retrokit.cli.common import NAMES, placeholder
 from retrokit.core.registry import Registry
 
 TARGET = Path(__file__).resolve().parent / "cli.md"

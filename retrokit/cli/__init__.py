@@ -20,12 +20,17 @@ def main() -> None:
     """Entry point of the ``retrokit`` command."""
     interrupts.watch()
     try:
-        command_line = import_module("retrokit.cli.entry")
+        entry = import_module("retrokit.cli.entry")
     except KeyboardInterrupt:
         interrupts.end(130)
         print("retrokit: interrupted", file=sys.stderr)
         sys.exit(130)
-    command_line.main()
+    try:
+        code = entry.run(sys.argv[1:])
+    except Exception:
+        sys.excepthook(*sys.exc_info())
+        code = entry.BUG
+    entry.end(code)
 
 
 def __getattr__(name: str) -> Any:

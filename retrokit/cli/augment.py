@@ -36,8 +36,7 @@ app.add_typer(augment, name="augment")
 
 def _pairs_command(name: str, about: str) -> None:
     @augment.command(name, cls=with_names("splitters"), help=about)
-    @takes(PairSettings)
-    @takes(CropSettings)
+    @takes(PairSettings, CropSettings)
     def pairs(settings: PairSettings, crops: CropSettings) -> None:
         import retrokit.augment
 
@@ -166,8 +165,7 @@ def queries(
 
 
 @augment.command(cls=with_names("encoders", "searchers", "similarities", "rerankers"))
-@takes(MinedFiles)
-@takes(MiningSettings, keep_negatives=None)
+@takes(MinedFiles, MiningSettings, keep_negatives=None)
 def mine(
     files: MinedFiles,
     settings: MiningSettings,

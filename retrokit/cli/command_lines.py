@@ -10,9 +10,8 @@ from typing import Any
 import typer
 
 from retrokit.cli.common import GroupWithDefault, app
-from retrokit.cli.completion import KINDS
+from retrokit.cli.completion import KINDS, named
 from retrokit.cli.config import options_of, typed
-from retrokit.cli.registries import named
 from retrokit.core.errors import DataError, UsageError, did_you_mean
 from retrokit.study.steps import Form
 

@@ -14,25 +14,24 @@ _NOT_IN_A_FILE = {"config", "help"}
 
 
 def taking_config(command: Callable[..., Any]) -> Callable[..., Any]:
-    """The command with an option ``--config``, which gives every other one its default."""
+    """The command with an option ``--config``, which gives every other one its default; or itself, if it has one."""
+    parameters = inspect.signature(command, eval_str=True).parameters
+    if "config" in parameters:
+        return command
 
-    def run(config: str | None, **given: Any) -> Any:
+    def run(config: object, **given: Any) -> Any:
         return command(**given)
 
-    own = inspect.signature(command, eval_str=True).parameters.values()
-    option = inspect.Parameter("config", inspect.Parameter.KEYWORD_ONLY, default=None, annotation=_ConfigOption)
-    return standing_for(command, run, [*own, option])
-
-
-def standing_for(
-    command: Callable[..., Any], run: Callable[..., Any], parameters: Sequence[inspect.Parameter]
-) -> Callable[..., Any]:
-    """``run`` under the name and with the help of ``command``, for Typer to read: it takes ``parameters`` by name."""
-    by_name = [param.replace(kind=inspect.Parameter.KEYWORD_ONLY) for param in parameters]
     run.__name__, run.__doc__, run.__module__ = command.__name__, command.__doc__, command.__module__
-    run.__signature__ = inspect.Signature(by_name)  # type: ignore[attr-defined]
-    run.__annotations__ = {param.name: param.annotation for param in by_name}
-    return run
+    return with_signature(run, [*parameters.values(), CONFIG])
+
+
+def with_signature(command: Callable[..., Any], parameters: Sequence[inspect.Parameter]) -> Callable[..., Any]:
+    """``command``, which Typer is to call with ``parameters``, all of them by name."""
+    by_name = [param.replace(kind=inspect.Parameter.KEYWORD_ONLY) for param in parameters]
+    command.__signature__ = inspect.Signature(by_name)  # type: ignore[attr-defined]
+    command.__annotations__ = {param.name: param.annotation for param in by_name}
+    return command
 
 
 def _read(ctx: typer.Context, path: str | None) -> str | None:
@@ -76,6 +75,7 @@ _ConfigOption = Annotated[
         help="TOML file of options by their names, such as batch-size = 64; those of the command line win.",
     ),
 ]
+CONFIG = inspect.Parameter("config", inspect.Parameter.KEYWORD_ONLY, default=None, annotation=_ConfigOption)
 
 
 def options_of(command: Any) -> dict[str, Any]:

@@ -8,12 +8,12 @@ import os
 import re
 import shlex
 import sys
-from collections.abc import Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from copy import copy
 from functools import cache
 from importlib import import_module
-from typing import Any
+from typing import Any, NoReturn
 
 import typer
 from typer.exceptions import TyperException
@@ -110,8 +110,20 @@ def _resume_line(words: Sequence[str], parameters: tuple[str, ...]) -> str:
 
 def run(argv: Sequence[str]) -> int:
     """Run the command that the words name (``["eval", "minilm", "--on", …]``) and return its exit code."""
+    completes = "_RETROKIT_COMPLETE" in os.environ  # which takes its words from elsewhere
+    helps = not argv or not {"--help", "--version"}.isdisjoint(argv)
     try:
-        code = _run(argv)
+        outline = list(argv) in ([], ["--help"]) and not completes
+        command = typer.main.get_command(_outlined(app)) if outline else _command()
+        prepare_streams()
+        code = 0
+        if not helps:
+            _quiet_libraries()
+        with printing() if helps else _listening(), _distributed(argv) as is_idle:
+            if completes:
+                code = command.main(list(argv), prog_name="retrokit", standalone_mode=False) or 0
+            elif not is_idle:
+                code = _invoke(command, argv)
     except Interrupted as error:
         return _fail(f"{error}; {_resume_line(argv, error.parameters)}", error.exit_code)
     except BaseException as error:
@@ -129,20 +141,6 @@ def run(argv: Sequence[str]) -> int:
                 return _fail(f"{os.fsdecode(name)}: {error.strerror}", DataError.exit_code)
         raise
     return _fail("interrupted", Interrupted.exit_code) if interrupts.requested() else code
-
-
-def _run(argv: Sequence[str]) -> int:
-    completes = "_RETROKIT_COMPLETE" in os.environ  # which takes its words from elsewhere
-    outline = list(argv) in ([], ["--help"]) and not completes
-    command = typer.main.get_command(_outlined(app)) if outline else _command()
-    prepare_streams()
-    if not argv or not {"--help", "--version"}.isdisjoint(argv):
-        with printing():
-            return _invoke(command, argv)
-        return 0  # its reader has seen enough of the help
-    _quiet_libraries()
-    with _listening():
-        return _main(command, argv)
 
 
 def _outlined(group: typer.Typer) -> typer.Typer:
@@ -182,8 +180,6 @@ def _where_help_is(error: Any) -> str:
 
 def _invoke(command: Any, argv: Sequence[str]) -> int:
     """The exit code of the command; what is wrong with its options is raised."""
-    if "_RETROKIT_COMPLETE" in os.environ:
-        return command.main(list(argv), prog_name="retrokit", standalone_mode=False) or 0
     try:
         with command.make_context("retrokit", list(argv)) as context:
             return command.invoke(context) or 0
@@ -191,30 +187,32 @@ def _invoke(command: Any, argv: Sequence[str]) -> int:
         return end.exit_code
 
 
-def _main(command: Any, argv: Sequence[str]) -> int:
-    """Run the command: a training in every process of a distributed run, and an export, of which each makes a shard;
-    any other command in the first, for which the others encode."""
+@contextmanager
+def _distributed(argv: Sequence[str]) -> Iterator[bool]:
+    """Whether this process of a distributed run leaves the command to the first, for which it encodes meanwhile. A
+    training runs in every process, and an export, of which each makes a shard."""
     words = [word for word in argv if not word.startswith("-")]
     shards = words[:1] == ["export"] and not any(word.partition("=")[0] == "--shard" for word in argv)
-    trains = words[:1] == ["finetune"] or words[:2] == ["rerank", "train"]
-    if os.environ.get("WORLD_SIZE", "1") == "1" or trains or shards:
-        return _invoke(command, argv)
+    if (
+        os.environ.get("WORLD_SIZE", "1") == "1"
+        or words[:1] == ["finetune"]
+        or words[:2] == ["rerank", "train"]
+        or shards
+    ):
+        yield False
+        return
     from retrokit.encoders.processes import help_first, helped
 
-    if not is_first_process():
+    if is_first_process():
+        with helped():
+            yield False
+    else:
         help_first()
-        return 0
-    with helped():
-        return _invoke(command, argv)
+        yield True
 
 
-def main() -> None:
-    """Entry point of the ``retrokit`` command."""
-    try:
-        code = run(sys.argv[1:])
-    except Exception:
-        sys.excepthook(*sys.exc_info())
-        code = BUG
+def end(code: int) -> NoReturn:
+    """End the process with the exit code of its command, once all that it has printed is out."""
     interrupts.end(code)
     if code == Interrupted.exit_code:
         print_at_once()

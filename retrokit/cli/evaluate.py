@@ -117,8 +117,7 @@ class EvaluationOutput(Settings):
 
 
 @app.command("eval", cls=with_names("encoders", "searchers", "similarities", "tasks"))
-@takes(EvaluationSettings, also=None, keep_runs=None)
-@takes(EvaluationOutput)
+@takes(EvaluationSettings, EvaluationOutput, also=None, keep_runs=None)
 def evaluate(settings: EvaluationSettings, output: EvaluationOutput) -> None:
     """Evaluate encoders on retrieval, labels, clusters, similarity and pairs, with paired tests and means over seeds.
 

@@ -57,8 +57,7 @@ class RerankingOutput(EvaluationOutput):
 
 
 @group.command("run", cls=with_names("encoders", "searchers", "similarities", "tasks", "rerankers"))
-@takes(TwoStageOptions, also=None)
-@takes(RerankingOutput, deployment=None)
+@takes(TwoStageOptions, RerankingOutput, also=None, deployment=None)
 def run_two_stages(
     encoders: list[str] | None = typer.Argument(
         None, help="Encoders or searchers of the first stage; left out where --run gives it."

@@ -14,29 +14,43 @@ import typer
 
 from retrokit.cli.common import DeviceOption, JsonOption, option, writes
 from retrokit.cli.completion import choosing
-from retrokit.cli.config import standing_for
+from retrokit.cli.config import CONFIG, with_signature
 from retrokit.core.settings import Settings
 
 
-def takes(settings: type[Settings], **annotations: Any) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Give a command an option for every field of ``settings``, in place of its parameter of that type.
+def takes(*settings: type[Settings], **annotations: Any) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Give a command an option for every field of each of ``settings``, in place of its parameter of that type.
 
     ``annotations`` are those of fields whose option has more to it; ``None``: the field is none. ``device`` and
     ``as_json`` are the same everywhere.
     """
     annotations = {"device": DeviceOption, "as_json": JsonOption, **annotations}
-    fields = [field for field in settings.ordered() if annotations.get(field.name, field) is not None]
-    parameters = [_parameter(field, _hint(settings, field.name), annotations.get(field.name)) for field in fields]
+    taken = {
+        kind: [field for field in kind.ordered() if annotations.get(field.name, field) is not None] for kind in settings
+    }
 
     def with_options(command: Callable[..., None]) -> Callable[..., None]:
-        own = list(inspect.signature(command, eval_str=True).parameters.values())
-        (place,) = (number for number, param in enumerate(own) if param.annotation is settings)
+        def run(config: object = None, **given: Any) -> None:
+            made = {
+                names[kind]: kind(**{field.name: _value(field, given.pop(field.name)) for field in fields})
+                for kind, fields in taken.items()
+            }
+            command(**made, **given)
 
-        def run(**given: Any) -> None:
-            values = {field.name: _value(field, given.pop(field.name)) for field in fields}
-            command(**{own[place].name: settings(**values)}, **given)
-
-        return standing_for(command, run, [*own[:place], *parameters, *own[place + 1 :]])
+        names: dict[type[Settings], str] = {}
+        parameters = []
+        for param in inspect.signature(command, eval_str=True).parameters.values():
+            if param.annotation in taken:
+                names[param.annotation] = param.name
+                fields = taken[param.annotation]
+                parameters += [
+                    _parameter(field, _hint(param.annotation, field.name), annotations.get(field.name))
+                    for field in fields
+                ]
+            else:
+                parameters.append(param)
+        run.__name__, run.__doc__, run.__module__ = command.__name__, command.__doc__, command.__module__
+        return with_signature(run, [*parameters, CONFIG])
 
     return with_options
 
@@ -54,7 +68,7 @@ def _evaluated(module: str, written: str) -> Any:
 
 
 def _parameter(field: Any, hint: Any, annotation: Any) -> inspect.Parameter:
-    about = field.metadata
+    about, allowed = field.metadata, field.metadata["values"]
     kind, default = hint, about["typed"]
     if about["read"] is not None:
         kind, default = (str, default) if isinstance(default, str) else (str | None, None)
@@ -66,13 +80,13 @@ def _parameter(field: Any, hint: Any, annotation: Any) -> inspect.Parameter:
         info: Any = typer.Argument(help=text, metavar=about["metavar"])
     else:
         flags = about["flags"] or ((option(field.name),) if kind is bool else ())
-        least, most = (about["least"], about["most"]) if int in (kind, *get_args(kind)) else (None, None)
+        least, most = (allowed.minimum, allowed.maximum) if int in (kind, *get_args(kind)) else (None, None)
         if (least, most) == (1, None):  # as every whole number has, and Command says
             least = None
         check = writes(about["writes"]) if about["writes"] else None
         more = {"help": text, "rich_help_panel": about["panel"], "min": least, "max": most, "callback": check}
-        if about["choices"]:
-            more |= {"metavar": f"[{'|'.join(about['choices'])}]", "autocompletion": choosing(about["choices"])}
+        if allowed.choices:
+            more |= {"metavar": f"[{'|'.join(allowed.choices)}]", "autocompletion": choosing(allowed.choices)}
         info = typer.Option(*flags, **more)
     empty = inspect.Parameter.empty if default is MISSING else default
     kind = annotation if annotation is not None else Annotated[kind, info]

@@ -21,7 +21,8 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar
 from weakref import WeakSet
 
-from retrokit.core.errors import MissingExtra, UsageError, did_you_mean, out_of_range
+from retrokit.core.errors import MissingExtra, UsageError, did_you_mean
+from retrokit.core.settings import Values
 
 Value = str | int | float | bool
 
@@ -49,30 +50,19 @@ def importing() -> Iterator[None]:
 
 
 @dataclass(frozen=True)
-class Param:
-    """One parameter of an entry: its type, its default (``None``: none), and the values it may take; a number without
-    bounds has those of :func:`~retrokit.core.errors.out_of_range`. Each of ``words`` stands for itself, of any type."""
+class Param(Values):
+    """One parameter of an entry: its type, its default (``None``: none), and the values it may take."""
 
     name: str
     type: type[str] | type[int] | type[float] | type[bool] = str
     default: Value | None = None
     required: bool = False
-    choices: tuple[str, ...] = ()
-    minimum: float | None = None
-    maximum: float | None = None
-    pattern: str | None = None
-    summary: str = ""
-    words: tuple[str, ...] = ()
 
     def read(self, text: str, of: str) -> Value:
         """The value that ``text`` stands for; raises :class:`UsageError` with the expected type or range."""
         value = text if text in self.words else self._convert(text, of)
-        if self.choices and value not in self.choices:
-            raise UsageError(f"{of}: {self.name}={text} is none of {', '.join(self.choices)}")
-        if self.pattern and not re.fullmatch(self.pattern, text):
-            raise UsageError(f"{of}: {self.name}={text} is not {self.summary}")
-        if isinstance(value, (int, float)) and (expected := out_of_range(value, self.minimum, self.maximum)):
-            raise UsageError(f"{of}: {self.name}={text} is out of range ({expected})")
+        if problem := self.problem(value):
+            raise UsageError(f"{of}: {self.name}={text} {problem}")
         return value
 
     def _convert(self, text: str, of: str) -> Value:

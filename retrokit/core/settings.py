@@ -19,6 +19,35 @@ FILE, FOLDER, EITHER = "file", "folder", "file or folder"
 PRECISIONS = ("auto", "fp32", "bf16", "fp16")
 
 
+@dataclass(frozen=True, kw_only=True)
+class Values:
+    """The values that a parameter may have, of a registered entry or of :class:`Settings`. A number without bounds has
+    those of :func:`~core.errors.out_of_range`; each of ``words`` stands for itself, whatever the type."""
+
+    choices: tuple[str, ...] = ()
+    above: float | None = None
+    minimum: float | None = None
+    maximum: float | None = None
+    pattern: str | None = None
+    summary: str = ""
+    words: tuple[str, ...] = ()
+
+    def problem(self, value: Any) -> str | None:
+        """What is wrong with a value of the right type, to stand behind its name; ``None`` if nothing is."""
+        if value is None or value in self.words:
+            return None
+        if self.choices and value not in self.choices:
+            return f"is none of {', '.join(self.choices)}"
+        if self.pattern and not re.fullmatch(self.pattern, str(value)):
+            return f"is not {self.summary}"
+        if isinstance(value, bool) or not isinstance(value, (int, float)):
+            return None
+        if self.above is not None and value <= self.above:
+            return f"must be above {self.above}"
+        expected = out_of_range(value, self.minimum, self.maximum)
+        return expected and f"is out of range ({expected})"
+
+
 def setting(
     default: Any = MISSING,
     help: str = "",
@@ -49,12 +78,17 @@ def setting(
         writes: for a path that is written: ``FILE``, ``FOLDER``, or ``EITHER``, as the path is or says; or the name of
             the setting whose file it may update.
     """
-    about = {"help": help, "panel": panel, "flags": flags, "argument": argument, "metavar": metavar, "read": read}
-    about["choices"] = tuple(choices)
-    about["writes"] = writes
-    bounds = {"above": above, "least": least, "most": most}
-    value = read(default) if read is not None and isinstance(default, str) else default
-    return field(default=value, metadata={**about, **bounds, "result": result, "typed": default})
+    values = Values(choices=tuple(choices), above=above, minimum=least, maximum=most)
+    about: dict[str, Any] = {
+        "help": help,
+        "panel": panel,
+        "flags": flags,
+        "argument": argument,
+        "metavar": metavar,
+        "read": read,
+    }
+    about |= {"writes": writes, "values": values, "result": result, "typed": default}
+    return field(default=read(default) if read is not None and isinstance(default, str) else default, metadata=about)
 
 
 @dataclass(frozen=True)
@@ -92,16 +126,10 @@ class Settings:
     def number_problems(self) -> Iterator[str]:
         """What is wrong with numbers and choices, each as a line."""
         for setting in fields(self):
-            given, about = getattr(self, setting.name), setting.metadata
+            given, allowed = getattr(self, setting.name), setting.metadata["values"]
             for value in given if isinstance(given, (list, tuple)) else [given]:
-                if about["choices"] and value is not None and value not in about["choices"]:
-                    yield f"`{setting.name}=` {value} is none of {', '.join(about['choices'])}"
-                if isinstance(value, bool) or not isinstance(value, (int, float)):
-                    continue
-                if about["above"] is not None and value <= about["above"]:
-                    yield f"`{setting.name}=` {value} must be above {about['above']}"
-                elif expected := out_of_range(value, about["least"], about["most"]):
-                    yield f"`{setting.name}=` {value} is out of range ({expected})"
+                if problem := allowed.problem(value):
+                    yield f"`{setting.name}=` {value} {problem}"
 
     def identity(self) -> dict[str, Any]:
         """The settings that decide the result: a resumed run must have the same."""

@@ -175,7 +175,7 @@ def work(*_):
     {}
     time.sleep(60)
 import retrokit.cli.entry
-retrokit.cli.entry._main = work
+retrokit.cli.entry._invoke = work
 """
 SWALLOWED = {
     "destructor": "type('Held', (), {'__del__': press})()",
@@ -208,7 +208,7 @@ def test_no_ctrl_c_is_lost(started, code: str):
 
 def test_a_second_ctrl_c_ends_at_once(started):
     code = "try: press()\n    finally: press()"
-    program = PRESS.format(code) + "import retrokit.core.interrupts\nretrokit.interrupts.AGAIN = 0\n"
+    program = PRESS.format(code) + "import retrokit.core.interrupts\nretrokit.core.interrupts.AGAIN = 0\n"
     began = time.monotonic()
     process = started("names", "encoders", program=program)
     _, said = process.communicate(timeout=60)
@@ -220,6 +220,6 @@ def test_an_interrupt_of_a_library_call_is_one_line_too(capsys, monkeypatch):
     def work(*_: object) -> int:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(entry, "_main", work)
+    monkeypatch.setattr(entry, "_invoke", work)
     assert run(["names", "encoders"]) == 130
     assert capsys.readouterr().err == "retrokit: interrupted\n"

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from retrokit.core.errors import LARGEST, LARGEST_WHOLE, MissingExtra, UsageError
 from retrokit.core.registry import Entry, Param, Registry, Spec, SpecRegistry, importing, parse_all
 
-HERE = "tests.test_registry"
+HERE = "tests.core.test_registry"
 
 
 def record(**options):
