@@ -40,16 +40,16 @@ def build(
     compares annotators.
     """
     from retrokit.data.jsonl import to_json
-    from retrokit.report.build_sure import build_tables, estimate_table
+    from retrokit.report.build_sure import build_sheets, estimate_sheet
     from retrokit.sure.config import build_sure as build_benchmark
     from retrokit.sure.config import estimate_sure
 
     if dry_run:
         estimated = estimate_sure(config)
-        show(to_json(asdict(estimated)) if as_json else estimate_table(estimated))
+        show(to_json(asdict(estimated)) if as_json else estimate_sheet(estimated))
         return
     built = build_benchmark(config)
-    show(*([to_json({**built.record, "calls": built.counts})] if as_json else build_tables(built)))
+    show(*([to_json({**built.record, "calls": built.counts})] if as_json else build_sheets(built)))
 
 
 @build_sure.command()
@@ -110,9 +110,9 @@ def agreement(
     retrokit build-sure agreement verdicts-anna.jsonl verdicts-ben.jsonl verdicts-model.jsonl
     """
     from retrokit.data.jsonl import to_json
-    from retrokit.report.build_sure import agreement_tables
+    from retrokit.report.build_sure import agreement_sheets
     from retrokit.sure.agreement import agreement as compare
     from retrokit.sure.agreement import read_verdicts
 
     result = compare(read_verdicts(verdicts))
-    show(*([to_json(result.to_json())] if as_json else agreement_tables(result)))
+    show(*([to_json(result.to_json())] if as_json else agreement_sheets(result)))

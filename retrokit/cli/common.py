@@ -232,6 +232,7 @@ def _root(
 
 def show(*parts: Any, error: bool = False) -> None:
     """Print tables or text on standard output, or on standard error."""
+    from retrokit.report.sheets import TerminalTable
     from retrokit.report.terminal import console
 
     with printing():
@@ -239,7 +240,7 @@ def show(*parts: Any, error: bool = False) -> None:
             if not isinstance(part, str):
                 shown = console(error)
                 with shown.capture() as captured:  # rich's own way with a closed pipe is to exit with 1
-                    shown.print(part)
+                    shown.print(TerminalTable(part))
                 part = captured.get().rstrip("\n")
             else:
                 part = harmless(part, lines=True)

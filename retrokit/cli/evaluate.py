@@ -14,8 +14,8 @@ from retrokit.core.settings import EITHER, FILE, FOLDER, Settings, setting
 from retrokit.evaluation.settings import GATES, OUTPUT, EvaluationSettings
 
 if TYPE_CHECKING:  # help is shown without loading what computes
+    from retrokit.core.sheet import Sheet
     from retrokit.evaluation.comparison.comparison import Evaluation
-    from retrokit.report.sheets import Sheet
 
 
 FORMATS = ("table", "json", "csv", "markdown", "latex")
@@ -163,8 +163,8 @@ def _show_deployment(settings: EvaluationSettings, output: EvaluationOutput) -> 
     from retrokit.data.jsonl import to_json
     from retrokit.evaluation.deployment import deployment
     from retrokit.report.deployment import deployment_json, deployment_plot, deployment_sheet
-    from retrokit.report.evaluation import SHEETS
     from retrokit.report.evaluation_plots import file_name
+    from retrokit.report.sheets import SHEETS
 
     several: dict[str, Any] = {
         name: settings.several(name) for name in ("dims", "quantize", "index") if settings.several(name)

@@ -27,9 +27,9 @@ def export(settings: ExportSettings, as_json: JsonOption = False) -> None:
         settings = replace(settings, shard=shard, device=own_device(settings.device))
     from retrokit.data.jsonl import to_json
     from retrokit.ranking.export import export
-    from retrokit.report.tables import export_table
+    from retrokit.report.tables import export_sheet
 
     result = export(**vars(settings))
     if not is_first_process():
         return
-    show(to_json({"folder": str(result.folder), **result.note}) if as_json else export_table(result))
+    show(to_json({"folder": str(result.folder), **result.note}) if as_json else export_sheet(result))

@@ -57,10 +57,10 @@ def finetune(
         from retrokit.training.memory import of_description, with_memory
         from retrokit.training.run import timed
     from retrokit.data.jsonl import to_json
-    from retrokit.report.tables import memory_tables, preflight_tables
+    from retrokit.report.tables import memory_sheets, preflight_sheets
 
     if dry_run and (memory := of_description(config)) is not None:
-        show(*([to_json({"memory": memory})] if as_json else memory_tables(memory)))
+        show(*([to_json({"memory": memory})] if as_json else memory_sheets(memory)))
         return
 
     def draw(folder: str) -> None:
@@ -71,7 +71,7 @@ def finetune(
     planned: Job = with_memory(plan(config)) if dry_run else plan(config)
     if time:
         planned = timed(planned)
-    train_as_planned(planned, preflight_tables, dry_run, as_json, draw)
+    train_as_planned(planned, preflight_sheets, dry_run, as_json, draw)
 
 
 def train_as_planned(
@@ -83,8 +83,7 @@ def train_as_planned(
 ) -> None:
     """Print the plan, train, and print the outcome; ``draw`` makes the pictures of a run's folder."""
     from retrokit.data.jsonl import to_json
-    from retrokit.report.tables import outcome_table
-    from retrokit.report.terminal import console
+    from retrokit.report.tables import outcome_sheet
     from retrokit.training.run import carry_out
 
     shown = tables_of(plan.preflight)
@@ -92,9 +91,8 @@ def train_as_planned(
         show(*([to_json(plan.preflight.to_json())] if as_json else shown))
         return
     if is_first_process():
-        for table in shown:
-            console(error=True).print(table)
+        show(*shown, error=True)
     outcome = carry_out(plan)
     if is_first_process():
         draw(outcome.folder)
-        show(to_json(outcome.to_json()) if as_json else outcome_table(outcome))
+        show(to_json(outcome.to_json()) if as_json else outcome_sheet(outcome))

@@ -52,7 +52,7 @@ def _show(room: str, kind: str, findings: Findings, plot: str | None, as_json: b
     if as_json:
         show(to_json(findings.to_json()))
     else:
-        tables = getattr(import_module(f"retrokit.report.{room}_tables"), f"{kind}_tables")(findings)
+        tables = getattr(import_module(f"retrokit.report.{room}_tables"), f"{kind}_sheets")(findings)
         show(*tables, findings.conclusion)
 
 

@@ -39,10 +39,10 @@ def train(
         raise UsageError("give an output folder: -o runs/NAME")
     if not dry_run:
         check_files(config.data)
-    from retrokit.report.tables import verifier_preflight_tables
+    from retrokit.report.tables import verifier_preflight_sheets
     from retrokit.training.rerankers.plan import plan_verifier
 
-    train_as_planned(plan_verifier(config), verifier_preflight_tables, dry_run, as_json)
+    train_as_planned(plan_verifier(config), verifier_preflight_sheets, dry_run, as_json)
 
 
 @group.command()
@@ -54,10 +54,10 @@ def calibrate(settings: CalibrationSettings, as_json: JsonOption = False) -> Non
     """
     from retrokit.data.jsonl import to_json
     from retrokit.ranking.reranking.calibrate import calibrate as find
-    from retrokit.report.tables import calibration_table
+    from retrokit.report.tables import calibration_sheet
 
     calibration = find(**vars(settings))
-    show(to_json(asdict(calibration)) if as_json else calibration_table(calibration))
+    show(to_json(asdict(calibration)) if as_json else calibration_sheet(calibration))
 
 
 @group.command()

@@ -61,9 +61,9 @@ def search(
 
     hits = search_files(**vars(settings))
     if form == "table":
-        from retrokit.report.tables import hits_tables
+        from retrokit.report.tables import hits_sheets
 
-        show(*hits_tables(hits))
+        show(*hits_sheets(hits))
     else:
         with readers_may_leave():
             hits.write(output or "-", form)
@@ -75,7 +75,7 @@ def _answer(settings: SearchSettings, form: str) -> None:
     from retrokit.data.jsonl import json_line
     from retrokit.ranking.retrieval.base import TextList
     from retrokit.ranking.retrieval.files import Opened
-    from retrokit.report.tables import hits_tables
+    from retrokit.report.tables import hits_sheets
 
     asks = sys.stdin.isatty()
     if asks:
@@ -91,4 +91,4 @@ def _answer(settings: SearchSettings, form: str) -> None:
             return
         text = typed_text(text, "standard input", number)
         hits = opened.search(TextList([text], [f"query-{number}"]), settings.k)
-        show(*(hits_tables(hits) if form == "table" else [json_line(row).rstrip("\n") for row in hits.rows()]))
+        show(*(hits_sheets(hits) if form == "table" else [json_line(row).rstrip("\n") for row in hits.rows()]))

@@ -191,11 +191,11 @@ def status(folder: FolderArgument, as_json: JsonOption = False) -> None:
 
     retrokit study status out
     """
-    from retrokit.report.studies import states_json, states_table
+    from retrokit.report.studies import states_json, states_sheet
     from retrokit.study.state import StudyPlan
 
     states = StudyPlan.read(folder).states()
-    show(states_json(states) if as_json else states_table(states))
+    show(states_json(states) if as_json else states_sheet(states))
 
 
 @group.command()

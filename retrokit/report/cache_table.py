@@ -8,45 +8,35 @@ from typing import Any
 
 from rich.filesize import decimal
 
+from retrokit.core.sheet import Sheet
 from retrokit.data.jsonl import to_json
 from retrokit.encoders.store.database import EmbeddingCache
 from retrokit.encoders.store.graphs import held_graphs
-from retrokit.report.sheets import table
 
 
 def cache_json(cache: EmbeddingCache) -> list[str]:
     """Sizes in bytes; the last use in ISO 8601, UTC."""
     held = cache.held()
     encoders = [
-        {**asdict(encoder), "last_used": _time(encoder.last_used).isoformat(timespec="seconds")} for encoder in held
+        {**asdict(encoder), "last_used": datetime.fromtimestamp(encoder.last_used, UTC).isoformat(timespec="seconds")}
+        for encoder in held
     ]
-    total = sum(encoder.size for encoder in held)
     graphs = [asdict(graph) for graph in held_graphs(cache.folder)]
-    about = {"folder": str(cache.folder), "limit": cache.limit, "size": total}
+    about = {"folder": str(cache.folder), "limit": cache.limit, "size": sum(encoder.size for encoder in held)}
     return [to_json({**about, "encoders": encoders, "graphs": graphs})]
 
 
 def cache_table(cache: EmbeddingCache) -> list[Any]:
     """A row per encoder, the last used first; a line per converted transformer; and where they lie."""
     held = cache.held()
-    total = f"{decimal(sum(encoder.size for encoder in held))} of at most {decimal(cache.limit)} in {cache.folder}"
-    graphs = [
-        f"{graph.spec}: {decimal(graph.size)}; {graph.said} ({graph.sample})" for graph in held_graphs(cache.folder)
+    rows = []
+    for of in held:
+        numbers = [f"{of.dimension:,}", f"{of.rows:,}", decimal(of.size)]
+        used = f"{datetime.fromtimestamp(of.last_used):%Y-%m-%d %H:%M}"
+        rows.append([of.spec, of.kind, of.precision, of.device, *numbers, used, of.fingerprint[:8]])
+    columns = ["encoder", "kind", "precision", "device", "dimensions", "embeddings", "size", "last used", "fingerprint"]
+    return [
+        *([Sheet(None, columns, 4, rows, last_words=2)] if rows else []),
+        *(f"{graph.spec}: {decimal(graph.size)}; {graph.said} ({graph.sample})" for graph in held_graphs(cache.folder)),
+        f"{decimal(sum(encoder.size for encoder in held))} of at most {decimal(cache.limit)} in {cache.folder}",
     ]
-    if not held:
-        return [*graphs, total]
-    words = ["encoder", "kind", "precision", "device"]
-    encoders = table(None, words, ["dimensions", "embeddings", "size"])
-    for name in ("last used", "fingerprint"):
-        encoders.add_column(name)
-    for encoder in held:
-        shown = (f"{encoder.dimension:,}", f"{encoder.rows:,}", decimal(encoder.size))
-        used = _time(encoder.last_used).astimezone().strftime("%Y-%m-%d %H:%M")
-        encoders.add_row(
-            encoder.spec, encoder.kind, encoder.precision, encoder.device, *shown, used, encoder.fingerprint[:8]
-        )
-    return [encoders, *graphs, total]
-
-
-def _time(seconds: float) -> datetime:
-    return datetime.fromtimestamp(seconds, UTC)

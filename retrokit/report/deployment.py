@@ -10,12 +10,12 @@ from typing import Any
 from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
+from retrokit.core.sheet import Sheet
 from retrokit.evaluation.comparison.comparison import SIGNIFICANCE
 from retrokit.evaluation.deployment import Deployment, DeploymentRow
 from retrokit.ranking.retrieval.stored import QUERIES_TIMED
 from retrokit.report.evaluation import difference_of
 from retrokit.report.figures import COLORS, panels, save, shown, wrapped
-from retrokit.report.sheets import Sheet
 
 COSTS = {"row_bytes": "bytes of a document", "milliseconds": "milliseconds of a query"}
 _MARKERS = "os^Dv<>P*Xp"

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from retrokit.core.errors import installation
+from retrokit.core.sheet import facts, grouped
 from retrokit.report.doctor import MISSING, OK, Diagnosis
-from retrokit.report.sheets import facts, grouped
 
 SUMMED_UP = ("packages", "extras", "settings")
 """Parts of which all that is well stands in one line."""

@@ -9,6 +9,7 @@ from typing import Any
 
 from retrokit.core.errors import UsageError, did_you_mean
 from retrokit.core.frames import to_csv
+from retrokit.core.sheet import Cell, Sheet
 from retrokit.data.jsonl import to_json
 from retrokit.evaluation.comparison.comparison import (
     BOOTSTRAP,
@@ -25,9 +26,8 @@ from retrokit.evaluation.comparison.systems import System, comparable, precision
 from retrokit.evaluation.result import known
 from retrokit.metrics.significance import DRAWS, EXACT_UP_TO
 from retrokit.report.gates import gates_sheet
-from retrokit.report.overlaps import overlap_sheets
-from retrokit.report.sheets import Cell, Sheet, to_latex, to_markdown, to_rich
-from retrokit.report.tables import SHOWN
+from retrokit.report.overlaps import SHOWN, overlap_sheets
+from retrokit.report.sheets import SHEETS
 
 Form = Callable[[Evaluation, bool], list[Any]]
 
@@ -99,13 +99,12 @@ def _in_sheets(written: Callable[[Sheet], Any]) -> Form:
     return lambda evaluation, _: [written(sheet) for sheet in evaluation_sheets(evaluation)]
 
 
-SHEETS: dict[str, Callable[[Sheet], Any]] = {"table": to_rich, "markdown": to_markdown, "latex": to_latex}
 FORMATS: dict[str, Form] = {
-    "table": _in_sheets(to_rich),
+    "table": _in_sheets(SHEETS["table"]),
     "json": lambda evaluation, with_queries: [to_json(evaluation_json(evaluation, with_queries))],
     "csv": lambda evaluation, _: [evaluation_csv(evaluation)],
-    "markdown": _in_sheets(to_markdown),
-    "latex": _in_sheets(to_latex),
+    "markdown": _in_sheets(SHEETS["markdown"]),
+    "latex": _in_sheets(SHEETS["latex"]),
 }
 
 

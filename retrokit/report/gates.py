@@ -8,9 +8,10 @@ from xml.etree import ElementTree
 
 from retrokit.core.files import writing
 from retrokit.core.notices import harmless
+from retrokit.core.sheet import Sheet, grouped
 from retrokit.evaluation.comparison.comparison import FAILED, PASSED, UNTESTED, Gate
 from retrokit.evaluation.comparison.gates import verdicts
-from retrokit.report.sheets import Sheet, grouped, in_markdown, to_markdown
+from retrokit.report.sheets import in_markdown, to_markdown
 
 _NO_XML = re.compile("[\ufffe\uffff]")
 

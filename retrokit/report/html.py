@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from itertools import count
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -12,12 +12,10 @@ from typing import Any
 from xml.etree import ElementTree
 
 from markupsafe import Markup, escape
-from rich.console import Group
-from rich.styled import Styled
 
 from retrokit.core.notices import UNSAFE, harmless
+from retrokit.core.sheet import Cell, Sheet
 from retrokit.report import figures
-from retrokit.report.sheets import Cell, Sheet, Table
 
 _NUMBER = re.compile(r"[<≤]?\s*([+-]?(?:\d[\d,]*\.?\d*|\.\d+)(?:e[+-]?\d+)?)")
 _SVG = "{http://www.w3.org/2000/svg}"
@@ -36,38 +34,20 @@ _REFERENCE = re.compile(r"url\(#([^)]+)\)")
 
 def to_html(sheet: Sheet) -> Markup:
     """The table, whose columns a reader can sort where no row is the continuation of another, its caption below."""
-    sortable = len(sheet.rows) > 1 and all(_told(row[0]) for row in sheet.rows)
-    heads = [_head(column, number >= sheet.words, sortable) for number, column in enumerate(sheet.columns)]
+    full = [row for row in sheet.rows if row]
+    sortable = len(full) > 1 and all(any(line.strip() for line in row[0]) for row in full)
+    heads = [_head(column, sheet.is_number(number), sortable) for number, column in enumerate(sheet.columns)]
     head = Markup("<thead><tr>{}</tr></thead>").format(_joined(heads)) if any(sheet.columns) else ""
     rows = [
-        Markup("<tr>{}</tr>").format(_joined(_cell(cell, number, sheet.words) for number, cell in enumerate(row)))
-        for row in sheet.rows
+        Markup("<tr>{}</tr>").format(_joined(_cell(cell, n == 0, sheet.is_number(n)) for n, cell in enumerate(row)))
+        for row in full
     ]
     scrolled = Markup(
         '<div class="scrolled" tabindex="0" role="region" aria-label="{title}"><table>'
         "<caption>{title}</caption>{head}<tbody>{rows}</tbody></table></div>"
-    ).format(title=_text(sheet.title), head=head, rows=_joined(rows))
+    ).format(title=_text(sheet.title or ""), head=head, rows=_joined(rows))
     note = Markup('<p class="note">{}</p>').format(_text(sheet.caption)) if sheet.caption else ""
     return Markup('<div class="sheet">{}{}</div>').format(scrolled, note)
-
-
-def sheets_of(shown: Group | Table) -> Iterator[Sheet]:
-    """The tables that a terminal would be given, each with the notes that follow it; columns that are justified to the
-    right are numbers."""
-    parts = list(shown.renderables) if isinstance(shown, Group) else [shown]
-    for place, table in enumerate(parts):
-        if isinstance(table, Group):
-            yield from sheets_of(table)
-        elif isinstance(table, Table):
-            notes = []
-            for part in parts[place + 1 :]:
-                if not isinstance(part, (Styled, str)):
-                    break
-                notes.append(str(part.renderable if isinstance(part, Styled) else part))
-            columns = [str(column.header) if table.show_header else "" for column in table.columns]
-            words = sum(column.justify != "right" for column in table.columns)
-            cells = [[tuple(str(cell).split("\n")) for cell in column.cells] for column in table.columns]
-            yield Sheet(str(table.title or ""), columns, words, list(zip(*cells, strict=True)), "; ".join(notes))
 
 
 def sort_key(text: str) -> float | None:
@@ -80,10 +60,6 @@ def sort_key(text: str) -> float | None:
     return float(match[1].replace(",", "")) if match else None
 
 
-def _told(cell: Any) -> bool:
-    return any(line.strip() for line in cell)
-
-
 def _head(column: str, is_number: bool, sortable: bool) -> Markup:
     kind = Markup(' class="number"') if is_number else ""
     name: Any = _text(column)
@@ -92,11 +68,11 @@ def _head(column: str, is_number: bool, sortable: bool) -> Markup:
     return Markup('<th scope="col"{}>{}</th>').format(kind, name)
 
 
-def _cell(cell: Cell, place: int, words: int) -> Markup:
+def _cell(cell: Cell, is_first: bool, is_number: bool) -> Markup:
     lines = [line.rstrip() for line in cell]
     text = Markup("<br>").join(_text(line) for line in lines)
-    if place < words:
-        return Markup('<th scope="row">{}</th>' if place == 0 else "<td>{}</td>").format(text)
+    if not is_number:
+        return Markup('<th scope="row">{}</th>' if is_first else "<td>{}</td>").format(text)
     key = sort_key(lines[0]) if lines else None
     sort = Markup("") if key is None else Markup(' data-sort="{}"').format(repr(key))
     return Markup('<td class="number"{}>{}</td>').format(sort, text)

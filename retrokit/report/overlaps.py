@@ -6,7 +6,7 @@ import textwrap
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from retrokit.report.sheets import Sheet
+from retrokit.core.sheet import Sheet
 
 SHOWN = 100  # characters of a text
 

@@ -23,11 +23,11 @@ from retrokit.core.files import writing
 from retrokit.core.notices import harmless
 from retrokit.core.outputs import check_outputs
 from retrokit.core.settings import FILE
+from retrokit.core.sheet import Sheet
 from retrokit.core.version import __version__
 from retrokit.data.typed import restored
 from retrokit.report import parts
 from retrokit.report.html import number_pictures_anew, to_html
-from retrokit.report.sheets import Sheet
 from retrokit.report.sources import Sources, read_sources
 from retrokit.report.words import sentences
 from retrokit.study.state import DONE, FAILED, MISSING

@@ -13,6 +13,7 @@ from markupsafe import Markup, escape
 
 from retrokit.core.errors import RetrokitError, UsageError
 from retrokit.core.notices import harmless
+from retrokit.core.sheet import Sheet
 from retrokit.data.jsonl import checked
 from retrokit.data.runs import RUN_FILE
 from retrokit.evaluation.comparison.comparison import Evaluation
@@ -23,12 +24,11 @@ from retrokit.evaluation.two_stage import Reranking
 from retrokit.report.deployment import COSTS, deployment_plot
 from retrokit.report.evaluation import evaluation_sheets
 from retrokit.report.evaluation_plots import cross_plots, evaluation_plots, task_map_plot
-from retrokit.report.html import pictures, sheets_of, to_html
+from retrokit.report.html import pictures, to_html
 from retrokit.report.plots import curves_of, curves_plots
 from retrokit.report.queries import changes_plot, changes_sheet, query_changes
 from retrokit.report.reranking import cost_sheet, near_miss_sheets
 from retrokit.report.reranking_plots import ranking_rows, rows_plots
-from retrokit.report.sheets import Sheet
 from retrokit.report.sources import EvaluationSource, ProbeSource, RunSource, Sources
 from retrokit.training.history import Outcome, tenths
 
@@ -58,9 +58,9 @@ def provenance(sources: Sources) -> Iterator[Markup]:
         yield to_html(Sheet("systems", columns, 6, systems, _libraries(evaluations)))
     if sources.runs:
         yield to_html(_training_sheet(sources.runs))
-    for path, tables in sources.builds:
+    for path, sheets in sources.builds:
         yield heading(path)
-        yield from (to_html(sheet) for table in tables for sheet in sheets_of(table))
+        yield from map(to_html, sheets)
 
 
 def _data_rows(evaluations: Iterable[Evaluation]) -> list[list[str]]:
@@ -269,8 +269,7 @@ def probe(source: ProbeSource) -> Iterator[Markup]:
     """What a probe found, in words, tables and pictures."""
     yield heading(f"{source.kind.replace('_', '-')}: {source.path}")
     yield paragraph(source.conclusion)
-    for shown in source.tables:
-        yield from (to_html(sheet) for sheet in sheets_of(shown))
+    yield from map(to_html, source.sheets)
     if source.found is not None:
         draw = getattr(import_module(f"retrokit.report.{source.room}_plots"), f"{source.kind}_plots")
         yield pictures(draw, source.found, "", _PROBES)

@@ -12,6 +12,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.colors import TwoSlopeNorm
 
+from retrokit.core.sheet import grouped
 from retrokit.probing.contrast import ContrastProbe
 from retrokit.probing.fragments import FragmentProbe
 from retrokit.probing.geometry import WHOLE, Geometry, GeometryProbe
@@ -37,7 +38,6 @@ from retrokit.report.figures import (
     save,
     shown,
 )
-from retrokit.report.sheets import grouped
 
 MOST_POINTS = 5_000  # beyond these a picture of each point is larger than one of all
 SHOWN_LABELS = len(COLORS) * len(MARKERS)

@@ -5,89 +5,72 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from rich.console import Group
-
+from retrokit.core.sheet import Sheet, grouped
 from retrokit.probing.contrast import ContrastProbe, FragmentContrast
-from retrokit.probing.fragments import SIGNIFICANCE, FragmentProbe, WholeScore
-from retrokit.probing.geometry import WHOLE, GeometryProbe
+from retrokit.probing.fragments import SIGNIFICANCE, FragmentProbe
+from retrokit.probing.geometry import GeometryProbe
 from retrokit.probing.layers import LayerProbe
 from retrokit.probing.map import MapProbe
 from retrokit.probing.near_miss import POSITIVES, RANDOM, NearMissProbe
-from retrokit.report import sheets
-from retrokit.report.sheets import Table, grouped, noted
 
 ALL_FRAGMENTS = 12  # of an encoder, up to which a table shows them all
 
 
-def fragment_tables(probe: FragmentProbe) -> list[Group | Table]:
+def fragment_sheets(probe: FragmentProbe) -> list[Sheet]:
     """The whole and the fragments by size; then prefixes."""
-    columns = [
-        "size",
-        "fragments",
-        "cosine",
-        "sfs",
-        "best alone",
-        "its number",
-        "median",
-        "worst",
-        "random slices",
-        "above the whole",
-    ]
-    sizes = sheets.table(f"{probe.metric} of the whole and of single fragments: {probe.task}", ["encoder"], columns)
+    rows = []
     for (encoder, size), own in grouped(probe.fragments, "encoder", "size").items():
         ranked = sorted(own, key=lambda row: -row.value)
-        is_clear = ranked[0].p is not None and ranked[0].p < SIGNIFICANCE
-        sizes.add_row(
-            *(encoder, str(size), str(len(own))),
-            *(f"{probe.whole(encoder, similarity):.4f}" for similarity in ("cosine", f"sfs:{size}")),
-            f"{ranked[0].value:.4f}{'*' if is_clear else ' '}",
-            str(ranked[0].fragment),
-            *(f"{row.value:.4f}" for row in (ranked[len(own) // 2], ranked[-1])),
-            " to ".join(f"{end(probe.at_random(encoder, size)):.4f}" for end in (min, max)),
-            str(sum(row.difference > 0 for row in own)),
+        best, worst = ranked[0], ranked[-1]
+        is_clear = best.p is not None and best.p < SIGNIFICANCE
+        rows.append(
+            [
+                *(encoder, str(size), str(len(own))),
+                *(f"{probe.whole(encoder, similarity):.4f}" for similarity in ("cosine", f"sfs:{size}")),
+                f"{best.value:.4f}{'*' if is_clear else ' '}",
+                str(best.fragment),
+                *(f"{row.value:.4f}" for row in (ranked[len(own) // 2], worst)),
+                " to ".join(f"{end(probe.at_random(encoder, size)):.4f}" for end in (min, max)),
+                str(sum(row.difference > 0 for row in own)),
+            ]
         )
+    columns = ["encoder", "size", "fragments", "cosine", "sfs", "best alone", "its number", "median", "worst"]
+    columns += ["random slices", "above the whole"]
     notes = [f"* differs from the whole under cosine, p < {SIGNIFICANCE} (paired t-test, Bonferroni over fragments)"]
-    wholes = [own[0] for own in grouped(probe.wholes, "encoder").values()]  # under cosine
-    notes += [_guess_note(row) for row in wholes if row.guess is not None]
-    return [noted(sizes, *notes), _prefix_table(probe)]
-
-
-def _guess_note(whole: WholeScore) -> str:
-    """What the whole is worth beside a guess."""
-    text = f"always the most frequent label: {whole.guess:.4f}"
-    return f"{whole.encoder}, {text}; the whole differs from that with p = {whole.p:.2g}"
-
-
-def _prefix_table(probe: FragmentProbe) -> Table:
-    """A row per encoder and number of dimensions, a column per fragment size."""
+    for encoder, (whole, *_) in grouped(probe.wholes, "encoder").items():  # under cosine
+        if whole.guess is not None:
+            text = f"always the most frequent label: {whole.guess:.4f}"
+            notes.append(f"{encoder}, {text}; the whole differs from that with p = {whole.p:.2g}")
+    title = f"{probe.metric} of the whole and of single fragments: {probe.task}"
     sizes = list(dict.fromkeys(row.size for row in probe.prefixes))
-    columns = ["dimensions", "cosine", *(f"sfs:{size}" for size in sizes)]
-    table = sheets.table(f"{probe.metric} of the first dimensions", ["encoder"], columns)
+    prefixes = []
     for encoder, of_encoder in grouped(probe.prefixes, "encoder").items():
-        for dims, own in sorted(grouped(of_encoder, "dims").items()):
-            by_size = {row.size: f"{row.as_fragments:.4f}" for row in own}
-            table.add_row(encoder, str(dims), f"{own[0].as_one:.4f}", *(by_size.get(size, "") for size in sizes))
-    return table
+        for dims, alike in sorted(grouped(of_encoder, "dims").items()):
+            by_size = {row.size: f"{row.as_fragments:.4f}" for row in alike}
+            prefixes.append([encoder, str(dims), f"{alike[0].as_one:.4f}", *(by_size.get(size, "") for size in sizes)])
+    names = ["encoder", "dimensions", "cosine", *(f"sfs:{size}" for size in sizes)]
+    return [
+        Sheet(title, columns, 1, rows, notes),
+        Sheet(f"{probe.metric} of the first dimensions", names, 1, prefixes),
+    ]
 
 
-def contrast_tables(probe: ContrastProbe) -> list[Group]:
+def contrast_sheets(probe: ContrastProbe) -> list[Sheet]:
     """A row per fragment; of many fragments, those that stand out."""
-    columns = ["fragment", "dimensions", "mean cosine", "median deviation", "largest", "outliers", "shift"]
-    table = sheets.table(f"{probe.a} against {probe.b}: {probe.data}", ["encoder"], columns)
-    hidden = 0
+    rows = []
     for own in grouped(probe.fragments, "encoder").values():
-        shown = own if len(own) <= ALL_FRAGMENTS else _outstanding(own)
-        hidden += len(own) - len(shown)
-        for row in shown:
+        for row in own if len(own) <= ALL_FRAGMENTS else _outstanding(own):
             cells = [f"{value:.4f}" for value in (row.mean_cosine, row.deviation, row.largest_deviation)]
-            cells.append(f"{row.outliers}")
-            table.add_row(row.encoder, str(row.fragment), f"{row.first}-{row.last}", *cells, f"{row.shift:.3f}")
+            cells += [f"{row.outliers}", f"{row.shift:.3f}"]
+            rows.append([row.encoder, str(row.fragment), f"{row.first}-{row.last}", *cells])
     note = (
         f"{probe.pairs:,} pairs; deviation: of the difference over pairs, by dimension; outliers: dimensions that "
         "stand out of all (Tukey's rule); shift: 1 where all pairs move alike"
     )
-    rest = f"; {hidden} more fragments are in the CSV and the JSON" if hidden else ""
-    return [noted(table, note + rest)]
+    if hidden := len(probe.fragments) - len(rows):
+        note += f"; {hidden} more fragments are in the CSV and the JSON"
+    columns = ["encoder", "fragment", "dimensions", "mean cosine", "median deviation", "largest", "outliers", "shift"]
+    return [Sheet(f"{probe.a} against {probe.b}: {probe.data}", columns, 1, rows, note)]
 
 
 def _outstanding(rows: Sequence[FragmentContrast]) -> list[FragmentContrast]:
@@ -99,92 +82,88 @@ def _outstanding(rows: Sequence[FragmentContrast]) -> list[FragmentContrast]:
     return [row for row in rows if row.fragment in chosen]
 
 
-def near_miss_tables(probe: NearMissProbe) -> list[Group]:
-    """A row per encoder and family, and beside it what pairs that mean the same and random pairs score."""
-    known = {
-        title: (name, form)
-        for title, name, form in (
-            ("AUC", "auc", ".3f"),
-            ("above paraphrase", "above_paraphrase", ".1%"),
-            ("above random", "over_random", ".1%"),
-        )
-        if any(getattr(row, name) is not None for row in probe.families)
-    }
-    columns = ["pairs", "mean ± deviation", *known]
-    table = sheets.table(f"scores of near-misses: {probe.data}", ["encoder", "similarity", "group"], columns)
+def near_miss_sheets(probe: NearMissProbe) -> list[Sheet]:
+    """A row per encoder and family, and next to it what pairs that mean the same and random pairs score."""
+    shares = (
+        ("AUC", "auc", ".3f"),
+        ("above paraphrase", "above_paraphrase", ".1%"),
+        ("above random", "over_random", ".1%"),
+    )
+    known = [share for share in shares if any(getattr(row, share[1]) is not None for row in probe.families)]
     spreads = {(row.encoder, row.group): row.summary() for row in probe.distributions}
+    rows: list[list[str]] = []
     for encoder, own in grouped(probe.families, "encoder").items():
         for row in own:
             mean = f"{row.mean:.3f} ± {row.deviation:.3f}"
-            values = [(getattr(row, name), form) for name, form in known.values()]
-            shares = ["" if value is None else f"{value:{form}}" for value, form in values]
-            table.add_row(encoder, row.similarity, row.family, f"{row.near_misses:,}", mean, *shares)
+            values = [(getattr(row, name), form) for _, name, form in known]
+            cells = ["" if value is None else f"{value:{form}}" for value, form in values]
+            rows.append([encoder, row.similarity, row.family, f"{row.near_misses:,}", mean, *cells])
         for group in (POSITIVES, RANDOM):
-            if (encoder, group) in spreads:
-                spread = spreads[encoder, group]
+            if spread := spreads.get((encoder, group)):
                 mean = f"{spread['mean']:.3f} ± {spread['deviation']:.3f}"
-                table.add_row(encoder, own[0].similarity, group, f"{spread['pairs']:,}", mean, *[""] * len(known))
-        table.add_section()
+                rows.append([encoder, own[0].similarity, group, f"{spread['pairs']:,}", mean, *[""] * len(known)])
+        rows.append([])
+    columns = ["encoder", "similarity", "group", "pairs", "mean ± deviation", *(title for title, _, _ in known)]
     note = "AUC: share of couples in which a positive, of any family, scores above a near-miss of this one"
     missing = "no positives: every positive is its anchor; --reference gives some"
-    return [noted(table, note if "AUC" in known else missing)]
+    return [Sheet(f"scores of near-misses: {probe.data}", columns, 3, rows, note if "AUC" in columns else missing)]
 
 
-def layer_tables(probe: LayerProbe) -> list[Group]:
+def layer_sheets(probe: LayerProbe) -> list[Sheet]:
     """A row per layer, two columns per encoder: its quality, and how far the layer moved."""
-    encoders = list(dict.fromkeys(row.encoder for row in probe.layers))
-    columns: list[str] = []
-    for encoder in encoders:
-        columns += [encoder, *(["moved"] if probe.of(encoder)[0].moved is not None else [])]
-    table = sheets.table(f"{probe.metric} after each layer on {probe.task}", ["layer"], columns)
-    for k in range(max(row.layer for row in probe.layers) + 1):
-        cells = []
-        for encoder in encoders:
-            rows = probe.of(encoder)
-            has_moved = rows[0].moved is not None
-            cells += [f"{rows[k].value:.4f}" if k < len(rows) else ""]
-            cells += [f"{rows[k].moved:.3%}" if k < len(rows) else ""] if has_moved else []
-        table.add_row("0 (embedding)" if k == 0 else str(k), *cells)
+    by_encoder = grouped(probe.layers, "encoder")
+    columns = ["layer"]
+    for encoder, own in by_encoder.items():
+        columns += [encoder, *(["moved"] if own[0].moved is not None else [])]
+    rows = []
+    for k in range(max(map(len, by_encoder.values()))):
+        row = ["0 (embedding)" if k == 0 else str(k)]
+        for own in by_encoder.values():
+            row += [f"{own[k].value:.4f}" if k < len(own) else ""]
+            if own[0].moved is not None:
+                row += [f"{own[k].moved:.3%}" if k < len(own) else ""]
+        rows.append(row)
     starts = {row.encoder: row.start for row in probe.layers if row.start is not None}
-    note = "; ".join(f"moved: {encoder} from {start}" for encoder, start in starts.items())
-    used = ", ".join(dict.fromkeys(f"{row.similarity}" for row in probe.layers))
-    return [noted(table, f"scored with {used}" + (f"; {note} (‖W − W₀‖ / ‖W₀‖)" if note else ""))]
+    note = f"scored with {', '.join(dict.fromkeys(row.similarity for row in probe.layers))}"
+    if starts:
+        note += f"; {'; '.join(f'moved: {encoder} from {start}' for encoder, start in starts.items())}"
+        note += " (‖W − W₀‖ / ‖W₀‖)"
+    return [Sheet(f"{probe.metric} after each layer on {probe.task}", columns, 1, rows, note)]
 
 
-def geometry_tables(probe: GeometryProbe) -> list[Group]:
+def geometry_sheets(probe: GeometryProbe) -> list[Sheet]:
     """A row per encoder, and below it the range of its fragments."""
-    columns = ["dimensions", "anisotropy", "effective rank", "hubness", "largest hub"]
-    table = sheets.table(f"geometry of {probe.texts:,} texts: {probe.data}", ["encoder", "part"], columns)
-    for encoder, own in grouped(probe.parts, "encoder").items():
-        whole = own[0]
-        values = [f"{whole.anisotropy:.4f}", f"{whole.effective_rank:.1f}", f"{whole.hubness:.2f}"]
-        table.add_row(encoder, "whole", str(whole.dimensions), *values, f"{whole.largest_hub:.1%}")
-        fragments = [part for part in own if part.fragment != WHOLE]
+    forms = {"anisotropy": ".4f", "effective_rank": ".1f", "hubness": ".2f", "largest_hub": ".1%"}
+    rows = []
+    for encoder, (whole, *fragments) in grouped(probe.parts, "encoder").items():
+        cells = [f"{getattr(whole, name):{form}}" for name, form in forms.items()]
+        rows.append([encoder, "whole", str(whole.dimensions), *cells])
         if fragments:
-            forms = {"anisotropy": ".4f", "effective_rank": ".1f", "hubness": ".2f", "largest_hub": ".1%"}
-            ranges = [_range([getattr(part, name) for part in fragments], form) for name, form in forms.items()]
-            name = f"{len(fragments)} fragments, lowest to highest"
-            table.add_row(encoder, name, str(fragments[0].dimensions), *ranges)
+            cells = []
+            for name, form in forms.items():
+                values = [getattr(part, name) for part in fragments]
+                cells.append(f"{min(values):{form}} to {max(values):{form}}")
+            part = f"{len(fragments)} fragments, lowest to highest"
+            rows.append([encoder, part, str(fragments[0].dimensions), *cells])
     note = (
         f"anisotropy: mean cosine of two texts; effective rank: of at most the dimensions; hubness: skewness of how "
         f"often a text is among the {probe.neighbours} nearest; largest hub: share of texts that have it there"
     )
-    return [noted(table, note)]
+    columns = ["encoder", "part", "dimensions", "anisotropy", "effective rank", "hubness", "largest hub"]
+    return [Sheet(f"geometry of {probe.texts:,} texts: {probe.data}", columns, 2, rows, note)]
 
 
-def _range(values: Sequence[float], form: str) -> str:
-    return f"{min(values):{form}} to {max(values):{form}}"
-
-
-def map_tables(probe: MapProbe) -> list[Group]:
+def map_sheets(probe: MapProbe) -> list[Sheet]:
     """A row per encoder."""
-    return [map_table(probe.to_json())]
+    return [map_sheet(probe.to_json())]
 
 
-def map_table(content: Mapping[str, Any]) -> Group:
+def map_sheet(content: Mapping[str, Any]) -> Sheet:
     """A row per encoder, from what the probe's JSON holds."""
-    columns = [f"kNN accuracy (k = {content['neighbours']})", "within the picture"]
-    table = sheets.table(f"map of {content['data']}", ["encoder", "laid out by"], columns)
-    for entry in content["maps"]:
-        table.add_row(entry["encoder"], entry["algorithm"], f"{entry['accuracy']:.1%}", f"{entry['map_accuracy']:.1%}")
-    return noted(table, f"{content['texts']:,} texts, {content['counts']['labels']:,} labels")
+    columns = ["encoder", "laid out by", f"kNN accuracy (k = {content['neighbours']})", "within the picture"]
+    rows = [
+        [entry["encoder"], entry["algorithm"], f"{entry['accuracy']:.1%}", f"{entry['map_accuracy']:.1%}"]
+        for entry in content["maps"]
+    ]
+    note = f"{content['texts']:,} texts, {content['counts']['labels']:,} labels"
+    return Sheet(f"map of {content['data']}", columns, 2, rows, note)

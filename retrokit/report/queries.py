@@ -6,11 +6,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from retrokit.core.sheet import Sheet
 from retrokit.evaluation.comparison.comparison import Evaluation
 from retrokit.evaluation.comparison.explain import counted
 from retrokit.evaluation.comparison.systems import comparable
 from retrokit.report.figures import COLORS, CURVES, LINES, fitting, legend_above, panels, save, wrapped
-from retrokit.report.sheets import Sheet
 
 OUTERMOST = 3
 """Queries that are named on each side."""

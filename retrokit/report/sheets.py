@@ -1,25 +1,21 @@
-"""A table as data, and its forms: for a terminal of any width, in Markdown, in LaTeX."""
+"""The forms of a :class:`~retrokit.core.sheet.Sheet`: for a terminal of any width, in Markdown, in LaTeX."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from operator import attrgetter
-from typing import Any, TypeVar
+from typing import Any
 
-import rich.table
 from rich.cells import cell_len
-from rich.console import Console, ConsoleOptions, Group, JustifyMethod, RenderResult
+from rich.console import Console, ConsoleOptions, RenderResult
 from rich.styled import Styled
+from rich.table import Table
 
 from retrokit.core.notices import harmless
+from retrokit.core.sheet import Cell, Sheet
 
 FOLDED = 12  # characters that a column of words keeps where it is folded
-
-Row = TypeVar("Row")
-Cell = tuple[str, ...]
-"""What stands in a cell, line by line; where a cell has one line only, side by side."""
 
 _MARKDOWN = re.compile(r"([\\|*_`<\[\]])")
 _LATEX = {
@@ -35,83 +31,48 @@ _LATEX = {
 
 
 @dataclass(frozen=True)
-class Sheet:
-    """A table of which the first ``words`` columns hold words, the others numbers. A cell given as a text is a line."""
+class TerminalTable:
+    """The table for a terminal, its notes below. It drops nothing where room is scarce: words are folded, numbers stay
+    whole; and where not even that fits, the table is turned, a line for each column of a row."""
 
-    title: str
-    columns: Sequence[str]
-    words: int
-    rows: Sequence[Sequence[Any]]
-    caption: str
-
-    def __post_init__(self) -> None:
-        rows = [[(cell,) if isinstance(cell, str) else cell for cell in row] for row in self.rows]
-        object.__setattr__(self, "rows", rows)
-
-
-class Table(rich.table.Table):
-    """A table that drops nothing where room is scarce: words are folded, numbers stay whole; and where not even that
-    fits, the table is turned, a line for each column of a row. Columns that are justified to the right are numbers."""
+    sheet: Sheet
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        room = options.max_width - 3 * len(self.columns) - 1  # a border and two spaces a column
-        cells = [[_text(cell) for cell in column.cells] for column in self.columns]
-        heads = [_text(column.header) if self.show_header else "" for column in self.columns]
-        wanted, needed = [], []
-        for column, head, texts in zip(self.columns, heads, cells, strict=True):
-            widest = _widest(line for text in texts for line in text.split("\n"))
-            word = _widest(head.split())
-            wanted.append(max(widest, cell_len(head)))
-            needed.append(max(word, widest if column.justify == "right" else min(widest, FOLDED)))
-        if sum(needed) > room:
-            if len(self.columns) > 2:
-                yield _turned(self.title, heads, cells)
-                return
-            needed = [min(width, max(1, room // len(needed))) for width in needed]
-        for column, width in zip(self.columns, _spread(wanted, needed, room), strict=True):
-            column.width, column.no_wrap, column.overflow = width, False, "fold"
-        title, self.title = self.title, None
-        if title:  # as wide as the terminal, not as the table: a name in it stays whole
-            yield console.render_str(str(title), style="table.title", overflow="fold")
-        try:
-            yield from super().__rich_console__(console, options)
-        finally:
-            self.title = title
+        if self.sheet.title:  # as wide as the terminal, not as the table: a name in it stays whole
+            yield console.render_str(self.sheet.title, style="table.title", overflow="fold")
+        yield _table(self.sheet, options.max_width)
+        yield from (Styled(note, "dim") for note in self.sheet.notes)
 
 
-def table(title: str | None, words: Iterable[str], numbers: Iterable[str] = ()) -> Table:
-    """A table without rows: columns of words, then columns of numbers."""
-    result = Table(*words, title=title, title_justify="left")
-    for column in numbers:
-        result.add_column(column, justify="right")
-    return result
-
-
-def facts(title: str | None, rows: Mapping[str, str], justify: JustifyMethod = "left") -> Table:
-    """A table without a head: what something is called, and what it is."""
-    result = Table(title=title, title_justify="left", show_header=False)
-    result.add_column()
-    result.add_column(justify=justify)
-    for name, value in rows.items():
-        result.add_row(name, value)
-    return result
-
-
-def grouped(rows: Iterable[Row], *names: str) -> dict[Any, list[Row]]:
-    """The rows by what they have under a name, or under several names together, in order."""
-    groups: dict[Any, list[Row]] = {}
+def _table(sheet: Sheet, width: int) -> Table:
+    heads = [harmless(column, lines=True) for column in sheet.columns]
+    rows = [[harmless("\n".join(cell), lines=True) for cell in row] for row in sheet.rows]
+    room = width - 3 * len(heads) - 1  # a border and two spaces a column
+    wanted, needed = [], []
+    for place, head in enumerate(heads):
+        widest = _widest(line for row in rows if row for line in row[place].split("\n"))
+        wanted.append(max(widest, cell_len(head)))
+        needed.append(max(_widest(head.split()), widest if sheet.is_number(place) else min(widest, FOLDED)))
+    if sum(needed) > room and len(heads) > 2:
+        turned: list[Sequence[str]] = []
+        for row in filter(None, rows):
+            turned += [
+                (head, " ".join(map(str.strip, cell.split("\n")))) for head, cell in zip(heads, row, strict=True)
+            ]
+            turned.append(())
+        return _table(Sheet(None, ["", ""], 2, turned), width)
+    if sum(needed) > room:
+        needed = [min(width, max(1, room // len(needed))) for width in needed]
+    table = Table(show_header=any(heads))
+    for place, (head, width) in enumerate(zip(heads, _spread(wanted, needed, room), strict=True)):
+        justify: Any = "right" if sheet.is_number(place) else "left"
+        table.add_column(head, justify=justify, width=width, no_wrap=False, overflow="fold")
     for row in rows:
-        groups.setdefault(attrgetter(*names)(row), []).append(row)
-    return groups
-
-
-def noted(table: Table, *notes: str) -> Group:
-    """A table with what is to be said beside its figures."""
-    return Group(table, *(Styled(note, "dim") for note in notes))
-
-
-def _text(cell: Any) -> str:
-    return harmless(str(cell), lines=True)
+        if row:
+            table.add_row(*row)
+        else:
+            table.add_section()
+    return table
 
 
 def _widest(texts: Iterable[str]) -> int:
@@ -123,60 +84,41 @@ def _spread(wanted: Sequence[int], needed: Sequence[int], room: int) -> list[int
     widths, left = list(needed), room - sum(needed)
     by_want = sorted(range(len(widths)), key=lambda position: wanted[position] - needed[position])
     for done, position in enumerate(by_want):
-        more = min(wanted[position] - needed[position], left // (len(widths) - done))
-        widths[position] += max(0, more)
-        left -= max(0, more)
+        more = max(0, min(wanted[position] - needed[position], left // (len(widths) - done)))
+        widths[position] += more
+        left -= more
     return widths
-
-
-def _turned(title: Any, heads: Sequence[str], cells: Sequence[Sequence[str]]) -> Table:
-    """A line for each column of a row, with its name in front."""
-    table = facts(title, {})
-    for row in zip(*cells, strict=True):
-        for head, cell in zip(heads, row, strict=True):
-            table.add_row(head, " ".join(line.strip() for line in cell.split("\n")))
-        table.add_section()
-    return table
-
-
-def to_rich(sheet: Sheet) -> Group:
-    """The table for a terminal, its caption below."""
-    shown = table(sheet.title, sheet.columns[: sheet.words], sheet.columns[sheet.words :])
-    for row in sheet.rows:
-        shown.add_row(*("\n".join(cell) for cell in row))
-    return noted(shown, sheet.caption)
 
 
 def to_markdown(sheet: Sheet) -> str:
     """The table as GitHub's Markdown."""
 
-    def line(cells: Sequence[str]) -> str:
+    def line(cells: Iterable[str]) -> str:
         return f"| {' | '.join(cells)} |"
 
-    marks = ["---" if position < sheet.words else "---:" for position in range(len(sheet.columns))]
-    rows = [line([_side_by_side(cell, in_markdown) for cell in row]) for row in sheet.rows]
-    head = [line([in_markdown(column) for column in sheet.columns]), line(marks)]
-    return "\n".join([f"**{in_markdown(sheet.title)}**", "", *head, *rows, "", in_markdown(sheet.caption), ""])
+    marks = ["---:" if sheet.is_number(place) else "---" for place in range(len(sheet.columns))]
+    rows = [line(_side_by_side(cell, in_markdown) for cell in row) for row in sheet.rows if row]
+    head = [line(map(in_markdown, sheet.columns)), line(marks)]
+    return "\n".join([f"**{in_markdown(sheet.title or '')}**", "", *head, *rows, "", in_markdown(sheet.caption), ""])
 
 
 def to_latex(sheet: Sheet) -> str:
     """The table in LaTeX; it needs the package booktabs."""
 
-    def line(cells: Sequence[str]) -> str:
+    def line(cells: Iterable[str]) -> str:
         return " & ".join(cells) + r" \\"
 
-    alignment = "l" * sheet.words + "r" * (len(sheet.columns) - sheet.words)
     return "\n".join(
         [
             r"% needs \usepackage{booktabs}",
             r"\begin{table}",
             r"\centering",
-            rf"\caption{{{_in_latex(sheet.title)}: {_in_latex(sheet.caption)}.}}",
-            rf"\begin{{tabular}}{{{alignment}}}",
+            rf"\caption{{{_in_latex(sheet.title or '')}: {_in_latex(sheet.caption)}.}}",
+            rf"\begin{{tabular}}{{{''.join('lr'[sheet.is_number(place)] for place in range(len(sheet.columns)))}}}",
             r"\toprule",
-            line([_in_latex(column) for column in sheet.columns]),
+            line(map(_in_latex, sheet.columns)),
             r"\midrule",
-            *(line([_side_by_side(cell, _in_latex) for cell in row]) for row in sheet.rows),
+            *(line(_side_by_side(cell, _in_latex) for cell in row) for row in sheet.rows if row),
             r"\bottomrule",
             r"\end{tabular}",
             r"\end{table}",
@@ -199,5 +141,5 @@ def _in_latex(text: str) -> str:
     return re.sub(r"(?<![\w-])-(?=\d)", "$-$", escaped)
 
 
-SHEETS: dict[str, Callable[[Sheet], Any]] = {"table": to_rich, "markdown": to_markdown, "latex": to_latex}
-"""The forms of a sheet."""
+SHEETS: dict[str, Callable[[Sheet], Any]] = {"table": lambda sheet: sheet, "markdown": to_markdown, "latex": to_latex}
+"""The forms of a sheet by the name of the format; the sheet itself is what ``retrokit`` prints as a table."""

@@ -12,6 +12,7 @@ from typing import Any
 
 from retrokit.core.errors import DataError
 from retrokit.core.notices import heard
+from retrokit.core.sheet import Sheet
 from retrokit.data.jsonl import checked, read_json, read_jsonl
 from retrokit.data.overlap import Overlap
 from retrokit.data.runs import Run, is_run, read_run
@@ -33,11 +34,10 @@ from retrokit.probing.layers import LayerProbe
 from retrokit.probing.magnitude_findings import MagnitudeProbe
 from retrokit.probing.map import MapProbe
 from retrokit.probing.near_miss import NearMissProbe
-from retrokit.report.build_sure import build_tables
+from retrokit.report.build_sure import build_sheets
 from retrokit.report.deployment import deployment_sheet
 from retrokit.report.evaluation import evaluation_sheets
-from retrokit.report.probe_embedding_tables import map_table
-from retrokit.report.sheets import Sheet
+from retrokit.report.probe_embedding_tables import map_sheet
 from retrokit.sure.build import Built
 
 EXPECTED = (
@@ -73,7 +73,7 @@ class ProbeSource:
     room: str
     kind: str
     found: Findings | None
-    tables: list[Any]
+    sheets: list[Sheet]
     conclusion: str
 
 
@@ -86,7 +86,7 @@ class Sources:
     runs: list[RunSource] = field(default_factory=list)
     probes: list[ProbeSource] = field(default_factory=list)
     deployments: list[tuple[Deployment, Sheet]] = field(default_factory=list)
-    builds: list[tuple[str, list[Any]]] = field(default_factory=list)
+    builds: list[tuple[str, list[Sheet]]] = field(default_factory=list)
     notices: list[str] = field(default_factory=list)
 
 
@@ -163,7 +163,7 @@ def _sort(path: str, content: Any, sources: Sources) -> None:
     if {"testbeds", "kinds", "calls"} <= keys:
         record = {name: value for name, value in content.items() if name != "calls"}
         built = Built(Path(path), record, restored(dict[str, int], content["calls"]))
-        sources.builds.append((path, build_tables(built)))
+        sources.builds.append((path, build_sheets(built)))
         return
     if "conclusion" in keys:
         restored({"conclusion": str}, content)
@@ -173,13 +173,14 @@ def _sort(path: str, content: Any, sources: Sources) -> None:
                 probe = restored(findings, renamed)
                 if not any(probe.rows().values()):
                     raise ValueError("there is no result")
-                tables = getattr(import_module(f"retrokit.report.{room}_tables"), f"{kind}_tables")(probe)
-                sources.probes.append(ProbeSource(path, room, kind, probe, tables, content["conclusion"]))
+                sheets = getattr(import_module(f"retrokit.report.{room}_tables"), f"{kind}_sheets")(probe)
+                sources.probes.append(ProbeSource(path, room, kind, probe, sheets, content["conclusion"]))
                 return
         if {"data", "maps", "counts"} <= keys:
             laid_out = MapProbe.from_json(content) if "labels" in keys else None
-            tables = [map_table(content)]
-            sources.probes.append(ProbeSource(path, "probe_embedding", "map", laid_out, tables, content["conclusion"]))
+            sources.probes.append(
+                ProbeSource(path, "probe_embedding", "map", laid_out, [map_sheet(content)], content["conclusion"])
+            )
             return
     raise DataError(path, f"is JSON of something else; expected {EXPECTED}")
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from retrokit.core.sheet import Sheet
 from retrokit.data.jsonl import to_json
-from retrokit.report.sheets import table
 from retrokit.study.state import State, StudyPlan
 
 if TYPE_CHECKING:  # a page is made of far more than states are
@@ -20,14 +20,13 @@ def states_json(states: Sequence[State]) -> str:
     return to_json([asdict(state) for state in states])
 
 
-def states_table(states: Sequence[State]) -> Any:
+def states_sheet(states: Sequence[State]) -> Sheet:
     """A row for each step, in the order of the plan."""
-    steps = table(None, ["step", "state"], ["seconds"])
-    steps.add_column("last word")
+    rows = []
     for state in states:
         seconds = "" if state.seconds is None else f"{state.seconds:,.0f}"
-        steps.add_row(state.step.name, state.state, seconds, state.last_word)
-    return steps
+        rows.append([state.step.name, state.state, seconds, state.last_word])
+    return Sheet(None, ["step", "state", "seconds", "last word"], 2, rows, last_words=1)
 
 
 def reported(plan: StudyPlan) -> ReportedStudy:

@@ -1,4 +1,4 @@
-"""Tables of a training run, of a verifier's calibration and of an export for people, and strict JSON for programs."""
+"""Tables of a training run, of a verifier's calibration, of an export and of a search for people."""
 
 from __future__ import annotations
 
@@ -8,23 +8,18 @@ from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
 from retrokit.core.notices import harmless
-from retrokit.report.overlaps import overlap_sheets
-from retrokit.report.sheets import Table, facts, noted, table, to_rich
+from retrokit.core.sheet import Sheet, facts
+from retrokit.report.overlaps import SHOWN, overlap_sheets
 from retrokit.training.config import FinetuneConfig, TrainingConfig
 from retrokit.training.rerankers.config import VerifierConfig
 
 if TYPE_CHECKING:  # showing what is there takes no trainer
-    from rich.console import Group
-
     from retrokit.ranking.export import Export
     from retrokit.ranking.reranking.calibrate import Calibration, Share
     from retrokit.ranking.retrieval.files import Hits
     from retrokit.training.history import Outcome
     from retrokit.training.preflight import Preflight
     from retrokit.training.rerankers.job import VerifierPreflight
-
-
-SHOWN = 100  # characters of a text that was found
 
 
 def steps_of(steps: Mapping[str, float]) -> str:
@@ -37,60 +32,59 @@ def steps_of(steps: Mapping[str, float]) -> str:
     return f"{each}: {steps['seconds_each'] * steps['total']:,.0f} s of training" if "total" in steps else each
 
 
-def preflight_tables(preflight: Preflight) -> list[Table | Group]:
+def preflight_sheets(preflight: Preflight) -> list[Sheet]:
     """What a run will do."""
-    plan = [source_table(preflight.sources), length_table(preflight.lengths), _plan_table(preflight)]
-    overlapping = map(to_rich, overlap_sheets(preflight.overlaps))
-    return [*plan, *overlapping, *(memory_tables(preflight.memory) if preflight.memory else ())]
-
-
-def memory_tables(memory: Mapping[str, Any]) -> list[Table]:
-    """What a step of training takes (:class:`~retrokit.training.step_memory.Memory`)."""
-    always = {name: memory[name] for name in ("weights", "copies", "gradients", "optimizer")}
-    fixed = facts("memory of any batch", {name: _size(size) for name, size in always.items()}, "right")
-    columns = ["batch", "tokens", "activations", "in all", "with gradient checkpointing", "in all"]
-    grows = table("memory of a batch whose texts all have so many tokens", [], columns)
-    for row in memory["activations"]:
-        sizes = [row["kept"], row["checkpointed"]]
-        cells = [text for size in sizes for text in (_size(size), _size(size and size + sum(always.values())))]
-        grows.add_row(f"{row['batch']:,}", f"{row['tokens']:,}", *cells)
-    return [fixed, grows]
-
-
-def _size(size: int | None) -> str:
-    if size is None:
-        return "–"
-    return f"{size / 1e9:,.1f} GB" if size >= 1e9 else f"{size / 1e6:,.1f} MB"
-
-
-def source_table(sources: list[dict[str, Any]]) -> Table:
-    """What each source of training data holds."""
-    counts = ("records", "anchors", "documents", "duplicates")
-    result = table("training data", ["source"], [*counts, "weight"])
-    for source in sources:
-        result.add_row(source["name"], *(f"{source[key]:,}" for key in counts), f"{source['weight']:g}")
-    return result
-
-
-def length_table(lengths: dict[str, dict[str, Any]]) -> Table:
-    """How long the texts of each role are."""
-    tokens = table("tokens of a text (sample)", ["role"], ["50%", "90%", "99%", "longest", "limit", "cut"])
-    for role, summary in lengths.items():
-        percentiles = [str(value) for value in summary["percentiles"].values()]
-        tokens.add_row(role, *percentiles, str(summary["limit"] or "none"), f"{summary['share_cut']:.1%}")
-    return tokens
-
-
-def _plan_table(preflight: Preflight) -> Table:
-    parameters, scale, steps = preflight.parameters, preflight.scale, preflight.steps
+    parameters, scale = preflight.parameters, preflight.scale
     own = f", {parameters['similarity']:,} of them the similarity's" if parameters["similarity"] else ""
     starting = f"{scale['effective_scale']:.4g} (typical score {scale['typical_score']:.4g})"
     rows = {
-        "steps": steps_of(steps),
+        "steps": steps_of(preflight.steps),
         "trainable parameters": f"{parameters['trainable']:,} of {parameters['total']:,}{own}",
         "scale": f"{scale['scale']:.4g}; starts as sharp as cosine at {starting}",
     }
-    return facts("plan", rows | _chosen(preflight.configuration, FinetuneConfig, "scale"))
+    return [
+        *_data_sheets(preflight),
+        facts("plan", rows | _chosen(preflight.configuration, FinetuneConfig, "scale")),
+        *overlap_sheets(preflight.overlaps),
+        *(memory_sheets(preflight.memory) if preflight.memory else ()),
+    ]
+
+
+def memory_sheets(memory: Mapping[str, Any]) -> list[Sheet]:
+    """What a step of training takes (:class:`~retrokit.training.step_memory.Memory`)."""
+
+    def size(count: int | None) -> str:
+        if count is None:
+            return "–"
+        return f"{count / 1e9:,.1f} GB" if count >= 1e9 else f"{count / 1e6:,.1f} MB"
+
+    always = {name: memory[name] for name in ("weights", "copies", "gradients", "optimizer")}
+    fixed = facts("memory of any batch", {name: size(count) for name, count in always.items()}, are_numbers=True)
+    rows = []
+    for row in memory["activations"]:
+        counts = [row["kept"], row["checkpointed"]]
+        cells = [text for count in counts for text in (size(count), size(count and count + sum(always.values())))]
+        rows.append([f"{row['batch']:,}", f"{row['tokens']:,}", *cells])
+    columns = ["batch", "tokens", "activations", "in all", "with gradient checkpointing", "in all"]
+    return [fixed, Sheet("memory of a batch whose texts all have so many tokens", columns, 0, rows)]
+
+
+def _data_sheets(preflight: Preflight | VerifierPreflight) -> list[Sheet]:
+    """What each source of training data holds, and how long the texts of each role are."""
+    counts = ("records", "anchors", "documents", "duplicates")
+    sources = [
+        [source["name"], *(f"{source[key]:,}" for key in counts), f"{source['weight']:g}"]
+        for source in preflight.sources
+    ]
+    lengths = [
+        [role, *map(str, of["percentiles"].values()), str(of["limit"] or "none"), f"{of['share_cut']:.1%}"]
+        for role, of in preflight.lengths.items()
+    ]
+    columns = ["role", "50%", "90%", "99%", "longest", "limit", "cut"]
+    return [
+        Sheet("training data", ["source", *counts, "weight"], 1, sources),
+        Sheet("tokens of a text (sample)", columns, 1, lengths),
+    ]
 
 
 _MATTERS = ("encoder", "sim", "loss", "batch_size")
@@ -110,7 +104,7 @@ def _chosen(configuration: Mapping[str, Any], kind: type[TrainingConfig], *elsew
     return rows
 
 
-def outcome_table(outcome: Outcome) -> Table:
+def outcome_sheet(outcome: Outcome) -> Sheet:
     """What a finished run yielded."""
     stopped = f" ({outcome.stopped_because})" if outcome.stopped_because else ""
     rows = {"run": outcome.folder, "steps": f"{outcome.steps:,}{stopped}"}
@@ -133,7 +127,7 @@ def outcome_table(outcome: Outcome) -> Table:
     return facts(None, rows)
 
 
-def export_table(export: Export) -> Table:
+def export_sheet(export: Export) -> Sheet:
     """What an export holds, and what the other side must be put through."""
     note = export.note
     rows = {
@@ -147,51 +141,49 @@ def export_table(export: Export) -> Table:
     return facts(None, rows)
 
 
-def hits_tables(hits: Hits) -> list[Table | Group]:
+def hits_sheets(hits: Hits) -> list[Sheet]:
     """What a search found, a table a query."""
-    tables: list[Table | Group] = []
+    sheets = []
     for query, ranking in zip(hits.queries, hits.found, strict=True):
         texts = ["text"] if any(hit.text is not None for hit in ranking) else []
-        shown = table(harmless(query), ["rank", "document", *texts], ["score"])
+        rows = []
         for rank, hit in enumerate(ranking, start=1):
-            beginning = [harmless(textwrap.shorten(hit.text, SHOWN, placeholder="…"))] if hit.text is not None else []
-            shown.add_row(str(rank), harmless(hit.id), *beginning, f"{hit.score:.4f}")
-        tables.append(shown if ranking else noted(shown, "nothing was found"))
-    return tables
+            beginning = [harmless(textwrap.shorten(hit.text or "", SHOWN, placeholder="…"))] if texts else []
+            rows.append([str(rank), harmless(hit.id), *beginning, f"{hit.score:.4f}"])
+        columns = ["rank", "document", *texts, "score"]
+        sheets.append(Sheet(harmless(query), columns, len(columns) - 1, rows, () if rows else "nothing was found"))
+    return sheets
 
 
-def verifier_preflight_tables(preflight: VerifierPreflight) -> list[Table]:
+def verifier_preflight_sheets(preflight: VerifierPreflight) -> list[Sheet]:
     """What a run will do, how large the verifier or the cross-encoder is and how fast."""
-    parameters, steps = preflight.parameters, preflight.steps
-    what, start = (
-        ("cross-encoder", "the texts") if "pair" in preflight.lengths else ("verifier", "its token embeddings")
-    )
+    parameters = preflight.parameters
+    is_pair = "pair" in preflight.lengths
+    what, start = ("cross-encoder", "the texts") if is_pair else ("verifier", "its token embeddings")
     rows = {
-        "steps": steps_of(steps),
+        "steps": steps_of(preflight.steps),
         "examples held out": f"{preflight.held_out:,}",
         f"parameters of the {what}": f"{parameters['verifier']:,}",
     }
     if parameters["trainable"] != parameters["verifier"]:
         rows["trainable parameters"] = f"{parameters['trainable']:,}"
     rows["time of a pair"] = f"{preflight.microseconds_per_pair:,.0f} µs from {start}"
-    rows |= _chosen(preflight.configuration, VerifierConfig)
-    return [source_table(preflight.sources), length_table(preflight.lengths), facts("plan", rows)]
+    return [*_data_sheets(preflight), facts("plan", rows | _chosen(preflight.configuration, VerifierConfig))]
 
 
-def calibration_table(calibration: Calibration) -> Table:
+def calibration_sheet(calibration: Calibration) -> Sheet:
     """The threshold, and what it lets in."""
-    title = f"{calibration.pairs['path']}: {calibration.target:.1%} false accepts asked for"
-    result = table(title, [""], ["value", "95% interval", "pairs"])
+
+    def row(name: str, share: Share) -> list[str]:
+        return [name, f"{share.value:.1%}", f"{share.low:.1%} – {share.high:.1%}", f"{share.pairs:,}"]
+
     low, high = calibration.interval
-    result.add_row("threshold", f"{calibration.threshold:.6f}", f"{low:.6f} – {high:.6f}", "")
-    result.add_row("false accepts", *_cells(calibration.false_accepts))
-    for family, share in calibration.families.items():
-        result.add_row(f"  {family}", *_cells(share))
-    result.add_row("true accepts", *_cells(calibration.true_accepts))
-    if calibration.identical:
-        result.add_row("  of them one text twice", "", "", f"{calibration.identical:,}")
-    return result
-
-
-def _cells(share: Share) -> list[str]:
-    return [f"{share.value:.1%}", f"{share.low:.1%} – {share.high:.1%}", f"{share.pairs:,}"]
+    rows = [
+        ["threshold", f"{calibration.threshold:.6f}", f"{low:.6f} – {high:.6f}", ""],
+        row("false accepts", calibration.false_accepts),
+        *(row(f"  {family}", share) for family, share in calibration.families.items()),
+        row("true accepts", calibration.true_accepts),
+        *([["  of them one text twice", "", "", f"{calibration.identical:,}"]] if calibration.identical else []),
+    ]
+    title = f"{calibration.pairs['path']}: {calibration.target:.1%} false accepts asked for"
+    return Sheet(title, ["", "value", "95% interval", "pairs"], 1, rows)

@@ -37,9 +37,9 @@ ENCODERS: dict[str, Callable[[str], Any]] = {
 SPEC = ["static:8"]
 PLOTS, TABLES = probe_plots, probe_tables
 EMBEDDING_PLOTS, EMBEDDING_TABLES = probe_embedding_plots, probe_embedding_tables
-NEAR = EMBEDDING_PLOTS.near_miss_plots, EMBEDDING_TABLES.near_miss_tables
-FRAGMENTS = EMBEDDING_PLOTS.fragment_plots, EMBEDDING_TABLES.fragment_tables
-MAGNITUDE = PLOTS.magnitude_plots, TABLES.magnitude_tables
+NEAR = EMBEDDING_PLOTS.near_miss_plots, EMBEDDING_TABLES.near_miss_sheets
+FRAGMENTS = EMBEDDING_PLOTS.fragment_plots, EMBEDDING_TABLES.fragment_sheets
+MAGNITUDE = PLOTS.magnitude_plots, TABLES.magnitude_sheets
 PROXIES = MagnitudeOptions(proxies=3)
 REFUSED = ("magnitude, equal texts", "fragments, one label", "map, equal texts")  # by any encoder
 PROBES: dict[str, Callable[[str], tuple[Any, Any, Any]]] = {
@@ -47,24 +47,24 @@ PROBES: dict[str, Callable[[str], tuple[Any, Any, Any]]] = {
     "magnitude, one query": lambda d: (probe_magnitude(SPEC, [f"beir:{d}/one"]), *MAGNITUDE),
     "magnitude, no labels": lambda d: (probe_magnitude(SPEC, [f"beir:{d}/one"], PROXIES), *MAGNITUDE),
     "magnitude, equal texts": lambda d: (probe_magnitude(SPEC, [f"beir:{d}/equal"]), *MAGNITUDE),
-    "fisher": lambda d: (probe_fisher(SPEC, [f"beir:{d}/many"]), PLOTS.fisher_plots, TABLES.fisher_tables),
+    "fisher": lambda d: (probe_fisher(SPEC, [f"beir:{d}/many"]), PLOTS.fisher_plots, TABLES.fisher_sheets),
     "fragments, one query": lambda d: (probe_fragments(SPEC, f"beir:{d}/one", [4]), *FRAGMENTS),
     "fragments, equal texts": lambda d: (probe_fragments(SPEC, f"classify:{d}/equal.jsonl", [4]), *FRAGMENTS),
     "fragments, one label": lambda d: (probe_fragments(SPEC, f"classify:{d}/one.jsonl", [4]), *FRAGMENTS),
     "geometry": lambda d: (
         *(probe_geometry(SPEC, f"beir:{d}/many", 4, neighbours=5), EMBEDDING_PLOTS.geometry_plots),
-        EMBEDDING_TABLES.geometry_tables,
+        EMBEDDING_TABLES.geometry_sheets,
     ),
     "contrast, two pairs": lambda d: (
         *(probe_contrast(SPEC, f"pairs:{d}/two.jsonl,a=a,b=b", 4), EMBEDDING_PLOTS.contrast_plots),
-        EMBEDDING_TABLES.contrast_tables,
+        EMBEDDING_TABLES.contrast_sheets,
     ),
     "near-miss": lambda d: (probe_near_misses(SPEC, f"pairs:{d}/near.jsonl"), *NEAR),
     "near-miss, one pair": lambda d: (probe_near_misses(SPEC, f"pairs:{d}/pair.jsonl", "dot"), *NEAR),
     "near-miss, odd families": lambda d: (probe_near_misses(SPEC, f"pairs:{d}/odd.jsonl,family=kind"), *NEAR),
     "map, equal texts": lambda d: (
         *(probe_map(SPEC, f"knn:{d}/equal.jsonl"), EMBEDDING_PLOTS.map_plots),
-        EMBEDDING_TABLES.map_tables,
+        EMBEDDING_TABLES.map_sheets,
     ),
 }  # fmt: skip
 

@@ -11,9 +11,10 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 import retrokit.report
+from retrokit.core.sheet import Sheet, facts
 from retrokit.evaluation.comparison.comparison import evaluation_of
 from retrokit.report.evaluation import evaluation_sheets
-from retrokit.report.sheets import Table, to_rich
+from retrokit.report.sheets import TerminalTable
 from retrokit.report.terminal import NO_LIMIT, console
 from tests.report.test_tables import BASE, BETTER, result, seeded
 
@@ -71,14 +72,9 @@ def folded_cells(text: str, columns: int) -> list[str]:
     width=st.integers(20, 200),
 )
 def test_nothing_is_dropped_at_any_width(rows: list[tuple[str, ...]], heads: tuple[str, ...], width: int) -> None:
-    table = Table(title="a title", title_justify="left")
-    for position, head in enumerate(heads):
-        table.add_column(head, justify="left" if position < 2 else "right")
-    for row in rows:
-        table.add_row(*row)
-        table.add_section()
+    sheet = Sheet("a title", heads, 2, [cells for row in rows for cells in (row, ())])
     with pytest.MonkeyPatch.context() as monkeypatch:
-        text = printed(table, str(width), monkeypatch)
+        text = printed(TerminalTable(sheet), str(width), monkeypatch)
     assert "…" not in text
     assert all(len(line) <= width for line in text.splitlines())
     is_turned = "┏" not in text  # it has no heads
@@ -94,14 +90,10 @@ def test_nothing_is_dropped_at_any_width(rows: list[tuple[str, ...]], heads: tup
 
 def test_a_title_is_as_wide_as_the_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     for columns in (2, 5):  # as it is, and turned
-        table = Table(title="sure:data/a-benchmark,reference=maxsim", title_justify="left")
-        for name in "abcde"[:columns]:
-            table.add_column(name, justify="right")
-        table.add_row(*["0.123456"] * columns)
-        lines = [line.rstrip() for line in printed(table, "50", monkeypatch).splitlines()]
+        sheet = Sheet("sure:data/a-benchmark,reference=maxsim", "abcde"[:columns], 0, [["0.123456"] * columns])
+        lines = [line.rstrip() for line in printed(TerminalTable(sheet), "50", monkeypatch).splitlines()]
         assert lines[0] == "sure:data/a-benchmark,reference=maxsim"
         assert lines[1][0] in "┏┌"
-        assert table.title
 
 
 LONG = "runs/msmarco-bert-base-dot-v5/qnorm-with-a-long-name"
@@ -113,7 +105,7 @@ def test_an_evaluation_with_long_names(columns: str | None, terminal: bool, monk
     results = [result(f"{LONG}-{i}", values, "beir:data/scifact,split=test") for i, values in enumerate((BASE, BETTER))]
     evaluation = evaluation_of(results, {results[0].task: ["ndcg@10", "mrr@10"]}, {})
     for sheet in [*evaluation_sheets(evaluation), *evaluation_sheets(seeded())]:
-        text = printed(to_rich(sheet), columns, monkeypatch, terminal)
+        text = printed(TerminalTable(sheet), columns, monkeypatch, terminal)
         lines = text.splitlines()
         assert max(map(len, lines)) <= (int(columns) if columns else NO_LIMIT if not terminal else 80)
         assert "…" not in re.sub(r"[+-]0\.\d+ … [+-]0\.\d+", "", " ".join(text.split()))
@@ -125,8 +117,7 @@ def test_an_evaluation_with_long_names(columns: str | None, terminal: bool, monk
 
 
 def test_off_a_terminal_nothing_is_folded(monkeypatch: pytest.MonkeyPatch) -> None:
-    table = Table("name", "value")
-    table.add_row("n" * 5000, "v" * 5000)
+    table = TerminalTable(Sheet(None, ["name", "value"], 2, [["n" * 5000, "v" * 5000]]))
     assert f"│ {'n' * 5000} │ {'v' * 5000} │" in printed(table, None, monkeypatch, terminal=False)
     assert len(printed("x" * 100, "50", monkeypatch, terminal=False).splitlines()) == 2
     for useless in ("", "0", "-5", "wide", "5"):
@@ -135,10 +126,7 @@ def test_off_a_terminal_nothing_is_folded(monkeypatch: pytest.MonkeyPatch) -> No
 
 @pytest.mark.parametrize("columns", ["20", "30", "40"])
 def test_names_and_values_of_two_columns(columns: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    table = Table(show_header=False)
-    table.add_column()
-    table.add_column()
-    table.add_row("trainable parameters", LONG)
+    table = TerminalTable(facts(None, {"trainable parameters": LONG}))
     (name, value) = folded_cells(printed(table, columns, monkeypatch), 2)
     assert (name, value) == ("trainableparameters", LONG)
 

@@ -13,6 +13,7 @@ import pytest
 
 from retrokit import cli
 from retrokit.core.errors import DataError, UsageError
+from retrokit.core.sheet import Sheet
 from retrokit.data.jsonl import to_json
 from retrokit.data.overlap import Overlap
 from retrokit.data.runs import Run, write_run
@@ -22,10 +23,9 @@ from retrokit.evaluation.deployment import Deployment, DeploymentRow
 from retrokit.evaluation.result import Result
 from retrokit.report.deployment import deployment_json, deployment_sheet
 from retrokit.report.evaluation import evaluation_json, evaluation_sheets
-from retrokit.report.html import sheets_of, to_figure, to_html
+from retrokit.report.html import to_figure, to_html
 from retrokit.report.page import ReportedStep, ReportedStudy, write_page
 from retrokit.report.reranking import near_miss_rows, near_miss_sheets, reranking_parts
-from retrokit.report.sheets import Sheet
 from retrokit.report.sources import read_sources
 from retrokit.report.words import sentences
 from tests.report import gallery
@@ -210,8 +210,7 @@ def test_a_probe_is_the_same_from_its_json(tmp_path, kind):
     room, make = PROBES[kind]
     found = make()
     page = page_from(tmp_path, found.to_json())
-    tables = getattr(import_module(f"retrokit.report.{room}_tables"), f"{kind}_tables")(found)
-    for sheet in [sheet for shown in tables for sheet in sheets_of(shown)]:
+    for sheet in getattr(import_module(f"retrokit.report.{room}_tables"), f"{kind}_sheets")(found):
         assert to_html(sheet) in page
     assert page.count("<svg") == {"map": 2, "near_miss": 1, "layer": 2, "geometry": 1}.get(
         kind, page.count("<svg") or -1

@@ -11,14 +11,16 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from retrokit.cli.common import show
 from retrokit.core.errors import UsageError
+from retrokit.core.sheet import Sheet
 from retrokit.data.jsonl import to_json
 from retrokit.evaluation.comparison.comparison import Evaluation, evaluation_of
 from retrokit.evaluation.comparison.trained import Training
 from retrokit.evaluation.result import Result
 from retrokit.metrics.significance import randomisation_test
 from retrokit.report.evaluation import FORMATS, evaluation_csv, evaluation_json, evaluation_sheets, form
-from retrokit.report.sheets import Sheet, to_latex, to_markdown, to_rich
+from retrokit.report.sheets import TerminalTable, to_latex, to_markdown
 from retrokit.report.terminal import console
 
 RNG = np.random.default_rng(0)
@@ -52,7 +54,7 @@ def shown(results: list[Result], metrics: list[str], capsys: pytest.CaptureFixtu
 
 def printed(sheet: Sheet, capsys: pytest.CaptureFixture[str]) -> str:
     capsys.readouterr()
-    console().print(to_rich(sheet))
+    console().print(TerminalTable(sheet))
     return capsys.readouterr().out
 
 
@@ -265,7 +267,7 @@ def test_latex() -> None:
 @pytest.mark.parametrize("name", FORMATS)
 def test_every_format_shows_the_values(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     for part in form(name)(seeded(), False):
-        console().print(part, soft_wrap=True)
+        show(part)
     text = capsys.readouterr().out
     for value in (BASE.mean(), MEAN):
         assert re.search(rf"{value:.4f}"[:-1], text)

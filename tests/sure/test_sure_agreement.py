@@ -11,7 +11,8 @@ from rich.console import Console
 from sklearn.metrics import cohen_kappa_score
 
 from retrokit.core.errors import DataError, UsageError
-from retrokit.report.build_sure import agreement_tables
+from retrokit.report.build_sure import agreement_sheets
+from retrokit.report.sheets import TerminalTable
 from retrokit.sure.agreement import agreement, fleiss_kappa, read_verdicts
 
 # the example of Wikipedia's article on Fleiss' kappa: 14 raters, 10 subjects, 5 categories, κ = 0.210
@@ -93,8 +94,8 @@ def test_many_annotators_print_little(count, groups):
         assert found.cohen[one, other] == pytest.approx(cohen_kappa_score(*columns))
     printed = io.StringIO()
     console = Console(file=printed, width=100)
-    for table in agreement_tables(found):
-        console.print(table)
+    for table in agreement_sheets(found):
+        console.print(TerminalTable(table))
     assert printed.getvalue().count("\n") < 40 + count
     assert ("not the groups between" in " ".join(printed.getvalue().split())) == (count > 4)
 

@@ -13,7 +13,8 @@ from retrokit.core.errors import UsageError
 from retrokit.data.runs import read_run
 from retrokit.evaluation.task import Task
 from retrokit.evaluation.tasks.retrieval import Retrieval
-from retrokit.report.tables import preflight_tables
+from retrokit.report.sheets import TerminalTable
+from retrokit.report.tables import preflight_sheets
 from retrokit.training.config import FinetuneConfig
 from retrokit.training.evaluations import Evaluations, lower_is_better, task_names
 from retrokit.training.finetune import finetune, plan
@@ -117,7 +118,7 @@ def test_several_tasks_of_a_run(tmp_path: Path) -> None:
     data, output = [str(tmp_path / "pairs.jsonl")], str(run)
     made = plan(FinetuneConfig("static:8", data, None, **options))
     shown = Console(file=io.StringIO(), width=120)
-    shown.print(*preflight_tables(made.preflight))
+    shown.print(*map(TerminalTable, preflight_sheets(made.preflight)))
     assert "best metric │ first:ndcg@10" in " ".join(shown.file.getvalue().split())
     outcome = finetune(FinetuneConfig("static:8", data, output, best_metric="second:mrr@10", **options))
     assert outcome.metric == "second:mrr@10"

@@ -25,7 +25,8 @@ from retrokit.data.runs import Run
 from retrokit.encoders.adapters import base_of
 from retrokit.evaluation.evaluate import evaluate
 from retrokit.evaluation.tasks.retrieval import Retrieval
-from retrokit.report.tables import outcome_table
+from retrokit.report.sheets import TerminalTable
+from retrokit.report.tables import outcome_sheet
 from retrokit.training.config import FinetuneConfig
 from retrokit.training.finetune import finetune, plan
 from retrokit.training.finetune_trainer import FinetuneTrainer
@@ -368,7 +369,7 @@ def test_a_gain_is_over_the_start_under_its_own_similarity(tiny_bert, pairs, ben
     lines = [json.loads(line) for line in (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()]
     assert [line["step"] for line in lines if "baseline" in line] == [0]
     shown = Console(file=io.StringIO(), width=120)
-    shown.print(outcome_table(outcome))
+    shown.print(TerminalTable(outcome_sheet(outcome)))
     text = " ".join(shown.file.getvalue().split())
     assert f"as it came, under its own cosine │ benchmark:ndcg@10 {own.metrics['ndcg@10']:.4f}" in text
     assert f"{outcome.gain:+.4f} benchmark:ndcg@10: {'better' if outcome.gain > 0 else 'no better'}" in text
