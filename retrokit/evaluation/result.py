@@ -65,17 +65,11 @@ class Result:
         """What it was computed in, such as ``bfloat16``; ``None`` where nothing tells."""
         return self.configuration.get("precision")
 
-    def leading_metric(self, shown: Sequence[str]) -> str:
-        """What one figure tells of it (:func:`leading_metric`)."""
-        return leading_metric(self.main_metric, shown)
-
     def without(self, metrics: Set[str]) -> Result:
         """The result without these metrics."""
-        columns = {name: getattr(self, name) for name in ("metrics", "per_query", "resampled")}
-        remaining: dict[str, Any] = {
-            name: {m: v for m, v in column.items() if m not in metrics} for name, column in columns.items()
-        }
-        return replace(self, **remaining)
+        columns: dict[str, Any] = {name: getattr(self, name) for name in ("metrics", "per_query", "resampled")}
+        left: Any = {name: {m: v for m, v in own.items() if m not in metrics} for name, own in columns.items()}
+        return replace(self, **left)
 
     def to_json(self, with_queries: bool = False) -> dict[str, Any]:
         """Plain values for strict JSON."""

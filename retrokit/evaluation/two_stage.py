@@ -1,15 +1,14 @@
-"""Two-stage retrieval, measured: a search or a run proposes candidates, rerankers put the best of them in order.
+"""Two-stage retrieval, measured: a search or a TREC run proposes candidates, rerankers order the best of them.
 
-COMP, D.4: stage 1 retrieves the top 100 of every query, stage 2 scores them anew. What lies below the depth that is
-reranked keeps its place behind it. Each reranker is compared with the first stage by paired tests over queries, under
-Holm's correction over all rerankers. Rerankers are measured on near-misses as well (COMP, Evaluation 2), beside the
-pooled score of the first stage's encoder. The two stages themselves are a searcher
-(:mod:`retrokit.ranking.retrieval.two_stage`); what measures them takes tasks and comparisons, so it stands with those.
+COMP, D.4: stage 1 retrieves the top 100 of every query, stage 2 scores them again. What is below the reranked depth
+keeps its place. Each reranker is compared with the first stage by paired tests over queries, under Holm's correction
+over all rerankers. Rerankers are measured on near-misses as well (COMP, Evaluation 2), next to the pooled score of the
+first stage's encoder. The two stages themselves are a searcher (:mod:`retrokit.ranking.retrieval.two_stage`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -28,7 +27,7 @@ from retrokit.evaluation.comparison.baseline import read_baseline
 from retrokit.evaluation.comparison.comparison import Evaluation, evaluation_of
 from retrokit.evaluation.comparison.results_folder import ResultsFolder
 from retrokit.evaluation.comparison.trained import Training, training_of_stages
-from retrokit.evaluation.evaluate import check_baseline, check_searchers
+from retrokit.evaluation.evaluate import check_baseline, check_searchers, shown_metrics
 from retrokit.evaluation.result import Result, draws_of
 from retrokit.evaluation.settings import TwoStageOptions as TwoStageOptions
 from retrokit.evaluation.task import Request, Task, check_measured, check_tunable, measures, tuned
@@ -97,15 +96,21 @@ def rerank(
     """
     options = options or TwoStageOptions()
     baseline = read_baseline(options.baseline) if options.baseline is not None else None
-    given = [] if encoder is None else [encoder] if isinstance(encoder, str) else list(dict.fromkeys(encoder))
+    firsts = [] if encoder is None else [encoder] if isinstance(encoder, str) else list(dict.fromkeys(encoder))
     with strictly(options.strict):
-        loaded = _tasks(given, on, rerankers, options)
+        loaded = _tasks(firsts, on, rerankers, options)
     if baseline is not None:
         for task in loaded:
-            baseline.check(task.spec, task.digest())
-    if save_run is not None:
-        read = [given, on, rerankers, *vars(options).values()]
-        _check_output(save_run, loaded, max(1, len(given)) * len(set(rerankers)), read)
+            baseline.measured_on(task.spec, task.digest())
+    if save_run is not None:  # hours of scoring should not end with a place that cannot be written to
+        rankings = sum(task.searches for task in loaded)
+        if not rankings:
+            raise UsageError(f"{save_run} would hold a run, and no task here ranks documents")
+        several = rankings * max(1, len(firsts)) * len(set(rerankers)) > 1
+        if save_run == "-" and several:
+            raise UsageError("standard output takes one run: give one task, first stage and reranker, or a folder")
+        read = [firsts, on, rerankers, *vars(options).values()]
+        check_outputs([(save_run, FOLDER if several else EITHER)], read)
     place = f"{save_run.rstrip('/')}.work" if work is None and save_run not in (None, "-") else work
     folder = None if place is None else Path(place)
     if folder is not None:
@@ -113,70 +118,79 @@ def rerank(
             check_own(folder)
         check_folder(folder)
     with strictly(options.strict), locked(folder) if folder is not None else nullcontext():
-        evaluation = _in_two_stages(given, loaded, rerankers, options, Shards(folder), work is not None, save_run)
-    return evaluation if baseline is None else replace(evaluation, whole=baseline.compared(evaluation.whole))
-
-
-def _in_two_stages(
-    firsts: Sequence[str],
-    loaded: Sequence[Task],
-    rerankers: Sequence[str],
-    options: TwoStageOptions,
-    store: Shards,
-    keeps: bool,
-    save_run: str | None,
-) -> Reranking:
-    """With ``keeps`` the scores stay in ``store``."""
-    if store.goes_on:
-        notice(f"going on with the scores kept in {store.folder}")
-    gates = [task.spec for task in loaded if not task.searches]
-    try:
-        scorers = [reranking.create(spec, options.device) for spec in dict.fromkeys(rerankers)]
-        for scorer in scorers:
-            if gates and scorer.listwise:  # no score for a pair alone
-                raise UsageError(f"{scorer.spec} orders lists and scores no pair by itself: {gates[0]} is not for it")
-            if store.folder is not None:
-                scorer.keep_in(store.folder)
-        results, trainings = _measured(firsts, loaded, scorers, options, store, save_run is not None)
-    except KeyboardInterrupt:
-        message = (
-            "nothing is kept, a work folder would" if store.folder is None else f"scores are kept in {store.folder}"
-        )
-        raise Interrupted(f"reranking stopped; {message}") from None
-    for scorer in scorers:
-        if line := scorer.describe():
+        store = Shards(folder)
+        if store.goes_on:
+            notice(f"going on with the scores kept in {folder}")
+        gates = [task.spec for task in loaded if not task.searches]
+        try:
+            scorers = [reranking.create(spec, options.device) for spec in dict.fromkeys(rerankers)]
+            for scorer in scorers:
+                if gates and scorer.listwise:
+                    raise UsageError(
+                        f"{scorer.spec} orders lists and scores no pair by itself: {gates[0]} is not for it"
+                    )
+                if folder is not None:
+                    scorer.keep_in(folder)
+            results, trainings = _measured(firsts, loaded, scorers, options, store, save_run is not None)
+        except KeyboardInterrupt:
+            kept = "nothing is kept, a work folder would" if folder is None else f"scores are kept in {folder}"
+            raise Interrupted(f"reranking stopped; {kept}") from None
+        for line in filter(None, (scorer.describe() for scorer in scorers)):
             notice(line)
-    evaluation = _reranking(results, trainings, loaded, options)
-    if save_run is not None:
-        save_runs([result for result in results if result.run and "reranker" in result.configuration], save_run)
-    if not keeps:
-        store.remove()
-    return evaluation
-
-
-def _check_output(path: str, loaded: Sequence[Task], systems: int, read: Sequence[object]) -> None:
-    """Hours of scoring should not end with a place that cannot be written to."""
-    rankings = sum(task.searches for task in loaded)
-    if not rankings:
-        raise UsageError(f"{path} would hold a run, and no task here ranks documents")
-    several = rankings * systems > 1
-    if path == "-" and several:
-        raise UsageError("standard output takes one run: give one task, first stage and reranker, or a folder")
-    check_outputs([(path, FOLDER if several else EITHER)], read)
+        # drawn once for all evaluations of them
+        drawn = [replace(r, resampled={name: draws_of(m) for name, m in r.resampled.items()}) for r in results]
+        shown, gate = {task.spec: _shown(task, options) for task in loaded}, options.gate_metric
+        whole = evaluation_of(drawn, shown, trainings, baseline_system=options.baseline_system, gate_metric=gate)
+        parts = []
+        for searched in (True, False):
+            specs = [task.spec for task in loaded if task.searches is searched]
+            own = [result for result in whole.results if result.task in specs]
+            parts.append(evaluation_of(own, shown, trainings, gate_metric=gate) if own else None)
+        if save_run is not None:
+            save_runs([result for result in results if result.run and "reranker" in result.configuration], save_run)
+        if work is None:
+            store.remove()
+    whole = replace(whole, digests={task.spec: task.digest for task in loaded})
+    return Reranking(whole if baseline is None else baseline.compared(whole), *parts)
 
 
 def _tasks(firsts: Sequence[str], on: Sequence[str], rerankers: Sequence[str], options: TwoStageOptions) -> list[Task]:
-    """The tasks, once everything that can be wrong with the request has been looked at."""
+    """The tasks, once everything that can be wrong with the request has been checked."""
     requests: list[tuple[Registry, str]] = [(retrieval.registry_of(spec), spec) for spec in firsts]
     requests += [(tasks, spec) for spec in on] + [(reranking.registry_of(spec), spec) for spec in rerankers]
-    requests += [(similarities.registry, options.sim)] if options.sim is not None else []
-    parse_all(requests)
+    parse_all(requests + ([(similarities.registry, options.sim)] if options.sim is not None else []))
     if options.baseline_system is not None:
         check_baseline(options.baseline_system, [*firsts, *([] if options.run is None else [f"run:{options.run}"])])
-    loaded = [_task(spec, options) for spec in dict.fromkeys(on)]
+    loaded = []
+    for spec in dict.fromkeys(on):
+        task: Task | None = tasks.create(spec).staged()
+        if task is None:
+            expected = "ranks documents, as beir:PATH does, nor holds near-misses, as pairs:FILE may"
+            raise UsageError(f"{spec} neither {expected}")
+        if not task.searches and options.reference is not None:
+            pairs = read_reference(options.reference, options.reference_pairs)
+            task = task.staged([(pair.anchor, pair.positive) for pair in pairs]) or task
+        loaded.append(task)
     rankings = [task for task in loaded if task.searches]
-    _check_first_stage(firsts, rankings, len(loaded) > len(rankings), options)
-    for name in _asked(options):
+    has_near_misses = len(loaded) > len(rankings)
+    if options.run is None:
+        if rankings and not firsts:
+            raise UsageError(f"{rankings[0].spec} needs a first stage: an encoder, bm25, or a TREC run (`run=` FILE)")
+    elif len(rankings) != 1:
+        raise UsageError(f"a run ranks the documents of one task; {len(rankings)} are given")
+    elif firsts and not has_near_misses:
+        raise UsageError(f"the run {options.run} takes the place of {', '.join(firsts)}: give it as run:{options.run}")
+    embeds = any(retrieval.registry_of(spec) is not retrieval.registry for spec in firsts)
+    of_encoder = (options.sim, options.dims, options.index) != (None, None, None) or options.precision != "auto"
+    if of_encoder and not (embeds and (options.run is None or has_near_misses)):
+        raise UsageError("a similarity, dimensions, precision and an index are an encoder's, and none is used here")
+    if options.index is not None and not rankings:
+        raise UsageError(f"`index=` {options.index} is for what is searched, and no task here is")
+    if options.reference is not None and not has_near_misses:
+        raise UsageError("a reference is for near-misses (pairs:FILE), and there are none here")
+    if not rankings and (options.blend is not None or options.fusion is not None):
+        raise UsageError("blend and fusion are for rankings, and no task here has any")
+    for name in _requested(options):
         check_measured(loaded, name)
     for task in loaded:
         for spec in filter(retrieval.leaves_open, firsts if task.searches else ()):  # before a model is loaded
@@ -185,47 +199,13 @@ def _tasks(firsts: Sequence[str], on: Sequence[str], rerankers: Sequence[str], o
     return loaded
 
 
-def _task(spec: str, options: TwoStageOptions) -> Task:
-    task: Task | None = tasks.create(spec).staged()
-    if task is None:
-        raise UsageError(f"{spec} neither ranks documents, as beir:PATH does, nor holds near-misses, as pairs:FILE may")
-    if task.searches or options.reference is None:
-        return task
-    pairs = read_reference(options.reference, options.reference_pairs)
-    return task.staged([(pair.anchor, pair.positive) for pair in pairs]) or task
-
-
-def _check_first_stage(
-    firsts: Sequence[str], rankings: Sequence[Task], has_near_misses: bool, options: TwoStageOptions
-) -> None:
-    embedding = [spec for spec in firsts if retrieval.registry_of(spec) is not retrieval.registry]
-    if options.run is None:
-        if rankings and not firsts:
-            raise UsageError(f"{rankings[0].spec} needs a first stage: an encoder, bm25, or a TREC run (`run=` FILE)")
-    elif len(rankings) != 1:
-        raise UsageError(f"a run ranks the documents of one task; {len(rankings)} are given")
-    elif firsts and not has_near_misses:
-        raise UsageError(f"the run {options.run} takes the place of {', '.join(firsts)}: give it as run:{options.run}")
-    searches = bool(embedding) and (options.run is None or has_near_misses)
-    of_encoder = (options.sim, options.dims, options.index) != (None, None, None) or options.precision != "auto"
-    if not searches and of_encoder:
-        raise UsageError("a similarity, dimensions, precision and an index are an encoder's, and none is used here")
-    if options.index is not None and not rankings:
-        raise UsageError(f"`index=` {options.index} is for what is searched, and no task here is")
-    if options.reference is not None and not has_near_misses:
-        raise UsageError("a reference is for near-misses (pairs:FILE), and there are none here")
-    if not rankings and (options.blend is not None or options.fusion is not None):
-        raise UsageError("blend and fusion are for rankings, and no task here has any")
-
-
-def _asked(options: TwoStageOptions) -> list[str]:
+def _requested(options: TwoStageOptions) -> list[str]:
     """The metrics that are named."""
     return [*options.metrics, *options.also, *([] if options.gate_metric is None else [options.gate_metric])]
 
 
 def _shown(task: Task, options: TwoStageOptions) -> list[str]:
-    names = [name for name in options.metrics if measures(task, name)]
-    return names or list(METRICS if task.searches else task.shown_metrics)
+    return shown_metrics(task, options.metrics, METRICS if task.searches else task.shown_metrics)
 
 
 def _measured(
@@ -236,43 +216,50 @@ def _measured(
     store: Shards,
     keep_runs: bool,
 ) -> tuple[list[Result], dict[str, Training | None]]:
-    """All results, by task and first stage, which comes first itself: of near-misses those of the encoders, and then
-    those of the rerankers. Results of rankings are kept in ``options.results``, and used again. And how that which made
-    each came about, by its name."""
-    run = RunSearcher(options.run) if options.run is not None else None
-    requests = [_first_stage(spec, options) for spec in firsts]
-    on_rankings = requests if run is None else [Request(searcher=run, whole=True)]
-    ranking = [request.searcher for request in on_rankings if request.searcher is not None]
-    check_searchers(ranking, [data for task in loaded if (data := task.judged()) is not None])
+    """All results, by task and first stage, its own before those of its rerankers; of near-misses those of the
+    encoders, then those of the rerankers. And the training behind each, by its name."""
+    requests = []
+    for spec in firsts:
+        if retrieval.registry_of(spec) is retrieval.registry:
+            requests.append(Request(searcher=retrieval.create(spec, options.device)))
+        else:
+            encoder = encoders.registry.create(spec, device=options.device)
+            request = Request(encoder, [encoder.similarity_of(options.sim)], precision=options.precision)
+            requests.append(replace(request, dims=options.dims, index=options.index))
+    on_rankings = requests if options.run is None else [Request(searcher=RunSearcher(options.run), whole=True)]
+    searchers = [request.searcher for request in on_rankings if request.searcher is not None]
+    check_searchers(searchers, [data for task in loaded if (data := task.judged()) is not None])
     folder = ResultsFolder(options.results) if options.results is not None else None
     trainings: dict[str, Training | None] = {}
 
     def evaluate(task: Task, request: Request) -> list[Result]:
-        training = _training(request)
-        results_folder = folder if task.searches else None
-        measured = (
-            task.evaluate(request)
-            if results_folder is None
-            else results_folder.evaluate(task, request, training, keep_runs)
-        )
+        system = request.encoder or request.searcher
+        reranker = system.reranker if isinstance(system, TwoStage) else request.reranker
+        training = training_of_stages(system.spec if system else None, reranker.spec if reranker else None)
+        if folder is not None and task.searches:
+            measured = folder.evaluate(task, request, training, keep_runs)
+        else:
+            measured = task.evaluate(request)
         trainings.update(dict.fromkeys((result.name for result in measured), training))
         return measured
 
     begun: list[tuple[Task, Request | None, list[Result]]] = []
-    for task in loaded:
-        named = [name for name in _asked(options) if measures(task, name)]
+    for task in loaded:  # all first stages before the first reranker
+        if not task.searches:
+            first_results = []
+            for request in requests:
+                if request.encoder is not None:
+                    first_results += evaluate(task, replace(request, index=None, metrics=task.default_metrics))
+            begun.append((task, None, first_results))
+            continue
+        named = [name for name in _requested(options) if measures(task, name)]
         # the last is the share of relevant documents that reranking can bring up
         names = [task.main_metric, *_shown(task, options), *named, f"recall@{options.depth}"]
-        for request in on_rankings if task.searches else []:
+        for request in on_rankings:
             (searcher,) = request.searchers(task)
             searcher = tuned(searcher, searcher.spec, task, _shown(task, options))
             first = replace(request, searcher=Shared(searcher), metrics=names)
             begun.append((task, first, evaluate(task, first)))
-        if not task.searches:
-            embedding = [
-                replace(request, index=None, metrics=task.default_metrics) for request in requests if request.encoder
-            ]
-            begun.append((task, None, [result for request in embedding for result in evaluate(task, request)]))
     results: list[Result] = []
     for task, begun_with, first_results in begun:
         results += first_results
@@ -287,44 +274,3 @@ def _measured(
     if folder is not None:
         folder.report()
     return results, trainings
-
-
-def _training(request: Request) -> Training | None:
-    """How that which is asked to score came about."""
-    system = request.encoder or request.searcher
-    if isinstance(system, TwoStage):
-        return training_of_stages(system.spec, system.reranker.spec)
-    return training_of_stages(system.spec if system else None, request.reranker.spec if request.reranker else None)
-
-
-def _first_stage(spec: str, options: TwoStageOptions) -> Request:
-    """What asks a task for the results of a first stage."""
-    if retrieval.registry_of(spec) is retrieval.registry:
-        return Request(searcher=retrieval.create(spec, options.device))
-    encoder = encoders.registry.create(spec, device=options.device)
-    request = Request(encoder, [encoder.similarity_of(options.sim)], precision=options.precision)
-    return replace(request, dims=options.dims, index=options.index)
-
-
-def _reranking(
-    results: Sequence[Result],
-    trainings: Mapping[str, Training | None],
-    loaded: Sequence[Task],
-    options: TwoStageOptions,
-) -> Reranking:
-    shown = {task.spec: _shown(task, options) for task in loaded}
-    # drawn once for all that is made of them
-    drawn = [
-        replace(result, resampled={name: draws_of(metric) for name, metric in result.resampled.items()})
-        for result in results
-    ]
-    gate = options.gate_metric
-    whole = evaluation_of(drawn, shown, trainings, baseline_system=options.baseline_system, gate_metric=gate)
-    whole = replace(whole, digests={task.spec: task.digest for task in loaded})
-
-    def part(searched: bool) -> Evaluation | None:
-        specs = [task.spec for task in loaded if task.searches is searched]
-        own = [result for result in whole.results if result.task in specs]
-        return evaluation_of(own, shown, trainings, gate_metric=gate) if own else None
-
-    return Reranking(whole, part(True), part(False))

@@ -339,7 +339,7 @@ def test_fail_if_worse_needs_something_to_compare() -> None:
 
 def test_fail_if_worse_only_where_it_is_significant() -> None:
     worse = evaluation(result("base", BASE), result("new", MUCH_WORSE))
-    assert worse.comparisons[0].significantly_worse
+    assert worse.comparisons[0].significant
     check_gates(gates_of(worse, [], False))
     with pytest.raises(GateFailed, match=r"^new cosine on beir:x: ndcg@10 is 0\.\d{4} worse than base cosine \(p = "):
         check_gates(gates_of(worse, [], True))
@@ -357,7 +357,7 @@ def test_fail_if_worse_does_not_mind_what_is_better_or_equal() -> None:
 
 def test_fail_if_worse_looks_at_the_main_metric_alone() -> None:
     found = evaluation(result("base", BASE, BASE), result("new", NOISY_WORSE, MUCH_WORSE))
-    assert [c.metric for c in found.comparisons if c.significantly_worse] == ["mrr@10"]
+    assert [c.metric for c in found.comparisons if c.significant] == ["mrr@10"]
     check_gates(gates_of(found, [], True))
 
 
@@ -409,7 +409,7 @@ def test_a_difference_that_correction_takes_away_passes_the_gate() -> None:
         check_gates(gates_of(alone, [], True))
     noise = [result(f"other{i}", NOISY_WORSE) for i in range(5)]
     among_others = evaluation(result("base", BASE), result("new", a_little_worse), *noise)
-    assert not among_others.comparisons[0].significantly_worse
+    assert not among_others.comparisons[0].significant
     check_gates(gates_of(among_others, [], True))
 
 

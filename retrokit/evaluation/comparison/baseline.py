@@ -1,7 +1,7 @@
-"""A stored baseline: what systems reached once, in a file, and how far a later one has fallen behind it.
+"""A stored baseline: what systems reached, in a file, and how far a later one has fallen behind it.
 
-The file holds, of each system and task, the metrics shown with their values per item, or drawn anew where they are no
-means, so that nothing of the past is computed again. A task is known by the digest of its data, wherever those lie.
+The file has the metrics of each system and task with their values per item (or resampled), so that nothing of the past
+is computed again. A task is identified by the digest of its data.
 """
 
 from __future__ import annotations
@@ -26,60 +26,29 @@ _EXPECTED = "a baseline that `save_baseline=` of an evaluation has written"
 
 def save_baseline(evaluation: Evaluation, path: str) -> None:
     """Write all systems of ``evaluation`` to the file ``path``. Raises :class:`DataError` if it cannot be written."""
-    systems, digests = [], _digests(evaluation)
+    systems, digests = [], {task: evaluation.digests[task]() for task in evaluation.tasks}
     for system in evaluation.systems:
-        gated = evaluation.leading_metric(system.task)
-        metrics = {system.first.main_metric, gated, *evaluation.shown.get(system.task, ())}
+        shown = evaluation.shown.get(system.task, ())
+        metrics = {system.first.main_metric, evaluation.leading_metric(system.task), *shown}
         results = [plain(result.without({*result.metrics} - metrics)) for result in system.results]
         about = {"seeds": system.seeds, "trained_with": system.trained_with, "distinction": system.distinction}
         systems.append({"data": digests[system.task], **about, "results": results})
     made_with = {"retrokit": __version__, "libraries": library_versions()}
-    content = {"format": FORMAT, **made_with, "systems": systems}
-    write_json(path, content)
+    write_json(path, {"format": FORMAT, **made_with, "systems": systems})
 
 
 @dataclass(frozen=True)
 class Baseline:
-    """What was stored in the file ``path``: systems, each with the digest of its task's data, and the versions of the
-    libraries that they were measured with, by name."""
+    """Systems that were stored in the file ``path``, each with the digest of its task's data, and the versions of the
+    libraries at that time, by name."""
 
     path: str
     systems: Sequence[tuple[str | None, System]]
     libraries: Mapping[str, str]
 
-    def check(self, task: str, data: str | None) -> None:
-        """Raise :class:`UsageError` unless something was measured on the task ``task``, on ``data`` of that digest."""
-        self._measured_on(task, data)
-
-    def compared(self, evaluation: Evaluation) -> Evaluation:
-        """The evaluation with the changes of each system since the stored one of its name, or the only one on its task.
-        A notice names libraries that were of another version. Raises :class:`UsageError` for a task or a system without
-        a counterpart, or other data."""
-        versions = library_versions()
-        others = [
-            f"{name} {then}, now {versions[name]}"
-            for name, then in self.libraries.items()
-            if versions.get(name, then) != then
-        ]
-        if others:
-            notice(f"{named(self.path)}: was measured with {'; '.join(others)}")
-        digests, changes = _digests(evaluation), []
-        for system in evaluation.systems:
-            before = self._counterpart(system, digests[system.task])
-            metric = evaluation.leading_metric(system.task)
-            then, now = (side.metrics.get(metric, math.nan) for side in (before, system))
-            test = tested(before, system, metric)
-            changes.append(BaselineChange(system.task, metric, before.name, system.name, then, now, test))
-        known = iter(corrected([change.comparison for change in changes if change.comparison is not None]))
-        changes = [
-            change if change.comparison is None else replace(change, comparison=next(known)) for change in changes
-        ]
-        return replace(evaluation, changes=changes)
-
-    def _measured_on(self, task: str, data: str | None) -> list[System]:
-        of_task = [
-            (digest, system) for digest, system in self.systems if system.task == task or (data and digest == data)
-        ]
+    def measured_on(self, task: str, data: str | None) -> list[System]:
+        """The systems measured on ``task``, on ``data`` of that digest. Raises :class:`UsageError` if none was."""
+        of_task = [(digest, own) for digest, own in self.systems if own.task == task or (data and digest == data)]
         if not of_task:
             there = ", ".join(dict.fromkeys(system.task for _, system in self.systems)) or "nothing"
             raise UsageError(f"{named(self.path)}: holds no baseline on {task}; it holds {there}")
@@ -88,18 +57,31 @@ class Baseline:
             raise UsageError(f"{named(self.path)}: was measured on other data of {task}; store a new baseline")
         return same
 
-    def _counterpart(self, system: System, data: str | None) -> System:
-        same = self._measured_on(system.task, data)
-        by_name = [candidate for candidate in same if candidate.name == system.name]
-        if not by_name and len(same) > 1:
-            names = ", ".join(candidate.name for candidate in same)
-            where = f"{named(self.path)}: holds several systems on {system.task}"
-            raise UsageError(f"{where}, and none is {system.name}: {names}")
-        return (by_name or same)[0]
-
-
-def _digests(evaluation: Evaluation) -> dict[str, str | None]:
-    return {task: evaluation.digests[task]() for task in evaluation.tasks}
+    def compared(self, evaluation: Evaluation) -> Evaluation:
+        """The evaluation with the changes of each system since the stored one of its name, or the only one on its task.
+        A notice names libraries of another version. Raises :class:`UsageError` for a task or a system without a
+        counterpart, or other data."""
+        now_installed = library_versions()
+        then_and_now = [(name, then, now_installed.get(name, then)) for name, then in self.libraries.items()]
+        if others := [f"{name} {then}, now {now}" for name, then, now in then_and_now if then != now]:
+            notice(f"{named(self.path)}: was measured with {'; '.join(others)}")
+        changes = []
+        digests = {task: evaluation.digests[task]() for task in evaluation.tasks}
+        for system in evaluation.systems:
+            same = self.measured_on(system.task, digests[system.task])
+            by_name = [candidate for candidate in same if candidate.name == system.name]
+            if not by_name and len(same) > 1:
+                names = ", ".join(candidate.name for candidate in same)
+                where = f"{named(self.path)}: holds several systems on {system.task}"
+                raise UsageError(f"{where}, and none is {system.name}: {names}")
+            before, metric = (by_name or same)[0], evaluation.leading_metric(system.task)
+            then, now = (side.metrics.get(metric, math.nan) for side in (before, system))
+            test = tested(before, system, metric)
+            changes.append(BaselineChange(system.task, metric, before.name, system.name, then, now, test))
+        known = iter(corrected([change.comparison for change in changes if change.comparison is not None]))
+        return replace(
+            evaluation, changes=[replace(one, comparison=next(known)) if one.comparison else one for one in changes]
+        )
 
 
 def read_baseline(path: str) -> Baseline:

@@ -11,13 +11,14 @@ import math
 import statistics
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import product
 from typing import TYPE_CHECKING, Any
 
 from retrokit.core.frames import frame
 from retrokit.evaluation.comparison.correlations import Correlation, correlations
 from retrokit.evaluation.comparison.systems import System, comparable, led_by, precisions_of, systems_of
 from retrokit.evaluation.comparison.trained import Training
-from retrokit.evaluation.result import known, settled
+from retrokit.evaluation.result import known, leading_metric, settled
 from retrokit.metrics.bootstrap import alike, paired_bootstrap
 from retrokit.metrics.significance import PairedTest, holm, paired_t_test, randomisation_test
 
@@ -68,11 +69,6 @@ class Comparison:
         """Whether the corrected p is below 0.05."""
         return self.corrected_p < SIGNIFICANCE
 
-    @property
-    def significantly_worse(self) -> bool:
-        """Whether the difference is negative and significant."""
-        return self.test.difference < 0 and self.significant
-
 
 @dataclass(frozen=True)
 class BaselineChange:
@@ -95,9 +91,8 @@ class BaselineChange:
     def visible(self) -> float | None:
         """The smallest drop that as many items show with a power of 80%; ``None`` where there is no test, or no
         deviation to tell by."""
-        test = self.comparison.test if self.comparison is not None else None
-        wide = test is not None and test.high > test.low
-        return _POWER * (test.high - test.low) / (2 * _MARGIN) if test is not None and wide else None
+        width = self.comparison.test.high - self.comparison.test.low if self.comparison else 0.0
+        return _POWER * width / (2 * _MARGIN) if width > 0 else None
 
     def fails(self, most: float) -> bool:
         """Whether it has fallen by more than ``most``, and by more than chance; what cannot be tested does."""
@@ -195,7 +190,7 @@ class Evaluation:
         """What one figure tells of ``task``: the metric named for gates, else the main one, or the first of those shown
         where it is none of them."""
         first = self.systems_on(task)[0].first
-        return self.gated_metric(task, first.leading_metric(self.shown.get(task, ())))
+        return self.gated_metric(task, leading_metric(first.main_metric, self.shown.get(task, ())))
 
     def systems_on(self, task: str) -> list[System]:
         """The rows of one task; the first is what the others are compared with."""
@@ -216,7 +211,7 @@ TABLE = (
 
 def _rows(evaluation: Evaluation) -> Iterator[dict[str, Any]]:
     tests = {(c.task, c.result, c.metric): c for c in evaluation.comparisons}
-    by_name = {system.name: system for system in evaluation.systems}
+    about = {system.name: _system_row(system) for system in evaluation.systems}
     for system in evaluation.systems:
         for metric, value in system.metrics.items():
             cells = {"metric": metric, "value": known(value), "deviation": known(system.deviation(metric))}
@@ -224,29 +219,23 @@ def _rows(evaluation: Evaluation) -> Iterator[dict[str, Any]]:
     for average in evaluation.over_tasks:
         cells = {"metric": average.metric, "value": average.mean, "deviation": average.deviation}
         task = {"task": f"mean of {len(average.tasks)} tasks"}
-        yield {**_system_row(by_name[average.system]), **task, **cells, **_comparison_row(average.comparison)}
+        yield {**about[average.system], **task, **cells, **_comparison_row(average.comparison)}
     for correlation in evaluation.correlations:
         cells = {"metric": f"spearman({correlation.first}, {correlation.second})", "value": correlation.spearman}
-        yield {"task": data_set(correlation), **cells, "items": correlation.systems}
-
-
-def data_set(correlation: Correlation) -> str:
-    """The task of a correlation, or how many it is over."""
-    return correlation.tasks[0] if len(correlation.tasks) == 1 else f"mean of {len(correlation.tasks)} tasks"
+        yield {"task": correlation.data_set, **cells, "items": correlation.systems}
 
 
 def _system_row(system: System) -> dict[str, Any]:
-    names = {"task": system.task, "encoder": system.encoder, "similarity": system.similarity}
-    return {**names, "trained_with": system.trained_with, "seeds": len(system.results), "precision": system.precision}
+    names = ("task", "encoder", "similarity", "trained_with", "precision")
+    return {**{name: getattr(system, name) for name in names}, "seeds": len(system.results)}
 
 
 def _comparison_row(comparison: Comparison | None) -> dict[str, Any]:
     if comparison is None:
         return {}
-    test, of = comparison.test, comparison
-    tested = {"difference": test.difference, "low": test.low, "high": test.high, "items": test.queries, "p": test.p}
-    corrected = {"randomisation_p": of.randomisation_p, "corrected_p": of.corrected_p}
-    return {"baseline": of.baseline, "test": of.method, **tested, **corrected}
+    values = {name: getattr(comparison, name) for name in ("baseline", "randomisation_p", "corrected_p")}
+    test = {name: getattr(comparison.test, name) for name in ("difference", "low", "high", "p")}
+    return {**values, **test, "test": comparison.method, "items": comparison.test.queries}
 
 
 def evaluation_of(
@@ -267,15 +256,17 @@ def evaluation_of(
     results = [settled(result) for result in results]
     if baseline_system is not None:
         results = led_by(baseline_system, results, systems_of(results, trainings))
-    systems = systems_of(results, trainings)
-    more = [] if gate_metric is None else [gate_metric]
-    comparisons = _compared(
-        systems, {task: [*shown.get(task, ()), *more] for task in (system.task for system in systems)}
-    )
+    systems, comparisons = systems_of(results, trainings), []
+    for task in dict.fromkeys(system.task for system in systems):
+        first, *others = [system for system in systems if system.task == task]
+        metrics = [first.first.main_metric, *shown.get(task, ()), *([] if gate_metric is None else [gate_metric])]
+        for other, metric in product(others, dict.fromkeys(metrics)):
+            if (comparison := tested(first, other, metric)) is not None:
+                comparisons.append(replace(comparison, precisions=_precisions([first], [other])))
     return Evaluation(
         results,
         systems,
-        comparisons,
+        corrected(comparisons),
         _over_tasks(systems),
         {task: list(names) for task, names in shown.items()},
         is_cross,
@@ -284,32 +275,18 @@ def evaluation_of(
     )
 
 
-def _compared(systems: Sequence[System], metrics: Mapping[str, Sequence[str]]) -> list[Comparison]:
-    """Each task's systems with its first one in the task's ``metrics``, and always in its main one. A metric that is
-    neither a mean over items nor can be computed on items drawn anew has no test, and is left out; so is one on the
-    scale of the scores."""
-    comparisons = []
-    for task in dict.fromkeys(system.task for system in systems):
-        first, *others = [system for system in systems if system.task == task]
-        for other in others:
-            for metric in dict.fromkeys([first.first.main_metric, *metrics.get(task, ())]):
-                comparison = tested(first, other, metric)
-                if comparison is not None:
-                    comparisons.append(replace(comparison, precisions=_precisions([first], [other])))
-    return corrected(comparisons)
-
-
 def tested(first: System, other: System, metric: str) -> Comparison | None:
-    """How ``other`` differs from ``first`` in a metric, not corrected; ``None`` where nothing tells."""
+    """How ``other`` differs from ``first`` in a metric, not corrected; ``None`` for one on the scale of the scores, or
+    that is neither a mean over items nor can be resampled."""
     if not comparable(first, other, metric):
         return None
-    named = (first.task, metric, first.name, other.name)
+    names = (first.task, metric, first.name, other.name)
     a, b = first.per_item(metric), other.per_item(metric)
     if a is not None and b is not None:
-        return Comparison(*named, T_TEST, paired_t_test(a, b), randomisation_test(a, b))
+        return Comparison(*names, T_TEST, paired_t_test(a, b), randomisation_test(a, b))
     of_first, of_other = first.draws(metric), other.draws(metric)
     if of_first is not None and of_other is not None and alike([of_first, of_other]):
-        return Comparison(*named, BOOTSTRAP, paired_bootstrap(of_first, of_other))
+        return Comparison(*names, BOOTSTRAP, paired_bootstrap(of_first, of_other))
     return None
 
 
@@ -326,10 +303,10 @@ def _precisions(baseline: Sequence[System], result: Sequence[System]) -> tuple[s
 
 def corrected(comparisons: Sequence[Comparison]) -> list[Comparison]:
     """The comparisons with Holm's correction over those in the same metric."""
-    metrics = dict.fromkeys(comparison.metric for comparison in comparisons)
-    corrected = {
-        name: iter(holm([comparison.p for comparison in comparisons if comparison.metric == name])) for name in metrics
-    }
+    p_values: dict[str, list[float]] = {}
+    for comparison in comparisons:
+        p_values.setdefault(comparison.metric, []).append(comparison.p)
+    corrected = {metric: iter(holm(values)) for metric, values in p_values.items()}
     return [replace(comparison, corrected_p=next(corrected[comparison.metric])) for comparison in comparisons]
 
 
@@ -339,29 +316,24 @@ def _over_tasks(systems: Sequence[System]) -> list[OverTasks]:
     for metric in dict.fromkeys(system.first.main_metric for system in systems):
         of_metric = [system for system in systems if system.first.main_metric == metric]
         baseline = of_metric[0].name
-        tasks = {
-            system.task for system in of_metric if system.name == baseline and math.isfinite(system.metrics[metric])
-        }
-        shared: dict[str, dict[str, System]] = {baseline: {}}
+        by_name: dict[str, dict[str, System]] = {baseline: {}}
         for system in of_metric:
-            if system.task in tasks and math.isfinite(system.metrics[metric]):
-                shared.setdefault(system.name, {})[system.task] = system
+            if math.isfinite(system.metrics[metric]):
+                by_name.setdefault(system.name, {})[system.task] = system
+        tasks = by_name[baseline]
+        shared = {name: {t: s for t, s in own.items() if t in tasks} for name, own in by_name.items()}
         shared = {name: own for name, own in shared.items() if len(own) > 1}
         values = {name: {task: system.metrics[metric] for task, system in own.items()} for name, own in shared.items()}
-        tested = [_tested_over_tasks(metric, baseline, name, values) for name in shared if name != baseline]
-        comparisons = {
-            comparison.result: replace(
-                comparison, precisions=_precisions([*shared[baseline].values()], [*shared[comparison.result].values()])
-            )
-            for comparison in corrected(tested)
-        }
+        comparisons = []
+        for name, b in values.items():
+            if name != baseline:
+                a, about = values[baseline], (f"mean of {len(b)} tasks", metric, baseline, name, T_TEST)
+                precisions = _precisions([*tasks.values()], [*shared[name].values()])
+                comparisons.append(
+                    Comparison(*about, paired_t_test(a, b), randomisation_test(a, b), precisions=precisions)
+                )
+        by_result = {comparison.result: comparison for comparison in corrected(comparisons)}
         for name, own in values.items():
             spread = (statistics.fmean(own.values()), statistics.stdev(own.values()))
-            averages.append(OverTasks(name, metric, tuple(own), *spread, comparisons.get(name)))
+            averages.append(OverTasks(name, metric, tuple(own), *spread, by_result.get(name)))
     return averages
-
-
-def _tested_over_tasks(metric: str, baseline: str, name: str, values: Mapping[str, Mapping[str, float]]) -> Comparison:
-    a, b = values[baseline], values[name]
-    task = f"mean of {len(b)} tasks"
-    return Comparison(task, metric, baseline, name, T_TEST, paired_t_test(a, b), randomisation_test(a, b))

@@ -23,9 +23,6 @@ MEASURES = ("rdc", "roc")
 METRICS = (*MEASURES, *(f"{testbed}_{measure}" for testbed in TESTBEDS for measure in MEASURES))
 """What is correlated of a SURE task."""
 
-Values = Mapping[str, Mapping[str, float]]
-"""System → metric → value."""
-
 
 @dataclass(frozen=True)
 class Correlation:
@@ -42,6 +39,11 @@ class Correlation:
     second: str
     systems: int
     spearman: float | None
+
+    @property
+    def data_set(self) -> str:
+        """The task, or how many it is over."""
+        return self.tasks[0] if len(self.tasks) == 1 else f"mean of {len(self.tasks)} tasks"
 
 
 def check_correlated(main_metrics: Mapping[str, str], systems: int) -> None:
@@ -74,7 +76,14 @@ def correlations(systems: Sequence[System]) -> list[Correlation]:
                 values.setdefault(system.name, {})[metric] = system.metrics[metric]
         sets.append(values)
         results += _of((task,), values)
-    return results + (_of(tuple(sure), _means(sets)) if len(sets) > 1 else [])
+    if len(sets) > 1:  # the mean over data sets of what each system has in all of them
+        names = [name for name in sets[0] if all(name in values for values in sets)]
+        means: dict[str, dict[str, float]] = {}
+        for name in names:
+            shared = [metric for metric in sets[0][name] if all(metric in values[name] for values in sets)]
+            means[name] = {metric: statistics.fmean(values[name][metric] for values in sets) for metric in shared}
+        results += _of(tuple(sure), means)
+    return results
 
 
 def _sides(main_metrics: Mapping[str, str]) -> tuple[list[str], list[str]]:
@@ -82,30 +91,19 @@ def _sides(main_metrics: Mapping[str, str]) -> tuple[list[str], list[str]]:
     return sure, [task for task in main_metrics if task not in sure]
 
 
-def _means(sets: Sequence[Values]) -> Values:
-    """The mean over data sets of what each system has in all of them."""
-    return {
-        name: {
-            metric: statistics.fmean(values[name][metric] for values in sets)
-            for metric in sets[0][name]
-            if all(metric in values[name] for values in sets)
-        }
-        for name in sets[0]
-        if all(name in values for values in sets)
-    }
-
-
-def _of(tasks: tuple[str, ...], values: Values) -> list[Correlation]:
-    there = list(dict.fromkeys(name for metrics in values.values() for name in metrics))
-    pairs = [(f"{a}_{measure}", f"{b}_{measure}") for measure in MEASURES for a, b in combinations(TESTBEDS, 2)]
-    pairs += [(measure, other) for other in there if other not in METRICS for measure in MEASURES]
-    return [_correlation(tasks, *pair, values) for pair in pairs if set(pair) <= set(there)]
-
-
-def _correlation(tasks: tuple[str, ...], first: str, second: str, values: Values) -> Correlation:
+def _of(tasks: tuple[str, ...], values: Mapping[str, Mapping[str, float]]) -> list[Correlation]:
+    """The correlations, given the metrics of each system."""
     from scipy.stats import spearmanr
 
-    both = [(metrics[first], metrics[second]) for metrics in values.values() if first in metrics and second in metrics]
-    known = np.array([pair for pair in both if np.isfinite(pair).all()]).reshape(-1, 2)
-    defined = len(known) >= LEAST and (np.ptp(known, axis=0) > 0).all()
-    return Correlation(tasks, first, second, len(known), float(spearmanr(*known.T).statistic) if defined else None)
+    there = dict.fromkeys(name for metrics in values.values() for name in metrics)
+    pairs = [(f"{a}_{measure}", f"{b}_{measure}") for measure in MEASURES for a, b in combinations(TESTBEDS, 2)]
+    pairs += [(measure, other) for other in there if other not in METRICS for measure in MEASURES]
+    results = []
+    for first, second in pairs:
+        if first in there and second in there:
+            both = [[metrics.get(first, np.nan), metrics.get(second, np.nan)] for metrics in values.values()]
+            known = np.array([pair for pair in both if np.isfinite(pair).all()]).reshape(-1, 2)
+            defined = len(known) >= LEAST and (np.ptp(known, axis=0) > 0).all()
+            spearman = float(spearmanr(*known.T).statistic) if defined else None
+            results.append(Correlation(tasks, first, second, len(known), spearman))
+    return results

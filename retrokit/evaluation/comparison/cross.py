@@ -1,6 +1,6 @@
 """Cross-evaluation: what an encoder was trained with against what it is scored with (MAG, 4.2 and Figure 3).
 
-It takes apart what a similarity does to training and what it does at inference: a column compares trainings under one
+It separates what a similarity does to training from what it does at inference: a column compares trainings under one
 score, a row compares scores of one training.
 """
 
@@ -16,10 +16,8 @@ from retrokit.evaluation.result import known
 
 @dataclass(frozen=True)
 class Cross:
-    """One task's main ``metric`` by encoder (``rows``) and similarity (``columns``).
-
-    ``cells`` lacks what was not scored, such as a learned similarity on an encoder that has not learned it.
-    """
+    """One task's main ``metric`` by encoder (``rows``) and similarity (``columns``). ``cells`` lacks what was not
+    scored, such as a learned similarity on an encoder that has not learned it."""
 
     task: str
     metric: str
@@ -34,32 +32,22 @@ class Cross:
         return known(system.metrics[self.metric]) if system is not None else None
 
     def labels(self) -> list[str]:
-        """What to call the rows: the training similarity where it tells them apart, with the encoder where not."""
-        named = [trained or "" for trained in self.trained_with]
+        """Names of the rows: the training similarity if only one row has it, else with the encoder."""
+        names = [trained or "" for trained in self.trained_with]
         return [
-            name if name and named.count(name) == 1 else f"{row} ({name or 'not a run'})"
-            for name, row in zip(named, self.rows, strict=True)
+            name if name and names.count(name) == 1 else f"{row} ({name or 'not a run'})"
+            for name, row in zip(names, self.rows, strict=True)
         ]
 
     def to_json(self) -> dict[str, Any]:
         """Plain values for strict JSON; a cell that was not scored is null."""
-        return {
-            "task": self.task,
-            "metric": self.metric,
-            "similarities": self.columns,
-            "encoders": [
-                {
-                    "encoder": row,
-                    "trained_with": trained,
-                    "values": [self.value(row, column) for column in self.columns],
-                    "deviations": [
-                        known(self.cells[row, column].deviation(self.metric)) if (row, column) in self.cells else None
-                        for column in self.columns
-                    ],
-                }
-                for row, trained in zip(self.rows, self.trained_with, strict=True)
-            ],
-        }
+        encoders = []
+        for row, trained in zip(self.rows, self.trained_with, strict=True):
+            values = [self.value(row, column) for column in self.columns]
+            cells = [self.cells.get((row, column)) for column in self.columns]
+            deviations = [known(system.deviation(self.metric)) if system else None for system in cells]
+            encoders.append({"encoder": row, "trained_with": trained, "values": values, "deviations": deviations})
+        return {"task": self.task, "metric": self.metric, "similarities": self.columns, "encoders": encoders}
 
 
 def cross_of(evaluation: Evaluation) -> list[Cross]:

@@ -1,8 +1,7 @@
-"""What of the tasks stands in the data that encoders were trained on: of runs their own, of others what is named."""
+"""Which texts of the tasks are in the data that encoders were trained on: their own, or what is named."""
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -18,14 +17,14 @@ from retrokit.data.runs import is_run, read_run
 from retrokit.data.training_rows import Kind
 from retrokit.evaluation.task import Task
 
-MOST = 64 << 20  # bytes of a run's data that are read unasked
+MOST = 64 << 20  # bytes of training data that are read without `trained_on=`
 
 
 def overlaps_with_training(
     tasks: Sequence[Task], trained_on: Sequence[str], specs: Sequence[str], examples: int
 ) -> list[Overlap]:
-    """What of each task stands in ``trained_on``, or else in the data of each of the encoders' ``specs`` that is a run,
-    where these are as they were and not large; a line of each that was seen, of encoders of the same data together."""
+    """What of each task is in ``trained_on``, or else in the training data of each of the encoders ``specs``, if these
+    are unchanged and not large; encoders of the same data together, with a notice for each overlap."""
     tests = {task.spec: texts for task in tasks if (texts := task.judged_texts()) is not None}
     if not tests:
         return []
@@ -39,16 +38,15 @@ def overlaps_with_training(
     results = []
     for first, *others in alike.values():
         name = f"{first} and {len(others)} more of the same data" if others else first
-        results += [
-            replace(overlap, test=f"{overlap.test} and {name}") for overlap in overlaps(tests, read[first], examples)
-        ]
+        own = overlaps(tests, read[first], examples)
+        results += [replace(overlap, test=f"{overlap.test} and {name}") for overlap in own]
     for warning in filter(None, (overlap.warning() for overlap in results)):
         notice(warning)
     return results
 
 
 def _read(spec: str) -> Source:
-    """Training data of whatever kind; raises what is wrong with them as pairs."""
+    """Training data of any kind; raises what is wrong with them as pairs."""
     kinds: tuple[Kind, ...] = ("pairs", "scored", "texts")
     errors = []
     for kind in kinds:
@@ -60,17 +58,17 @@ def _read(spec: str) -> Source:
 
 
 def _of_run(spec: str) -> list[Source]:
-    """What the encoder of that spec was trained on, if it is a run and its data are at hand."""
+    """The training data of the encoder of that spec, if it is a model folder and they are available."""
     path = str(encoders.registry.parse(spec).params.get("path", ""))
     identity = read_run(path).identity if path and is_run(path) else {}
-    names = identity.get("data", [])
-    if not names:
+    if not (names := identity.get("data", [])):
         return []
     kind: Kind = "texts" if identity.get("augment") else "scored" if identity.get("loss") == "mse" else "pairs"
     ask = "give `trained_on=` to look for texts of the tests in them"
     try:
-        places = [str(training_data.registry.parse(name).params.get("path", "")) for name in names]
-        size = sum(map(_size, places))
+        places = [Path(str(training_data.registry.parse(name).params["path"])) for name in names]
+        files = [file for place in places for file in (place.rglob("*") if place.is_dir() else [place])]
+        size = sum(file.stat().st_size for file in files if not file.is_dir())
         if size > MOST:
             notice(f"{spec}: its training data are of {size:,} bytes: {ask}")
             return []
@@ -78,13 +76,6 @@ def _of_run(spec: str) -> list[Source]:
         if [source.digest for source in sources] != identity.get("data_digests"):
             raise DataError(spec, "they have changed")
         return hold_out(sources, identity["holdout"], identity["seed"])[0] if identity.get("holdout") else sources
-    except (RetrokitError, OSError):
+    except (RetrokitError, OSError, KeyError):  # no file: data of the hub
         notice(f"{spec}: its training data, {', '.join(names)}, are not here as they were: {ask}")
         return []
-
-
-def _size(path: str) -> int:
-    """Bytes of a file, or of all in a folder; raises :class:`OSError` where there is none."""
-    if not os.path.isdir(path):
-        return os.path.getsize(path)
-    return sum(file.stat().st_size for file in Path(path).rglob("*") if file.is_file())

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from os.path import commonprefix
 from typing import Any
@@ -18,7 +18,7 @@ from retrokit.evaluation.comparison.trained import Training
 from retrokit.evaluation.result import Result, draws_of, known
 from retrokit.metrics.bootstrap import Draws, alike, mean_of
 
-_TELLING = ("dims", "precision", "device", "index", "quantize")
+_DISTINCTIVE = ("dims", "precision", "device", "index", "quantize")
 
 
 @dataclass(frozen=True)
@@ -49,24 +49,17 @@ class System:
     @property
     def similarity(self) -> str:
         """Spec of the similarity that scored, with what reranked; of several seeds' rerankers, what they share."""
-        return self._shared([result.similarity for result in self.results], bool(self._encoders[1:]))
+        shared = in_common([result.similarity for result in self.results])
+        several = len({result.similarity for result in self.results}) > 1
+        counted_already = len({result.encoder for result in self.results}) > 1
+        return f"{shared} ({len(self.results)} seeds)" if several and not counted_already else shared
 
     @property
     def encoder(self) -> str:
         """The encoder; of several seeds, what their specs have in common, and how many there are."""
-        name = self._shared(self._encoders, False)
+        specs = [result.encoder for result in self.results]
+        name = in_common(specs) + (f" ({len(specs)} seeds)" if len(set(specs)) > 1 else "")
         return f"{name}, {self.distinction}" if self.distinction else name
-
-    @property
-    def _encoders(self) -> list[str]:
-        return list(dict.fromkeys(result.encoder for result in self.results))
-
-    def _shared(self, specs: Sequence[str], is_counted: bool) -> str:
-        """What ``specs`` have in common, with the number of the seeds where they differ, unless that is told."""
-        different = list(dict.fromkeys(specs))
-        if len(different) == 1:
-            return different[0]
-        return in_common(different) + ("" if is_counted else f" ({len(self.results)} seeds)")
 
     @property
     def name(self) -> str:
@@ -86,9 +79,8 @@ class System:
 
     def deviation(self, metric: str) -> float | None:
         """The sample standard deviation (n − 1) of a metric over the seeds; ``None`` for a single result."""
-        if len(self.results) < 2:
-            return None
-        return statistics.stdev(result.metrics[metric] for result in self.results)
+        values = [result.metrics[metric] for result in self.results]
+        return statistics.stdev(values) if len(values) > 1 else None
 
     def per_item(self, metric: str) -> dict[str, float] | None:
         """The value of each query (text, pair) that all results have, mean over seeds; ``None`` if it is no mean."""
@@ -99,15 +91,14 @@ class System:
         return {item: statistics.fmean(column[item] for column in columns) for item in shared}
 
     def draws(self, metric: str) -> Draws | None:
-        """A metric that is no mean on items drawn anew, mean over seeds; ``None`` if it cannot be."""
-        if metric not in self._drawn:
-            seed_draws = [draws_of(result.resampled[metric]) for result in self.results if metric in result.resampled]
-            complete = len(seed_draws) == len(self.results) and alike(seed_draws)
-            self._drawn[metric] = mean_of(seed_draws) if complete else None
-        return self._drawn[metric]
+        """A metric that is no mean on resampled items, mean over seeds; ``None`` if it cannot be."""
+        if metric not in self._draws:
+            draws = [draws_of(result.resampled[metric]) for result in self.results if metric in result.resampled]
+            self._draws[metric] = mean_of(draws) if len(draws) == len(self.results) and alike(draws) else None
+        return self._draws[metric]
 
     @cached_property
-    def _drawn(self) -> dict[str, Draws | None]:
+    def _draws(self) -> dict[str, Draws | None]:
         return {}
 
 
@@ -128,6 +119,8 @@ def precisions_of(systems: Sequence[System]) -> dict[str, list[str]]:
 
 def in_common(specs: Sequence[str]) -> str:
     """What specs have in common, a star for the rest: ``runs/q-0`` and ``runs/q-1`` are ``runs/q-*``."""
+    if len(set(specs)) == 1:
+        return specs[0]
     start = commonprefix(specs)  # noqa: RUF071 - letters are meant
     end = commonprefix([spec[len(start) :][::-1] for spec in specs])[::-1]  # noqa: RUF071
     return f"{start}*{end}"
@@ -136,70 +129,50 @@ def in_common(specs: Sequence[str]) -> str:
 def systems_of(results: Sequence[Result], trainings: Mapping[str, Training | None]) -> list[System]:
     """The systems behind ``results``, in the order of their first results.
 
-    ``trainings`` says of each encoder's spec, or of each result's name, how it came about. Results of one task,
-    similarity and configuration become one system if what made them differs in nothing but seeds; the same seed a
-    second time stays by itself.
+    ``trainings`` has the training of each encoder's spec, or of each result's name. Results of one task, similarity and
+    configuration become one system if their trainings differ in nothing but seeds; the same seed a second time is a
+    system of its own.
     """
-    groups: dict[tuple[Any, ...], list[Result]] = {}
-    seen: set[tuple[tuple[Any, ...], str]] = set()
+    groups: dict[tuple[Any, ...], list[tuple[Result, Training | None]]] = {}
     for position, result in enumerate(results):
-        training = _training(result, trainings)
-        configuration = tuple(result.configuration.get(key) for key in _TELLING)
-        if training is None or not training.seed:
-            groups[position,] = [result]
-            continue
-        similarity, reranker = result.similarity, result.configuration.get("reranker")
-        if reranker is not None and result.name in trainings:  # the group tells the reranker
-            similarity = similarity.replace(reranker, "")
-        key: tuple[Any, ...] = (result.task, similarity, configuration, training.group)
-        if (key, training.seed) in seen:
-            key = (position,)
-        seen.add((key, training.seed))
-        groups.setdefault(key, []).append(result)
-    systems = [_system(members, trainings) for members in groups.values()]
-    return [_distinguished(system, systems) for system in systems]
-
-
-def _system(members: list[Result], trainings: Mapping[str, Training | None]) -> System:
-    member_trainings = [_training(result, trainings) for result in members]
-    seeds = tuple(training.seed for training in member_trainings if training) if len(members) > 1 else ()
-    return System(tuple(members), seeds, member_trainings[0].similarity if member_trainings[0] else None)
-
-
-def _training(result: Result, trainings: Mapping[str, Training | None]) -> Training | None:
-    return trainings.get(result.name, trainings.get(result.encoder))
-
-
-def _is_untold(key: str, result: Result) -> bool:
-    """Whether it is a quantisation that the spec does not tell."""
-    return key == "quantize" and str(result.configuration[key]) not in result.encoder
-
-
-def _distinguished(system: System, systems: Sequence[System]) -> System:
-    """The system with whatever of its configuration differs from one of the same name on the same task, and with its
-    quantisation, if it has any."""
-    rivals = [other for other in systems if (other.task, other.name) == (system.task, system.name)]
-    distinctions = [
-        f"{key} {system.first.configuration[key]}"
-        for key in _TELLING
-        if key in system.first.configuration
-        and (len({str(rival.first.configuration.get(key)) for rival in rivals}) > 1 or _is_untold(key, system.first))
-    ]
-    if not distinctions:
-        return system
-    return System(system.results, system.seeds, system.trained_with, ", ".join(distinctions))
+        training = trainings.get(result.name, trainings.get(result.encoder))
+        key: tuple[Any, ...] = (position,)
+        if training is not None and training.seed:
+            similarity, reranker = result.similarity, result.configuration.get("reranker")
+            if reranker is not None and result.name in trainings:  # the group includes the reranker
+                similarity = similarity.replace(reranker, "")
+            configuration = tuple(result.configuration.get(name) for name in _DISTINCTIVE)
+            own = (result.task, similarity, configuration, training.group)
+            if not any(other and other.seed == training.seed for _, other in groups.get(own, ())):
+                key = own
+        groups.setdefault(key, []).append((result, training))
+    systems = []
+    for members in groups.values():
+        seeds = tuple(training.seed for _, training in members if training) if len(members) > 1 else ()
+        first = members[0][1]
+        systems.append(System(tuple(result for result, _ in members), seeds, first.similarity if first else None))
+    by_name: dict[tuple[str, str], list[dict[str, Any]]] = {}
+    for system in systems:
+        by_name.setdefault((system.task, system.name), []).append(system.first.configuration)
+    distinguished = []
+    for system in systems:
+        about, rivals = system.first.configuration, by_name[system.task, system.name]
+        differing = {name for name in _DISTINCTIVE if len({str(rival.get(name)) for rival in rivals}) > 1}
+        if str(about.get("quantize")) not in system.first.encoder:
+            differing.add("quantize")
+        distinction = ", ".join(f"{name} {about[name]}" for name in _DISTINCTIVE if name in about and name in differing)
+        distinguished.append(replace(system, distinction=distinction))
+    return distinguished
 
 
 def led_by(name: str, results: Sequence[Result], systems: Sequence[System]) -> list[Result]:
     """The results in the same order, but on each task those of the system ``name`` first: of an encoder's name alone,
-    the first that it has there. A notice names a task that has none; :class:`UsageError` where no task has one."""
+    the first that it has there. A notice names a task that has none; :class:`UsageError` if no task has one."""
     tasks, leading = list(dict.fromkeys(result.task for result in results)), set()
     for task in tasks:
         of_task = [system for system in systems if system.task == task]
-        own = [system for system in of_task if name in (system.name, *(result.name for result in system.results))]
-        own += [
-            system for system in of_task if name in (system.encoder, *(result.encoder for result in system.results))
-        ]
+        own = [s for s in of_task if name in (s.name, *(result.name for result in s.results))]
+        own += [s for s in of_task if name in (s.encoder, *(result.encoder for result in s.results))]
         if not own:
             notice(f"`baseline_system=` {name}: is not on {task}; the others are compared with {of_task[0].name}")
         leading |= {id(result) for system in own[:1] for result in system.results}

@@ -1,4 +1,4 @@
-"""What is known of how an encoder came about: its training similarity and its seed, from a run's ``retrokit.json``.
+"""How an encoder came about: its training similarity and its seed, from a model folder's ``retrokit.json``.
 
 Encoders that differ in nothing but a seed are several draws of one system, and are averaged (MAG, Q).
 """
@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,9 +24,9 @@ class Training:
     """How an encoder came about.
 
     Attributes:
-        similarity: what a run was trained with; ``None`` for fresh weights.
+        similarity: of the training; ``None`` for fresh weights.
         group: a digest of every option but seeds; encoders of one group differ in their seeds alone.
-        seed: the seed of the training, or of fresh weights; of both, where a run began with fresh weights.
+        seed: of the training, or of fresh weights; of both, if a training began with fresh weights.
     """
 
     similarity: str | None
@@ -36,28 +38,28 @@ def training_of(spec: str) -> Training | None:
     """How the encoder of that spec came about; ``None`` if nothing is recorded of it.
 
     Raises:
-        UsageError: a run whose training is not finished.
-        DataError: a run whose ``retrokit.json`` is damaged.
+        UsageError: a model folder whose training is not finished.
+        DataError: a damaged ``retrokit.json``.
     """
     parsed = encoders.registry.parse(spec)
     if encoders.registry.entry(parsed.name).param("seed") is not None:
         plain, seed = _without_seed(parsed)
         return Training(None, _digest(plain), str(seed))
-    path = parsed.params.get("path")
-    if parsed.name != encoders.registry.fallback or path is None:
+    path = str(parsed.params.get("path", ""))
+    if parsed.name != encoders.registry.fallback or not path or not is_run(path):
         return None
-    if not is_run(str(path)):
-        return None
-    run = read_run(str(path)).finished(str(path))
-    similarity, identity = run.similarity, run.identity
+    run = read_run(path).finished(path)
+    identity = run.identity
     if not {"encoder", "seed"} <= set(identity):
-        return Training(similarity, _digest(spec), "")
-    start, start_seed = _start(identity["encoder"])
-    of_start = ("encoder", "encoder_fingerprint") if start_seed is not None else ("encoder",)
-    rest = {key: value for key, value in identity.items() if key not in ("seed", *of_start)}
+        return Training(run.similarity, _digest(spec), "")
+    start, start_seed = identity["encoder"], None
+    with suppress(UsageError):  # the name of a plugin or a folder that is not here
+        start, start_seed = _without_seed(encoders.registry.parse(start))
+    seeds = [identity["seed"]] + ([] if start_seed is None else [start_seed])
+    apart = {"seed", "encoder"} | (set() if start_seed is None else {"encoder_fingerprint"})
+    rest = {key: value for key, value in identity.items() if key not in apart}
     options = {key: value for key, value in parsed.params.items() if key != "path"}
-    seeds = [identity["seed"]] if start_seed is None else [identity["seed"], start_seed]
-    return Training(similarity, _digest([start, rest, options]), "+".join(map(str, seeds)))
+    return Training(run.similarity, _digest([start, rest, options]), "+".join(map(str, seeds)))
 
 
 def training_of_stages(first: str | None, reranker: str | None) -> Training | None:
@@ -68,45 +70,32 @@ def training_of_stages(first: str | None, reranker: str | None) -> Training | No
         reranker: spec of a reranker, or of an encoder that reranks; ``None`` without one.
     """
     of_first = training_of(first) if first is not None and retrieval.registry_of(first) is encoders.registry else None
-    of_reranker = _training_of_reranker(reranker) if reranker is not None else None
     if reranker is None:
         return of_first
-    trainings = [training for training in (of_first, of_reranker) if training is not None]
-    group = [first if of_first is None else of_first.group, reranker if of_reranker is None else of_reranker.group]
-    seeds = "+".join(training.seed for training in trainings if training.seed)
-    return Training(of_first.similarity if of_first else None, _digest(group), seeds) if trainings else None
-
-
-def _training_of_reranker(spec: str) -> Training | None:
-    """How a reranker's own training came about, or that of the encoder that it scores with."""
-    if reranking.registry_of(spec) is encoders.registry:
-        return training_of(spec)
-    parsed = reranking.registry.parse(spec)
-    options = dict(parsed.params)
-    parts = {name: training_of(str(options.pop(name))) for name in ("path", "encoder") if name in options}
-    trainings = [training for training in parts.values() if training is not None]
-    if not trainings:
+    if reranking.registry_of(reranker) is encoders.registry:
+        of_reranker = training_of(reranker)
+    else:  # its own training, or that of the encoder that it scores with
+        parsed = reranking.registry.parse(reranker)
+        own = {name: training_of(str(parsed.params[name])) for name in ("path", "encoder") if name in parsed.params}
+        options = {name: value for name, value in parsed.params.items() if name not in own}
+        groups = {name: training.group if training else parsed.params[name] for name, training in own.items()}
+        of_reranker = None
+        if any(own.values()):
+            of_reranker = Training(None, _digest([parsed.name, options, groups]), _seeds(own.values()))
+    if of_first is None and of_reranker is None:
         return None
-    rest = [
-        parsed.name,
-        options,
-        {name: training.group if training else parsed.params[name] for name, training in parts.items()},
-    ]
-    return Training(None, _digest(rest), "+".join(training.seed for training in trainings if training.seed))
+    group = [of_first.group if of_first else first, of_reranker.group if of_reranker else reranker]
+    return Training(of_first.similarity if of_first else None, _digest(group), _seeds([of_first, of_reranker]))
 
 
-def _start(encoder: str) -> tuple[str, Any]:
-    """What a run began with, without its seed, and the seed."""
-    try:
-        return _without_seed(encoders.registry.parse(encoder))
-    except UsageError:  # a plugin's or a folder's name that means nothing here; the run needs it no more
-        return encoder, None
+def _seeds(trainings: Iterable[Training | None]) -> str:
+    return "+".join(training.seed for training in trainings if training and training.seed)
 
 
 def _without_seed(spec: Spec) -> tuple[str, Any]:
-    """The spec without its seed, and the seed; ``None`` where such encoders have none."""
-    seed = encoders.registry.options(spec).get("seed")
+    """The spec without its seed, and the seed; ``None`` if such encoders have none."""
     params = {key: value for key, value in spec.params.items() if key != "seed"}
+    seed = encoders.registry.options(spec).get("seed")
     return str(Spec(spec.name, params, spec.positional, spec.bare)), seed
 
 
