@@ -19,7 +19,7 @@ import time
 import tomllib
 import zlib
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from functools import partial
 from pathlib import Path
 from typing import Any, BinaryIO, TextIO, cast
@@ -208,35 +208,45 @@ def writing(path: str | Path) -> Iterator[TextIO]:
     if os.path.isdir(target) or str(path).endswith(os.sep):
         raise DataError(path, "could not be written: it is a folder")
     special = os.path.exists(target) and not os.path.isfile(target)
+    with _write_errors(path), nullcontext(target) if special else replaced(path) as place, ExitStack() as stack:
+        with disk_errors(path):
+            binary: BinaryIO = stack.enter_context(open(place, "wb"))
+        if _is_packed(path):
+            packer = stack.enter_context(gzip.GzipFile(filename="", mode="wb", fileobj=binary, mtime=0))
+            binary = cast(BinaryIO, packer)
+        yield stack.enter_context(io.TextIOWrapper(binary, encoding="utf-8", errors=_UNPAIRED, newline="\n"))
+
+
+@contextmanager
+def replaced(path: str | Path) -> Iterator[Path]:
+    """A hidden file beside ``path`` to write: it takes its place, on the disk, when the block ends well, and
+    is removed when it does not. It has the permissions of the file that it replaces from the start; what a killed
+    writer has left goes.
+
+    Raises:
+        DataError: it cannot be written.
+    """
+    target = Path(os.path.realpath(path))
+    _drop_abandoned(target)
     # no process id: in containers many have the same
-    if not special:
-        _drop_abandoned(target)
-    temporary = target if special else target.with_name(f".{target.name[:50]}.{secrets.token_hex(8)}.retrokit-tmp")
+    temporary = target.with_name(f".{target.name[:50]}.{secrets.token_hex(8)}.retrokit-tmp")
     mode = mode_of(target)
     with parents_of(target, path):
         try:
-            with _write_errors(path), ExitStack() as stack:
+            with disk_errors(path):
+                file: BinaryIO = open(temporary, "xb", opener=partial(os.open, mode=mode or 0o666))  # noqa: SIM115
+            with file:  # held until it has its name, so that no other writer takes it for abandoned
+                _held(file)
+                if mode is not None:
+                    os.chmod(temporary, mode)
+                yield temporary
                 with disk_errors(path):
-                    binary: BinaryIO = stack.enter_context(
-                        open(temporary, "wb" if special else "xb", opener=partial(os.open, mode=mode or 0o666))
-                    )
-                    if not special:
-                        _held(binary)
-                        if mode is not None:
-                            os.chmod(temporary, mode)
-                if _is_packed(path):
-                    packer = stack.enter_context(gzip.GzipFile(filename="", mode="wb", fileobj=binary, mtime=0))
-                    binary = cast(BinaryIO, packer)
-                yield stack.enter_context(io.TextIOWrapper(binary, encoding="utf-8", errors=_UNPAIRED, newline="\n"))
-            if not special:
-                with disk_errors(path):
-                    with open(temporary, "rb") as written:
+                    with open(temporary, "rb") as written:  # a library may have made it anew
                         os.fsync(written.fileno())
                     os.replace(temporary, target)
         finally:
-            if not special:
-                with suppress(OSError):
-                    temporary.unlink()
+            with suppress(OSError):
+                temporary.unlink()
 
 
 def mode_of(path: Path) -> int | None:

@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import io
-import os
-import secrets
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from pathlib import Path
@@ -17,6 +15,7 @@ from pathlib import Path
 import numpy as np
 
 from retrokit.core.errors import disk_errors
+from retrokit.core.files import replaced
 
 _DIGEST = hashlib.sha256().digest_size
 _SHARD = "[0-9a-f]" * 2 * _DIGEST + ".npy"
@@ -54,7 +53,7 @@ class Shards:
         """Remove what was kept; anything else in the folder stays, and the folder with it."""
         if self.folder is None:
             return
-        for pattern in (_SHARD, f"{_SHARD}.*.tmp"):
+        for pattern in (_SHARD, ".*.retrokit-tmp"):
             for path in self.folder.glob(pattern):
                 path.unlink(missing_ok=True)
         with suppress(OSError):
@@ -84,9 +83,5 @@ def _read(path: Path) -> np.ndarray | None:
 def _write(path: Path, array: np.ndarray) -> None:
     content = io.BytesIO()
     np.save(content, array, allow_pickle=False)
-    temporary = path.with_name(f"{path.name}.{secrets.token_hex(8)}.tmp")
-    with open(temporary, "wb") as stream:
-        stream.write(content.getvalue() + hashlib.sha256(content.getvalue()).digest())
-        stream.flush()
-        os.fsync(stream.fileno())
-    os.replace(temporary, path)
+    with replaced(path) as temporary:
+        temporary.write_bytes(content.getvalue() + hashlib.sha256(content.getvalue()).digest())
