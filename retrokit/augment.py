@@ -6,11 +6,11 @@ output that was not finished.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from retrokit.augmentation.chunks import CropSettings
-from retrokit.augmentation.crops import crop_pairs, dropout_pairs
+from retrokit.augmentation.crops import crop_pairs
 from retrokit.augmentation.masking import Masker, masked_rows
 from retrokit.augmentation.mining.settings import MiningSettings
 from retrokit.augmentation.mixing import mix
@@ -48,33 +48,30 @@ __all__ = [
 
 def __getattr__(name: str) -> Any:
     """``mine`` and ``score``, which take PyTorch, as the others do not."""
-    if name == "mine":
-        from retrokit.augmentation.mining.mine import mine
-
-        return mine
-    if name == "score":
-        from retrokit.augmentation.teaching import score
-
-        return score
+    modules = {"mine": "retrokit.augmentation.mining.mine", "score": "retrokit.augmentation.teaching"}
+    if name in modules:
+        return getattr(import_module(modules[name]), name)
     raise AttributeError(f"module 'retrokit.augment' has no attribute {name!r}")
 
 
-def _pairs(generate: Callable[..., Iterator[dict[str, Any]]], settings: PairSettings, crops: CropSettings) -> Counts:
+def _pairs(source: str, output: str, crops: CropSettings, more: dict[str, Any], *, twice: bool) -> Counts:
+    settings = PairSettings(source, output, **more)
     check_settings(settings)
-    counts, texts = Counts(), Texts(settings.source, settings.field)
-    write_jsonl(settings.output, generate(texts, crops, settings.per_text, settings.epochs, settings.seed, counts))
+    counts, texts = Counts(), Texts(source, settings.field)
+    rows = crop_pairs(texts, crops, settings.per_text, settings.epochs, settings.seed, counts, twice=twice)
+    write_jsonl(output, rows)
     return counts
 
 
 def crops(source: str, output: str, settings: CropSettings = CropSettings(), **more: Any) -> Counts:
     """Write pairs of two chunks of the same text (CROP 3.1); ``more`` as in :class:`PairSettings`."""
-    return _pairs(crop_pairs, PairSettings(source, output, **more), settings)
+    return _pairs(source, output, settings, more, twice=False)
 
 
 def dropout(source: str, output: str, settings: CropSettings = CropSettings(), **more: Any) -> Counts:
     """Write pairs of a chunk with itself, for an encoder whose dropout tells them apart (SimCSE, CROP 3.1); ``more`` as
     in :class:`PairSettings`."""
-    return _pairs(dropout_pairs, PairSettings(source, output, **more), settings)
+    return _pairs(source, output, settings, more, twice=True)
 
 
 @taking(MaskSettings)
@@ -84,8 +81,6 @@ def mask(settings: MaskSettings) -> Counts:
     check_settings(settings)
     tokenizer = encoders.create(settings.encoder, device="cpu").with_tokens().tokenizer
     counts, masker = Counts(), Masker(tokenizer, settings.fraction)
-    write_jsonl(
-        settings.output,
-        masked_rows(Rows(settings.source), masker, settings.field, settings.epochs, settings.seed, counts),
-    )
+    rows = masked_rows(Rows(settings.source), masker, settings.field, settings.epochs, settings.seed, counts)
+    write_jsonl(settings.output, rows)
     return counts

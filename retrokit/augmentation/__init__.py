@@ -14,28 +14,24 @@ _CROPPING = (
     Param("splitter", str, "period", summary="period (the paper's) or multilingual"),
 )
 
+_ONLINE = "retrokit.augmentation.online"
+
 registry = SpecRegistry(
     "augmentation",
     "retrokit.augmentations",
     [
         Entry(
-            "crops",
-            "two chunks of consecutive sentences of a text (CROP 3.1)",
-            "retrokit.augmentation.online:Crops",
-            _CROPPING,
+            *("crops", "two chunks of consecutive sentences of a text (CROP 3.1)", f"{_ONLINE}:Crops", _CROPPING),
             positional="sentences",
         ),
         Entry(
-            "dropout",
-            "one chunk, encoded twice with different dropout (SimCSE)",
-            "retrokit.augmentation.online:Dropout",
-            _CROPPING,
+            *("dropout", "one chunk, encoded twice with different dropout (SimCSE)", f"{_ONLINE}:Dropout", _CROPPING),
             positional="sentences",
         ),
         Entry(
             "mask",
             "a share of the tokens masked, on top of another, or of the whole text twice (CROP A.1)",
-            "retrokit.augmentation.online:Mask",
+            f"{_ONLINE}:Mask",
             (Param("fraction", float, 0.15, minimum=0.0, maximum=1.0, summary="share of the tokens"),),
             positional="fraction",
         ),

@@ -1,4 +1,4 @@
-"""How a text is cut into chunks: so many consecutive sentences, none too short or too long (CROP, section 3.1)."""
+"""How a text is cut into chunks: N consecutive sentences, none too short or too long (CROP, section 3.1)."""
 
 from __future__ import annotations
 
@@ -13,11 +13,7 @@ from retrokit.core.settings import Settings, setting
 @dataclass(frozen=True)
 class CropSettings(Settings):
     """How chunks are cut: ``sentences`` (the paper's t) of ``min_chars`` to ``max_chars`` characters each, both
-    included, found by ``splitter`` (``period``, ``multilingual``, ``multilingual:de``).
-
-    Raises:
-        UsageError: a number that is out of range, or an unknown splitter.
-    """
+    included, as ``splitter`` cuts them. Raises :class:`UsageError`: a number out of range, or an unknown splitter."""
 
     sentences: int = setting(2, "Consecutive sentences of a chunk.", least=1)
     min_chars: int = setting(100, "Shorter sentences are left out.", least=1)
@@ -42,8 +38,8 @@ class CropSettings(Settings):
         """
         low, high, size = self.min_chars, self.max_chars, self.sentences
         sentences = [piece for raw in self._splitter.cut(text) if low <= len(piece := raw.strip()) <= high]
-        join = self._splitter.join
-        return tuple(dict.fromkeys([join(sentences[i : i + size]) for i in range(len(sentences) - size + 1)]))
+        starts = range(len(sentences) - size + 1)
+        return tuple(dict.fromkeys([self._splitter.join(sentences[i : i + size]) for i in starts]))
 
     def why_too_few(self, text: str) -> str:
         """Why ``text`` has no two different chunks, or none at all, in words; for a text that has too few."""

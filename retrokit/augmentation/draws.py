@@ -1,8 +1,7 @@
 """Random numbers as pure functions of a key, so that what is drawn for a text depends on nothing but its key.
 
-A key is a few numbers: the seed, the epoch, the text's running number… Whoever knows the key can draw at random
-access: a stream that is read from its middle, several processes, and a resumed run all see the same. A number is the
-64-bit BLAKE2b hash of its key, so neighbouring keys have nothing in common.
+A key is a few numbers: the seed, the epoch, the text's running number… A stream that is read from its middle, several
+processes, and a resumed run all see the same. A number is the 64-bit BLAKE2b hash of its key.
 """
 
 from __future__ import annotations
@@ -12,11 +11,7 @@ from hashlib import blake2b
 
 
 def bits(*key: int | str) -> int:
-    """64 random bits, as a number from 0 to 2⁶⁴ − 1.
-
-    >>> bits(0, "a") == bits(0, "a"), bits(0, "a") == bits(1, "a")
-    (True, False)
-    """
+    """64 random bits, as a number from 0 to 2⁶⁴ − 1."""
     return int.from_bytes(blake2b(" ".join(map(str, key)).encode(), digest_size=8).digest(), "little")
 
 
@@ -26,10 +21,8 @@ def below(bound: int, *key: int | str) -> int:
 
 
 def distinct(size: int, count: int, *key: int | str) -> Iterator[int]:
-    """The first ``count`` of the numbers 0 to ``size`` − 1 in random order, every order being equally likely.
-
-    This is the Fisher–Yates shuffle, stopped early: time and memory grow with ``count``, not with ``size``, and a
-    larger ``count`` only goes on with the same order.
+    """The first ``count`` of the numbers 0 to ``size`` − 1 in random order: Fisher–Yates, stopped early, in time and
+    memory that grow with ``count``; a larger ``count`` continues the same order.
 
     Raises:
         ValueError: ``count`` is larger than ``size``.

@@ -1,16 +1,12 @@
 """Masking: a fraction of the tokens replaced by the tokenizer's mask token (CROP, A.1).
 
 In A.1 it comes on top of crops (both chunks of a pair are masked, each in its own way), or without them (two different
-maskings of a whole text make a pair). Of n tokens, fraction · n are masked, a half rounded up, drawn without
-replacement; special tokens and padding are neither counted nor masked, unknown words are. :func:`mask_ids` does this to
-token ids in a training loop, :class:`Masker` to the text itself, for a file.
+maskings of a whole text make a pair). :func:`mask_ids` masks token ids in a training loop, :class:`Masker` the text
+itself, for a file.
 
-A masked text holds the mask token as it is spelled ("[MASK]") in the place of the token. Read again by the tokenizer it
-has exactly the mask tokens that were put in, but where only a part of a word is masked, what is left of the word may
-become other pieces than it was: "em" of "em ##bed ##ding" leaves "[MASK]bedding", which is "[MASK] bed ##ding". A text
-has no spelling for a piece that only stands inside of words. Byte-level tokenizers have no such pieces, and keep the
-rest of a word as it was if their mask token takes the space before it, as RoBERTa's does. Where exactness counts, mask
-the ids. Tokens that hold no character of the text (a lone space of some tokenizers) are neither counted nor masked.
+A masked text holds the mask token as it is spelled ("[MASK]"). Read again by the tokenizer it has exactly the mask
+tokens that were put in, but where only a part of a word is masked, the rest of it may become other pieces: "em" of
+"em ##bed ##ding" leaves "[MASK]bedding", which is "[MASK] bed ##ding". Where exactness counts, mask the ids.
 """
 
 from __future__ import annotations
@@ -21,7 +17,7 @@ from itertools import count, islice
 from typing import TYPE_CHECKING, Any
 
 from retrokit.augmentation import draws
-from retrokit.augmentation.texts import Counts, Rows, check_number, pair_row
+from retrokit.augmentation.texts import Counts, Rows, pair_row
 from retrokit.core.errors import UsageError
 
 if TYPE_CHECKING:  # cutting texts takes no PyTorch
@@ -53,9 +49,6 @@ def check_fraction(fraction: float) -> None:
 def special_ids(tokenizer: PreTrainedTokenizerFast) -> frozenset[int]:
     """The ids of the tokens that are never masked: start, end, separator, padding, mask; not that of unknown words."""
     return frozenset(tokenizer.all_special_ids) - {tokenizer.unk_token_id}
-
-
-# --- token ids
 
 
 def mask_ids(
@@ -97,11 +90,10 @@ def mask_ids(
     return ids.masked_fill(rank < torch.tensor(wanted, device=ids.device)[:, None], mask_id)
 
 
-# --- texts
-
-
 class Masker:
     """Masks a ``fraction`` of the tokens of a text, in the text itself, as ``tokenizer`` cuts it.
+
+    Tokens that hold no character of the text (a lone space of some tokenizers) are neither counted nor masked.
 
     Raises:
         UsageError: a fraction out of range, or a tokenizer that has no mask token or gives no offsets.
@@ -113,15 +105,11 @@ class Masker:
             raise UsageError("masking needs an encoder whose tokenizer has a mask token; this one has none")
         if not getattr(tokenizer, "is_fast", False):
             raise UsageError("masking needs a fast tokenizer: this one does not tell where in the text its tokens are")
-        self._tokenizer = tokenizer
-        self._fraction = fraction
-        self._token = str(tokenizer.mask_token)
-        self._special = special_ids(tokenizer)
+        self._tokenizer, self._fraction = tokenizer, fraction
+        self._token, self._special = str(tokenizer.mask_token), special_ids(tokenizer)
 
     def spans(self, texts: Sequence[str]) -> list[list[Span]]:
         """Where the maskable tokens of each text are: (start, end) in characters, in order."""
-        if not texts:
-            return []
         encoded = self._tokenizer(list(texts), add_special_tokens=False, return_offsets_mapping=True, verbose=False)
         return [
             [span for token, span in zip(ids, spans, strict=True) if token not in self._special and span[0] < span[1]]
@@ -155,9 +143,6 @@ class Masker:
         return "".join([*parts, text[done:]])
 
 
-# --- rows
-
-
 def masked_rows(
     rows: Rows, masker: Masker, field: str = "text", epochs: int = 1, seed: int = 0, counts: Counts | None = None
 ) -> Iterator[dict[str, Any]]:
@@ -165,52 +150,34 @@ def masked_rows(
 
     Of a row with ``anchor`` and ``positive`` both are masked, each in its own way, and all else, negatives too, stays;
     equal rows are masked differently. Any other is a text, in the field ``field``: two different maskings of it make a
-    row ``anchor``, ``positive`` and, where it has one, ``id``. What becomes of the rows is added to ``counts``; for
-    several epochs a pipe is kept in a temporary file.
+    row ``anchor``, ``positive`` and, where it has one, ``id``. What became of the rows is added to ``counts``; for
+    several epochs a pipe is copied into a temporary file.
 
     Raises:
-        UsageError: ``epochs`` is below 1.
         DataError: a line that is neither pair nor text, or no row that can be masked; while the rows are read.
     """
-    check_number("epochs", epochs)
-    counted = Counts() if counts is None else counts
-
-    def made() -> Iterator[dict[str, Any]]:
-        if epochs > 1:
-            rows.keep()
-        for epoch in range(epochs):
-            record = Counts() if epoch else counted  # a row counts once, in the first epoch
-            for masked in _masked(rows, masker, field, seed, epoch, record):
-                counted.pairs += 1
-                yield masked
-            record.check_used(rows.name, "a larger fraction may mask more")
-
-    return made()
-
-
-def _masked(rows: Rows, masker: Masker, field: str, seed: int, epoch: int, counts: Counts) -> Iterator[dict[str, Any]]:
-    texts = ((row, [row.text(key) for key in (_SIDES if row.keys() >= set(_SIDES) else (field,))]) for _, row in rows)
-    for start, batch in _batches(texts):
-        spans = iter(masker.spans([text for _, texts in batch for text in texts]))
-        for index, (row, texts) in enumerate(batch, start):
-            counts.texts += 1
-            if len(texts) == 2:
-                sides = zip(_SIDES, texts, spans, strict=False)
-                yield {**row, **{side: masker.mask(text, at, seed, epoch, index, side) for side, text, at in sides}}
-                continue
-            text_spans = next(spans)
-            two = masker.mask_twice(texts[0], text_spans, seed, epoch, index)
-            if two is None:
-                counts.dropped["too few tokens for two maskings" if text_spans else "empty text"] += 1
-            else:
-                yield pair_row(*two, row.id_if_any)
-
-
-def _batches(items: Iterable[Any]) -> Iterator[tuple[int, list[Any]]]:
-    """The items in lists of :data:`_BATCH`, each with the running number of its first."""
-    stream = iter(items)
-    for start in count(0, _BATCH):
-        batch = list(islice(stream, _BATCH))
-        if not batch:
-            return
-        yield start, batch
+    counts = Counts() if counts is None else counts
+    if epochs > 1:
+        rows.keep()
+    for epoch in range(epochs):
+        texts = (
+            (row, [row.text(key) for key in (_SIDES if row.keys() >= set(_SIDES) else (field,))]) for _, row in rows
+        )
+        index = -1
+        while batch := list(islice(texts, _BATCH)):
+            spans = iter(masker.spans([text for _, of_row in batch for text in of_row]))
+            for row, of_row in batch:
+                index += 1
+                counts.texts += not epoch  # a row counts once, in the first epoch
+                if len(of_row) == 2:
+                    sides = zip(_SIDES, of_row, spans, strict=False)
+                    masked = {side: masker.mask(text, at, seed, epoch, index, side) for side, text, at in sides}
+                    yield {**row, **masked}
+                elif two := masker.mask_twice(of_row[0], text_spans := next(spans), seed, epoch, index):
+                    yield pair_row(*two, row.id_if_any)
+                else:
+                    reason = "too few tokens for two maskings" if text_spans else "empty text"
+                    counts.dropped.update([] if epoch else [reason])
+                    continue
+                counts.pairs += 1
+        counts.check_used(rows.name, "a larger fraction may mask more")

@@ -4,9 +4,8 @@ COMP, 3.1 and D.1, is ``mix(["nq.jsonl,count=100000", "near.jsonl,count=23856"],
 which 19.26% are structural near-misses.
 
 The rows stay in their files: memory holds 25 bytes a row, however long the texts are. A first pass checks every line
-and notes where it starts; the second reads the lines in the shuffled order. That is one random access a row: fast while
-the operating system holds the files in memory, the disk's seek time a row beyond that. Compressed files and pipes are
-first unpacked into a temporary file (in ``TMPDIR``).
+and notes where it starts; the second reads the lines in the shuffled order, with one random access a row. Compressed
+files and pipes are first unpacked into a temporary file (in ``TMPDIR``).
 """
 
 from __future__ import annotations
@@ -19,7 +18,6 @@ from array import array
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
-from functools import partial
 from typing import TYPE_CHECKING, BinaryIO, cast
 
 from retrokit.augmentation.settings import MixSettings
@@ -38,16 +36,13 @@ if TYPE_CHECKING:
     import numpy as np
 
 KINDS: dict[Kind, str] = {"pairs": "pairs", "scored": "scored pairs", "texts": "texts"}
-
-_text = partial(json.dumps, ensure_ascii=False)
-
 BLOCK = 1000  # rows whose places are worked out at once
 
 
 @dataclass(frozen=True)
 class Part:
-    """A JSONL file and how much of it is taken: ``weight`` times its rows, or ``count`` of them. ``name`` is what its
-    rows say that they come from."""
+    """A JSONL file and how much of it is taken: ``weight`` times its rows, or ``count`` of them. ``name`` is the source
+    in its rows."""
 
     path: str
     name: str
@@ -55,11 +50,7 @@ class Part:
     count: int | None = None
 
     def size(self, rows: int) -> int:
-        """How many rows are taken of ``rows``.
-
-        Raises:
-            UsageError: more than there are, or none.
-        """
+        """How many of ``rows`` rows are taken; raises :class:`UsageError` for more than there are, or none."""
         if self.count is not None:
             if self.count > rows:
                 repeat = f"weight={self.count / rows:.3g} would repeat some"
@@ -72,10 +63,8 @@ class Part:
         return taken
 
     def sample(self, rows: int, seed: int, position: int) -> np.ndarray:
-        """Which of its ``rows`` rows are taken, int64; the seed, the part's position and ``rows`` decide it.
-
-        Whole copies of all rows, then a random sample without replacement. A smaller sample is part of a larger one.
-        """
+        """Which of its ``rows`` rows are taken (int64), by the seed, the position and ``rows``: whole copies of all
+        rows, then a random sample without replacement. A smaller sample is part of a larger one."""
         import numpy as np
 
         copies, rest = divmod(self.size(rows), rows)
@@ -105,11 +94,7 @@ registry = Registry(
 
 
 def part(path: str, weight: float | None, count: int | None, name: str | None) -> Part:
-    """The part that a spec such as ``near.jsonl,count=100`` names.
-
-    Raises:
-        UsageError: both a weight and a count.
-    """
+    """The part of a spec such as ``near.jsonl,count=100``; raises :class:`UsageError` for both weight and count."""
     if weight is not None and count is not None:
         raise UsageError(f"{path}: weight={weight:g} and count={count} are two ways to say how much; give one")
     return Part(path, name or stem(path), weight, count)
@@ -163,17 +148,14 @@ def mix(settings: MixSettings) -> Mixture:
                 ends = (indexed[0], indexed[-1])
                 holds = [f"{named(end.part.path)} holds {KINDS[cast(Kind, end.kind)]}" for end in ends]
                 raise UsageError(f"a mixture is of one kind: {', '.join(holds)}")
-        taken = [source.part.sample(len(source), settings.seed, position) for position, source in enumerate(indexed)]
-        _write(settings.output, indexed, taken, settings.seed, settings.field)
+        taken = [source.part.sample(len(source.starts), settings.seed, place) for place, source in enumerate(indexed)]
+        _write(settings, indexed, taken)
     total = sum(map(len, taken))
     counts = [
-        PartCounts(source.part.name, source.part.path, len(source), len(rows), len(rows) / total)
+        PartCounts(source.part.name, source.part.path, len(source.starts), len(rows), len(rows) / total)
         for source, rows in zip(indexed, taken, strict=True)
     ]
     return Mixture(cast(Kind, indexed[0].kind), total, counts)
-
-
-# --- first pass: check every line, and note where it starts
 
 
 class _Indexed:
@@ -186,9 +168,6 @@ class _Indexed:
         self.has_field = bytearray()  # which rows have the provenance field already
         self.state = None if copy else _state(part)
         self._start = self._end = 0
-
-    def __len__(self) -> int:
-        return len(self.starts)
 
     def feed(self, raw: bytes) -> None:
         """Take the next line, which may be a row."""
@@ -215,21 +194,20 @@ def _indexed(part: Part, field: str | None) -> Iterator[_Indexed]:
     """Check the whole of a part; the file that its rows are read from stays open in the block."""
     has_lines = is_json_lines(part.path)
     is_plain = has_lines and os.path.isfile(part.path) and not part.path.endswith(".gz")
+    expected = "rows of a data set, one JSON object a line"
     with opened(part.path) if is_plain else tempfile.TemporaryFile() as stream:
         source = _Indexed(part, stream, copy=not is_plain)
+        rows = (
+            read_jsonl(part.path, expected, source.feed)
+            if has_lines
+            else read_rows(part.path, expected, columns=WITHOUT_NAMES["pairs"])
+        )
         with progress(f"reading {part.name}", None, "rows") as advance:
-            expected = "rows of a data set, one JSON object a line"
-            rows = (
-                read_jsonl(part.path, expected, source.feed)
-                if has_lines
-                else read_rows(part.path, expected, columns=WITHOUT_NAMES["pairs"])
-            )
-            for _, row in rows:
+            for number, (_, row) in enumerate(rows, start=1):
                 if not has_lines:
                     source.feed(json_line(row).encode())
                 source.add(row, field)
-                if len(source) % BLOCK == 0:
-                    advance(BLOCK)
+                advance(BLOCK * (number % BLOCK == 0))
         yield source
 
 
@@ -253,17 +231,19 @@ def _kind_of(row: Row) -> Kind:
     raise row.wrong(f"expected {expected}; the fields are {fields_of(names)}")
 
 
-# --- second pass: read in the order of the mixture
-
-
-def _write(output: str, indexed: Sequence[_Indexed], taken: Sequence[np.ndarray], seed: int, field: str | None) -> None:
+def _write(settings: MixSettings, indexed: Sequence[_Indexed], taken: Sequence[np.ndarray]) -> None:
+    """The second pass: read in the order of the mixture."""
     import numpy as np
 
-    first_of = np.cumsum([0, *map(len, indexed)])  # rows are numbered through all parts
+    field = settings.field
+    first_of = np.cumsum([0, *(len(source.starts) for source in indexed)])  # rows are numbered through all parts
     order = np.concatenate([rows + first for rows, first in zip(taken, first_of, strict=False)])
-    np.random.default_rng(np.random.SeedSequence(seed)).shuffle(order)
-    ends = ["}" if field is None else f", {_text(field)}: {_text(source.part.name)}}}" for source in indexed]
-    with progress("mixing", len(order), "rows") as advance, writing(output) as stream:
+    np.random.default_rng(np.random.SeedSequence(settings.seed)).shuffle(order)
+    ends = [
+        "}" if field is None else f", {json.dumps({field: source.part.name}, ensure_ascii=False)[1:]}"
+        for source in indexed
+    ]
+    with progress("mixing", len(order), "rows") as advance, writing(settings.output) as stream:
         for start in range(0, len(order), BLOCK):
             numbers = order[start : start + BLOCK]
             positions = np.searchsorted(first_of, numbers, side="right") - 1

@@ -17,7 +17,7 @@ from torch import Tensor
 from retrokit import augmentation
 from retrokit.augmentation import draws
 from retrokit.augmentation.chunks import CropSettings
-from retrokit.augmentation.crops import chunk, pair
+from retrokit.augmentation.crops import crops_of, twins_of
 from retrokit.augmentation.masking import check_fraction, mask_ids, special_ids
 from retrokit.augmentation.texts import Counts, summary
 from retrokit.core.errors import UsageError
@@ -47,39 +47,32 @@ class Augmentation(Protocol):
         """Anchor and positive of the text whose running number is ``index``."""
 
 
-class _Chunks:
+class Crops:
+    """Two different chunks of a text, those that :func:`~retrokit.augmentation.crops.crop_pairs` draws first."""
+
     spec = ""
-    needed = 2
+    needs_dropout = False
     fraction = 0.0
+    _pairs_of = staticmethod(crops_of)
 
     def __init__(self, **settings: Any) -> None:
         self.settings = CropSettings(**settings)
 
     def problem(self, text: str) -> str | None:
         """Why the text has too few chunks."""
-        return None if len(self.settings.chunks(text)) >= self.needed else self.settings.why_too_few(text)
-
-
-class Crops(_Chunks):
-    """Two different chunks of a text."""
-
-    needs_dropout = False
+        few = len(self.settings.chunks(text)) < 2 - self.needs_dropout
+        return self.settings.why_too_few(text) if few else None
 
     def pair(self, text: str, seed: int, epoch: int, index: int) -> tuple[str, str]:
-        """What :func:`retrokit.augmentation.crops.crop_pairs` draws first in that epoch."""
-        return pair(self.settings.chunks(text), seed, epoch, index)
+        """The first pair of that epoch."""
+        return next(self._pairs_of(self.settings.chunks(text), 1, seed, epoch, index))
 
 
-class Dropout(_Chunks):
+class Dropout(Crops):
     """One chunk of a text, twice."""
 
-    needed = 1
     needs_dropout = True
-
-    def pair(self, text: str, seed: int, epoch: int, index: int) -> tuple[str, str]:
-        """What :func:`retrokit.augmentation.crops.dropout_pairs` draws first in that epoch."""
-        piece = chunk(self.settings.chunks(text), seed, epoch, index)
-        return piece, piece
+    _pairs_of = staticmethod(twins_of)
 
 
 class Mask:
@@ -126,23 +119,19 @@ def combined(specs: Sequence[str]) -> Augmentation:
 
 
 def usable_part(source: Source, augmentation: Augmentation) -> Source:
-    """The source with the texts that can give a pair; says in a notice how many cannot, and why.
+    """The source with the texts that can give a pair; a notice counts those that cannot by reason.
 
     Raises:
         DataError: none can.
     """
-    counts = Counts(texts=len(source.records))
-    keep = np.zeros(len(source.records), dtype=bool)
-    for position, record in enumerate(source.records):
-        assert isinstance(record, Unlabelled)
-        problem = augmentation.problem(record.text)
-        keep[position] = problem is None
-        if problem is not None:
-            counts.dropped[problem] += 1
+    texts = [record.text for record in source.records if isinstance(record, Unlabelled)]
+    problems = [augmentation.problem(text) for text in texts]
+    counts = Counts(len(texts))
+    counts.dropped.update(problem for problem in problems if problem is not None)
     counts.check_used(source.name, "other sentence counts, lengths or another splitter may keep more")
     counts.pairs = counts.used
     notice(f"{source.name}, in every epoch: {summary(counts)}")
-    part = part_of(source, keep)
+    part = part_of(source, np.array([problem is None for problem in problems]))
     return replace(part, counts={**part.counts, "texts_without_pair": counts.dropped.total()})
 
 

@@ -4,41 +4,42 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import KW_ONLY, dataclass
+from typing import Any
 
 from retrokit.core.settings import FILE, FOLDER, Settings, numbers, setting
 
-_OUTPUT, _EPOCHS = "JSON lines to write; - is standard output.", "Passes over the texts, each with fresh pairs."
+OUTPUT, FLAGS = "JSON lines to write; - is standard output.", ("--output", "-o")
+FIELD, SEED = "Field of a line that holds the text.", "The same seed and input give the same output."
 SHARES = (0.8, 0.1, 0.1)
-_FIELD, _SEED = "Field of a line that holds the text.", "The same seed and input give the same output."
+_EPOCHS = "Passes over the texts, each with fresh pairs."
+_INPUT: dict[str, Any] = {"argument": True, "metavar": "INPUT"}
 
 
 @dataclass(frozen=True)
 class PairSettings(Settings):
     """Pairs of which texts, and how many."""
 
-    source: str = setting(help="Texts as JSON lines, .gz too; - is standard input.", argument=True, metavar="INPUT")
-    output: str = setting("-", _OUTPUT, flags=("--output", "-o"), writes=FILE)
+    source: str = setting(help="Texts as JSON lines, .gz too; - is standard input.", **_INPUT)
+    output: str = setting("-", OUTPUT, flags=FLAGS, writes=FILE)
     _: KW_ONLY
     per_text: int = setting(1, "Pairs of a text in an epoch.", least=1)
     epochs: int = setting(1, _EPOCHS, least=1)
-    field: str = setting("text", _FIELD)
-    seed: int = setting(0, _SEED, least=0)
+    field: str = setting("text", FIELD)
+    seed: int = setting(0, SEED, least=0)
 
 
 @dataclass(frozen=True)
 class MaskSettings(Settings):
     """Which texts are masked, and how much of them."""
 
-    source: str = setting(
-        help="Pairs or texts as JSON lines, .gz too; - is standard input.", argument=True, metavar="INPUT"
-    )
-    output: str = setting("-", _OUTPUT, flags=("--output", "-o"), writes=FILE)
+    source: str = setting(help="Pairs or texts as JSON lines, .gz too; - is standard input.", **_INPUT)
+    output: str = setting("-", OUTPUT, flags=FLAGS, writes=FILE)
     _: KW_ONLY
     encoder: str = setting(help="Encoder whose tokens are masked.")
     fraction: float = setting(0.15, "Share of the tokens that the mask token replaces.", least=0, most=1)
     epochs: int = setting(1, _EPOCHS, least=1)
-    field: str = setting("text", _FIELD)
-    seed: int = setting(0, _SEED, least=0)
+    field: str = setting("text", FIELD)
+    seed: int = setting(0, SEED, least=0)
 
 
 @dataclass(frozen=True)
@@ -46,18 +47,14 @@ class SplitSettings(Settings):
     """Which pairs become a BEIR folder; or which labelled texts two files."""
 
     data: Sequence[str] = setting(
-        help="Pairs: FILE.jsonl, -, beir:PATH, hf:NAME; or, for two files, labelled texts.",
-        argument=True,
-        metavar="INPUT",
+        help="Pairs: FILE.jsonl, -, beir:PATH, hf:NAME; or, for two files, labelled texts.", **_INPUT
     )
-    output: str | None = setting(
-        None, "BEIR folder of train, dev and test to write.", flags=("--output", "-o"), writes=FOLDER
-    )
+    output: str | None = setting(None, "BEIR folder of train, dev and test to write.", flags=FLAGS, writes=FOLDER)
     _: KW_ONLY
     shares: tuple[float, float, float] | None = setting(
         None, "Shares of the anchors for train, dev and test. Default: 0.8,0.1,0.1.", read=numbers("shares", float, 3)
     )
-    seed: int = setting(0, _SEED, least=0)
+    seed: int = setting(0, SEED, least=0)
     train: str | None = setting(
         None, "JSON lines to write: nine tenths of the texts, to train on and to learn from.", writes=FILE
     )
@@ -77,7 +74,7 @@ class TeacherSettings(Settings):
     """Which pairs a teacher scores."""
 
     data: Sequence[str] = setting(help="Pairs: FILE.jsonl, -, beir:PATH, hf:NAME. Repeatable.", argument=True)
-    output: str = setting("-", _OUTPUT, flags=("--output", "-o"), writes=FILE)
+    output: str = setting("-", OUTPUT, flags=FLAGS, writes=FILE)
     _: KW_ONLY
     teacher: str = setting(help="Reranker that scores, e.g. maxsim or a cross-encoder's folder.", flags=("--with",))
     device: str | None = setting(None)
@@ -88,12 +85,12 @@ class MixSettings(Settings):
     """Which parts become a mixture."""
 
     parts: Sequence[str] = setting(help="JSON lines: FILE, FILE,weight=0.5, FILE,count=1000.", argument=True)
-    output: str = setting("-", _OUTPUT, flags=("--output", "-o"), writes=FILE)
+    output: str = setting("-", OUTPUT, flags=FLAGS, writes=FILE)
     _: KW_ONLY
     field: str | None = setting(
         "source", "Field that names each row's part; empty: none.", read=lambda text: text or None
     )
-    seed: int = setting(0, _SEED, least=0)
+    seed: int = setting(0, SEED, least=0)
 
     def problems(self) -> Iterator[str]:
         yield from super().problems()

@@ -1,7 +1,7 @@
 """Splitters: how a text is cut into sentences, and how neighbouring sentences are joined again.
 
-``period`` is the paper's (CROP, A.1): every "." ends a sentence, those of "3.5" and "e.g." too. ``multilingual`` is a
-real sentence splitter, Wikimedia's sentencex, which knows the abbreviations, numbers and end marks of many languages.
+``period`` is the paper's (CROP, A.1): every "." ends a sentence, those of "3.5" and "e.g." too. ``multilingual`` is
+Wikimedia's sentencex, which has the abbreviations, numbers and end marks of many languages.
 """
 
 from __future__ import annotations
@@ -30,12 +30,10 @@ class Splitter(Protocol):
 
 @dataclass(frozen=True)
 class Period:
-    """Cut at every "." and join by ". ": the end marks are taken off, so a joined text ends without one.
+    """Cut at every "." and join by ". ": a joined text ends without a period.
 
     >>> Period().cut("One. Two, e.g. this")
     ['One', ' Two, e', 'g', ' this']
-    >>> Period().join(["One", "Two"])
-    'One. Two'
     """
 
     def cut(self, text: str) -> list[str]:
@@ -49,24 +47,17 @@ class Period:
 
 @dataclass(frozen=True)
 class Multilingual:
-    """Cut as sentencex does for ``language``, and join by a space; sentences keep their end marks.
+    """Cut as sentencex does for ``language`` (or its nearest relative, in the last resort English), and join by a
+    space, but for after a full-width mark (。！？」); sentences keep their end marks.
 
-    After a full-width mark (。！？」) no space comes: it brings its own. sentencex takes the nearest relative of a
-    language that it has no rules for, in the last resort English, and does not say so.
-
-    >>> splitter = Multilingual("en")
-    >>> splitter.cut("Dr. Smith took 3.5 mg, cf. Fig. 2. Why? Nobody knows.")
+    >>> Multilingual("en").cut("Dr. Smith took 3.5 mg, cf. Fig. 2. Why? Nobody knows.")
     ['Dr. Smith took 3.5 mg, cf. Fig. 2. ', 'Why? ', 'Nobody knows.']
-    >>> splitter.join(["Why?", "Nobody knows."])
-    'Why? Nobody knows.'
-    >>> splitter.join(["你好。", "我是学生。"])
-    '你好。我是学生。'
     """
 
     language: str
 
     def cut(self, text: str) -> list[str]:
-        """The sentences that sentencex finds; one that crosses a multiple of 20,000 characters is cut at a space."""
+        """The sentences of sentencex; one that crosses a multiple of 20,000 characters is cut at a space."""
         from sentencex import segment
 
         return [sentence for part in _parts(text) for sentence in segment(self.language, part)]
@@ -80,8 +71,7 @@ class Multilingual:
 def _parts(text: str) -> Iterator[str]:
     start = 0
     while len(text) - start > _PART:
-        space = text.rfind(" ", start, start + _PART)
-        end = start + _PART if space < 0 else space + 1
+        end = text.rfind(" ", start, start + _PART) + 1 or start + _PART
         yield text[start:end]
         start = end
     yield text[start:]
@@ -92,18 +82,16 @@ def _ends_wide(sentence: str) -> bool:
     return unicodedata.category(last).startswith("P") and unicodedata.east_asian_width(last) in "FW"
 
 
-_CODE = r"[a-z]{2,3}(-[a-z0-9]+)*"
-_LANGUAGE = Param("language", default="en", pattern=_CODE, summary="a language code such as en, de or zh")
+_LANGUAGE = Param(
+    "language", default="en", pattern=r"[a-z]{2,3}(-[a-z0-9]+)*", summary="a language code such as en, de or zh"
+)
 registry = Registry(
     "splitter",
     "retrokit.splitters",
     [
         Entry("period", "cut at every period, as the CROP paper does", f"{_HERE}:Period"),
         Entry(
-            "multilingual",
-            "real sentences, by the rules of a language",
-            f"{_HERE}:Multilingual",
-            (_LANGUAGE,),
+            *("multilingual", "real sentences, by the rules of a language", f"{_HERE}:Multilingual", (_LANGUAGE,)),
             positional="language",
         ),
     ],

@@ -53,11 +53,9 @@ def split_pairs(
     """Write a BEIR folder of the pairs of the specs ``data``, whose splits train, dev and test have about these
     ``shares`` of the anchors; one with a share of 0 is not written.
 
-    Anchors and positives that differ in case or white space alone count as one text, and anchors that any chain of
-    shared texts, or of nearly the same (:data:`retrokit.data.overlap.NEAR`), joins are in one split, so that no text
-    that a split asks with or for is asked with or for in another.
-    The seed decides, with the texts alone, which groups go where; those that are too large for dev and test are trained
-    on. Negatives become documents that are not judged.
+    Texts that differ in case or white space alone count as one. Anchors that any chain of shared texts, or of nearly
+    the same (:data:`retrokit.data.overlap.NEAR`), joins are in one split. The seed and the texts alone decide which
+    groups go where; those that are too large for dev and test are trained on. Negatives become unjudged documents.
 
     Raises:
         UsageError: wrong specs, shares that do not add up to 1, or a folder that exists.
@@ -78,15 +76,10 @@ def split_pairs(
     corpus = (Document(id=id, title="", text=text) for text, id in documents.items())
     write_beir(output, corpus, ((id, text) for text, id in queries.items()), qrels)
     groups = Counter(group_of.values())
-    return SplitCounts(
-        output,
-        {name: len(judged) for name, judged in qrels.items()},
-        {name: sum(map(len, judged.values())) for name, judged in qrels.items()},
-        len(documents),
-        len(documents) - len(positives),
-        len(groups),
-        max(groups.values()),
-    )
+    judgements = {name: sum(map(len, judged.values())) for name, judged in qrels.items()}
+    counts = {name: len(judged) for name, judged in qrels.items()}
+    unjudged = len(documents) - len(positives)
+    return SplitCounts(output, counts, judgements, len(documents), unjudged, len(groups), max(groups.values()))
 
 
 def _groups(pairs: Sequence[Pair]) -> dict[str, int]:
@@ -120,8 +113,6 @@ def _assigned(group_of: Mapping[str, int], shares: Mapping[str, float], seed: in
     for name, share in shares.items():
         if share and name not in split_of.values():
             largest = max(map(len, members.values()))
-            group_sizes = f"{len(members)} groups of {len(group_of)} anchors, the largest of {largest}"
-            raise DataError(
-                where, f"leaves nothing for {name}: texts that are shared or nearly the same make {group_sizes}"
-            )
+            sizes = f"{len(members)} groups of {len(group_of)} anchors, the largest of {largest}"
+            raise DataError(where, f"leaves nothing for {name}: texts that are shared or nearly the same make {sizes}")
     return {anchor: split_of[group] for anchor, group in group_of.items()}

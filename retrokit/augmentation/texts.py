@@ -1,7 +1,6 @@
-"""The texts that augmentations work on, any JSONL file read as a stream, and the record of what became of them.
+"""The texts that augmentations work on, any JSONL file read as a stream, and the counts of what they gave.
 
-Nothing of a text is kept once the next one is read, so a corpus of millions of lines takes no more memory than one of
-a hundred. What must be read once per epoch from a pipe goes through a temporary file.
+No text outlives the next one, so a corpus of millions of lines takes no more memory than one of a hundred.
 """
 
 from __future__ import annotations
@@ -14,13 +13,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, NamedTuple
 
-from retrokit.core.errors import DataError, UsageError, disk_errors
+from retrokit.core.errors import DataError, disk_errors
 from retrokit.core.files import named
 from retrokit.data.jsonl import Row
 from retrokit.data.tables import read_rows
 from retrokit.data.training_rows import WITHOUT_NAMES
-
-_EXPECTED = 'texts, one {"text": …} a line'
 
 
 class Text(NamedTuple):
@@ -40,38 +37,34 @@ class Rows:
         self._is_copied = False
 
     def keep(self) -> None:
-        """Let a later iteration read everything again: what the first one takes from a pipe goes to a temporary file
-        as well, which is removed with this object. A file is read again itself."""
+        """Let a pipe be iterated again: the first pass copies it into a temporary file, removed with this object."""
         if self._copy is None and not os.path.isfile(self.path):
             self._copy = tempfile.NamedTemporaryFile(suffix=".jsonl")  # noqa: SIM115 # lives as long as the object
 
     def __iter__(self) -> Iterator[tuple[int, Row]]:
         """Read from the start; raises :class:`DataError` as :func:`retrokit.data.tables.read_rows` does."""
-        copy = self._copy
-        if copy is None or self._is_copied:
-            yield from read_rows(self.path if copy is None else copy.name, _EXPECTED, None, WITHOUT_NAMES["texts"])
-            return
+        copy, about = self._copy, f"the copy of {self.name} in {tempfile.gettempdir()}"
+        path = copy.name if copy and self._is_copied else self.path
+        is_first = copy is not None and not self._is_copied
 
-        about = f"the copy of {self.name} in {tempfile.gettempdir()}"
-
-        def keep(raw: bytes) -> None:
+        def feed(raw: bytes) -> None:
             with disk_errors(about):
-                copy.write(raw)
+                copy.write(raw)  # type: ignore[union-attr] # on the first pass alone
 
-        yield from read_rows(self.path, _EXPECTED, keep, WITHOUT_NAMES["texts"])
-        with disk_errors(about):
-            copy.flush()
-        self._is_copied = True
+        expected = 'texts, one {"text": …} a line'
+        yield from read_rows(path, expected, feed if is_first else None, WITHOUT_NAMES["texts"])
+        if copy is not None and is_first:
+            with disk_errors(about):
+                copy.flush()
+            self._is_copied = True
 
 
 class Texts:
-    """The texts of a JSONL file, from the field ``field`` of its objects, as a stream; to be kept as :class:`Rows` are.
-
-    An empty text comes as ``""``: whoever reads counts it.
+    """The texts of a JSONL file, from the field ``field`` of its objects, as a stream; an empty one comes as ``""``.
 
     Raises, when it is read:
-        DataError: as :func:`retrokit.data.tables.read_rows`; a line without the field, or with no string in it; an
-            identifier that is neither a string nor a whole number.
+        DataError: as :func:`retrokit.data.tables.read_rows`; a line without a string in the field; an identifier that
+            is neither a string nor a whole number.
     """
 
     def __init__(self, path: str | Path, field: str = "text") -> None:
@@ -82,21 +75,14 @@ class Texts:
         return (Text(line, row.id_if_any, row.text(self._field)) for line, row in self._rows)
 
 
-def check_number(name: str, number: int) -> None:
-    """Raise :class:`UsageError` unless ``number``, called ``name``, is 1 or more."""
-    if number < 1:
-        raise UsageError(f"{name}: expected at least 1, found {number}")
-
-
 def pair_row(anchor: str, positive: str, identifier: str | None) -> dict[str, str]:
     """A row of training data; ``id`` is there for a text that has one."""
-    row = {"anchor": anchor, "positive": positive}
-    return row if identifier is None else {**row, "id": identifier}
+    return {"anchor": anchor, "positive": positive} | ({} if identifier is None else {"id": identifier})
 
 
 @dataclass
 class Counts:
-    """What became of the texts: how many were read, how many pairs were made, and how many texts gave none and why.
+    """How many texts were read, how many pairs were made, and how many texts gave none and why.
 
     A text counts once, however many epochs it is read in; pairs count in every epoch.
     """
@@ -117,7 +103,7 @@ class Counts:
 
 
 def summary(counts: Counts) -> str:
-    """The record in one line for a person.
+    """The counts in a line.
 
     >>> summary(Counts(1200, 1196, Counter({"only one chunk": 3, "empty text": 1})))
     '1,200 texts: 1,196 gave pairs; 4 gave none (3: only one chunk; 1: empty text)'
@@ -125,8 +111,8 @@ def summary(counts: Counts) -> str:
     '10 texts: 10 gave 50 pairs'
     """
     number = "" if counts.pairs == counts.used else f"{counts.pairs:,} "
-    said = f"{_texts(counts.texts)}: {counts.used:,} gave {number}pairs"
-    return f"{said}; {counts.dropped.total():,} gave none ({_reasons(counts)})" if counts.dropped else said
+    line = f"{_texts(counts.texts)}: {counts.used:,} gave {number}pairs"
+    return f"{line}; {counts.dropped.total():,} gave none ({_reasons(counts)})" if counts.dropped else line
 
 
 def _texts(count: int) -> str:

@@ -5,12 +5,11 @@ from __future__ import annotations
 import dataclasses
 import io
 import json
-import pickle
 import re
 import sys
 import tracemalloc
 from collections import Counter
-from itertools import combinations, islice, pairwise, permutations
+from itertools import combinations, pairwise, permutations
 
 import pytest
 from hypothesis import given
@@ -18,7 +17,7 @@ from hypothesis import strategies as st
 from scipy.stats import chisquare
 
 from retrokit.augmentation.chunks import CropSettings
-from retrokit.augmentation.crops import chunk, crop_pairs, croppable, dropout_pairs, pair
+from retrokit.augmentation.crops import crop_pairs, crops_of, dropout_pairs, twins_of
 from retrokit.augmentation.texts import Counts, Texts, summary
 from retrokit.core.errors import DataError, UsageError
 from retrokit.data.jsonl import read_jsonl, write_jsonl
@@ -32,6 +31,14 @@ def texts_of(tmp_path, *texts, ids=True):
     path = tmp_path / "corpus.jsonl"
     write_jsonl(path, [({"id": f"t{i}"} if ids else {}) | {"text": text} for i, text in enumerate(texts)])
     return Texts(path)
+
+
+def pair(chunks, seed, epoch, index, draw=0):
+    return list(crops_of(chunks, draw + 1, seed, epoch, index))[draw]
+
+
+def chunk(chunks, seed, epoch, index, draw=0):
+    return list(twins_of(chunks, draw + 1, seed, epoch, index))[draw][0]
 
 
 # --- chunks
@@ -70,11 +77,6 @@ def test_chunks_with_real_sentences():
     )
 
 
-def test_equal_chunks_count_once():
-    assert SMALL.chunks("one. two. one. two. one") == ("one. two", "two. one")
-    assert SMALL.chunks("one. one. one") == ("one. one",)
-
-
 PIECES = st.lists(st.text("ab \n", max_size=7), max_size=12)
 
 
@@ -106,10 +108,6 @@ def test_reasons(text, reason):
     assert SMALL.why_too_few(text) == reason
 
 
-def test_reason_with_one_sentence_a_chunk():
-    assert CropSettings(1, 2, 4).why_too_few("one. a") == "only one chunk (1 sentence of 2 to 4 characters)"
-
-
 @pytest.mark.parametrize(
     ("changes", "problem"),
     [
@@ -122,13 +120,6 @@ def test_reason_with_one_sentence_a_chunk():
 def test_wrong_settings(changes, problem):
     with pytest.raises(UsageError, match=problem):
         CropSettings(**changes)
-
-
-def test_settings_are_values():
-    assert CropSettings() == CropSettings(2, 100, 250, "period") != CropSettings(3)
-    assert pickle.loads(pickle.dumps(SMALL)).chunks(TEXT) == CHUNKS
-    with pytest.raises(dataclasses.FrozenInstanceError):
-        SMALL.sentences = 3
 
 
 # --- drawing
@@ -175,13 +166,6 @@ def test_every_round_has_an_order_of_its_own():
     assert len({tuple(order) for order in rounds}) == 5
 
 
-def test_too_few_chunks():
-    with pytest.raises(ValueError, match="a pair takes two chunks, not 1"):
-        pair(["a"], 0, 0, 0)
-    with pytest.raises(ValueError, match="no chunk"):
-        chunk([], 0, 0, 0)
-
-
 # --- rows
 
 
@@ -209,16 +193,6 @@ def test_rows_are_the_same_again_and_others_with_another_seed(tmp_path):
     assert rows == list(crop_pairs(texts, SMALL, seed=1))
     assert rows != list(crop_pairs(texts, SMALL, seed=2))
     assert len({row["anchor"] for row in rows}) == len(CHUNKS)  # equal texts do not give equal pairs
-
-
-def test_more_pairs_begin_with_those_of_fewer(tmp_path):
-    texts = texts_of(tmp_path, *[TEXT] * 5)
-    assert list(crop_pairs(texts, SMALL)) == list(crop_pairs(texts, SMALL, per_text=4))[::4]
-
-
-def test_a_text_without_an_id_gives_rows_without(tmp_path):
-    rows = list(crop_pairs(texts_of(tmp_path, TEXT, ids=False), SMALL))
-    assert [list(row) for row in rows] == [["anchor", "positive"]]
 
 
 def test_dropout_is_one_chunk_twice(tmp_path):
@@ -278,21 +252,6 @@ def test_nothing_usable_says_which_rule_dropped_what(tmp_path, make):
         "keep more"
     )
     assert caught.value.exit_code == 2
-
-
-def test_no_file_is_left_where_nothing_is_usable(tmp_path):
-    texts = texts_of(tmp_path, "one")
-    with pytest.raises(DataError, match="no text gives a pair"):
-        write_jsonl(tmp_path / "pairs.jsonl", crop_pairs(texts, SMALL))
-    assert [path.name for path in tmp_path.iterdir()] == ["corpus.jsonl"]
-
-
-@pytest.mark.parametrize("make", [crop_pairs, dropout_pairs])
-def test_wrong_numbers_are_told_at_once(make):
-    with pytest.raises(UsageError, match=r"^pairs per text: expected at least 1, found 0$"):
-        make(Texts("-"), SMALL, per_text=0)
-    with pytest.raises(UsageError, match=r"^epochs: expected at least 1, found -1$"):
-        make(Texts("-"), SMALL, epochs=-1)
 
 
 def test_one_enormous_line(tmp_path):  # any step that is not linear would take minutes
@@ -364,11 +323,3 @@ def test_memory_does_not_grow_with_the_corpus(tmp_path, monkeypatch, is_piped, m
             rows = crop_pairs(Texts("-" if is_piped else path), CropSettings(), epochs=2 if is_piped else 1)
             peaks[count] = peak_of(rows)
     assert peaks[many] < peaks[1_000] + many < 1_000_000  # bytes: one a text would show
-
-
-def test_croppable_is_what_a_training_loop_reads(tmp_path):
-    counts = Counts()
-    texts = texts_of(tmp_path, "one", TEXT, "one. two")
-    assert [(index, text.id, chunks) for index, text, chunks in croppable(texts, SMALL, counts)] == [(1, "t1", CHUNKS)]
-    assert (counts.texts, counts.used) == (3, 1)
-    assert [index for index, *_ in islice(croppable(texts, SMALL, Counts(), needed=1), 5)] == [1, 2]

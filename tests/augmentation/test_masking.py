@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import difflib
 import importlib.util
-import io
-import json
-import sys
 from collections import Counter
 from itertools import combinations
 from pathlib import Path
@@ -130,13 +127,6 @@ def test_every_choice_of_ids_is_equally_likely():
     assert chisquare(list(seen.values())).pvalue > 0.01
 
 
-def test_without_special_tokens_and_generator():
-    torch.manual_seed(0)
-    masked = mask_ids(torch.ones(2, 10, dtype=torch.int64), torch.ones(2, 10), (), 0.3, 99)
-    assert (masked == 99).sum(dim=1).tolist() == [3, 3]
-    assert masked.dtype == torch.int64
-
-
 def test_special_tokens_are_not_masked_and_unknown_words_are(bert):
     assert special_ids(bert) == {bert.pad_token_id, bert.cls_token_id, bert.sep_token_id, bert.mask_token_id}
     assert mask_text("zzz 東京 cat [SEP] [MASK]", bert, 0.99) == "[MASK] [MASK] [MASK] [SEP] [MASK]"
@@ -158,12 +148,6 @@ def test_by_hand(bert):
     assert sorted({mask_text("cat dog", bert, 0.5, key) for key in range(20)}) == ["[MASK] dog", "cat [MASK]"]
     assert mask_text("cat dog", bert, 0.2) == "cat dog"
     assert mask_text("", bert, 0.9) == ""
-
-
-def test_the_key_decides(bert):
-    text = " ".join(sentences(3))
-    assert mask_text(text, bert, 0.3, 1, "a") == mask_text(text, bert, 0.3, 1, "a")
-    assert len({mask_text(text, bert, 0.3, 1, side) for side in "abcdefgh"}) == 8
 
 
 def test_every_token_is_equally_likely(bert):
@@ -210,11 +194,6 @@ def test_byte_tokens_of_one_character_and_lone_spaces(roberta):
     assert mask_text("東", roberta, 0.67) == "<mask><mask>"
     assert roberta.tokenize("cat  dog")[1] == "Ġ"
     assert Masker(roberta, 0.5).spans(["cat  dog"]) == [[(0, 3), (5, 8)]]
-
-
-def test_the_length_limit_of_the_model_does_not_count(bert):
-    assert bert.model_max_length == 64
-    assert mask_text(" ".join(["cat"] * 200), bert, 0.5).count("[MASK]") == 100
 
 
 @pytest.mark.shared_data
@@ -319,14 +298,6 @@ def test_texts_that_cannot_be_masked_in_two_ways(tmp_path, bert):
     )
 
 
-def test_epochs_from_standard_input(monkeypatch, bert):
-    content = "".join(json.dumps({"text": text}) + "\n" for text in sentences(10)).encode()
-    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(content)))
-    rows = list(masked_rows(Rows("-"), Masker(bert, 0.4), epochs=3))
-    assert len(rows) == 30
-    assert rows[:10] != rows[10:20] != rows[20:]
-
-
 @pytest.mark.parametrize(
     ("line", "problem"),
     [
@@ -341,18 +312,3 @@ def test_a_wrong_row_is_named(tmp_path, bert, line, problem):
     with pytest.raises(DataError) as caught:
         list(masked_rows(Rows(path), Masker(bert, 0.5)))
     assert str(caught.value) == f"{path}:2: {problem}"
-
-
-def test_wrong_epochs_are_told_at_once(bert):
-    with pytest.raises(UsageError, match=r"^epochs: expected at least 1, found 0$"):
-        masked_rows(Rows("-"), Masker(bert, 0.5), epochs=0)
-
-
-def test_masking_on_top_of_crops(tmp_path, bert):
-    path = tmp_path / "corpus.jsonl"
-    write_jsonl(path, [{"text": "one cat. two dogs. three birds. four fish"}] * 20)
-    settings = CropSettings(1, 1, 20)
-    crops = list(crop_pairs(Texts(path), settings))
-    masked = list(masked_rows(Made(crop_pairs(Texts(path), settings)), Masker(bert, 0.3)))
-    assert all("[MASK]" in row["anchor"] and "[MASK]" in row["positive"] for row in masked)
-    assert len(masked) == len(crops) == 20

@@ -17,7 +17,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from retrokit.augmentation.mixing import Mixture, Part, mix, registry
+from retrokit.augmentation.mixing import Part, mix
 from retrokit.core.errors import DataError, UsageError
 
 
@@ -251,14 +251,6 @@ def test_wrong_use_is_refused(tmp_path, monkeypatch, parts, output, error, messa
     assert not (tmp_path / "out.jsonl").exists()
 
 
-def test_the_same_file_twice_and_one_rounding(tmp_path):
-    a = write(tmp_path / "a.jsonl", pairs("a", 5))
-    made = mix([f"{a},count=2", f"{a},name=rest,weight=0.5"], str(tmp_path / "out.jsonl"))
-    assert Counter(row["source"] for row in read(tmp_path / "out.jsonl")) == {"a": 2, "rest": 3}
-    assert isinstance(made, Mixture)
-    assert sum(part.share for part in made.parts) == 1
-
-
 def test_a_file_that_changes_meanwhile_is_noticed(tmp_path, monkeypatch):
     a = write(tmp_path / "a.jsonl", pairs("a", 5))
     sample = Part.sample
@@ -272,9 +264,3 @@ def test_a_file_that_changes_meanwhile_is_noticed(tmp_path, monkeypatch):
     with pytest.raises(DataError, match="was written to while it was read"):
         mix([str(a)], str(tmp_path / "out.jsonl"))
     assert not (tmp_path / "out.jsonl").exists()
-
-
-def test_specs_round_trip():
-    for text in ("nq.jsonl,count=5", "a.jsonl,weight=2.5,name=x", "-"):
-        assert registry.parse(str(registry.parse(text))) == registry.parse(text)
-    assert registry.create('"a,b.jsonl.gz",count=5') == Part("a,b.jsonl.gz", "a,b", None, 5)

@@ -27,16 +27,6 @@ def test_period(text, sentences):
     assert Period().cut(text) == sentences
 
 
-@given(st.text())
-def test_period_loses_the_periods_alone(text):
-    assert ".".join(Period().cut(text)) == text
-
-
-def test_period_joins_without_an_end_mark():
-    assert Period().join(["One", "Two", "Three"]) == "One. Two. Three"
-    assert Period().join(["One"]) == "One"
-
-
 @pytest.mark.parametrize(
     ("language", "text", "sentences"),
     [

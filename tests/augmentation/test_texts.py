@@ -9,12 +9,11 @@ import sys
 import tempfile
 import threading
 from collections import Counter
-from pathlib import Path
 
 import pytest
 
-from retrokit.augmentation.texts import Counts, Rows, Text, Texts, check_number, summary
-from retrokit.core.errors import DataError, UsageError
+from retrokit.augmentation.texts import Counts, Rows, Text, Texts
+from retrokit.core.errors import DataError
 
 LINES = b'{"id": "a", "text": "one"}\n\n{"_id": 7, "text": ""}\n{"text": "three \xc3\xa9", "year": 2020}\n'
 TEXTS = [Text(1, "a", "one"), Text(3, "7", ""), Text(4, None, "three é")]
@@ -29,17 +28,6 @@ def test_a_file(tmp_path):
     (tmp_path / "a.jsonl.gz").write_bytes(gzip.compress(LINES))
     assert list(Texts(tmp_path / "a.jsonl")) == TEXTS
     assert list(Texts(tmp_path / "a.jsonl.gz")) == TEXTS
-
-
-def test_standard_input(monkeypatch):
-    stdin(monkeypatch, LINES)
-    assert list(Texts("-")) == TEXTS
-
-
-def test_another_field(tmp_path):
-    path = tmp_path / "a.jsonl"
-    path.write_text('{"abstract": "x", "text": 3}\n')
-    assert list(Texts(path, "abstract")) == [Text(1, None, "x")]
 
 
 @pytest.mark.parametrize(
@@ -121,14 +109,6 @@ def test_a_full_disk_is_not_blamed_on_the_input(monkeypatch):
         list(rows)
 
 
-def test_summary():
-    assert summary(Counts()) == "0 texts: 0 gave pairs"
-    assert summary(Counts(1, 1)) == "1 text: 1 gave pairs"
-    assert summary(Counts(22_918, 45_740, Counter({"y": 17, "x": 31}))) == (
-        "22,918 texts: 22,870 gave 45,740 pairs; 48 gave none (31: x; 17: y)"
-    )
-
-
 def test_nothing_usable(tmp_path):
     counts = Counts(1003, 0, Counter({"b": 2, "a": 2, "c": 999}))
     assert counts.used == 0
@@ -137,16 +117,3 @@ def test_nothing_usable(tmp_path):
     assert str(caught.value) == "f.jsonl: no text gives a pair: 1,003 texts (999: c; 2: a; 2: b); try more"
     assert caught.value.exit_code == 2
     Counts(2, 1, Counter(a=1)).check_used("f.jsonl", "")
-
-
-def test_numbers():
-    check_number("epochs", 1)
-    with pytest.raises(UsageError, match=r"^epochs: expected at least 1, found 0$"):
-        check_number("epochs", 0)
-
-
-def test_paths_may_be_strings(tmp_path):
-    path = tmp_path / "a.jsonl"
-    path.write_bytes(LINES)
-    assert list(Texts(str(path))) == list(Texts(Path(path))) == TEXTS
-    assert Texts("-").name == "standard input"
