@@ -23,12 +23,12 @@ from retrokit.core.files import digest
 from retrokit.core.notices import notice
 from retrokit.core.registry import Spec, importing
 from retrokit.data.runs import read_run
-from retrokit.encoders import questions, registry
-from retrokit.encoders.base import Batch, Encoder, Item, Traits, check_finite, gathered
+from retrokit.encoders import registry
+from retrokit.encoders.base import Batch, Encoder, Item, Traits, check_finite
 from retrokit.encoders.fingerprint import PACKAGES, code_of
 from retrokit.encoders.folders import below, check_folder, check_minilm, minilm_path, stands_alone
 from retrokit.encoders.precision import choose_precision, multiplies, name_of
-from retrokit.encoders.questions import QuestionModel
+from retrokit.encoders.questions import QuestionModel, question_settings
 from retrokit.encoders.store import open_cache
 from retrokit.encoders.views import EncoderView
 from retrokit.similarities import registry as similarities
@@ -131,7 +131,7 @@ def _record(encoder: TorchEncoder, path: str) -> dict[str, Any] | None:
         "dimension": encoder.dimension,
         "prompts": encoder.prompts,
         "max_lengths": {role: encoder.max_length(role) for role in ("query", "document")},
-        "question": questions.settings_of(encoder, path),
+        "question": question_settings(encoder, path),
     }
 
 
@@ -188,7 +188,7 @@ class RememberedEncoder(EncoderView):
         self._loaded: Encoder | None = None
         self._known = _Remembered(record)
         self._question_settings = record["question"]
-        self._question_models: dict[str, QuestionModel] = {}
+        self._question_model: QuestionModel | None = None
         self._is_unchanged = is_unchanged
 
     @property
@@ -207,28 +207,21 @@ class RememberedEncoder(EncoderView):
         if not is_unchanged:
             raise DataError(self._path, "has changed since it was opened; start again")
 
-    def _for_questions(self, precision: str) -> QuestionModel:
-        dtype = self._known.computes_in(precision)
-        if dtype not in self._question_models:
-            model = QuestionModel(self._path, self._known, self._question_settings, dtype)
-            self._check(self._is_unchanged())
-            self._question_models[dtype] = model
-        return self._question_models[dtype]
-
     def embed(self, items: Sequence[Item], role: Role, precision: str = "auto") -> np.ndarray:
-        if not self._is_question(items, role, precision):
+        is_question = role == "query" and len(items) == 1 and type(items[0]) is str
+        if not is_question or self._loaded is not None or self._question_settings is None:
             return super().embed(items, role, precision)
-        embeddings = gathered(self._for_questions(precision).batches(items), len(items), self.dimension)
-        check_finite(embeddings, self.spec)
-        return embeddings
+        if self._question_model is None:
+            self._question_model = QuestionModel(self._path, self._known, self._question_settings)
+            self._check(self._is_unchanged())
+        embedding = self._question_model.embed(items[0], precision)
+        check_finite(embedding, self.spec)
+        return embedding
 
     def batches(self, items: Sequence[Item], role: Role, precision: str = "auto") -> Iterator[Batch]:
-        if self._is_question(items, role, precision):
-            return self._for_questions(precision).batches(items)
-        return self.computing().batches(items, role, precision)
-
-    def _is_question(self, items: Sequence[Item], role: Role, precision: str) -> bool:
-        is_known = self._loaded is None and self._question_settings is not None
-        return is_known and questions.takes(items, role, self._known, precision, self._question_settings)
+        if len(items) == 1:
+            yield np.arange(1), self.embed(items, role, precision)
+        else:
+            yield from self.computing().batches(items, role, precision)
 
     use_with, in_chunks, settle = Encoder.use_with, Encoder.in_chunks, Encoder.settle

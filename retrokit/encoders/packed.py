@@ -13,7 +13,6 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 import torch
-from sentence_transformers.base.modules import Transformer
 from torch import Tensor, nn
 from torch.nn import functional
 from transformers import AttentionInterface, AttentionMaskInterface
@@ -41,7 +40,7 @@ def computing(module: nn.Module, dtype: torch.dtype) -> nn.Module:
         return module
     if parameter.device.type != "cpu":
         return _copy(module, dtype)
-    config = _config(module)
+    config = getattr(module, "config", None)
     state = (dtype, stamp(module.state_dict()), None if config is None else config.to_dict())
     entry = _packed_modules.get(module)
     if entry is None or entry[0] != state:
@@ -59,11 +58,6 @@ def _copy(module: nn.Module, dtype: torch.dtype) -> nn.Module:
     exact = exact_buffers(module, dtype)
     copied: nn.Module = copy.deepcopy(module, {id(item): item for item in shared})
     return cast(copied, dtype, exact)
-
-
-def _config(module: nn.Module) -> Any:
-    """The settings of a transformer model; ``None`` of anything else."""
-    return module.model.config if isinstance(module, Transformer) else None
 
 
 # --- linear layers
@@ -119,7 +113,7 @@ def _pack(module: nn.Module, dtype: torch.dtype) -> None:
                 setattr(part, name, PackedResidual(child))
             elif _is_plain(child) and child.weight.dtype == dtype:
                 setattr(part, name, PackedLinear(child))  # type: ignore[arg-type] # _is_plain has looked
-    config = _config(module)
+    config = getattr(module, "config", None)
     if dtype == torch.bfloat16 and attention_of(config) == "sdpa":
         use_attention(config, _SHORT_ATTENTION)
 
