@@ -229,7 +229,7 @@ def _row(
     configuration = {**account_of(searcher, through).configuration, "dims": dims, "quantize": quantize, "index": index}
     result = task.result(searcher.spec, searcher.similarity, names, measured, None, configuration)
     (part,) = (stored.through(_FLAT) if index == EXACT else through).parts
-    whole, milliseconds = part.cost(stored.prepared_queries(task.queries), depth)
+    whole, milliseconds = part.cost(stored.embed_queries(task.queries), depth)
     first = before[0].result.run if before else measured.run
     recall = np.mean(
         [len(first[query].keys() & measured.run[query].keys()) / max(1, len(first[query])) for query in first]

@@ -211,8 +211,8 @@ def test_l2_by_a_product_is_l2_by_its_kernel(
     monkeypatch.setattr(search, "DOCUMENT_BLOCK", block)
     if not by_onednn:
         monkeypatch.setattr(search.onednn, "works", lambda dtype: False)
-    whole, scores_of = [], search._scores
-    monkeypatch.setattr(search, "_scores", lambda *given: whole.append(1) or scores_of(*given))
+    whole, kernel = [], Distance.kernel
+    monkeypatch.setattr(Distance, "kernel", lambda *given: whole.append(1) or kernel(*given))
     scores, indices = top_k(retrokit.similarity("l2"), queries, documents, 5)
     assert kind in BY_KERNEL or not whole  # the way that is tested was taken
     exact = l2(queries.astype(np.float64), documents.astype(np.float64)).astype(np.float32)

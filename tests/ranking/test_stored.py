@@ -125,8 +125,8 @@ def test_an_index_takes_the_memory_of_its_numbers(quantize, codec):
     faiss = pytest.importorskip("faiss", reason="of the extra faiss")
     index = searcher("cosine", quantize, "Flat").index(DOCUMENTS)
     assert isinstance(index, StoredIndex)
-    made = index.parts[0].approximate._faiss_index
-    codes = faiss.vector_to_array(made._faiss_index.xb if quantize == "binary" else made.codes)
+    made = index.parts[0].approximate.faiss_index
+    codes = faiss.vector_to_array(made.xb if quantize == "binary" else made.codes)
     assert codes.nbytes == len(DOCUMENTS) * codec
 
 

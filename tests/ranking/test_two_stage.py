@@ -24,7 +24,7 @@ from retrokit.metrics.significance import holm, randomisation_test
 from retrokit.ranking.reranking import kept
 from retrokit.ranking.reranking.base import PairwiseReranker
 from retrokit.ranking.reranking.kept import KeptReranker
-from retrokit.ranking.retrieval.fusion import blend, min_max, reciprocal_rank_fusion
+from retrokit.ranking.retrieval.fusion import blend, min_max
 from retrokit.report.evaluation import evaluation_json
 from retrokit.report.sources import evaluation_from
 from tests.evaluation.fakes import Notices, write_folder, write_lines
@@ -130,7 +130,6 @@ def test_scores_that_say_nothing_change_nothing() -> None:
     assert min_max(np.array([2.0, 2.0])).tolist() == [0, 0]
     assert min_max(np.array([])).tolist() == []
     assert blend(np.array([3.0, 1.0]), np.array([7.0, 7.0]), 0.5).tolist() == [0.5, 0]
-    assert reciprocal_rank_fusion(np.array([1]), np.array([1]), k=60).tolist() == [2 / 61]
 
 
 @pytest.mark.parametrize("size", [1.0, 1e7, -3e9, 1e-9])

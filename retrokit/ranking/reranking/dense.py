@@ -14,7 +14,7 @@ from retrokit.encoders.base import Encoder
 from retrokit.encoders.store import open_cache
 from retrokit.encoders.views import MemoizedEncoder
 from retrokit.ranking.reranking.base import PairwiseReranker, check_counts, check_finite
-from retrokit.similarities.base import Role, Similarity
+from retrokit.similarities.base import Embeddings, Role, Similarity
 
 PAIRS_AT_ONCE = 65_536
 
@@ -52,8 +52,8 @@ class DenseReranker(PairwiseReranker):
 @torch.inference_mode()
 def pair_scores(
     similarity: Similarity,
-    queries: np.ndarray,
-    documents: np.ndarray,
+    queries: Embeddings,
+    documents: Embeddings,
     rows: np.ndarray | None = None,
     columns: np.ndarray | None = None,
 ) -> np.ndarray:

@@ -8,16 +8,16 @@ from __future__ import annotations
 import os
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
-from functools import partial
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, nullcontext
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from retrokit.core.errors import Interrupted
-from retrokit.core.notices import Advance, notice, progress, unseen
+from retrokit.core.notices import notice, progress, unseen
 from retrokit.core.outputs import check_own, locked
 from retrokit.core.shards import Shards
 from retrokit.core.version import __version__
@@ -29,9 +29,9 @@ PAIRS_AT_ONCE = 6400  # 64 queries with 100 documents each
 
 
 class KeptReranker(Reranker):
-    """Scores with ``reranker``, and keeps the scores in ``store``. What keeps its own work has nothing kept here, and
-    gets everything at once; but not with ``within``, which says that this is a part of longer work: all scores are kept
-    then, and no progress is shown.
+    """Scores with ``reranker``, and keeps the scores in ``store``, block by block. A reranker that keeps its own work
+    has nothing kept here, and gets everything at once; but not with ``within``, which says that this is a part of
+    longer work: all scores are kept then, and no progress is shown.
 
     Attributes:
         pairs: pairs asked for.
@@ -48,10 +48,10 @@ class KeptReranker(Reranker):
         self._reranker = reranker
         self._store = Shards(None) if itself else store
         self._at_once = sys.maxsize if itself else PAIRS_AT_ONCE
-        self._tells = not (itself or within)
+        self._shows_progress = not (itself or within)
         self._fingerprint = reranker.fingerprint()
         self.key = f"{self._fingerprint} {environment(type(reranker), reranker.device)}"
-        self._counted = dict(reranker.counts)
+        self._counts_before = dict(reranker.counts)
 
     def fingerprint(self) -> str:
         return self._fingerprint
@@ -59,17 +59,17 @@ class KeptReranker(Reranker):
     @property
     def counts(self) -> dict[str, int]:
         """What the reranker itself has counted meanwhile, if it counts anything."""
-        return {name: count - self._counted.get(name, 0) for name, count in self._reranker.counts.items()}
+        return {name: count - self._counts_before.get(name, 0) for name, count in self._reranker.counts.items()}
 
     def configuration(self, queries: int | None = None) -> dict[str, Any]:
         """What made the scores, and what they cost, for a result; of scores kept from a run before, the time is not
         known."""
-        per_pair = self.seconds / self.computed if self.computed else None
-        cost = {"pairs": self.pairs, "pairs_computed": self.computed, "seconds": round(self.seconds, 3)}
-        if per_pair is not None:
-            cost["milliseconds_per_pair"] = round(1000 * per_pair, 4)
+        cost: dict[str, Any] = {"pairs": self.pairs, "pairs_computed": self.computed, "seconds": round(self.seconds, 3)}
+        if self.computed:
+            per_pair = 1000 * self.seconds / self.computed
+            cost["milliseconds_per_pair"] = round(per_pair, 4)
             if queries:
-                cost["milliseconds_per_query"] = round(1000 * per_pair * self.pairs / queries, 3)
+                cost["milliseconds_per_query"] = round(per_pair * self.pairs / queries, 3)
         return {
             **({"precision": self.computes_in} if self.computes_in else {}),
             "reranker": self.spec,
@@ -80,60 +80,51 @@ class KeptReranker(Reranker):
         }
 
     def score_pairs(self, queries: Sequence[str], documents: Sequence[str]) -> np.ndarray:
-        parts = [np.empty(0, dtype=np.float32)]
-        with self._progress("scoring", len(queries), "pairs") as advance:
-            for start in range(0, len(queries), self._at_once):
-                query_block, texts = queries[start : start + self._at_once], documents[start : start + self._at_once]
-                parts.append(self._block(query_block, texts, partial(self._reranker.score_pairs, query_block, texts)))
-                advance(len(parts[-1]))
-        return np.concatenate(parts)
+        if self.listwise:
+            return self._reranker.score_pairs(queries, documents)
+        return np.concatenate([np.empty(0, np.float32), *self.rank_lists(queries, [[text] for text in documents])])
 
     def rank(self, query: str, documents: Sequence[str]) -> np.ndarray:
         return self.rank_lists([query], [documents])[0]
 
     def rank_lists(self, queries: Sequence[str], lists: Sequence[Sequence[str]]) -> list[np.ndarray]:
-        results: list[np.ndarray] = []
-        blocks = list(_blocks(lists, self._at_once))
+        blocks, size = [0], 0  # whole lists, about as many pairs together
+        for row, documents in enumerate(lists):
+            if size and size + len(documents) > self._at_once:
+                blocks.append(row)
+                size = 0
+            size += len(documents)
         if len(blocks) > 1 and self._reranker.encodes_anew:
             notice(f"{self.spec}: encodes documents in each of {len(blocks)} blocks; with cache=FOLDER, once")
-        with self._progress("reranking", len(queries), "queries") as advance:
-            for block in blocks:
-                results += self._lists([queries[row] for row in block], [lists[row] for row in block])
-                advance(len(block))
+        results: list[np.ndarray] = []
+        doing = f"reranking with {self.spec}"
+        with progress(doing, len(queries), "queries") if self._shows_progress else nullcontext(unseen) as advance:
+            for start, stop in pairwise([*blocks, len(lists)]):
+                results += self._block(queries[start:stop], lists[start:stop])
+                advance(stop - start)
         return results
 
-    def _progress(self, doing: str, total: int, unit: str) -> AbstractContextManager[Advance]:
-        return progress(f"{doing} with {self.spec}", total, unit) if self._tells else nullcontext(unseen)
-
-    def _lists(self, queries: Sequence[str], lists: Sequence[Sequence[str]]) -> list[np.ndarray]:
+    def _block(self, queries: Sequence[str], lists: Sequence[Sequence[str]]) -> list[np.ndarray]:
+        if not lists:
+            return []
         pair_queries, texts, ends = pairs_of(queries, lists)
-        # where a list ends decides a place in it, and cannot be seen from the pairs
-        about = (",".join(str(len(documents)) for documents in lists),) if self.listwise else ()
-        flat = self._block(
-            pair_queries, texts, lambda: np.concatenate(self._reranker.rank_lists(queries, lists)), about
-        )
-        return np.split(flat, ends[:-1])
+        check_texts([*pair_queries, *texts], self.spec)
+        self.pairs += len(texts)
 
-    def _block(
-        self,
-        queries: Sequence[str],
-        documents: Sequence[str],
-        score: Callable[[], np.ndarray],
-        about: Sequence[str] = (),
-    ) -> np.ndarray:
-        def make() -> np.ndarray:
+        def compute() -> np.ndarray:
             start = time.perf_counter()
-            scores = score()
+            scores = np.concatenate(self._reranker.rank_lists(queries, lists))
             self.seconds += time.perf_counter() - start
             self.computed += len(scores)
-            check_finite(scores, self.spec, queries)
+            check_finite(scores, self.spec, pair_queries)
             return scores.astype(np.float32, copy=False)
 
-        check_texts([*queries, *documents], self.spec)
-        self.pairs += len(queries)
-        if not queries:
-            return np.empty(0, dtype=np.float32)
-        return self._store.array((self.key, *about, *queries, *documents), (len(queries),), make)
+        # where a list ends decides a place in it, and cannot be seen from the pairs
+        about = [",".join(str(len(documents)) for documents in lists)] if self.listwise else []
+        scores = np.empty(0, np.float32)
+        if texts:
+            scores = self._store.array((self.key, *about, *pair_queries, *texts), (len(texts),), compute)
+        return np.split(scores, ends[:-1])
 
 
 @contextmanager
@@ -159,15 +150,3 @@ def kept_beside(output: str | None, doing: str, what: str) -> Iterator[Shards]:
             message = "" if folder is None else f"; {what} are kept in {folder}"
             raise Interrupted(f"{doing} stopped{message}") from None
         store.remove()
-
-
-def _blocks(lists: Sequence[Sequence[str]], at_once: int) -> Iterator[range]:
-    """Whole lists, about ``at_once`` pairs together."""
-    start = pairs = 0
-    for row, documents in enumerate(lists):
-        if row > start and pairs + len(documents) > at_once:
-            yield range(start, row)
-            start, pairs = row, 0
-        pairs += len(documents)
-    if start < len(lists):
-        yield range(start, len(lists))

@@ -2,7 +2,8 @@
 
 An index is named by faiss's factory string, and after a colon by its parameters at search: ``HNSW32``,
 ``IVF4096,PQ32:nprobe=64``. It holds prepared embeddings under the inner product, so that it serves every factorable
-similarity. Douze et al., "The Faiss library", 2024.
+similarity. A flat list, clusters or a graph of documents in fewer bits keeps just the numbers of
+:mod:`retrokit.data.quantization`. Douze et al., "The Faiss library", 2024.
 """
 
 from __future__ import annotations
@@ -13,10 +14,8 @@ import re
 import secrets
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -25,22 +24,22 @@ from retrokit.core.errors import DataError, MissingExtra, UsageError, first_line
 from retrokit.core.notices import notice, progress
 from retrokit.data.jsonl import read_json, write_json
 from retrokit.data.quantization import Quantization
-from retrokit.ranking.retrieval.compressed import SignIndex, factory_of, keep_as_they_are
+from retrokit.ranking.retrieval.embeddings import pair_scores
 from retrokit.ranking.retrieval.exact import checked, in_order, prepared_documents, prepared_queries, top_k
 from retrokit.similarities.base import Embeddings, Similarity
 
 QUERIES_CHECKED = 100  # whose best documents are searched exactly too
 QUERY_BLOCK = 1024
 TRAINING_NUMBERS = 128_000_000  # of the embeddings that an index is trained on, at most: 512 MB
-POINTS_PER_CENTROID = 39  # that faiss asks for
-_SINGLE = np.empty((0, 0), dtype=np.float32)  # what faiss computes in, at least
-_LARGEST_BREADTH = 1_000_000  # of a search, for which faiss takes memory at once
 ROUNDING = 1e-5  # by which two ways of summing one score may differ, of its size
+_LARGEST_BREADTH = 1_000_000  # of a search, for which faiss takes memory at once
+_LENGTH = 8  # bytes of a number at the end of a file: faiss before 1.15 finds what is not there in an IVF that was cut
+_PLAIN = re.compile(r"((IVF\d+(?:_HNSW\d+)?),)?Flat|((?:HNSW|NSG)\d*)(?:,Flat)?")
+_CODECS = {"float16": "SQfp16", "int8": "SQ8"}
 
 
-@dataclass(frozen=True)
-class Approximate:
-    """What an approximate search found.
+class Approximate(NamedTuple):
+    """Result of an approximate search.
 
     Attributes:
         scores: float32 ``[nq, k]``, best first, as the index computes them; −∞ where it found no more documents.
@@ -56,7 +55,6 @@ class Approximate:
     queries_checked: int
 
 
-@torch.inference_mode()
 def approximate_top_k(
     similarity: Similarity,
     queries: Embeddings,
@@ -82,15 +80,14 @@ def approximate_top_k(
     queries, documents, k = checked(queries, documents, k)
     empty_index(index, similarity, documents.shape[-1])
     if not len(queries) or not len(documents):
-        result = top_k(similarity, queries, documents, max(1, k), device)
-        return Approximate(*result, recall={}, queries_checked=0)
+        return Approximate(*top_k(similarity, queries, documents, max(1, k), device), recall={}, queries_checked=0)
     return ApproximateIndex(similarity, documents, index, device).search(queries, k)
 
 
 class ApproximateIndex:
     """Documents in an index of faiss, built once; arguments and errors are those of :func:`approximate_top_k`. With a
-    ``folder``, which belongs to the documents, it is kept there, with its recall, and mapped into memory the next time.
-    ``stored`` says how the documents are stored, if not as floats, and so how the index keeps them.
+    ``folder``, which belongs to the documents, it is cached there, with its recall, and mapped into memory the next
+    time. ``stored`` says how the documents are stored, if not as floats, and so how the index keeps them.
     """
 
     @torch.inference_mode()
@@ -106,83 +103,139 @@ class ApproximateIndex:
         self._similarity = copy.deepcopy(similarity).to(device)
         self._documents, self._index, self._device = documents, index, device
         self._stored = stored or Quantization("float32", documents.shape[-1])
-        self._faiss_index = empty_index(index, self._similarity, documents.shape[-1], self._stored.dtype)
-        self._checked: tuple[dict[int, float], int] = {}, 0
-        self._index_files = None if folder is None else KeptIndex(folder, index)
-        cached = self._index_files.read(self._faiss_index, len(documents)) if self._index_files is not None else None
-        if cached is None:
+        self.faiss_index = empty_index(index, self._similarity, documents.shape[-1], self._stored.dtype)
+        self._recall: dict[int, float] = {}
+        self._queries_checked = 0
+        self._file = self._recall_file = None
+        if folder is not None:  # the recall holds for the parameters at search
+            factory, whole = (re.sub(r"[^A-Za-z0-9,.=-]", "_", name) for name in (index.partition(":")[0], index))
+            self._file, self._recall_file = folder / f"index-{factory}.faiss", folder / f"index-{whole}.json"
+        if not self._read():
             self._build()
-        else:
-            self._faiss_index, self._checked = cached
-            _set_parameters(self._faiss_index, index)
 
     def _build(self) -> None:
-        documents, index = self._documents, self._index
-        factory = index.partition(":")[0]
-        if not self._faiss_index.is_trained:
-            rows = _sample(len(documents), TRAINING_NUMBERS // documents.shape[-1])
-            vectors = np.concatenate(list(self._prepared(documents[rows])))
-            _spare_warnings(self._faiss_index, index, len(rows))
-            keep_as_they_are(self._faiss_index, factory, self._stored)
-            _asked(index, partial(self._faiss_index.train, vectors))
-        keep_as_they_are(self._faiss_index, factory, self._stored)
-        with progress("indexing", len(documents), "documents") as advance:
-            for vectors in self._prepared(documents):
-                _asked(index, partial(self._faiss_index.add, vectors))
+        if not self.faiss_index.is_trained:
+            rows = _sample(len(self._documents), TRAINING_NUMBERS // self._documents.shape[-1])
+            self._keep_stored_numbers()
+            _call(self._index, self.faiss_index.train, np.concatenate(list(self._vectors(self._documents[rows]))))
+        self._keep_stored_numbers()
+        with progress("indexing", len(self._documents), "documents") as advance:
+            for vectors in self._vectors(self._documents):
+                _call(self._index, self.faiss_index.add, vectors)
                 advance(len(vectors))
-        if self._index_files is not None:
-            self._index_files.write(self._faiss_index)
+        if self._file is not None:
+            self._write(self._file)
 
-    def _prepared(self, documents: Embeddings) -> Iterator[np.ndarray]:
-        """Blocks of documents as the index takes them, float32 ``[n, d']``."""
-        for _, part in prepared_documents(self._similarity, _SINGLE, documents, self._device):
-            yield part.float().cpu().numpy()
+    def _keep_stored_numbers(self) -> None:
+        """Let an index of 8-bit numbers or halves keep the stored ones: asked before it is trained and after it."""
+        if self._stored.dtype not in _CODECS or not _PLAIN.fullmatch(self._index.partition(":")[0]):
+            return
+        faiss = _faiss()
+        inner: Any = self.faiss_index
+        inner = faiss.downcast_index(inner.storage) if hasattr(inner, "storage") else inner
+        if hasattr(inner, "by_residual"):
+            inner.by_residual = False  # numbers are those of documents, whatever cluster these are in
+        if self._stored.ranges is not None:
+            low, high = self._stored.ranges
+            faiss.copy_array_to_vector(np.concatenate([low, high - low]), inner.sq.trained)
+
+    def _vectors(self, documents: Embeddings) -> Iterator[np.ndarray]:
+        """Blocks of documents as faiss takes them, float32 ``[n, d']`` or bits."""
+        for _, part in prepared_documents(self._similarity, np.empty((0, 0), np.float32), documents, self._device):
+            rows = part.float().cpu().numpy()
+            yield self._stored.narrowed(rows) if self._stored.dtype == "binary" else rows
+
+    def nearest(self, prepared: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
+        """Scores and indices ``[nq, k]`` for prepared queries float32 ``[nq, d']``, as faiss has them."""
+        if self._stored.dtype != "binary":
+            scores, indices = _call(self._index, self.faiss_index.search, prepared, k)
+            return scores, indices
+        # of signs: the number of equal ones, less that of the others
+        apart, indices = _call(self._index, self.faiss_index.search, self._stored.narrowed(prepared), k)
+        return (self._stored.dimension - 2 * apart).astype(np.float32), indices
 
     @torch.inference_mode()
     def search(self, queries: Embeddings, k: int) -> Approximate:
         """About the ``k`` best documents of every query; the recall is that of the first search."""
         queries, documents, k = checked(queries, self._documents, k)
-        vectors = prepared_queries(self._similarity, queries, documents, self._device).float().cpu().numpy()
-        scores, indices = _search(self._faiss_index, self._index, vectors, k)
-        if not self._checked[1]:
+        prepared = prepared_queries(self._similarity, queries, documents, self._device).float().cpu().numpy()
+        blocks = []
+        with progress("searching", len(queries), "queries") as advance:
+            for start in range(0, len(queries), QUERY_BLOCK):
+                block_scores, block_indices = self.nearest(prepared[start : start + QUERY_BLOCK], k)
+                block_scores[block_indices < 0] = -np.inf
+                blocks.append((block_scores, block_indices))
+                advance(len(block_scores))
+        both = in_order(*(torch.from_numpy(np.concatenate(side)) for side in zip(*blocks, strict=True)))
+        scores, indices = (side.numpy() for side in both)
+        if not self._queries_checked:
             rows = _sample(len(queries), QUERIES_CHECKED)
-            recall = _recall(self._similarity, queries[rows], documents, indices[rows], self._device)
-            self._checked = recall, len(rows)
-            if self._index_files is not None:
-                self._index_files.write_recall(*self._checked)
-        return Approximate(scores, indices, *self._checked)
-
-    @contextmanager
-    def alone(self) -> Iterator[Any]:
-        """What searches, ``search(queries, k)`` of what :meth:`search` prepares, in one thread meanwhile."""
-        threads = torch.get_num_threads()
-        torch.set_num_threads(1)
-        _faiss().omp_set_num_threads(1)
-        try:
-            yield self._faiss_index
-        finally:
-            torch.set_num_threads(threads)
-            _faiss().omp_set_num_threads(threads)
+            self._recall = _recall(self._similarity, queries[rows], documents, indices[rows], self._device)
+            self._queries_checked = len(rows)
+            if self._recall_file is not None and self._file is not None and self._file.is_file():
+                with suppress(DataError):  # the folder may be another's
+                    write_json(self._recall_file, {"recall": self._recall, "queries": self._queries_checked})
+        return Approximate(scores, indices, self._recall, self._queries_checked)
 
     @property
     def bytes(self) -> int:
-        """Of the whole index, as a file has them."""
-        faiss_index = self._faiss_index
-        return len(
-            faiss_index.serialized() if isinstance(faiss_index, SignIndex) else _faiss().serialize_index(faiss_index)
-        )
+        """Bytes of the whole index in a file."""
+        return len(_for_kind(self.faiss_index, "serialize_index")(self.faiss_index))
 
     def account(self) -> dict[str, Any]:
-        """The index and its recall, as results tell them."""
-        recall, queries = self._checked
-        shares = {f"recall@{k}": round(share, 6) for k, share in recall.items()}
-        return {"index": self._index, "index_recall": {**shares, "queries": queries}}
+        """The index and its recall, as results report them."""
+        shares = {f"recall@{k}": round(share, 6) for k, share in self._recall.items()}
+        return {"index": self._index, "index_recall": {**shares, "queries": self._queries_checked}}
+
+    def _read(self) -> bool:
+        """Take the index and its recall from the files, the index mapped into memory where faiss can."""
+        if self._file is None or self._recall_file is None or not self._file.is_file():
+            return False
+        faiss, cached = _faiss(), None
+        flags = [] if isinstance(self.faiss_index, faiss.IndexBinary) else [faiss.IO_FLAG_MMAP_IFC]
+        flags = [faiss.IO_FLAG_MMAP] if flags and "IVF" in self._index else flags
+        end = self._file.stat().st_size - _LENGTH
+        with open(self._file, "rb") as file:
+            is_whole = end >= 0 and file.seek(end) == int.from_bytes(file.read(_LENGTH))
+        if is_whole:
+            with suppress(RuntimeError):
+                cached = _for_kind(self.faiss_index, "read_index")(str(self._file), *flags)
+        if cached is None or (cached.ntotal, cached.d) != (len(self._documents), self.faiss_index.d):
+            notice(f"{self._file}: is damaged, and made anew")
+            return False
+        self.faiss_index = cached
+        _set_parameters(cached, self._index)
+        with suppress(ValueError, DataError):
+            record = read_json(self._recall_file, "a recall", {"recall": dict[str, float], "queries": int})
+            self._recall = {int(k): share for k, share in record["recall"].items()}
+            self._queries_checked = record["queries"]
+        return True
+
+    def _write(self, path: Path) -> None:
+        new = path.with_name(f"{path.name}.{secrets.token_hex(8)}.tmp")
+        try:
+            _for_kind(self.faiss_index, "write_index")(self.faiss_index, str(new))
+            with open(new, "ab") as file:
+                file.write(file.tell().to_bytes(_LENGTH))
+            os.replace(new, path)
+        except (OSError, RuntimeError, TypeError) as error:  # the last: faiss takes no path that is not UTF-8
+            notice(f"{path}: could not be written ({first_line(error)}); the index is made anew the next time")
+            new.unlink(missing_ok=True)
 
 
-def _sample(count: int, most: int) -> np.ndarray:
-    """The rows of ``count``, in order; at most ``most`` of them, at random."""
-    rows = np.arange(count)
-    return rows if count <= most else np.sort(np.random.default_rng(0).choice(rows, most, replace=False))
+def factory_of(factory: str, dtype: str) -> str:
+    """Faiss's name of the index ``factory`` over numbers of a type; an index that compresses by itself stays as it is.
+
+    >>> factory_of("HNSW32", "int8"), factory_of("IVF64,Flat", "float16"), factory_of("IVF64,PQ32", "int8")
+    ('HNSW32,SQ8', 'IVF64,SQfp16', 'IVF64,PQ32')
+    >>> factory_of("Flat", "binary"), factory_of("IVF64,Flat", "binary")
+    ('BFlat', 'BIVF64')
+    """
+    match = _PLAIN.fullmatch(factory)
+    if match is None or dtype not in (*_CODECS, "binary"):
+        return factory
+    kind = match[2] or match[3]
+    return f"B{kind or 'Flat'}" if dtype == "binary" else ",".join(filter(None, [kind, _CODECS[dtype]]))
 
 
 def empty_index(index: str, similarity: Similarity, dimension: int, dtype: str = "float32") -> Any:
@@ -201,102 +254,51 @@ def empty_index(index: str, similarity: Similarity, dimension: int, dtype: str =
     if (graph := re.search(r"(?:HNSW|NSG)([01])(?!\d)", factory)) is not None:  # faiss ends the process
         raise UsageError(f"index {index}: a graph needs at least 2 neighbours of each document, not {graph[1]}")
     width = similarity.prepare(torch.ones(1, dimension), "document").shape[-1]
+    named = factory_of(factory, dtype)
     if dtype == "binary":
-        faiss_index = _asked(index, partial(SignIndex, index, width))
+        if named == factory or "NSG" in factory:
+            raise UsageError(f"index {index}: faiss has Flat, HNSW32 and IVF64,Flat for signs, and the like")
+        faiss_index = _call(index, faiss.index_binary_factory, -(-width // 8) * 8, named)
     else:
-        named = factory_of(factory, dtype)
-        faiss_index = _asked(index, partial(faiss.index_factory, width, named, faiss.METRIC_INNER_PRODUCT))
-    if faiss_index.metric_type != faiss.METRIC_INNER_PRODUCT:
-        raise UsageError(f"index {index}: faiss has it for distances alone, not for inner products")
+        faiss_index = _call(index, faiss.index_factory, width, named, faiss.METRIC_INNER_PRODUCT)
+        if faiss_index.metric_type != faiss.METRIC_INNER_PRODUCT:
+            raise UsageError(f"index {index}: faiss has it for distances alone, not for inner products")
     _set_parameters(faiss_index, index)
     return faiss_index
 
 
 def _set_parameters(faiss_index: Any, index: str) -> None:
-    if parameters := index.partition(":")[2]:
-        given = [parameter.partition("=") for parameter in parameters.split(",")]
-        for name, _, value in given:  # faiss cuts what is no whole number of 32 bits, and then finds nothing
-            if not re.fullmatch(r"[0-9]{1,10}", value):
-                raise UsageError(f"index {index}: parameters are whole numbers, such as nprobe=8")
-            bounds = (1, _LARGEST_BREADTH) if name.endswith(("efSearch", "nprobe")) else (0, None)
-            if expected := out_of_range(int(value), *bounds):
-                raise UsageError(f"index {index}: {name}={value} is out of range ({expected})")
-        if isinstance(faiss_index, SignIndex):
-            for name, _, value in given:
-                _asked(index, partial(faiss_index.set_parameter, name, int(value)))
-            return
-        _asked(index, partial(_faiss().ParameterSpace().set_index_parameters, faiss_index, parameters))
+    parameters = index.partition(":")[2]
+    for name, _, value in (parameter.partition("=") for parameter in parameters.split(",") if parameters):
+        if not re.fullmatch(r"[0-9]{1,10}", value):  # faiss cuts other numbers to 32 bits, and then finds nothing
+            raise UsageError(f"index {index}: parameters are whole numbers, such as nprobe=8")
+        bounds = (1, _LARGEST_BREADTH) if name.endswith(("efSearch", "nprobe")) else (0, None)
+        if expected := out_of_range(int(value), *bounds):
+            raise UsageError(f"index {index}: {name}={value} is out of range ({expected})")
+        if isinstance(faiss_index, _faiss().IndexBinary):
+            owner = getattr(faiss_index, "hnsw", faiss_index)
+            if not hasattr(owner, name):
+                raise UsageError(f"index {index}: faiss: could not set parameter {name}")
+            setattr(owner, name, int(value))
+        else:
+            _call(index, _faiss().ParameterSpace().set_index_parameter, faiss_index, name, int(value))
 
 
-class KeptIndex:
-    """Where an index of faiss lies in a folder, and its recall beside it, which holds for its parameters at search."""
-
-    def __init__(self, folder: Path, index: str) -> None:
-        self._index = index
-        self._file = folder / f"index-{_file_name(index.partition(':')[0])}.faiss"
-        self._recall = folder / f"index-{_file_name(index)}.json"
-
-    def read(self, empty: Any, count: int) -> tuple[Any, tuple[dict[int, float], int]] | None:
-        """The index like ``empty`` over so many documents, mapped into memory where faiss can, and its recall;
-        ``None``: it is not there, or damaged."""
-        if not self._file.is_file():
-            return None
-        faiss = _faiss()
-        flag = faiss.IO_FLAG_MMAP if "IVF" in self._index else faiss.IO_FLAG_MMAP_IFC
-        signs = isinstance(empty, SignIndex)
-        faiss_index = None
-        if _is_whole(self._file):
-            with suppress(RuntimeError):
-                faiss_index = empty.read(self._file) if signs else faiss.read_index(str(self._file), flag)
-        if faiss_index is None or (faiss_index.ntotal, faiss_index.d) != (count, empty.d):
-            notice(f"{self._file}: is damaged, and made anew")
-            return None
-        try:
-            record = read_json(self._recall, "a recall", {"recall": dict[str, float], "queries": int})
-            return faiss_index, ({int(k): share for k, share in record["recall"].items()}, record["queries"])
-        except (ValueError, DataError):
-            return faiss_index, ({}, 0)
-
-    def write(self, faiss_index: Any) -> None:
-        """Keep it; where that is not possible, say so."""
-        new = self._file.with_name(f"{self._file.name}.{secrets.token_hex(8)}.tmp")
-        try:
-            if isinstance(faiss_index, SignIndex):
-                faiss_index.write(new)
-            else:
-                _faiss().write_index(faiss_index, str(new))
-            _end_with_length(new)
-            os.replace(new, self._file)
-        except (OSError, RuntimeError, TypeError) as error:  # the latter: faiss takes no path that is not UTF-8
-            notice(f"{self._file}: could not be written ({first_line(error)}); the index is made anew the next time")
-            new.unlink(missing_ok=True)
-
-    def write_recall(self, recall: dict[int, float], queries: int) -> None:
-        """Keep what was measured, if the index is."""
-        if self._file.is_file():
-            with suppress(DataError):  # the folder may be another's
-                write_json(self._recall, {"recall": recall, "queries": queries})
-
-
-_LENGTH = 8  # bytes of a number at the end of a file: faiss before 1.15 finds what is not there in an IVF that was cut
-
-
-def _end_with_length(path: Path) -> None:
-    with open(path, "ab") as file:
-        file.write(file.tell().to_bytes(_LENGTH))
-
-
-def _is_whole(path: Path) -> bool:
-    end = path.stat().st_size - _LENGTH
-    with open(path, "rb") as file:
-        return end >= 0 and file.seek(end) == int.from_bytes(file.read(_LENGTH))
-
-
-def _file_name(index: str) -> str:
-    return re.sub(r"[^A-Za-z0-9,.=-]", "_", index)
+@contextmanager
+def single_thread() -> Iterator[None]:
+    """Within it torch and faiss compute in one thread."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    _faiss()
+    try:
+        yield
+    finally:
+        torch.set_num_threads(threads)
+        _faiss()
 
 
 def _faiss() -> Any:
+    """The package, in as many threads as torch has."""
     try:
         import faiss
     except ImportError as error:
@@ -305,63 +307,40 @@ def _faiss() -> Any:
     return faiss
 
 
-def _asked(index: str, ask: Callable[[], Any]) -> Any:
-    """What faiss answers; its complaint in one line, without the place in its source."""
+def _for_kind(faiss_index: Any, name: str) -> Callable[..., Any]:
+    """Faiss's function of that name for indexes of floats, or that for indexes of bits."""
+    faiss = _faiss()
+    function: Callable[..., Any] = getattr(
+        faiss, f"{name}_binary" if isinstance(faiss_index, faiss.IndexBinary) else name
+    )
+    return function
+
+
+def _call(index: str, function: Callable[..., Any], *arguments: Any) -> Any:
+    """What faiss returns; its complaint in one line, without the place in its source."""
     try:
-        return ask()
+        return function(*arguments)
     except RuntimeError as error:
         complaint = re.sub(r"^Error in .*? at \S+:\d+: ", "", " ".join(str(error).split()))
         raise UsageError(f"index {index}: faiss: {complaint.rpartition('failed: ')[2] or complaint}") from None
 
 
-def _spare_warnings(faiss_index: Any, index: str, points: int) -> None:
-    """One notice of too few points to train on, in place of a line of faiss for every clustering."""
-    faiss = _faiss()
-    inner = faiss.downcast_index(faiss_index.index) if isinstance(faiss_index, faiss.IndexPreTransform) else faiss_index
-    clusterings = []
-    if hasattr(inner, "nlist"):
-        clusterings.append((inner.cp, inner.nlist))
-    if hasattr(inner, "pq"):
-        clusterings.append((inner.pq.cp, 2**inner.pq.nbits))
-    for clustering, _ in clusterings:
-        clustering.min_points_per_centroid = 1
-    most = max((count for _, count in clusterings), default=0)
-    if most <= points < (wanted := POINTS_PER_CENTROID * most):  # fewer still is an error of faiss
-        notice(f"index {index} is trained on {points:,} documents, and faiss advises {wanted:,} at least")
-
-
-def _search(faiss_index: Any, index: str, queries: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
-    blocks = []
-    with progress("searching", len(queries), "queries") as advance:
-        for start in range(0, len(queries), QUERY_BLOCK):
-            scores, indices = _asked(index, partial(faiss_index.search, queries[start : start + QUERY_BLOCK], k))
-            scores[indices < 0] = -np.inf
-            blocks.append((scores, indices))
-            advance(len(scores))
-    scores, indices = (torch.from_numpy(np.concatenate(side)) for side in zip(*blocks, strict=True))
-    ordered = in_order(scores, indices)
-    return ordered[0].numpy(), ordered[1].numpy()
+def _sample(count: int, most: int) -> np.ndarray:
+    """The rows of ``count``, in order; at most ``most`` of them, at random."""
+    rows = np.arange(count)
+    return rows if count <= most else np.sort(np.random.default_rng(0).choice(rows, most, replace=False))
 
 
 def _recall(
-    similarity: Similarity,
-    queries: Embeddings,
-    documents: Embeddings,
-    indices: np.ndarray,
-    device: torch.device | str,
+    similarity: Similarity, queries: Embeddings, documents: Embeddings, indices: np.ndarray, device: torch.device | str
 ) -> dict[int, float]:
-    """Recall at the width of ``indices``, and at 10 where that is less."""
+    """Recall at the width of ``indices [nq, k]``, and at 10 where that is less."""
     k = indices.shape[1]
     exact, _ = top_k(similarity, queries, documents, k, device)
+    rows, columns = np.nonzero(indices >= 0)
     scores = np.full(indices.shape, -np.inf, dtype=np.float32)
-    for row, places in enumerate(indices):
-        chosen = np.flatnonzero(places >= 0)
-        if len(chosen):
-            there = [part for _, part in prepared_documents(similarity, queries, documents[places[chosen]], device)]
-            query = prepared_queries(similarity, queries[row : row + 1], documents, device)
-            scores[row, chosen] = similarity.kernel(query, torch.cat(there))[0].float().cpu().numpy()
-    share = {}
-    for depth in sorted({min(10, k), k}):
-        least = exact[:, depth - 1 : depth]
-        share[depth] = float((scores[:, :depth] >= least - ROUNDING * np.abs(least)).mean())
-    return share
+    scores[rows, columns] = pair_scores(similarity, queries, documents, rows, indices[rows, columns])
+    least = exact - ROUNDING * np.abs(exact)
+    return {
+        depth: float((scores[:, :depth] >= least[:, depth - 1 : depth]).mean()) for depth in sorted({min(10, k), k})
+    }

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import copy
-from functools import cached_property
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -61,7 +63,6 @@ class DenseIndex(Index):
     def __init__(self, searcher: Dense, documents: TextList) -> None:
         self.searcher = searcher
         self._embeddings, self._scorer, self._faiss = searcher.embeddings, searcher.scorer, searcher.faiss
-        self._quantize = searcher.quantize
         self._device = searcher.embeddings.encoder.device
         self._documents = documents
         self._approximate: ApproximateIndex | None = None
@@ -72,37 +73,33 @@ class DenseIndex(Index):
         documents to be trained on (:class:`UsageError`). :class:`DataError`: a number that is not finite."""
         check_k(k)
         self._queries = queries
-        query_embeddings, owners = self._asked(queries), self._owners()
-        return (
-            self._rows(query_embeddings, k) if owners is None else best_chunks(self._rows, query_embeddings, k, owners)
-        )
+        embeddings, owners, search = self.embed_queries(queries), self._owners(), self._search_of_rows()
+        if owners is None:
+            return _rankings(*search(queries=embeddings, k=k)[:2])
+        return best_chunks(lambda rows, depth: _rankings(*search(queries=rows, k=depth)[:2]), embeddings, k, owners)
 
     def ready(self) -> DenseIndex:
         """With documents as the similarity prepares them, which takes as much memory again; the encoder is settled."""
         self._embeddings.encoder.settle()
-        is_prepared = self._quantize is not None or self._faiss is not None or not self._scorer.factorable
+        is_prepared = self.searcher.quantize is not None or self._faiss is not None or not self._scorer.factorable
         return self if is_prepared else StoredIndex(self.searcher, self._documents, Stored("float32"))
 
-    def _asked(self, queries: TextList) -> np.ndarray:
-        """Queries as :meth:`_rows` takes them."""
+    def embed_queries(self, queries: TextList) -> np.ndarray:
+        """Embeddings float32 ``[n, d]`` of queries as the rows are searched by: raw."""
         return self._embeddings.of(queries, "query")
 
     def _owners(self) -> np.ndarray | None:
         """The document of each row, int64 ``[n]``; ``None``: row i is document i."""
         return self._embeddings.owners(self._documents)
 
-    def _rows(self, query_embeddings: np.ndarray, k: int) -> list[Ranking]:
-        """The best rows."""
-        if not len(self._documents):
-            return [(np.empty(0, dtype=np.float32), np.empty(0, dtype=np.int64)) for _ in query_embeddings]
+    def _search_of_rows(self) -> Callable[..., Sequence[Any]]:
+        """Takes ``queries [nq, d]`` and ``k``, and gives scores and rows ``[nq, k]``; −1 for none."""
         documents = self._embeddings.of(self._documents, "document")
-        if self._faiss is None:
-            return list(zip(*top_k(self._scorer, query_embeddings, documents, k, self._device), strict=True))
+        if self._faiss is None or not len(documents):
+            return partial(top_k, self._scorer, documents=documents, device=self._device)
         if self._approximate is None:
             self._approximate = ApproximateIndex(self._scorer, documents, self._faiss, self._device)
-        result = self._approximate.search(query_embeddings, k)
-        pairs = zip(result.scores, result.indices, strict=True)
-        return [(scores[places >= 0], places[places >= 0]) for scores, places in pairs]
+        return self._approximate.search
 
     def score_pairs(self, queries: TextList, texts: TextList) -> np.ndarray:
         """Exact scores float32 ``[n]``; every distinct text is embedded once. Raises as :meth:`search` does."""
@@ -114,9 +111,8 @@ class DenseIndex(Index):
         self._others = texts
         query_embeddings, rows = self._embeddings.of_distinct(queries, "query")
         document_embeddings, columns = self._embeddings.of_distinct(texts, "document")
-        scores = self._pair_scores(
-            query_embeddings, document_embeddings, rows if counts is None else np.repeat(rows, counts), columns
-        )
+        rows = rows if counts is None else np.repeat(rows, counts)
+        scores = self._pair_scores(query_embeddings, document_embeddings, rows, columns)
         return scores if counts is None or not len(scores) else np.maximum.reduceat(scores, starts_of(counts))
 
     def _pair_scores(
@@ -131,12 +127,16 @@ class DenseIndex(Index):
         norms |= self._embeddings.norms(self._documents, self._others, "document")
         counts = self._embeddings.counts(self._queries, "query", "queries")
         counts |= self._embeddings.counts(self._documents, "document", "documents")
-        return Account(self._about(), norms, counts)
+        return Account(self._configuration(), norms, counts)
 
-    def _about(self) -> dict[str, Any]:
-        about = {**self._embeddings.configuration(), **self._scorer.statistics()}
-        about |= {"quantize": self._quantize} if self._quantize is not None else {}
-        return about if self._approximate is None else {**about, **self._approximate.account()}
+    def _configuration(self) -> dict[str, Any]:
+        quantize = self.searcher.quantize
+        return {
+            **self._embeddings.configuration(),
+            **self._scorer.statistics(),
+            **({} if quantize is None else {"quantize": quantize}),
+            **({} if self._approximate is None else self._approximate.account()),
+        }
 
 
 class StoredIndex(DenseIndex):
@@ -153,12 +153,11 @@ class StoredIndex(DenseIndex):
     def through(self, faiss: str | None) -> StoredIndex:
         """The same documents through another index of faiss, or exactly."""
         index = copy.copy(self)
-        index._faiss = faiss
-        index.parts = [part.through(faiss) for part in self.parts]
+        index._faiss, index.parts = faiss, [replace(part, index=faiss) for part in self.parts]
         return index
 
-    def prepared_queries(self, queries: TextList) -> np.ndarray:
-        """Queries as the similarity prepares them, float32 ``[n, d']``."""
+    def embed_queries(self, queries: TextList) -> np.ndarray:
+        """Embeddings float32 ``[n, d']`` of queries as the similarity prepares them."""
         return self._prepared(self._embeddings.of(queries, "query"), "query")
 
     @cached_property
@@ -166,11 +165,11 @@ class StoredIndex(DenseIndex):
         """What is searched, one part after another."""
         raw = self._embeddings.of(self._documents, "document")
         width = self._prepared(raw[:1], "document").shape[1] if len(raw) else self._embeddings.dims
-        quantization = Quantization(self._stored.dtype, width).calibrated(
-            self._prepared(raw[:: step_of(len(raw))], "document")
-        )
-        blocks = prepared_documents(self._scorer, raw[:0], raw, "cpu") if len(raw) else ()
-        rows = [quantization.narrowed(block.numpy()) for _, block in blocks]
+        sample = self._prepared(raw[:: step_of(len(raw))], "document")
+        quantization = Quantization(self._stored.dtype, width).calibrated(sample)
+        with torch.inference_mode():
+            blocks = prepared_documents(self._scorer, raw[:0], raw, "cpu") if len(raw) else ()
+            rows = [quantization.narrowed(block.numpy()) for _, block in blocks]
         return [self._part(np.concatenate(rows) if rows else np.empty((0, quantization.width)), quantization)]
 
     def _part(self, rows: np.ndarray, quantization: Quantization, folder: Path | None = None) -> StoredRows:
@@ -178,20 +177,19 @@ class StoredIndex(DenseIndex):
             rows, quantization, self._scorer.spec, self._stored.rescored, self._faiss, self._device, folder
         )
 
-    def _asked(self, queries: TextList) -> np.ndarray:
-        return self.prepared_queries(queries)
+    def _search_of_rows(self) -> Callable[..., Sequence[Any]]:
+        """Rows count through all parts."""
 
-    @torch.inference_mode()
-    def _rows(self, query_embeddings: np.ndarray, k: int) -> list[Ranking]:
-        """The best rows, which count through all parts."""
-        results, first = [], 0
-        for part in self.parts:
-            scores, places = part.search(query_embeddings, k)
-            results.append((scores, np.where(places < 0, places, places + first)))
-            first += len(part.rows)
-        both = (torch.from_numpy(np.concatenate(side, axis=1)) for side in zip(*results, strict=True))
-        scores, places = (side.numpy()[:, :k] for side in in_order(*both))
-        return [(row[place >= 0], place[place >= 0]) for row, place in zip(scores, places, strict=True)]
+        def search(queries: np.ndarray, k: int) -> Sequence[np.ndarray]:
+            results, first = [], 0
+            for part in self.parts:
+                scores, rows = part.search(queries, k)
+                results.append((scores, np.where(rows < 0, rows, rows + first)))
+                first += len(part.rows)
+            both = (torch.from_numpy(np.concatenate(side, axis=1)) for side in zip(*results, strict=True))
+            return [side.numpy()[:, :k] for side in in_order(*both)]
+
+        return search
 
     def _pair_scores(
         self, query_embeddings: np.ndarray, document_embeddings: np.ndarray, rows: np.ndarray, columns: np.ndarray
@@ -201,16 +199,20 @@ class StoredIndex(DenseIndex):
             self._prepared(query_embeddings, "query"), self._prepared(document_embeddings, "document"), rows, columns
         )
 
+    @torch.inference_mode()
     def _prepared(self, raw: np.ndarray, role: Role) -> np.ndarray:
-        """As the similarity prepares them, float32 ``[n, d']``."""
-        with torch.inference_mode():
-            prepared: np.ndarray = copy.deepcopy(self._scorer).cpu().prepare(torch.as_tensor(raw), role).numpy()
+        """Embeddings as the similarity prepares them, float32 ``[n, d']``."""
+        prepared: np.ndarray = copy.deepcopy(self._scorer).cpu().prepare(torch.as_tensor(raw), role).numpy()
         return prepared
 
-    def _about(self) -> dict[str, Any]:
-        """What made the embeddings, how they are stored, and what an index found of the best of these."""
+    def _configuration(self) -> dict[str, Any]:
         built = (part.approximate.account() for part in self.parts if part.approximate is not None)
-        return {**super()._about(), **next(built, {})}
+        return {**super()._configuration(), **next(built, {})}
+
+
+def _rankings(scores: np.ndarray, rows: np.ndarray) -> list[Ranking]:
+    """A ranking for each row of ``[nq, k]``, without what is −1."""
+    return [(score[row >= 0], row[row >= 0]) for score, row in zip(scores, rows, strict=True)]
 
 
 def check_fits(similarity: Similarity, dimension: int, faiss: str | None, quantize: str | None) -> None:

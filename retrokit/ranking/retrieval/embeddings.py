@@ -57,7 +57,8 @@ class SharedEmbeddings:
         known = self._lists.get(role)
         if known is None or known.texts is not texts:
             items, counts = self.chunks.split(texts) if self.chunks and role == "document" else (texts, None)
-            known = self._lists[role] = _Embedded(texts, self._embed(items, role), items, counts)
+            embeddings = self.embed(items, role, chunks=counts is not None)
+            known = self._lists[role] = _Embedded(texts, embeddings, items, counts)
         return known
 
     def of_distinct(self, texts: Sequence[str], role: Role) -> tuple[np.ndarray, np.ndarray]:
@@ -76,28 +77,28 @@ class SharedEmbeddings:
                 embeddings[start : start + at_once][part >= 0] = listed.embeddings[part[part >= 0]]
             if (place < 0).any():
                 new = [text for text, row in zip(distinct.texts, place.tolist(), strict=True) if row < 0]
-                embeddings[place < 0] = self._embed(new, role)
+                embeddings[place < 0] = self.embed(new, role, chunks=role == "document")
             known = self._distinct[role] = _Distinct(texts, embeddings, rows, row_norms(embeddings[place < 0]))
         return known.embeddings, known.rows
 
     def norms(self, texts: Sequence[str], others: Sequence[str], role: Role) -> dict[str, float]:
-        """Statistics of the norms of ``texts``, and of what pairs with ``others`` had to be embedded for beside."""
-        self.of(texts, role)
-        distinct = self._distinct.get(role)
-        more = [distinct.norms] if distinct is not None and distinct.texts is others else []
-        return norm_statistics(np.concatenate([self._lists[role].norms, *more]), role)
+        """Statistics of the norms of ``texts``, and of what else was embedded for pairs with ``others``."""
+        norms, distinct = self._list(texts, role).norms, self._distinct.get(role)
+        if distinct is not None and distinct.texts is others:
+            norms = np.concatenate([norms, distinct.norms])
+        return norm_statistics(norms, role)
 
     def counts(self, texts: Sequence[str], role: Role, name: str) -> dict[str, int]:
-        """How many of ``texts``, called ``name``, are longer than counts, where that can be told; and their chunks."""
+        """How many of ``texts``, called ``name``, are longer than counts, where that is known; and their chunks."""
         known = self._list(texts, role)
-        if known.told is None:
+        if known.lengths is None:
             is_cut = self.encoder.cut(texts, role)
-            known.told = {} if known.counts is None else {"chunks": int(known.counts.sum())}
-            known.told |= {} if is_cut is None else {f"{name}_cut": int(is_cut.sum())}
-        return known.told
+            known.lengths = {} if known.counts is None else {"chunks": int(known.counts.sum())}
+            known.lengths |= {} if is_cut is None else {f"{name}_cut": int(is_cut.sum())}
+        return known.lengths
 
     def configuration(self) -> dict[str, Any]:
-        """What made them, as results tell it."""
+        """What made them, as results report it."""
         return {
             "precision": self.encoder.computes_in(self.precision),
             "device": self.encoder.device.type,
@@ -107,22 +108,19 @@ class SharedEmbeddings:
             "retrokit": __version__,
         }
 
-    def embed(self, texts: Sequence[str], role: Role) -> np.ndarray:
-        """Raw embeddings float32 ``[n, dims]``, which are not kept here."""
-        return self._embed(texts, role, self.encoder)
-
-    def _embed(self, items: Sequence[str], role: Role, encoder: Encoder | None = None) -> np.ndarray:
+    def embed(self, texts: Sequence[str], role: Role, chunks: bool = False) -> np.ndarray:
+        """Raw embeddings float32 ``[n, dims]`` of texts, or of chunks, which are not kept here."""
+        encoder = self.chunks.encoder if self.chunks and chunks else self.encoder
         start = time.perf_counter()
-        by = encoder or (self.chunks.encoder if self.chunks and role == "document" else self.encoder)
-        embeddings = by.embed(items, role, self.precision)[:, : self.dims]
+        embeddings = encoder.embed(texts, role, self.precision)[:, : self.dims]
         self._seconds += time.perf_counter() - start
         if (
-            len(set(items)) > 1
+            len(set(texts)) > 1
             and np.allclose(embeddings[-1], embeddings[0], rtol=1e-5)
             and np.allclose(embeddings, embeddings[0], rtol=1e-5)
         ):
             notice(
-                f"{by.spec}: all {len(embeddings):,} embeddings of {role} texts are equal; their ranking is arbitrary"
+                f"{encoder.spec}: all {len(texts):,} embeddings of {role} texts are equal; their ranking is arbitrary"
             )
         return embeddings
 
@@ -135,11 +133,11 @@ class _Embedded:
     embeddings: np.ndarray
     items: Sequence[str]
     counts: np.ndarray | None = None
-    told: dict[str, int] | None = None
+    lengths: dict[str, int] | None = None
 
     @cached_property
     def place(self) -> dict[str, int]:
-        """Where each item stands."""
+        """Position of each item."""
         return {text: row for row, text in enumerate(self.items)}
 
     @cached_property

@@ -151,7 +151,14 @@ class _Best:
         if self.margin is not None and self._add_ceilings(documents, offset):
             return
         self.scored()
-        scores = _scores(self.search.similarity, self.queries, documents, self.search.memory).float()
+        similarity, memory = self.search.similarity, self.search.memory
+        if similarity.factorable:
+            scores = _product(self.queries, documents, None, memory)
+        else:
+            scores = memory[: len(self.queries) * len(documents)].view(len(self.queries), len(documents))
+            for part, block in zip(documents.split(KERNEL_BLOCK), scores.split(KERNEL_BLOCK, dim=1), strict=True):
+                block.copy_(similarity.kernel(self.queries, part))
+        scores = scores.float()
         candidates = _promising(scores, self.least, self.search.k)
         everything = torch.arange(len(documents), device=scores.device).expand(len(scores), -1)
         more, columns = (scores, everything) if candidates is None else _padded(*candidates, len(scores))
@@ -199,16 +206,6 @@ class _Best:
     def _cut(self) -> None:
         self.values, self.rows = _best(self.values, self.rows, self.search.k)
         self.least = self.values.amin(dim=1) if self.values.shape[1] == self.search.k > 0 else None
-
-
-def _scores(similarity: Similarity, queries: Tensor, documents: Tensor, memory: Tensor) -> Tensor:
-    """Scores ``[nq, nd]`` of prepared embeddings, in ``memory`` where that is possible."""
-    if similarity.factorable:
-        return _product(queries, documents, None, memory)
-    scores = memory[: len(queries) * len(documents)].view(len(queries), len(documents))
-    for part, block in zip(documents.split(KERNEL_BLOCK), scores.split(KERNEL_BLOCK, dim=1), strict=True):
-        block.copy_(similarity.kernel(queries, part))
-    return scores
 
 
 def _product(queries: Tensor, documents: Tensor, terms: Tensor | None, memory: Tensor) -> Tensor:

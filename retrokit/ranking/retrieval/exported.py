@@ -7,7 +7,6 @@ checked against that.
 from __future__ import annotations
 
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 
@@ -32,24 +31,18 @@ class ExportIndex(StoredIndex):
         """The shards."""
         return [self._part(part.embeddings(), part.quantization(), part.folder) for part in self._export.parts]
 
-    @cached_property
-    def _chunks(self) -> np.ndarray | None:
+    def _owners(self) -> np.ndarray | None:
         return self._export.owners()
 
-    def _owners(self) -> np.ndarray | None:
-        return self._chunks
-
-    def prepared_queries(self, queries: TextList) -> np.ndarray:
+    def embed_queries(self, queries: TextList) -> np.ndarray:
         """As the similarity prepares them, and a 0 where the documents have one dimension more."""
-        embeddings = super().prepared_queries(queries)
+        embeddings = super().embed_queries(queries)
         return np.pad(embeddings, [(0, 0), (0, 1)]) if self._export.note.get("one_length") else embeddings
 
     def account(self) -> Account:
         """What made the embeddings of both sides, and the norms of the queries."""
-        return Account(self._about(), self._embeddings.norms(self._queries, (), "query"))
-
-    def _about(self) -> dict[str, Any]:
-        return {**super()._about(), "dtype": self._export.note.get("dtype", "float32")}
+        configuration = {**self._configuration(), "dtype": self._export.note.get("dtype", "float32")}
+        return Account(configuration, self._embeddings.norms(self._queries, (), "query"))
 
 
 def export_index(

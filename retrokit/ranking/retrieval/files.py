@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import gc
 import secrets
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,13 +19,13 @@ from retrokit.data.jsonl import write_jsonl
 from retrokit.data.pairs import texts_file
 from retrokit.data.trec import write_run
 from retrokit.ranking import retrieval
-from retrokit.ranking.retrieval.base import Ranking, TextList
+from retrokit.ranking.retrieval.base import TextList
 from retrokit.ranking.retrieval.settings import SearchSettings
 
 
 @dataclass(frozen=True)
 class Hit:
-    """A document that was found: its identifier, its score (higher is better), and its text where that is at hand."""
+    """A document: its identifier, its score (higher is better), and its text where that is at hand."""
 
     id: str
     score: float
@@ -36,7 +34,7 @@ class Hit:
 
 @dataclass(frozen=True)
 class Hits:
-    """What a search found, best first, by query."""
+    """Documents found for each query, best first."""
 
     queries: TextList
     found: Sequence[Sequence[Hit]]
@@ -55,19 +53,6 @@ class Hits:
             return
         pairs = zip(self.queries.ids, self.found, strict=True)
         write_run(path, {id: {hit.id: hit.score for hit in hits} for id, hits in pairs}, tag="retrokit")
-
-
-@contextmanager
-def _nothing_collected() -> Iterator[None]:
-    """What is read and imported here stays: to look through it for garbage again and again takes a tenth of the time
-    to the first answer."""
-    is_enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if is_enabled:
-            gc.enable()
 
 
 class Opened:
@@ -90,15 +75,11 @@ class Opened:
             parse_all([(retrieval.registry_of(searcher), searcher)])
         self._faiss = settings.index
         self._export = open_export(index_folder) if index_folder is not None else None
-        self._texts = TextList()
-        with _nothing_collected():
-            if corpus is not None:
-                documents = list(read_corpus(texts_file(corpus, corpus_file), images=True))
-                self._texts = TextList(
-                    [document.full_text for document in documents], [document.id for document in documents]
-                )
-            there = self._texts if self._export is None else self._export
-            self._index = retrieval.index_of(searcher or "", there, settings.device, **settings.options())
+        documents = [] if corpus is None else list(read_corpus(texts_file(corpus, corpus_file), images=True))
+        self._texts = TextList([document.full_text for document in documents], [document.id for document in documents])
+        self._index = retrieval.index_of(
+            searcher or "", self._export or self._texts, settings.device, **settings.options()
+        )
 
     def make_ready(self) -> None:
         """Load what embeds queries, and prepare the documents, so that each search is quick."""
@@ -106,16 +87,23 @@ class Opened:
         self._index.search(TextList([f"ready {secrets.token_hex(8)}"]), 1)  # a text that no cache knows
 
     def search(self, queries: TextList, k: int) -> Hits:
-        """The ``k`` best documents of each query; of an index of faiss, a notice says what it found of the best."""
-        rankings = self._index.search(queries, k)
+        """The ``k`` best documents of each query; of an index of faiss, a notice reports its recall."""
+        rankings = [[side.tolist() for side in ranking] for ranking in self._index.search(queries, k)]
         ids: Any = self._texts.ids
         if self._export is not None:
-            ids = self._export.ids_at(place for _, places in rankings for place in places.tolist())
+            ids = self._export.ids_at(place for _, places in rankings for place in places)
         if self._faiss is not None:
             shares = self._index.account().configuration["index_recall"].items()
             recall = ", ".join(f"{name} {share}" for name, share in shares)
             notice(f"index {self._faiss} in proportion to exact search: {recall}")
-        return Hits(queries, [_hits(ranking, ids, self._texts) for ranking in rankings])
+        texts = self._texts
+        return Hits(
+            queries,
+            [
+                [Hit(ids[i], score, texts[i] if texts else None) for score, i in zip(*ranking, strict=True)]
+                for ranking in rankings
+            ],
+        )
 
 
 @taking(SearchSettings)
@@ -136,8 +124,3 @@ def search_files(settings: SearchSettings) -> Hits:
         if texts.setdefault(f"query-{number}", text) is not text:
             raise UsageError(f"{queries}: has the id query-{number}, which `query=` would get; give one of them")
     return Opened(settings).search(TextList(texts.values(), list(texts)), settings.k)
-
-
-def _hits(ranking: Ranking, ids: Any, texts: Sequence[str]) -> list[Hit]:
-    pairs = zip(*(side.tolist() for side in ranking), strict=True)
-    return [Hit(ids[place], score, texts[place] if texts else None) for score, place in pairs]

@@ -19,10 +19,8 @@ def min_max(scores: np.ndarray) -> np.ndarray:
     [0.0, 1.0, 0.5]
     """
     values = np.asarray(scores, dtype=np.float64)
-    if not len(values) or values.min() == values.max():
-        return np.zeros(len(values))
-    normalised: np.ndarray = (values - values.min()) / (values.max() - values.min())
-    return normalised
+    reach = np.ptp(values) if len(values) else 0.0
+    return (values - values.min()) / reach if reach else np.zeros(len(values))
 
 
 def z_scores(scores: np.ndarray) -> np.ndarray:
@@ -32,10 +30,7 @@ def z_scores(scores: np.ndarray) -> np.ndarray:
     [1.0, -1.0]
     """
     values = np.asarray(scores, dtype=np.float64)
-    if not len(values) or values.min() == values.max():
-        return np.zeros(len(values))
-    standardised: np.ndarray = (values - values.mean()) / values.std()
-    return standardised
+    return (values - values.mean()) / values.std() if len(values) and np.ptp(values) else np.zeros(len(values))
 
 
 def blend(first: np.ndarray, second: np.ndarray, weight: float) -> np.ndarray:
@@ -47,17 +42,11 @@ def blend(first: np.ndarray, second: np.ndarray, weight: float) -> np.ndarray:
     return (1 - weight) * min_max(first) + weight * min_max(second)
 
 
-def reciprocal_ranks(scores: np.ndarray) -> np.ndarray:
-    """``1 / (k + rank)`` of one query's documents, best first, float64 ``[n]``."""
-    ranks: np.ndarray = 1.0 / (RRF_K + np.arange(1, len(scores) + 1))
-    return ranks
+def reciprocal_ranks(ranks: np.ndarray) -> np.ndarray:
+    """``1 / (60 + rank)`` of ranks ``[n]`` from 1.
 
-
-def reciprocal_rank_fusion(first: np.ndarray, second: np.ndarray, k: int = RRF_K) -> np.ndarray:
-    """``1 / (k + rank) + 1 / (k + rank)`` of one query's documents, float64 ``[n]``, given their ranks, from 1.
-
-    >>> reciprocal_rank_fusion(np.array([1, 2]), np.array([2, 1]), k=0).tolist()
-    [1.5, 1.5]
+    >>> reciprocal_ranks(np.array([1, 40])).tolist()
+    [0.01639344262295082, 0.01]
     """
-    fused: np.ndarray = 1.0 / (k + first) + 1.0 / (k + second)
-    return fused
+    reciprocals: np.ndarray = 1.0 / (RRF_K + ranks)
+    return reciprocals

@@ -27,13 +27,11 @@ from retrokit.ranking.retrieval.fusion import min_max, reciprocal_ranks, z_score
 from retrokit.ranking.retrieval.shared import Shared
 
 NORMALISED: dict[str, Callable[[np.ndarray], np.ndarray]] = {
-    "rrf": reciprocal_ranks,
+    "rrf": lambda scores: reciprocal_ranks(np.arange(1, len(scores) + 1)),
     "minmax": min_max,
     "zscore": z_scores,
 }
 """What becomes of one query's scores ``[n]``, best first, in one of the rankings."""
-
-
 AUTO = "auto"
 _STEPS = 20
 _ROUNDING = 16 * float(np.finfo(np.float32).eps)  # by which a pair's sum, of another order, may be off the list's
@@ -105,8 +103,7 @@ class HybridIndex(FilteredIndex):
         hybrid = self._searcher
         keys = queries.ids or queries
         rows = {key: row for row, key in enumerate(keys)}  # a query stands with many texts
-        ids = [queries.ids[row] for row in rows.values()] if queries.ids else ()
-        distinct_queries = TextList((queries[row] for row in rows.values()), ids)
+        distinct_queries = TextList((queries[row] for row in rows.values()), list(rows) if queries.ids else ())
         fused = np.zeros(len(texts))
         for side, share in zip(self._sides, (1 - float(hybrid.weight), float(hybrid.weight)), strict=True):
             rankings = dict(zip(rows, side.search(distinct_queries, min(hybrid.depth, self._most)), strict=True))

@@ -7,6 +7,7 @@ too, so that everything here is an inner product, whatever the similarity.
 from __future__ import annotations
 
 import time
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
@@ -15,7 +16,7 @@ import torch
 from torch import Tensor
 
 from retrokit.data.quantization import Quantization
-from retrokit.ranking.retrieval.approximate import ApproximateIndex
+from retrokit.ranking.retrieval.approximate import ApproximateIndex, single_thread
 from retrokit.ranking.retrieval.embeddings import pair_scores
 from retrokit.ranking.retrieval.exact import in_order, top_k
 from retrokit.similarities.base import Role, Similarity, as_rows
@@ -24,19 +25,16 @@ QUERIES_TIMED = 200
 
 
 class StoredProduct(Similarity):
-    """The inner product of prepared queries with what stored documents stand for.
-
-    With ``between_signs`` queries are stored as signs too, and a score is the number of dimensions in which both have
-    the same sign, less that of the others.
-    """
+    """The inner product of prepared queries with what stored documents stand for. Of signs, queries are stored as signs
+    too, and a score is the number of dimensions in which both have the same sign, less that of the others."""
 
     scale: Tensor | None
     offset: Tensor
     signs: Tensor | None
 
-    def __init__(self, spec: str, quantization: Quantization, between_signs: bool = False) -> None:
+    def __init__(self, spec: str, quantization: Quantization) -> None:
         super().__init__()
-        self.spec, self.kept, self.between_signs = spec, quantization, between_signs
+        self.spec, self.quantization = spec, quantization
         linear = quantization.linear() if quantization.ranges is not None else (None, None)
         for name, values in zip(("scale", "offset"), linear, strict=True):
             self.register_buffer(name, None if values is None else torch.from_numpy(values))
@@ -46,41 +44,39 @@ class StoredProduct(Similarity):
 
     def prepare(self, embeddings: Tensor, role: Role) -> Tensor:
         rows = as_rows(embeddings)
-        if role == "query" and not self.between_signs:
-            return rows
         if self.signs is not None:
-            return self.signs[rows.long()].flatten(1)[:, : self.kept.dimension]
-        return rows if self.scale is None else rows * self.scale + self.offset
+            return self.signs[rows.long()].flatten(1)[:, : self.quantization.dimension]
+        return rows if role == "query" or self.scale is None else rows * self.scale + self.offset
 
 
+@dataclass(frozen=True)
 class StoredRows:
     """Documents ``rows``, stored as ``quantization`` says, and the search in them; of signs, ``rescored`` times k are
-    found by the signs and scored again by the query's floats. ``folder``: where an index of faiss is kept."""
+    found by the signs and scored again by the query's floats. ``folder``: where an index of faiss is cached."""
 
-    def __init__(
-        self,
-        rows: np.ndarray,
-        quantization: Quantization,
-        spec: str,
-        rescored: int = 0,
-        index: str | None = None,
-        device: torch.device | str = "cpu",
-        folder: Path | None = None,
-    ) -> None:
-        self.rows, self._quantization, self._rescored, self._device = rows, quantization, rescored, device
-        self.product = StoredProduct(spec, quantization, between_signs=quantization.dtype == "binary")
-        self._index, self._folder = index, folder
+    rows: np.ndarray
+    quantization: Quantization
+    spec: str
+    rescored: int = 0
+    index: str | None = None
+    device: torch.device | str = "cpu"
+    folder: Path | None = None
+
+    @cached_property
+    def product(self) -> StoredProduct:
+        """What scores."""
+        return StoredProduct(self.spec, self.quantization)
 
     @cached_property
     def approximate(self) -> ApproximateIndex | None:
         """The index of faiss, if there is one."""
-        if self._index is None or not len(self.rows):
+        if self.index is None or not len(self.rows):
             return None
-        return ApproximateIndex(self.product, self.rows, self._index, self._device, self._folder, self._quantization)
+        return ApproximateIndex(self.product, self.rows, self.index, self.device, self.folder, self.quantization)
 
-    def asked(self, prepared: np.ndarray) -> np.ndarray:
+    def _queries(self, prepared: np.ndarray) -> np.ndarray:
         """Prepared queries as :attr:`product` takes them."""
-        return self._quantization.narrowed(prepared) if self.product.between_signs else prepared
+        return self.quantization.narrowed(prepared) if self.product.signs is not None else prepared
 
     @torch.inference_mode()
     def search(self, prepared: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
@@ -88,44 +84,39 @@ class StoredRows:
         there are no more."""
         if not len(self.rows):
             return np.empty((len(prepared), 0), dtype=np.float32), np.empty((len(prepared), 0), dtype=np.int64)
-        wide = max(k, k * self._rescored)
+        wide = max(k, k * self.rescored)
         if self.approximate is None:
-            result = top_k(self.product, self.asked(prepared), self.rows, wide, self._device)
+            scores, places = top_k(self.product, self._queries(prepared), self.rows, wide, self.device)
         else:
-            through = self.approximate.search(self.asked(prepared), wide)
-            result = through.scores, through.indices
-        return self._scored_again(prepared, result[1], k) if self._rescored else result
+            result = self.approximate.search(self._queries(prepared), wide)
+            scores, places = result.scores, result.indices
+        return self._rescore(prepared, places, k) if self.rescored else (scores, places)
 
-    def _scored_again(self, prepared: np.ndarray, places: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
+    def _rescore(self, prepared: np.ndarray, places: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
         scores = np.full(places.shape, -np.inf, dtype=np.float32)
         for query, row, score in zip(prepared, places, scores, strict=True):
             there = row >= 0
-            score[there] = self._quantization.widened(self.rows[row[there]]) @ query
+            score[there] = self.quantization.widened(self.rows[row[there]]) @ query
         ordered = in_order(torch.from_numpy(scores), torch.from_numpy(places))
         return ordered[0][:, :k].numpy(), ordered[1][:, :k].numpy()
 
-    def through(self, index: str | None) -> StoredRows:
-        """The same documents through another index of faiss, or exactly."""
-        given = self._quantization, self.product.spec, self._rescored
-        return StoredRows(self.rows, *given, index, self._device)
-
     @torch.inference_mode()
     def cost(self, prepared: np.ndarray, k: int) -> tuple[int, float]:
-        """Of the index of faiss: its bytes, and milliseconds of a processor that one query takes, asked
-        alone, in one thread; the least of three rounds over at most :data:`QUERIES_TIMED` of the queries."""
+        """Bytes of the index of faiss, and milliseconds of a processor for one query in one thread: the least of three
+        rounds over at most :data:`QUERIES_TIMED` of the queries."""
         approximate = self.approximate
         assert approximate is not None
         queries = prepared[:QUERIES_TIMED]
-        vectors = self.product.prepare(torch.from_numpy(self.asked(queries)), "query").numpy()
-        wide = min(max(k, k * self._rescored), len(self.rows))
+        vectors = self.product.prepare(torch.from_numpy(self._queries(queries)), "query").numpy()
+        wide = min(max(k, k * self.rescored), len(self.rows))
         rounds = []
-        with approximate.alone() as faiss:
+        with single_thread():
             for _ in range(3):
                 start = time.process_time()
                 for row in range(len(queries)):
-                    _, places = faiss.search(vectors[row : row + 1], wide)
-                    if self._rescored:
-                        self._scored_again(queries[row : row + 1], places, k)
+                    _, places = approximate.nearest(vectors[row : row + 1], wide)
+                    if self.rescored:
+                        self._rescore(queries[row : row + 1], places, k)
                 rounds.append(time.process_time() - start)
         return approximate.bytes, 1000 * min(rounds) / max(1, len(queries))
 
@@ -134,8 +125,8 @@ class StoredRows:
     ) -> np.ndarray:
         """Scores ``[n]`` on the scale of :meth:`search` of prepared queries at ``rows`` with prepared documents at
         ``columns``, which are taken for what they would be when stored."""
-        floats = Quantization("float32", self._quantization.dimension)
-        stored = self._quantization.widened(self._quantization.narrowed(documents))
-        if self.product.between_signs and not self._rescored:
-            queries = self._quantization.widened(self._quantization.narrowed(queries))
-        return pair_scores(StoredProduct(self.product.spec, floats), queries, stored, rows, columns)
+        stored = self.quantization.widened(self.quantization.narrowed(documents))
+        if self.product.signs is not None and not self.rescored:
+            queries = self.quantization.widened(self.quantization.narrowed(queries))
+        floats = StoredProduct(self.spec, Quantization("float32", self.quantization.dimension))
+        return pair_scores(floats, queries, stored, rows, columns)

@@ -29,7 +29,7 @@ from retrokit.ranking.retrieval.base import (
     account_of,
     best_first,
 )
-from retrokit.ranking.retrieval.fusion import blend, reciprocal_rank_fusion
+from retrokit.ranking.retrieval.fusion import blend, reciprocal_ranks
 
 RRF = "rrf"
 
@@ -65,9 +65,8 @@ class Fusion:
     def name(self) -> str:
         """Its part of a similarity's name; empty where the reranker alone decides, over as many as by default."""
         deep = f", depth {self.depth}" if self.depth != Fusion.depth else ""
-        return deep + (
-            f", blend {self.blend:g}" if self.blend is not None else f", {self.fusion}" if self.fusion else ""
-        )
+        blended = f", blend {self.blend:g}" if self.blend is not None else ""
+        return deep + blended + (f", {self.fusion}" if self.fusion else "")
 
     def scores(self, first: np.ndarray, second: np.ndarray) -> np.ndarray:
         """The scores ``[n]`` that order the documents of one query, which the first stage has in this order, given
@@ -76,9 +75,9 @@ class Fusion:
             return blend(first, second, self.blend)
         if self.fusion is None:
             return second
-        places = np.empty(len(second), dtype=np.int64)
-        places[best_first(second, np.arange(len(second)))] = np.arange(1, len(second) + 1)
-        return reciprocal_rank_fusion(np.arange(1, len(second) + 1), places)
+        ranks, places = np.arange(1, len(second) + 1), np.empty(len(second), dtype=np.int64)
+        places[best_first(second, ranks)] = ranks
+        return reciprocal_ranks(ranks) + reciprocal_ranks(places)
 
 
 class TwoStage(Searcher):
@@ -127,13 +126,13 @@ class TwoStageIndex(FilteredIndex):
             notice(f"{self._searcher.reranker.spec}: {problem}; their documents keep the first stage's order")
         for row, second in zip(rows, seconds, strict=True):
             before, positions = firsts[row]
-            top = len(second)
+            top, below = len(second), np.arange(len(second), len(before))
             scores = fusion.scores(before[:top], second)
             order = best_first(scores, np.arange(top))
-            rankings[row] = (
-                _above(_distinct(scores[order]), len(before) - top),
-                positions[[*order, *range(top, len(before))]],
-            )
+            best = _distinct(scores[order])
+            # behind them, lower by 1 each or, where single precision would lose that, by a millionth of the size
+            behind = best.min() - max(1.0, abs(best.min()) * 1e-6) * (below - top + 1)
+            rankings[row] = np.concatenate([best, behind]), positions[np.concatenate([order, below])]
         self._queries += len(rows)
         self._empty += len(firsts) - len(rows)
         self._below += sum(max(0, len(scores) - depth) for scores, _ in firsts)
@@ -172,14 +171,6 @@ def _distinct(scores: np.ndarray) -> np.ndarray:
         if np.float32(lowered[place]) >= before:
             lowered[place] = before - np.spacing(max(abs(before), np.float32(1e-6)))
     return lowered
-
-
-def _above(top: np.ndarray, below: int) -> np.ndarray:
-    """The scores ``top``, and behind them those of ``below`` more documents: each lower than all before it, by 1 or,
-    where scores are so large that 1 would be lost in single precision, by a millionth of their size."""
-    lowest = float(top.min())
-    step = max(1.0, abs(lowest) * 1e-6)
-    return np.concatenate([top.astype(np.float64), [lowest - step * place for place in range(1, below + 1)]])
 
 
 def two_stage(
