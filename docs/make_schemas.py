@@ -1,7 +1,6 @@
-"""Write ``docs/schemas``: what commands print with ``--json``, and what lies in files, as JSON Schema 2020-12.
+"""Write what commands print with ``--json``, and what lies in files, as JSON Schema 2020-12.
 
-    python docs/make_schemas.py            write them
-    python docs/make_schemas.py --check    write nothing; exit 1 if one is stale
+    python docs/make_schemas.py [FOLDER]    default: docs/schemas, which is built and not kept in the repository
 
 A shape below is a type, a dataclass, or built of these: ``[X]`` is a list of X, ``{"name": X}`` an object that has
 these keys and no others (``"name?"`` may be missing; ``"*"``: any other), ``(X, "words")`` is X, described. What
@@ -14,7 +13,6 @@ import argparse
 import inspect
 import json
 import re
-import sys
 import types
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass
@@ -58,7 +56,6 @@ from retrokit.training.push import Pushed
 from retrokit.training.rerankers.job import VerifierPreflight
 from retrokit.training.step_memory import Memory
 
-FOLDER = Path(__file__).resolve().parent / "schemas"
 DRAFT = "https://json-schema.org/draft/2020-12/schema"
 
 
@@ -571,22 +568,15 @@ def _sentence(words: str) -> str:
     return joined[0].upper() + joined[1:]
 
 
-def main() -> int:
-    """Write the schemas, or check them."""
-    parser = argparse.ArgumentParser(description="Write docs/schemas, or check that it is up to date.")
-    parser.add_argument("--check", action="store_true", help="write nothing; exit 1 if a schema is stale")
-    made = documents()
-    if not parser.parse_args().check:
-        for name, text in made.items():
-            (FOLDER / name).write_text(text, encoding="utf-8")
-        return 0
-    there = {path.name: path.read_text(encoding="utf-8") for path in FOLDER.glob("*.json")}
-    if there == made:
-        return 0
-    stale = sorted(name for name in {*there, *made} if there.get(name) != made.get(name))
-    print(f"stale: {', '.join(stale)}; run: python docs/make_schemas.py", file=sys.stderr)
-    return 1
+def main() -> None:
+    """Write the schemas."""
+    parser = argparse.ArgumentParser(description="Write what --json prints and what lies in files as JSON Schemas.")
+    parser.add_argument("folder", nargs="?", type=Path, default=Path(__file__).resolve().parent / "schemas")
+    folder: Path = parser.parse_args().folder
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, text in documents().items():
+        (folder / name).write_text(text, encoding="utf-8")
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

@@ -44,6 +44,14 @@ ALLOWED_SKIPS = (
 """How the reasons begin for which a test may be skipped in CI."""
 
 
+@pytest.fixture(autouse=True, scope="session")
+def _place_of_schemas(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """One for all processes of a test run."""
+    own = tmp_path_factory.getbasetemp()
+    shared = own.parent if "PYTEST_XDIST_WORKER" in os.environ else own
+    os.environ["RETROKIT_TEST_SCHEMAS"] = str(shared / "schemas")
+
+
 def pytest_sessionfinish(session: pytest.Session) -> None:
     """In CI (``CI=true``), fail a run that skips a test for any other reason."""
     terminal = session.config.pluginmanager.get_plugin("terminalreporter")

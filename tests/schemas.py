@@ -1,10 +1,12 @@
-"""What commands print with ``--json`` and write into files, in any test, held against ``docs/schemas``."""
+"""What commands print with ``--json`` and write into files, in any test, held against their schemas."""
 
 from __future__ import annotations
 
 import json
 import os
 import re
+import subprocess
+import sys
 from collections.abc import Callable, Sequence
 from functools import cache
 from itertools import pairwise
@@ -12,12 +14,13 @@ from pathlib import Path
 from typing import Any
 
 import typer
+from filelock import FileLock
 from jsonschema import Draft202012Validator
 
 from retrokit.cli import entry
 from retrokit.cli.common import GroupWithDefault
 
-FOLDER = Path(__file__).resolve().parents[1] / "docs" / "schemas"
+SCRIPT = Path(__file__).resolve().parents[1] / "docs" / "make_schemas.py"
 FILES = {
     r"retrokit\.json": "file-run",
     r"tracking\.json": "file-tracking",
@@ -47,10 +50,19 @@ LINES = {
 """By the command that writes the file, its words with dashes between."""
 
 
+_rename = os.rename  # as it is before what is moved is checked
+
+
 @cache
 def validator(name: str) -> Draft202012Validator:
-    """Of the schema ``name``."""
-    return Draft202012Validator(json.loads((FOLDER / f"{name}.json").read_text(encoding="utf-8")))
+    """Of the schema ``name``; the first process of a test run that needs one builds all."""
+    folder = Path(os.environ["RETROKIT_TEST_SCHEMAS"])
+    with FileLock(f"{folder}.lock"):
+        if not folder.is_dir():
+            new = folder.with_suffix(".new")
+            subprocess.run([sys.executable, SCRIPT, new], check=True)
+            _rename(new, folder)
+    return Draft202012Validator(json.loads((folder / f"{name}.json").read_text(encoding="utf-8")))
 
 
 def check(name: str, *texts: str) -> None:

@@ -1,4 +1,4 @@
-"""The schemas of ``docs/schemas`` are current, and every command with ``--json`` is held against one in all tests."""
+"""Schemas are sound and listed, and every command with ``--json`` is held against one in all tests."""
 
 from __future__ import annotations
 
@@ -32,13 +32,11 @@ def made() -> ModuleType:
     return module
 
 
-def test_the_schemas_are_current_and_sound(made):
-    there = {path.name: path.read_text(encoding="utf-8") for path in schemas.FOLDER.glob("*.json")}
-    assert there == made.documents(), "run: python docs/make_schemas.py"
-    for text in there.values():
-        Draft202012Validator.check_schema(json.loads(text))
+def test_the_schemas_are_sound_and_listed(made):
     listed = (DOCS / "data-formats.md").read_text(encoding="utf-8")
-    assert [name for name in there if f"(schemas/{name})" not in listed] == []
+    for name, text in made.documents().items():
+        Draft202012Validator.check_schema(json.loads(text))
+        assert f"`{name.removesuffix('.json')}`" in listed
 
 
 def test_every_command_that_prints_json_has_a_schema(made):
