@@ -32,8 +32,8 @@ from typing import Any
 
 import numpy as np
 
-from retrokit.augmentation.negatives.family import load_families
-from retrokit.augmentation.negatives.generator import near_misses
+from retrokit.augmentation.near_misses.family import load_families
+from retrokit.augmentation.near_misses.generator import near_misses
 from retrokit.data.jsonl import read_jsonl, write_jsonl
 from retrokit.metrics.bootstrap import draw
 from retrokit.metrics.separation import false_accept_rate, roc_auc

@@ -14,7 +14,7 @@ from retrokit.augmentation.crops import crop_pairs
 from retrokit.augmentation.masking import Masker, masked_rows
 from retrokit.augmentation.mining.settings import MiningSettings
 from retrokit.augmentation.mixing import mix
-from retrokit.augmentation.negatives.files import write_near_misses as negatives
+from retrokit.augmentation.near_misses.files import write_near_misses as negatives
 from retrokit.augmentation.queries.write import queries
 from retrokit.augmentation.settings import MaskSettings, PairSettings
 from retrokit.augmentation.splitting import split_pairs

@@ -10,7 +10,7 @@ import typer
 
 from retrokit.augmentation.chunks import CropSettings
 from retrokit.augmentation.mining.settings import MinedFiles, MiningSettings
-from retrokit.augmentation.negatives.settings import NearMissSettings
+from retrokit.augmentation.near_misses.settings import NearMissSettings
 from retrokit.augmentation.queries.settings import QuerySettings
 from retrokit.augmentation.settings import (
     SHARES,
@@ -121,7 +121,7 @@ def negatives(
 
     retrokit augment negatives corpus.jsonl --per-family 9940 --split 0.8 -o near-misses.jsonl
     """
-    from retrokit.augmentation.negatives.files import estimate_of, write_near_misses
+    from retrokit.augmentation.near_misses.files import estimate_of, write_near_misses
     from retrokit.core.notices import notice
 
     if dry_run:

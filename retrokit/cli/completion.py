@@ -26,7 +26,7 @@ NAMES = {
     "corpora": "retrokit.probing.sources:corpora",
     "splitters": "retrokit.augmentation.splitters:registry",
     "mixture": "retrokit.augmentation.mixing:registry",
-    "near-misses": "retrokit.augmentation.negatives:registry",
+    "near-misses": "retrokit.augmentation.near_misses:registry",
 }
 """The kinds of names, each with its registry."""
 

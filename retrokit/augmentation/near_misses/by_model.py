@@ -1,0 +1,280 @@
+"""Near-misses that a language model writes, one family a prompt (COMP 3.1), checked by rules that need no model.
+
+A family's prompt is the file ``prompt.txt`` in its folder. An answer is judged as far as words show it: an edit is
+small, changes something, and does not merely let coordinates change places.
+
+The stream of near-misses asks for one sentence after another; a model is quick only if it is asked for many at once. So
+texts are read some way ahead, their sentences are asked for in a thread of their own, and a family waits for the answer
+to its sentence. What comes out does not depend on which answer is there first.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import threading
+from collections import Counter, deque
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, wait
+from dataclasses import dataclass, replace
+from functools import partial
+from itertools import chain
+
+from retrokit.augmentation.near_misses.data import text as text_of_file
+from retrokit.augmentation.near_misses.family import Edit, Family
+from retrokit.augmentation.near_misses.generator import sentences_of, why_not
+from retrokit.augmentation.near_misses.sentence import Sentence
+from retrokit.core.errors import ServiceError
+from retrokit.core.notices import progress
+from retrokit.llm.base import LLM, Completion, PromptRefused, estimated_tokens
+from retrokit.llm.session import Session
+from retrokit.llm.store import ResponseStore
+
+Text = str | tuple[str, str]
+
+CAUSES: dict[str, str] = {
+    "none": "the model says that there is none",
+    "empty": "no text at all",
+    "refused": "the model does not take the prompt",
+    "cut": "the answer was cut off",
+    "unchanged": "the same sentence but for case and marks",
+    "overlap": "too few words in common",
+    "interchanged": "only coordinates have changed places",
+    "text": "no running text",
+}
+"""Why an answer is no near-miss: what is counted as ``rejected:CAUSE``, and what it means."""
+SYSTEM = text_of_file(__package__, "system.txt")
+"""The system prompt of every family."""
+ENOUGH = 100
+LEAST_TAKEN = 0.02
+NONE_COUNTS = 0.1
+"""After ``ENOUGH`` rejected answers a model of which fewer than ``LEAST_TAKEN`` as many were taken is given up. That a
+sentence has no such near-miss may well be true, and counts a tenth."""
+
+_WORD = re.compile(r"\w+(?:['’-]\w+)*")
+_SHARED = 2
+_TAGS = re.compile(r"</?sentence>", re.IGNORECASE)
+_LABEL = re.compile(
+    r"^(?:(?:near-?miss|(?:edited |new )?sentence|answer|output|result|edit)\s*:|[-*•]|\d+[.)])\s*", re.I
+)
+_QUOTES = ('""', "''", "“”", "‘’", "«»", "**", "``", "__")
+
+
+def rejections(counts: Mapping[str, int]) -> str:
+    """How many answers were rejected for each cause, the most frequent first, of ``rejected:CAUSE`` in ``counts``."""
+    rejected = sorted(((counts.get(f"rejected:{cause}", 0), cause) for cause in CAUSES), reverse=True)
+    return "; ".join(f"{number:,}: {CAUSES[cause]}" for number, cause in rejected if number)
+
+
+def answered(text: str) -> str:
+    r"""The sentence in a model's answer: its first line of text, without labels, tags and marks around it.
+
+    >>> answered('Edited sentence: **"The cat sleeps."**'), answered("Here it is:\nThe cat sleeps.")
+    ('The cat sleeps.', 'The cat sleeps.')
+    """
+    for line in _TAGS.sub("", text).splitlines():
+        line = _bare(_LABEL.sub("", _bare(line)))
+        if any(letter.isalpha() for letter in line) and not line.startswith("```") and not line.endswith(":"):
+            return " ".join(line.split())
+    return ""
+
+
+def _bare(line: str) -> str:
+    """``line`` without white space and pairs of marks around all of it; marks that belong to the text stay."""
+    line = line.strip()
+    while len(line) > 1 and line[0] + line[-1] in _QUOTES and not {line[0], line[-1]} & set(line[1:-1].strip("*_`")):
+        line = line[1:-1].strip()
+    return line
+
+
+def why_rejected(anchor: str, answer: str, least_overlap: float) -> str | None:
+    """The first cause (a key of :data:`CAUSES`) for which ``answer`` is no near-miss of ``anchor``, of which it
+    must share ``least_overlap`` (:func:`overlap`); ``None``: it is one.
+
+    >>> why_rejected("The cat sees a dog and a bird.", "The cat sees a bird and a dog.", 0.7)
+    'interchanged'
+    >>> why_rejected("The cat sees a dog and a bird.", "A dog sees the cat and a bird.", 0.7)
+    """
+    if not answer:
+        return "empty"
+    if answer.strip(" .").upper() == "NONE":
+        return "none"
+    old, new = _words(anchor), _words(answer)
+    if old == new:
+        return "unchanged"
+    if overlap(anchor, answer) < least_overlap:
+        return "overlap"
+    if _coordinates_changed_places(old, new):
+        return "interchanged"
+    return None if why_not(answer) is None else "text"
+
+
+def overlap(text: str, other: str) -> float:
+    """The words that two sentences share, repetitions counted, as a share of the longer one's."""
+    old, new = Counter(_words(text)), Counter(_words(other))
+    return (old & new).total() / max(old.total(), new.total(), 1)
+
+
+def _words(text: str) -> list[str]:
+    return [word.lower().replace("’", "'") for word in _WORD.findall(text)]
+
+
+def _coordinates_changed_places(old: list[str], new: list[str]) -> bool:
+    """Whether what differs is "A and B" in one and "B and A" in the other."""
+    if sorted(old) != sorted(new):
+        return False
+    differ = [place for place, (before, after) in enumerate(zip(old, new, strict=True)) if before != after]
+    # an article that both coordinates have is outside of what differs
+    for start in range(max(0, differ[0] - _SHARED), differ[0] + 1):
+        for end in range(differ[-1] + 1, min(len(old), differ[-1] + 1 + _SHARED) + 1):
+            for place in range(start + 1, end - 1):
+                turned = [*old[place + 1 : end], old[place], *old[start:place]]
+                if old[place] in ("and", "or") and turned == new[start:end]:
+                    return True
+    return False
+
+
+@dataclass(frozen=True)
+class CallEstimate:
+    """What a model would be asked: a call for each sentence and family, with about so many tokens, if an answer is as
+    long as its sentence. ``texts`` are those that were read, ``whole`` says whether these are all."""
+
+    texts: int
+    sentences: int
+    calls: int
+    prompt_tokens: int
+    completion_tokens: int
+    whole: bool = True
+
+    def __str__(self) -> str:
+        read = f"{self.texts:,} texts" if self.whole else f"the first {self.texts:,} texts"
+        return (
+            f"{read}: {self.sentences:,} sentences, at most {self.calls:,} calls, about {self.prompt_tokens:,} tokens "
+            f"of prompts and {self.completion_tokens:,} of answers"
+        )
+
+
+def estimate(texts: Iterable[Text], families: Sequence[Family], most_texts: int | None = None) -> CallEstimate:
+    """Count the calls for ``texts``, or for the first ``most_texts``, and estimate their tokens.
+
+    >>> from retrokit.augmentation.near_misses.family import load_families
+    >>> estimate(["The cat sleeps in the box. Hello."], load_families(["negation", "spatial"])).calls
+    2
+    """
+    count = sentences = tokens = 0
+    whole = True
+    for text in texts:
+        if count == most_texts:
+            whole = False
+            break
+        count += 1
+        lengths = [estimated_tokens(anchor) for anchor in _anchors(text)]
+        sentences += len(lengths)
+        tokens += sum(lengths) * len(families)
+    prompts = sentences * sum(estimated_tokens(SYSTEM, family.prompt) for family in families)
+    return CallEstimate(count, sentences, sentences * len(families), tokens + prompts, tokens, whole)
+
+
+def _anchors(text: Text) -> list[str]:
+    return [anchor for anchor, _ in sentences_of(text) if why_not(anchor) is None]
+
+
+class Writer:
+    """Asks a model for near-misses; use it as ``with Writer(...) as writer``.
+
+    Args:
+        llm: which.
+        families: those whose prompts are asked.
+        store: where answers are cached; ``None``: nowhere.
+        max_tokens: budget of all calls.
+        concurrency: calls at once.
+        counts: ``rejected:CAUSE`` is counted here (:data:`CAUSES`).
+
+    Attributes:
+        families: for :func:`retrokit.augmentation.near_misses.generator.near_misses`. They raise what
+            :meth:`retrokit.llm.session.Session.ask` raises, but for a prompt that the model does not take; and
+            :class:`ServiceError` where nearly all answers are rejected.
+        session: what was asked.
+    """
+
+    def __init__(
+        self,
+        llm: LLM,
+        families: Sequence[Family],
+        store: ResponseStore | None,
+        max_tokens: int | None,
+        concurrency: int,
+        counts: Counter[str],
+    ) -> None:
+        self.session = Session(llm, store, concurrency=concurrency, max_tokens=max_tokens, limit="")
+        self._prompts = {family.name: family.prompt for family in families}
+        self.families = tuple(replace(family, edits=partial(self._edits, family)) for family in families)
+        self._counts, self._taken = counts, 0
+        self._ahead = 2 * concurrency
+        self._futures: dict[tuple[str, str], Future[Completion]] = {}
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
+
+    def __enter__(self) -> Writer:
+        self._thread.start()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        is_cached = self.session.store is not None
+        if kind is None and is_cached:
+            wait(self._futures.values())  # what was read ahead is kept, so that a second run makes no call
+        at_once = not is_cached or (kind is not None and not issubclass(kind, Exception))
+        asyncio.run_coroutine_threadsafe(self.session.close(at_once), self._loop).result()
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._loop.close()
+
+    def ahead(self, texts: Iterable[Text]) -> Iterator[Text]:
+        """``texts``, read ahead so that as many sentences are asked for as the model is to answer at once."""
+        waiting: deque[tuple[Text, list[tuple[str, str]]]] = deque()
+        with progress("asking the model", None, "texts") as advance:
+            for text in chain(texts, [None]):
+                if text is not None:
+                    wanted = dict.fromkeys((name, anchor) for anchor in _anchors(text) for name in self._prompts)
+                    new = [key for key in wanted if key not in self._futures]
+                    for key in new:
+                        self._future(*key)
+                    waiting.append((text, new))
+                while waiting and (text is None or len(self._futures) >= self._ahead):
+                    first, keys = waiting.popleft()
+                    yield first
+                    for key in keys:
+                        del self._futures[key]
+                    advance(1)
+
+    def _future(self, family: str, anchor: str) -> Future[Completion]:
+        key = (family, anchor)
+        if key not in self._futures:
+            future = self.session.ask(self._prompts[family].replace("{sentence}", anchor), system=SYSTEM)
+            self._futures[key] = asyncio.run_coroutine_threadsafe(future, self._loop)
+        return self._futures[key]
+
+    def _edits(self, family: Family, sentence: Sentence) -> list[Edit]:
+        try:
+            completion = self._future(family.name, sentence.text).result()
+        except PromptRefused:
+            cause, answer = "refused", ""
+        else:
+            answer, is_cut = answered(completion.text), completion.finish == "length"
+            cause = "cut" if is_cut else why_rejected(sentence.text, answer, family.least_overlap) or ""
+        if not cause:
+            self._taken += 1
+            return [Edit("llm", answer)]
+        self._counts[f"rejected:{cause}"] += 1
+        rejected = sum(self._counts[f"rejected:{cause}"] for cause in CAUSES)
+        weight = rejected - (1 - NONE_COUNTS) * self._counts["rejected:none"]
+        if weight >= ENOUGH and self._taken < LEAST_TAKEN * weight:
+            summary = f"{self._taken:,} of its answers were taken, and rejected were {rejections(self._counts)}"
+            raise ServiceError(f"the model is given up: {summary}")
+        return []
+
+    def check(self) -> None:
+        """Raise :class:`ServiceError` if the model refused everything, or nothing that it wrote was taken."""
+        self.session.check()
+        if not self._taken and (outcome := rejections(self._counts)):
+            raise ServiceError(f"the model wrote no near-miss: rejected were {outcome}")

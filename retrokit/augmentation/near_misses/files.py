@@ -1,0 +1,137 @@
+"""Near-misses from a file into files: reading texts or pairs, writing training and held-out triplets."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+
+from retrokit.augmentation.near_misses.by_model import CAUSES, CallEstimate, Writer, estimate, rejections
+from retrokit.augmentation.near_misses.family import Family, load_families
+from retrokit.augmentation.near_misses.generator import RULES, SPLITS, Split, near_misses
+from retrokit.augmentation.near_misses.settings import BUDGET, NearMissSettings
+from retrokit.augmentation.texts import Rows, Texts
+from retrokit.core.errors import DataError, UsageError
+from retrokit.core.files import named, writing
+from retrokit.core.notices import notice
+from retrokit.core.outputs import check_outputs
+from retrokit.core.settings import FILE, taking
+from retrokit.data.jsonl import json_line
+from retrokit.llm import registry as llms
+from retrokit.llm.store import ResponseStore, default_store
+
+_LOOKED_AT = 10_000
+
+
+@dataclass(frozen=True)
+class Written:
+    """What was written: the ``files``, the ``counts`` of :func:`near_misses`, and what a language model was asked."""
+
+    files: tuple[str, ...]
+    counts: Counter[str]
+    asked: str | None = None
+
+    def summary(self) -> list[str]:
+        """What came out by family, what was dropped by which rule, and which quotas the texts did not fill."""
+        counts = self.counts
+        by_kind = {key: number for key, number in counts.items() if "/" in key and not key.startswith("missing:")}
+        lines = [
+            f"{counts['sentences']:,} sentences: {sum(by_kind.values()):,} near-misses "
+            f"({'; '.join(f'{key}: {number:,}' for key, number in sorted(by_kind.items()))})"
+        ]
+        dropped = sorted(((counts[rule], rule) for rule in RULES if counts[rule]), reverse=True)
+        if dropped:
+            reasons = "; ".join(f"{number:,}: {RULES[rule]}" for number, rule in dropped)
+            lines.append(f"{sum(number for number, _ in dropped):,} sentences gave none ({reasons})")
+        rejected = sum(counts[f"rejected:{cause}"] for cause in CAUSES)
+        if rejected:
+            lines.append(f"{rejected:,} answers of the model were rejected ({rejections(counts)})")
+        if self.asked is not None:
+            lines.append(self.asked)
+        missing = {key.partition(":")[2]: number for key, number in counts.items() if key.startswith("missing:")}
+        if missing:
+            short = ", ".join(f"{number:,} of {key}" for key, number in missing.items())
+            lines.append(f"the texts did not fill every quota: {short} are missing")
+        return lines
+
+
+@taking(NearMissSettings)
+def write_near_misses(settings: NearMissSettings) -> Written:
+    """Make near-misses of the texts, or of the pairs' anchors, in ``path`` and write them as JSONL.
+
+    With ``split`` there are two files, ``NAME.train.jsonl`` and ``NAME.test.jsonl`` for the output ``NAME.jsonl``.
+    With ``llm`` the near-misses are a language model's (:mod:`.by_model`), whose answers the file ``store`` caches
+    (default: next to ``output``, ``NAME.answers.sqlite``).
+
+    Raises:
+        UsageError: a wrong family, number or combination.
+        DataError: a line that is wrong, or no near-miss at all (the message counts what was dropped by which rule).
+        ServiceError: the model failed, or next to nothing that it wrote is a near-miss.
+        BudgetSpent, Interrupted: what the budget allows does not suffice, or Ctrl-C. What was answered is kept.
+    """
+    counts: Counter[str] = Counter()
+    chosen = load_families(settings.families) if settings.llm is None else _prompted(settings.families)
+    texts, store = _texts(settings), settings.store
+    files = _files(settings.output, settings.split)
+    check_outputs([(file, FILE) for file in (*files.values(), *([] if store is None else [store]))], [settings.path])
+    with ExitStack() as stack:
+        writer = None
+        if settings.llm is not None:
+            if store is None and settings.output != "-":
+                store = str(default_store(settings.output))
+            budget = settings.max_tokens or BUDGET
+            if Path(settings.path).is_file():  # a pipe can be read once only
+                notice(f"{estimate(_texts(settings), chosen, _LOOKED_AT)}; a budget of {budget:,}")
+            model = llms.create(settings.llm)
+            responses = None
+            if store is not None:
+                responses = stack.enter_context(ResponseStore(store))
+                stack.enter_context(responses.going_on())
+            writer = stack.enter_context(Writer(model, chosen, responses, budget, settings.concurrency, counts))
+            chosen, texts = writer.families, writer.ahead(texts)
+        quotas = {"per_family": settings.per_family, "split": settings.split}
+        edits = near_misses(texts, chosen, seed=settings.seed, counts=counts, **quotas)
+        streams = {part: stack.enter_context(writing(file)) for part, file in files.items()}
+        for part, near_miss in edits:
+            streams[part].write(json_line(near_miss.to_json()))
+        written = Written(tuple(files.values()), counts, writer.session.summary() if writer is not None else None)
+        if not any("/" in key and not key.startswith("missing:") for key in counts):
+            if writer is not None:
+                writer.check()
+            raise DataError(named(settings.path), f"gives no near-miss: {'; '.join(written.summary()[1:])}")
+    return written
+
+
+@taking(NearMissSettings)
+def estimate_of(settings: NearMissSettings) -> CallEstimate:
+    """What a language model would be asked for the texts, or the pairs' anchors, in ``path``; raises as
+    :func:`write_near_misses` does before the first call."""
+    counted = estimate(_texts(settings), _prompted(settings.families))
+    if settings.llm is not None:
+        llms.create(settings.llm)
+    return counted
+
+
+def _prompted(names: Sequence[str]) -> tuple[Family, ...]:
+    """The named families, all of which a language model can be asked for."""
+    families = load_families(names)
+    if silent := [family.name for family in families if not family.prompt]:
+        raise UsageError(f"no prompt for a language model comes with the families {', '.join(silent)}")
+    return families
+
+
+def _texts(settings: NearMissSettings) -> Iterable[str | tuple[str, str]]:
+    if settings.positive == "paraphrase":
+        return ((row.text("anchor"), row.text("positive")) for _, row in Rows(settings.path))
+    return (text.text for text in Texts(settings.path, settings.field))
+
+
+def _files(output: str, split: float | None) -> dict[Split, str]:
+    if split is None:
+        return {"train": output}
+    path = Path(output)
+    packed = ".gz" if path.suffix == ".gz" else ""
+    stem = path.name.removesuffix(".gz").removesuffix(".jsonl")
+    return {part: str(path.with_name(f"{stem}.{part}.jsonl{packed}")) for part in SPLITS}

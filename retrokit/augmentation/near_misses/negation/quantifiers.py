@@ -1,0 +1,164 @@
+"""Quantifiers that give way to others, and bring the number of noun and verb with them: *all*, *many*, *both*."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from retrokit.augmentation.near_misses import tags as c5
+from retrokit.augmentation.near_misses.negation.clauses import WORDS, ClauseView, Rule
+from retrokit.augmentation.near_misses.negation.remove import without_polarity
+from retrokit.augmentation.near_misses.sentence import Change, Named, inflected, lemma
+
+
+def _quantified(view: ClauseView, i: int) -> tuple[int, bool]:
+    """The noun that the quantifier ``i`` counts, and whether through "of the"; 0 if that is not plain."""
+    if view.words[i + 1] == "of" and view.words[i + 2] in {"the", "these", "those", "our", "their", "its"}:
+        return view.noun_end(i + 3), True
+    return view.noun_end(i + 1), False
+
+
+def swap_all(view: ClauseView, i: int) -> Iterator[Named]:
+    """*all models are* → *not all models are*, *no models are*, *some models are*; *not all* → *all*, *no*"""
+    words, tags = view.words, view.tags
+    head, of = _quantified(view, i)
+    the = words[i + 1] in {"the", "these", "those"}
+    if the:
+        head = view.noun_end(i + 2)
+    fixed = words[head] in WORDS["fixed-after"] or words[i - 1] in WORDS["not-before-all"]
+    if not head or tags[head] != "NN2" or fixed:
+        return
+    inner = f" of {words[i + 1]}" if the else " of" if of else ""
+    end = i + 2 if inner else i + 1
+    no = ("none" if inner else "no") + inner
+    if words[i - 1] == "not":
+        if i == 1 or tags[i - 2] in c5.OPENS_CLAUSE:
+            yield "swap-not-all-all", [Change(i - 1, i, "")]
+            yield "swap-not-all-no", [Change(i - 1, end, no)]
+        return
+    if words[i - 1] == "n't" or tags[i - 1] in {"PNP", "NN2"}:
+        return
+    if view.clause[i] not in view.negative:
+        if view.is_subject(i, head):
+            yield "swap-all-not-all", [Change(i, i + 1, "not all")]
+        yield "swap-all-no", [Change(i, end, no)]
+    yield "swap-all-some", [Change(i, end, "some" + inner)]
+
+
+def swap_every(view: ClauseView, i: int) -> Iterator[Named]:
+    """*every patient was* → *no patient was*, *each of the patients* → *none of the patients*"""
+    words, tags = view.words, view.tags
+    head, of = _quantified(view, i)
+    if not head or tags[i] not in {"AT0", "DT0"} or tags[i + 1] == "CRD" or words[i + 1] in WORDS["fixed-after"]:
+        return
+    if view.clause[i] in view.negative or words[head] in WORDS["fixed-after"] or not view.is_subject(i, head):
+        return
+    yield f"swap-{words[i]}-no", [Change(i, i + 1, "none" if of else "no")]
+    if words[i] == "every":
+        yield "swap-every-not-every", [Change(i, i + 1, "not every")]
+
+
+def swap_some(view: ClauseView, i: int) -> Iterator[Named]:
+    """*some models are* → *no models are*, *all models are*"""
+    head, of = _quantified(view, i)
+    if not head or view.tags[head] != "NN2" or view.clause[i] in view.negative or not view.is_subject(i, head):
+        return
+    word = view.words[i]
+    yield f"swap-{word}-no", [Change(i, i + 1, "none" if of else "no")]
+    if word == "some":
+        yield "swap-some-all", [Change(i, i + 1, "all")]
+
+
+def swap_many(other: str) -> Rule:
+    """*many* ↔ *few*, *most* → *few*"""
+
+    def rule(view: ClauseView, i: int) -> Iterator[Named]:
+        words, tags = view.words, view.tags
+        head, of = _quantified(view, i)
+        if not head or tags[head] != "NN2" or tags[i] not in {"DT0", "AJ0"} or words[i - 1] in WORDS["not-before-many"]:
+            return
+        superlative = words[i] == "most" and not of and head != i + 1
+        if superlative or words[i + 1] in {"other", "more", "as"}:
+            return
+        if view.has_negative(i) if other == "few" else without_polarity(view, i) != []:
+            return
+        yield f"swap-{words[i]}-{other}", [Change(i, i + 1, other)]
+
+    return rule
+
+
+def swap_both(view: ClauseView, i: int) -> Iterator[Named]:
+    """*both models are* → *neither model is*, *both A and B* → *neither A nor B*"""
+    words, tags = view.words, view.tags
+    if view.has_negative(i) or view.question:
+        return
+    if words[i + 1] in {"of", "the", "these", "those"}:
+        end = i + 2 if words[i + 1] == "of" else i + 1
+        head = view.noun_end(end + 1)
+        subject = head and tags[head] == "NN2" and view.is_subject(i, head)
+        agreed = view.in_number(head, plural=False) if subject else None
+        if agreed is not None:
+            yield "swap-both-neither", [Change(i, end, "neither of"), *agreed]
+        else:
+            yield from _both_and(view, i)
+        return
+    head = view.noun_end(i + 1)
+    if head and tags[head] == "NN2" and words[head + 1] not in {"and", ","}:
+        singular = lemma(words[head], "NOUN")
+        agreed = view.in_number(head, plural=False) if view.is_subject(i, head) else None
+        if agreed is not None and inflected(singular, "NNS") == words[head]:
+            yield "swap-both-neither", [Change(i, i + 1, "neither"), Change(head, head + 1, singular), *agreed]
+        return
+    yield from _both_and(view, i)
+
+
+def _both_and(view: ClauseView, i: int) -> Iterator[Named]:
+    words, tags = view.words, view.tags
+    inside = view.clause_rest(i)
+    joints = [k for k in inside if tags[k] == "CJC"]
+    joint = next(iter(joints), 0)
+    if words[joint] != "and" or joint - i > 6 or not c5.FINITE.isdisjoint(tags[i:joint]):
+        return
+    if tags[i - 1] in c5.LEXICAL | c5.BE | {"PRP"}:
+        if len(joints) == 1 and c5.FINITE.isdisjoint(tags[i : inside.stop]):
+            yield "swap-both-neither", [Change(i, i + 1, "neither"), Change(joint, joint + 1, "nor")]
+        return
+    head = view.noun_end(joint + 1)
+    if tags[i - 1] in c5.OPENS_CLAUSE | {""} and head and view.is_subject(i, head):
+        agreed = view.in_number(head, plural=False) if tags[head] != "NN2" else []
+        if agreed is not None:
+            yield "swap-both-neither", [Change(i, i + 1, "neither"), Change(joint, joint + 1, "nor"), *agreed]
+
+
+def swap_neither(view: ClauseView, i: int) -> Iterator[Named]:
+    """*neither model is* → *both models are*, *neither A nor B* → *both A and B*"""
+    words, tags = view.words, view.tags
+    if not {"any", "ever", "yet", "either"}.isdisjoint(words[i:]):
+        return
+    joint = next((k for k in range(i + 1, min(i + 8, view.size)) if words[k] == "nor"), 0)
+    head = view.noun_end((joint or i) + 1)
+    if joint:
+        agreed = view.in_number(head, plural=True) if head and view.is_subject(i, head) else []
+        if agreed is not None and words.count("nor") == 1:
+            yield "swap-neither-both", [Change(i, i + 1, "both"), Change(joint, joint + 1, "and"), *agreed]
+        return
+    if words[i + 1] == "of":
+        head = view.noun_end(i + 3)
+        agreed = view.in_number(head, plural=True) if head and view.is_subject(i, head) else None
+        if agreed is not None:
+            yield "swap-neither-both", [Change(i, i + 1, "both"), *agreed]
+    elif head and tags[head] == "NN1" and view.is_subject(i, head):
+        agreed = view.in_number(head, plural=True)
+        if agreed is not None:
+            plural = inflected(words[head], "NNS")
+            yield "swap-neither-both", [Change(i, i + 1, "both"), Change(head, head + 1, plural), *agreed]
+
+
+def swap_none(view: ClauseView, i: int) -> Iterator[Named]:
+    """*none of the patients was* → *all of the patients were*"""
+    head, of = _quantified(view, i)
+    if not of or not head or view.tags[head] != "NN2" or without_polarity(view, i) != []:
+        return
+    agreed = view.in_number(head, plural=True) if view.is_subject(i, head) else None
+    if agreed is not None:
+        yield "swap-none-all", [Change(i, i + 1, "all"), *agreed]
+        yield "swap-none-some", [Change(i, i + 1, "some"), *agreed]

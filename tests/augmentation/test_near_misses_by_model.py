@@ -1,0 +1,291 @@
+"""Near-misses that a language model writes: what is asked, what is taken of the answers, and what is rejected."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from retrokit.augmentation.near_misses import by_model, registry
+from retrokit.augmentation.near_misses.by_model import CAUSES, SYSTEM, answered, estimate, why_rejected
+from retrokit.augmentation.near_misses.family import Family, load_families
+from retrokit.augmentation.near_misses.files import write_near_misses
+from retrokit.cli.entry import run
+from retrokit.core.errors import Interrupted, ServiceError, UsageError
+from retrokit.llm.base import estimated_tokens
+from retrokit.llm.session import BudgetSpent
+from tests.llm.server import FAULTS, ChatServer, Plan, error, message
+
+pytest.importorskip("HanTa", reason="of the extra negatives")
+
+FAMILIES = load_families()
+ANIMALS = ["cat", "dog", "bird", "fish", "horse", "mouse", "sheep", "goat"]
+TEXTS = [f"The {one} sees the {other} above the house." for one in ANIMALS for other in ANIMALS if one != other]
+
+
+def sentence_of(body: dict[str, Any]) -> tuple[str, str]:
+    """The family and the sentence that are asked for."""
+    text = body["messages"][-1]["content"]
+    family = next(family.name for family in FAMILIES if text.startswith(family.prompt[:60]))
+    return family, re.search("<sentence>(.*)</sentence>", text)[1]
+
+
+def edit(body: dict[str, Any]) -> str:
+    """As a good model would."""
+    family, sentence = sentence_of(body)
+    one, other = re.search(r"The (\w+(?: number \d+)?) sees the (\w+)", sentence).groups()
+    return {
+        "negation": sentence.replace("sees", "does not see"),
+        "binding": sentence.replace(f"The {one} sees the {other}", f"The {other} sees the {one}"),
+        "spatial": sentence.replace("above", "below"),
+    }[family]
+
+
+@pytest.fixture
+def corpus(tmp_path: Path) -> Path:
+    path = tmp_path / "corpus.jsonl"
+    path.write_text("".join(json.dumps({"text": text}) + "\n" for text in TEXTS))
+    return path
+
+
+def write(server: ChatServer, corpus: Path, name: str = "near.jsonl", **options: Any) -> tuple[list[dict], Any]:
+    """The lines that come out, and what is said of them."""
+    output = corpus.with_name(name)
+    spec = f"openai:m,url={server.url}"
+    written = write_near_misses(str(corpus), str(output), families=registry.names(), llm=spec, **options)
+    return [json.loads(line) for line in output.read_text().splitlines()], written
+
+
+def test_a_good_model(corpus: Path) -> None:
+    with ChatServer(Plan(edit, delay=0.005)) as server:
+        rows, written = write(server, corpus, concurrency=8)
+        assert 4 <= server.log.most_at_once <= 8  # sentences are asked for ahead
+        assert len(server.log.bodies) == 3 * len(TEXTS)
+        assert {body["messages"][0]["content"] for body in server.log.bodies} == {SYSTEM}
+    # where every pair has its mirror image, the second of the two repeats the first
+    assert [row["anchor"] for row in rows if row["family"] == "spatial"] == TEXTS
+    assert rows[:3] == [
+        {"anchor": TEXTS[0], "positive": TEXTS[0], "negatives": [text], "family": family, "edit": "llm"}
+        for family, text in (
+            ("negation", "The cat does not see the dog above the house."),
+            ("binding", "The dog sees the cat above the house."),
+            ("spatial", "The cat sees the dog below the house."),
+        )
+    ]
+    assert written.counts["binding/train"] == written.counts["repeated"] == len(TEXTS) // 2
+    assert "168 calls, 0 answers from the store; tokens: " in written.summary()[-1]
+
+
+def test_what_comes_out_does_not_depend_on_the_service(corpus: Path) -> None:
+    with ChatServer(Plan(edit)) as server:
+        expected, _ = write(server, corpus)
+    with ChatServer(Plan(edit, faults=[name for name in FAULTS if name not in ("slow", "429-date")])) as server:
+        store = str(corpus.with_name("answers.db"))
+        rows, written = write(server, corpus, store=store, per_family=20, split=None, seed=0, concurrency=64)
+        assert rows == [row for row in expected if row in rows]
+        assert Counter(row["family"] for row in rows) == dict.fromkeys(registry.names(), 20)
+        calls = len(server.log.bodies)
+        again, written = write(server, corpus, "again.jsonl", store=store, per_family=20)
+        assert again == rows
+        assert len(server.log.bodies) == calls
+        assert "0 calls, " in written.summary()[-1]
+
+
+def test_rejected_answers_are_counted(corpus: Path) -> None:
+    corpus.write_text("".join(json.dumps({"text": text}) + "\n" for text in TEXTS[:7]))
+    bad = ["NONE", TEXTS[1].upper(), "Something else altogether, which is long enough.", "See [x_y] " + TEXTS[4]]
+
+    def answer(body: dict[str, Any]) -> str:
+        family, sentence = sentence_of(body)
+        place = TEXTS.index(sentence)
+        return edit(body) if family != "negation" or place > 3 else bad[place]
+
+    def reply(body: dict[str, Any]) -> bytes | None:
+        family, sentence = sentence_of(body)
+        if family == "binding" and sentence == TEXTS[0]:
+            return message(400, error("too long"))
+        return None
+
+    with ChatServer(Plan(answer, reply)) as server:
+        rows, written = write(server, corpus)
+    assert {key: number for key, number in written.counts.items() if key.startswith("rejected:")} == {
+        **{
+            "rejected:none": 1,
+            "rejected:unchanged": 1,
+            "rejected:overlap": 1,
+            "rejected:text": 1,
+            "rejected:refused": 1,
+        }
+    }
+    assert Counter(row["family"] for row in rows) == {"negation": 3, "binding": 6, "spatial": 7}
+    assert (
+        "5 answers of the model were rejected (1: the same sentence but for case and marks; 1: no running text; "
+        "1: the model does not take the prompt; 1: too few words in common; 1: the model says that there is none)"
+    ) in written.summary()
+
+
+def test_a_budget_that_is_used_up_leaves_no_file(corpus: Path) -> None:
+    store = str(corpus.with_name("answers.db"))
+    with ChatServer(Plan(edit)) as server:
+        with pytest.raises(BudgetSpent, match=r"the budget of 9,000 tokens is used up: .* a larger budget goes on"):
+            write(server, corpus, store=store, max_tokens=9000)
+        assert not corpus.with_name("near.jsonl").exists()
+        before = len(server.log.bodies)
+        assert 1 < before < 168
+        rows, _ = write(server, corpus, store=store)
+        assert len(server.log.bodies) == 168
+        assert len(rows) == 140
+
+
+def test_a_service_that_fails_for_good(corpus: Path) -> None:
+    with ChatServer(Plan(models=["other"])) as server, pytest.raises(ServiceError, match="has no model 'm'"):
+        write(server, corpus)
+    with pytest.raises(
+        UsageError, match=r"`store=` and `max_tokens=` are about the model of `llm=`, which is not given"
+    ):
+        write_near_misses(str(corpus), "-", families=["spatial"], store="answers.db")
+
+
+def many(corpus: Path, count: int) -> None:
+    """Sentences that each differ from the others."""
+    rows = [
+        {"text": f"The {ANIMALS[i % 8]} number {i} sees the {ANIMALS[i % 7]} above the house."} for i in range(count)
+    ]
+    corpus.write_text("".join(json.dumps(row) + "\n" for row in rows))
+
+
+@pytest.mark.parametrize(
+    ("answer", "told", "most"),
+    [
+        (lambda sentence: "I am sorry, I cannot do that.", "20: too few words in common", 60),
+        (lambda sentence: sentence, "20: the same sentence but for case and marks", 60),
+        (lambda sentence: "---", "20: no text at all", 60),
+        (lambda sentence: "NONE", "200: the model says that there is none", 240),
+    ],
+)
+def test_a_useless_model_is_given_up(
+    corpus: Path, answer: Callable[[str], str], told: str, most: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(by_model, "ENOUGH", 20)
+    many(corpus, 240)
+    with ChatServer(Plan(lambda body: answer(sentence_of(body)[1]))) as server:
+        with pytest.raises(ServiceError, match=r"^the model is given up: 0 of its answers were taken, and reject") as e:
+            write(server, corpus)
+        assert told in str(e.value)
+        assert len(server.log.bodies) <= most
+    assert sorted(path.name for path in corpus.parent.iterdir()) == ["corpus.jsonl", "near.jsonl.answers.sqlite"]
+
+
+def test_one_good_answer_in_ten_is_enough_to_go_on(corpus: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(by_model, "ENOUGH", 20)
+    many(corpus, 100)
+    with ChatServer(Plan(lambda body: edit(body) if "0 " in sentence_of(body)[1] else "no")) as server:
+        rows, written = write(server, corpus)
+    assert written.counts["rejected:overlap"] == 270
+    assert len(rows) == 30
+
+
+def test_the_estimate_counts_the_calls(
+    corpus: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert run(["augment", "negatives", str(corpus), "--dry-run"]) == 0
+    assert re.fullmatch(
+        r"56 texts: 56 sentences, at most 168 calls, about [\d,]+ tokens of prompts and [\d,]+ of answers\n",
+        capsys.readouterr().out,
+    )
+    assert [path.name for path in corpus.parent.iterdir()] == ["corpus.jsonl"]
+    found = estimate(TEXTS, FAMILIES)
+    with ChatServer(Plan(edit)) as server:
+        write(server, corpus)
+        assert len(server.log.bodies) == found.calls
+        asked = sum(estimated_tokens(*(part["content"] for part in body["messages"])) for body in server.log.bodies)
+        assert found.prompt_tokens == pytest.approx(asked, rel=0.02)
+    assert not estimate(TEXTS, FAMILIES[2:], 50).whole
+    assert estimate(TEXTS, FAMILIES[2:], 50).calls == 50
+
+
+def test_ctrl_c_says_where_the_answers_are(corpus: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def stop(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("retrokit.augmentation.near_misses.files.json_line", stop)
+    with (
+        ChatServer(Plan(edit)) as server,
+        pytest.raises(Interrupted, match=r"^stopped; \d+ answers are kept in .*sqlite$"),
+    ):
+        write(server, corpus)
+    assert not corpus.with_name("near.jsonl").exists()
+
+
+@pytest.mark.parametrize("name", ["near.jsonl", "../{}/near.jsonl"])
+def test_answers_and_near_misses_need_two_files(corpus: Path, name: str) -> None:
+    store = corpus.parent / name.format(corpus.parent.name)
+    with ChatServer(Plan(edit)) as server, pytest.raises(UsageError, match="is the name of two outputs"):
+        write(server, corpus, store=str(store))
+    assert [path.name for path in corpus.parent.iterdir()] == ["corpus.jsonl"]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("The cat sleeps.", "The cat sleeps."),
+        ('"The cat sleeps."', "The cat sleeps."),
+        ("“The cat sleeps.”", "The cat sleeps."),
+        ("`The cat sleeps.`", "The cat sleeps."),
+        ("**The cat sleeps.**", "The cat sleeps."),
+        ('**"The cat sleeps."**', "The cat sleeps."),
+        ("- The cat sleeps.", "The cat sleeps."),
+        ("1. The cat sleeps.", "The cat sleeps."),
+        ("Edited sentence: The cat sleeps.", "The cat sleeps."),
+        ("ANSWER: 'The cat sleeps.'", "The cat sleeps."),
+        ("<sentence>The cat sleeps.</sentence>", "The cat sleeps."),
+        ("```\nThe cat sleeps.\n```", "The cat sleeps."),
+        ("```text\nThe cat sleeps.\n```", "The cat sleeps."),
+        ("Here is the edited sentence:\n\nThe cat sleeps.\n\nI changed a word.", "The cat sleeps."),
+        ("The  cat\tsleeps.", "The cat sleeps."),
+        ('"Yes," said the cat, "I sleep."', '"Yes," said the cat, "I sleep."'),
+        ("2 cats sleep.", "2 cats sleep."),
+        ("NONE", "NONE"),
+        ("", ""),
+        ("---\n", ""),
+    ],
+)
+def test_the_sentence_in_an_answer(text: str, expected: str) -> None:
+    assert answered(text) == expected
+
+
+@pytest.mark.parametrize(
+    ("family", "anchor", "answer", "cause"),
+    [
+        ("negation", "The cat sleeps in the box.", "The cat does not sleep in the box.", None),
+        ("negation", "None of the samples contained lead.", "All of the samples contained lead.", None),
+        ("binding", "The dog chased the cat.", "The cat chased the dog.", None),
+        ("spatial", "The lamp hangs above the table.", "The lamp hangs below the table.", None),
+        ("spatial", "The lamp hangs above the table.", "", "empty"),
+        ("spatial", "The lamp hangs above the table.", "none.", "none"),
+        ("spatial", "The lamp hangs above the table.", "the lamp hangs above the table", "unchanged"),
+        ("spatial", "The lamp hangs above the table.", "A chair stands beside the wall.", "overlap"),
+        ("spatial", "The lamp hangs above the table.", "The lamp hangs above", "overlap"),
+        ("spatial", "It is above the big box here.", "It is below the big box {here}.", "text"),
+        ("binding", "Cats and dogs see the house.", "Dogs and cats see the house.", "interchanged"),
+        ("binding", "It sees a cat or a dog there.", "It sees a dog or a cat there.", "interchanged"),
+        ("binding", "The old cat and the dog sleep.", "The dog and the old cat sleep.", "interchanged"),
+        ("binding", "The old cat and the young dog sleep.", "The young cat and the old dog sleep.", None),
+        ("binding", "The cat and the dog see the bird.", "The bird and the dog see the cat.", None),
+    ],
+)
+def test_why_an_answer_is_rejected(family: str, anchor: str, answer: str, cause: str | None) -> None:
+    [chosen] = load_families([family])
+    assert why_rejected(anchor, answer, chosen.least_overlap) == cause
+    assert cause is None or cause in CAUSES
+
+
+@pytest.mark.parametrize("family", FAMILIES, ids=registry.names())
+def test_prompts_hold_the_sentence_once(family: Family) -> None:
+    assert family.prompt.count("<sentence>{sentence}</sentence>") == 1
+    assert family.prompt.count("{") == 1

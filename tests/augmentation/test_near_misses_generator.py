@@ -1,0 +1,298 @@
+"""The stream of near-misses: draws, quotas, splits, duplicates, and what is dropped; with small made-up families."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from retrokit.augmentation.near_misses import registry
+from retrokit.augmentation.near_misses.family import Edit, Family, load_families
+from retrokit.augmentation.near_misses.generator import RULES, NearMiss, near_misses, quotas, why_not
+from retrokit.augmentation.near_misses.sentence import Sentence, tag
+from retrokit.augmentation.near_misses.settings import NearMissSettings
+from retrokit.core.errors import UsageError
+
+pytest.importorskip("HanTa", reason="of the extra negatives")
+
+NAMES = ["Anna", "Boris", "Clara", "David", "Emma", "Felix", "Greta", "Henry", "Irene", "Jacob"]
+THINGS = ["apple", "basket", "candle", "drum", "engine", "fiddle", "garden", "hammer", "island", "jacket"]
+SENTENCES = [f"{name} sees the {thing} in the house." for name, thing in itertools.product(NAMES, THINGS)]
+
+
+def deny(sentence: Sentence) -> Iterator[Edit]:
+    """One edit of every sentence."""
+    yield Edit("insert-not", sentence.text.replace("sees", "does not see"))
+
+
+def move(sentence: Sentence) -> Iterator[Edit]:
+    """Nine edits of one kind, and one of another."""
+    for place in "barn shed hall yard tent cave boat shop park".split():
+        yield Edit("change-place", sentence.text.replace("house", place))
+    yield Edit("change-preposition", sentence.text.replace(" in ", " near "))
+
+
+DENY, MOVE = Family("deny", deny), Family("move", move)
+BOTH = [DENY, MOVE]
+
+
+def test_the_triplet_of_comp_is_the_default() -> None:
+    text = "Anna sees the apple in the house."
+    records = list(near_misses([text], [DENY]))
+    miss = NearMiss(text, text, ("Anna does not see the apple in the house.",), "deny", "insert-not")
+    assert records == [("train", miss)]
+    assert miss.to_json() == {
+        "anchor": text,
+        "positive": text,
+        "negatives": ["Anna does not see the apple in the house."],
+        "family": "deny",
+        "edit": "insert-not",
+    }
+
+
+def test_a_pair_keeps_its_paraphrase_and_is_not_cut() -> None:
+    anchor, paraphrase = "Anna sees it. Boris sees the apple.", "Both of them see the apple."
+    [(_, miss)] = near_misses([(anchor, paraphrase)], [DENY])
+    assert (miss.anchor, miss.positive) == (anchor, paraphrase)
+
+
+def test_a_text_is_cut_and_every_family_has_its_turn() -> None:
+    counts: Counter[str] = Counter()
+    found = list(near_misses([" ".join(SENTENCES[:3]) + "\nHello."], BOTH, counts=counts))
+    assert [(miss.anchor, miss.family) for _, miss in found] == list(itertools.product(SENTENCES[:3], ["deny", "move"]))
+    assert counts == {"texts": 1, "sentences": 4, "short": 1, "deny/train": 3, "move/train": 3}
+
+
+def test_a_draw_depends_on_the_seed_and_the_sentence_alone() -> None:
+    forward = {miss.anchor: miss for _, miss in near_misses(SENTENCES, [MOVE], seed=3)}
+    backward = {miss.anchor: miss for _, miss in near_misses(SENTENCES[::-1], BOTH, seed=3) if miss.family == "move"}
+    assert forward == backward
+    assert forward != {miss.anchor: miss for _, miss in near_misses(SENTENCES, [MOVE], seed=4)}
+
+
+def test_the_kind_is_drawn_before_the_edit() -> None:
+    kinds = Counter(miss.edit for _, miss in near_misses(SENTENCES, [MOVE]))
+    assert kinds.total() == len(SENTENCES)
+    assert 30 <= kinds["change-preposition"] <= 70  # a tenth of the edits, half of the kinds
+
+
+def test_kinds_that_every_sentence_offers_are_drawn_less_often() -> None:
+    def negate(sentence: Sentence) -> Iterator[Edit]:
+        yield Edit("insert-not", sentence.text.replace("sees", "does not see"))
+        yield Edit("insert-never", sentence.text.replace("sees", "never sees"))
+        yield Edit("swap-names", "Zoe" + sentence.text)
+
+    kinds = Counter(
+        miss.edit
+        for _, miss in near_misses(SENTENCES, [Family("negate", negate, {"insert-not": 1, "insert-never": 2})])
+    )
+    assert 3 <= kinds["insert-not"] <= 22  # a ninth
+    assert 12 <= kinds["insert-never"] <= 34  # two ninths
+    assert 52 <= kinds["swap-names"] <= 82
+
+
+def test_every_kind_with_few_lots_exists() -> None:
+    """A kind that is renamed in its family would silently be drawn as often as any other."""
+    texts = ["The large lake freezes in the cold winter.", "The red car is behind the blue truck."]
+    families = load_families()
+    offered = {edit.name for text in texts for family in families for edit in family.edits(tag(text))}
+    assert {kind for family in families for kind in family.lots} <= offered
+
+
+def test_quotas_are_exact_and_reading_stops() -> None:
+    counts: Counter[str] = Counter()
+    texts = iter(SENTENCES)
+    found = list(near_misses(texts, BOTH, per_family=21, split=0.8, counts=counts))
+    assert Counter((split, miss.family) for split, miss in found) == {
+        ("train", "deny"): 17,
+        ("train", "move"): 17,
+        ("test", "deny"): 4,
+        ("test", "move"): 4,
+    }
+    assert next(texts, None) is not None
+    assert not [key for key in counts if key.startswith("missing")]
+
+
+def test_comps_figures() -> None:
+    wanted = quotas(registry.names(), 9_940, 0.8)
+    assert Counter(split for (_, split), left in wanted.items() for _ in range(left)) == {
+        "train": 23_856,
+        "test": 5_964,
+    }
+    assert set(wanted.values()) == {7_952, 1_988}
+
+
+def test_no_sentence_is_in_both_splits_even_as_a_negative() -> None:
+    """Each sentence's near-miss is another sentence of the input, whose own split may be the other one."""
+
+    def rotate(sentence: Sentence) -> Iterator[Edit]:
+        yield Edit("next", SENTENCES[(SENTENCES.index(sentence.text) + 1) % len(SENTENCES)])
+
+    counts: Counter[str] = Counter()
+    found = list(near_misses(SENTENCES, [Family("rotate", rotate)], split=0.5, counts=counts))
+    texts: dict[str, set[str]] = {"train": set(), "test": set()}
+    for split, miss in found:
+        texts[split] |= {miss.anchor, miss.positive, *miss.negatives}
+    assert texts["train"]
+    assert texts["test"]
+    assert not texts["train"] & texts["test"]
+    assert counts["both-splits"] == len(SENTENCES) - len(found) > 0
+
+
+def test_no_pair_twice_in_either_order() -> None:
+    def swap(sentence: Sentence) -> Iterator[Edit]:
+        there, back = SENTENCES[0], SENTENCES[1]
+        yield Edit("swap", back if sentence.text == there else there)
+
+    counts: Counter[str] = Counter()
+    found = list(
+        near_misses(
+            [*SENTENCES[:2], SENTENCES[0].upper().capitalize(), SENTENCES[0]], [Family("swap", swap)], counts=counts
+        )
+    )
+    assert [miss.anchor for _, miss in found] == [SENTENCES[0]]
+    assert counts["repeated"] == 1
+    assert counts["duplicate"] == 2
+
+
+def test_what_is_unchanged_is_left_out() -> None:
+    def shout(sentence: Sentence) -> Iterator[Edit]:
+        yield Edit("louder", "  " + sentence.text.upper())
+
+    counts: Counter[str] = Counter()
+    assert list(near_misses(SENTENCES[:2], [Family("shout", shout)], counts=counts)) == []
+    assert counts["unchanged"] == 2
+
+
+@pytest.mark.parametrize(
+    ("sentence", "rule"),
+    [
+        ("The cat is here.", "short"),
+        ("Incomprehensibilities notwithstanding everything.", "few-words"),
+        ("The cat sees the dog " + "and the very old bird " * 20 + "here.", "long"),
+        ("It is the cityâ\x80\x99s oldest house of all.", "broken"),
+        ("It is a house that was built in the…", "broken"),
+        ("See the page at www.example.com for more of it.", "link"),
+        ("We show that $\\alpha$ is a constant of the model.", "markup"),
+        ("Use the <b>bold</b> words of the text here.", "markup"),
+        ("The table: 1.2 3.4 5.6 7.8 9.0 1.1 2.2 3.3", "symbols"),
+        ("The cat (which is old sleeps in the box.", "brackets"),
+        ('He said "the cat sleeps in the box.', "brackets"),
+        ("The History Of Modern Architecture In Europe", "capitals"),
+        ("Der Hund schläft heute wieder lange.", "language"),
+        ("The price is $5 million (about 3%) for the house.", None),
+        ('He said "the cat" is in the box.', None),
+    ],
+)
+def test_what_is_no_running_text_is_named(sentence: str, rule: str | None) -> None:
+    assert why_not(sentence) == rule
+    assert rule is None or rule in RULES
+
+
+def test_a_sentence_without_a_verb_is_dropped() -> None:
+    counts: Counter[str] = Counter()
+    assert list(near_misses(["A small house in the old town."], [DENY], counts=counts)) == []
+    assert counts["no-verb"] == 1
+
+
+def test_unusable_input_is_counted_and_harms_nothing() -> None:
+    counts: Counter[str] = Counter()
+    texts = ["", "   \n", "\ud800 lone surrogate in the middle of the text is odd.", "x" * 10_000, SENTENCES[0]]
+    assert len(list(near_misses(texts, [DENY], counts=counts))) == 1
+    assert counts["texts"] == 5
+    assert counts["empty"] == 2
+    assert counts["broken"] == 1
+    assert counts["long"] == 1
+
+
+def test_wrong_use_is_one_clear_line() -> None:
+    with pytest.raises(
+        UsageError, match=r"'x'; known: negation, binding, spatial\n.* 'spacial' \(did you mean spatial\?\)"
+    ):
+        load_families(["x", "spacial", "spatial"])
+    with pytest.raises(UsageError, match="named twice: spatial, spatial"):
+        load_families(["spatial", "spatial"])
+    with pytest.raises(UsageError, match="`per_family=` 0 is out of range"):
+        NearMissSettings("a.jsonl", per_family=0)
+    with pytest.raises(UsageError, match="between 0 and 1, not 1"):
+        NearMissSettings("a.jsonl", "b.jsonl", split=1.0)
+
+
+def test_another_process_gives_the_same() -> None:
+    """Under another hash seed, too."""
+    code = (
+        "import sys; from retrokit.augmentation.near_misses.generator import *\n"
+        "from retrokit.augmentation.near_misses.family import load_families\n"
+        "F = load_families(['spatial'])\n"
+        "for split, miss in near_misses(sys.stdin.read().splitlines(), F, seed=5, split=0.5):\n"
+        "    print(split, *miss)\n"
+    )
+    text = "\n".join(
+        f"{name} found more {thing}s after the first war." for name, thing in zip(NAMES, THINGS, strict=True)
+    )
+    runs = [
+        subprocess.run(
+            [sys.executable, "-c", code],
+            input=text,
+            env={"PYTHONHASHSEED": str(seed), "PYTHONPATH": str(Path(__file__).resolve().parents[2])},
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+        for seed in (1, 2)
+    ]
+    assert runs[0].count("\n") >= 8
+    assert runs[0] == runs[1]
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    st.lists(st.sampled_from(SENTENCES), max_size=60),
+    st.integers(0, 99),
+    st.one_of(st.none(), st.integers(1, 12)),
+    st.one_of(st.none(), st.floats(0.05, 0.95)),
+)
+def test_what_holds_for_all_input(texts: list[str], seed: int, per_family: int | None, split: float | None) -> None:
+    counts: Counter[str] = Counter()
+    found = list(near_misses(texts, BOTH, seed=seed, per_family=per_family, split=split, counts=counts))
+    assert found == list(near_misses(texts, BOTH, seed=seed, per_family=per_family, split=split))
+    pairs = [frozenset((miss.anchor, *miss.negatives)) for _, miss in found]
+    assert len(set(pairs)) == len(pairs)
+    assert len({(miss.anchor, miss.family) for _, miss in found}) == len(found)
+    assert Counter(f"{miss.family}/{part}" for part, miss in found) == {
+        k: n for k, n in counts.items() if k[:4] in ("deny", "move")
+    }
+    if per_family is not None:
+        for family in ("deny", "move"):
+            missing = counts[f"missing:{family}/train"] + counts[f"missing:{family}/test"]
+            assert sum(miss.family == family for _, miss in found) + missing == per_family
+
+
+@pytest.mark.shared_data
+def test_on_real_abstracts(shared_data: Path) -> None:
+    """Small quotas are filled exactly, the splits share no text, and nothing comes out twice."""
+    families = [*load_families(["spatial"]), Family("deny", lambda s: [Edit("deny", "It is not true that " + s.text)])]
+    counts: Counter[str] = Counter()
+    with (shared_data / "ml-abstracts" / "abstracts.jsonl").open(encoding="utf-8") as lines:
+        texts = (json.loads(line)["text"] for line in lines)
+        found = list(near_misses(texts, families, per_family=40, split=0.8, counts=counts))
+    assert Counter((part, miss.family) for part, miss in found) == {
+        ("train", "spatial"): 32,
+        ("test", "spatial"): 8,
+        ("train", "deny"): 32,
+        ("test", "deny"): 8,
+    }
+    texts_of = {
+        part: {t for p, m in found if p == part for t in (m.anchor, *m.negatives)} for part in ("train", "test")
+    }
+    assert not texts_of["train"] & texts_of["test"]
+    assert all(20 <= len(miss.anchor) <= 400 for _, miss in found)
+    assert counts["texts"] < 100
