@@ -133,6 +133,7 @@ def test_each_filter_drops_what_it_is_there_for(corpus, cause):
 
     rows, written, server = write(corpus, answer, types=("keywords",), existing=(str(whale),), k=3)
     assert written.types["keywords"].dropped == {cause: 1}
+    assert json.loads(json.dumps(written.to_json()))["types"]["keywords"]["dropped"] == {cause: 1}
     assert [row["id"] for row in rows] == [f"d{i}" for i in range(10) if i != 4]
     is_rejected = cause in ("off_format", "too_long", "copied", "refers")
     assert written.rejections == ({cause: 3} if is_rejected else {})

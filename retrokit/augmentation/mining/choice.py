@@ -31,16 +31,15 @@ class MinedRows:
     def __init__(self, work: MiningWork, settings: MiningSettings) -> None:
         self.work, self.settings = work, settings
         self._sums = {"positive": 0.0, "negative": 0.0}
-        self._rows = 0
 
     @property
     def means(self) -> dict[str, float | None]:
         """The mean scores of the positives, over rows, and of the mined negatives; ``None`` of nothing."""
-        counts = {"positive": self._rows, "negative": self.work.counts["negatives"]}
+        counts = {"positive": len(self.work.pairs), "negative": self.work.counts["negatives"]}
         return {f"mean_{of}_score": self._sums[of] / counts[of] if counts[of] else None for of in counts}
 
-    def made(self, pools: Iterator[Pool], advance: Advance) -> Iterator[dict[str, Any]]:
-        """The rows in order; what an anchor found is held until its last row."""
+    def all(self, pools: Iterator[Pool], advance: Advance) -> Iterator[dict[str, Any]]:
+        """The rows in order; an anchor's pool is held until its last row."""
         held: dict[int, Pool] = {}
         left = Counter(self.work.anchor_of)
         for row, anchor in enumerate(self.work.anchor_of):
@@ -55,24 +54,26 @@ class MinedRows:
                 yield mined
 
     def _row(self, row: int, pool: Pool) -> dict[str, Any] | None:
-        pair = self.work.pairs[row]
+        pair, wanted, counts = self.work.pairs[row], self.settings, self.work.counts
         positive = pool.own[self.work.positive_of[row]]
-        chosen = self._sampled(row, pool.scores, self._allowed(pool.scores, positive))
+        allowed = self._allowed(pool.scores, positive)
+        if wanted.sampling == "random" and len(allowed) > wanted.negatives:
+            allowed = allowed[sorted(distinct(len(allowed), wanted.negatives, wanted.seed, row))]
+        # best score first; of equal scores the better rank first
+        chosen = allowed[np.argsort(-pool.scores[allowed], kind="stable")][: wanted.negatives]
         scores = [_rounded(score) for score in pool.scores[chosen]]
-        outcome = "rows_short" if len(chosen) else "rows_without"
-        if len(chosen) == self.settings.negatives:
-            outcome = "rows_complete"
-        self.work.counts.update({"negatives": len(chosen), outcome: 1})
+        is_complete = len(chosen) == wanted.negatives
+        counts["rows_complete" if is_complete else "rows_short" if len(chosen) else "rows_without"] += 1
+        counts["negatives"] += len(chosen)
         self._sums["positive"] += float(positive)
         self._sums["negative"] += sum(scores)
-        self._rows += 1
-        own_negatives = pair.negatives if self.settings.keep_negatives else ()
+        own_negatives = pair.negatives if wanted.keep_negatives else ()
         negatives = [*own_negatives, *(self.work.documents.texts[document] for document in pool.pool[chosen])]
-        if not negatives and self.settings.drop_rows_without:
-            self.work.counts["rows_dropped"] += 1
+        if not negatives and wanted.drop_rows_without:
+            counts["rows_dropped"] += 1
             return None
         mined: dict[str, Any] = {"anchor": pair.anchor, "positive": pair.positive, "negatives": negatives}
-        if self.settings.scores:
+        if wanted.scores:
             own_scores = [_rounded(pool.own[self.work.documents.add(text)]) for text in own_negatives]
             mined |= {"positive_score": _rounded(positive), "negative_scores": [*own_scores, *scores]}
         return mined
@@ -80,25 +81,21 @@ class MinedRows:
     def _allowed(self, scores: np.ndarray, positive: np.float32) -> np.ndarray:
         """Which scores are within all bounds, as positions."""
         wanted = self.settings
-        too_high_or_low = {
-            "within_absolute_margin": wanted.absolute_margin is not None and scores + wanted.absolute_margin > positive,
-            "within_relative_margin": wanted.relative_margin is not None
-            and scores > positive - abs(positive) * np.float32(wanted.relative_margin),
-            "above_max_score": wanted.max_score is not None and scores > wanted.max_score,
-            "below_min_score": wanted.min_score is not None and scores < wanted.min_score,
-        }
         allowed = np.ones(len(scores), dtype=bool)
-        for name, is_out in too_high_or_low.items():
+        outside: dict[str, Any] = {}
+        if wanted.absolute_margin is not None:
+            outside["within_absolute_margin"] = scores + wanted.absolute_margin > positive
+        if wanted.relative_margin is not None:
+            highest = positive - abs(positive) * np.float32(wanted.relative_margin)
+            outside["within_relative_margin"] = scores > highest
+        if wanted.max_score is not None:
+            outside["above_max_score"] = scores > wanted.max_score
+        if wanted.min_score is not None:
+            outside["below_min_score"] = scores < wanted.min_score
+        for name, is_out in outside.items():
             self.work.counts[name] += int(np.count_nonzero(allowed & is_out))
-            allowed &= ~np.asarray(is_out)
+            allowed &= ~is_out
         return np.flatnonzero(allowed)
-
-    def _sampled(self, row: int, scores: np.ndarray, allowed: np.ndarray) -> np.ndarray:
-        """The wanted number of allowed positions, best score first; of equal scores the better rank first."""
-        wanted = self.settings.negatives
-        if self.settings.sampling == "random" and len(allowed) > wanted:
-            allowed = allowed[sorted(distinct(len(allowed), wanted, self.settings.seed, row))]
-        return allowed[np.argsort(-scores[allowed], kind="stable")][:wanted]
 
 
 def _rounded(score: np.float32) -> float:

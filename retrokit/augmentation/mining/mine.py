@@ -16,7 +16,6 @@ from retrokit.core.errors import UsageError
 from retrokit.core.notices import progress
 from retrokit.core.outputs import check_file, check_settings
 from retrokit.core.registry import Registry, parse_all
-from retrokit.core.shards import Shards
 from retrokit.data import pairs as training_data
 from retrokit.data.beir import corpus_file
 from retrokit.data.corpus import read_corpus
@@ -56,15 +55,14 @@ def mine(searcher: str, data: Sequence[str], output: str, settings: MiningSettin
     check_settings(files)
     if [*data, files.corpus].count("-") > 1:
         raise UsageError("standard input can be read once only")
-    pairs = read_pairs(data)
-    path = None if files.corpus is None else training_data.texts_file(files.corpus, corpus_file)
-    candidates = None if path is None else [document.full_text for document in read_corpus(path)]
+    pairs, candidates = read_pairs(data), None
+    if files.corpus is not None:
+        path = training_data.texts_file(files.corpus, corpus_file)
+        candidates = [document.full_text for document in read_corpus(path)]
     options = {"sim": files.sim, "index": files.index, "precision": files.precision}
     loaded = retrieval.create(searcher, files.device, **options)
-    reranker: Reranker | None = None
-    if files.judge is not None:
-        reranker = reranking.create(files.judge, files.device)
-    return mine_pairs(pairs, loaded, output, settings, candidates, reranker)
+    judge = None if files.judge is None else reranking.create(files.judge, files.device)
+    return mine_pairs(pairs, loaded, output, settings, candidates, judge)
 
 
 def mine_pairs(
@@ -77,9 +75,9 @@ def mine_pairs(
 ) -> Mined:
     """Mine negatives for ``pairs`` and write them to ``output``, whole or not at all, in the order of ``pairs``.
 
-    TextList that differ in white space only are one. A judge's scores are kept in the folder ``OUTPUT.work`` until the
-    output is written, and embeddings in the embedding cache: the same call after a break goes on from there, to the
-    same bytes. With ``output`` standard output, a pipe or a device no scores are kept.
+    A judge's scores are kept in the folder ``OUTPUT.work`` until the output is written, and embeddings in the embedding
+    cache: the same call after a break resumes from there, to the same bytes. With ``output`` standard output, a pipe or
+    a device no scores are kept.
 
     Raises:
         UsageError: a searcher that needs more than texts.
@@ -90,19 +88,13 @@ def mine_pairs(
     check_file(output)
     work = MiningWork(pairs, candidates, settings)
     with kept_beside(None if judge is None else output, "mining", "the judge's scores") as store:
-        return _mine(work, searcher, output, settings, judge, store)
-
-
-def _mine(
-    work: MiningWork, searcher: Searcher, output: str, settings: MiningSettings, judge: Reranker | None, store: Shards
-) -> Mined:
-    index = searcher.index(TextList(work.documents.texts[: work.candidates]))
-    pools = _search(work, index, settings)
-    if judge is not None:
-        pools = _judged(pools, work, KeptReranker(judge, store, within=True))
-    rows = MinedRows(work, settings)
-    with progress("mining", len(work.pairs), "rows") as advance:
-        write_jsonl(output, rows.made(pools, advance))
+        index = searcher.index(TextList(work.documents.texts[: work.candidates]))
+        pools = _search(work, index, settings)
+        if judge is not None:
+            pools = _judged(pools, work, KeptReranker(judge, store, within=True))
+        rows = MinedRows(work, settings)
+        with progress("mining", len(work.pairs), "rows") as advance:
+            write_jsonl(output, rows.all(pools, advance))
     return Mined(
         encoder=searcher.spec,
         similarity=searcher.similarity,
@@ -114,30 +106,25 @@ def _mine(
 
 
 def _search(work: MiningWork, index: Index, settings: MiningSettings) -> Iterator[Pool]:
-    """What each anchor finds, in the order of the anchors."""
+    """The pool of each anchor, in the order of the anchors."""
+    documents = work.documents.texts
     for start in range(0, len(work.anchors), SEARCHED):
         numbers = range(start, min(start + SEARCHED, len(work.anchors)))
         depth = settings.last_rank + max(len(work.excluded[anchor]) for anchor in numbers)
         results = index.search(TextList(work.anchors.texts[start : numbers.stop]), depth)
-        own = _own_scores(work, index, numbers)
+        wanted = [(anchor, document) for anchor in numbers for document in work.own[anchor]]
+        queries = TextList(work.anchors.texts[anchor] for anchor, _ in wanted)
+        scores_of_own = index.score_pairs(queries, TextList(documents[document] for _, document in wanted))
+        own: dict[int, dict[int, np.float32]] = {anchor: {} for anchor in numbers}
+        for (anchor, document), score in zip(wanted, scores_of_own, strict=True):
+            own[anchor][document] = score
         for anchor, (scores, positions) in zip(numbers, results, strict=True):
             is_left = ~np.isin(positions, list(work.excluded[anchor]))
             ranked = np.flatnonzero(is_left)
             end = ranked[settings.last_rank] if len(ranked) > settings.last_rank else len(is_left)
             work.counts["excluded"] += int(np.count_nonzero(~is_left[:end]))
             pool = ranked[settings.first_rank - 1 : settings.last_rank]
-            yield Pool(positions[pool], scores[pool], own[anchor - start])
-
-
-def _own_scores(work: MiningWork, index: Index, numbers: range) -> list[dict[int, np.float32]]:
-    """Of each numbered anchor, the scores with the documents that its own rows hold."""
-    wanted = [(anchor, document) for anchor in numbers for document in work.own[anchor]]
-    queries = TextList(work.anchors.texts[anchor] for anchor, _ in wanted)
-    scores = index.score_pairs(queries, TextList(work.documents.texts[document] for _, document in wanted))
-    own: list[dict[int, np.float32]] = [{} for _ in numbers]
-    for (anchor, document), score in zip(wanted, scores, strict=True):
-        own[anchor - numbers.start][document] = score
-    return own
+            yield Pool(positions[pool], scores[pool], own[anchor])
 
 
 def _judged(pools: Iterator[Pool], work: MiningWork, judge: KeptReranker) -> Iterator[Pool]:

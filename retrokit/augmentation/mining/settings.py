@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import KW_ONLY, dataclass
 
+from retrokit.augmentation.settings import FLAGS, OUTPUT, SEED
 from retrokit.core.settings import FILE, PRECISION, PRECISIONS, Settings, number_or, setting
 
 SAMPLINGS = ("top", "random")
@@ -14,6 +15,9 @@ COUNTS = (
     *("excluded", "within_absolute_margin", "within_relative_margin", "above_max_score", "below_min_score"),
     *("negatives", "rows_complete", "rows_short", "rows_without", "rows_dropped"),
 )
+"""``candidates`` are distinct texts; ``positives_not_candidates``, known positives that the corpus lacks; ``excluded``,
+anchors, known positives and given negatives among the best candidates; the four bounds, what each took out of the rest;
+``rows_complete`` have all wanted negatives, ``rows_short`` some, ``rows_without`` none."""
 
 
 @dataclass(frozen=True)
@@ -22,7 +26,7 @@ class MinedFiles(Settings):
 
     searcher: str = setting(help="Encoder, or another searcher such as bm25, that searches.", flags=("--encoder",))
     data: Sequence[str] = setting(help="Pairs: FILE.jsonl, -, beir:PATH, hf:NAME. Repeatable.", argument=True)
-    output: str = setting("-", "JSON lines to write; - is standard output.", flags=("--output", "-o"), writes=FILE)
+    output: str = setting("-", OUTPUT, flags=FLAGS, writes=FILE)
     _: KW_ONLY
     sim: str | None = setting(None, "Similarity that ranks; default: the encoder's own.")
     corpus: str | None = setting(
@@ -38,11 +42,7 @@ class MinedFiles(Settings):
 class MiningSettings(Settings):
     """Which candidates become negatives; the defaults are those of SFS, B.2. ``None`` turns a bound off.
 
-    ``keep_negatives`` puts the mined negatives after those that a row has (which do not count as any of the wanted),
-    else they replace them. ``scores`` adds ``positive_score`` and ``negative_scores`` to each row.
-
-    Raises:
-        UsageError: a value out of its range.
+    ``keep_negatives`` puts the mined negatives after those that a row has, else they replace them.
     """
 
     negatives: int = setting(7, "Negatives of a pair.", least=1)
@@ -62,11 +62,10 @@ class MiningSettings(Settings):
     keep_negatives: bool = setting(True)
     drop_rows_without: bool = setting(False, "Leave out pairs for which nothing was found.")
     scores: bool = setting(False, "Add positive_score and negative_scores.")
-    seed: int = setting(0, "The same seed and input give the same output.", least=0)
+    seed: int = setting(0, SEED, least=0)
 
     def problems(self) -> Iterator[str]:
-        """What is wrong with the settings, each as a line."""
-        yield from self.number_problems()
+        yield from super().problems()
         window = self.last_rank - self.first_rank + 1
         if not 1 <= self.first_rank <= self.last_rank:
             yield f"ranks {self.first_rank} to {self.last_rank} are not a range from 1 upwards"
@@ -78,17 +77,8 @@ class MiningSettings(Settings):
 
 @dataclass(frozen=True)
 class Mined:
-    """What was mined. ``counts`` has the keys
-
-    rows, anchors, candidates (distinct texts searched), candidates_repeated, candidates_without_text,
-    positives_not_candidates (known positives that the corpus does not hold; their scores count all the same),
-    excluded (anchors, known positives and given negatives met among the best candidates),
-    within_absolute_margin, within_relative_margin, above_max_score, below_min_score (candidates of rows that each bound
-    took out, in this order), negatives (mined), rows_complete (all wanted negatives), rows_short (some), rows_without
-    (none) and rows_dropped.
-
-    The means are over rows and over mined negatives; ``None`` where there are none.
-    """
+    """What was mined: ``counts`` by the names in :data:`COUNTS`, and mean scores over rows and over mined negatives,
+    ``None`` where there are none."""
 
     encoder: str
     similarity: str

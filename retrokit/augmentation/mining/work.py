@@ -11,13 +11,8 @@ from retrokit.core.errors import DataError
 from retrokit.data.training_rows import Pair
 
 
-def _key(text: str) -> bytes:
-    """Equal for texts that differ in white space only."""
-    return hashlib.blake2b(" ".join(text.split()).encode(), digest_size=16).digest()
-
-
 class TextSet:
-    """Distinct texts, each known by its position."""
+    """Distinct texts, each known by its position; those that differ in white space only are the same."""
 
     def __init__(self) -> None:
         self.texts: list[str] = []
@@ -34,6 +29,10 @@ class TextSet:
 
     def find(self, text: str) -> int | None:
         return self._position.get(_key(text))
+
+
+def _key(text: str) -> bytes:
+    return hashlib.blake2b(" ".join(text.split()).encode(), digest_size=16).digest()
 
 
 class MiningWork:
@@ -55,20 +54,15 @@ class MiningWork:
             raise DataError("mining", "there are no candidates: the corpus holds no text")
         self.anchor_of = [self.anchors.add(pair.anchor) for pair in pairs]
         self.positive_of = [self.documents.add(pair.positive) for pair in pairs]
-        self.excluded: list[set[int]] = [set() for _ in range(len(self.anchors))]
-        self.own: list[dict[int, None]] = [{} for _ in range(len(self.anchors))]
-        for row, pair in enumerate(pairs):
-            self._add_row(pair, self.anchor_of[row], self.positive_of[row], settings)
+        self.excluded: list[set[int]] = [set() for _ in self.anchors.texts]
+        self.own: list[dict[int, None]] = [{} for _ in self.anchors.texts]
+        for pair, anchor, positive in zip(pairs, self.anchor_of, self.positive_of, strict=True):
+            excluded = [positive, self.documents.find(pair.anchor)]
+            self.own[anchor][positive] = None
+            if settings.keep_negatives and settings.scores:
+                self.own[anchor].update(dict.fromkeys(self.documents.add(text) for text in pair.negatives))
+            if settings.keep_negatives:
+                excluded += [self.documents.find(text) for text in pair.negatives]
+            self.excluded[anchor].update(place for place in excluded if place is not None and place < self.candidates)
         outside = {position for position in self.positive_of if position >= self.candidates}
         self.counts.update(anchors=len(self.anchors), candidates=self.candidates, positives_not_candidates=len(outside))
-
-    def _add_row(self, pair: Pair, anchor: int, positive: int, settings: MiningSettings) -> None:
-        excluded = [positive, self.documents.find(pair.anchor)]
-        self.own[anchor][positive] = None
-        if settings.keep_negatives:
-            if settings.scores:
-                self.own[anchor].update(dict.fromkeys(self.documents.add(text) for text in pair.negatives))
-            excluded += [self.documents.find(text) for text in pair.negatives]
-        self.excluded[anchor].update(
-            document for document in excluded if document is not None and document < self.candidates
-        )

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Mapping
-from functools import partial
 from typing import TypeVar
 
 from retrokit.llm.answers import Rejected, after, read_text
@@ -43,7 +42,21 @@ class Asker:
             ServiceError, BudgetSpent: of the session.
         """
         words = self._prompts[type].words
-        read = partial(_query, marker=words["marker"], none=words["none"], passage=passage)
+
+        def read(answer: str) -> str:
+            """The query, on one line; nothing where the answer says that there is none."""
+            query = " ".join(read_text(answer, words["marker"]).split())
+            of_query = words_of(query)
+            if of_query == words_of(words["none"]):
+                return ""
+            if len(of_query) > LONGEST:
+                raise Rejected("too_long", f"{len(of_query)} words are too long; use at most {LONGEST}")
+            if _REFERS.search(query):
+                raise Rejected("refers", "it speaks of the passage, which nobody who asks has seen")
+            if len(of_query) >= TELLING and holds_run(words_of(passage), of_query):
+                raise Rejected("copied", "it stands in the passage word for word; use other words")
+            return query
+
         text = await self._ask(type, read, passage=passage)
         if not text:
             raise Rejected("none", "there is none")
@@ -68,26 +81,9 @@ class Asker:
         return await ask_until(self._session, prompt, retry, self._retries, whole, **fields)
 
 
-def _query(answer: str, marker: str, none: str, passage: str) -> str:
-    """The query in an answer, on one line; ``""`` where it says that there is none."""
-    query = " ".join(read_text(answer, marker).split())
-    words = words_of(query)
-    if words == words_of(none):
-        return ""
-    if len(words) > LONGEST:
-        raise Rejected("too_long", f"{len(words)} words are too long; use at most {LONGEST}")
-    if _REFERS.search(query):
-        raise Rejected("refers", "it speaks of the passage, which nobody who asks has seen")
-    if len(words) >= TELLING and holds_run(words_of(passage), words):
-        raise Rejected("copied", "it stands in the passage word for word; use other words")
-    return query
-
-
 def read_grade(answer: str, marker: str) -> int:
-    """The grade in an answer: the first number after the marker, or the only one where there is no marker.
-
-    Raises:
-        Rejected: there is none from 0 to 3.
+    """The grade in an answer: the first number after the marker, or the only one where there is no marker. Raises
+    :class:`Rejected` if it is none from 0 to 3.
 
     >>> read_grade("**Grade:** 3/3, it is all there", "grade:"), read_grade("2", "grade:")
     (3, 2)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import KW_ONLY, asdict, dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 from typing import Any
 
+from retrokit.augmentation.settings import FLAGS, OUTPUT
 from retrokit.core.settings import FILE, listed, setting
 from retrokit.llm.settings import Asking
 from retrokit.llm.shapes import PromptShape
@@ -46,7 +47,7 @@ class QuerySettings(Asking):
         argument=True,
         metavar="CORPUS",
     )
-    output: str = setting("-", "JSON lines to write; - is standard output.", flags=("--output", "-o"), writes=FILE)
+    output: str = setting("-", OUTPUT, flags=FLAGS, writes=FILE)
     _: KW_ONLY
     llm: str = setting(help="Language model that writes the queries, e.g. openai:MODEL,url=ADDRESS.")
     types: Sequence[str] = setting(
@@ -118,7 +119,8 @@ class WrittenQueries:
 
     def to_json(self) -> dict[str, Any]:
         """All of it as plain values."""
-        return {**asdict(self), "kept": self.kept}
+        types = {name: {**vars(counts), "dropped": dict(counts.dropped)} for name, counts in self.types.items()}
+        return {**vars(self), "types": types, "kept": self.kept}
 
     def summary(self) -> list[str]:
         """What came of it: a line for all, one for each type, and one for what it took."""

@@ -41,17 +41,15 @@ def edits(sentence: Sentence) -> Iterator[Edit]:
     """
     if len(sentence.tokens) < 3:
         return
-    named_changes = _changes(ClauseView(sentence))
-    yield from written(
-        sentence, ((name, [_styled(sentence, change) for change in changes]) for name, changes in named_changes)
-    )
 
+    def styled(change: Change) -> Change:
+        """With the sentence's kind of apostrophe, and the capital of a word of a title that it replaces."""
+        text = change.text.replace("'", "’") if "’" in sentence.text else change.text
+        titled = 0 < change.start < change.end and sentence.tokens[change.start].text.istitle()
+        return change._replace(text=text[:1].upper() + text[1:] if titled else text)
 
-def _styled(sentence: Sentence, change: Change) -> Change:
-    """The change with the sentence's kind of apostrophe, and with the capital of a word of a title that it replaces."""
-    text = change.text.replace("'", "’") if "’" in sentence.text else change.text
-    titled = 0 < change.start < change.end and sentence.tokens[change.start].text.istitle()
-    return change._replace(text=text[:1].upper() + text[1:] if titled else text)
+    changes = _changes(ClauseView(sentence))
+    yield from written(sentence, ((name, list(map(styled, of_edit))) for name, of_edit in changes))
 
 
 def _changes(view: ClauseView) -> Iterator[Named]:
@@ -93,8 +91,7 @@ _BY_WORD: dict[str, Rule] = {
     "all": quantifiers.swap_all,
     **dict.fromkeys(("every", "each"), quantifiers.swap_every),
     **dict.fromkeys(("some", "several"), quantifiers.swap_some),
-    **dict.fromkeys(("many", "most"), quantifiers.swap_many("few")),
-    "few": quantifiers.swap_many("many"),
+    **dict.fromkeys(("many", "most", "few"), quantifiers.swap_many),
     "how": insert.negated_how_to,
     "both": quantifiers.swap_both,
     "neither": quantifiers.swap_neither,
@@ -105,7 +102,7 @@ _BY_WORD: dict[str, Rule] = {
 
 
 def _frequent(view: ClauseView, at: int) -> bool:
-    """Whether an adverb stands beside a verb, and would not invert verb and subject as a negative in front does."""
+    """Whether an adverb stands next to a verb, and would not invert verb and subject as a negative in front does."""
     near = c5.FINITE | c5.BASE | c5.PARTICIPLE | {"VVG", "AJ0"}
     is_near = view.tags[at + 1] in near or view.tags[at - 1] in c5.FINITE
     return is_near and (at > 0 or view.tags[1] in {"VVB", "VVI"})

@@ -12,47 +12,55 @@ from retrokit.augmentation.near_misses.sentence import Change, Named, inflected,
 
 def negated_finite(view: ClauseView, i: int) -> list[Change]:
     """The changes that negate the finite verb ``i`` with *not*; none if that is not certain to be right."""
-    if view.tags[i] not in c5.FINITE or view.has_negative(i) or view.in_brackets(i):
+    words, tags = view.words, view.tags
+    bracketed = tags[:i].count("PUL") > tags[:i].count("PUR")
+    if tags[i] not in c5.FINITE or view.has_negative(i) or bracketed:
         return []
-    if view.words[i + 1] in WORDS["no-not-with"] or view.words[i - 1] in {"if", "as", "than", "so", "nor"}:
+    if words[i + 1] in WORDS["no-not-with"] or words[i - 1] in {"if", "as", "than", "so", "nor"}:
         return []
     if not WORDS["universal"].isdisjoint(view.clause_before(i)) or view.clause_opening(i) in WORDS["no-not-under"]:
         return []
-    if ("not", "only") in pairwise(view.words[:i]):
-        return []  # what follows goes on to affirm
-    ends = view.words[view.clause_start(i)] == "," and view.tags[i + 1] in {"", "PUN"}
-    if ends and lemma(view.words[i], "VERB") in WORDS["reporting"]:
+    affirms = ("not", "only") in pairwise(words[:i])  # what follows goes on to affirm
+    ends = words[view.clause_start(i)] == "," and tags[i + 1] in {"", "PUN"}
+    if affirms or (ends and lemma(words[i], "VERB") in WORDS["reporting"]):
         return []  # the clause only says whose words the sentence is: "…, I believe, …", "…, he vows."
     end = view.clause_rest(i).stop
-    end += view.words[end] == "," and view.words[end + 1] == "but"
-    if view.words[end] == "but" and view.words[end + 1] in {"also", "no", "not", "never"}:
+    end += words[end] == "," and words[end + 1] == "but"
+    if words[end] == "but" and words[end + 1] in {"also", "no", "not", "never"}:
         return []  # "you may drink water, but no tea"
-    return _negated_auxiliary(view, i) if view.is_auxiliary(i) else _negated_verb(view, i)
+    if view.is_auxiliary(i):
+        return _negated_auxiliary(view, i)
+    place, base = view.verb_group(i)
+    if not base:
+        return []
+    auxiliary = DO_FOR[tags[i][-1]]
+    auxiliary = PAIRS["contracted"][auxiliary] if view.contracts else auxiliary + " not"
+    # the auxiliary comes before the adverbs that begin at "place"
+    apart = [Change(place, place, auxiliary), Change(i, i + 1, base)]
+    return ([Change(i, i + 1, f"{auxiliary} {base}")] if place == i else apart) + _particular(view, i + 1)
 
 
 def _negated_auxiliary(view: ClauseView, i: int) -> list[Change]:
-    words, tags = view.words, view.tags
-    if not _may_precede_auxiliary(view, i) or tags[i + 1] in c5.NO_VERB_PHRASE:
-        return []
+    words, tags, word = view.words, view.tags, view.words[i]
     place = i + 1
     while words[place] in WORDS["before-not"]:
         place += 1
-    if words[place] in WORDS["no-not-with"] or tags[place] in c5.NO_VERB_PHRASE:
+    if not _may_precede_auxiliary(view, i) or not c5.NO_VERB_PHRASE.isdisjoint({tags[i + 1], tags[place]}):
         return []
-    if {"as", "if"}.issubset(words[max(0, i - 4) : i]):
+    if words[place] in WORDS["no-not-with"] or {"as", "if"}.issubset(words[max(0, i - 4) : i]):
         return []
     particular = _particular(view, place)
-    word = words[i]
     if word.startswith("'"):  # "they've seen": "they haven't seen"; a noun's 's may be a genitive
         plain = place == i + 1 and tags[i - 1] in {"PNP", "EX0", "PNQ", "DT0"}
         negated = PAIRS["clitic-negated"].get(word if word != "'d" else tags[i])
         return [Change(i, i + 1, negated), *particular] if plain and negated else []
-    if tags[i - 1] == "EX0" and tags[place] in c5.NOUN | c5.ADJECTIVE:
-        return [Change(place, place, "no")]
-    if tags[i - 1] == "EX0" and words[i + 1] == "a" and words[i + 2] in WORDS["amount"]:
-        return []
-    if tags[i - 1] == "EX0" and words[i + 1] == "something":
-        return [Change(i + 1, i + 2, "nothing")]
+    if tags[i - 1] == "EX0":
+        if tags[place] in c5.NOUN | c5.ADJECTIVE:
+            return [Change(place, place, "no")]
+        if words[i + 1] == "a" and words[i + 2] in WORDS["amount"]:
+            return []
+        if words[i + 1] == "something":
+            return [Change(i + 1, i + 2, "nothing")]
     if place == i + 1 and view.contracts and word in PAIRS["contracted"]:
         return [Change(i, i + 1, PAIRS["contracted"][word]), *particular]
     if place == i + 1 and word == "can":
@@ -62,39 +70,26 @@ def _negated_auxiliary(view: ClauseView, i: int) -> list[Change]:
 
 def _may_precede_auxiliary(view: ClauseView, i: int) -> bool:
     """Whether a subject or what goes on with one stands before the auxiliary, so that it is not inverted."""
-    before = i - 1
-    while before >= 0 and view.tags[before] == "AV0":
-        before -= 1
-    tag, word = view.tags[before], view.words[before]
-    if before < 0 or word in WORDS["inverting"] or view.words[i - 1] in WORDS["inverting"]:
+    words, tags = view.words, view.tags
+    before = next((k for k in range(i - 1, -1, -1) if tags[k] != "AV0"), -1)
+    tag, word, start = tags[before], words[before], view.clause_start(i)
+    if before < 0 or not WORDS["inverting"].isdisjoint({word, words[i - 1]}):
         return tag == "EX0"
-    start = view.clause_start(i)
-    if view.tags[start] == "PRF":
+    if tags[start] == "PRF":
         return False
-    if view.tags[start] == "PRP" and view.tags[i + 1] == "AT0":  # "at the top of the hoof is the band"
-        determined = [k for k in range(start, i) if view.tags[k] in {"AT0", "DPS", "DT0"}]
-        if not determined or view.tags[determined[-1] - 1] in {"PRP", "PRF"}:
+    if tags[start] == "PRP" and tags[i + 1] == "AT0":  # "at the top of the hoof is the band"
+        determined = [k for k in range(start, i) if tags[k] in {"AT0", "DPS", "DT0"}]
+        if not determined or tags[determined[-1] - 1] in {"PRP", "PRF"}:
             return False
     if tag == "CJC":
-        return word in {"and", "but"} and any(t in c5.FINITE for t in view.tags[:before])
-    return tag in c5.NOUN or tag in c5.NAME_LIKE or tag in {"PNP", "PNQ", "DTQ", "DT0", "EX0", "PUR", "CRD"}
+        return word in {"and", "but"} and not c5.FINITE.isdisjoint(tags[:before])
+    return tag in c5.NOUN | c5.NAME_LIKE | {"PNP", "PNQ", "DTQ", "DT0", "EX0", "PUR", "CRD"}
 
 
 def _particular(view: ClauseView, i: int) -> list[Change]:
     """*some* right after a negated verb becomes *any*."""
     general = PAIRS["particular"].get(view.words[i])
     return [Change(i, i + 1, general)] if general else []
-
-
-def _negated_verb(view: ClauseView, i: int) -> list[Change]:
-    place, base = view.verb_group(i)
-    if not base:
-        return []
-    auxiliary = DO_FOR[view.tags[i][-1]]
-    auxiliary = PAIRS["contracted"][auxiliary] if view.contracts else auxiliary + " not"
-    # the auxiliary comes before the adverbs that begin at "place"
-    apart = [Change(place, place, auxiliary), Change(i, i + 1, base)]
-    return ([Change(i, i + 1, f"{auxiliary} {base}")] if place == i else apart) + _particular(view, i + 1)
 
 
 def negated_otherwise(view: ClauseView, i: int) -> Iterator[Named]:

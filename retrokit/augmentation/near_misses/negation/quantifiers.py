@@ -5,16 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from retrokit.augmentation.near_misses import tags as c5
-from retrokit.augmentation.near_misses.negation.clauses import WORDS, ClauseView, Rule
+from retrokit.augmentation.near_misses.negation.clauses import WORDS, ClauseView
 from retrokit.augmentation.near_misses.negation.remove import without_polarity
 from retrokit.augmentation.near_misses.sentence import Change, Named, inflected, lemma
 
 
 def _quantified(view: ClauseView, i: int) -> tuple[int, bool]:
     """The noun that the quantifier ``i`` counts, and whether through "of the"; 0 if that is not plain."""
-    if view.words[i + 1] == "of" and view.words[i + 2] in {"the", "these", "those", "our", "their", "its"}:
-        return view.noun_end(i + 3), True
-    return view.noun_end(i + 1), False
+    of = view.words[i + 1] == "of" and view.words[i + 2] in {"the", "these", "those", "our", "their", "its"}
+    return view.noun_end(i + 3 if of else i + 1), of
 
 
 def swap_all(view: ClauseView, i: int) -> Iterator[Named]:
@@ -48,9 +47,10 @@ def swap_every(view: ClauseView, i: int) -> Iterator[Named]:
     """*every patient was* → *no patient was*, *each of the patients* → *none of the patients*"""
     words, tags = view.words, view.tags
     head, of = _quantified(view, i)
-    if not head or tags[i] not in {"AT0", "DT0"} or tags[i + 1] == "CRD" or words[i + 1] in WORDS["fixed-after"]:
+    fixed = not WORDS["fixed-after"].isdisjoint({words[i + 1], words[head]})
+    if not head or tags[i] not in {"AT0", "DT0"} or tags[i + 1] == "CRD" or fixed:
         return
-    if view.clause[i] in view.negative or words[head] in WORDS["fixed-after"] or not view.is_subject(i, head):
+    if view.clause[i] in view.negative or not view.is_subject(i, head):
         return
     yield f"swap-{words[i]}-no", [Change(i, i + 1, "none" if of else "no")]
     if words[i] == "every":
@@ -62,28 +62,22 @@ def swap_some(view: ClauseView, i: int) -> Iterator[Named]:
     head, of = _quantified(view, i)
     if not head or view.tags[head] != "NN2" or view.clause[i] in view.negative or not view.is_subject(i, head):
         return
-    word = view.words[i]
-    yield f"swap-{word}-no", [Change(i, i + 1, "none" if of else "no")]
-    if word == "some":
+    yield f"swap-{view.words[i]}-no", [Change(i, i + 1, "none" if of else "no")]
+    if view.words[i] == "some":
         yield "swap-some-all", [Change(i, i + 1, "all")]
 
 
-def swap_many(other: str) -> Rule:
+def swap_many(view: ClauseView, i: int) -> Iterator[Named]:
     """*many* ↔ *few*, *most* → *few*"""
-
-    def rule(view: ClauseView, i: int) -> Iterator[Named]:
-        words, tags = view.words, view.tags
-        head, of = _quantified(view, i)
-        if not head or tags[head] != "NN2" or tags[i] not in {"DT0", "AJ0"} or words[i - 1] in WORDS["not-before-many"]:
-            return
-        superlative = words[i] == "most" and not of and head != i + 1
-        if superlative or words[i + 1] in {"other", "more", "as"}:
-            return
-        if view.has_negative(i) if other == "few" else without_polarity(view, i) != []:
-            return
+    words, tags = view.words, view.tags
+    head, of = _quantified(view, i)
+    if not head or tags[head] != "NN2" or tags[i] not in {"DT0", "AJ0"} or words[i - 1] in WORDS["not-before-many"]:
+        return
+    superlative = words[i] == "most" and not of and head != i + 1
+    keeps = without_polarity(view, i) == [] if words[i] == "few" else not view.has_negative(i)
+    if keeps and not superlative and words[i + 1] not in {"other", "more", "as"}:
+        other = "many" if words[i] == "few" else "few"
         yield f"swap-{words[i]}-{other}", [Change(i, i + 1, other)]
-
-    return rule
 
 
 def swap_both(view: ClauseView, i: int) -> Iterator[Named]:
@@ -91,66 +85,56 @@ def swap_both(view: ClauseView, i: int) -> Iterator[Named]:
     words, tags = view.words, view.tags
     if view.has_negative(i) or view.question:
         return
+    name, agreed = "swap-both-neither", None
     if words[i + 1] in {"of", "the", "these", "those"}:
         end = i + 2 if words[i + 1] == "of" else i + 1
         head = view.noun_end(end + 1)
-        subject = head and tags[head] == "NN2" and view.is_subject(i, head)
-        agreed = view.in_number(head, plural=False) if subject else None
+        if head and tags[head] == "NN2" and view.is_subject(i, head):
+            agreed = view.in_number(head, plural=False)
         if agreed is not None:
-            yield "swap-both-neither", [Change(i, end, "neither of"), *agreed]
-        else:
-            yield from _both_and(view, i)
-        return
-    head = view.noun_end(i + 1)
-    if head and tags[head] == "NN2" and words[head + 1] not in {"and", ","}:
+            yield name, [Change(i, end, "neither of"), *agreed]
+            return
+    elif (head := view.noun_end(i + 1)) and tags[head] == "NN2" and words[head + 1] not in {"and", ","}:
         singular = lemma(words[head], "NOUN")
         agreed = view.in_number(head, plural=False) if view.is_subject(i, head) else None
         if agreed is not None and inflected(singular, "NNS") == words[head]:
-            yield "swap-both-neither", [Change(i, i + 1, "neither"), Change(head, head + 1, singular), *agreed]
+            yield name, [Change(i, i + 1, "neither"), Change(head, head + 1, singular), *agreed]
         return
-    yield from _both_and(view, i)
-
-
-def _both_and(view: ClauseView, i: int) -> Iterator[Named]:
-    words, tags = view.words, view.tags
     inside = view.clause_rest(i)
     joints = [k for k in inside if tags[k] == "CJC"]
     joint = next(iter(joints), 0)
     if words[joint] != "and" or joint - i > 6 or not c5.FINITE.isdisjoint(tags[i:joint]):
         return
+    changes = [Change(i, i + 1, "neither"), Change(joint, joint + 1, "nor")]
     if tags[i - 1] in c5.LEXICAL | c5.BE | {"PRP"}:
         if len(joints) == 1 and c5.FINITE.isdisjoint(tags[i : inside.stop]):
-            yield "swap-both-neither", [Change(i, i + 1, "neither"), Change(joint, joint + 1, "nor")]
+            yield name, changes
         return
     head = view.noun_end(joint + 1)
     if tags[i - 1] in c5.OPENS_CLAUSE | {""} and head and view.is_subject(i, head):
         agreed = view.in_number(head, plural=False) if tags[head] != "NN2" else []
         if agreed is not None:
-            yield "swap-both-neither", [Change(i, i + 1, "neither"), Change(joint, joint + 1, "nor"), *agreed]
+            yield name, [*changes, *agreed]
 
 
 def swap_neither(view: ClauseView, i: int) -> Iterator[Named]:
     """*neither model is* → *both models are*, *neither A nor B* → *both A and B*"""
-    words, tags = view.words, view.tags
+    words = view.words
     if not {"any", "ever", "yet", "either"}.isdisjoint(words[i:]):
         return
     joint = next((k for k in range(i + 1, min(i + 8, view.size)) if words[k] == "nor"), 0)
-    head = view.noun_end((joint or i) + 1)
-    if joint:
-        agreed = view.in_number(head, plural=True) if head and view.is_subject(i, head) else []
-        if agreed is not None and words.count("nor") == 1:
-            yield "swap-neither-both", [Change(i, i + 1, "both"), Change(joint, joint + 1, "and"), *agreed]
+    of = not joint and words[i + 1] == "of"
+    head = view.noun_end(i + 3 if of else (joint or i) + 1)
+    subject = bool(head) and view.is_subject(i, head)
+    agreed = view.in_number(head, plural=True) if subject else [] if joint else None
+    if agreed is None or (joint and words.count("nor") > 1) or not (joint or of or view.tags[head] == "NN1"):
         return
-    if words[i + 1] == "of":
-        head = view.noun_end(i + 3)
-        agreed = view.in_number(head, plural=True) if head and view.is_subject(i, head) else None
-        if agreed is not None:
-            yield "swap-neither-both", [Change(i, i + 1, "both"), *agreed]
-    elif head and tags[head] == "NN1" and view.is_subject(i, head):
-        agreed = view.in_number(head, plural=True)
-        if agreed is not None:
-            plural = inflected(words[head], "NNS")
-            yield "swap-neither-both", [Change(i, i + 1, "both"), Change(head, head + 1, plural), *agreed]
+    changes = [Change(i, i + 1, "both")]
+    if joint:
+        changes.append(Change(joint, joint + 1, "and"))
+    elif not of:
+        changes.append(Change(head, head + 1, inflected(words[head], "NNS")))
+    yield "swap-neither-both", [*changes, *agreed]
 
 
 def swap_none(view: ClauseView, i: int) -> Iterator[Named]:

@@ -14,15 +14,14 @@ _CORRECTING = frozenset(("also", "rather", "instead", "only", "not", "is", "are"
 def affirmed(view: ClauseView, i: int) -> list[Change]:
     """The changes that take away the *not* at ``i``; none if that is not certain to be right."""
     words, tags = view.words, view.tags
-    if words[i + 1] in WORDS["not-after-not"] or words[i - 1] in {"if", "or", "why", "and", "but", ",", "perhaps"}:
-        return []
     repaired = without_polarity(view, i)
-    if repaired is None:
+    correcting = words[i + 1] in WORDS["not-after-not"]
+    if correcting or words[i - 1] in {"if", "or", "why", "and", "but", ",", "perhaps"} or repaired is None:
         return []
     host = i - 2 if tags[i - 1] == "AV0" else i - 1
     if tags[host] in c5.DO:
         changes = _without_do(view, host, i)
-    elif tags[host] in c5.BE or tags[host] in c5.HAVE or tags[host] == "VM0":
+    elif tags[host] in c5.BE | c5.HAVE | {"VM0"}:
         changes = _without_not(view, host, i)
     elif tags[i + 1] == "TO0" or (tags[i - 1] == "TO0" and tags[i + 1] in c5.BASE):
         changes = [Change(i, i + 1, "")]
@@ -49,8 +48,7 @@ def without_polarity(view: ClauseView, i: int) -> list[Change] | None:
             changes.append(Change(k, k + 2, ""))
         elif word == "but":
             # one that does not begin a clause with its own finite verb corrects: "but rather"
-            corrects = words[k + 1] in _CORRECTING or c5.FINITE.isdisjoint(tags[n] for n in view.clause_rest(k))
-            if corrects:
+            if words[k + 1] in _CORRECTING or c5.FINITE.isdisjoint(tags[n] for n in view.clause_rest(k)):
                 return None
         elif word in WORDS["negative-only"] and words[k + 1] != "than" and not (word == "yet" and k == i + 1):
             return None
@@ -72,15 +70,13 @@ def _without_do(view: ClauseView, host: int, i: int) -> list[Change]:
         after = tags[k + 2 if tags[k + 1] == "AV0" else k + 1]
         if (tags[k] in {"CJC", "PUN"} and after in c5.BASE | {"VVB"}) or (words[k] == "or" and after == "NN1"):
             return []
-    form = inflected(words[verb], c5.PENN[tags[host]])
-    return [Change(host, i + 1, ""), Change(verb, verb + 1, form)]
+    return [Change(host, i + 1, ""), Change(verb, verb + 1, inflected(words[verb], c5.PENN[tags[host]]))]
 
 
 def _without_not(view: ClauseView, host: int, i: int) -> list[Change]:
     inverted = host == 0 or view.tags[i + 1] == "PNP" or view.tags[host - 1] in {"PUN", "AVQ"}
-    if view.tags[i + 1] in {"PUN", "CJC", ""} or view.words[host] in {"need", "dare"}:
-        return []
-    if inverted and not (view.question and view.words[0] in WORDS["wh"]):
+    asks = view.question and view.words[0] in WORDS["wh"]
+    if view.tags[i + 1] in {"PUN", "CJC", ""} or view.words[host] in {"need", "dare"} or (inverted and not asks):
         return []
     if view.words[host] in PAIRS["whole"] and view.words[i] == "n't":
         return [Change(host, i + 1, PAIRS["whole"][view.words[host]])]

@@ -23,9 +23,8 @@ def move_only(view: ClauseView, i: int) -> Iterator[Named]:
     start = view.clause_start(i)
     start += tags[start] in c5.OPENS_CLAUSE
     head = view.noun_end(start)
-    if not 0 < head < i or view.words[head] == "others" or tags[start - 1] in {"PUR", "PUQ"}:
-        return
-    if tags[start] not in {"AT0", "DPS", "NN2", "AJ0"}:
+    begins = tags[start] in {"AT0", "DPS", "NN2", "AJ0"} and tags[start - 1] not in {"PUR", "PUQ"}
+    if not 0 < head < i or view.words[head] == "others" or not begins:
         return
     finite = c5.FINITE.issuperset(tags[head + 1 : i])
     if finite and i - head <= 2 and tags[i + 1] not in {"CRD", "AV0", "CJS", "PUN"}:
@@ -44,22 +43,17 @@ def moved(view: ClauseView, inserted: dict[int, list[Change]], removed: dict[int
 
 def _joined(view: ClauseView, negative: int, verb: int) -> str:
     """How the clause of the *not* and that of the verb are joined: the name of the move, or nothing."""
-    clause = view.clause
+    words = view.words
     first, second = min(negative, verb), max(negative, verb)
-    if clause[second] == clause[first]:
+    start, apart = view.clause_start(second), view.clause[second] - view.clause[first]
+    if apart == 0 or apart > 2 or (apart == 2 and words[start - 1] != ","):
         return ""
-    starts = clause.index(clause[second])
-    word = view.words[starts + 1] if view.words[starts] == "," else view.words[starts]
-    apart = clause[second] - clause[first]
-    if apart > 2 or (apart == 2 and view.words[starts - 1] != ","):
-        return ""
+    cut_off = words[start] == ","
+    word = words[start + 1] if cut_off else words[start]
     if word == "that":
         main = verb if verb < negative else view.after_adverbs(negative + 1)
-        base = view.words[main] if view.tags[main] in {"VVI", "VVB"} else lemma(view.words[main], "VERB")
-        if starts == main + 1 and base in WORDS["factive"]:
-            return "move-not-up" if verb < negative else "move-not-down"
-        return ""
-    apart_by_comma = view.words[starts] == "," and view.words[view.clause_start(first)] in WORDS["contrasting"] - {
-        "and"
-    }
-    return "move-not-across" if word in WORDS["contrasting"] or apart_by_comma else ""
+        base = words[main] if view.tags[main] in {"VVI", "VVB"} else lemma(words[main], "VERB")
+        direction = "up" if verb < negative else "down"
+        return f"move-not-{direction}" if start == main + 1 and base in WORDS["factive"] else ""
+    contrasts = cut_off and words[view.clause_start(first)] in WORDS["contrasting"] - {"and"}
+    return "move-not-across" if word in WORDS["contrasting"] or contrasts else ""
