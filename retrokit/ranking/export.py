@@ -14,8 +14,7 @@ import copy
 import os
 import re
 import shlex
-from collections.abc import Callable, Container, Iterator, Sequence
-from functools import partial
+from collections.abc import Container, Iterator, Sequence
 from itertools import chain, islice
 from pathlib import Path
 from typing import Any
@@ -44,8 +43,8 @@ from retrokit.similarities.base import Role, Similarity
 
 __all__ = ["Export", "export", "open_export"]
 
-Reader = Callable[[Container[int] | None], Iterator[tuple[str, str]]]
-"""Reads identifiers and texts, given which identifiers are watched for repetitions (``None``: all)."""
+Texts = Iterator[tuple[str, str]]
+"""Identifiers and texts."""
 
 
 @taking(ExportSettings)
@@ -62,26 +61,28 @@ def export(settings: ExportSettings) -> Export:
         DataError: a source that cannot be read, an output that cannot be written, or numbers beyond float16.
         Interrupted: by the user; the same call goes on.
     """
-    side: Role = "document" if settings.role == "document" else "query"
-    number, count = _shard(settings.shard)
+    shard = re.fullmatch(r"([0-9]{1,5})/([0-9]{1,5})", settings.shard or "1/1")
+    if shard is None or not 1 <= int(shard[1]) <= int(shard[2]):
+        raise UsageError(f"`shard=` {settings.shard!r}: expected i/n with i from 1 to n, such as 2/8")
+    number, count = int(shard[1]), int(shard[2])
     parse_all(
         [(encoders.registry, settings.encoder), *([(similarities.registry, settings.sim)] if settings.sim else [])]
     )
     if settings.sim is not None:
         _check_factorable(similarities.registry.create(settings.sim))
-    path = texts_file(settings.source, corpus_file if side == "document" else queries_file)
+    path = texts_file(settings.source, corpus_file if settings.role == "document" else queries_file)
     check_exists(path)
     is_pipe = path == "-" or (os.path.exists(path) and not os.path.isfile(path))  # which is read once
-    if settings.shard is not None and is_pipe:
-        raise UsageError(
-            f"`shard=` {settings.shard}: the texts must be in a file, and {settings.source} can be read once only"
-        )
-    inputs = paths_in([path, settings.encoder])
     folder = Path(settings.output)
     if settings.shard is not None:
+        if is_pipe:
+            raise UsageError(
+                f"`shard=` {settings.shard}: the texts must be in a file, and {settings.source} can be read once only"
+            )
         if (folder / exports.NOTE).exists():
             raise UsageError(f"{settings.output}: holds a whole export; name another folder for the shards")
         folder /= f"shard-{number:05}-of-{count:05}"
+    inputs = paths_in([path, settings.encoder])
 
     def check() -> None:
         open_export(folder)  # nothing else is replaced
@@ -90,7 +91,7 @@ def export(settings: ExportSettings) -> Export:
     check_folder(folder)
     try:
         with folder_in_the_making(folder, check if settings.overwrite else None, exports.can_go_on) as unfinished:
-            note = _write_folder(unfinished, settings, path, is_pipe)
+            note = _write_folder(unfinished, settings, path, is_pipe, number, count)
     except RetrokitError as error:
         error.heard = None if settings.shard is None else True  # it may be of this shard alone
         raise
@@ -100,79 +101,79 @@ def export(settings: ExportSettings) -> Export:
     return Export(folder, note)
 
 
-def _write_folder(unfinished: Path, settings: ExportSettings, path: str, is_pipe: bool) -> dict[str, Any]:
-    """Write all into the folder ``unfinished``, or what is missing there; what the export says of itself."""
-    side: Role = "document" if settings.role == "document" else "query"
-    read: Reader = partial(_read, path, side)
-    shown: list[str] = []
-    known, watched = (None, None) if is_pipe else count_identified(partial(_noting_images, read, shown))
-    texts = partial(read, watched)
-    number, count = _shard(settings.shard)
-    rows = _rows_of(known, number, count) if known is not None else None
-    prepared = _prepared(
-        encoders.registry.create(settings.encoder, device=settings.device),
-        settings.sim,
-        side,
-        settings.precision,
-        settings.dims,
-        settings.one_length,
-    )
+def _write_folder(
+    unfinished: Path, settings: ExportSettings, path: str, is_pipe: bool, number: int, count: int
+) -> dict[str, Any]:
+    """Write all into the folder ``unfinished``, or what is missing there; the note of the export."""
+    role: Role = "document" if settings.role == "document" else "query"
+    images: list[str] = []
+
+    def read(watched: Container[int] | None) -> Texts:
+        """As retrieval reads them; ``watched``: the identifiers that may be repeated, ``None``: all."""
+        if role == "query":
+            return read_queries(path, images=True, watched=watched)
+        return ((document.id, document.full_text) for document in read_corpus(path, images=True, watched=watched))
+
+    def read_noting_images(watched: Container[int] | None) -> Texts:
+        images.clear()
+        for identifier, item in read(watched):
+            if isinstance(item, Image):
+                images.append(item)
+            yield identifier, item
+
+    total, watched = (0, None) if is_pipe else count_identified(read_noting_images)
+    # a shard has whole portions, so that its embeddings are those of an export that is whole, to the bit
+    portions = -(-total // exports.CHUNK)
+    rows = range(*(min(total, portions * i // count * exports.CHUNK) for i in (number - 1, number)))
+    prepared = Prepared(settings, role)
     about = {
         **prepared.describe(),
         "dtype": settings.dtype,
-        "shard": {"number": number, "of": count, "first": rows.start} if settings.shard and rows is not None else None,
-        "source": {"spec": settings.source, "digest": None if is_pipe else with_images(digest(path), shown)},
+        "shard": {"number": number, "of": count, "first": rows.start} if settings.shard else None,
+        "source": {"spec": settings.source, "digest": None if is_pipe else with_images(digest(path), images)},
     }
     decided_by = None if is_pipe else {**about, "key": prepared.key(), "portion": exports.CHUNK}
     numbers = Quantization(settings.dtype, prepared.width)
     with ExportWriter(unfinished, numbers, decided_by) as writer:
-        _write(writer, prepared, texts, rows, known)
+        if is_pipe:
+            piped = read(None)
+            sample = list(islice(piped, exports.CHUNK))
+            texts: Texts = chain(sample, piped)
+            writer.calibrate(lambda: prepared([text for _, text in sample]))
+        else:
+            step = quantization.step_of(total)
+            writer.calibrate(lambda: prepared([text for _, text in islice(read(watched), 0, None, step)]))
+            texts = islice(read(watched), rows.start + writer.texts, rows.stop)
+        if writer.count:
+            notice(f"goes on after {writer.count:,} embeddings, which an export that was broken off has left")
+        with progress("exporting embeddings", None if is_pipe else len(rows), "texts") as advance:
+            advance(writer.texts)
+            while chunk := list(islice(texts, exports.CHUNK)):
+                writer.add([identifier for identifier, _ in chunk], *prepared.of_chunks([text for _, text in chunk]))
+                advance(len(chunk))
         documents = {"documents": writer.texts} if prepared.has_chunks else {}
         note = {"count": writer.count, **documents, "dimension": prepared.width, **about}
-        writer.finish(note, settings.one_length and side == "document")
+        writer.finish(note, settings.one_length and role == "document")
     return note
 
 
-def _shard(text: str | None) -> tuple[int, int]:
-    """Number and count of ``i/n``."""
-    match = re.fullmatch(r"([0-9]{1,5})/([0-9]{1,5})", text or "1/1")
-    if match is None or not 1 <= int(match[1]) <= int(match[2]):
-        raise UsageError(f"`shard=` {text!r}: expected i/n with i from 1 to n, such as 2/8")
-    return int(match[1]), int(match[2])
-
-
-def _rows_of(total: int, number: int, count: int) -> range:
-    """The rows of a shard: whole portions, so that its embeddings are those of an export that is whole, to the bit."""
-    portions = -(-total // exports.CHUNK)
-    return range(*(min(total, portions * shard // count * exports.CHUNK) for shard in (number - 1, number)))
-
-
-def _prepared(
-    encoder: Encoder, sim: str | None, role: Role, precision: str, dims: int | None, one_length: bool
-) -> Prepared:
-    """What prepares; raises :class:`UsageError` if the similarity or ``dims`` does not fit the encoder."""
-    similarity = encoder.similarity_of(sim)
-    _check_factorable(similarity)
-    if dims is not None and not 1 <= dims <= encoder.dimension:
-        raise UsageError(f"`dims=` {dims}: {encoder.spec} has {encoder.dimension} dimensions")
-    encoder.use_with(similarity, dims)
-    return Prepared(encoder, copy.deepcopy(similarity).cpu(), role, precision, dims, one_length)
-
-
 class Prepared:
-    """Prepared embeddings of texts in one role, a chunk at a time; with ``one_length`` a 0 follows each."""
+    """Prepared embeddings of texts in one role; with ``one_length`` a 0 follows each. Raises :class:`UsageError` if the
+    similarity or ``dims`` does not fit the encoder."""
 
-    def __init__(
-        self,
-        encoder: Encoder,
-        similarity: Similarity,
-        role: Role,
-        precision: str,
-        dims: int | None,
-        one_length: bool = False,
-    ) -> None:
-        self._encoder, self._similarity, self._role = encoder, similarity, role
-        self._precision, self._dims, self._more = precision, dims, int(one_length)
+    def __init__(self, settings: ExportSettings, role: Role) -> None:
+        encoder: Encoder = encoders.registry.create(settings.encoder, device=settings.device)
+        similarity, dims = encoder.similarity_of(settings.sim), settings.dims
+        _check_factorable(similarity)
+        if dims is not None and not 1 <= dims <= encoder.dimension:
+            raise UsageError(f"`dims=` {dims}: {encoder.spec} has {encoder.dimension} dimensions")
+        encoder.use_with(similarity, dims)
+        self._encoder, self._similarity, self._role = encoder, copy.deepcopy(similarity).cpu(), role
+        self._precision, self._dims, self._one_length = settings.precision, dims, settings.one_length
+        self._chunks = encoder.in_chunks() if role == "document" else None
+        self.has_chunks = self._chunks is not None
+        prepared = self._similarity.prepare(torch.ones(1, dims or encoder.dimension), role)
+        self.width = prepared.shape[1] + int(self._one_length)
 
     def __call__(self, texts: Sequence[str]) -> np.ndarray:
         """float32 ``[n, d]`` in the order of ``texts``; of documents in chunks those of all chunks."""
@@ -181,24 +182,12 @@ class Prepared:
     @torch.inference_mode()
     def of_chunks(self, texts: Sequence[str]) -> tuple[np.ndarray, np.ndarray | None]:
         """The same, and how many chunks each text has, int64 ``[n]``; ``None``: they have one embedding each."""
-        chunks = self._encoder.in_chunks() if self.has_chunks else None
-        items, counts = (texts, None) if chunks is None else chunks.split(texts)
-        encoder = self._encoder if chunks is None else chunks.encoder
+        items, counts = (texts, None) if self._chunks is None else self._chunks.split(texts)
+        encoder = self._encoder if self._chunks is None else self._chunks.encoder
         raw = encoder.embed(items, self._role, self._precision)[:, : self._dims]
         rows = self._similarity.prepare(torch.as_tensor(raw), self._role)
-        padded = torch.nn.functional.pad(rows, (0, self._more))
+        padded = torch.nn.functional.pad(rows, (0, int(self._one_length)))
         return np.ascontiguousarray(padded.numpy(), dtype="<f4"), counts
-
-    @property
-    def has_chunks(self) -> bool:
-        """Whether a text may have several embeddings."""
-        return self._role == "document" and self._encoder.in_chunks() is not None
-
-    @property
-    def width(self) -> int:
-        """Dimensions of a prepared embedding."""
-        raw = torch.ones(1, self._dims or self._encoder.dimension)
-        return self._similarity.prepare(raw, self._role).shape[1] + self._more
 
     def key(self) -> str:
         """The digest of all that decides the bits of a raw embedding (:meth:`Encoder.key`)."""
@@ -209,14 +198,13 @@ class Prepared:
         encoder, similarity = self._encoder, self._similarity
         taken = f"the first {self._dims} dimensions of the embedding as x; " if self._dims else ""
         added = {"query": ", then a 0", "document": ", then √(M² − the square of its length), M the greatest length"}
+        added = added if self._one_length else dict.fromkeys(added, "")
         return {
             "role": self._role,
-            "metric": "inner product, higher is better" + ("; cosine and L2 rank alike" if self._more else ""),
+            "metric": "inner product, higher is better" + ("; cosine and L2 rank alike" if self._one_length else ""),
             "similarity": {"spec": similarity.spec, "learned": similarity.statistics()},
-            "transform": {
-                role: f"{taken}{similarity.prepare_in_words(role)}{added[role] if self._more else ''}" for role in ROLES
-            },
-            "one_length": bool(self._more),
+            "transform": {role: f"{taken}{similarity.prepare_in_words(role)}{added[role]}" for role in ROLES},
+            "one_length": self._one_length,
             "encoder": {
                 "spec": encoder.spec,
                 "fingerprint": encoder.fingerprint(),
@@ -234,17 +222,18 @@ class Prepared:
     def _how_to_prepare(self) -> dict[str, str]:
         """Python code for queries in memory, and a command for a file of them."""
         encoder, spec = self._encoder, self._similarity.spec
-        is_own = encoder.similarity.spec == spec  # which may have learned something
         options = ["--dims", str(self._dims)] if self._dims else []
         options += ["--precision", self._precision] if self._precision != "auto" else []
-        options += ["--one-length"] if self._more else []
+        options += ["--one-length"] if self._one_length else []
         words = ["retrokit", "export", encoder.spec, "--role", "query", "--sim", spec, *options]
         columns = f"[:, :{self._dims}]" if self._dims else ""
         precision = f", {self._precision!r}" if self._precision != "auto" else ""
+        # the encoder's own may have learned something
+        is_own = encoder.similarity.spec == spec
         similarity = "encoder.similarity" if is_own else f"retrokit.similarity({spec!r})"
-        imports = "import torch\n" if self._more else ""
-        expression = f'{similarity}.prepare(raw, "query")'
-        expression = f"torch.nn.functional.pad({expression}, (0, 1))" if self._more else expression
+        imports, expression = "", f'{similarity}.prepare(raw, "query")'
+        if self._one_length:
+            imports, expression = "import torch\n", f"torch.nn.functional.pad({expression}, (0, 1))"
         return {
             "python": f"import retrokit\n{imports}\n"
             f"encoder = retrokit.encoder({encoder.spec!r})\n"
@@ -260,47 +249,3 @@ def _check_factorable(similarity: Similarity) -> None:
             f"{similarity.spec} is not an inner product of prepared embeddings, so there are none to export "
             "(what to do instead: docs/export.md)"
         )
-
-
-def _read(path: str, role: Role, watched: Container[int] | None) -> Iterator[tuple[str, str]]:
-    """Identifiers and texts, as retrieval reads them."""
-    if role == "query":
-        return read_queries(path, images=True, watched=watched)
-    return ((document.id, document.full_text) for document in read_corpus(path, images=True, watched=watched))
-
-
-def _noting_images(read: Reader, shown: list[str], watched: Container[int] | None) -> Iterator[tuple[str, str]]:
-    """The same, whose images are put into ``shown``."""
-    shown.clear()
-    for identifier, item in read(watched):
-        if isinstance(item, Image):
-            shown.append(item)
-        yield identifier, item
-
-
-def _write(
-    writer: ExportWriter,
-    prepared: Prepared,
-    read: Callable[[], Iterator[tuple[str, str]]],
-    rows: range | None,
-    total: int | None,
-) -> None:
-    """Write the embeddings that are still to be written: of the texts at ``rows`` of a file of ``total`` texts that has
-    been checked, or of all texts of a pipe."""
-    sample: Iterator[tuple[str, str]]
-    texts: Iterator[tuple[str, str]]
-    if rows is None or total is None:
-        piped = read()
-        first = list(islice(piped, exports.CHUNK))
-        sample, texts = iter(first), chain(first, piped)
-    else:
-        sample = islice(read(), 0, None, quantization.step_of(total))
-        texts = islice(read(), rows.start + writer.texts, rows.stop)
-    writer.calibrate(lambda: prepared([text for _, text in sample]))
-    if writer.count:
-        notice(f"goes on after {writer.count:,} embeddings, which an export that was broken off has left")
-    with progress("exporting embeddings", None if rows is None else len(rows), "texts") as advance:
-        advance(writer.texts)
-        while chunk := list(islice(texts, exports.CHUNK)):
-            writer.add([identifier for identifier, _ in chunk], *prepared.of_chunks([text for _, text in chunk]))
-            advance(len(chunk))

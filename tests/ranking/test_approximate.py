@@ -150,12 +150,6 @@ def test_the_prepared_dimension_counts() -> None:
     empty_index("PQ12", retrokit.similarity("sfs:4,dims=12"), 16)
 
 
-@pytest.mark.parametrize("k", [0, -1])
-def test_k_below_one(k: int) -> None:
-    with pytest.raises(UsageError, match=rf"k must be at least 1, not {k}"):
-        approximate_top_k(retrokit.similarity("dot"), *embeddings(), k, "Flat")
-
-
 def test_without_faiss(monkeypatch: pytest.MonkeyPatch) -> None:
     imported = builtins.__import__
 

@@ -92,21 +92,16 @@ def assert_is_ranking(scores: np.ndarray, indices: np.ndarray, exact: np.ndarray
 
 
 @pytest.mark.parametrize("spec", FORMULAS)
-@pytest.mark.parametrize("k", [1, 10, 60])
-def test_equals_brute_force(spec: str, k: int) -> None:
+@pytest.mark.parametrize(
+    ("k", "query_block", "block"),
+    [(1, 512, 8000), (10, 512, 8000), (60, 512, 8000), (10, 3, 1), (10, 3, 7), (10, 3, 59)],
+)
+def test_equals_brute_force(monkeypatch: pytest.MonkeyPatch, spec: str, k: int, query_block: int, block: int) -> None:
     queries, documents = embeddings()
+    monkeypatch.setattr(search, "QUERY_BLOCK", query_block)
+    monkeypatch.setattr(search, "DOCUMENT_BLOCK", block)
     exact = FORMULAS[spec](queries.astype(np.float64), documents.astype(np.float64))
     assert_is_ranking(*top_k(retrokit.similarity(spec), queries, documents, k), exact, k)
-
-
-@pytest.mark.parametrize("spec", FORMULAS)
-@pytest.mark.parametrize("block", [1, 7, 59])
-def test_blocks_give_what_one_block_gives(monkeypatch: pytest.MonkeyPatch, spec: str, block: int) -> None:
-    queries, documents = embeddings()
-    exact = FORMULAS[spec](queries.astype(np.float64), documents.astype(np.float64))
-    monkeypatch.setattr(search, "QUERY_BLOCK", 3)
-    monkeypatch.setattr(search, "DOCUMENT_BLOCK", block)
-    assert_is_ranking(*top_k(retrokit.similarity(spec), queries, documents, 10), exact, 10)
 
 
 TIED = ["dot", "l2", "l1", "sfs:4,base=dot", "sfs:4,base=l1"]  # exact on small whole numbers
@@ -286,15 +281,6 @@ def test_documents_are_read_once_in_order(monkeypatch: pytest.MonkeyPatch) -> No
     assert [rows for rows in File.read if rows.stop] == [slice(0, 8), slice(8, 16), slice(16, 24)]
 
 
-@pytest.mark.parametrize("block", [3, 100_000])
-def test_all_documents_equal(monkeypatch: pytest.MonkeyPatch, block: int) -> None:
-    monkeypatch.setattr(search, "QUERY_BLOCK", 2)
-    monkeypatch.setattr(search, "DOCUMENT_BLOCK", block)
-    scores, indices = top_k(retrokit.similarity("dot"), np.eye(3, dtype=np.float32), np.ones((10, 3)), 4)
-    np.testing.assert_array_equal(indices, [[0, 1, 2, 3]] * 3)
-    np.testing.assert_array_equal(scores, np.ones((3, 4)))
-
-
 def test_k_beyond_the_documents() -> None:
     queries, documents = embeddings(2, 5)
     scores, indices = top_k(retrokit.similarity("cosine"), queries, documents, 1000)
@@ -311,20 +297,18 @@ def test_nothing_to_search(spec: str, queries: int, documents: int, shape: tuple
     assert (scores.dtype, indices.dtype) == (np.float32, np.int64)
 
 
-@pytest.mark.parametrize("k", [0, -1])
-def test_k_below_one(k: int) -> None:
-    with pytest.raises(UsageError, match=rf"k must be at least 1, not {k}"):
-        top_k(retrokit.similarity("dot"), *embeddings(), k)
-
-
-def test_different_dimensions() -> None:
-    with pytest.raises(UsageError, match="queries have 8 dimensions, documents 16"):
-        top_k(retrokit.similarity("dot"), np.ones((2, 8)), np.ones((3, 16)), 1)
-
-
-def test_a_similarity_that_does_not_fit() -> None:
-    with pytest.raises(UsageError, match="size 5 does not divide 16"):
-        top_k(retrokit.similarity("sfs:5"), *embeddings(), 1)
+@pytest.mark.parametrize(
+    ("spec", "queries", "k", "problem"),
+    [
+        ("dot", np.ones((2, 8)), 1, "queries have 8 dimensions, documents 16"),
+        ("sfs:5", np.ones((2, 16)), 1, "size 5 does not divide 16"),
+        ("dot", np.ones((2, 16)), 0, "k must be at least 1, not 0"),
+        ("dot", np.ones((2, 16)), -1, "k must be at least 1, not -1"),
+    ],
+)
+def test_what_does_not_fit(spec: str, queries: np.ndarray, k: int, problem: str) -> None:
+    with pytest.raises(UsageError, match=problem):
+        top_k(retrokit.similarity(spec), queries, embeddings()[1], k)
 
 
 @pytest.mark.parametrize(

@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
-from pathlib import Path
 from statistics import fmean, pstdev
 
 import numpy as np
 import pytest
 
 import retrokit
-from retrokit import cli
 from retrokit.core.errors import UsageError
 from retrokit.ranking.retrieval.base import Ranking, TextList
 from retrokit.ranking.retrieval.hybrid import fuse
-from tests.evaluation.fakes import write_folder
 from tests.models import sentences
 
 DOCUMENTS = sentences(60, seed=5)
@@ -91,42 +87,12 @@ def test_a_text_from_elsewhere_is_placed():
     assert other < own
 
 
-def test_it_mines(tmp_path: Path):
-    rows = [{"anchor": query, "positive": DOCUMENTS[place]} for place, query in enumerate(QUERIES)]
-    (tmp_path / "pairs.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    words = [
-        "augment",
-        "mine",
-        str(tmp_path / "pairs.jsonl"),
-        "--encoder",
-        "hybrid:a=bm25,b=static",
-        "--negatives",
-        "1",
-    ]
-    assert cli.run([*words, "--margin", "none", "-o", str(tmp_path / "mined.jsonl")]) == 0
-    mined = [json.loads(line) for line in (tmp_path / "mined.jsonl").read_text().splitlines()]
-    assert len(mined) == len(rows)
-    assert all(row["negatives"] not in ([], [row["positive"]]) for row in mined)
-
-
 def test_what_is_left_out_is_not_found():
     index = retrokit.ranking.retrieval.index_of("hybrid:a=bm25,b=static", DOCUMENTS)
     left_out = [{place} for place in range(len(QUERIES))]
     for place, (_, found) in enumerate(index.search_without(TextList(QUERIES), 10, left_out)):
         assert place not in found
         assert len(found) == 10
-
-
-def test_it_is_evaluated_and_compared_like_any_other(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
-    texts = {f"d{place}": text for place, text in enumerate(DOCUMENTS)}
-    queries = {f"q{place}": text for place, text in enumerate(QUERIES)}
-    folder = write_folder(tmp_path / "data", texts, queries, {f"q{place}": {f"d{place}": 1} for place in range(12)})
-    spec = 'hybrid:a=bm25,b="static:64",fusion=zscore'
-    words = ["eval", "bm25", spec, "--on", f"beir:{folder}", "--metrics", "ndcg@10", "--json"]
-    assert cli.run([*words, "--save-run", str(tmp_path / "runs")]) == 0
-    told = json.loads(capsys.readouterr().out)
-    assert [result["encoder"] for result in told["results"]] == ["bm25", spec.replace('"', "")]
-    assert len(told["comparisons"]) == 1
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import retrokit
+from retrokit import llm as language_models
 from retrokit.core.errors import ServiceError, UsageError
 from retrokit.core.notices import listening
 from retrokit.core.shards import Shards
@@ -295,7 +296,7 @@ def test_a_service_that_fails_goes_on_where_it_was(task: Path, tmp_path: Path, m
 def test_refused_prompts_keep_the_order_of_their_window(monkeypatch: pytest.MonkeyPatch) -> None:
     with serve(by_value) as server:
         made = reranker(server)
-        kind = type(made._model())
+        kind = type(language_models.registry.create(made._llm_spec))
         complete = kind.complete
 
         async def refuse(self: object, prompt: str, system: str | None, sampling: object) -> object:

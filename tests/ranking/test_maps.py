@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from retrokit.core.errors import UsageError
+from retrokit.ranking.reranking import maps as module
 from retrokit.ranking.reranking import registry, verifiers
 from retrokit.ranking.reranking.maps import MapReranker, MapScorer, TokenBlock, all_maps, pad_tokens, pair_maps
 from retrokit.ranking.reranking.reductions import mean_of_map, soft_alignment
@@ -125,8 +126,8 @@ def test_all_maps_and_pair_maps_agree():
 
 
 @pytest.mark.parametrize("spec", SPECS)
-@pytest.mark.parametrize(("dense", "cells"), [(0.0, 50), (2.0, 50), (2.0, 10_000)])
-def test_neither_batch_nor_order_of_pairs_matters(tiny_bert, spec, dense, cells, monkeypatch):
+@pytest.mark.parametrize(("dense", "cells", "characters"), [(0.0, 50, 400), (2.0, 50, 250_000), (2.0, 10_000, 1)])
+def test_neither_batch_nor_order_of_pairs_matters(tiny_bert, spec, dense, cells, characters, monkeypatch):
     encoder = registry.create(f"maxsim:{tiny_bert}", device="cpu").encoder
     scorer = scorer_of(spec)
     reranker = MapReranker("", encoder, scorer)
@@ -136,6 +137,8 @@ def test_neither_batch_nor_order_of_pairs_matters(tiny_bert, spec, dense, cells,
     assert np.ptp(expected) > 1e-4
     monkeypatch.setattr(scorer, "dense", dense)
     monkeypatch.setattr(scorer, "cells", cells)
+    monkeypatch.setattr(module, "MAP_CELLS", 60 * cells)
+    monkeypatch.setattr(module, "BLOCK_CHARACTERS", characters)
     for order in (range(len(pairs)), np.random.default_rng(0).permutation(len(pairs))):
         found = reranker.score_pairs([pairs[i][0] for i in order], [pairs[i][1] for i in order])
         assert_rounded(found, [expected[i] for i in order], 256)
@@ -171,10 +174,12 @@ def test_specs_of_the_registries():
         registry.parse("cnn")
 
 
-def test_soft_and_mean_rerankers_name_themselves(tiny_bert):
-    prints = set()
-    for spec in (f"soft:{tiny_bert}", f"soft:{tiny_bert},lambda=0.1", f"mean:{tiny_bert}", f"maxsim:{tiny_bert}"):
-        reranker = registry.create(spec, device="cpu")
-        assert reranker.spec.startswith(spec.partition(",")[0])
-        prints.add(reranker.fingerprint())
-    assert len(prints) == 4
+def test_what_decides_a_score_decides_the_fingerprint(tiny_bert, tiny_llama):
+    specs = [f"soft:{tiny_bert}", f"soft:{tiny_bert},lambda=0.1", f"mean:{tiny_bert}", f"maxsim:{tiny_bert}"]
+    specs += [f"maxsim:{tiny_llama}", f"maxsim:{tiny_bert},precision=bf16"]
+    rerankers = [registry.create(spec, device="cpu") for spec in specs]
+    assert all(
+        reranker.spec.startswith(spec.partition(",")[0]) for reranker, spec in zip(rerankers, specs, strict=True)
+    )
+    assert len({reranker.fingerprint() for reranker in rerankers}) == 6
+    assert registry.create(specs[3], device="cpu").fingerprint() == rerankers[3].fingerprint()

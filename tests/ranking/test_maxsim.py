@@ -8,7 +8,7 @@ import torch
 from sentence_transformers.util import mean_maxsim_pairwise
 
 from retrokit.core.errors import UsageError
-from retrokit.ranking.reranking import maps, registry
+from retrokit.ranking.reranking import registry
 from retrokit.ranking.reranking.reductions import maxsim
 from tests.close import assert_rounded
 from tests.models import sentences
@@ -53,16 +53,6 @@ def test_scores_are_those_of_loops(reranker, expected):
     assert_rounded(reranker.rank(QUERIES[0], [QUERIES[0]]), [1.0])
 
 
-@pytest.mark.parametrize(("dense", "cells", "characters"), [(2.0, 8_000_000, 250_000), (0.0, 3_000, 400), (2.0, 1, 1)])
-def test_neither_batch_nor_order_matters(reranker, expected, monkeypatch, dense, cells, characters):
-    monkeypatch.setattr(reranker.scorer, "dense", dense)
-    monkeypatch.setattr(maps, "MAP_CELLS", cells)
-    monkeypatch.setattr(maps, "BLOCK_CHARACTERS", characters)
-    shuffled = [PAIRS[i] for i in np.random.default_rng(0).permutation(len(PAIRS))]
-    for pairs in (PAIRS, shuffled):
-        assert_rounded(scored(reranker, pairs), [expected[pair] for pair in pairs])
-
-
 def test_scores_are_the_librarys(reranker):
     queries = [torch.from_numpy(unit(t)) for t in reranker.encoder.token_embeddings(QUERIES, "query", "fp32")]
     documents = [torch.from_numpy(unit(t)) for t in reranker.encoder.token_embeddings(DOCUMENTS, "document", "fp32")]
@@ -86,14 +76,3 @@ def test_texts_without_tokens_come_last(reranker):
     assert reranker.rank("cat", []).shape == (0,)
     with pytest.raises(UsageError, match="2 and 1"):
         reranker.score_pairs(["a", "b"], ["c"])
-
-
-def test_names(reranker, tiny_bert, tiny_llama):
-    assert reranker.spec == f"maxsim:{tiny_bert}"
-    assert str(registry.parse("maxsim:minilm")) == "maxsim"
-    prints = {
-        registry.create(spec, device="cpu").fingerprint()
-        for spec in (f"maxsim:{tiny_bert}", f"maxsim:{tiny_llama}", f"maxsim:{tiny_bert},precision=bf16")
-    }
-    assert len(prints) == 3
-    assert reranker.fingerprint() in prints

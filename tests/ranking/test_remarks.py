@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import numpy as np
 import pytest
 
 from retrokit.data.jsonl import read_jsonl, write_jsonl
@@ -74,10 +73,3 @@ def test_verdicts_that_are_certain_ask_no_threshold(folder, tmp_path, threshold)
         assert set(expected) <= set(row.get("remarks", ()))
     assert verdicts.remarks["empty"] == 3
     assert verdicts.remarks["identical"] == 2
-
-
-def test_a_score_does_not_depend_on_its_neighbours(reranker):
-    first, second = zip(*(pair for pair, _ in CASES), strict=True)
-    together = reranker.score_pairs(first, second)
-    alone = [reranker.score_pairs([one], [other])[0] for one, other in zip(first, second, strict=True)]
-    np.testing.assert_allclose(together, alone, rtol=1e-4)

@@ -38,12 +38,6 @@ def test_what_is_kept_is_what_the_encoder_gives(encoder, tmp_path, monkeypatch):
     check(again[::-1], encoder)
 
 
-def test_texts_are_added_bit_by_bit(encoder, tmp_path):
-    cache = TokenCache(cache_in(tmp_path), encoder, "fp32")
-    for i in range(1, len(TEXTS)):
-        check(cache.tokens(TEXTS[:i], "document"), encoder, TEXTS[:i])
-
-
 def test_another_encoder_precision_or_prompt_shares_nothing(encoder, tiny_llama, tiny_bert, tmp_path):
     others = (str(tiny_llama), f"{tiny_bert},query_prompt=cat", f"{tiny_bert},max_length=4")
     TokenCache(cache_in(tmp_path), encoder, "fp32").tokens(TEXTS, "document")
@@ -70,15 +64,6 @@ def test_all_are_made_and_then_read(encoder, tmp_path, monkeypatch):
     again = TokenCache(cache_in(tmp_path), encoder, "fp32").tokens(TEXTS, "document")
     monkeypatch.undo()
     check(again, encoder)  # the roles are alike
-
-
-def test_two_that_write_at_once_do_not_meet(encoder, tmp_path):
-    one, other = TokenCache(cache_in(tmp_path), encoder, "fp32"), TokenCache(cache_in(tmp_path), encoder, "fp32")
-    for i in range(0, len(TEXTS), 2):
-        one.tokens(TEXTS[i : i + 1], "document")
-        other.tokens(TEXTS[i : i + 2], "document")
-    check(one.tokens(TEXTS, "document"), encoder)
-    check(TokenCache(cache_in(tmp_path), encoder, "fp32").tokens(TEXTS, "document"), encoder)
 
 
 def test_a_reranker_with_a_cache_scores_the_same_cold_and_warm(tiny_bert, tmp_path):

@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 
 import numpy as np
 
 from retrokit.core.errors import DataError, UsageError
 from retrokit.core.settings import taking
-from retrokit.data.labelled_pairs import LabelledNearMiss, LabelledPair, read_labelled_pairs
+from retrokit.data.labelled_pairs import LabelledNearMiss, read_labelled_pairs
 from retrokit.data.runs import add_to_run
 from retrokit.metrics.bootstrap import draw
 from retrokit.ranking.reranking.settings import CalibrationSettings
@@ -98,49 +97,37 @@ def calibrate(settings: CalibrationSettings) -> Calibration:
             f"{DEFAULT} comes with retrokit and keeps its threshold: give verify a `threshold=` of your own"
         )
     seen = hashlib.sha256()
-    examples = read_labelled_pairs(settings.pairs, seen.update)
-    accept, reject, families = sides(examples)
-    if len(reject) * settings.false_accept_rate < 1:
-        needed = math.ceil(1 / settings.false_accept_rate)
-        problem = (
-            f"has {len(reject)} pairs to reject; a false-accept rate of {settings.false_accept_rate} needs {needed}"
-        )
+    accept: dict[tuple[str, str], None] = {}  # each once
+    reject, of_family = [], []
+    for example in read_labelled_pairs(settings.pairs, seen.update):
+        if isinstance(example, LabelledNearMiss):
+            accept[example.anchor, example.positive] = None
+            reject.append((example.anchor, example.near_miss))
+            of_family.append(example.family)
+        elif example.same:
+            accept[example.first, example.second] = None
+        else:
+            reject.append((example.first, example.second))
+            of_family.append("")
+    rate, families = settings.false_accept_rate, np.array(of_family)
+    if len(reject) * rate < 1:
+        problem = f"has {len(reject)} pairs to reject; a false-accept rate of {rate} needs {math.ceil(1 / rate)}"
         raise DataError(settings.pairs, problem)
     reranker = load_verifier(settings.folder, precision=settings.precision, device=settings.device)
-    scores = reranker.score_pairs([first for first, _ in accept + reject], [second for _, second in accept + reject])
+    firsts, seconds = zip(*accept, *reject, strict=True)
+    scores = reranker.score_pairs(firsts, seconds)
     accepted, rejected = scores[: len(accept)], scores[len(accept) :]
-    threshold = threshold_for(rejected, settings.false_accept_rate)
-    drawn = draw(lambda rows: threshold_for(rejected[rows], settings.false_accept_rate), len(rejected))
-    let_in = rejected >= threshold
+    threshold = threshold_for(rejected, rate)
+    false_accepts = rejected >= threshold
     calibration = Calibration(
         threshold,
-        drawn.interval,
-        settings.false_accept_rate,
-        share_of(let_in),
+        draw(lambda rows: threshold_for(rejected[rows], rate), len(rejected)).interval,
+        rate,
+        share_of(false_accepts),
         share_of(accepted >= threshold),
-        {name: share_of(let_in[families == name]) for name in sorted(set(families.tolist())) if name},
+        {name: share_of(false_accepts[families == name]) for name in sorted(set(of_family)) if name},
         sum(first == second for first, second in accept),
         {"path": settings.pairs, "digest": f"sha256:{seen.hexdigest()}"},
     )
     add_to_run(settings.folder, calibration=asdict(calibration))
     return calibration
-
-
-def sides(
-    examples: Sequence[LabelledNearMiss] | Sequence[LabelledPair],
-) -> tuple[list[tuple[str, str]], list[tuple[str, str]], np.ndarray]:
-    """The pairs to accept, each once, those to reject, and the family of each of the latter (empty: none named)."""
-    accept: dict[tuple[str, str], None] = {}
-    reject: list[tuple[str, str]] = []
-    families: list[str] = []
-    for example in examples:
-        if isinstance(example, LabelledNearMiss):
-            accept[example.anchor, example.positive] = None
-            reject.append((example.anchor, example.near_miss))
-            families.append(example.family)
-        elif example.same:
-            accept[example.first, example.second] = None
-        else:
-            reject.append((example.first, example.second))
-            families.append("")
-    return list(accept), reject, np.array(families)

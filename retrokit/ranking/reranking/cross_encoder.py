@@ -59,13 +59,11 @@ class CrossEncoderReranker(ModelReranker):
 
     def description(self) -> dict[str, Any]:
         """Configuration, tokenizer, length, activation, prompts."""
-        tokenizer = self.model.tokenizer
-        backend = getattr(tokenizer, "backend_tokenizer", None)
-        settings = tokenizer_settings(backend) if backend is not None else {"vocabulary": tokenizer.get_vocab()}
-        config = {key: value for key, value in self.model.config.to_dict().items() if key != "_name_or_path"}
+        backend = getattr(self.model.tokenizer, "backend_tokenizer", None)
+        vocabulary = {} if backend is not None else {"vocabulary": self.model.tokenizer.get_vocab()}
         return {
-            "config": config,
-            "tokenizer": settings,
+            "config": {key: value for key, value in self.model.config.to_dict().items() if key != "_name_or_path"},
+            "tokenizer": vocabulary or tokenizer_settings(backend),
             "max_length": self.model.max_seq_length,
             "activation": repr(self.model.activation_fn),
             "prompts": self.model.prompts,
@@ -79,7 +77,17 @@ def cross_encoder(path: str, max_length: int | None, dtype: str, device: str | N
         read_run(path).finished(path)
     with loading_model("cross-encoder", "cross-encoder", path), whole_weights(head=False):
         loaded = CrossEncoder(path, device=device, model_kwargs={"dtype": PRECISIONS[dtype]})
-        _check_head(path, loaded)
+        architecture, saved = type(loaded[0].model).__name__, loaded[0].model.config.architectures or []
+        if architecture.endswith(_HEAD) and architecture not in saved:  # the library has made one at random
+            problem = f"it has no scoring head (architecture: {list(saved) or 'unnamed'})"
+            raise DataError(path, f"is not a cross-encoder: {problem}")
+        labels = [str(label) for _, label in sorted(loaded.config.id2label.items())]
+        if loaded.num_labels == 2 and labels[1].lower() in _RELEVANT:
+            notice(f"{path}: has two outputs; a score is that of {labels[1]} less that of {labels[0]}")
+        elif loaded.num_labels != 1:
+            expected = "one output, or two of which the second is called relevant, positive or LABEL_1"
+            problem = f"has {loaded.num_labels} outputs ({', '.join(labels)}); a reranker needs {expected}"
+            raise UsageError(f"{path}: {problem}")
         check_positions(loaded, path)
         loaded.predict([(PROBES[0], text) for text in PROBES], show_progress_bar=False)
     if max_length is not None:
@@ -140,20 +148,6 @@ def _with_new_head(encoder: Encoder, device: str | None) -> CrossEncoder:
     if model.config.pad_token_id is None:  # of a decoder, whose head reads the last token that is no padding
         model.config.pad_token_id = model.tokenizer.pad_token_id
     return model
-
-
-def _check_head(path: str, loaded: CrossEncoder) -> None:
-    """A checkpoint without a scoring head gets a random one from the library, which says so in a log line only."""
-    architecture = type(loaded[0].model).__name__
-    saved = list(getattr(loaded[0].model.config, "architectures", None) or [])
-    if architecture.endswith(_HEAD) and architecture not in saved:
-        raise DataError(path, f"is not a cross-encoder: it has no scoring head (architecture: {saved or 'unnamed'})")
-    labels = [str(label) for _, label in sorted(loaded.config.id2label.items())]
-    if loaded.num_labels == 2 and labels[1].lower() in _RELEVANT:
-        notice(f"{path}: has two outputs; a score is that of {labels[1]} less that of {labels[0]}")
-    elif loaded.num_labels != 1:
-        expected = "one output, or two of which the second is called relevant, positive or LABEL_1"
-        raise UsageError(f"{path}: has {loaded.num_labels} outputs ({', '.join(labels)}); a reranker needs {expected}")
 
 
 def _set_length(path: str, loaded: CrossEncoder, max_length: int) -> None:

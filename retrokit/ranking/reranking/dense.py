@@ -35,15 +35,13 @@ class DenseReranker(PairwiseReranker):
 
     def score_pairs(self, queries: Sequence[str], documents: Sequence[str]) -> np.ndarray:
         check_counts(queries, documents)
-        query_embeddings, rows = self._embedded(queries, "query")
-        document_embeddings, columns = self._embedded(documents, "document")
-        return pair_scores(self._similarity, query_embeddings, document_embeddings, rows, columns)
-
-    def _embedded(self, texts: Sequence[str], role: Role) -> tuple[np.ndarray, np.ndarray]:
-        """The embeddings of the distinct texts, and where each of ``texts`` stands among them."""
-        place: dict[str, int] = {}
-        rows = np.array([place.setdefault(text, len(place)) for text in texts], dtype=np.int64)
-        return self._encoder.embed(list(place), role, self._precision), rows
+        sides: tuple[tuple[Role, Sequence[str]], ...] = ("query", queries), ("document", documents)
+        embeddings, rows = [], []
+        for role, texts in sides:  # each distinct text is embedded once
+            place: dict[str, int] = {}
+            rows.append(np.array([place.setdefault(text, len(place)) for text in texts], dtype=np.int64))
+            embeddings.append(self._encoder.embed(list(place), role, self._precision))
+        return pair_scores(self._similarity, *embeddings, *rows)
 
     def fingerprint(self) -> str:
         return f"{self._encoder.key(self._precision)} {self._similarity.fingerprint()}"

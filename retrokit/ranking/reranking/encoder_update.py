@@ -44,11 +44,9 @@ def update_between(before: Mapping[str, Tensor], after: Mapping[str, Tensor], ra
     update: dict[str, Tensor] = {}
     for name, old in before.items():
         change = after[name].float() - old.float()
-        if not bool(change.any()):
-            continue
-        if change.ndim == 2:
+        if change.any() and change.ndim == 2:
             update[name + _UP], update[name + _DOWN] = low_rank(change, rank)
-        else:
+        elif change.any():
             update[name + _WHOLE] = change
     return {name: tensor.half().contiguous() for name, tensor in update.items()}
 
@@ -74,10 +72,10 @@ def add_update(encoder: Encoder, folder: Path, made_for: Mapping[str, Any]) -> N
 
 
 def changes_of(update: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    changes = {name.removesuffix(_WHOLE): part.float() for name, part in update.items() if name.endswith(_WHOLE)}
-    for name in (name.removesuffix(_UP) for name in update if name.endswith(_UP)):
-        changes[name] = update[name + _UP].float() @ update[name + _DOWN].float()
-    return changes
+    """The change of each weight, float32, by its name."""
+    whole = {name.removesuffix(_WHOLE): part.float() for name, part in update.items() if name.endswith(_WHOLE)}
+    matrices = [name.removesuffix(_UP) for name in update if name.endswith(_UP)]
+    return whole | {name: update[name + _UP].float() @ update[name + _DOWN].float() for name in matrices}
 
 
 def weights_of(encoder: Encoder) -> dict[str, Tensor]:

@@ -16,9 +16,8 @@ import asyncio
 import hashlib
 import re
 import tomllib
-from collections.abc import AsyncGenerator, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
 from string import Template
@@ -69,25 +68,6 @@ def permutation_of(answer: str, count: int) -> tuple[list[int], dict[str, int]]:
     return [*order, *missing], faults
 
 
-@dataclass
-class _Tally:
-    """Answers of one session: how many, those that name no passage, and these since one did."""
-
-    answers: int = 0
-    nameless: int = 0
-    in_a_row: int = 0
-    refused: bool = False
-
-    def add(self, names_some: bool) -> None:
-        self.answers += 1
-        self.nameless += not names_some
-        self.in_a_row = 0 if names_some else self.in_a_row + 1
-
-    def useless(self, spec: str, shortfall: str) -> ServiceError:
-        why = f" ({shortfall})" if shortfall else ""
-        return ServiceError(f"{spec}: {self.in_a_row:,} answers in a row name no passage of those that were shown{why}")
-
-
 class ListwiseReranker(Reranker):
     """Orders lists with a language model. A score is the number of documents from the document's place to the end.
 
@@ -118,7 +98,9 @@ class ListwiseReranker(Reranker):
         self._window, self._step, self._words = window, step, words
         self._concurrency = concurrency
         self._sampling = Sampling(max_tokens=answer_tokens)
-        self._identity = self._model().identity
+        self._identity = language_models.registry.create(model).identity
+        self._nameless: list[bool] = []  # of each answer, whether it names no passage
+        self._in_a_row, self._has_refused = 0, False
         text = files("retrokit.ranking.reranking").joinpath("listwise.toml").read_text(encoding="utf-8")
         prompts = tomllib.loads(text)
         self._system, self._template = prompts["system"].strip(), Template(prompts["prompt"].strip())
@@ -166,75 +148,64 @@ class ListwiseReranker(Reranker):
             line += f"; {counts['repaired']:,} were no permutation and are repaired (passages: {faults})"
         return line + (f"; {counts['refused']:,} prompts were refused" if counts["refused"] else "")
 
-    def _model(self) -> LLM:
-        model: LLM = language_models.registry.create(self._llm_spec)
-        return model
-
     async def _orders(self, lists: Sequence[tuple[str, Sequence[str]]]) -> list[list[int]]:
         with ExitStack() as stack:
             store = stack.enter_context(ResponseStore(self.store)) if self.store is not None else None
             advance = stack.enter_context(progress(f"ordering lists with {self._llm_spec}", len(lists), "lists"))
             # a model is used in one event loop, and closed with its session
-            session = Session(self._model(), store, concurrency=self._concurrency, sampling=self._sampling)
-            tally = _Tally()
+            model: LLM = language_models.registry.create(self._llm_spec)
+            session = Session(model, store, concurrency=self._concurrency, sampling=self._sampling)
+            self._nameless, self._in_a_row, self._has_refused = [], 0, False
             try:
                 async with session:
                     orders = []
-                    async for order in self._ordered(session, lists, tally):
+                    limit = 4 * self._concurrency
+                    async for order in run_all(lambda item: self._order(session, *item), lists, limit=limit):
                         orders.append(order)
                         advance(1)
-                    if tally.nameless == tally.answers > 2:
-                        raise tally.useless(self.spec, session.shortfall)
+                    if len(self._nameless) > 2 and all(self._nameless):
+                        raise self._useless(session)
             finally:
                 for name, count in session.counts.items():
                     self._counts[name] = self._counts.get(name, 0) + count
         return orders
 
-    def _ordered(
-        self, session: Session, lists: Sequence[tuple[str, Sequence[str]]], tally: _Tally
-    ) -> AsyncGenerator[list[int], None]:
-        async def order_of(item: tuple[str, Sequence[str]]) -> list[int]:
-            query, documents = item
-            order = list(range(len(documents)))
-            for part in windows(len(order), self._window, self._step):
-                inside = order[part]
-                if len(inside) == 1:
-                    continue
-                try:
-                    answer = await session.ask(self._prompt(query, [documents[i] for i in inside]), system=self._system)
-                except PromptRefused as refusal:
-                    if not tally.refused:
-                        notice(f"{self.spec}: {refusal}; such windows keep their order")
-                    tally.refused = True
-                    self._counts["refused"] += 1
-                    continue
-                places, faults = permutation_of(answer.text, len(inside))
-                self._count(faults)
-                tally.add(faults["left_out"] < len(inside))
-                if tally.in_a_row >= IN_VAIN:
-                    raise tally.useless(self.spec, session.shortfall)
-                order[part] = [inside[place] for place in places]
-            return order
+    async def _order(self, session: Session, query: str, documents: Sequence[str]) -> list[int]:
+        order = list(range(len(documents)))
+        for part in windows(len(order), self._window, self._step):
+            inside = order[part]
+            if len(inside) == 1:
+                continue
+            try:
+                answer = await session.ask(self._prompt(query, [documents[i] for i in inside]), system=self._system)
+            except PromptRefused as refusal:
+                if not self._has_refused:
+                    notice(f"{self.spec}: {refusal}; such windows keep their order")
+                self._has_refused = True
+                self._counts["refused"] += 1
+                continue
+            places, faults = permutation_of(answer.text, len(inside))
+            for name, count in {**faults, "answers": 1, "repaired": any(faults.values())}.items():
+                self._counts[name] += count
+            self._nameless.append(faults["left_out"] == len(inside))
+            self._in_a_row = self._in_a_row + 1 if self._nameless[-1] else 0
+            if self._in_a_row >= IN_VAIN:
+                raise self._useless(session)
+            order[part] = [inside[place] for place in places]
+        return order
 
-        return run_all(order_of, lists, limit=4 * self._concurrency)
-
-    def _count(self, faults: dict[str, int]) -> None:
-        self._counts["answers"] += 1
-        self._counts["repaired"] += any(faults.values())
-        for name, count in faults.items():
-            self._counts[name] += count
+    def _useless(self, session: Session) -> ServiceError:
+        why = f" ({session.shortfall})" if session.shortfall else ""
+        problem = f"{self._in_a_row:,} answers in a row name no passage of those that were shown"
+        return ServiceError(f"{self.spec}: {problem}{why}")
 
     def _prompt(self, query: str, passages: Sequence[str]) -> str:
+        """The prompt, whose texts hold nothing that could be taken for one of its own tags."""
         shown = "\n\n".join(
-            f'<passage number="{number}">\n{_as_data(" ".join(text.split()[: self._words]))}\n</passage>'
+            f'<passage number="{number}">\n{_TAG.sub("&lt;", " ".join(text.split()[: self._words]))}\n</passage>'
             for number, text in enumerate(passages, start=1)
         )
-        return self._template.substitute(query=_as_data(query), passages=shown, count=len(passages))
-
-
-def _as_data(text: str) -> str:
-    """``text`` without anything that could be taken for one of the prompt's own tags."""
-    return _TAG.sub("&lt;", text)
+        return self._template.substitute(query=_TAG.sub("&lt;", query), passages=shown, count=len(passages))
 
 
 listwise = ListwiseReranker

@@ -170,38 +170,35 @@ class MapReranker(PairwiseReranker):
         self, queries: TokenBlock, documents: TokenBlock, rows: np.ndarray, columns: np.ndarray
     ) -> np.ndarray:
         """Scores float32 ``[n]`` of the queries at ``rows`` with the documents at ``columns``, both int64 ``[n]``."""
-        if len(rows) and len(rows) >= self.scorer.dense * len(queries.tokens) * len(documents.tokens):
-            return self._all_scores(queries, documents)[rows, columns]
-        return self._pair_scores(queries, documents, torch.from_numpy(rows), torch.from_numpy(columns))
-
-    def _all_scores(self, queries: TokenBlock, documents: TokenBlock) -> np.ndarray:
-        """Scores float32 ``[nq, nd]`` of every query with every document."""
-        cells = queries.mask.shape[1] * documents.mask.numel()
-        at_once = max(1, min(MAP_CELLS, self.scorer.cells) // max(1, cells))
         parts = []
-        for tokens, mask in zip(queries.tokens.split(at_once), queries.mask.split(at_once), strict=True):
-            maps = all_maps(TokenBlock(tokens, mask), documents)
-            shape = maps.shape[:2]
-            masks = mask[:, None].expand(*shape, -1), documents.mask[None].expand(*shape, -1)
-            parts.append(self._in_parts(maps.flatten(0, 1), *(mask.flatten(0, 1) for mask in masks)).view(shape))
-        return torch.cat(parts).cpu().numpy()
-
-    def _pair_scores(self, queries: TokenBlock, documents: TokenBlock, rows: Tensor, columns: Tensor) -> np.ndarray:
-        """Scores float32 ``[n]`` of the queries at ``rows`` with the documents at ``columns``, a map for each."""
+        if len(rows) and len(rows) >= self.scorer.dense * len(queries.tokens) * len(documents.tokens):
+            cells = queries.mask.shape[1] * documents.mask.numel()
+            at_once = max(1, min(MAP_CELLS, self.scorer.cells) // max(1, cells))
+            for tokens, mask in zip(queries.tokens.split(at_once), queries.mask.split(at_once), strict=True):
+                maps = all_maps(TokenBlock(tokens, mask), documents)
+                shape = maps.shape[:2]
+                masks = mask[:, None].expand(*shape, -1), documents.mask[None].expand(*shape, -1)
+                parts.append(self._in_parts(maps.flatten(0, 1), *(mask.flatten(0, 1) for mask in masks)).view(shape))
+            every: np.ndarray = torch.cat(parts).cpu().numpy()[rows, columns]
+            return every
         size = (queries.tokens.shape[1] + documents.tokens.shape[1]) * queries.tokens.shape[2]
         at_once = max(1, MAP_CELLS // max(1, size))
-        parts = [np.empty(0, dtype=np.float32)]
-        for row, column in zip(rows.split(at_once), columns.split(at_once), strict=True):
+        for row, column in zip(
+            torch.from_numpy(rows).split(at_once), torch.from_numpy(columns).split(at_once), strict=True
+        ):
             query, document = _taken(queries, row), _taken(documents, column)
-            parts.append(self._in_parts(pair_maps(query, document), query.mask, document.mask).cpu().numpy())
-        return np.concatenate(parts)
+            parts.append(self._in_parts(pair_maps(query, document), query.mask, document.mask).cpu())
+        return torch.cat(parts).numpy()
 
     def _in_parts(self, maps: Tensor, query_mask: Tensor, document_mask: Tensor) -> Tensor:
-        """Scores float32 ``[n]`` of maps, of so many at once as the scorer takes."""
+        """Scores float32 ``[n]`` of maps, of so many at once as the scorer takes, without the rows and columns that are
+        padding in all of these: neighbours are about as long."""
         at_once = max(1, self.scorer.cells // max(1, maps.shape[1] * maps.shape[2]))
-        parts = zip(maps.split(at_once), query_mask.split(at_once), document_mask.split(at_once), strict=True)
-        scores = [self.scorer.scores(*_cropped(*part)) for part in parts]
-        return torch.cat(scores) if scores else maps.new_empty(0)
+        scores = [maps.new_empty(0)]
+        for part, *masks in zip(*(side.split(at_once) for side in (maps, query_mask, document_mask)), strict=True):
+            a, b = map(_longest, masks)
+            scores.append(self.scorer.scores(part[:, :a, :b], masks[0][:, :a], masks[1][:, :b]))
+        return torch.cat(scores)
 
 
 def _taken(block: TokenBlock, rows: Tensor) -> TokenBlock:
@@ -210,12 +207,6 @@ def _taken(block: TokenBlock, rows: Tensor) -> TokenBlock:
     mask = block.mask[rows]
     longest = _longest(mask)
     return TokenBlock(block.tokens[rows, :longest], mask[:, :longest])
-
-
-def _cropped(maps: Tensor, query_mask: Tensor, document_mask: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Maps and masks without the rows and columns that are padding in all of them: neighbours are about as long."""
-    a, b = _longest(query_mask), _longest(document_mask)
-    return maps[:, :a, :b], query_mask[:, :a], document_mask[:, :b]
 
 
 def _longest(mask: Tensor) -> int:

@@ -1,4 +1,4 @@
-"""A trained verifier's folder: its weights, its description, and the fingerprint of the encoder that it was made for.
+"""A trained verifier, and its folder: weights, description, and the fingerprint of the encoder that it was made for.
 
 Scores of one encoder's maps mean nothing for another's, so a verifier refuses any other encoder. One that was trained
 end to end brings its encoder in the same folder, which loads as any run does.
@@ -8,10 +8,14 @@ from __future__ import annotations
 
 import json
 import os
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
 from functools import partial
+from itertools import chain, repeat
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 
@@ -24,12 +28,75 @@ from retrokit.ranking import reranking
 from retrokit.ranking.reranking.base import PairwiseReranker
 from retrokit.ranking.reranking.cross_encoder import cross_encoder
 from retrokit.ranking.reranking.encoder_update import add_update
-from retrokit.ranking.reranking.judging import Verifier
-from retrokit.ranking.reranking.maps import MapScorer
+from retrokit.ranking.reranking.maps import MapReranker, MapScorer
+from retrokit.ranking.reranking.remarks import CUT, FOREIGN, UNFAMILIAR, decided, is_foreign, of_texts, told
+from retrokit.similarities.base import Role
 
 WEIGHTS_FILE = "verifier.safetensors"
 DEFAULT = "default"
 """The verifier that comes with the package."""
+
+
+class Verifier(MapReranker):
+    """Scores token maps with what was trained. A pair of identical texts has the score 1, one with an empty text the
+    lowest; ``english``: it knows no other language."""
+
+    def __init__(self, *arguments: Any, english: bool = False) -> None:
+        super().__init__(*arguments)
+        self._english = english
+        self._counts: Counter[str] = Counter()
+        self._pairs = 0
+
+    def score_pairs(self, queries: Sequence[str], documents: Sequence[str]) -> np.ndarray:
+        return self.judge(queries, documents)[0]
+
+    def judge(self, queries: Sequence[str], documents: Sequence[str]) -> tuple[np.ndarray, list[list[str]]]:
+        scores = super().score_pairs(queries, documents)
+        remarks = self.remarks(queries, documents)
+        for row, verdict in enumerate(map(decided, remarks)):
+            if verdict is not None:
+                scores[row] = 1.0 if verdict else self.scorer.lowest
+        self._counts.update(chain.from_iterable(remarks))
+        self._pairs += len(remarks)
+        return scores, remarks
+
+    def remarks(self, queries: Sequence[str], documents: Sequence[str]) -> list[list[str]]:
+        results = of_texts(queries, documents)
+        undecided = [row for row, remarks in enumerate(results) if decided(remarks) is None]
+        of_text: dict[str, list[str]] = defaultdict(list)
+        roles: tuple[tuple[Role, Sequence[str]], ...] = ("query", queries), ("document", documents)
+        for role, texts in roles:
+            if distinct := list(dict.fromkeys(texts[row] for row in undecided)):
+                cut = self.encoder.cut(distinct, role)
+                for text, is_cut, unknown in zip(
+                    distinct, repeat(False) if cut is None else cut, self._unknown_shares(distinct), strict=False
+                ):
+                    of_text[text] += [CUT] * bool(is_cut) + [UNFAMILIAR] * (unknown >= 0.5)
+                    of_text[text] += [FOREIGN] * (self._english and is_foreign(text))
+        for row in undecided:
+            results[row] += dict.fromkeys([*of_text[queries[row]], *of_text[documents[row]]])
+        return results
+
+    def _unknown_shares(self, texts: Sequence[str]) -> list[float]:
+        """The share of each text's tokens that the vocabulary lacks."""
+        tokenizer = self.encoder.tokenizer
+        backend = getattr(tokenizer, "backend_tokenizer", tokenizer)
+        unknown = getattr(tokenizer, "unk_token", None) or getattr(getattr(backend, "model", None), "unk_token", None)
+        if unknown is None or not hasattr(backend, "encode_batch"):
+            return [0.0] * len(texts)
+        encodings = backend.encode_batch(list(texts), add_special_tokens=False)
+        return [encoding.tokens.count(unknown) / max(1, sum(encoding.attention_mask)) for encoding in encodings]
+
+    @property
+    def counts(self) -> Mapping[str, int]:
+        return dict(self._counts)
+
+    def describe(self) -> str:
+        summary = told(self._counts, self._pairs)
+        return f"{self.spec}: {summary}" if summary else ""
+
+    def fingerprint(self) -> str:
+        return f"{super().fingerprint()} settled"
 
 
 def folder_of(path: str) -> str:
@@ -92,9 +159,11 @@ def load_verifier(
         if encoder is not None or cache is not None:
             raise UsageError(f"{path} is a cross-encoder, which has no token embeddings: leave out encoder and cache")
         return cross_encoder(path, None, precision, device)
-    spec, whose = made_for(path)
+    whose = made_for(path)[1]
     own = str(Path(path)) if whose["in_folder"] else str(whose["encoder"])
-    loaded: Encoder = encoders.registry.create(encoder or _spec_of(own), device=device)
+    if os.path.isdir(own):  # whose path may read like a name
+        own = f"model:{json.dumps(own, ensure_ascii=False)}"
+    loaded: Encoder = encoders.registry.create(encoder or own, device=device)
     if "begins_with" in whose:
         add_update(loaded, Path(path), whose)
     else:
@@ -136,11 +205,6 @@ def _check_encoder(path: str, needed: dict[str, Any], encoder: Encoder) -> None:
             f"{path} was made for another encoder ({whose}, fingerprint {fingerprint[:12]}) than {encoder.spec} "
             f"({encoder.fingerprint()[:12]}): train it anew for that one"
         )
-
-
-def _spec_of(named: str) -> str:
-    """A folder's path may read like a name."""
-    return f"model:{json.dumps(named, ensure_ascii=False)}" if os.path.isdir(named) else named
 
 
 def _reranker_of(name: str) -> str:

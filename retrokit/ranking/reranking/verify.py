@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import islice
-from typing import Any
 
 from retrokit.core.errors import UsageError
 from retrokit.core.files import check_exists, writing
@@ -15,7 +13,6 @@ from retrokit.core.outputs import check_settings
 from retrokit.core.settings import taking
 from retrokit.data.jsonl import Row, fields_of, json_line
 from retrokit.data.tables import read_rows
-from retrokit.ranking.reranking.base import PairwiseReranker
 from retrokit.ranking.reranking.remarks import decided
 from retrokit.ranking.reranking.settings import VerifySettings
 from retrokit.ranking.reranking.verifier import folder_of, load_verifier, read_verifier
@@ -64,26 +61,20 @@ def verify(settings: VerifySettings) -> Verdicts:
     check_settings(settings)
     verdicts = Verdicts(threshold)
     reranker = load_verifier(settings.folder, precision=settings.precision, device=settings.device)
+    pairs = ((row, *_texts(row)) for _, row in read_rows(settings.pairs, "pairs of texts, one JSON object a line"))
     with writing(settings.output) as file:
-        for row in _judged(reranker, settings.pairs, verdicts):
-            if settings.keep == "all" or row["accepted"] == (settings.keep == "accepted"):
-                file.write(json_line(row))
+        while part := list(islice(pairs, AT_ONCE)):
+            rows, firsts, seconds = zip(*part, strict=True)
+            for row, score, remarks in zip(rows, *reranker.judge(firsts, seconds), strict=True):
+                certain = decided(remarks)
+                accepted = bool(score >= threshold) if certain is None else certain
+                verdicts.remarks.update(remarks)
+                verdicts.accepted += accepted
+                verdicts.rejected += not accepted
+                if settings.keep == "all" or accepted == (settings.keep == "accepted"):
+                    noted = {"remarks": remarks} if remarks else {}
+                    file.write(json_line({**row, "score": float(score), "accepted": accepted, **noted}))
     return verdicts
-
-
-def _judged(reranker: PairwiseReranker, path: str, verdicts: Verdicts) -> Iterator[dict[str, Any]]:
-    rows = read_rows(path, "pairs of texts, one JSON object a line")
-    pairs = ((row, *_texts(row)) for _, row in rows)
-    while part := list(islice(pairs, AT_ONCE)):
-        texts = [first for _, first, _ in part], [second for _, _, second in part]
-        scores, remarks = reranker.judge(*texts)
-        for (row, _, _), score, pair_remarks in zip(part, scores.tolist(), remarks, strict=True):
-            certain = decided(pair_remarks)
-            accepted = score >= verdicts.threshold if certain is None else certain
-            verdicts.remarks.update(pair_remarks)
-            verdicts.accepted += accepted
-            verdicts.rejected += not accepted
-            yield {**row, "score": score, "accepted": accepted, **({"remarks": pair_remarks} if pair_remarks else {})}
 
 
 def _texts(row: Row) -> tuple[str, str]:

@@ -33,7 +33,9 @@ class BM25Index(Index):
         self._stemmer = None if language == "none" else Stemmer.Stemmer(language)
         self._is_turkish = language == "turkish"
         words = self._words(documents)
-        _notice_scripts(documents)
+        if letters := sum(map(unspaced_scripts, documents), Counter[str]()):
+            share = letters.total() / sum(len(text) - text.count(" ") for text in documents)
+            notice(f"bm25: character bigrams for {', '.join(sorted(letters))} ({share:.1%} of the characters)")
         self._documents = documents
         self._count = len(documents)
         self._mean_length = float(np.mean([len(document_words) for document_words in words])) if words else 0.0
@@ -77,9 +79,9 @@ class BM25Index(Index):
         return {text: place for place, text in enumerate(self._documents)}
 
     def _words(self, texts: Sequence[str]) -> list[list[str]]:
+        check_texts(texts, "bm25")
         if not texts:
             return []
-        check_texts(texts, "bm25")
         words: list[list[str]] = bm25s.tokenize(
             [spaced(normalized(text, self._is_turkish)) for text in texts],
             **{"lower": False, "token_pattern": COUNTED, "return_ids": False, "show_progress": False},
@@ -103,13 +105,6 @@ class BM25Index(Index):
                 rarity = np.log(1 + (self._count - self._frequency[word] + 0.5) / (self._frequency[word] + 0.5))
                 score += rarity * counts[word] / (counts[word] + norm)
         return score
-
-
-def _notice_scripts(documents: Sequence[str]) -> None:
-    letters: Counter[str] = sum(map(unspaced_scripts, documents), Counter())
-    if letters:
-        share = letters.total() / sum(len(text) - text.count(" ") for text in documents)
-        notice(f"bm25: character bigrams for {', '.join(sorted(letters))} ({share:.1%} of the characters)")
 
 
 class BM25(Searcher):
