@@ -243,19 +243,24 @@ def preprocess(
     return features
 
 
+def pieces(text: str) -> Iterator[tuple[int, int]]:
+    """Where the pieces of a text lie that are tokenised one by one, each from a space on."""
+    places = [0]
+    while len(text) - places[-1] > 2 * PIECE and (space := text.find(" ", places[-1] + PIECE)) > 0:
+        places.append(space)
+    return pairwise([*places, len(text)])
+
+
 def _bags(model: SentenceTransformer, texts: Sequence[str], role: str, prompt: str | None) -> dict[str, Any]:
     """The features of a static encoder's texts; of a long one piece by piece, each from a space on. A tokenizer of the
     package tokenizers makes half a kilobyte a token."""
     bags = []
     for text in texts:
-        places = [0]
-        while len(text) - places[-1] > 2 * PIECE and (space := text.find(" ", places[-1] + PIECE)) > 0:
-            places.append(space)
-        parts = [text[start:end] for start, end in pairwise([*places, len(text)])]
-        pieces = [
-            model.preprocess([part], prompt=None if place else prompt, task=role) for place, part in enumerate(parts)
+        parts = [
+            model.preprocess([text[start:end]], prompt=None if start else prompt, task=role)
+            for start, end in pieces(text)
         ]
-        bags.append(torch.cat([piece["input_ids"] for piece in pieces]))
+        bags.append(torch.cat([part["input_ids"] for part in parts]))
     starts = np.cumsum([0, *(len(bag) for bag in bags[:-1])])
     return {"input_ids": torch.cat(bags), "offsets": torch.from_numpy(starts)}
 

@@ -91,6 +91,10 @@ def describe(model: SentenceTransformer) -> dict[str, Any]:
     tokenizer = model.tokenizer
     backend = getattr(tokenizer, "backend_tokenizer", tokenizer)
     is_fast = hasattr(backend, "to_str")
+    images = {}
+    if model.supports("image"):
+        processor = model[0].processor
+        images = {"images": getattr(processor, "image_processor", processor).to_dict(), "pillow": version("pillow")}
     return {
         "architecture": {key: value for key, value in settings.items() if key not in _CONFIG_WITHOUT_EFFECT},
         "modules": [
@@ -99,16 +103,8 @@ def describe(model: SentenceTransformer) -> dict[str, Any]:
         "tokenizer": tokenizer_settings(backend) if is_fast else sorted(tokenizer.get_vocab().items()),
         **({} if model.truncate_dim is None else {"truncate_dim": model.truncate_dim}),
         **({"keywords": model.module_kwargs} if any((model.module_kwargs or {}).values()) else {}),
-        **_describe_images(model),
+        **images,
     }
-
-
-def _describe_images(model: SentenceTransformer) -> dict[str, Any]:
-    """What makes numbers of an image, if the model takes any."""
-    if not model.supports("image"):
-        return {}
-    processor = model[0].processor
-    return {"images": getattr(processor, "image_processor", processor).to_dict(), "pillow": version("pillow")}
 
 
 _CONFIG_WITHOUT_EFFECT = ("_name_or_path", "transformers_version", "dtype", "torch_dtype", "architectures", "use_cache")

@@ -77,13 +77,11 @@ class _PoolEveryLayer(nn.Module):
         states = features.pop("all_layer_embeddings")
         if len(states) != self.count + 1:
             raise UsageError(f"the model has {self.count} layers but gives {len(states)} hidden states")
-        pooled = [self._pooled(features, state) for state in states[:-1]]
+        pooled = [
+            self.rest[0]({**features, "token_embeddings": state.float()})["sentence_embedding"] for state in states[:-1]
+        ]
         features["sentence_embedding"] = torch.cat([*pooled, embeddings_of(self._tower[0], features, task)], dim=1)
         return features
-
-    def _pooled(self, features: dict[str, Any], state: Tensor) -> Tensor:
-        pooled: Tensor = self.rest[0]({**features, "token_embeddings": state.float()})["sentence_embedding"]
-        return pooled
 
 
 def _count(transformer: Transformer) -> int:
@@ -103,18 +101,14 @@ def weights(transformers: Sequence[Transformer], spec: str) -> list[dict[str, Te
     if not stacks:
         raise UsageError(f"{spec}: its layers are not found in {type(model).__name__}")
     stack = stacks[0]
-    places = [_embedding_part(model, stack), *(f"{stack}.{k}" for k in range(count))]
+    # the largest part of the model that holds the input embeddings and none of the layers
+    table = model.get_input_embeddings()
+    words = next(name for name, part in model.named_modules() if part is table).split(".")
+    ancestors = (".".join(words[:size]) for size in range(1, len(words) + 1))
+    embedding = next(part for part in ancestors if not f"{stack}.".startswith(f"{part}."))
+    places = [embedding, *(f"{stack}.{k}" for k in range(count))]
     parameters = {name: parameter.detach().cpu() for name, parameter in model.named_parameters()}
     return [{name: value for name, value in parameters.items() if name.startswith(f"{place}.")} for place in places]
-
-
-def _embedding_part(model: Any, stack: str) -> str:
-    """The largest part of the model that holds the input embeddings and none of the layers."""
-    table = model.get_input_embeddings()
-    name = next(name for name, part in model.named_modules() if part is table)
-    words = name.split(".")
-    ancestors = [".".join(words[:size]) for size in range(1, len(words) + 1)]
-    return next(part for part in ancestors if not f"{stack}.".startswith(f"{part}."))
 
 
 def layer_changes(start: Encoder, end: Encoder) -> list[float]:
@@ -124,10 +118,9 @@ def layer_changes(start: Encoder, end: Encoder) -> list[float]:
     shapes = [[{name: tensor.shape for name, tensor in layer.items()} for layer in side] for side in (before, after)]
     if shapes[0] != shapes[1]:
         raise UsageError(f"{end.spec} and {start.spec} are not of one architecture: their weights cannot be compared")
-    return [_relative_change(old, new) for old, new in zip(before, after, strict=True)]
-
-
-def _relative_change(old: dict[str, Tensor], new: dict[str, Tensor]) -> float:
-    moved = sum(float((new[name].double() - tensor.double()).square().sum()) for name, tensor in old.items())
-    length = sum(float(tensor.double().square().sum()) for tensor in old.values())
-    return float(np.sqrt(moved / length)) if length else 0.0
+    changes = []
+    for old, new in zip(before, after, strict=True):
+        moved = sum(float((new[name].double() - tensor.double()).square().sum()) for name, tensor in old.items())
+        length = sum(float(tensor.double().square().sum()) for tensor in old.values())
+        changes.append(float(np.sqrt(moved / length)) if length else 0.0)
+    return changes

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -74,12 +73,11 @@ def _spans(backend: Any, text: str, size: int, overlap: int) -> np.ndarray:
 
 def _tokens(backend: Any, text: str) -> Iterator[tuple[int, int, int]]:
     """The first character, the last one + 1, and the word of each token; a long text is tokenised in pieces."""
-    places, word = [0], 0
-    while len(text) - places[-1] > 2 * engine.PIECE and (space := text.find(" ", places[-1] + engine.PIECE)) > 0:
-        places.append(space)
-    for start, end in pairwise([*places, len(text)]):
+    word = 0
+    for start, end in engine.pieces(text):
         base = word
-        for part in _encodings(backend, text[start:end]):
+        encoding = backend.encode(text[start:end], add_special_tokens=False)
+        for part in (encoding, *encoding.overflowing):
             for (first, last), number, counts in zip(part.offsets, part.word_ids, part.attention_mask, strict=True):
                 if counts:
                     word = word if number is None else base + number
@@ -90,12 +88,6 @@ def _tokens(backend: Any, text: str) -> Iterator[tuple[int, int, int]]:
 def _count(encoding: Any) -> int:
     """Tokens of what a tokenizer has made, also of what it cut off; padding has no attention."""
     return sum(sum(part.attention_mask) for part in (encoding, *encoding.overflowing))
-
-
-def _encodings(backend: Any, text: str) -> list[Any]:
-    """What a tokenizer makes of a text, also of what it cuts off."""
-    encoding = backend.encode(text, add_special_tokens=False)
-    return [encoding, *encoding.overflowing]
 
 
 def _backend(model: SentenceTransformer) -> Any:

@@ -24,8 +24,9 @@ from retrokit.encoders.adapters import is_quantized
 from retrokit.encoders.attention import attention_of, use_attention
 from retrokit.encoders.casting import cast, exact_buffers
 from retrokit.encoders.fingerprint import stamp
-from retrokit.encoders.short_attention import SHORT, attend
 
+SHORT = 512  # tokens; the scores of longer texts leave the processor's cache, and the fused kernel wins
+SCORES = 2**21  # attention scores in memory at a time, so that they stay in the processor's cache
 _SHORT_ATTENTION = "retrokit_short"
 
 _packed_modules: WeakKeyDictionary[nn.Module, tuple[Any, nn.Module]] = WeakKeyDictionary()
@@ -146,6 +147,32 @@ def _gelu_behind(part: nn.Module) -> str:
 
 
 # --- attention
+
+
+def attend(query: Tensor, key: Tensor, value: Tensor, keep: Tensor | None, scaling: float | None = None) -> Tensor:
+    """Attention of all tokens to all, or to those that ``keep`` (bool ``[n, 1 or heads, t, t]``) names: three of
+    ``[n, heads, t, d]`` → ``[n, t, heads, d]``. Scores are multiplied by ``scaling``; default: ``1/sqrt(d)``."""
+    n, heads, tokens, width = query.shape
+    scaled = torch.mul(query, width**-0.5 if scaling is None else scaling, out=query.new_empty(query.shape))
+    query, key, value = (side.contiguous().view(n * heads, tokens, width) for side in (scaled, key, value))
+    first = tokens
+    if keep is not None:  # columns before it are left out by no row: of texts of similar length these are most
+        rows_of_keep = keep[:, :, :1] if keep.stride(2) == 0 else keep
+        masked = (~rows_of_keep.flatten(0, 2).all(dim=0)).nonzero()
+        first = int(masked[0]) if len(masked) else tokens
+    together = max(1, SCORES // (heads * tokens**2))
+    memory = query.new_empty(min(n, together) * heads, tokens, tokens)
+    output = torch.empty_like(query)
+    for start in range(0, n, together):
+        texts = slice(start, min(n, start + together))
+        rows = slice(texts.start * heads, texts.stop * heads)
+        scores = torch.bmm(query[rows], key[rows].transpose(1, 2), out=memory[: rows.stop - rows.start])
+        if keep is not None and first < tokens:
+            of_texts = scores.view(-1, heads, tokens, tokens)[..., first:]
+            of_texts.masked_fill_(~keep[texts, ..., first:], torch.finfo(scores.dtype).min)
+        weights = torch.softmax(scores, dim=-1, out=scores)
+        torch.bmm(weights, value[rows], out=output[rows])
+    return output.view(n, heads, tokens, width).transpose(1, 2).contiguous()
 
 
 def _short_attention(

@@ -38,7 +38,7 @@ _PROMPTS = {
 }
 """What models call the prompt of each role in their settings, the library's own names first."""
 
-_PARTS = ("engine.py", "packed.py", "casting.py", "layers.py", "onednn.py", "short_attention.py", "towers.py")
+_PARTS = ("engine.py", "packed.py", "casting.py", "layers.py", "onednn.py", "towers.py")
 _COMPUTING = [str(Path(__file__).with_name(name)) for name in _PARTS]
 
 

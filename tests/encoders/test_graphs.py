@@ -101,21 +101,6 @@ def test_int8_is_near_the_model_and_is_converted_once(
     assert held_graphs(cache) == []
 
 
-def test_judged_texts_tell_what_8_bits_cost(
-    bert: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    caplog.set_level("INFO")
-    monkeypatch.setenv("RETROKIT_CACHE", "off")
-    documents = {f"d{place}": text for place, text in enumerate(sentences(40))}
-    queries = {f"q{place}": documents[f"d{place}"].split(" ", 1)[1] for place in range(12)}
-    judged = {f"q{place}": {f"d{place}": 1} for place in range(12)}
-    data = write_folder(tmp_path / "data", documents, queries, judged)
-    made = retrokit.encoder(f"{bert},backend=onnx,dtype=int8,calibration={data}")
-    made.embed(["a cat"], "query")
-    assert "12 queries, 40 documents" in caplog.text
-    assert "nDCG@10" in caplog.text
-
-
 def test_nobody_is_told_of_a_conversion(bert: Path, texts: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from openvino_telemetry.backend import backend_ga4
 
@@ -128,9 +113,9 @@ def test_nobody_is_told_of_a_conversion(bert: Path, texts: Path, monkeypatch: py
 
 
 def test_what_is_calibrated_with_by_default() -> None:
-    texts = list(CalibrationTexts(None).texts.documents.values())
+    texts = CalibrationTexts(None).texts
     assert len(texts) > 200
-    assert texts == list(CalibrationTexts(None).texts.documents.values())
+    assert texts == CalibrationTexts(None).texts
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from torch.nn import functional
 from transformers.activations import ACT2FN
 
 import retrokit
-from retrokit.encoders import packed, short_attention
+from retrokit.encoders import packed
 from retrokit.encoders.packed import PackedLinear, computing
 from tests.close import assert_rounded
 from tests.models import sentences
@@ -171,7 +171,7 @@ MASKS = [None, padded(False), padded(True), padded(True).contiguous(), near(Fals
 @pytest.mark.parametrize("scores", [1, 2 * 2 * 36, 2**21])  # one text at a time, two (and one is left), all
 def test_short_attention_is_softmax_of_products(monkeypatch, mask, scores):
     monkeypatch.setattr(packed, "sdpa_attention_forward", lambda *arguments, **options: pytest.fail("not used"))
-    monkeypatch.setattr(short_attention, "SCORES", scores)
+    monkeypatch.setattr(packed, "SCORES", scores)
     query, key, value = torch.randn(3, 5, 2, 6, 8)
     found, _ = packed._short_attention(nn.Module(), query, key, value, mask, scaling=0.3)
     expected = functional.scaled_dot_product_attention(query, key, value, mask, scale=0.3).transpose(1, 2)

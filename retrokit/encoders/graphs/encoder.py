@@ -86,7 +86,7 @@ class GraphEncoder(TorchEncoder):
             with _quietly():
                 engine.write(Traced(transformer, batches[0]), dtype, batches, folder)
             computed = partial(_computed, engine.read(folder, torch.get_num_threads()))
-            said = sample.compare(self._model, transformer, computed, self.similarity, dtype)
+            said = sample.compare(self._model, transformer, computed, dtype)
             notice(f"{self.spec}: {said}")
             return {"spec": self.spec, "backend": backend, "dtype": dtype, "sample": sample.name, "said": said}
 
