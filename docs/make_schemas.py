@@ -38,7 +38,7 @@ from retrokit.probing.fisher import Fisher, Information
 from retrokit.probing.fragments import FragmentProbe
 from retrokit.probing.geometry import GeometryProbe
 from retrokit.probing.layers import LayerProbe
-from retrokit.probing.magnitude_findings import EffectChange, Gain, LengthCorrelation, LengthFinding, Lengths
+from retrokit.probing.magnitude import EffectChange, Gain, LengthCorrelation, LengthFinding, Lengths
 from retrokit.probing.map import TextMap
 from retrokit.probing.near_miss import Blindness, Distribution
 from retrokit.ranking.reranking.calibrate import Calibration

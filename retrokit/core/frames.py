@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from retrokit.core.errors import disk_errors
+from retrokit.core.files import writing
 from retrokit.core.notices import harmless
 
 if TYPE_CHECKING:  # it is imported where it is asked for
@@ -63,6 +66,17 @@ def to_csv(rows: DataFrame) -> str:
         if not is_numeric_dtype(dtype):
             shown.isetitem(place, shown.iloc[:, place].map(plain))
     return shown.to_csv(index=False, lineterminator="\n")
+
+
+def write_csv(tables: Mapping[str, Sequence[Mapping[str, Any]]], folder: str | Path) -> list[Path]:
+    """Write each table as ``NAME.csv`` into the folder; returns the files. A value that there is none of is empty."""
+    with disk_errors(folder):
+        Path(folder).mkdir(parents=True, exist_ok=True)
+    files = [Path(folder) / f"{name}.csv" for name in tables]
+    for file, rows in zip(files, tables.values(), strict=True):
+        with writing(file) as stream:
+            stream.write(to_csv(frame(rows)))
+    return files
 
 
 def flat(record: Mapping[str, Any], before: str = "") -> dict[str, Any]:

@@ -1,1 +1,90 @@
-"""Looks inside an encoder that tell what to do next: one file per probe, each returning plain records."""
+"""Looks inside an encoder that tell what to do next, a file each, and the names of what probes alone read.
+
+A probe's settings are in :mod:`retrokit.probing.settings`, which help is made from without what computes. Its file has
+the computation, and what it yields with its sheets and pictures.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+from retrokit.core.registry import Entry, Param, Registry
+from retrokit.probing import settings
+
+SEED = 42
+SAMPLE = 10_000
+
+contrasts = Registry(
+    "contrast",
+    "retrokit.contrasts",
+    [
+        Entry(
+            "pairs",
+            "texts two by two that differ in one attribute: JSONL with a field for each of the two",
+            "retrokit.probing.contrast:read_pairs",
+            (
+                Param("path", str, required=True, summary="JSONL"),
+                Param("a", str, required=True, summary="field of the first text, e.g. toxic"),
+                Param("b", str, required=True, summary="field of the second text, e.g. neutral"),
+            ),
+            positional="path",
+        )
+    ],
+)
+
+_SAMPLED = Param("sample", int, SAMPLE, minimum=2, summary=f"at most so many of the texts, at random, seed {SEED}")
+
+corpora = Registry(
+    "corpus",
+    "retrokit.corpora",
+    [
+        Entry(
+            "corpus",
+            "texts: JSONL with a field text, and optionally title, a line",
+            "retrokit.probing.geometry:texts_of_jsonl",
+            (Param("path", str, required=True, summary="JSONL, .gz too; - is standard input"), _SAMPLED),
+            positional="path",
+        ),
+        Entry(
+            "beir",
+            "the documents of a BEIR folder",
+            "retrokit.probing.geometry:texts_of_beir",
+            (Param("path", str, required=True, summary="the folder"), _SAMPLED),
+            positional="path",
+        ),
+    ],
+    fallback="corpus",
+)
+
+
+@dataclass(frozen=True)
+class ProbeEntry(Entry):
+    """A probe. Its ``settings`` are the options of its command, and their docstring is its help; the target is called
+    with them by name and returns :class:`~retrokit.probing.base.Findings`, of the class that ``findings`` names."""
+
+    settings: type[settings.ProbeSettings] = settings.ProbeSettings
+    findings: str = ""
+
+    def load_findings(self) -> Any:
+        """Import the class of findings."""
+        return replace(self, target=self.findings).load()
+
+
+def _probe(name: str, module: str, function: str, findings: str, options: type[settings.ProbeSettings]) -> ProbeEntry:
+    place = f"retrokit.probing.{module}"
+    summary = (options.__doc__ or "").partition("\n")[0]
+    return ProbeEntry(name, summary, f"{place}:{function}", settings=options, findings=f"{place}:{findings}")
+
+
+PROBES = [
+    _probe("magnitude", "magnitude", "probe_lengths", "MagnitudeProbe", settings.MagnitudeSettings),
+    _probe("fisher", "fisher", "probe_fisher", "FisherProbe", settings.FisherSettings),
+    _probe("fragments", "fragments", "probe_fragments", "FragmentProbe", settings.FragmentSettings),
+    _probe("contrast", "contrast", "probe_contrast", "ContrastProbe", settings.ContrastSettings),
+    _probe("near-miss", "near_miss", "probe_near_misses", "NearMissProbe", settings.NearMissProbeSettings),
+    _probe("layers", "layers", "probe_layers", "LayerProbe", settings.LayerSettings),
+    _probe("geometry", "geometry", "probe_geometry", "GeometryProbe", settings.GeometrySettings),
+    _probe("map", "map", "probe_map", "MapProbe", settings.MapSettings),
+]
+registry = Registry("probe", "retrokit.probes", PROBES)

@@ -9,24 +9,26 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
+from typing import ClassVar
 
 import numpy as np
 
-from retrokit import encoders as encoder_names
 from retrokit import similarities
 from retrokit.core.errors import DataError, UsageError
 from retrokit.core.files import named
 from retrokit.core.notices import notice
-from retrokit.core.registry import parse_all
 from retrokit.core.settings import taking
+from retrokit.core.sheet import Sheet, grouped
 from retrokit.data.labelled import short_name
 from retrokit.data.tables import read_rows
-from retrokit.encoders.base import Encoder
-from retrokit.probing.findings import Findings
+from retrokit.probing import contrasts
+from retrokit.probing.base import Findings, encoders_of, parse_names
 from retrokit.probing.settings import ContrastSettings
-from retrokit.probing.sources import contrasts
 from retrokit.ranking.retrieval.embeddings import DistinctTexts
 
+ALL_FRAGMENTS = 12  # of an encoder, up to which a table shows them all
+BOXES = 64  # fragments of which each has a box of its own
 OUTLIER = 1.5  # quartile distances above the upper quartile from which a dimension stands out (Tukey's box plot)
 
 
@@ -97,6 +99,8 @@ class DimensionContrast:
 class ContrastProbe(Findings):
     """What ``probe contrast`` measured over ``pairs`` pairs."""
 
+    pictures: ClassVar = {"contrast": "Deviations and cosines by fragment"}
+
     data: str
     a: str
     b: str
@@ -120,6 +124,77 @@ class ContrastProbe(Findings):
             f"{outliers:,} of {own[-1].last:,} dimensions stand out."
         )
 
+    def sheets(self) -> list[Sheet]:
+        rows = []
+        for own in grouped(self.fragments, "encoder").values():
+            for row in own if len(own) <= ALL_FRAGMENTS else _outstanding(own):
+                cells = [f"{value:.4f}" for value in (row.mean_cosine, row.deviation, row.largest_deviation)]
+                cells += [f"{row.outliers}", f"{row.shift:.3f}"]
+                rows.append([row.encoder, str(row.fragment), f"{row.first}-{row.last}", *cells])
+        note = (
+            f"{self.pairs:,} pairs; deviation: of the difference over pairs, by dimension; outliers: dimensions that "
+            "stand out of all (Tukey's rule); shift: 1 where all pairs move alike"
+        )
+        if hidden := len(self.fragments) - len(rows):
+            note += f"; {hidden} more fragments are in the CSV and the JSON"
+        columns = [
+            "encoder",
+            "fragment",
+            "dimensions",
+            "mean cosine",
+            "median deviation",
+            "largest",
+            "outliers",
+            "shift",
+        ]
+        return [Sheet(f"{self.a} against {self.b}: {self.data}", columns, 1, rows, note)]
+
+    def plot(self, folder: str | Path) -> list[Path]:
+        """SFS, Figure 3: deviations by fragment as box plots, and the mean cosine of each fragment."""
+        from retrokit.core.figures import BLUE, RED, WIDTH, plt, save, shown
+
+        written = []
+        encoders = grouped(self.fragments, "encoder")
+        for i, (encoder, own) in enumerate(encoders.items()):
+            figure, (upper, lower) = plt.subplots(2, 1, figsize=(WIDTH, 5.6), layout="constrained", sharex=True)
+            places = [row.fragment for row in own]
+            every = [row.deviation for row in self.dimensions if row.encoder == encoder]
+            deviations = [np.array(every[row.first - 1 : row.last]) for row in own]
+            if len(own) <= BOXES:
+                upper.boxplot(
+                    deviations,
+                    positions=places,
+                    widths=0.6,
+                    flierprops={"marker": ".", "markersize": 5, "markerfacecolor": RED, "markeredgecolor": RED},
+                    medianprops={"color": BLUE, "linewidth": 1.5},
+                )
+            else:
+                upper.plot(
+                    places, [values.max() for values in deviations], ".", color=RED, markersize=3, label="largest"
+                )
+                upper.plot(places, [row.deviation for row in own], color=BLUE, linewidth=1, label="median")
+                upper.legend(loc="lower right", bbox_to_anchor=(1, 1), ncols=2, fontsize=8, frameon=False)
+            upper.set_ylabel(f"deviation of {shown(self.a, 20)}\n− {shown(self.b, 20)}, by dimension", fontsize=9)
+            upper.set_title(f"{shown(encoder)}: {self.pairs:,} pairs\nof {shown(self.data)}", fontsize=9, loc="left")
+            lower.plot(places, [row.mean_cosine for row in own], "o", color=BLUE)
+            lower.set_ylabel("mean cosine of the two texts", fontsize=9)
+            lower.set_xlabel(f"fragment of {self.size} dimensions")
+            step = max(1, len(places) // 24)
+            lower.set_xticks(places[::step], [str(place) for place in places[::step]])
+            for axes in (upper, lower):
+                axes.grid(alpha=0.3, axis="y")
+            written += save(figure, folder, "contrast" if len(encoders) == 1 else f"contrast-{i + 1}")
+        return written
+
+
+def _outstanding(rows: Sequence[FragmentContrast]) -> list[FragmentContrast]:
+    """The rows of lowest and highest cosine, of largest deviation and of largest shift, in order of fragments."""
+    by_cosine = sorted(rows, key=lambda row: row.mean_cosine)
+    by_deviation = sorted(rows, key=lambda row: -row.largest_deviation)
+    by_shift = sorted(rows, key=lambda row: -row.shift)
+    chosen = {row.fragment for row in (*by_cosine[:3], *by_cosine[-2:], *by_deviation[:3], *by_shift[:3])}
+    return [row for row in rows if row.fragment in chosen]
+
 
 @taking(ContrastSettings)
 def probe_contrast(settings: ContrastSettings) -> ContrastProbe:
@@ -129,11 +204,10 @@ def probe_contrast(settings: ContrastSettings) -> ContrastProbe:
         UsageError: an unknown name, or a size that does not divide an encoder's dimensions.
         DataError: the file.
     """
-    parse_all([*((encoder_names.registry, spec) for spec in settings.encoders), (contrasts, settings.on)])
+    parse_names(settings.encoders, (contrasts, settings.on))
     data: ContrastPairs = contrasts.create(settings.on)
     probe = ContrastProbe(data.name, data.a, data.b, len(data.first), settings.size, [], [])
-    for spec in settings.encoders:
-        encoder: Encoder = encoder_names.registry.create(spec, device=settings.device)
+    for encoder in encoders_of(settings):
         encoder.use_with(similarities.registry.create(f"sfs:{settings.size}"))
         texts = DistinctTexts()
         first, second = texts.add(data.first), texts.add(data.second)

@@ -8,9 +8,11 @@ balanced, predicts whether ``qnorm`` or ``dnorm`` trains better (Table 3, Eq. 26
 from __future__ import annotations
 
 import math
+import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, cast
+from pathlib import Path
+from typing import Any, ClassVar, cast
 
 import numpy as np
 
@@ -20,14 +22,14 @@ from retrokit.core.errors import DataError, UsageError
 from retrokit.core.notices import notice, progress
 from retrokit.core.registry import Registry, parse_all
 from retrokit.core.settings import taking
+from retrokit.core.sheet import Sheet
 from retrokit.data.pairs import read_source
 from retrokit.data.pairs import registry as sources
 from retrokit.data.training_rows import texts_of_record
 from retrokit.encoders.base import Encoder
 from retrokit.encoders.views import MemoizedEncoder
+from retrokit.probing.base import Findings, read_retrieval
 from retrokit.probing.derivatives import gradients, partial_derivatives
-from retrokit.probing.findings import Findings
-from retrokit.probing.quality import read_retrieval
 from retrokit.probing.settings import FisherSettings
 from retrokit.ranking.retrieval.embeddings import row_norms
 from retrokit.similarities.base import TINY
@@ -207,6 +209,8 @@ class Fisher:
 class FisherProbe(Findings):
     """The findings for several encoders on the same pairs."""
 
+    pictures: ClassVar = {"fisher": "Fisher information by similarity", "kappa": "Difference of the condition numbers"}
+
     results: list[Fisher]
 
     @property
@@ -238,6 +242,73 @@ class FisherProbe(Findings):
             for name in CANDIDATES
         ]
         return {"fisher": information, "kappa": kappas}
+
+    def sheets(self) -> list[Sheet]:
+        information, kappa = [], []
+        for result in self.results:
+            for name, label in (("document", "document length"), ("query", "query length"), ("angle", "angle")):
+                values = [log10(getattr(entry, name)) for entry in result.information]
+                information.append([result.encoder, label, *("none" if v is None else f"{v:.2f}" for v in values)])
+            of = result.prediction
+            logs = [f"{of.log_kappa[name]:.3f}" for name in CANDIDATES]
+            difference = f"{of.difference:+.3f} ({of.low:+.3f} to {of.high:+.3f})"
+            kappa.append([result.encoder, *logs, difference, of.lower, of.choice])
+        scored = [entry.similarity for entry in self.results[0].information]
+        pairs = [f"{result.encoder}: {result.pairs:,} pairs of {result.data}" for result in self.results]
+        notes = [*pairs, "none: exactly 0, by the closed form"]
+        columns = ["encoder", *CANDIDATES, "difference (95%)", "lower", "choice"]
+        return [
+            Sheet("Fisher information, log₁₀ of E[(∂s/∂·)²]", ["encoder", "of", *scored], 2, information, notes),
+            Sheet("condition number, log₁₀ κ", columns, 1, kappa, self.notes),
+        ]
+
+    def plot(self, folder: str | Path) -> list[Path]:
+        """Draw MAG's Table 2 as a heat map for each encoder, and κ of both candidates; returns the files written."""
+        return [*_heat_maps(self, folder), *_kappa(self, folder)]
+
+
+def _heat_maps(probe: FisherProbe, folder: str | Path) -> list[Path]:
+    from retrokit.core.figures import PANELS, fitting, panels, save, shown, told_in_cells
+
+    results = fitting(probe.results, PANELS, "encoders", "fisher")
+    names = [entry.similarity for entry in results[0].information]
+    figure, rows = panels(len(results), 1.6 + 1.0 / len(results))
+    tables = [_log_table(result) for result in results]
+    known = np.concatenate([table[np.isfinite(table)] for table in tables])
+    image = None
+    for axes, result, table in zip(rows, results, tables, strict=True):
+        image = axes.imshow(table, cmap="cividis", vmin=known.min(), vmax=known.max(), aspect="auto")
+        told_in_cells(axes, table, (known.min() + known.max()) / 2, ".1f", "none", fontsize=9)
+        axes.set_xticks(range(len(names)), names)
+        axes.set_yticks(range(3), ["document length", "query length", "angle"])
+        axes.set_title(shown(result.encoder, 60), fontsize=9, loc="left")
+    assert image is not None
+    figure.colorbar(image, ax=rows, label="log₁₀ E[(∂s/∂·)²]; none: exactly 0")
+    return save(figure, folder, "fisher")
+
+
+def _log_table(result: Fisher) -> np.ndarray:
+    """log₁₀ of the information ``[3, similarities]``, NaN for exactly 0."""
+    parts = ("document", "query", "angle")
+    logs = [[log10(getattr(entry, part)) for entry in result.information] for part in parts]
+    return np.array([[np.nan if value is None else value for value in row] for row in logs])
+
+
+def _kappa(probe: FisherProbe, folder: str | Path) -> list[Path]:
+    """The difference of both candidates' log₁₀ κ with its interval; the two values alone would look sure."""
+    from retrokit.core.figures import ROWS, differences_figure, fitting, save, shown
+
+    results = fitting(probe.results, ROWS, "rows", "kappa")
+    labels = [f"{shown(result.encoder, 34)}\nchoice: {result.prediction.choice}" for result in results]
+    predictions = [result.prediction for result in results]
+    differences = np.array([(prediction.difference, prediction.low, prediction.high) for prediction in predictions])
+    figure, axes = differences_figure(labels, differences, 0.1, 1)
+    first, second = CANDIDATES
+    axes.set_title(f"← {first} predicted", loc="left", fontsize=9)
+    axes.set_title(f"{second} predicted →", loc="right", fontsize=9)
+    axes.set_xlabel(f"log₁₀ κ({first}) − log₁₀ κ({second}), 95% interval")
+    figure.supxlabel("\n".join(textwrap.fill(note, 110) for note in probe.notes), fontsize=7)
+    return save(figure, folder, "kappa")
 
 
 @taking(FisherSettings)

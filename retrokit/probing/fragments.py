@@ -12,26 +12,27 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
+from typing import ClassVar
 
 import numpy as np
 
-from retrokit import encoders as encoder_names
 from retrokit import evaluation, similarities
 from retrokit.core.errors import UsageError
 from retrokit.core.notices import progress
-from retrokit.core.registry import parse_all
 from retrokit.core.settings import taking
+from retrokit.core.sheet import Sheet, grouped
 from retrokit.encoders.base import Encoder
 from retrokit.encoders.views import EncoderSlice, MemoizedEncoder
 from retrokit.evaluation.task import Task
 from retrokit.metrics.significance import paired_t_test
-from retrokit.probing.findings import Findings
-from retrokit.probing.quality import Quality, quality, read_task
+from retrokit.probing.base import Findings, Quality, encoders_of, parse_names, quality, read_task
 from retrokit.probing.settings import FragmentSettings
 from retrokit.similarities.base import Similarity
 
 PREFERRED_METRIC = "knn_accuracy"  # SFS classifies by neighbours (Appendix C)
 PREFIXES = 8
+BOXES = 64  # fragments up to which each has an edge in the picture
 SIGNIFICANCE = 0.05
 
 Measure = Callable[[Encoder, Similarity], Quality]
@@ -96,6 +97,11 @@ class PrefixScore:
 class FragmentProbe(Findings):
     """What ``probe fragments`` measured on ``task`` by ``metric``; higher is better."""
 
+    pictures: ClassVar = {
+        "fragments": "Fragments alone, against the whole",
+        "prefixes": "Quality of the first dimensions",
+    }
+
     task: str
     metric: str
     wholes: list[WholeScore]
@@ -144,6 +150,113 @@ class FragmentProbe(Findings):
         effect = f"gains {gain:.4f}" if gain > 0 else f"loses {-gain:.4f}" if gain < 0 else "changes nothing"
         return f"{encoder}: {text}; scoring the whole with sfs:{best.size} instead of cosine {effect}."
 
+    def sheets(self) -> list[Sheet]:
+        rows = []
+        for (encoder, size), own in grouped(self.fragments, "encoder", "size").items():
+            ranked = sorted(own, key=lambda row: -row.value)
+            best, worst = ranked[0], ranked[-1]
+            is_clear = best.p is not None and best.p < SIGNIFICANCE
+            rows.append(
+                [
+                    *(encoder, str(size), str(len(own))),
+                    *(f"{self.whole(encoder, similarity):.4f}" for similarity in ("cosine", f"sfs:{size}")),
+                    f"{best.value:.4f}{'*' if is_clear else ' '}",
+                    str(best.fragment),
+                    *(f"{row.value:.4f}" for row in (ranked[len(own) // 2], worst)),
+                    " to ".join(f"{end(self.at_random(encoder, size)):.4f}" for end in (min, max)),
+                    str(sum(row.difference > 0 for row in own)),
+                ]
+            )
+        columns = ["encoder", "size", "fragments", "cosine", "sfs", "best alone", "its number", "median", "worst"]
+        columns += ["random slices", "above the whole"]
+        notes = [
+            f"* differs from the whole under cosine, p < {SIGNIFICANCE} (paired t-test, Bonferroni over fragments)"
+        ]
+        for encoder, (whole, *_) in grouped(self.wholes, "encoder").items():  # under cosine
+            if whole.guess is not None:
+                text = f"always the most frequent label: {whole.guess:.4f}"
+                notes.append(f"{encoder}, {text}; the whole differs from that with p = {whole.p:.2g}")
+        title = f"{self.metric} of the whole and of single fragments: {self.task}"
+        sizes = list(dict.fromkeys(row.size for row in self.prefixes))
+        prefixes = []
+        for encoder, of_encoder in grouped(self.prefixes, "encoder").items():
+            for dims, alike in sorted(grouped(of_encoder, "dims").items()):
+                by_size = {row.size: f"{row.as_fragments:.4f}" for row in alike}
+                prefixes.append(
+                    [encoder, str(dims), f"{alike[0].as_one:.4f}", *(by_size.get(size, "") for size in sizes)]
+                )
+        names = ["encoder", "dimensions", "cosine", *(f"sfs:{size}" for size in sizes)]
+        return [
+            Sheet(title, columns, 1, rows, notes),
+            Sheet(f"{self.metric} of the first dimensions", names, 1, prefixes),
+        ]
+
+    def plot(self, folder: str | Path) -> list[Path]:
+        """The heat map of fragments alone, and the curves of prefixes; returns the files written."""
+        return [*_heat_map(self, folder), *_prefix_curves(self, folder)]
+
+
+def _heat_map(probe: FragmentProbe, folder: str | Path) -> list[Path]:
+    """SFS, Figure 2: a row per size, a cell per fragment, its distance from the whole under cosine."""
+    import matplotlib as mpl
+    from matplotlib.colors import TwoSlopeNorm
+
+    from retrokit.core.figures import FIXED, PANELS, fitting, panels, save, shown
+
+    encoders = fitting(list(grouped(probe.fragments, "encoder").items()), PANELS, "encoders", "fragments")
+    sizes = sorted({row.size for row in probe.fragments}, reverse=True)
+    figure, every_axes = panels(len(encoders), 1.3 + 0.42 * len(sizes))
+    reach = max(1e-6, *(abs(row.difference) for row in probe.fragments))
+    norm = TwoSlopeNorm(0, -reach, reach)
+    colors = mpl.colormaps["PuOr"]
+    for axes, (encoder, own) in zip(every_axes, encoders, strict=True):
+        for at, size in enumerate(sizes):
+            rows = [row for row in own if row.size == size]
+            shades = [colors(norm(row.difference)) for row in rows]
+            edge = "white" if len(rows) <= BOXES else "none"
+            left = [row.first - 1 for row in rows]
+            axes.barh(at, size, left=left, height=0.92, color=shades, edgecolor=edge, linewidth=0.6)
+            for row in rows if size / own[-1].last > 0.06 else ():
+                ink = "white" if abs(row.difference) > 0.65 * reach else "black"
+                text = f"{row.difference:+.2f}"
+                axes.text(
+                    row.first - 1 + size / 2, at, text, ha="center", va="center", fontsize=7, color=ink, gid=FIXED
+                )
+        axes.set_yticks(range(len(sizes)), [str(size) for size in sizes])
+        axes.invert_yaxis()
+        axes.set_xlim(0, max(row.last for row in own))
+        axes.set_ylabel("fragment size")
+        guess = next(row.guess for row in probe.wholes if row.encoder == encoder)
+        note = "" if guess is None else f", most frequent label {guess:.4f}"
+        axes.set_title(f"{shown(encoder)}: whole {probe.whole(encoder, 'cosine'):.4f}{note}", fontsize=9)
+    every_axes[-1].set_xlabel("dimension of the embedding")
+    image = mpl.cm.ScalarMappable(norm=norm, cmap=colors)
+    figure.colorbar(image, ax=every_axes, label=f"{shown(probe.metric)}: fragment − whole", shrink=0.9)
+    return save(figure, folder, "fragments")
+
+
+def _prefix_curves(probe: FragmentProbe, folder: str | Path) -> list[Path]:
+    """SFS, Figure 4: quality over the number of first dimensions."""
+    from retrokit.core.figures import CURVES, MARKERS, color_of, fitting, legend_above, panels, save, shown
+
+    figure, (axes,) = panels(1, 4)
+    encoders = fitting(list(grouped(probe.prefixes, "encoder").items()), CURVES, "encoders", "prefixes")
+    sizes = list(dict.fromkeys(row.size for row in probe.prefixes))
+    for i, (encoder, own) in enumerate(encoders):
+        color = color_of(i)
+        as_one = sorted({row.dims: row.as_one for row in own}.items())
+        axes.plot(*zip(*as_one, strict=True), ":", marker="x", color=color, label=f"{shown(encoder, 30)}, cosine")
+        for j, size in enumerate(sizes):
+            points = [(row.dims, row.as_fragments) for row in own if row.size == size]
+            style = ("-", "--", "-.")[j % 3]
+            label = f"{shown(encoder, 30)}, sfs:{size}"
+            axes.plot(*zip(*points, strict=True), style, marker=MARKERS[j % 3], markersize=4, color=color, label=label)
+    axes.set_xlabel("first dimensions used")
+    axes.set_ylabel(shown(probe.metric))
+    axes.grid(alpha=0.3)
+    legend_above(figure, axes)
+    return save(figure, folder, "prefixes")
+
 
 @taking(FragmentSettings)
 def probe_fragments(settings: FragmentSettings) -> FragmentProbe:
@@ -156,12 +269,11 @@ def probe_fragments(settings: FragmentSettings) -> FragmentProbe:
     """
     if not settings.sizes:
         raise UsageError("no fragment size is given")
-    parse_all([*((encoder_names.registry, spec) for spec in settings.encoders), (evaluation.registry, settings.on)])
+    parse_names(settings.encoders, (evaluation.registry, settings.on))
     task, chosen = read_task(settings.on, settings.metric, PREFERRED_METRIC)
     probe = FragmentProbe(task.spec, chosen, [], [], [], [])
     guess = task.guessed(chosen)
-    for spec in settings.encoders:
-        encoder = MemoizedEncoder(encoder_names.registry.create(spec, device=settings.device))
+    for encoder in map(MemoizedEncoder, encoders_of(settings)):
         for size in dict.fromkeys(settings.sizes):
             _check(task, encoder, size, settings.prefixes)
         score = partial(quality, task, metric=chosen, precision=settings.precision)

@@ -8,26 +8,25 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
-from typing import Any
+from pathlib import Path
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
 
-from retrokit import encoders as encoder_names
 from retrokit import similarities
 from retrokit.core.errors import DataError
 from retrokit.core.files import named
 from retrokit.core.notices import notice, progress
-from retrokit.core.registry import parse_all
 from retrokit.core.settings import taking
+from retrokit.core.sheet import Sheet, grouped
 from retrokit.data.beir import corpus_file, is_beir
 from retrokit.data.corpus import read_corpus
 from retrokit.data.labelled import short_name
 from retrokit.data.tables import read_rows
-from retrokit.encoders.base import Encoder
-from retrokit.probing.findings import Findings
+from retrokit.probing import SEED, corpora
+from retrokit.probing.base import Findings, encoders_of, parse_names
 from retrokit.probing.settings import GeometrySettings
-from retrokit.probing.sources import SEED, corpora
 from retrokit.ranking.retrieval.exact import top_k
 
 WHOLE = 0
@@ -85,6 +84,8 @@ class Geometry:
 class GeometryProbe(Findings):
     """What ``probe geometry`` measured over ``texts`` texts."""
 
+    pictures: ClassVar = {"geometry": "Anisotropy, effective rank and hubness"}
+
     data: str
     texts: int
     neighbours: int
@@ -96,6 +97,69 @@ class GeometryProbe(Findings):
     @property
     def conclusion(self) -> str:
         return "; ".join(_in_words(part, self) for part in self.parts if part.fragment == WHOLE) + "."
+
+    def sheets(self) -> list[Sheet]:
+        forms = {"anisotropy": ".4f", "effective_rank": ".1f", "hubness": ".2f", "largest_hub": ".1%"}
+        rows = []
+        for encoder, (whole, *fragments) in grouped(self.parts, "encoder").items():
+            cells = [f"{getattr(whole, name):{form}}" for name, form in forms.items()]
+            rows.append([encoder, "whole", str(whole.dimensions), *cells])
+            if fragments:
+                cells = []
+                for name, form in forms.items():
+                    values = [getattr(part, name) for part in fragments]
+                    cells.append(f"{min(values):{form}} to {max(values):{form}}")
+                part = f"{len(fragments)} fragments, lowest to highest"
+                rows.append([encoder, part, str(fragments[0].dimensions), *cells])
+        note = (
+            "anisotropy: mean cosine of two texts; effective rank: of at most the dimensions; hubness: skewness of how "
+            f"often a text is among the {self.neighbours} nearest; largest hub: share of texts that have it there"
+        )
+        columns = ["encoder", "part", "dimensions", "anisotropy", "effective rank", "hubness", "largest hub"]
+        return [Sheet(f"geometry of {self.texts:,} texts: {self.data}", columns, 2, rows, note)]
+
+    def plot(self, folder: str | Path) -> list[Path]:
+        """Each measure by fragment, with the whole as a line; by encoder where there are no fragments."""
+        from retrokit.core.figures import CURVES, MARKERS, ROWS, color_of, fitting, legend_above, panels, save, shown
+
+        by_fragment = any(part.fragment != WHOLE for part in self.parts)
+        encoders = fitting(
+            list(grouped(self.parts, "encoder").items()), CURVES if by_fragment else ROWS, "encoders", "geometry"
+        )
+        figure, every_axes = panels(len(_MEASURES), 2.2 if by_fragment else max(1.2, 0.7 + 0.25 * len(encoders)))
+        for axes, (name, label) in zip(every_axes, _MEASURES, strict=True):
+            for i, (encoder, own) in enumerate(encoders):
+                color = color_of(i)
+                if by_fragment:
+                    axes.axhline(_measure(own[0], name), color=color, linestyle="--", linewidth=1)
+                    places = [part.fragment for part in own[1:]]
+                    values = [_measure(part, name) for part in own[1:]]
+                    axes.plot(places, values, MARKERS[i % 3], color=color, markersize=5, label=shown(encoder))
+                else:
+                    axes.barh(i, _measure(own[0], name), color=color, height=0.6)
+            if by_fragment:
+                axes.set_ylabel(label, fontsize=8)
+            else:
+                axes.set_yticks(range(len(encoders)), [shown(encoder, 30) for encoder, _ in encoders], fontsize=8)
+                axes.invert_yaxis()
+                axes.set_xlabel(label, fontsize=9)
+            axes.grid(alpha=0.3, axis="y" if by_fragment else "x")
+        if by_fragment:
+            every_axes[-1].set_xlabel("fragment (dashed: the whole)")
+            legend_above(figure, every_axes[0])
+        return save(figure, folder, "geometry")
+
+
+_MEASURES = (
+    ("anisotropy", "mean cosine of two texts"),
+    ("effective_rank", "effective rank / dimensions"),
+    ("hubness", "hubness (skewness)"),
+)
+
+
+def _measure(part: Geometry, name: str) -> float:
+    value = float(getattr(part, name))
+    return value / part.dimensions if name == "effective_rank" else value
 
 
 def _in_words(whole: Geometry, probe: GeometryProbe) -> str:
@@ -126,9 +190,7 @@ def probe_geometry(settings: GeometrySettings) -> GeometryProbe:
         UsageError: an unknown name, or a size that does not divide an encoder's dimensions.
         DataError: the file, or no more texts than neighbours.
     """
-    _, source = parse_all([*((encoder_names.registry, spec) for spec in settings.encoders), (corpora, settings.on)])[
-        -2:
-    ]
+    (source,) = parse_names(settings.encoders, (corpora, settings.on))
     name, texts = corpora.create(settings.on)
     if len(texts) <= settings.neighbours:
         where = named(str(source.params["path"]))
@@ -136,8 +198,7 @@ def probe_geometry(settings: GeometrySettings) -> GeometryProbe:
             where, f"{len(texts)} different texts, but {settings.neighbours} neighbours of each; expected more"
         )
     probe = GeometryProbe(name, len(texts), settings.neighbours, [])
-    for spec in settings.encoders:
-        encoder: Encoder = encoder_names.registry.create(spec, device=settings.device)
+    for encoder in encoders_of(settings):
         if settings.size is not None:
             encoder.use_with(similarities.registry.create(f"sfs:{settings.size}"))
         embeddings = encoder.embed(texts, "document", settings.precision)

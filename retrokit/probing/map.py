@@ -9,24 +9,24 @@ from __future__ import annotations
 import importlib.util
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from pathlib import Path
+from typing import Any, ClassVar
 
 import numpy as np
 
-from retrokit import encoders as encoder_names
 from retrokit import evaluation
 from retrokit.core.errors import DataError, UsageError, installation
 from retrokit.core.notices import notice
-from retrokit.core.registry import parse_all
 from retrokit.core.settings import taking
+from retrokit.core.sheet import Sheet
 from retrokit.data.labelled import LabelledSplit
 from retrokit.data.typed import restored
 from retrokit.encoders.views import MemoizedEncoder
 from retrokit.evaluation.tasks.knn import NearestNeighbours, predict_by_distance
-from retrokit.probing.findings import Findings
-from retrokit.probing.quality import quality, read_task
+from retrokit.probing.base import Findings, encoders_of, parse_names, quality, read_task
 from retrokit.probing.settings import MapSettings
 
+MOST_POINTS = 5_000  # beyond these a picture of each point is larger than one of all
 FEWEST_TEXTS = 5  # below which there is nothing to lay out
 USUAL_PERPLEXITY = 30.0  # of both libraries
 ONE_THREAD = 5_000  # texts up to which openTSNE uses one thread
@@ -52,6 +52,8 @@ class TextMap:
 class MapProbe(Findings):
     """What ``probe map`` laid out: the texts of one file, by every encoder."""
 
+    pictures: ClassVar = {"map": "Texts in the plane, by label"}
+
     task: str
     neighbours: int
     data: LabelledSplit = field(repr=False)
@@ -59,7 +61,6 @@ class MapProbe(Findings):
 
     def to_json(self) -> dict[str, Any]:
         """Plain values for strict JSON: ``labels`` and ``positions`` hold an item for each text, in their order."""
-        shown = ("encoder", "algorithm", "accuracy", "map_accuracy")
         return {
             "task": self.task,
             "data": self.data.name,
@@ -68,13 +69,7 @@ class MapProbe(Findings):
             "counts": self.data.counts,
             "classes": self.data.classes,
             "labels": self.data.labels,
-            "maps": [
-                {
-                    **{name: getattr(projection, name) for name in shown},
-                    "positions": projection.positions.round(3).tolist(),
-                }
-                for projection in self.maps
-            ],
+            "maps": [{**vars(of), "positions": of.positions.round(3).tolist()} for of in self.maps],
             "conclusion": self.conclusion,
         }
 
@@ -97,7 +92,7 @@ class MapProbe(Findings):
         maps: list[TextMap] = restored(list[TextMap], plain["maps"])
         if any(one.positions.shape != (len(labels), 2) for one in maps) or not set(labels) <= set(range(len(classes))):
             raise ValueError("expected a label of the classes and two coordinates for each text")
-        data = LabelledSplit(plain["data"], [], [], labels, classes, [], [])
+        data = LabelledSplit(plain["data"], [""] * len(labels), [], labels, classes, [], [])
         return cls(plain["task"], plain["neighbours"], data, maps)
 
     @property
@@ -113,6 +108,44 @@ class MapProbe(Findings):
         trust = "so trust its neighbourhoods" if lost < 0.05 else "so the picture hides part of the structure"
         return "; ".join(parts) + f", {trust}, but not its distances between clusters."
 
+    def sheets(self) -> list[Sheet]:
+        columns = ["encoder", "laid out by", f"kNN accuracy (k = {self.neighbours})", "within the picture"]
+        rows = [[of.encoder, of.algorithm, f"{of.accuracy:.1%}", f"{of.map_accuracy:.1%}"] for of in self.maps]
+        note = f"{len(self.data.labels):,} texts, {len(self.data.classes):,} labels"
+        return [Sheet(f"map of {self.data.name}", columns, 2, rows, note)]
+
+    def plot(self, folder: str | Path) -> list[Path]:
+        """CROP, Figure 2: a picture per encoder, a point per text, the most frequent labels in colour."""
+        from retrokit.core.figures import COLORS, MARKERS, WIDTH, color_of, plt, save, shown
+
+        labels, classes = np.array(self.data.labels), self.data.classes
+        most_frequent = np.argsort(-np.bincount(labels, minlength=len(classes)), kind="stable")
+        frequent = most_frequent[: len(COLORS) * len(MARKERS)]
+        rest = ~np.isin(labels, frequent)
+        size = float(np.clip(12_000 / len(labels), 1.5, 18))
+        look: dict[str, Any] = {"s": size, "linewidths": 0, "rasterized": len(labels) > MOST_POINTS}
+        written = []
+        for place, text_map in enumerate(self.maps, start=1):
+            figure, axes = plt.subplots(figsize=(WIDTH, 5.6), layout="constrained")
+            x, y = text_map.positions.T
+            if rest.any():
+                others = len(np.unique(labels[rest]))
+                axes.scatter(x[rest], y[rest], c="#C8C8C8", **look, label=f"{others} other labels")
+            for i, label in enumerate(frequent.tolist()):
+                chosen, marker = labels == label, MARKERS[i // len(COLORS)]
+                name = shown(classes[label], 26)
+                axes.scatter(x[chosen], y[chosen], c=color_of(i), marker=marker, **look, label=name)
+            title = f"{shown(text_map.encoder)}: kNN accuracy {text_map.accuracy:.1%} (k = {self.neighbours})"
+            axes.set_title(f"{title}\n{shown(self.data.name)}, {text_map.algorithm}", fontsize=9)
+            axes.set_xlabel("first coordinate (no unit)", fontsize=8)
+            axes.set_ylabel("second coordinate (no unit)", fontsize=8)
+            axes.set_xticks([])
+            axes.set_yticks([])
+            axes.set_aspect("equal", adjustable="datalim")
+            figure.legend(loc="outside right upper", fontsize=7, markerscale=2.5, frameon=False)
+            written += save(figure, folder, "map" if len(self.maps) == 1 else f"map-{place}")
+        return written
+
 
 @taking(MapSettings)
 def probe_map(settings: MapSettings) -> MapProbe:
@@ -123,9 +156,7 @@ def probe_map(settings: MapSettings) -> MapProbe:
         UsageError: an unknown name, or a task that is not ``knn:…``.
         DataError: the file, or embeddings that are all the same.
     """
-    *_, source = parse_all(
-        [*((encoder_names.registry, spec) for spec in settings.encoders), (evaluation.registry, settings.on)]
-    )
+    (source,) = parse_names(settings.encoders, (evaluation.registry, settings.on))
     task, metric = read_task(settings.on, None) if source.name == "knn" else (None, "")
     if not isinstance(task, NearestNeighbours):
         raise UsageError(f"{settings.on}: a map needs labelled texts: knn:FILE")
@@ -133,8 +164,7 @@ def probe_map(settings: MapSettings) -> MapProbe:
     if len(data.texts) < FEWEST_TEXTS:
         raise DataError(data.name, f"{len(data.texts)} texts; expected {FEWEST_TEXTS} or more to lay out")
     probe = MapProbe(task.spec, task.k, data, [])
-    for spec in settings.encoders:
-        encoder = MemoizedEncoder(encoder_names.registry.create(spec, device=settings.device))
+    for encoder in map(MemoizedEncoder, encoders_of(settings)):
         accuracy = quality(task, encoder, encoder.similarity, metric, settings.precision).value
         embeddings = encoder.embed(data.texts, "document", settings.precision)
         if (embeddings == embeddings[0]).all():

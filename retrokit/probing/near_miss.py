@@ -7,31 +7,38 @@ other texts than their anchors. Without either there are random pairs of anchors
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from retrokit import encoders as encoder_names
 from retrokit import evaluation, similarities
 from retrokit.core.errors import UsageError
 from retrokit.core.notices import notice
-from retrokit.core.registry import parse_all
 from retrokit.core.settings import taking
+from retrokit.core.sheet import Sheet, grouped
 from retrokit.data.training_rows import Pair
 from retrokit.encoders.base import Encoder
 from retrokit.evaluation.task import Request
 from retrokit.evaluation.tasks.near_misses import NearMisses, read_reference
 from retrokit.metrics.separation import roc_auc
-from retrokit.probing.findings import Findings
+from retrokit.probing.base import Findings, encoders_of, parse_names
 from retrokit.probing.settings import NearMissProbeSettings
 from retrokit.ranking.retrieval.embeddings import DistinctTexts, pair_scores
 from retrokit.similarities.base import Similarity
 
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
 BLIND = 0.5  # the AUC of a coin
 ALL = "all"  # the row of all families
 POSITIVES, RANDOM = "positives", "random pairs"
+BINS = 40
+SIDE_BY_SIDE = 3  # encoders that fit next to each other in a picture
+COLUMNS = 4  # families that do
 
 
 @dataclass(frozen=True)
@@ -91,6 +98,8 @@ class Blindness:
 class NearMissProbe(Findings):
     """What ``probe near-miss`` measured."""
 
+    pictures: ClassVar = {"near-miss": "Distributions of scores: near-misses, positives, random pairs"}
+
     data: str
     reference: str | None
     families: list[Blindness]
@@ -139,6 +148,78 @@ class NearMissProbe(Findings):
                 parts.append(f"none of the {len(overall)} encoders tells them from positives (best AUC {best.auc:.3f})")
         return "; ".join(parts) + "."
 
+    def sheets(self) -> list[Sheet]:
+        shares = (
+            ("AUC", "auc", ".3f"),
+            ("above paraphrase", "above_paraphrase", ".1%"),
+            ("above random", "over_random", ".1%"),
+        )
+        known = [share for share in shares if any(getattr(row, share[1]) is not None for row in self.families)]
+        spreads = {(row.encoder, row.group): row.summary() for row in self.distributions}
+        rows: list[list[str]] = []
+        for encoder, own in grouped(self.families, "encoder").items():
+            for row in own:
+                mean = f"{row.mean:.3f} ± {row.deviation:.3f}"
+                values = [(getattr(row, name), form) for _, name, form in known]
+                cells = ["" if value is None else f"{value:{form}}" for value, form in values]
+                rows.append([encoder, row.similarity, row.family, f"{row.near_misses:,}", mean, *cells])
+            for group in (POSITIVES, RANDOM):
+                if spread := spreads.get((encoder, group)):
+                    mean = f"{spread['mean']:.3f} ± {spread['deviation']:.3f}"
+                    rows.append([encoder, own[0].similarity, group, f"{spread['pairs']:,}", mean, *[""] * len(known)])
+            rows.append([])
+        columns = ["encoder", "similarity", "group", "pairs", "mean ± deviation", *(title for title, _, _ in known)]
+        note = "AUC: share of couples in which a positive, of any family, scores above a near-miss of this one"
+        missing = "no positives: every positive is its anchor; --reference gives some"
+        return [Sheet(f"scores of near-misses: {self.data}", columns, 3, rows, note if "AUC" in columns else missing)]
+
+    def plot(self, folder: str | Path) -> list[Path]:
+        """COMP, Figure 1: a panel per family, the encoders' distributions over those of positives and random pairs."""
+        from retrokit.core.figures import BLUE, GREY, PANELS, RED, fitting, legend_above, panels, save, shown
+
+        encoders = list(dict.fromkeys(row.encoder for row in self.distributions))
+        # of many encoders a row for each, or the picture would be endless
+        in_rows = len(encoders) > SIDE_BY_SIDE
+        encoders = fitting(encoders, PANELS, "encoders", "near-miss")
+        counts = Counter({row.group: len(row.scores) for row in self.distributions if row.encoder == encoders[0]})
+        largest = [name for name, _ in counts.most_common() if name not in (POSITIVES, RANDOM)]
+        chosen = fitting(largest, COLUMNS if in_rows else PANELS, "families", "near-miss")
+        families = [name for name in counts if name in chosen]
+        columns = len(families) if in_rows else len(encoders)
+        order = [(family, encoder) for family in families for encoder in encoders]
+        if in_rows:
+            order.sort(key=lambda pair: encoders.index(pair[1]))
+        figure, every_axes = panels(len(order), 1.3 if in_rows else 1.75, columns)
+        every = np.concatenate([row.scores for row in self.distributions])
+        lowest, highest = np.quantile(every, [0.0005, 0.9995]).tolist()
+        room = 1e-3 * max(abs(lowest), abs(highest), 1e-3) if highest == lowest else 0.0  # where all scores are equal
+        bins = np.linspace(lowest - room, np.nextafter(highest + room, np.inf), BINS)
+        for axes, (family, encoder) in zip(every_axes, order, strict=True):
+            for group, color, style in ((RANDOM, GREY, ":"), (POSITIVES, BLUE, "--"), (family, RED, "-")):
+                row = next((d for d in self.distributions if (d.encoder, d.group) == (encoder, group)), None)
+                if row is not None:
+                    label = "near-misses" if group == family else group
+                    _histogram(axes, row, bins, color, style, label)
+            axes.set_yticks([])
+            if in_rows:
+                axes.set_title("" if encoder != encoders[0] or family == ALL else shown(family, 20), fontsize=9)
+                axes.set_ylabel(shown(encoder, 14) if family == families[0] else "", fontsize=8)
+            else:
+                name = "" if family == ALL else f"{shown(family, 20)}, "
+                axes.set_title(f"{name}{shown(encoder, 34)}", fontsize=9)
+                axes.set_ylabel("pairs, peak = 1", fontsize=9)
+        for axes in every_axes[-columns:]:
+            axes.set_xlabel(self.families[0].similarity, fontsize=9)
+        legend_above(figure, every_axes[0])
+        return save(figure, folder, "near-miss")
+
+
+def _histogram(axes: Axes, row: Distribution, bins: np.ndarray, color: str, style: str, label: str) -> None:
+    counts, _ = np.histogram(np.clip(row.scores, bins[0], bins[-1]), bins)
+    heights = counts / counts.max()  # near-misses crowd at the top: a common scale would flatten all else
+    axes.stairs(heights, bins, fill=True, color=color, alpha=0.18)
+    axes.stairs(heights, bins, color=color, linestyle=style, linewidth=1.4, label=label)
+
 
 @taking(NearMissProbeSettings)
 def probe_near_misses(settings: NearMissProbeSettings) -> NearMissProbe:
@@ -148,16 +229,15 @@ def probe_near_misses(settings: NearMissProbeSettings) -> NearMissProbe:
         UsageError: an unknown name, a similarity that does not fit, or a file that holds no near-misses.
         DataError: a wrong line.
     """
-    specs = [*((encoder_names.registry, spec) for spec in settings.encoders), (similarities.registry, settings.sim)]
-    *_, source = parse_all([*specs, (evaluation.registry, settings.on)])
+    others = (similarities.registry, settings.sim), (evaluation.registry, settings.on)
+    _, source = parse_names(settings.encoders, *others)
     task = evaluation.registry.create(source) if source.name == "pairs" else None
     if not isinstance(task, NearMisses):
         raise UsageError(f"{source} holds no near-misses: expected pairs:FILE, which augment negatives writes")
     pairs = read_reference(settings.reference, settings.reference_pairs) if settings.reference is not None else None
     notice(task.describe(None if pairs is None else len(pairs)))
     probe = NearMissProbe(task.name, settings.reference, [], [])
-    for spec in settings.encoders:
-        encoder: Encoder = encoder_names.registry.create(spec, device=settings.device)
+    for encoder in encoders_of(settings):
         similarity: Similarity = similarities.registry.create(settings.sim)
         groups, above = _scores(task, encoder, similarity, settings.precision)
         if pairs is not None:

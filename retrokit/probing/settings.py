@@ -1,9 +1,10 @@
-"""What each probe is asked for: for Python, and as the options of ``retrokit probe``."""
+"""Settings of the probes: for Python, and as the options of ``retrokit probe``, whose help is a class's docstring."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import KW_ONLY, dataclass
+from typing import ClassVar
 
 from retrokit.core.settings import PRECISION, PRECISIONS, Settings, setting
 
@@ -13,11 +14,20 @@ DEPTH = 100  # irrelevant documents are looked for so far down
 SEED = "Seed of what is drawn at random: samples, bootstrap."
 METRIC = "Metric to measure by; default: the task's main one."
 FRAGMENT = "Dimensions of a fragment."
+_IRRELEVANT = "Documents not judged relevant: of a query's top 100 by angle (top), or all there are (all)."
 
 
 @dataclass(frozen=True)
 class ProbeSettings(Settings):
-    """Of which encoders, and how they encode."""
+    """Of which encoders, and how they encode.
+
+    Attributes:
+        names: the kinds of registered names that its help lists.
+        needs_folder: whether there is nothing to see without pictures.
+    """
+
+    names: ClassVar[tuple[str, ...]] = ("encoders", "tasks")
+    needs_folder: ClassVar[bool] = False
 
     encoders: Sequence[str] = setting(help="Encoders to look into.", argument=True)
     _: KW_ONLY
@@ -36,11 +46,7 @@ class MagnitudeOptions(Settings):
             use labels.
     """
 
-    irrelevant: str = setting(
-        "top",
-        "Documents not judged relevant: of a query's top 100 by angle (top), or all there are (all).",
-        choices=IRRELEVANT,
-    )
+    irrelevant: str = setting("top", _IRRELEVANT, choices=IRRELEVANT)
     proxies: int | None = setting(None, least=1, most=DEPTH - 1)
     precision: str = setting("auto", PRECISION, choices=PRECISIONS)
     device: str | None = setting(None)
@@ -48,8 +54,43 @@ class MagnitudeOptions(Settings):
 
 
 @dataclass(frozen=True)
+class MagnitudeSettings(ProbeSettings):
+    """Lengths of embeddings: do relevant documents have longer ones, and can qnorm use that? (MAG 4.3)
+
+    retrokit probe magnitude minilm runs/qnorm --on beir:data/scifact --plot pictures
+    """
+
+    on: Sequence[str] = setting(help="Task, e.g. beir:data/scifact or beir:PATH,split=dev. Repeatable.")
+    _: KW_ONLY
+    irrelevant: str = setting("top", _IRRELEVANT, choices=IRRELEVANT)
+    seed: int = setting(0, SEED, least=0)
+    without_labels: bool = setting(False, "Use no judgements: a query's best by angle count as relevant.")
+    proxies: int | None = setting(None, "Without labels: how many of the best. Default: 10.", least=1, most=DEPTH - 1)
+    baseline: str | None = setting(
+        None, "Encoder over which gains are: both as trained. Default: qnorm over cosine, same embeddings."
+    )
+    cv_baseline: str | None = setting(
+        None, "Encoder over whose spread (CV) of query lengths each one's is; for MAG's ΔCV a dot run."
+    )
+    checkpoints: bool = setting(False, "The encoder is a run: probe its start, checkpoints and end.")
+
+    def problems(self) -> Iterator[str]:
+        """As the base class, and options that contradict each other."""
+        yield from super().problems()
+        if self.proxies is not None and not self.without_labels:
+            yield "`proxies=` is for `without_labels=`: give both"
+        if self.checkpoints and (len(self.encoders) > 1 or self.baseline is not None or self.cv_baseline is not None):
+            yield "`checkpoints=` is about one run: give one encoder, no `baseline=` and no `cv_baseline=`"
+
+
+@dataclass(frozen=True)
 class FisherSettings(ProbeSettings):
-    """Of which pairs, drawn from all data together."""
+    """What training can move, by similarity, and whether qnorm or dnorm will train better (MAG 4.1, 4.5).
+
+    retrokit probe fisher minilm --on beir:data/scifact,split=train
+    """
+
+    names = ("encoders", "tasks", "data")
 
     on: Sequence[str] = setting((), "Task whose queries and relevant documents to use. Repeatable.")
     data: Sequence[str] = setting((), "Training data whose pairs to use, as finetune takes it. Repeatable.")
@@ -61,7 +102,10 @@ class FisherSettings(ProbeSettings):
 
 @dataclass(frozen=True)
 class FragmentSettings(ProbeSettings):
-    """Fragments of which sizes, measured how."""
+    """What each fragment holds by itself, and how few are enough (SFS 6).
+
+    retrokit probe fragments minilm runs/sfs16 --on classify:labelled.jsonl --size 64 --size 16 --plot pictures
+    """
 
     on: str = setting(help="Task, e.g. classify:FILE or beir:PATH; knn:FILE only with metric=similarity.")
     sizes: Sequence[int] = setting(help=f"{FRAGMENT} Repeatable.", flags=("--size",))
@@ -79,7 +123,12 @@ class FragmentSettings(ProbeSettings):
 
 @dataclass(frozen=True)
 class ContrastSettings(ProbeSettings):
-    """Pairs of which file, and fragments of which size."""
+    """Which fragments and dimensions respond to what the texts of a pair differ in (SFS Figure 3).
+
+    retrokit probe contrast minilm --on pairs:paradetox.jsonl,a=toxic,b=neutral --size 32
+    """
+
+    names = ("encoders", "contrasts")
 
     on: str = setting(help="pairs:FILE,a=FIELD,b=FIELD, e.g. pairs:paradetox.jsonl,a=toxic,b=neutral.")
     size: int = setting(help=FRAGMENT)
@@ -87,12 +136,15 @@ class ContrastSettings(ProbeSettings):
 
 @dataclass(frozen=True)
 class NearMissProbeSettings(ProbeSettings):
-    """Which near-misses, beside which pairs, scored how; COMP's figure is of cosine.
+    """Does the score fall when the meaning changes and the words hardly do? (COMP Figure 1)
 
-    Attributes:
-        reference: pairs whose anchors and positives take the place of the file's own as ``positives``, and anchors with
-            other pairs' positives that of the ``random pairs``.
+    retrokit probe near-miss minilm runs/a --on pairs:near-misses.jsonl --reference beir:data/scifact,split=train
     """
+
+    # the reference's anchors and positives take the place of the file's own as positives, and anchors with other pairs'
+    # positives that of the random pairs
+
+    names = ("encoders", "similarities", "data")
 
     on: str = setting(help="pairs:FILE of near-misses: from augment negatives, or text, near_miss, family.")
     sim: str = setting("cosine", "Similarity that scores.")
@@ -104,7 +156,12 @@ class NearMissProbeSettings(ProbeSettings):
 
 @dataclass(frozen=True)
 class LayerSettings(ProbeSettings):
-    """By which task. A neighbour task with a distance of its own keeps it, whatever ``sim``."""
+    """How good is an encoder after each layer, and how far did training move it? (CROP 4)
+
+    retrokit probe layers minilm runs/crops --on knn:labelled.jsonl --plot pictures
+    """
+
+    names = ("encoders", "similarities", "tasks")
 
     on: str = setting(help="Task, e.g. knn:FILE or beir:PATH.")
     metric: str | None = setting(None, METRIC)
@@ -116,7 +173,12 @@ class LayerSettings(ProbeSettings):
 
 @dataclass(frozen=True)
 class GeometrySettings(ProbeSettings):
-    """Of which texts."""
+    """How embeddings lie in their space: anisotropy, effective rank, hubness (SFS 5.4).
+
+    retrokit probe geometry minilm runs/sfs16 --on beir:data/scifact --size 16
+    """
+
+    names = ("encoders", "corpora")
 
     on: str = setting(help="Texts: beir:PATH, or JSON lines with a field text.")
     size: int | None = setting(None, f"{FRAGMENT[:-1]}; default: the whole alone.")
@@ -125,7 +187,12 @@ class GeometrySettings(ProbeSettings):
 
 @dataclass(frozen=True)
 class MapSettings(ProbeSettings):
-    """Of which texts, laid out from which seed."""
+    """A picture of labelled texts in two dimensions (CROP Figure 2).
+
+    retrokit probe map minilm runs/crops --on knn:labelled.jsonl,sample=5000 --plot pictures
+    """
+
+    needs_folder = True
 
     on: str = setting(help="knn:FILE, labelled texts; knn:FILE,sample=5000 draws some.")
     seed: int = setting(42, "Seed of the layout.", least=0)

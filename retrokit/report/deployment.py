@@ -10,12 +10,12 @@ from typing import Any
 from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
+from retrokit.core.figures import color_of, panels, save, shown, wrapped
 from retrokit.core.sheet import Sheet
 from retrokit.evaluation.comparison.comparison import SIGNIFICANCE
 from retrokit.evaluation.deployment import Deployment, DeploymentRow
 from retrokit.ranking.retrieval.stored import QUERIES_TIMED
 from retrokit.report.evaluation import difference_of
-from retrokit.report.figures import COLORS, panels, save, shown, wrapped
 
 COSTS = {"row_bytes": "bytes of a document", "milliseconds": "milliseconds of a query"}
 _MARKERS = "os^Dv<>P*Xp"
@@ -70,7 +70,7 @@ def _row_json(row: DeploymentRow) -> dict[str, Any]:
 
 def deployment_plot(deployment: Deployment, folder: str | Path, name: str) -> list[Path]:
     """Bytes and time against the metric, a point for each way and a line through those that none beats."""
-    colors = {quantize: COLORS[place % len(COLORS)] for place, quantize in enumerate(_in_order(deployment, "quantize"))}
+    colors = {quantize: color_of(place) for place, quantize in enumerate(_in_order(deployment, "quantize"))}
     markers = {index: _MARKERS[place % len(_MARKERS)] for place, index in enumerate(_in_order(deployment, "index"))}
     dims = sorted(_in_order(deployment, "dims"), reverse=True)
     sizes = {dimensions: _SIZES[min(place, len(_SIZES) - 1)] for place, dimensions in enumerate(dims)}

@@ -7,13 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from retrokit.evaluation.comparison.comparison import Evaluation
-from retrokit.evaluation.comparison.cross import Cross, cross_of
-from retrokit.evaluation.comparison.systems import System
-from retrokit.evaluation.result import known
-from retrokit.metrics.bootstrap import Draws, draw
-from retrokit.metrics.significance import PairedTest
-from retrokit.report.figures import (
+from retrokit.core.figures import (
     GREY,
     PANELS,
     RED,
@@ -27,6 +21,12 @@ from retrokit.report.figures import (
     told_in_cells,
     wrapped,
 )
+from retrokit.evaluation.comparison.comparison import Evaluation
+from retrokit.evaluation.comparison.cross import Cross, cross_of
+from retrokit.evaluation.comparison.systems import System
+from retrokit.evaluation.result import known
+from retrokit.metrics.bootstrap import Draws, draw
+from retrokit.metrics.significance import PairedTest
 
 _TITLE = 68  # letters of a title on one line
 

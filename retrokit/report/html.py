@@ -13,9 +13,9 @@ from xml.etree import ElementTree
 
 from markupsafe import Markup, escape
 
+from retrokit.core import figures
 from retrokit.core.notices import UNSAFE, harmless
 from retrokit.core.sheet import Cell, Sheet
-from retrokit.report import figures
 
 _NUMBER = re.compile(r"[<≤]?\s*([+-]?(?:\d[\d,]*\.?\d*|\.\d+)(?:e[+-]?\d+)?)")
 _SVG = "{http://www.w3.org/2000/svg}"

@@ -143,7 +143,7 @@ def summary(sources: Sources, study: ReportedStudy | None = None) -> Iterator[st
         if texts := list(sentences(source.found)):
             yield " ".join(texts)
     for probe in sources.probes:
-        yield f"Probe {probe.kind.replace('_', '-')}: {probe.conclusion}"
+        yield f"Probe {probe.name}: {probe.found.conclusion}"
     if study is not None and (lost := [step for step in study.steps if step.state != DONE]):
         counts = ", ".join(f"{sum(step.state == state for step in lost)} {state}" for state in (FAILED, MISSING))
         names = ", ".join(step.name for step in lost[:5]) + (", …" if len(lost) > 5 else "")

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -267,31 +266,10 @@ def _outcome_row(source: RunSource) -> list[str]:
 
 def probe(source: ProbeSource) -> Iterator[Markup]:
     """What a probe found, in words, tables and pictures."""
-    yield heading(f"{source.kind.replace('_', '-')}: {source.path}")
-    yield paragraph(source.conclusion)
-    yield from map(to_html, source.sheets)
-    if source.found is not None:
-        draw = getattr(import_module(f"retrokit.report.{source.room}_plots"), f"{source.kind}_plots")
-        yield pictures(draw, source.found, "", _PROBES)
-
-
-_PROBES = {
-    "effect": "Cohen's d of the lengths of relevant documents",
-    "lengths": "Lengths of queries, relevant and irrelevant documents",
-    "correlation": "Effect size and gain over data sets",
-    "training": "Lengths and their effect through training",
-    "gamma": "γ through training",
-    "fisher": "Fisher information by similarity",
-    "kappa": "Difference of the condition numbers",
-    "fragments": "Fragments alone, against the whole",
-    "prefixes": "Quality of the first dimensions",
-    "contrast": "Deviations and cosines by fragment",
-    "near-miss": "Distributions of scores: near-misses, positives, random pairs",
-    "map": "Texts in the plane, by label",
-    "layers": "Quality after each layer",
-    "moved": "How far each layer moved in training",
-    "geometry": "Anisotropy, effective rank and hubness",
-}
+    yield heading(f"{source.name}: {source.path}")
+    yield paragraph(source.found.conclusion)
+    yield from map(to_html, source.found.sheets())
+    yield pictures(type(source.found).plot, source.found, "", source.found.pictures)
 
 
 # --- what is missing

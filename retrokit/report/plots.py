@@ -6,30 +6,29 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from matplotlib.axes import Axes
-
 from retrokit.core.errors import disk_errors
-from retrokit.data.jsonl import read_jsonl
-from retrokit.report.evaluation_plots import file_name
-from retrokit.report.figures import (
-    COLORS,
+from retrokit.core.figures import (
     CURVES,
-    LINES,
+    LEAST_GAMMA_RANGE,
     PANELS,
+    color_of,
     fitting,
     legend_above,
+    line_of,
     panels,
     save,
     shown,
     steps_axis,
+    widen,
     wrapped,
 )
+from retrokit.data.jsonl import read_jsonl
+from retrokit.report.evaluation_plots import file_name
 from retrokit.training.evaluations import lower_is_better
 from retrokit.training.history import loss_change, tenths
 
 Points = list[tuple[int, float]]
 Series = dict[str, Points]
-LEAST_GAMMA_RANGE = 0.02  # of the axis: a γ that hardly moves is to look like one
 
 
 def training_plots(folder: str | Path) -> list[Path]:
@@ -81,8 +80,8 @@ def curves_plots(curves: Mapping[str, Sequence[tuple[str, Points]]], folder: str
         for name, points in drawn:
             if name in names:
                 place = names.index(name)
-                look: dict[str, Any] = {"color": COLORS[place % len(COLORS)]}
-                look |= {"linestyle": LINES[place // len(COLORS) % len(LINES)], "label": labels.pop(name, None)}
+                look: dict[str, Any] = {"color": color_of(place)}
+                look |= {"linestyle": line_of(place), "label": labels.pop(name, None)}
                 axes.plot(*zip(*points, strict=True), marker="." if len(points) < 60 else None, **look)
         axes.set_ylabel(shown(quantity))
         steps_axis(axes)
@@ -145,9 +144,9 @@ def _draw(series: Series, label: str, folder: Path, name: str) -> list[Path]:
     figure, (axes,) = panels(1, 4)
     for i, curve in enumerate(fitting(list(series), CURVES, "metrics", name)):
         steps, values = zip(*series[curve], strict=True)
-        style = LINES[i // len(COLORS) % len(LINES)]
+        style = line_of(i)
         marker = "." if len(steps) < 60 else None
-        axes.plot(steps, values, style, color=COLORS[i % len(COLORS)], marker=marker, label=shown(curve))
+        axes.plot(steps, values, style, color=color_of(i), marker=marker, label=shown(curve))
     axes.set_ylabel(label)
     if name == "gamma":
         widen(axes, LEAST_GAMMA_RANGE)
@@ -155,10 +154,3 @@ def _draw(series: Series, label: str, folder: Path, name: str) -> list[Path]:
     if len(series) > 1:
         legend_above(figure, axes)
     return save(figure, folder, name)
-
-
-def widen(axes: Axes, least: float) -> None:
-    """Let the vertical axis span ``least`` at the least, around its middle."""
-    low, high = axes.get_ylim()
-    if high - low < least:
-        axes.set_ylim((low + high - least) / 2, (low + high + least) / 2)

@@ -6,11 +6,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from retrokit.core.figures import CURVES, color_of, fitting, legend_above, line_of, panels, save, wrapped
 from retrokit.core.sheet import Sheet
 from retrokit.evaluation.comparison.comparison import Evaluation
 from retrokit.evaluation.comparison.explain import counted
 from retrokit.evaluation.comparison.systems import comparable
-from retrokit.report.figures import COLORS, CURVES, LINES, fitting, legend_above, panels, save, wrapped
 
 OUTERMOST = 3
 """Queries that are named on each side."""
@@ -61,8 +61,8 @@ def changes_plot(changes: Sequence[QueryChanges], folder: str | Path) -> list[Pa
     axes.axhline(0, color="black", linewidth=0.8)
     for number, entry in enumerate(fitting(changes, CURVES, "systems", "changes")):
         values = sorted(entry.change.values(), reverse=True)
-        style = LINES[number // len(COLORS) % len(LINES)]
-        color = COLORS[number % len(COLORS)]
+        style = line_of(number)
+        color = color_of(number)
         axes.step(range(1, len(values) + 1), values, style, where="mid", color=color, label=wrapped(entry.system))
     axes.set_xlabel("queries, from the largest gain to the largest loss")
     axes.set_ylabel(f"change in {wrapped(changes[0].metric)}")

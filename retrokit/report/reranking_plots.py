@@ -8,15 +8,14 @@ from typing import Any
 
 import numpy as np
 
-from retrokit.evaluation.two_stage import Reranking
-from retrokit.report.evaluation_plots import file_name, interval_of, tests_of
-from retrokit.report.figures import (
+from retrokit.core.figures import (
     BLUE,
     COLORS,
     CURVES,
     GREY,
     PANELS,
     WIDTH,
+    color_of,
     fitting,
     legend_above,
     panels,
@@ -25,7 +24,9 @@ from retrokit.report.figures import (
     shown,
     wrapped,
 )
-from retrokit.report.probe_tables import write_csv
+from retrokit.core.frames import write_csv
+from retrokit.evaluation.two_stage import Reranking
+from retrokit.report.evaluation_plots import file_name, interval_of, tests_of
 from retrokit.report.reranking import ALL, near_miss_rows
 
 LABEL = 26  # letters of a name on one line
@@ -117,7 +118,7 @@ def _near_misses(rows: list[dict[str, Any]], folder: str | Path, name: str) -> l
     for i, scorer in enumerate(scorers):
         own = {row["family"]: row for row in rows if (row["scorer"], row["similarity"]) == scorer}
         places = np.arange(len(families)) + (i - (len(scorers) - 1) / 2) * width
-        color = COLORS[i % len(COLORS)]
+        color = color_of(i)
         label = wrapped(scorer[0] if scorer[1] == "own" else " ".join(scorer), 2 * LABEL)
         upper.bar(places, [own[family]["near_miss"] for family in families], width, color=color, label=label)
         areas = [own[family]["roc_auc"] for family in families]

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import MISSING, dataclass, field, fields, replace
 from functools import partial
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -25,19 +24,12 @@ from retrokit.evaluation.comparison.trained import Training
 from retrokit.evaluation.deployment import Deployment
 from retrokit.evaluation.evaluate import evaluate
 from retrokit.evaluation.result import Result
-from retrokit.probing.contrast import ContrastProbe
-from retrokit.probing.findings import Findings
-from retrokit.probing.fisher import FisherProbe
-from retrokit.probing.fragments import FragmentProbe
-from retrokit.probing.geometry import GeometryProbe
-from retrokit.probing.layers import LayerProbe
-from retrokit.probing.magnitude_findings import MagnitudeProbe
-from retrokit.probing.map import MapProbe
-from retrokit.probing.near_miss import NearMissProbe
+from retrokit.probing import ProbeEntry
+from retrokit.probing import registry as probes
+from retrokit.probing.base import Findings
 from retrokit.report.build_sure import build_sheets
 from retrokit.report.deployment import deployment_sheet
 from retrokit.report.evaluation import evaluation_sheets
-from retrokit.report.probe_embedding_tables import map_sheet
 from retrokit.sure.build import Built
 
 EXPECTED = (
@@ -66,15 +58,11 @@ class RunSource:
 
 @dataclass(frozen=True)
 class ProbeSource:
-    """What a probe found, and its tables; ``kind`` names its pictures, ``room`` the module that they are in.
-    ``found`` is ``None`` where there is nothing to draw: a map of which the JSON has no points."""
+    """What the probe of that name found."""
 
     path: str
-    room: str
-    kind: str
-    found: Findings | None
-    sheets: list[Sheet]
-    conclusion: str
+    name: str
+    found: Findings
 
 
 @dataclass
@@ -88,18 +76,6 @@ class Sources:
     deployments: list[tuple[Deployment, Sheet]] = field(default_factory=list)
     builds: list[tuple[str, list[Sheet]]] = field(default_factory=list)
     notices: list[str] = field(default_factory=list)
-
-
-_PROBES: dict[str, tuple[str, type[Findings], frozenset[str]]] = {
-    "magnitude": ("probe", MagnitudeProbe, frozenset({"results", "correlations", "gamma"})),
-    "fisher": ("probe", FisherProbe, frozenset({"results"})),
-    "fragment": ("probe_embedding", FragmentProbe, frozenset({"wholes", "fragments", "prefixes"})),
-    "contrast": ("probe_embedding", ContrastProbe, frozenset({"a", "b", "fragments", "dimensions"})),
-    "near_miss": ("probe_embedding", NearMissProbe, frozenset({"families", "distributions"})),
-    "layer": ("probe_embedding", LayerProbe, frozenset({"layers"})),
-    "geometry": ("probe_embedding", GeometryProbe, frozenset({"parts", "neighbours"})),
-}
-"""The probes: where their tables are, what they find, and the names by which their JSON is known."""
 
 
 _METRICS = {
@@ -167,20 +143,22 @@ def _sort(path: str, content: Any, sources: Sources) -> None:
         return
     if "conclusion" in keys:
         restored({"conclusion": str}, content)
-        for kind, (room, findings, names) in _PROBES.items():
-            if names <= keys:
-                renamed = {**content, "curve": content.get("gamma", [])}
-                probe = restored(findings, renamed)
-                if not any(probe.rows().values()):
-                    raise ValueError("there is no result")
-                sheets = getattr(import_module(f"retrokit.report.{room}_tables"), f"{kind}_sheets")(probe)
-                sources.probes.append(ProbeSource(path, room, kind, probe, sheets, content["conclusion"]))
-                return
-        if {"data", "maps", "counts"} <= keys:
-            laid_out = MapProbe.from_json(content) if "labels" in keys else None
-            sources.probes.append(
-                ProbeSource(path, "probe_embedding", "map", laid_out, [map_sheet(content)], content["conclusion"])
-            )
+        kinds = {entry.name: entry.load_findings() for entry in probes.entries() if isinstance(entry, ProbeEntry)}
+        tables = {
+            name: {
+                field.name
+                for field in fields(kind)
+                if str(field.type).startswith("list[") and field.default_factory is MISSING
+            }
+            for name, kind in kinds.items()
+        }
+        if fitting := [name for name, own in tables.items() if own <= keys]:
+            name = max(fitting, key=lambda name: len(tables[name]))
+            probe = kinds[name].from_json(content)
+            if not any(probe.rows().values()):
+                raise ValueError("there is no result")
+            probe.sheets()  # which also finds what does not fit together
+            sources.probes.append(ProbeSource(path, name, probe))
             return
     raise DataError(path, f"is JSON of something else; expected {EXPECTED}")
 

@@ -18,8 +18,16 @@ from retrokit.data.jsonl import write_jsonl
 from retrokit.evaluation.evaluate import evaluate
 from retrokit.evaluation.tasks.retrieval import Retrieval
 from retrokit.metrics.effect_size import EffectSize, Moments, bootstrapped_d
-from retrokit.probing.magnitude import MagnitudeOptions, measure, probe_magnitude, probe_training
-from retrokit.probing.magnitude_findings import LengthFinding, Lengths, MagnitudeProbe, correlate
+from retrokit.probing.magnitude import (
+    LengthFinding,
+    Lengths,
+    MagnitudeOptions,
+    MagnitudeProbe,
+    correlate,
+    measure,
+    probe_magnitude,
+    probe_training,
+)
 from retrokit.training.config import FinetuneConfig
 from retrokit.training.finetune import finetune
 from tests.evaluation.fakes import GivenEncoder, hashed, write_folder

@@ -10,14 +10,13 @@ from sklearn.metrics import roc_auc_score
 
 from retrokit.core.errors import DataError, UsageError
 from retrokit.probing.near_miss import ALL, POSITIVES, RANDOM, NearMissProbe, probe_near_misses
-from retrokit.report.probe_embedding_tables import near_miss_sheets
 from tests.evaluation.fakes import write_lines
 from tests.probing.given import register
 
 
 def columns(found: NearMissProbe) -> list[str]:
     """Of what is measured, in the table."""
-    (sheet,) = near_miss_sheets(found)
+    (sheet,) = found.sheets()
     return list(sheet.columns[5:])
 
 

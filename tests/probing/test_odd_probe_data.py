@@ -12,7 +12,9 @@ from typing import Any
 import pytest
 
 from retrokit import encoders
+from retrokit.core import figures
 from retrokit.core.errors import RetrokitError
+from retrokit.core.figures import plt
 from retrokit.data.jsonl import write_jsonl
 from retrokit.probing.contrast import probe_contrast
 from retrokit.probing.fisher import probe_fisher
@@ -21,8 +23,6 @@ from retrokit.probing.geometry import probe_geometry
 from retrokit.probing.magnitude import MagnitudeOptions, probe_magnitude
 from retrokit.probing.map import probe_map
 from retrokit.probing.near_miss import probe_near_misses
-from retrokit.report import probe_embedding_plots, probe_embedding_tables, probe_plots, probe_tables
-from retrokit.report.figures import plt
 from tests.evaluation.fakes import GivenEncoder, hashed, write_folder
 
 RANDOM = hashed(0).vectors
@@ -35,37 +35,23 @@ ENCODERS: dict[str, Callable[[str], Any]] = {
     "usual": lambda text: RANDOM[text],
 }
 SPEC = ["static:8"]
-PLOTS, TABLES = probe_plots, probe_tables
-EMBEDDING_PLOTS, EMBEDDING_TABLES = probe_embedding_plots, probe_embedding_tables
-NEAR = EMBEDDING_PLOTS.near_miss_plots, EMBEDDING_TABLES.near_miss_sheets
-FRAGMENTS = EMBEDDING_PLOTS.fragment_plots, EMBEDDING_TABLES.fragment_sheets
-MAGNITUDE = PLOTS.magnitude_plots, TABLES.magnitude_sheets
 PROXIES = MagnitudeOptions(proxies=3)
 REFUSED = ("magnitude, equal texts", "fragments, one label", "map, equal texts")  # by any encoder
-PROBES: dict[str, Callable[[str], tuple[Any, Any, Any]]] = {
-    "magnitude": lambda d: (probe_magnitude(SPEC, [f"beir:{d}/many"]), *MAGNITUDE),
-    "magnitude, one query": lambda d: (probe_magnitude(SPEC, [f"beir:{d}/one"]), *MAGNITUDE),
-    "magnitude, no labels": lambda d: (probe_magnitude(SPEC, [f"beir:{d}/one"], PROXIES), *MAGNITUDE),
-    "magnitude, equal texts": lambda d: (probe_magnitude(SPEC, [f"beir:{d}/equal"]), *MAGNITUDE),
-    "fisher": lambda d: (probe_fisher(SPEC, [f"beir:{d}/many"]), PLOTS.fisher_plots, TABLES.fisher_sheets),
-    "fragments, one query": lambda d: (probe_fragments(SPEC, f"beir:{d}/one", [4]), *FRAGMENTS),
-    "fragments, equal texts": lambda d: (probe_fragments(SPEC, f"classify:{d}/equal.jsonl", [4]), *FRAGMENTS),
-    "fragments, one label": lambda d: (probe_fragments(SPEC, f"classify:{d}/one.jsonl", [4]), *FRAGMENTS),
-    "geometry": lambda d: (
-        *(probe_geometry(SPEC, f"beir:{d}/many", 4, neighbours=5), EMBEDDING_PLOTS.geometry_plots),
-        EMBEDDING_TABLES.geometry_sheets,
-    ),
-    "contrast, two pairs": lambda d: (
-        *(probe_contrast(SPEC, f"pairs:{d}/two.jsonl,a=a,b=b", 4), EMBEDDING_PLOTS.contrast_plots),
-        EMBEDDING_TABLES.contrast_sheets,
-    ),
-    "near-miss": lambda d: (probe_near_misses(SPEC, f"pairs:{d}/near.jsonl"), *NEAR),
-    "near-miss, one pair": lambda d: (probe_near_misses(SPEC, f"pairs:{d}/pair.jsonl", "dot"), *NEAR),
-    "near-miss, odd families": lambda d: (probe_near_misses(SPEC, f"pairs:{d}/odd.jsonl,family=kind"), *NEAR),
-    "map, equal texts": lambda d: (
-        *(probe_map(SPEC, f"knn:{d}/equal.jsonl"), EMBEDDING_PLOTS.map_plots),
-        EMBEDDING_TABLES.map_sheets,
-    ),
+PROBES: dict[str, Callable[[str], Any]] = {
+    "magnitude": lambda d: probe_magnitude(SPEC, [f"beir:{d}/many"]),
+    "magnitude, one query": lambda d: probe_magnitude(SPEC, [f"beir:{d}/one"]),
+    "magnitude, no labels": lambda d: probe_magnitude(SPEC, [f"beir:{d}/one"], PROXIES),
+    "magnitude, equal texts": lambda d: probe_magnitude(SPEC, [f"beir:{d}/equal"]),
+    "fisher": lambda d: probe_fisher(SPEC, [f"beir:{d}/many"]),
+    "fragments, one query": lambda d: probe_fragments(SPEC, f"beir:{d}/one", [4]),
+    "fragments, equal texts": lambda d: probe_fragments(SPEC, f"classify:{d}/equal.jsonl", [4]),
+    "fragments, one label": lambda d: probe_fragments(SPEC, f"classify:{d}/one.jsonl", [4]),
+    "geometry": lambda d: probe_geometry(SPEC, f"beir:{d}/many", 4, neighbours=5),
+    "contrast, two pairs": lambda d: probe_contrast(SPEC, f"pairs:{d}/two.jsonl,a=a,b=b", 4),
+    "near-miss": lambda d: probe_near_misses(SPEC, f"pairs:{d}/near.jsonl"),
+    "near-miss, one pair": lambda d: probe_near_misses(SPEC, f"pairs:{d}/pair.jsonl", "dot"),
+    "near-miss, odd families": lambda d: probe_near_misses(SPEC, f"pairs:{d}/odd.jsonl,family=kind"),
+    "map, equal texts": lambda d: probe_map(SPEC, f"knn:{d}/equal.jsonl"),
 }  # fmt: skip
 
 
@@ -113,24 +99,23 @@ def draw(figure: Any, folder: Any, name: str) -> list[Path]:
 @pytest.mark.parametrize("probe", PROBES)
 def test_a_probe_answers_or_says_why_not(probe, kind, data, tmp_path, monkeypatch):
     monkeypatch.setattr(encoders.registry, "create", lambda spec, device=None: GivenEncoder(Vectors(ENCODERS[kind])))
-    for module in (probe_plots, probe_embedding_plots):
-        monkeypatch.setattr(module, "save", draw)
+    monkeypatch.setattr(figures, "save", draw)
     refused = None
     with warnings.catch_warnings():
         warnings.simplefilter("error", RuntimeWarning)
         try:
-            found, plots, tables = PROBES[probe](str(data))
+            found = PROBES[probe](str(data))
         except RetrokitError as error:
             refused = str(error)
         else:
-            plots(found, tmp_path)
+            found.plot(tmp_path)
     if probe in REFUSED or refused is not None:
         assert probe in REFUSED or kind != "usual"
         assert refused is not None
         assert "\n" not in refused
         assert "nan" not in refused
         return
-    tables(found)
+    found.sheets()
     json.dumps(found.to_json(), allow_nan=False)
     assert "nan" not in found.conclusion
     assert not [row for rows in found.rows().values() for row in rows if any(value != value for value in row.values())]
@@ -138,6 +123,6 @@ def test_a_probe_answers_or_says_why_not(probe, kind, data, tmp_path, monkeypatc
 
 def test_families_named_like_other_groups_are_told_from_them(data, monkeypatch):
     monkeypatch.setattr(encoders.registry, "create", lambda spec, device=None: GivenEncoder(Vectors(ENCODERS["usual"])))
-    found, *_ = PROBES["near-miss, odd families"](str(data))
+    found = PROBES["near-miss, odd families"](str(data))
     names = ["all", "$x$", "all (family)", "positives (family)"]
     assert [(row.family, row.near_misses) for row in found.families] == list(zip(names, [6, 2, 2, 2], strict=True))

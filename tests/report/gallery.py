@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from retrokit.core import figures
 from retrokit.data.labelled import LabelledSplit
 from retrokit.evaluation.comparison.comparison import evaluation_of
 from retrokit.evaluation.result import Resampled, Result
@@ -18,18 +19,12 @@ from retrokit.probing.fisher import Fisher, FisherProbe, Information, Prediction
 from retrokit.probing.fragments import FragmentProbe, FragmentScore, PrefixScore, RandomSlice, WholeScore
 from retrokit.probing.geometry import Geometry, GeometryProbe
 from retrokit.probing.layers import LayerProbe, LayerScore
-from retrokit.probing.magnitude_findings import Gain, LengthFinding, Lengths, MagnitudeProbe, correlate
+from retrokit.probing.magnitude import Gain, LengthFinding, Lengths, MagnitudeProbe, correlate
 from retrokit.probing.map import MapProbe, TextMap
 from retrokit.probing.near_miss import ALL, POSITIVES, RANDOM, Blindness, Distribution, NearMissProbe
-from retrokit.report import (
-    evaluation_plots,
-    plots,
-    probe_embedding_plots,
-    probe_plots,
-    reranking_plots,
-)
+from retrokit.report import evaluation_plots, plots, reranking_plots
 
-MODULES = (evaluation_plots, plots, probe_embedding_plots, probe_plots, reranking_plots)
+MODULES = (evaluation_plots, plots, reranking_plots, figures)
 RNG = np.random.default_rng(0)
 Names = Sequence[str]
 Draw = Callable[[Path], Any]
@@ -150,20 +145,19 @@ def pictures(names: Names) -> dict[str, Draw]:
     shown = {names[0]: ["ndcg@10"]}
     cells = [result(name, names[0], ["ndcg@10"], shift=0.02) for name in names]
     cells.append(result(names[0], names[0], ["ndcg@10"], "dot"))
-    embedding = probe_embedding_plots
     return {
-        "magnitude": lambda folder: probe_plots.magnitude_plots(magnitude(names), folder),
-        "training": lambda folder: probe_plots.magnitude_plots(magnitude(names, (0, 5, 10)), folder),
-        "fisher": lambda folder: probe_plots.fisher_plots(fisher(names), folder),
-        "fragments": lambda folder: embedding.fragment_plots(fragments(names), folder),
-        "contrast": lambda folder: embedding.contrast_plots(contrast(names[:2]), folder),
-        "near-miss": lambda folder: embedding.near_miss_plots(near_miss(names[:2], names), folder),
-        "near-miss-rows": lambda folder: embedding.near_miss_plots(near_miss(names[:14], [ALL, *names[:20]]), folder),
-        "near-miss-equal": lambda folder: embedding.near_miss_plots(near_miss(names[:1], [ALL], True), folder),
-        "layers": lambda folder: embedding.layer_plots(layers(names), folder),
-        "geometry": lambda folder: embedding.geometry_plots(geometry(names, 0), folder),
-        "geometry-fragments": lambda folder: embedding.geometry_plots(geometry(names, 6), folder),
-        "map": lambda folder: embedding.map_plots(labelled_map(names), folder),
+        "magnitude": magnitude(names).plot,
+        "training": magnitude(names, (0, 5, 10)).plot,
+        "fisher": fisher(names).plot,
+        "fragments": fragments(names).plot,
+        "contrast": contrast(names[:2]).plot,
+        "near-miss": near_miss(names[:2], names).plot,
+        "near-miss-rows": near_miss(names[:14], [ALL, *names[:20]]).plot,
+        "near-miss-equal": near_miss(names[:1], [ALL], True).plot,
+        "layers": layers(names).plot,
+        "geometry": geometry(names, 0).plot,
+        "geometry-fragments": geometry(names, 6).plot,
+        "map": labelled_map(names).plot,
         "eval": lambda folder: evaluation_plots.evaluation_plots(evaluation_of(cells, shown, {}, True), folder),
         "rerank": lambda folder: reranking_plots.reranking_plots(reranking(names[:26], names[:14]), folder),
     }

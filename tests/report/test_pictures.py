@@ -11,9 +11,9 @@ import pytest
 from matplotlib.figure import Figure
 from matplotlib.text import Text
 
+from retrokit.core.figures import plt, shown, wrapped
 from retrokit.core.notices import listening
 from retrokit.metrics import bootstrap
-from retrokit.report.figures import plt, shown, wrapped
 from tests.evaluation.fakes import Notices
 from tests.report.gallery import MODULES, pictures
 

@@ -8,7 +8,6 @@ from rich.console import Console
 
 from retrokit.probing.contrast import ContrastProbe, FragmentContrast
 from retrokit.probing.fragments import FragmentProbe, FragmentScore, PrefixScore, RandomSlice, WholeScore
-from retrokit.report.probe_embedding_tables import contrast_sheets, fragment_sheets
 from retrokit.report.sheets import TerminalTable
 
 
@@ -31,7 +30,7 @@ def contrast(count: int) -> ContrastProbe:
 
 
 def test_of_many_fragments_those_that_stand_out_are_shown() -> None:
-    shown = text(*contrast_sheets(contrast(24)))
+    shown = text(*contrast(24).sheets())
     assert " 13-14 " in shown
     assert " 39-40 " in shown
     assert shown.count("│ e ") < 12
@@ -39,7 +38,7 @@ def test_of_many_fragments_those_that_stand_out_are_shown() -> None:
 
 
 def test_few_fragments_are_all_shown() -> None:
-    shown = text(*contrast_sheets(contrast(12)))
+    shown = text(*contrast(12).sheets())
     assert shown.count("│ e ") == 12
     assert "more fragments" not in shown
 
@@ -57,7 +56,7 @@ def test_prefixes_have_a_row_per_number_of_dimensions() -> None:
         PrefixScore("e", 4, 4, 0.65, 0.64),
     ]
     slices = [RandomSlice("e", 2, 1, 0.4), RandomSlice("e", 2, 2, 0.6), RandomSlice("e", 4, 1, 0.5)]
-    shown = text(*fragment_sheets(FragmentProbe("t", "m", wholes, fragments, prefixes, slices)))
+    shown = text(*FragmentProbe("t", "m", wholes, fragments, prefixes, slices).sheets())
     rows = [
         [cell.strip() for cell in line.strip("│").split("│")] for line in shown.splitlines() if line.startswith("│")
     ]

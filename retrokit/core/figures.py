@@ -34,6 +34,7 @@ WIDTH = 6.4  # inches, 800 pixels
 ROWS, CURVES, PANELS = 60, 24, 12
 """How many rows, curves or panels a picture has at most: beyond, it is neither legible nor soon done."""
 
+LEAST_GAMMA_RANGE = 0.02  # of the axis: a γ that hardly moves is to look like one
 FIXED = "fixed"
 """What begins the id of a text that keeps its colour, because what it is drawn on does."""
 
@@ -72,6 +73,16 @@ def fitting(things: Sequence[Thing], most: int, what: str, picture: str) -> list
     if len(things) > most:
         notice(f"picture {picture}: {most} of {len(things):,} {what} are drawn; the data has all")
     return list(things[:most])
+
+
+def color_of(place: int) -> str:
+    """The colour of what is drawn at that place, from 0; they repeat."""
+    return COLORS[place % len(COLORS)]
+
+
+def line_of(place: int) -> str:
+    """The line of a curve: the next one whenever the colours have run out."""
+    return LINES[place // len(COLORS) % len(LINES)]
 
 
 def panels(count: int, height: float, columns: int = 1) -> tuple[Figure, list[Axes]]:
@@ -119,6 +130,13 @@ def steps_axis(axes: Axes) -> None:
     axes.set_xlabel("training step")
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     axes.grid(alpha=0.3)
+
+
+def widen(axes: Axes, least: float) -> None:
+    """Let the vertical axis span ``least`` at the least, around its middle."""
+    low, high = axes.get_ylim()
+    if high - low < least:
+        axes.set_ylim((low + high - least) / 2, (low + high + least) / 2)
 
 
 def legend_above(figure: Figure, *several: Axes, columns: int = 3, **options: Any) -> None:
