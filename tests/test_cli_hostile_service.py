@@ -11,11 +11,9 @@ import pytest
 
 from retrokit import cli
 from retrokit.core.notices import UNSAFE
-from retrokit.llm import retries
 from tests.evaluation.fakes import write_folder
-from tests.llm.hostile import KEY, REPLIES
+from tests.llm.hostile import KEY, REPLIES, skip_waits
 from tests.llm.server import ChatServer, Log, Plan, completion, message, prompt_of
-from tests.llm.test_hostile_service import QuickClock, holds_key
 from tests.sure.pretending import by_rules, write_beir_folder
 
 pytest.importorskip("HanTa", reason="of the extra negatives")
@@ -27,12 +25,12 @@ SERVICES = {
     **{
         name: REPLIES[name]
         for name in (
-            *("400", "429-past", "moved-307", "deep-answer-200000", "tokens-1", "large-answer", "escapes-in-a-failure"),
-            *("key-base64-in-an-answer", "key-url-in-a-failure"),
+            *("400", "429-past", "moved-307", "deep-answer-200000", "tokens-1", "escapes-in-a-failure"),
+            *("key-in-an-answer", "key-in-a-failure"),
         )
     },
 }
-ANSWERS = ("nonsense", "control", "tokens-1")
+ANSWERS = ("nonsense", "control", "tokens-1", "key-in-an-answer")
 """Replies that a reader's answer may well be: it is counted as wrong."""
 NUMBERS = [
     f"The {animal} sees the number {i} above the house." for i, animal in enumerate(("cat", "dog", "fish", "bird"))
@@ -84,7 +82,7 @@ def test_a_service_that_misbehaves(
     monkeypatch: pytest.MonkeyPatch,
     capfd: pytest.CaptureFixture[str],
 ) -> None:
-    monkeypatch.setattr(retries, "clock", QuickClock())
+    skip_waits(monkeypatch)
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
     monkeypatch.chdir(tmp_path)
     (tmp_path / "out").mkdir()
@@ -101,8 +99,8 @@ def test_a_service_that_misbehaves(
         assert shown == ""
         assert said.splitlines()[-1].startswith("retrokit: ")
     assert not UNSAFE.search((shown + said).replace("\n", ""))
-    assert not holds_key(shown + said)
+    assert KEY not in shown + said
     assert len(service.log.bodies) < 1000
     left = [path for path in tmp_path.rglob("*") if path.is_file()]
     assert code == 0 or all("sqlite" in path.name for path in left)
-    assert not [path for path in left if holds_key(path.read_bytes().decode("latin-1"))]
+    assert not [path for path in left if KEY.encode() in path.read_bytes()]

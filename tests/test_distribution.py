@@ -43,7 +43,7 @@ from retrokit.cli import run
 found = {}
 for name, words in json.load(sys.stdin).items():
     if name == "llm":
-        sys.modules["httpx2"] = None  # the hub's client has it, so that it cannot be left out
+        sys.modules["openai"] = None
     started = {"ACCELERATE_USE_DEEPSPEED": "true", "WORLD_SIZE": "2"} if name == "deepspeed" else {}
     with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()) as err:
         with mock.patch.dict(os.environ, started):

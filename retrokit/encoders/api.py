@@ -7,7 +7,6 @@ import base64
 import hashlib
 import json
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from functools import cached_property
 from typing import Any, TypeVar
 
@@ -15,21 +14,18 @@ import numpy as np
 import torch
 
 from retrokit import similarities
+from retrokit.core.calls import PromptRefused, ServerFailed, encodable, wait_for
 from retrokit.core.errors import ServiceError, UsageError
 from retrokit.core.notices import notice, progress
+from retrokit.core.service import Service, service
 from retrokit.data.images import Prompted, check_texts
 from retrokit.encoders.base import Batch, Encoder, Item, check_finite, gathered
 from retrokit.encoders.store import open_cache
-from retrokit.llm.base import PromptRefused, ServerFailed, TryAgain, encodable
-from retrokit.llm.retries import Tries
-from retrokit.llm.service import Service, service
-from retrokit.llm.session import wait_for
 from retrokit.similarities.base import Role
 
 PROBE = "What does a service make of this sentence today?"
 SAME = 0.999  # cosine; services differ by less from one call to the next
 CALLS = 4  # that each connection makes before embeddings are handed on
-_MOST_BYTES = 256 << 20
 
 Part = TypeVar("Part")
 
@@ -65,7 +61,6 @@ class ServiceEncoder(Encoder):
         self._prompts = prompts
         self._input_types = _input_types(input_type)
         self._batch, self._concurrency = batch, concurrency
-        self._tries = Tries(kept="; what was embedded is kept, and the same command goes on from there")
 
     @cached_property
     def _probe(self) -> np.ndarray:
@@ -132,26 +127,26 @@ class ServiceEncoder(Encoder):
                 advance(len(rows))
 
     async def _together(self, parts: Sequence[list[str]], role: Role) -> list[np.ndarray]:
-        async def call(texts: list[str]) -> np.ndarray:
-            return await self._call(texts, role)
-
         async def embedded(texts: list[str]) -> np.ndarray:
             return await halved(
-                self._tries, call, texts, lambda: call([PROBE]), lambda text: f"the text begins {text[:60]!r}"
+                lambda part: self._call(part, role, patient=False),
+                texts,
+                lambda: self._call([PROBE], role),
+                lambda text: f"the text begins {text[:60]!r}",
             )
 
         return await together(self._service, embedded, parts, self._concurrency)
 
-    async def _call(self, texts: list[str], role: Role) -> np.ndarray:
+    async def _call(self, texts: list[str], role: Role, patient: bool = True) -> np.ndarray:
         """Embeddings float32 ``[n, d]``."""
         body = {**self._parameters, **self._format, **self._input_types.get(role, {}), "input": texts}
         try:
-            rows = await self._service.each(body, ("data",), len(texts), _vector, _EXPECTED)
+            rows = await self._service.each(body, ("data",), len(texts), _vector, _EXPECTED, patient)
         except PromptRefused as refused:
             if "encoding_format" not in body or "encoding_format" not in str(refused):
                 raise
             self._format = {}  # some take base64 or nothing
-            return await self._call(texts, role)
+            return await self._call(texts, role, patient)
         if len(widths := {len(row) for row in rows}) > 1:
             raise ServiceError(f"{self._service.where}: embeddings of {sorted(widths)} dimensions in one answer")
         if (wanted := self._parameters.get("dimensions")) and widths != {wanted}:
@@ -196,44 +191,33 @@ def _input_types(text: str | None) -> dict[str, dict[str, str]]:
 
 
 async def halved(
-    tries: Tries,
     call: Callable[[list[str]], Awaitable[np.ndarray]],
     texts: list[str],
     probe: Callable[[], Awaitable[np.ndarray]],
     named: Callable[[str], str],
 ) -> np.ndarray:
-    """The rows of ``call`` for ``texts``. A batch that the service refuses, or fails on twice, is halved; a single text
-    that fails before and after ``probe``, a call that works, is to blame.
+    """The rows of ``call`` for ``texts``. A batch that the service refuses, or fails on before and after ``probe``, a
+    call that works, is halved; a single text is to blame.
 
     Args:
         named: a text to its name in messages.
 
     Raises:
-        ServiceError: a text that is refused or fails is named; and as :meth:`Tries.of`.
+        ServiceError: a text that is refused or fails is named; and as ``call`` and ``probe``.
     """
-    failures, works = 0, False
-
-    async def attempt() -> np.ndarray:
-        nonlocal failures, works
+    for attempt in range(2):
         try:
             return await call(texts)
-        except ServerFailed as error:
-            failures += 1
-            if failures > 1 and (len(texts) > 1 or works):
-                raise PromptRefused(str(error)) from error
-            if failures > 1:
-                with suppress(TryAgain):
-                    await probe()
-                    works = True
-            raise
-
-    try:
-        return await tries.of(attempt)
-    except PromptRefused as refused:
-        if len(texts) == 1:
-            raise ServiceError(f"{refused}; {named(texts[0])}") from refused
-        half = len(texts) // 2
-        return np.concatenate([await halved(tries, call, part, probe, named) for part in (texts[:half], texts[half:])])
+        except (PromptRefused, ServerFailed) as error:
+            failure = error
+        if isinstance(failure, PromptRefused):
+            break
+        if attempt == 0:
+            await probe()
+    if len(texts) == 1:
+        raise ServiceError(f"{failure}; {named(texts[0])}") from failure
+    half = len(texts) // 2
+    return np.concatenate([await halved(call, part, probe, named) for part in (texts[:half], texts[half:])])
 
 
 async def together(
@@ -289,7 +273,7 @@ def api(
     input_type: str | None,
     device: str | None = None,
 ) -> ServiceEncoder:
-    """The encoder ``api``; raises as :func:`retrokit.llm.service.service`."""
-    endpoint = service("api", model, url, "embeddings", key_env, timeout, _MOST_BYTES)
+    """The encoder ``api``; raises as :func:`retrokit.core.service.service`."""
+    endpoint = service("api", model, url, "embeddings", key_env, timeout)
     prompts = {"query": query_prompt, "document": document_prompt}
     return ServiceEncoder(endpoint, revision, dimensions, prompts, input_type, batch, concurrency)

@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass
 from functools import cached_property
 from typing import NamedTuple, Protocol
 
-from retrokit.core.errors import ServiceError, UsageError
+from retrokit.core.errors import UsageError
 
 HOTTEST = 100
 LONGEST_ANSWER = 10_000_000
@@ -121,8 +121,8 @@ class LLM(Protocol):
         """One answer to one prompt.
 
         Raises:
-            TryAgain: it failed in a way that may pass.
-            PromptRefused: this prompt cannot be answered; others may be.
+            :class:`~retrokit.core.calls.PromptRefused`: this prompt cannot be answered; others may be.
+            ServerFailed: the server failed, maybe on this prompt only.
             ServiceError: it failed for good.
         """
 
@@ -139,32 +139,6 @@ class LLM(Protocol):
         return prompt.text
 
 
-class TryAgain(ServiceError):
-    """A failure that may pass.
-
-    Attributes:
-        wait: seconds that the service asks to wait, if it does.
-        rate_limited: whether it failed for there being too many calls.
-        instead: an answer to be content with if the next ones are no better.
-    """
-
-    def __init__(
-        self, message: str, wait: float | None = None, rate_limited: bool = False, instead: Completion | None = None
-    ) -> None:
-        super().__init__(message)
-        self.wait = wait
-        self.rate_limited = rate_limited
-        self.instead = instead
-
-
-class ServerFailed(TryAgain):
-    """A failure within the server, which may pass, or come from one text that its model cannot compute."""
-
-
-class PromptRefused(ServiceError):
-    """The model does not take this prompt (too long, say); it may take others."""
-
-
 def estimated_tokens(*texts: str | None) -> int:
     """About how many tokens texts have: four bytes of UTF-8 a token, which suits English and most of the rest.
 
@@ -172,11 +146,6 @@ def estimated_tokens(*texts: str | None) -> int:
     4
     """
     return sum(-(-len(text.encode("utf-8", "replace")) // 4) for text in texts if text)
-
-
-def encodable(text: str) -> str:
-    """``text`` with a mark in place of lone surrogates, which JSON can spell and UTF-8 cannot."""
-    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
 _THINKING = re.compile(r"<(/?)(?:think|thinking)>", re.IGNORECASE)

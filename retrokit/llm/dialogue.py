@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeVar
 
+from retrokit.core.calls import PromptRefused
 from retrokit.llm.answers import Rejected
-from retrokit.llm.base import Completion, PromptRefused
+from retrokit.llm.base import Completion
 from retrokit.llm.prompts import PromptTemplate
 from retrokit.llm.session import Session
 

@@ -12,8 +12,9 @@ from dataclasses import dataclass
 
 import torch
 
+from retrokit.core.calls import PromptRefused, encodable
 from retrokit.core.errors import ServiceError
-from retrokit.llm.base import LLM, Completion, Prompt, PromptRefused, Sampling, encodable, without_thinking
+from retrokit.llm.base import LLM, Completion, Prompt, Sampling, without_thinking
 from retrokit.llm.generator import Generated, Generator, load_generator
 
 

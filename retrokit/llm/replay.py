@@ -5,9 +5,10 @@ from __future__ import annotations
 import hashlib
 from pathlib import Path
 
+from retrokit.core.calls import encodable
 from retrokit.core.errors import DataError
 from retrokit.data.jsonl import read_jsonl
-from retrokit.llm.base import LLM, Completion, Sampling, encodable, estimated_tokens, without_thinking
+from retrokit.llm.base import LLM, Completion, Sampling, estimated_tokens, without_thinking
 
 _EXPECTED = 'lines like {"prompt": "...", "answer": "..."}'
 

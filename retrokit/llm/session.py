@@ -1,45 +1,30 @@
-"""Asking one language model many things: answers from the store where it has them, and else calls, within a number of
-calls at once, a budget of tokens and some patience with a service that stumbles.
-
-What goes wrong is tried again after a wait that doubles each time, with jitter, so that those who failed together do
-not come back together. Where a service says how long to wait (``Retry-After``), all calls wait that long, and longer
-each time if none is answered meanwhile. A model that refuses everything is given up.
+"""Many requests to one language model: answers from the store if it has them, else calls, within a number of calls at
+once and a budget of tokens. A model that refuses everything is given up.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections import Counter, deque
-from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Iterable
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable
 from dataclasses import replace
 from functools import partial
-from typing import Any, TypeVar
+from typing import TypeVar
 
+from retrokit.core.calls import PromptRefused, ServerFailed, encodable
 from retrokit.core.errors import RetrokitError, ServiceError, UsageError
 from retrokit.core.notices import notice
-from retrokit.llm.base import (
-    LLM,
-    REASONING,
-    Completion,
-    CompletionRequest,
-    PromptRefused,
-    Sampling,
-    ServerFailed,
-    TryAgain,
-    encodable,
-    estimated_tokens,
-)
-from retrokit.llm.retries import Tries
+from retrokit.llm.base import LLM, REASONING, Completion, CompletionRequest, Sampling, estimated_tokens
 from retrokit.llm.store import ResponseStore
 
-EMPTY_ANSWERS = 3
 MOST_AT_ONCE = 1024
 IN_VAIN = 64
-"""So many prompts in a row that are refused, or get an answer without text, are enough."""
+"""Prompts in a row without a text in answer (refused ones count) after which a model is given up."""
+LAST_WAIT = 60.0
+"""Seconds that the calls under way have to end after another has failed."""
 
 Item = TypeVar("Item")
-Found = TypeVar("Found")
+Result = TypeVar("Result")
 
 
 class BudgetSpent(RetrokitError):
@@ -66,9 +51,6 @@ class Session:
         max_tokens: of prompts and answers together that calls of this session may use; ``None``: any number. A call
             is made only if its prompt and its longest possible answer still fit; answers of the store cost nothing.
         sampling: of the requests that bring none of their own.
-        retries: how often a call is tried again.
-        backoff: seconds before the first of these; it doubles each time, up to a minute.
-        patience: seconds in all that a call waits for a service that limits the rate.
         limit: the setting that raises the length of an answer, for messages; ``""``: there is none.
     """
 
@@ -80,16 +62,11 @@ class Session:
         concurrency: int = 16,
         max_tokens: int | None = None,
         sampling: Sampling = Sampling(),
-        retries: int = 7,
-        backoff: float = 0.5,
-        patience: float = 900.0,
         limit: str = "answer_tokens",
     ) -> None:
         check_limits(concurrency, max_tokens)
         self.llm, self.store, self.sampling = llm, store, sampling
         self._counts = dict.fromkeys(("calls", "from_store", "prompt_tokens", "completion_tokens"), 0)
-        goes_on = "; what was answered is stored, and the same command goes on from there"
-        self._tries = Tries(retries, backoff, patience, goes_on if store is not None else "")
         self._slots = asyncio.Semaphore(concurrency)
         self._budget = _Budget(max_tokens, store is not None)
         self._running: dict[bytes, asyncio.Task[Completion]] = {}
@@ -191,31 +168,23 @@ class Session:
         sampling = request.sampling
         if sampling.seed is not None:  # a further answer comes of other draws
             sampling = replace(sampling, seed=sampling.seed + request.attempt)
-        empty = 0
-
-        async def complete() -> Completion:
-            nonlocal empty
-            try:
-                return await self.llm.complete(request.prompt, request.system, sampling)
-            except TryAgain as trouble:
-                empty += trouble.instead is not None
-                if trouble.instead is not None and empty > EMPTY_ANSWERS:
-                    return trouble.instead
-                raise
-
         calls = self._counts["calls"]
         try:
-            return await self._tries.of(complete)
-        except ServiceError as error:
-            if isinstance(error.__cause__, ServerFailed) and self._counts["calls"] > calls:
-                raise PromptRefused(f"{error.__cause__}") from error  # others were answered meanwhile
+            return await self.llm.complete(request.prompt, request.system, sampling)
+        except PromptRefused:
             raise
+        except ServiceError as error:
+            if isinstance(error, ServerFailed) and self._counts["calls"] > calls:  # others were answered meanwhile
+                raise PromptRefused(str(error)) from error
+            if self.store is None or not self._answered_any:
+                raise
+            goes_on = "what was answered is stored, and the same command goes on from there"
+            raise ServiceError(f"{error}; {goes_on}") from error
 
     @property
     def counts(self) -> dict[str, int]:
-        """``calls`` (answered), ``from_store``, ``prompt_tokens`` and ``completion_tokens`` of the calls, and the
-        counts of :class:`~retrokit.llm.retries.Tries`."""
-        return {**self._counts, **self._tries.counts}
+        """``calls`` (answered), ``from_store``, ``prompt_tokens`` and ``completion_tokens`` of the calls."""
+        return dict(self._counts)
 
     @property
     def shortfall(self) -> str:
@@ -231,20 +200,22 @@ class Session:
     def summary(self) -> str:
         """What was asked and what it took, in a line."""
         counts = self.counts
-        again = f", {counts['retries']:,} tries that failed" if counts["retries"] else ""
         return (
-            f"{counts['calls']:,} calls{again}, {counts['from_store']:,} answers from the store; tokens: "
+            f"{counts['calls']:,} calls, {counts['from_store']:,} answers from the store; tokens: "
             f"{counts['prompt_tokens']:,} of prompts, {counts['completion_tokens']:,} of answers"
         )
 
     async def close(self, at_once: bool = False) -> None:
-        """Wait for the calls that are under way (``at_once``: break them off), and close the model."""
-        self._tries.is_closing = True
-        waiting = list(self._running.values())
-        for task in waiting:
-            if at_once or task not in self._calling:
+        """Wait a minute for the calls that are under way (``at_once``: break them off), and close the model."""
+        running = set(self._running.values())
+        calling = set() if at_once else self._calling & running
+        for task in running - calling:
+            task.cancel()
+        if calling:
+            _, late = await asyncio.wait(calling, timeout=LAST_WAIT)
+            for task in late:
                 task.cancel()
-        await asyncio.gather(*waiting, return_exceptions=True)
+        await asyncio.gather(*running, return_exceptions=True)
         await self.llm.close()
 
     async def __aenter__(self) -> Session:
@@ -291,14 +262,14 @@ class _Budget:
 
 
 async def run_all(
-    worker: Callable[[Item], Awaitable[Found]], items: Iterable[Item], limit: int = 64
-) -> AsyncGenerator[Found, None]:
+    worker: Callable[[Item], Awaitable[Result]], items: Iterable[Item], limit: int = 64
+) -> AsyncGenerator[Result, None]:
     """What ``worker`` returns for each item, in the order of ``items``, which are taken as they are needed.
 
     At most ``limit`` items are held, those that are done and wait for an earlier one included, so memory stays flat.
     If a worker fails, the others are cancelled and its exception is raised at its item's turn.
     """
-    tasks: deque[asyncio.Task[Found]] = deque()
+    tasks: deque[asyncio.Task[Result]] = deque()
     try:
         for item in items:
             if len(tasks) >= limit:
@@ -312,13 +283,3 @@ async def run_all(
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-
-
-def wait_for(work: Coroutine[Any, Any, Found]) -> Found:
-    """What a coroutine returns, for code that is not asynchronous, in a notebook's running event loop, too."""
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
-        return asyncio.run(work)
-    with ThreadPoolExecutor(1) as thread:
-        return thread.submit(asyncio.run, work).result()

@@ -15,8 +15,8 @@ from typing import Any, TypeVar
 
 from retrokit.augmentation.draws import below
 from retrokit.augmentation.splitters import Multilingual
+from retrokit.core.calls import PromptRefused
 from retrokit.llm.answers import Rejected, read_sentences, read_text, read_verdict
-from retrokit.llm.base import PromptRefused
 from retrokit.llm.prompts import PromptTemplate
 from retrokit.llm.session import Session
 from retrokit.sure import checks

@@ -21,7 +21,7 @@ CONCURRENCY = 8
 async def ask_all(url: str, store: ResponseStore, out: str, prompts: Iterable[str]) -> None:
     """Append a JSON line of prompt and answer to ``out`` for each prompt."""
     stream = os.open(out, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
-    async with Session(registry.create(f"openai:m,url={url}"), store, concurrency=CONCURRENCY, backoff=0.01) as session:
+    async with Session(registry.create(f"openai:m,url={url}"), store, concurrency=CONCURRENCY) as session:
 
         async def one(prompt: str) -> None:
             answer = await session.ask(prompt)

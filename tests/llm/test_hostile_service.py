@@ -4,9 +4,9 @@ the key."""
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import sqlite3
 from collections.abc import Iterator
-from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -14,35 +14,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from retrokit.core.errors import DataError, ServiceError
-from retrokit.llm import registry, retries
-from retrokit.llm.base import Completion, CompletionRequest, Sampling, TryAgain, without_thinking
-from retrokit.llm.secret import Secret
-from retrokit.llm.service import _retry_after
+from retrokit.llm import registry
+from retrokit.llm.base import Completion, CompletionRequest, Sampling, without_thinking
 from retrokit.llm.session import IN_VAIN, Session
 from retrokit.llm.store import ResponseStore
-from tests.llm.hostile import KEY, REPLIES, forms_of
-from tests.llm.server import ChatServer, Log, Plan, completion, message
-
-
-class QuickClock(retries.Clock):
-    """A clock that a wait turns on."""
-
-    def __init__(self) -> None:
-        self.time = 0.0
-
-    def now(self) -> float:  # type: ignore[override]
-        return self.time
-
-    async def sleep(self, seconds: float) -> None:  # type: ignore[override]
-        self.time += seconds
-        await asyncio.sleep(0)
+from tests.llm.hostile import KEY, REPLIES, skip_waits
+from tests.llm.server import ChatServer, Log, Plan, error, message
 
 
 @pytest.fixture(autouse=True)
-def clock(monkeypatch: pytest.MonkeyPatch) -> Iterator[QuickClock]:
-    monkeypatch.setattr(retries, "clock", QuickClock())
+def waits(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
-    return retries.clock
+    return skip_waits(monkeypatch)
 
 
 def asked(server: ChatServer, store: ResponseStore | None, timeout: float = 20, **options: float) -> Completion:
@@ -53,13 +36,10 @@ def asked(server: ChatServer, store: ResponseStore | None, timeout: float = 20, 
     return asyncio.run(ask())
 
 
-def holds_key(text: str) -> bool:
-    """Found by decoding what is searched for, and not the text, as the client does."""
-    low = text.lower()
-    return any(form.lower() in low for form in forms_of(KEY).values())
-
-
-ANSWERS = ("tokens", "deep-finish", "deep-usage", "long", "cookies", "escapes", "half", "key-in-the-finish", "thoughts")
+ANSWERS = (
+    *("tokens", "deep-finish", "deep-usage", "long", "cookies", "escapes", "half", "thoughts", "headers"),
+    *("key-in-the-finish", "key-in-an-answer", "large-answer"),
+)
 """Replies that hold a sound answer in spite of all, or (thoughts) none that is asked for for ever."""
 
 
@@ -92,63 +72,32 @@ def test_a_call_ends_and_nothing_holds_the_key(name: str, service: ChatServer, t
         assert failed.exit_code == 4
         assert len(str(failed)) < 700
         assert "\n" not in str(failed)
-        assert not holds_key(str(failed))
+        assert KEY not in str(failed)
     assert len(service.log.bodies) < 40
-    assert not [path for path in tmp_path.iterdir() if holds_key(path.read_bytes().decode("latin-1"))]
+    assert not [path for path in tmp_path.iterdir() if KEY.encode() in path.read_bytes()]
 
 
-def test_a_byte_now_and_then_does_not_keep_a_call() -> None:
-    good = message(200, completion("Cats."))
-    told = r"^the model failed 1 times, at last with .*: no answer in 0.3 s$"
-    with (
-        ChatServer(Plan(reply=lambda body: good, pace=3 / len(good))) as server,
-        pytest.raises(ServiceError, match=told),
-    ):
-        asked(server, None, timeout=0.3, retries=0)
-
-
-def test_the_key_does_not_follow_to_another_host() -> None:
+@pytest.mark.parametrize("status", [302, 307])
+def test_the_key_does_not_follow_to_another_host(status: int) -> None:
     with ChatServer() as other:
-        moved = message(307, b"", f"Location: {other.url}/chat/completions")
-        with ChatServer(Plan(reply=lambda body: moved)) as server, pytest.raises(ServiceError, match="has moved to"):
+        moved = message(status, b"", f"Location: {other.url.replace('127.0.0.1', 'localhost')}/chat/completions")
+        with ChatServer(Plan(reply=lambda body: moved)) as server, contextlib.suppress(ServiceError):
             asked(server, None)
-        assert not other.log.headers
+        assert KEY not in str(other.log.headers)
 
 
-@given(st.text() | st.floats().map(str) | st.datetimes().map(lambda when: when.strftime("%a, %d %b %Y %H:%M:%S GMT")))
-def test_a_wait_is_a_positive_time_or_none(text: str) -> None:
-    wait = _retry_after({"retry-after": text})
-    assert wait is None or wait > 0
-
-
-class Limited:
-    """A model that puts every call off, by ``wait`` seconds."""
-
-    spec = identity = "limited"
-
-    def __init__(self, wait: float | None) -> None:
-        self.wait = wait
-        self.calls = 0
-
-    async def complete(self, prompt: str, system: str | None, sampling: Sampling) -> Completion:
-        self.calls += 1
-        raise TryAgain("later", self.wait, rate_limited=True)
-
-    async def close(self) -> None:
-        pass
-
-
-@pytest.mark.parametrize("wait", [None, 0.0, 1e-9, 0.5, 5.0])
-def test_a_service_that_puts_everybody_off_is_not_hammered(wait: float | None) -> None:
-    llm = Limited(wait)
-
-    async def ask() -> None:
-        async with Session(llm, None, concurrency=16) as opened:
-            await asyncio.gather(*(opened.ask(f"p{number}") for number in range(16)))
-
-    with pytest.raises(ServiceError, match="asks to wait for too long"):
-        asyncio.run(ask())
-    assert llm.calls < 16 * 40  # in the quarter of an hour that a call is given
+@pytest.mark.parametrize(("wait", "waited"), [("60", 60), ("0", 30), ("tomorrow", 30), ("300", 300)])
+def test_a_service_that_limits_the_rate_is_waited_for_a_quarter_of_an_hour(
+    wait: str, waited: float, waits: list[float]
+) -> None:
+    limit = message(429, error("slow down"), f"Retry-After: {wait}")
+    with ChatServer(Plan(reply=lambda body: limit)) as server:
+        with pytest.raises(ServiceError, match=r"slow down \(429\)$"):
+            asked(server, None)
+        assert len(server.log.bodies) < 40
+    assert waits.count(waited) >= 900 // waited
+    with ChatServer(Plan(reply=lambda body: limit if len(server.log.bodies) < 11 else None)) as server:
+        assert asked(server, None).text
 
 
 class Wordless:
@@ -227,28 +176,8 @@ def test_prompts_that_are_no_unicode_are_asked_and_stored(tmp_path: Path) -> Non
 
     with ChatServer(Plan(lambda body: "Cats.")) as server, ResponseStore(tmp_path / "s.db") as store:
         assert asyncio.run(ask(server, store)).text == "Cats."
-    with closing(sqlite3.connect(tmp_path / "s.db")) as connection:
+    with contextlib.closing(sqlite3.connect(tmp_path / "s.db")) as connection:
         assert connection.execute("SELECT system, prompt FROM responses").fetchone() == ("\ufffd", "Who \ufffd purrs?")
-
-
-# --- the key
-
-
-@pytest.mark.parametrize("key", [KEY, "sk-proj-" + "aB3_-" * 20, "0123456789abcdef"])
-@pytest.mark.parametrize("form", forms_of(KEY))
-def test_a_key_is_found_in_every_form(key: str, form: str) -> None:
-    assert Secret(key).inside(f"As you said: {forms_of(key)[form]}; is that right?")
-
-
-@pytest.mark.parametrize("key", ["EMPTY", "none", "required", "ollama", "x"])
-def test_a_word_in_place_of_a_key_may_stand_in_answers(key: str) -> None:
-    assert not Secret(key).inside(f"The answer is {key}.")
-
-
-def test_a_key_is_not_found_where_it_is_not(shared_data: Path) -> None:
-    texts = (shared_data / "scifact" / "corpus.jsonl").read_text(encoding="utf-8")[:200_000]
-    assert not Secret(KEY).inside(texts)
-    assert repr(Secret(KEY)) == "Secret(…)"
 
 
 @given(st.lists(st.sampled_from(["<think>", "</think>", "<THINKING>", "</thinking>", "a", " "]), max_size=12))

@@ -10,9 +10,10 @@ import pytest
 import torch
 from transformers import AutoTokenizer
 
+from retrokit.core.calls import PromptRefused
 from retrokit.core.errors import UsageError
 from retrokit.llm import registry
-from retrokit.llm.base import Completion, Prompt, PromptRefused, Sampling
+from retrokit.llm.base import Completion, Prompt, Sampling
 from retrokit.llm.generator import Generator, load_generator, nucleus
 from retrokit.llm.local import LocalLLM
 from retrokit.llm.session import Session

@@ -14,27 +14,31 @@ from typing import Any
 import pytest
 
 from retrokit.core import notices
+from retrokit.core.calls import PromptRefused
 from retrokit.core.errors import MissingExtra, RetrokitError, ServiceError, UsageError
 from retrokit.llm import registry
-from retrokit.llm.base import Completion, PromptRefused, Sampling, without_thinking
+from retrokit.llm.base import Completion, Sampling, without_thinking
 from retrokit.llm.session import Session, run_all
 from retrokit.llm.store import ResponseStore
+from tests.llm.hostile import skip_waits
 from tests.llm.server import FAULTS, ChatServer, Log, Plan, completion, error, message
 
+PASSING = tuple(fault for fault in FAULTS if fault not in ("truncated", "error-in-200"))
 KEY = "sk-secret-0123456789"
 
 
 @pytest.fixture(autouse=True)
-def environment(monkeypatch: pytest.MonkeyPatch) -> None:
+def waits(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     for name in ("OPENAI_API_KEY", "OPENAI_BASE_URL", "HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy"):
         monkeypatch.delenv(name, raising=False)
+    return skip_waits(monkeypatch)
 
 
 def ask(spec: str, *prompts: str, store: ResponseStore | None = None, **options: Any) -> list[Completion]:
     """The answers of a model to prompts."""
 
     async def asked() -> list[Completion]:
-        async with Session(registry.create(spec), store, backoff=0.01, **options) as session:
+        async with Session(registry.create(spec), store, **options) as session:
             return [found async for found in run_all(session.ask, prompts, 8)]
 
     return asyncio.run(asked())
@@ -91,7 +95,7 @@ def test_urls(ending: str, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_whatever_the_server_does_the_answers_are_the_same(tmp_path: Path) -> None:
     prompts = [f"prompt {number}" for number in range(60)]
     found = []
-    for faults in ((), tuple(FAULTS)):
+    for faults in ((), PASSING):
         with ChatServer(Plan(faults=faults, each=2)) as server, ResponseStore(tmp_path / f"{len(faults)}") as store:
             options = {"store": store, "concurrency": 8}
             found.append(ask(f"openai:m,url={server.url},timeout=1", *prompts, **options))
@@ -105,30 +109,29 @@ def test_whatever_the_server_does_the_answers_are_the_same(tmp_path: Path) -> No
     assert len({completion.text for completion in found[0]}) == 60
 
 
-@pytest.mark.parametrize("fault", FAULTS)
-def test_each_fault_passes(fault: str) -> None:
+@pytest.mark.parametrize("fault", PASSING)
+def test_each_fault_passes(fault: str, waits: list[float]) -> None:
     with ChatServer(Plan(lambda body: "yes", faults=[fault])) as server:
         assert ask(f"openai:m,url={server.url},timeout=1", "p")[0].text == "yes"
         assert len(server.log.bodies) == 2
-        if fault in ("429", "503"):
-            assert server.log.times[1] - server.log.times[0] >= 0.05
+        assert not waits or waits[0] == (0.05 if fault in ("429", "503") else pytest.approx(0.45, abs=0.56))
 
 
 @pytest.mark.parametrize(
-    ("fault", "told"),
+    ("fault", "problem", "calls"),
     [
-        ("500", r"127.0.0.1:\d+/v1/chat/completions: Internal Server Error \(500\)$"),
-        ("503", r"loading \(503\)$"),
-        ("drop", r"without sending a response"),
-        ("truncated", r"the answer is cut off$"),
-        ("error-in-200", r"upstream failed \(502\)$"),
+        ("500", r"Oops \(500\)", 9),
+        ("503", r"loading \(503\)", 9),
+        ("drop", "without sending a response", 3),  # it has never answered
+        ("truncated", r"the answer is not JSON and begins '{.*; check the url", 1),
+        ("error-in-200", r"upstream failed \(502\)", 1),
     ],
 )
-def test_a_fault_that_stays_is_told(fault: str, told: str) -> None:
+def test_a_fault_that_stays_is_reported(fault: str, problem: str, calls: int) -> None:
     with ChatServer(Plan(faults=[fault], each=99)) as server:
-        with pytest.raises(ServiceError, match=rf"^the model failed 3 times, at last with .*{told}"):
-            ask(f"openai:m,url={server.url}", "p", retries=2)
-        assert len(server.log.bodies) == 3
+        with pytest.raises(ServiceError, match=rf"^http://127.0.0.1:\d+/v1/chat/completions: .*{problem}"):
+            ask(f"openai:m,url={server.url}", "p")
+        assert len(server.log.bodies) == calls
 
 
 @pytest.mark.parametrize("fault", ["null", "no-choices"])
@@ -168,15 +171,14 @@ EXPECTED = "expected choices: list of {message: {content: text}}"
         (reply_of([1, 2]), f"the answer is list of 2 of number; {EXPECTED}"),
         (
             message(200, b"<!doctype html><p>Hello"),
-            "the answer is not JSON and begins '<!doctype html><p>Hello' (application/json); check the url",
+            "the answer is not JSON and begins '<!doctype html><p>Hello'; check the url",
         ),
-        (message(200, b"data: {}"), "the answer is not JSON and begins 'data: {}' (application/json); check the url"),
-        (message(501, error("start it with --chat")), "start it with --chat (501)"),
+        (message(200, b"data: {}"), "the answer is not JSON and begins 'data: {}'; check the url"),
         (reply_of({"error": {"message": "no credit", "code": 402}}), "no credit (402)"),
         (reply_of({"error": "Unexpected endpoint"}), "Unexpected endpoint (200)"),
         (
             reply_of({"status": 1, "msg": "no such model"}),
-            f"the answer is {{status: number, msg: text}} and says no such model; {EXPECTED}",
+            f"the answer is {{status: number, msg: text}}; {EXPECTED}",
         ),
     ],
 )
@@ -198,11 +200,12 @@ def test_an_answer_that_was_cut_has_one_name(finish: str) -> None:
     assert served(Plan(reply=lambda _: chat({"content": "Cats"}, finish)))[0].finish == "length"
 
 
-def test_nobody_there() -> None:
+def test_nobody_there(waits: list[float]) -> None:
     with ChatServer() as server:
         url = server.url
-    with pytest.raises(ServiceError, match=rf"^the model failed 2 times, at last with {url}/chat/com.*connect"):
-        ask(f"openai:m,url={url}", "p", retries=1)
+    with pytest.raises(ServiceError, match=rf"^{url}/chat/completions: .*connect"):
+        ask(f"openai:m,url={url}", "p")
+    assert sum(waits) < 5
 
 
 # --- failures for good: one call, one line
@@ -221,7 +224,7 @@ def refused(reply: bytes, spec: str = "openai:gpt-x") -> tuple[type[Exception], 
     ("reply", "kind", "told"),
     [
         (message(400, error("too long\nby far")), PromptRefused, "URL refuses the request: too long by far (400)"),
-        (message(413, b"<html>"), PromptRefused, "URL refuses the request: Request Entity Too Large (413)"),
+        (message(413, b"<html>"), PromptRefused, "URL refuses the request: Oops (413)"),
         (message(422, b'{"detail": "x"}'), PromptRefused, "URL refuses the request: x (422)"),
         (message(401, error("no")), ServiceError, "URL wants a key; set OPENAI_API_KEY: no (401)"),
         (
@@ -234,41 +237,12 @@ def refused(reply: bytes, spec: str = "openai:gpt-x") -> tuple[type[Exception], 
             ServiceError,
             "URL: You exceeded your quota (429)",
         ),
-        (
-            message(307, b"", "Location: https://other.example/v1/chat/completions"),
-            ServiceError,
-            "URL has moved to https://other.example/v1/chat/completions (307): give that as url",
-        ),
         (message(418, b"[1, 2]"), ServiceError, "URL: [1, 2] (418)"),
-        (message(418, b"x"), ServiceError, "URL: I'm a Teapot (418)"),
+        (message(418, b"x"), ServiceError, "URL: x (418)"),
     ],
 )
 def test_other_failures_are_not_tried_again(reply: bytes, kind: type[Exception], told: str) -> None:
-    assert refused(reply) == (kind, told, 1)
-
-
-@pytest.mark.parametrize("about", [{"code": "503"}, {"code": "rate_limit_exceeded"}, {"type": "server_error"}])
-def test_an_error_in_place_of_an_answer_may_pass(about: dict[str, str]) -> None:
-    replies = [message(200, error("later", **about)), None]
-    with ChatServer(Plan(lambda body: "yes", reply=lambda body: replies.pop(0))) as server:
-        assert ask(f"openai:m,url={server.url}", "p")[0].text == "yes"
-
-
-def test_a_prompt_that_the_server_fails_on_is_refused_while_others_are_answered() -> None:
-    def reply(body: dict[str, Any]) -> bytes | None:
-        return message(500, error("NaN")) if body["messages"][0]["content"] == "bad" else None
-
-    async def asked(url: str, *prompts: str) -> list[Completion | BaseException]:
-        async with Session(registry.create(f"openai:m,url={url}"), None, retries=2, backoff=0.05) as session:
-            return await asyncio.gather(*map(session.ask, prompts), return_exceptions=True)
-
-    with ChatServer(Plan(lambda body: "yes", reply=reply)) as server:
-        bad, good = asyncio.run(asked(server.url, "bad", "good"))
-        assert isinstance(bad, PromptRefused)
-        assert str(bad) == f"{server.url}/chat/completions: NaN (500)"
-        assert isinstance(good, Completion)
-        with pytest.raises(ServiceError, match=r"^the model failed 3 times"):
-            ask(f"openai:m,url={server.url}", "bad", retries=2)
+    assert refused(reply) == (kind, told, 3 if "quota" in told else 1)
 
 
 def test_an_unknown_model() -> None:
@@ -368,7 +342,7 @@ def test_the_key_is_sent_and_nowhere_else(
     files = list(tmp_path.iterdir())
     assert files
     assert not [path for path in files if KEY.encode() in path.read_bytes()]
-    assert "httpx2" in caplog.text or "httpcore2" in caplog.text  # the library's own log was looked at
+    assert "openai" in caplog.text  # the library's own log was read
 
 
 @pytest.mark.parametrize(
@@ -406,8 +380,8 @@ def test_the_official_service_needs_a_key() -> None:
 
 
 def test_without_the_package(monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in ("openai", "service"):
-        monkeypatch.delitem(sys.modules, f"retrokit.llm.{module}", raising=False)
-    monkeypatch.setitem(sys.modules, "httpx2", None)
+    for module in ("llm.openai", "core.service"):
+        monkeypatch.delitem(sys.modules, f"retrokit.{module}", raising=False)
+    monkeypatch.setitem(sys.modules, "openai", None)
     with pytest.raises(MissingExtra, match=r"^openai needs an optional package: .* 'retrokit-ir\[llm\]'$"):
         registry.create("openai:m,url=http://127.0.0.1:9")

@@ -8,9 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from retrokit.core.calls import PromptRefused, ServerFailed
 from retrokit.core.errors import ServiceError, UsageError
 from retrokit.core.notices import heard
-from retrokit.llm.base import Completion, PromptRefused, Sampling, TryAgain
+from retrokit.llm.base import Completion, Sampling
 from retrokit.llm.session import BudgetSpent, Session, run_all
 from retrokit.llm.store import ResponseStore
 
@@ -21,8 +22,9 @@ class Fake:
     spec = "fake"
     identity = "fake"
 
-    def __init__(self, failures: list[Exception] | None = None, delay: float = 0.0) -> None:
+    def __init__(self, failures: list[Exception] | None = None, delay: float = 0.0, answered: int = 0) -> None:
         self.failures = failures or []
+        self.answered = answered  # before the failures
         self.delay = delay
         self.asked: list[tuple[str, str | None, Sampling]] = []
         self.at_once = self.most_at_once = 0
@@ -33,8 +35,9 @@ class Fake:
         self.at_once += 1
         self.most_at_once = max(self.most_at_once, self.at_once)
         try:
-            await asyncio.sleep(self.delay)
-            if self.failures:
+            self.answered, fails = self.answered - 1, self.answered < 1 and bool(self.failures)
+            await asyncio.sleep(self.delay * (1 + fails))
+            if fails:
                 raise self.failures.pop(0)
             return Completion(prompt.upper(), 10, 10)
         finally:
@@ -97,7 +100,7 @@ def test_a_second_time_makes_no_call(store: ResponseStore) -> None:
     assert texts == ["A", "B", "A"]
     assert len(llm.asked) == 2  # equal requests at once make one call
     assert counts == {
-        **{"calls": 2, "from_store": 0, "retries": 0, "rate_limited": 0},
+        **{"calls": 2, "from_store": 0},
         **{"prompt_tokens": 20, "completion_tokens": 20},
     }
     again, counts = run(lambda: Session(llm, store), "b", "a")
@@ -129,54 +132,25 @@ def test_concurrency_is_kept(store: ResponseStore) -> None:
     assert llm.most_at_once == 3
 
 
-def test_failures_that_pass(store: ResponseStore) -> None:
-    llm = Fake([TryAgain("hiccup"), TryAgain("limit", 0.2, rate_limited=True), TryAgain("hiccup")])
-    texts, counts = run(lambda: Session(llm, store, backoff=0.001), "a")
-    assert texts == ["A"]
-    assert (counts["calls"], counts["retries"], counts["rate_limited"]) == (1, 3, 1)
-
-
-def test_a_limit_holds_all_calls_back() -> None:
-    async def times() -> list[float]:
-        loop = asyncio.get_running_loop()
-        llm = Fake([TryAgain("limit", 0.3, rate_limited=True)])
-        found = []
-        start = loop.time()
-        async with Session(llm, None, concurrency=1, backoff=0.001) as session:
-
-            async def one(prompt: str) -> None:
-                await session.ask(prompt)
-                found.append(loop.time() - start)
-
-            await asyncio.gather(*map(one, "abc"))
-        return found
-
-    assert min(asyncio.run(times())) >= 0.3
-
-
-def test_failures_that_stay(store: ResponseStore) -> None:
-    with pytest.raises(
-        ServiceError, match=r"^the model failed 3 times, at last with hiccup; what was answered is stor"
-    ):
-        run(lambda: Session(Fake([TryAgain("hiccup")] * 9), store, retries=2, backoff=0.001), "a")
-    limit = TryAgain("too many", 5000.0, rate_limited=True)
-    with pytest.raises(ServiceError, match=r"^the model asks to wait for too long, at last with too many"):
-        run(lambda: Session(Fake([limit]), None), "a")
+def test_failures(store: ResponseStore) -> None:
+    with pytest.raises(ServiceError, match=r"^hiccup$"):
+        run(lambda: Session(Fake([ServiceError("hiccup")]), store), "a")
+    with pytest.raises(ServiceError, match=r"^hiccup; what was answered is stored, and the same command goes on from"):
+        run(lambda: Session(Fake([ServiceError("hiccup")], 0.05, answered=1), store), "a", "b")
     llm = Fake([PromptRefused("too long")])
     with pytest.raises(PromptRefused, match="too long"):
-        run(lambda: Session(llm, store), "a")
+        run(lambda: Session(llm, store), "c")
     assert len(llm.asked) == 1
-    assert len(store) == 0
 
 
-def test_an_empty_answer_is_taken_after_some_tries() -> None:
-    nothing = Completion("", 3, 0)
-    llm = Fake([TryAgain("empty", instead=nothing)] * 9)
-    texts, _ = run(lambda: Session(llm, None, backoff=0.001), "a")
-    assert texts == [""]
-    assert len(llm.asked) == 4
-    texts, _ = run(lambda: Session(Fake([TryAgain("empty", instead=nothing)] * 3), None, backoff=0.001), "a")
-    assert texts == ["A"]
+def test_a_prompt_that_the_server_fails_on_is_refused_if_others_were_answered() -> None:
+    async def asked() -> list[Completion | BaseException]:
+        async with Session(Fake([ServerFailed("NaN")], delay=0.05, answered=1), None) as session:
+            return await asyncio.gather(*map(session.ask, "ab"), return_exceptions=True)
+
+    good, bad = asyncio.run(asked())
+    assert isinstance(good, Completion)
+    assert isinstance(bad, PromptRefused)
 
 
 def test_the_budget_is_never_exceeded(store: ResponseStore) -> None:

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 import retrokit
 from retrokit import llm as language_models
+from retrokit.core.calls import PromptRefused
 from retrokit.core.errors import ServiceError, UsageError
 from retrokit.core.notices import listening
 from retrokit.core.shards import Shards
@@ -24,7 +25,6 @@ from retrokit.evaluation.task import Request
 from retrokit.evaluation.tasks.sure import Sure
 from retrokit.evaluation.tasks.sure_reference import ListReference
 from retrokit.evaluation.two_stage import TwoStageOptions, rerank
-from retrokit.llm.base import PromptRefused
 from retrokit.llm.session import Session
 from retrokit.ranking.reranking import kept, registry
 from retrokit.ranking.reranking.kept import KeptReranker

@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from retrokit.llm.base import Completion, PromptRefused, Sampling
+from retrokit.core.calls import PromptRefused
+from retrokit.llm.base import Completion, Sampling
 from retrokit.sure.agreement import read_verdicts
 from retrokit.sure.audit import Sample, draw_sample
 from retrokit.sure.judging import judge_sample

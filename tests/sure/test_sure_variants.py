@@ -8,9 +8,10 @@ from collections import Counter
 
 import pytest
 
+from retrokit.core.calls import PromptRefused
 from retrokit.core.errors import ServiceError
 from retrokit.data.sure import TESTBEDS
-from retrokit.llm.base import Completion, PromptRefused
+from retrokit.llm.base import Completion
 from retrokit.llm.session import Session
 from retrokit.sure.items import Item
 from retrokit.sure.prompts import load_prompts

@@ -24,9 +24,10 @@ from retrokit.augmentation.near_misses.data import text as text_of_file
 from retrokit.augmentation.near_misses.family import Edit, Family
 from retrokit.augmentation.near_misses.generator import sentences_of, why_not
 from retrokit.augmentation.near_misses.sentence import Sentence
+from retrokit.core.calls import PromptRefused
 from retrokit.core.errors import ServiceError
 from retrokit.core.notices import progress
-from retrokit.llm.base import LLM, Completion, PromptRefused, estimated_tokens
+from retrokit.llm.base import LLM, Completion, estimated_tokens
 from retrokit.llm.session import Session
 from retrokit.llm.store import ResponseStore
 

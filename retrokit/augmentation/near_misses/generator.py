@@ -18,8 +18,8 @@ from typing import Literal, NamedTuple
 from retrokit.augmentation.near_misses.family import MOST_LOTS, Family
 from retrokit.augmentation.near_misses.sentence import tag
 from retrokit.augmentation.splitters import Multilingual
+from retrokit.core.calls import encodable
 from retrokit.data.training_rows import normal_form
-from retrokit.llm.base import encodable
 
 Split = Literal["train", "test"]
 SPLITS: tuple[Split, ...] = ("train", "test")

@@ -21,6 +21,7 @@ from retrokit.augmentation.queries.settings import (
     WrittenQueries,
     listed_causes,
 )
+from retrokit.core.calls import wait_for
 from retrokit.core.errors import DataError, ServiceError, UsageError
 from retrokit.core.files import named
 from retrokit.core.notices import progress
@@ -34,7 +35,7 @@ from retrokit.data.jsonl import write_jsonl
 from retrokit.llm.answers import Rejected
 from retrokit.llm.base import LLM, estimated_tokens
 from retrokit.llm.prompts import load_prompts
-from retrokit.llm.session import Session, run_all, wait_for
+from retrokit.llm.session import Session, run_all
 from retrokit.llm.store import ResponseStore
 from retrokit.llm.words import words_of
 from retrokit.ranking import retrieval

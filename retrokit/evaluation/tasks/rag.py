@@ -13,6 +13,7 @@ from contextlib import aclosing, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 
+from retrokit.core.calls import wait_for
 from retrokit.core.errors import DataError, ServiceError
 from retrokit.core.files import digest
 from retrokit.core.notices import progress
@@ -21,7 +22,7 @@ from retrokit.data.corpus import read_corpus, read_queries
 from retrokit.evaluation.tasks.base import Measured, SearchTask, left_out
 from retrokit.llm import registry as llms
 from retrokit.llm.base import LLM, Prompt, Sampling
-from retrokit.llm.session import Session, run_all, wait_for
+from retrokit.llm.session import Session, run_all
 from retrokit.llm.store import ResponseStore
 from retrokit.metrics.qa import exact_match, token_f1
 from retrokit.ranking.retrieval.base import Index, Ranking, Searcher, TextList

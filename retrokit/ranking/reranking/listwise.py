@@ -25,9 +25,10 @@ from string import Template
 import numpy as np
 
 from retrokit import llm as language_models
+from retrokit.core.calls import PromptRefused
 from retrokit.core.errors import ServiceError, UsageError
 from retrokit.core.notices import notice, progress
-from retrokit.llm.base import LLM, PromptRefused, Sampling
+from retrokit.llm.base import LLM, Sampling
 from retrokit.llm.session import IN_VAIN, Session, run_all
 from retrokit.llm.store import ResponseStore
 from retrokit.ranking.reranking.base import Reranker, check_counts

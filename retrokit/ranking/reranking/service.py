@@ -13,11 +13,9 @@ from typing import Any
 
 import numpy as np
 
+from retrokit.core.calls import PromptRefused, encodable, wait_for
+from retrokit.core.service import Service, service
 from retrokit.encoders.api import fingerprint_of, halved, together
-from retrokit.llm.base import PromptRefused, encodable
-from retrokit.llm.retries import Tries
-from retrokit.llm.service import Service, service
-from retrokit.llm.session import wait_for
 from retrokit.ranking.reranking.base import PairwiseReranker, check_counts, check_finite
 
 PROBE = "What keeps bees alive in winter?"
@@ -32,7 +30,6 @@ class ServiceReranker(PairwiseReranker):
         self._service, self._revision = service, revision
         self._batch, self._concurrency = batch, concurrency
         self._field, self._takes_top_n = "documents", True
-        self._tries = Tries()
 
     def score_pairs(self, queries: Sequence[str], documents: Sequence[str]) -> np.ndarray:
         check_counts(queries, documents)
@@ -57,15 +54,14 @@ class ServiceReranker(PairwiseReranker):
     async def _scored(self, part: tuple[str, list[str]]) -> np.ndarray:
         query, documents = part
 
-        async def call(documents: list[str]) -> np.ndarray:
-            return await self._call(query, documents)
+        return await halved(
+            lambda texts: self._call(query, texts, patient=False),
+            documents,
+            lambda: self._call(PROBE, list(PROBED)),
+            lambda document: f"the query begins {query[:60]!r}, the document {document[:60]!r}",
+        )
 
-        def named(document: str) -> str:
-            return f"the query begins {query[:60]!r}, the document {document[:60]!r}"
-
-        return await halved(self._tries, call, documents, lambda: self._call(PROBE, list(PROBED)), named)
-
-    async def _call(self, query: str, documents: list[str]) -> np.ndarray:
+    async def _call(self, query: str, documents: list[str], patient: bool = True) -> np.ndarray:
         """Scores float32 ``[n]``."""
         field = self._field
         body = {
@@ -75,7 +71,7 @@ class ServiceReranker(PairwiseReranker):
             **({"top_n": len(documents)} if self._takes_top_n else {}),
         }
         try:
-            scores = await self._service.each(body, ("results", "data"), len(documents), _score, _EXPECTED)
+            scores = await self._service.each(body, ("results", "data"), len(documents), _score, _EXPECTED, patient)
         except PromptRefused as refused:
             if field != "texts" and _WANTS_TEXTS.search(str(refused)):
                 self._field = "texts"
@@ -83,7 +79,7 @@ class ServiceReranker(PairwiseReranker):
                 self._takes_top_n = False
             else:
                 raise
-            return await self._call(query, documents)
+            return await self._call(query, documents, patient)
         return np.array(scores, dtype=np.float32)
 
 
@@ -98,5 +94,5 @@ def _score(row: Any, place: int) -> tuple[int, float]:
 def rerank_api(
     model: str, url: str, key_env: str, timeout: float, revision: str | None, batch: int, concurrency: int
 ) -> ServiceReranker:
-    """The reranker ``rerank-api``; raises as :func:`retrokit.llm.service.service`."""
+    """The reranker ``rerank-api``; raises as :func:`retrokit.core.service.service`."""
     return ServiceReranker(service("rerank-api", model, url, "rerank", key_env, timeout), revision, batch, concurrency)

@@ -1,0 +1,246 @@
+"""An HTTP service that speaks one of OpenAI's protocols, called by OpenAI's client, which times out and retries.
+
+The key comes from the environment and is sent to the one address. No spec, store or message holds it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Mapping
+from http import HTTPStatus
+from itertools import islice
+from typing import Any, TypeVar
+from urllib.parse import parse_qsl, urlsplit
+
+import anyio
+from openai import APIConnectionError, APIStatusError, APITimeoutError, AsyncOpenAI, Omit, Timeout
+
+from retrokit.core.calls import PromptRefused, ServerFailed, encodable
+from retrokit.core.errors import ServiceError, UsageError
+from retrokit.core.notices import notice
+
+OFFICIAL = "https://api.openai.com/v1"
+FEW, MANY = 2, 5
+"""Retries of a call, and the further ones of a failure that may pass, once the service has answered anything."""
+PATIENCE, PAUSE = 900.0, 30.0
+"""Seconds that a call waits in all for a service that limits the rate after its retries, and at least each time."""
+_OF_SOME_TEXT = {424, 500}  # TEI answers 424 if the model fails
+_JSON_TYPES = {str: "text", int: "number", float: "number", bool: "boolean", type(None): "null"}
+
+Answer = TypeVar("Answer")
+
+
+class Service:
+    """One model of one service, used from one event loop at a time.
+
+    Args:
+        model: as the service calls it.
+        url: up to ``/v1``; ``/v1`` is added if there is no path.
+        path: the endpoint, such as ``chat/completions``.
+        key: sent as a bearer token; ``None`` sends none.
+        key_name: the environment variable of the key, for messages.
+        timeout: seconds without a byte after which a call has failed.
+
+    Attributes:
+        where: the address, for messages.
+    """
+
+    def __init__(self, model: str, url: str, path: str, key: str | None, key_name: str, timeout: float) -> None:
+        self.model, self.key_name = model, key_name
+        self._path, self._key, self._timeout = path, key, timeout
+        self._base, self._query = _base(url, path)
+        self.where = f"{self._base}/{path}"
+        self._client: AsyncOpenAI | None = None
+        self._answered = self._noticed = False
+
+    async def close(self) -> None:
+        """Close the connections; a later call opens new ones."""
+        client, self._client = self._client, None
+        if client is not None:
+            await client.close()
+
+    async def post(self, body: Mapping[str, Any], patient: bool = True) -> Any:
+        """The JSON that the service answers to ``body``.
+
+        Args:
+            patient: whether a failure within the server is retried as often as others that may pass.
+
+        Raises:
+            PromptRefused, ServerFailed, ServiceError: what happened, in a line that names the address.
+        """
+        if self._client is None:
+            timeout = Timeout(self._timeout, connect=min(self._timeout, 15.0))
+            self._client = AsyncOpenAI(
+                base_url=self._base, api_key=self._key or "none", timeout=timeout, default_query=self._query
+            )
+        options: Any = {} if self._key else {"headers": {"Authorization": Omit()}}
+        retries, waited = FEW, 0.0
+        while True:
+            options["max_retries"] = retries
+            try:
+                answer = await self._client.post(f"/{self._path}", body=dict(body), cast_to=object, options=options)
+                self._answered = True
+                return self._checked(json.loads(answer) if isinstance(answer, str) else answer)
+            except APIStatusError as error:
+                self._answered, failure, status = True, self._failure(error), error.status_code
+                passes = status in (408, 409, 429) or status >= HTTPStatus.INTERNAL_SERVER_ERROR
+                if "insufficient_quota" in (error.code, error.type):
+                    raise failure from error
+                if passes and retries == FEW and (patient or not isinstance(failure, ServerFailed)):
+                    retries = MANY
+                    continue
+                wait = max(PAUSE, _seconds(error.response.headers.get("retry-after")))
+                if status != HTTPStatus.TOO_MANY_REQUESTS or waited + wait > PATIENCE:
+                    raise failure from error
+                if not self._noticed:
+                    self._noticed = True
+                    notice(f"{failure}; waiting {wait:.0f} s")
+                waited, retries = waited + wait, 0
+                await anyio.sleep(wait)
+            except APIConnectionError as error:
+                if self._answered and retries == FEW:
+                    retries = MANY
+                    continue
+                is_slow = isinstance(error, APITimeoutError)
+                what = f"no answer in {self._timeout:g} s" if is_slow else self._said(error.__cause__ or error)
+                raise ServiceError(f"{self.where}: {what}") from error
+            except (ValueError, RecursionError) as error:
+                begins = self._said(repr(str(getattr(error, "doc", ""))[:60].strip()))
+                problem = f"the answer is not JSON and begins {begins}; check the url"
+                raise ServiceError(f"{self.where}: {problem}") from error
+
+    async def each(
+        self,
+        body: Mapping[str, Any],
+        names: tuple[str, ...],
+        count: int,
+        read: Callable[[Any, int], tuple[int, Answer]],
+        expected: str,
+        patient: bool = True,
+    ) -> list[Answer]:
+        """The answers to ``count`` items, in the items' order.
+
+        Args:
+            names: fields that may hold the list of answers; a bare list is read too.
+            read: an answer and its place in the list to the item's index and the value; what it raises of LookupError,
+                TypeError, ValueError means that the answer has another shape.
+            expected: the shape of an answer, for messages.
+
+        Raises:
+            ServiceError: answers of another shape or number; and as :meth:`post`.
+        """
+        answer = await self.post(body, patient)
+        fields = answer if isinstance(answer, dict) else {}
+        rows = answer if isinstance(answer, list) else next((fields[name] for name in names if name in fields), None)
+        if not isinstance(rows, list):
+            raise self.unexpected(answer, f"{names[0]}: list of {count} of {expected}")
+        if len(rows) != count:
+            raise ServiceError(f"{self.where}: {len(rows):,} answers for {count:,} texts; expected one for each")
+        values: dict[int, Answer] = {}
+        for place, row in enumerate(rows):
+            try:
+                index, value = read(row, place)
+                if index in values or index not in range(count):
+                    wrong = f"the index {self._said(repr(index))} in answer {place}"
+                    raise ServiceError(f"{self.where}: {wrong}; expected each of 0 to {count - 1} once")
+                values[index] = value
+            except (LookupError, TypeError, ValueError, OverflowError) as error:
+                raise self.unexpected(row, f"{expected} for each text") from error
+        return [values[index] for index in range(count)]
+
+    def unexpected(self, answer: Any, expected: str) -> ServiceError:
+        """The error for an answer of another shape: the fields and types that came, and those expected."""
+        return ServiceError(f"{self.where}: the answer is {self._said(shape_of(answer))}; expected {expected}")
+
+    def redacted(self, text: str) -> str:
+        """``text`` without the key, unless that is a short word such as ``EMPTY``, which any text may contain."""
+        return text.replace(self._key, "…") if self._key and len(self._key) >= 8 else text
+
+    def _checked(self, answer: Any) -> Any:
+        error = answer.get("error") if isinstance(answer, dict) else None
+        if error and not {"choices", "data", "results"} & answer.keys():
+            code = error.get("code", 200) if isinstance(error, dict) else 200
+            raise ServiceError(f"{self.where}: {self._said(_message(error))} ({self._said(code)})")
+        return answer
+
+    def _failure(self, error: APIStatusError) -> ServiceError:
+        """The error for an answer with another status than 200."""
+        status = error.status_code
+        said = f"{self._said(_message(error.body) or error.response.reason_phrase or 'it failed')} ({status})"
+        if status in (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN):
+            how = f"does not take the key in {self.key_name}" if self._key else f"wants a key; set {self.key_name}"
+            return ServiceError(f"{self.where} {how}: {said}")
+        if status == HTTPStatus.NOT_FOUND:
+            return ServiceError(f"{self.where} has no model {self.model!r}, or is no such service: {said}")
+        if status in (400, 413, 422):
+            return PromptRefused(f"{self.where} refuses the request: {said}")
+        return (ServerFailed if status in _OF_SOME_TEXT else ServiceError)(f"{self.where}: {said}")
+
+    def _said(self, words: object) -> str:
+        """The words of a service or a library on one line, not too long, and without the key."""
+        line = self.redacted(" ".join(str(words).split()))
+        return line if len(line) <= 300 else line[:299] + "…"
+
+
+def service(entry: str, model: str, url: str | None, path: str, key_env: str, timeout: float) -> Service:
+    """The service of ``url``, by default ``OPENAI_BASE_URL`` or OpenAI's own, for the spec ``entry:model``. Its key
+    comes from the environment variable ``key_env``.
+
+    Raises:
+        UsageError: no valid address, one that contains a secret, or no key although OpenAI's own service needs one.
+    """
+    url = url or os.environ.get("OPENAI_BASE_URL") or OFFICIAL
+    if encodable(model) != model:
+        raise UsageError(f"the model's name {model!r} is not a valid text")
+    key = os.environ.get(key_env, "").strip() or None
+    if key is not None and not (key.isascii() and key.isprintable()):
+        raise UsageError(f"the key in {key_env} holds characters that no key has")
+    if key is None and url == OFFICIAL:
+        raise UsageError(f"{entry}:{model} needs a key: set {key_env}, or give the url of another service")
+    return Service(model, url, path, key, key_env, timeout)
+
+
+def _base(url: str, path: str) -> tuple[str, dict[str, str]]:
+    """The address in front of ``/path``, and its query."""
+    try:
+        parts = urlsplit(url)
+        host, query = parts.hostname if parts.port is None or parts.port else None, dict(parse_qsl(parts.query))
+    except ValueError:
+        host = None
+    if host is None or parts.scheme not in ("http", "https"):
+        raise UsageError("the service's url is not an address; expected one like http://localhost:8000/v1")
+    if "@" in parts.netloc or any("key" in name.lower() or "token" in name.lower() for name in query):
+        raise UsageError(f"the url of {host} holds a key or password; put it into an environment variable")
+    before = parts.path.rstrip("/")
+    is_whole = before.endswith(f"/{path}")
+    return f"{parts.scheme}://{parts.netloc}{before.removesuffix(f'/{path}') if is_whole else before or '/v1'}", query
+
+
+def shape_of(value: Any, depth: int = 5) -> str:
+    """The fields and types of JSON, of a list those of its first element.
+
+    >>> shape_of({"data": [{"index": 0, "embedding": [[0.5, 1], [2, 3]]}], "model": None})
+    '{data: list of 1 of {index: number, embedding: list of 2 of list of 2 of number}, model: null}'
+    """
+    if isinstance(value, dict) and depth:
+        fields = [f"{name}: {shape_of(inside, depth - 1)}" for name, inside in islice(value.items(), 8)]
+        return f"{{{', '.join([*fields, *(['…'] if len(value) > len(fields) else [])])}}}"
+    if isinstance(value, list):
+        return f"list of {len(value)}" + (f" of {shape_of(value[0], depth - 1)}" if value and depth else "")
+    return _JSON_TYPES.get(type(value), "object")
+
+
+def _message(error: object) -> str:
+    """The words of an error, in OpenAI's form or in others'; none of a page in HTML."""
+    if isinstance(error, dict):
+        error = next(filter(None, map(error.get, ("message", "error", "detail", "msg"))), "")
+    return "" if str(error).startswith("<") else str(error)
+
+
+def _seconds(text: str | None) -> float:
+    """Seconds that ``Retry-After`` asks to wait; 0 if it is a date or nothing sensible."""
+    try:
+        return float(text or 0)
+    except ValueError:
+        return 0.0
