@@ -20,9 +20,9 @@ from mteb.models import ModelMeta
 from mteb.types import PromptType
 
 from retrokit.data.images import Prompted
-from retrokit.evaluation.labels import majority
 from retrokit.evaluation.mteb.private import create_dataloader
 from retrokit.evaluation.scoring import prepared
+from retrokit.evaluation.tasks.labelled import majority
 from retrokit.ranking.retrieval.base import Index, Ranking, Searcher, TextList
 from retrokit.ranking.retrieval.dense import Dense
 from retrokit.ranking.retrieval.exact import top_k

@@ -7,33 +7,29 @@ texts, as the authors' code does.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from itertools import product
 
 import numpy as np
 
 from retrokit import similarities as similarity_functions
 from retrokit.core.notices import notice
-from retrokit.data.labelled import LabelledSplit, read_split
+from retrokit.data.labelled import LabelledSplit
 from retrokit.encoders.base import Encoder
-from retrokit.evaluation.labels import check_neighbours, describe_split, guesses, hits, majority
 from retrokit.evaluation.scoring import moderate
 from retrokit.evaluation.task import Request
-from retrokit.evaluation.tasks.base import Measured, SymmetricTask
+from retrokit.evaluation.tasks.base import Measured
+from retrokit.evaluation.tasks.labelled import LabelledTask, majority, read_neighbours
 from retrokit.ranking.retrieval.exact import top_k
 from retrokit.similarities.base import Similarity
 
 METRICS = ("euclidean", "cosine", "similarity")
 TRANSFORMS = ("raw", "centered", "whitened")
-# Neighbours by a distance are the neighbours under this similarity.
-_SIMILARITY_OF = {"euclidean": "l2", "cosine": "cosine"}
-_TABLE_S3 = {
-    f"{transform}_{metric}": (transform, metric) for transform, metric in product(TRANSFORMS, ("euclidean", "cosine"))
-}
+_TABLE_S3 = {f"{transform}_{metric}": (transform, metric) for transform, metric in product(TRANSFORMS, METRICS[:2])}
 _NEGLIGIBLE = 1e-10  # share of the largest variance below which a whitened direction would be rounding noise
 
 
-class NearestNeighbours(SymmetricTask):
+class NearestNeighbours(LabelledTask):
     """Accuracy of the majority label among the k nearest texts."""
 
     main_metric = "accuracy"
@@ -42,18 +38,10 @@ class NearestNeighbours(SymmetricTask):
     known_metrics = ("accuracy", *_TABLE_S3)
 
     def __init__(self, data: LabelledSplit, k: int = 10, metric: str = "euclidean", transform: str = "raw") -> None:
-        super().__init__(data.texts, data.counts)
-        self.data = data
-        self.k = k
+        super().__init__(data, k)
         self.metric = metric
         self._columns = {"accuracy": (transform, metric), **_TABLE_S3}
         self.query_side = "a test text" if metric == "similarity" else None
-
-    def describe(self) -> str:
-        return describe_split(self.data)
-
-    def guessed(self, metric: str) -> Mapping[str, float]:
-        return guesses(self.data)
 
     def scored_with(self, encoder: Encoder, similarities: Sequence[Similarity]) -> list[Similarity]:
         """The given similarities with ``metric=similarity``; else the one that ranks as the distance does."""
@@ -62,28 +50,27 @@ class NearestNeighbours(SymmetricTask):
         if any(similarity.spec != encoder.similarity.spec for similarity in similarities) and not self._warned:
             self._warned |= {self.metric}
             notice(f"{self.spec}: neighbours by {self.metric} distance; with metric=similarity, `sim=` decides")
-        return [similarity_functions.registry.create(_SIMILARITY_OF[self.metric])]
+        return [similarity_functions.registry.create({"euclidean": "l2", "cosine": "cosine"}[self.metric])]
 
     def measure(
         self, request: Request, similarity: Similarity, embeddings: Sequence[np.ndarray], names: Sequence[str]
     ) -> Measured:
         (rows,) = embeddings
-        per_text = {}
+        labels, per_text = self.labels[self.data.train], {}
         for name in names:
             transform, metric = self._columns[name]
             moved = transformed(rows, transform)
             train, test = moved[self.data.train], moved[self.data.test]
-            labels = np.array(self.data.labels)[self.data.train]
             if metric == "similarity":
                 predictions = majority(labels[top_k(similarity, test, train, self.k, request.device)[1]])
             else:
                 predictions = predict_by_distance(train, labels, test, self.k, metric)
-            per_text[name] = hits(self.data, predictions)
+            per_text[name] = self.hits(predictions)
         return Measured(per_query=per_text)
 
 
 def transformed(embeddings: np.ndarray, transform: str) -> np.ndarray:
-    """``[n, d]`` as it is (``raw``), with the mean taken off (``centered``), or with uncorrelated columns of variance 1
+    """``[n, d]`` as it is (``raw``), minus its mean (``centered``), or with uncorrelated columns of variance 1
     (``whitened``: PCA, without directions in which the texts do not differ; a column of zeros if there is no other)."""
     if transform == "raw":
         return embeddings
@@ -94,11 +81,9 @@ def transformed(embeddings: np.ndarray, transform: str) -> np.ndarray:
         return np.zeros_like(embeddings[:, :1])
     from sklearn.decomposition import PCA
 
-    embeddings = moderate(embeddings)
     pca = PCA(whiten=True)
-    whitened: np.ndarray = pca.fit_transform(embeddings)
-    variance = pca.explained_variance_
-    return whitened[:, variance > _NEGLIGIBLE * variance[0]]
+    whitened: np.ndarray = pca.fit_transform(moderate(embeddings))
+    return whitened[:, pca.explained_variance_ > _NEGLIGIBLE * pca.explained_variance_[0]]
 
 
 def predict_by_distance(train: np.ndarray, labels: np.ndarray, test: np.ndarray, k: int, metric: str) -> np.ndarray:
@@ -111,10 +96,5 @@ def predict_by_distance(train: np.ndarray, labels: np.ndarray, test: np.ndarray,
 
 
 def knn(path: str, test: str | None, k: int, metric: str, transform: str, sample: int | None) -> NearestNeighbours:
-    """The neighbour task of a file of labelled texts. Raises :class:`DataError` for a wrong line, one label only, fewer
-    than k texts to find neighbours among."""
-    data = read_split(path, test, sample)
-    check_neighbours(path, data, k)
-    task = NearestNeighbours(data, k, metric, transform)
-    task.data_digest = data.digest
-    return task
+    """The neighbour task of a file of labelled texts; raises as :func:`read_neighbours`."""
+    return NearestNeighbours(read_neighbours(path, test, sample, k), k, metric, transform)

@@ -39,7 +39,7 @@ FALSE_ACCEPTS = "false_accept@95"
 
 
 class NearMisses(SymmetricTask):
-    """Scores of near-misses and random pairs, and of positives where they are other texts than their anchors."""
+    """Scores of near-misses and random pairs, and of positives if they are other texts than their anchors."""
 
     query_side = "the anchor"
 
@@ -51,8 +51,13 @@ class NearMisses(SymmetricTask):
         self._positive = distinct.add(example.positive for example in examples)
         self._near_miss = distinct.add(example.near_miss for example in examples)
         self._ids = [example.id for example in examples]
-        self._families = np.array([example.family for example in examples])
-        self._random = _other_anchors(self._anchor)
+        families = np.array([example.family for example in examples])
+        self.families = [family for family in sorted(set(families.tolist())) if family]
+        self._rows = {"": np.arange(len(examples))}  # of all near-misses, and of each family
+        self._rows |= {f"/{family}": np.flatnonzero(families == family) for family in self.families}
+        # each distinct anchor with another one, at random by a fixed seed: [2, n], or [2, 0] of a single one
+        order = np.random.default_rng(SEED).permutation(np.unique(self._anchor))
+        self._random = np.stack([order, np.roll(order, 1)])[:, : len(order) if len(order) > 1 else 0]
         self._paraphrases = self._find_paraphrases(distinct)
         counts = {
             "near_misses": len(examples),
@@ -61,34 +66,31 @@ class NearMisses(SymmetricTask):
             "texts": len(distinct.texts),
         }
         super().__init__(distinct.texts, counts)
-        self._name_metrics([family for family in sorted(set(self._families.tolist())) if family])
+        self._name_metrics()
 
     def _find_paraphrases(self, distinct: DistinctTexts) -> np.ndarray:
         """Pairs that mean the same, as positions of their texts: ``[2, n]``."""
         pairs = np.unique(np.stack([self._anchor, self._positive]), axis=1)
         return pairs[:, pairs[0] != pairs[1]]
 
-    def _name_metrics(self, families: Sequence[str]) -> None:
-        self.families = list(families)
-        named = ["", *(f"/{family}" for family in families)]
+    def _name_metrics(self) -> None:
         self.main_metric = "roc_auc" if self.counts["paraphrases"] else "cosine_margin"
-        shown = [self.main_metric, "margin", *(f"near_miss{family}" for family in named)]
-        areas = []
+        shown = [self.main_metric, "margin", *(f"near_miss{family}" for family in self._rows)]
+        means, deviations = ["margin", "near_miss", "near_miss_std", "cosine_margin", "cosine_near_miss"], []
         if self.counts["random_pairs"]:
             shown += ["random", "over_random"]
-            areas.append("over_random")
+            means.append("over_random")
+            deviations.append("random_std")
         if self.counts["paraphrases"]:
             shown += ["positive", "accuracy", "threshold"]
-            areas.append("roc_auc")
-        deviations = [f"{group}_std" for group in ("random", "positive") if group in shown]
-        means = ("margin", "near_miss", "near_miss_std", "cosine_margin", "cosine_near_miss", *areas)
-        every = [f"{mean}{family}" for mean in means for family in named]
+            means.append("roc_auc")
+            deviations.append("positive_std")
+        every = [f"{mean}{family}" for mean in means for family in self._rows]
         self.shown_metrics = tuple(shown)
         self.default_metrics = tuple(dict.fromkeys([*shown, *every, *deviations]))
 
     def describe(self, reference: int | None = None) -> str:
-        families, sizes = np.unique(self._families, return_counts=True)
-        named = ", ".join(f"{size:,} {family}" for family, size in zip(families, sizes, strict=True) if family)
+        named = ", ".join(f"{len(self._rows[f'/{family}']):,} {family}" for family in self.families)
         line = f"{self.name}: {self.counts['near_misses']:,} near-misses" + (f" ({named})" if named else "")
         if reference is not None:
             return f"{line}, against {reference:,} positives of the reference"
@@ -105,7 +107,7 @@ class NearMisses(SymmetricTask):
     def measure(
         self, request: Request, similarity: Similarity, embeddings: Sequence[np.ndarray], names: Sequence[str]
     ) -> Measured:
-        """Means with each near-miss's value; areas that can be computed anew on pairs drawn; threshold."""
+        """Means with each near-miss's value; areas that can be resampled over pairs; threshold."""
         (rows,) = embeddings
 
         def scores(first: np.ndarray, second: np.ndarray, by: Similarity = similarity) -> np.ndarray:
@@ -115,56 +117,43 @@ class NearMisses(SymmetricTask):
         random, paraphrases = scores(*self._random), scores(*self._paraphrases)
         cosine = similarity_functions.registry.create("cosine")
         near_cosine = scores(self._anchor, self._near_miss, cosine)
-        scored = {
-            **self._by_family("near_miss", near),
-            "random": {f"random {i}": value for i, value in enumerate(random.tolist(), 1)},
-            "positive": {f"positive {i}": value for i, value in enumerate(paraphrases.tolist(), 1)},
-        }
+        scored = self._by_family("near_miss", near) | _numbered("random", random) | _numbered("positive", paraphrases)
         compared = self._by_family("margin", scores(self._anchor, self._positive) - near)
-        of_cosine = {
-            **self._by_family("cosine_margin", scores(self._anchor, self._positive, cosine) - near_cosine),
-            **self._by_family("cosine_near_miss", near_cosine),
-        }
+        of_cosine = self._by_family("cosine_margin", scores(self._anchor, self._positive, cosine) - near_cosine)
+        of_cosine |= self._by_family("cosine_near_miss", near_cosine)
         metrics = {}
         for group, values in scored.items():
             if values:
                 name, slash, family = group.partition("/")
                 metrics[f"{name}_std{slash}{family}"] = float(np.std(list(values.values())))
         own_scale = (*compared, *scored, *metrics, "threshold")
-        again: dict[str, Resampled] = {}
-        for slash_family, own in self._near_by_family(near).items():
+        areas: dict[str, Resampled] = {}
+        for family, of_family in self._rows.items():
             if len(random):
-                again[f"over_random{slash_family}"] = resampled_groups(roc_auc, own, random)
+                areas[f"over_random{family}"] = resampled_groups(roc_auc, near[of_family], random)
             if len(paraphrases):
-                again[f"roc_auc{slash_family}"] = resampled_groups(roc_auc, paraphrases, own)
+                areas[f"roc_auc{family}"] = resampled_groups(roc_auc, paraphrases, near[of_family])
         if len(paraphrases):
             metrics["threshold"], metrics["accuracy"] = best_threshold(paraphrases, near)
-        return Measured(metrics, {**compared, **scored, **of_cosine}, again, own_scale=own_scale)
-
-    def _near_by_family(self, near: np.ndarray) -> dict[str, np.ndarray]:
-        """Scores of all near-misses ``[n]`` under "", and those of each family under "/family"."""
-        return {"": near, **{f"/{family}": near[self._families == family] for family in self.families}}
+        return Measured(metrics, compared | scored | of_cosine, areas, own_scale=own_scale)
 
     def _by_family(self, name: str, values: np.ndarray) -> dict[str, dict[str, float]]:
         """``values`` ``[n]`` of all near-misses by id, and of each family as ``name/family``."""
-        scores = {name: dict(zip(self._ids, values.tolist(), strict=True))}
-        for identifier, family, value in zip(self._ids, self._families.tolist(), values.tolist(), strict=True):
-            if family:
-                scores.setdefault(f"{name}/{family}", {})[identifier] = value
-        return scores
+        return {
+            f"{name}{family}": {self._ids[row]: value for row, value in zip(rows, values[rows].tolist(), strict=True)}
+            for family, rows in self._rows.items()
+        }
 
 
 class Verification(NearMisses):
-    """The same pairs as the test of a gate that should let positives through and stop near-misses (COMP, Evaluation 2).
+    """The same pairs as the test of a gate that should accept positives and reject near-misses (COMP, Evaluation 2).
 
-    Reported are the mean scores of near-misses and of positives, the area under the ROC curve of all positives against
-    the near-misses, and ``false_accept@95``: the share of near-misses at or above the score that 95% of all positives
-    reach; each also per family, for one gate stands before all families. Lower is better of ``near_miss`` and
-    ``false_accept@95``.
+    Reported are the mean scores of near-misses and of positives, the ROC-AUC of all positives against the near-misses,
+    and ``false_accept@95``: the share of near-misses at or above the score that 95% of all positives reach; each also
+    per family, because one gate serves all families. Lower is better for ``near_miss`` and ``false_accept@95``.
 
     Positives are the ``reference`` pairs, if there are any, else the file's positives that are other texts than their
-    anchors, else the anchors themselves (COMP's triplets): these last ask only whether identity is told from
-    near-misses, which cosine does by being 1.
+    anchors, else the anchors themselves (COMP's triplets): these only ask whether identity is told from near-misses.
     """
 
     def __init__(
@@ -182,19 +171,17 @@ class Verification(NearMisses):
         self._identical = not pairs.shape[1]
         return np.stack([anchors, anchors]) if self._identical else pairs
 
-    def _name_metrics(self, families: Sequence[str]) -> None:
+    def _name_metrics(self) -> None:
         self.main_metric = "roc_auc"
-        self.families = list(families)
-        named = ["", *(f"/{family}" for family in families)]
-        every = [f"{name}{family}" for family in named for name in ("roc_auc", FALSE_ACCEPTS, "near_miss")]
-        every += [f"positive{family}" for family in (named[:1] if self._reference else named)]
+        every = [f"{name}{family}" for family in self._rows for name in ("roc_auc", FALSE_ACCEPTS, "near_miss")]
+        every += ["positive"] if self._reference else [f"positive{family}" for family in self._rows]
         self.shown_metrics = self.default_metrics = tuple(every)
 
     def describe(self, reference: int | None = None) -> str:
         line = super().describe(len(self._reference) if self._reference else reference)
-        if self._reference:
+        if self._reference or not self._identical:
             return line
-        return f"{line}: the anchors themselves; `reference=` gives other texts" if self._identical else line
+        return f"{line}: the anchors themselves; `reference=` gives other texts"
 
     def measure(
         self, request: Request, similarity: Similarity, embeddings: Sequence[np.ndarray], names: Sequence[str]
@@ -204,7 +191,7 @@ class Verification(NearMisses):
         return self._measured(lambda first, second: pair_scores(similarity, rows[first], rows[second]))
 
     def evaluate(self, request: Request) -> list[Result]:
-        """The result of the encoder, or of whatever scores pairs; a text of each pair is the query then."""
+        """The result of the encoder, or of a reranker; the first text of each pair is the query then."""
         scorer = request.reranker
         if scorer is None:
             return super().evaluate(request)
@@ -215,22 +202,20 @@ class Verification(NearMisses):
         return [self.result(scorer.spec, OWN_SIMILARITY, request.names(self), self._measured(scores))]
 
     def _measured(self, score: Callable[[np.ndarray, np.ndarray], np.ndarray]) -> Measured:
-        """All measures, given the scores float32 ``[n]`` of the texts at one side's positions with the other's."""
+        """All measures, given a function of the positions of two texts each: scores float32 ``[n]``."""
         groups = [np.stack([self._anchor, self._near_miss]), self._paraphrases]
         groups += [] if self._reference else [np.stack([self._anchor, self._positive])]
         pairs, place = np.unique(np.concatenate(groups, axis=1), axis=1, return_inverse=True)
         scores = score(*pairs).astype(np.float64)[place.reshape(-1)]
         near, positive, *own = np.split(scores, np.cumsum([group.shape[1] for group in groups])[:-1])
-        per_pair = self._by_family("near_miss", near)
-        if own:
-            per_pair |= self._by_family("positive", own[0])
-        per_pair["positive"] = {f"positive {i}": value for i, value in enumerate(positive.tolist(), 1)}
-        again = {
-            f"{name}{slash_family}": resampled_groups(statistic, positive, own_near)
-            for slash_family, own_near in self._near_by_family(near).items()
+        per_pair = self._by_family("near_miss", near) | (self._by_family("positive", own[0]) if own else {})
+        per_pair |= _numbered("positive", positive)
+        areas = {
+            f"{name}{family}": resampled_groups(statistic, positive, near[rows])
+            for family, rows in self._rows.items()
             for name, statistic in (("roc_auc", roc_auc), (FALSE_ACCEPTS, false_accept_rate))
         }
-        return Measured({}, per_pair, again, own_scale=tuple(per_pair))
+        return Measured({}, per_pair, areas, own_scale=tuple(per_pair))
 
 
 def read_reference(spec: str, count: int) -> list[Pair]:
@@ -243,18 +228,14 @@ def read_reference(spec: str, count: int) -> list[Pair]:
     return [pairs[i] for i in rows]
 
 
-def _other_anchors(anchors: np.ndarray) -> np.ndarray:
-    """Each distinct anchor with another one, at random by a fixed seed: ``[2, n]``, or ``[2, 0]`` of a single one."""
-    order = np.random.default_rng(SEED).permutation(np.unique(anchors))
-    couples = np.stack([order, np.roll(order, 1)])
-    return couples if len(order) > 1 else couples[:, :0]
+def _numbered(name: str, values: np.ndarray) -> dict[str, dict[str, float]]:
+    return {name: {f"{name} {number}": value for number, value in enumerate(values.tolist(), 1)}}
 
 
 def resampled_groups(
     statistic: Callable[[np.ndarray, np.ndarray], float], positive: np.ndarray, negative: np.ndarray
 ) -> Resampled:
-    """``statistic(positive, negative)`` over the items of both groups, so that it can be computed anew on items
-    drawn."""
+    """``statistic(positive, negative)``, resampled over the items of both groups."""
 
     def value(rows: np.ndarray) -> float:
         drawn = rows < len(positive)

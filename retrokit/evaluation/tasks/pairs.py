@@ -37,10 +37,8 @@ class DuplicatePairs(SymmetricTask):
         self._second = distinct.add(pair.second for pair in pairs)
         self._ids = [pair.id for pair in pairs]
         self._same = np.array([pair.same for pair in pairs])
-        super().__init__(
-            distinct.texts,
-            {"pairs": len(pairs), "positive_pairs": int(self._same.sum()), "texts": len(distinct.texts)},
-        )
+        counts = {"pairs": len(pairs), "positive_pairs": int(self._same.sum()), "texts": len(distinct.texts)}
+        super().__init__(distinct.texts, counts)
 
     def describe(self) -> str:
         return f"{self.name}: {self.counts['pairs']:,} pairs, {self.counts['positive_pairs']:,} of them positive"
@@ -48,30 +46,25 @@ class DuplicatePairs(SymmetricTask):
     def measure(
         self, request: Request, similarity: Similarity, embeddings: Sequence[np.ndarray], names: Sequence[str]
     ) -> Measured:
-        """Areas that can be computed anew on pairs drawn, the threshold, and the scores of both groups."""
-        (rows,) = embeddings
+        """Areas that can be resampled over pairs, the threshold, and the scores of both groups."""
         from sklearn.metrics import average_precision_score
 
-        first, second = rows[self._first], rows[self._second]
+        first, second = embeddings[0][self._first], embeddings[0][self._second]
         scores = pair_scores(similarity, first, second).astype(np.float64)
         cosines = pair_scores(similarity_functions.registry.create("cosine"), first, second)
-        groups = {"positive": self._same, "negative": ~self._same}
-        per_pair = {
-            group: {self._ids[i]: float(scores[i]) for i in np.flatnonzero(chosen)} for group, chosen in groups.items()
+        same, other = np.flatnonzero(self._same), np.flatnonzero(~self._same)
+        metrics = {"average_precision": float(average_precision_score(self._same, scores))}
+        metrics["threshold"], metrics["accuracy"] = best_threshold(scores[same], scores[other])
+        per_pair = {}
+        for group, rows in {"positive": same, "negative": other}.items():
+            per_pair[group] = {self._ids[row]: float(scores[row]) for row in rows}
+            metrics[f"{group}_std"] = float(scores[rows].std())
+        areas = {
+            "roc_auc": resampled_groups(roc_auc, scores[same], scores[other]),
+            "cosine_roc_auc": resampled_groups(roc_auc, cosines[same], cosines[other]),
         }
-        threshold = best_threshold(scores[self._same], scores[~self._same])
-        metrics = {
-            "average_precision": float(average_precision_score(self._same, scores)),
-            "accuracy": threshold.accuracy,
-            "threshold": threshold.value,
-            **{f"{group}_std": float(scores[chosen].std()) for group, chosen in groups.items()},
-        }
-        again = {
-            "roc_auc": resampled_groups(roc_auc, scores[self._same], scores[~self._same]),
-            "cosine_roc_auc": resampled_groups(roc_auc, cosines[self._same], cosines[~self._same]),
-        }
-        own_scale = ("threshold", *groups, *(f"{group}_std" for group in groups))
-        return Measured(metrics, per_pair, again, own_scale=own_scale)
+        own_scale = ("threshold", "positive", "negative", "positive_std", "negative_std")
+        return Measured(metrics, per_pair, areas, own_scale=own_scale)
 
 
 def pairs(path: str, family: str) -> NearMisses | DuplicatePairs:

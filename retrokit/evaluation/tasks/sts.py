@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
-from typing import cast
+from typing import Any, cast
 
 import numpy as np
 
@@ -19,7 +19,8 @@ from retrokit.data.labelled import short_name
 from retrokit.data.overlap import JudgedTexts
 from retrokit.data.tables import read_rows
 from retrokit.data.training_rows import WITHOUT_NAMES, ScoredPair, iterate_records
-from retrokit.evaluation.scoring import moderate, resampled
+from retrokit.evaluation.result import Resampled
+from retrokit.evaluation.scoring import moderate
 from retrokit.evaluation.task import Request
 from retrokit.evaluation.tasks.base import Measured, SymmetricTask
 from retrokit.ranking.retrieval.embeddings import DistinctTexts, pair_scores
@@ -55,20 +56,22 @@ class SentenceSimilarity(SymmetricTask):
     ) -> Measured:
         """The correlations. Raises :class:`DataError` if all pairs score alike, which leaves them undefined."""
         (rows,) = embeddings
-        first, second = rows[self._first], rows[self._second]
-        again = {}
+        first, second, gold = rows[self._first], rows[self._second], self._gold
+        correlations: dict[str, Resampled] = {}
         for name in names:
             by_cosine = name.startswith("cosine_")
             used = similarity_functions.registry.create("cosine") if by_cosine else similarity
             scores = pair_scores(used, first, second)
             if np.ptp(scores) == 0:
-                problem = (
-                    f"scores every pair {float(scores[0]):g} under {used.spec}: a correlation with that is undefined"
-                )
-                raise DataError(request.name, problem)
-            statistic = {"spearman": spearman, "pearson": pearson}[name.removeprefix("cosine_")]
-            again[name] = resampled(statistic, self._gold, scores)
-        return Measured(resampled=again)
+                problem = f"scores every pair {float(scores[0]):g} under {used.spec}"
+                raise DataError(request.name, f"{problem}: a correlation with that is undefined")
+            statistic = spearman if name.endswith("spearman") else pearson
+
+            def value(rows: np.ndarray, statistic: Any = statistic, scores: np.ndarray = scores) -> float:
+                return float(statistic(gold[rows], scores[rows]))
+
+            correlations[name] = Resampled(len(gold), value)
+        return Measured(resampled=correlations)
 
 
 def spearman(gold: np.ndarray, scores: np.ndarray) -> float:

@@ -13,11 +13,10 @@ counted, never imputed.
 from __future__ import annotations
 
 import hashlib
-from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import NamedTuple
 
 import numpy as np
 
@@ -29,17 +28,7 @@ from retrokit.data.sure import ORIGINAL, TESTBEDS, SureData, digest_sure, missin
 from retrokit.evaluation.comparison.correlations import MEASURES
 from retrokit.evaluation.result import Resampled
 from retrokit.evaluation.tasks.base import Measured, SearchTask
-from retrokit.evaluation.tasks.sure_ranks import (
-    Found,
-    MeanOfMeans,
-    RankedTestbed,
-    ReferenceScores,
-    SureRun,
-    in_order,
-    position_of,
-    retrieved_order,
-)
-from retrokit.evaluation.tasks.sure_reference import Reference, SureCandidates, make_reference
+from retrokit.evaluation.tasks.sure_reference import RerankerReference, SureCandidates, make_reference
 from retrokit.metrics.ranking import mean
 from retrokit.metrics.sure import (
     deviation_consistency,
@@ -48,14 +37,47 @@ from retrokit.metrics.sure import (
     ranks_after_insertion,
     ranks_counted_twice,
 )
-from retrokit.ranking.retrieval.base import Index, Ranking, Searcher, TextList
+from retrokit.ranking.retrieval.base import Index, Searcher, TextList
 from retrokit.ranking.retrieval.embeddings import DistinctTexts
 
 ONCE, TWICE = "once", "published-script"
-"""Each once, as the paper says; or twice, as the published script does unless it is given a list without variants."""
+"""Each variant once, as the paper says; or twice, as the published script does unless its list has no variants."""
 _ALONE = ""  # the list without variants
-_NOTHING = np.empty(0)
 _NOT_LISTED, _NOT_REFERENCED = "original_not_listed", "without_reference"
+_REASONS = {
+    "without_judgement": "queries without a judgement, left out",
+    "without_variants": "queries without all variants, left out",
+    _NOT_LISTED: "without their original in the list",
+    _NOT_REFERENCED: "without scores of the reference for all that they rank",
+}
+
+
+class VariantRanking(NamedTuple):
+    """A retriever's result for one query: its list, best first, and its scores of the query's variants.
+
+    Attributes:
+        scores: of the list, ``[n]``.
+        passages: the list: positions in the task's passages, int64 ``[n]``.
+        variant_scores: ``[v]``, on the same scale.
+    """
+
+    scores: np.ndarray
+    passages: np.ndarray
+    variant_scores: np.ndarray
+
+    def order(self, chosen: np.ndarray) -> np.ndarray:
+        """Positions in the list with the variants ``chosen`` after it, best first, int64 ``[n + v]``."""
+        return np.argsort(-np.concatenate([self.scores, self.variant_scores[chosen]]), kind="stable")
+
+
+class RankedTestbed(NamedTuple):
+    """Ranks of one testbed's passages, in the order of :data:`TESTBEDS`, from 1, int64 ``[q, n]``: by the retriever and
+    by the ``reference``; the positions of the ``queries`` that have both, and the number of those dropped."""
+
+    queries: list[int]
+    ranks: np.ndarray
+    reference: np.ndarray
+    dropped: dict[str, int]
 
 
 class Sure(SearchTask):
@@ -74,53 +96,50 @@ class Sure(SearchTask):
     def __init__(
         self,
         data: SureData,
-        reference: Reference[Any],
+        reference: RerankerReference,
         corpus: Sequence[tuple[str, str]] | None = None,
         depth: int = 2000,
         data_digest: str | None = None,
         counting: str = ONCE,
     ) -> None:
-        self.data = data
-        self.reference = reference
+        self.data, self.reference, self.counting = data, reference, counting
         self._depth = depth
-        self.counting = counting
         self.data_digest = data_digest
-        passages = sorted(data.passages.items() if corpus is None else corpus, reverse=True)
-        self._passages = len(passages)
+        entries = sorted(data.passages.items() if corpus is None else corpus, reverse=True)
+        self._passages = len(entries)
         self._queries = [query for query in data.queries if query in data.originals]
-        place = {identifier: position for position, (identifier, _) in enumerate(passages)}
+        place = {identifier: position for position, (identifier, _) in enumerate(entries)}
         self._originals = [place.get(data.originals[query], -1) for query in self._queries]
         if max(self._originals) < 0:
             first = data.originals[self._queries[0]]
             raise DataError(data.name, f"none of its passages is in the corpus by its id (the first is {first!r})")
         self._members = {testbed: set(queries) for testbed, queries in data.testbeds.items()}
-        self._kinds = [self._kinds_of(query) for query in self._queries]
-        entries = list(passages)
-        place_of_variant: dict[tuple[str, str], int] = {}
+        self._kinds: list[list[str]] = []  # the kinds of variants that each query has, in the testbeds that it is in
         self._variant_entries: list[np.ndarray] = []
-        for query, kinds in zip(self._queries, self._kinds, strict=True):
-            keys = [(data.originals[query], kind) for kind in kinds]
-            for passage, kind in keys:
+        place_of_variant: dict[tuple[str, str], int] = {}
+        for query in self._queries:
+            passage, own = data.originals[query], [name for name in self._members if query in self._members[name]]
+            kinds = [kind for name in own for kind in TESTBEDS[name] if kind != ORIGINAL]
+            for kind in kinds:
                 if place_of_variant.setdefault((passage, kind), len(entries)) == len(entries):
                     entries.append((variant_id(passage, kind), data.variants[kind][passage]))
-            self._variant_entries.append(np.array([place_of_variant[key] for key in keys], dtype=np.int64))
+            self._kinds.append(kinds)
+            self._variant_entries.append(np.array([place_of_variant[passage, kind] for kind in kinds], dtype=np.int64))
         distinct = DistinctTexts()
         text_of = distinct.add(text for _, text in entries)
         ids = [identifier for identifier, _ in entries]
         self.queries = TextList((data.queries[query] for query in self._queries), self._queries)
-        self._candidates = SureCandidates(self.queries, ids, distinct.texts, text_of, len(passages))
-        self.documents = self._candidates.of(np.arange(len(passages)))
+        self._candidates = SureCandidates(self.queries, ids, distinct.texts, text_of, self._passages)
+        self.documents = self._candidates.of(np.arange(self._passages))
         self.counts = {"queries": len(self._queries), "documents": self._passages}
         by_testbed = tuple(f"{testbed}_{measure}" for testbed in data.testbeds for measure in MEASURES)
-        reciprocal = (f"mrr@{depth}", f"reranked_mrr@{depth}")
+        self._before, self._reranked = f"mrr@{depth}", f"reranked_mrr@{depth}"
         self.shown_metrics: tuple[str, ...] = (*MEASURES, *by_testbed)
         ranges = (f"{testbed}_range" for testbed in data.testbeds)
-        self.known_metrics = (*MEASURES, *by_testbed, *reciprocal, *ranges)
-        # a reference that orders lists would have to order one more for what comes after it
-        self._before, self._reranked = reciprocal
-        self.default_metrics: tuple[str, ...] = tuple(
-            metric for metric in self.known_metrics if metric != self._reranked or not reference.listwise
-        )
+        self.known_metrics = (*self.shown_metrics, self._before, self._reranked, *ranges)
+        # a listwise reference would have to order one more list for the reranked metric
+        left_out = {self._reranked} if reference.listwise else set()
+        self.default_metrics: tuple[str, ...] = tuple(name for name in self.known_metrics if name not in left_out)
 
     def describe(self) -> str:
         sizes = ", ".join(f"{len(queries):,} of {testbed}" for testbed, queries in self.data.testbeds.items())
@@ -129,7 +148,7 @@ class Sure(SearchTask):
         if self.counting == TWICE:
             line += ", which counts every variant twice, as the published script does by default"
         for testbed, reasons in self.data.dropped.items():
-            line += "".join(f"; {testbed}: {n:,} {_in_words(reason)}" for reason, n in reasons.items() if n)
+            line += "".join(f"; {testbed}: {n:,} {_REASONS[reason]}" for reason, n in reasons.items() if n)
         if len(self.data.testbeds) > 1 and (absent := missing_testbeds(self.data)):
             line += f"; no files for {', '.join(absent)}"
         if self.data.repeated:
@@ -144,61 +163,93 @@ class Sure(SearchTask):
         return self._depth
 
     def measure_index(self, index: Index, names: Sequence[str], depth: int, searcher: Searcher) -> Measured:
-        """What ``searcher`` finds, beside the reference. Raises :class:`DataError` if no query of a testbed has its
+        """The searcher's ranks against the reference's. Raises :class:`DataError` if no query of a testbed has its
         original in its list, or has the reference's scores."""
-        return self._measured(f"{searcher.spec} {searcher.similarity}", self.search(index), names)
+        rankings = self.search(index)
+        reference = self._reference_scores(rankings, [*self.data.testbeds, *[_ALONE][: self._reranked in names]])
+        counts: dict[str, int | float] = {}
+        per_query: dict[str, dict[str, float]] = {}
+        columns: dict[str, list[np.ndarray]] = {measure: [] for measure in MEASURES}
+        for testbed in self.data.testbeds:
+            ranked = self._ranks(testbed, rankings, reference[testbed])
+            values = {
+                "rdc": deviation_consistency(ranked.ranks, ranked.reference),
+                "roc": order_consistency(ranked.ranks, ranked.reference),
+                "range": rank_range(ranked.reference).astype(np.float64),
+            }
+            for measure, scores in values.items():
+                scored = zip((self._queries[query] for query in ranked.queries), scores.tolist(), strict=True)
+                per_query[f"{testbed}_{measure}"] = {id: score for id, score in scored if score == score}
+            for measure in MEASURES:
+                column = np.full(len(self._queries), np.nan)
+                column[ranked.queries] = values[measure]
+                columns[measure].append(column)
+            counts[f"{testbed}_queries"] = len(ranked.queries)
+            reasons = {**self.data.dropped[testbed], **ranked.dropped}
+            counts |= {f"{testbed}_{reason}": count for reason, count in reasons.items()}
+            if lost := _lost(ranked.dropped):
+                queries = f"of {len(self.data.testbeds[testbed]):,} queries dropped"
+                notice(f"{searcher.spec} {searcher.similarity}, {testbed}: {queries}: {lost}")
+        before: dict[str, float] = {}
+        after: dict[str, float] = {}
+        for query, (name, ranking) in enumerate(zip(self._queries, rankings, strict=True)):
+            place = np.flatnonzero(ranking.passages == self._originals[query])
+            before[name] = float(1 / (place[0] + 1)) if len(place) else 0.0
+            if _ALONE in reference and not np.isnan(listed := reference[_ALONE][query]).any():
+                after[name] = 1 / ranks_after_insertion(listed, place[0], np.empty(0))[0] if len(place) else 0.0
+        per_query |= {self._before: before} | ({self._reranked: after} if _ALONE in reference else {})
+        return Measured(
+            {metric: mean(scores) for metric, scores in per_query.items()},
+            per_query,
+            {measure: Resampled(len(self._queries), MeanOfMeans(parts)) for measure, parts in columns.items()},
+            configuration={"reference": self.reference.spec, "depth": self._depth, "counting": self.counting},
+            counts=counts,
+            run=SureRun(self._candidates, rankings, self._variant_entries),
+        )
 
-    def search(self, index: Index) -> list[Found]:
-        """What is found in ``index``, which is of :attr:`documents`."""
-        lists = index.search(self.queries, self._depth)
-        return self._combined(lists, index.score_pairs(*self._variant_pairs))
-
-    def _kinds_of(self, query: str) -> list[str]:
-        """The kinds of variants that the query has, in the testbeds that it is in."""
-        kinds = [kind for name, queries in self._members.items() if query in queries for kind in TESTBEDS[name]]
-        return [kind for kind in kinds if kind != ORIGINAL]
-
-    @cached_property
-    def _variant_pairs(self) -> tuple[TextList, TextList]:
-        """All queries with all of their variants."""
-        counts = [len(kinds) for kinds in self._kinds]
-        rows = np.repeat(np.arange(len(counts)), counts).tolist()
-        queries = TextList((self.queries[row] for row in rows), [self._queries[row] for row in rows])
-        return queries, self._candidates.of(np.concatenate(self._variant_entries))
-
-    def _combined(self, lists: Sequence[Ranking], variant_scores: np.ndarray) -> list[Found]:
+    def search(self, index: Index) -> list[VariantRanking]:
+        """The rankings of all queries in ``index``, which is of :attr:`documents`."""
+        lists, variant_scores = index.search(self.queries, self._depth), index.score_pairs(*self._variant_pairs)
         bounds = np.cumsum([len(kinds) for kinds in self._kinds])[:-1]
-        text_of = self._candidates.text_of
-        rankings = []
+        text_of, rankings = self._candidates.text_of, []
         for query, ((scores, passages), own) in enumerate(zip(lists, np.split(variant_scores, bounds), strict=True)):
             # a variant with the very text of a listed passage ties with it, however sums were rounded
             known = dict(zip(text_of[passages].tolist(), scores.tolist(), strict=True))
             texts = text_of[self._variant_entries[query]].tolist()
             tied = np.array([known.get(text, score) for text, score in zip(texts, own.tolist(), strict=True)])
-            rankings.append(Found(scores, passages, tied.astype(own.dtype)))
+            rankings.append(VariantRanking(scores, passages, tied.astype(own.dtype)))
         return rankings
 
-    def _reference_scores(self, rankings: Sequence[Found], parts: Sequence[str]) -> dict[str, list[ReferenceScores]]:
-        """For each part, a testbed or the list :data:`_ALONE`, the reference's scores of each query; without scores
-        are the queries that are not in the testbed."""
+    @cached_property
+    def _variant_pairs(self) -> tuple[TextList, TextList]:
+        """All queries with all of their variants."""
+        rows = [row for row, kinds in enumerate(self._kinds) for _ in kinds]
+        return self._candidates.queries_at(rows), self._candidates.of(np.concatenate(self._variant_entries))
+
+    def _reference_scores(
+        self, rankings: Sequence[VariantRanking], parts: Sequence[str]
+    ) -> dict[str, list[np.ndarray]]:
+        """For each part, a testbed or the list :data:`_ALONE`, the reference's scores of each query's list and, after
+        them, of its variants, ``[n + v]``; NaN if unknown. None of the queries that are not in the testbed."""
         pairs = [(part, query) for part in parts for query in range(len(rankings)) if self._is_in(part, query)]
-        referred = {part: [ReferenceScores(_NOTHING, _NOTHING)] * len(rankings) for part in parts}
+        referred = {part: [np.empty(0)] * len(rankings) for part in parts}
         if self.reference.listwise:
             # without its original a list has no use
             pairs = [(part, query) for part, query in pairs if self._originals[query] in rankings[query].passages]
-            chosen = [self._chosen(part, query) for part, query in pairs]
-            orders = [retrieved_order(rankings[query], own) for (_, query), own in zip(pairs, chosen, strict=True)]
-            entries = [self._entries(rankings, query, own) for (_, query), own in zip(pairs, chosen, strict=True)]
-            lists = [(query, own[order]) for (_, query), own, order in zip(pairs, entries, orders, strict=True)]
+            orders = [rankings[query].order(self._chosen(part, query)) for part, query in pairs]
+            lists = [
+                (query, self._entries(rankings, query, self._chosen(part, query))[order])
+                for (part, query), order in zip(pairs, orders, strict=True)
+            ]
             ordered = self.reference.scores(self._candidates, lists)
             for (part, query), scores, order in zip(pairs, ordered, orders, strict=True):
-                referred[part][query] = ReferenceScores.of(scores[np.argsort(order)], rankings[query])
+                referred[part][query] = scores[np.argsort(order)]
             return referred
         wanted = [(query, self._entries(rankings, query, np.arange(len(own)))) for query, own in enumerate(self._kinds)]
         known = self.reference.scores(self._candidates, wanted)
         for part, query in pairs:
-            own = ReferenceScores.of(known[query], rankings[query])
-            referred[part][query] = ReferenceScores(own.listed, own.variants[self._chosen(part, query)])
+            listed, variants = np.split(known[query], [len(rankings[query].passages)])
+            referred[part][query] = np.concatenate([listed, variants[self._chosen(part, query)]])
         return referred
 
     def _is_in(self, part: str, query: int) -> bool:
@@ -206,113 +257,83 @@ class Sure(SearchTask):
 
     def _chosen(self, part: str, query: int) -> np.ndarray:
         """Which of the query's variants the part has, int64 ``[v]``."""
-        kinds = TESTBEDS.get(part, ())
-        return np.array([self._kinds[query].index(kind) for kind in kinds if kind != ORIGINAL], dtype=np.int64)
+        kinds = [kind for kind in TESTBEDS.get(part, ()) if kind != ORIGINAL]
+        return np.array([self._kinds[query].index(kind) for kind in kinds], dtype=np.int64)
 
-    def _entries(self, rankings: Sequence[Found], query: int, chosen: np.ndarray) -> np.ndarray:
+    def _entries(self, rankings: Sequence[VariantRanking], query: int, chosen: np.ndarray) -> np.ndarray:
         return np.concatenate([rankings[query].passages, self._variant_entries[query][chosen]])
 
-    def _ranks(self, testbed: str, rankings: Sequence[Found], reference: Sequence[ReferenceScores]) -> RankedTestbed:
-        kinds = TESTBEDS[testbed]
-        queries, ranks, referred = [], [], []
-        dropped: Counter[str] = Counter({_NOT_LISTED: 0, _NOT_REFERENCED: 0})
-        for query, ranking in enumerate(rankings):
+    def _ranks(
+        self, testbed: str, rankings: Sequence[VariantRanking], reference: Sequence[np.ndarray]
+    ) -> RankedTestbed:
+        place_of_original = TESTBEDS[testbed].index(ORIGINAL)
+        queries: list[int] = []
+        ranks: list[np.ndarray] = []
+        referred: list[np.ndarray] = []
+        dropped = {_NOT_LISTED: 0, _NOT_REFERENCED: 0}
+        for query, (ranking, scores) in enumerate(zip(rankings, reference, strict=True)):
             if not self._is_in(testbed, query):
                 continue
-            position = position_of(ranking.passages, self._originals[query])
-            chosen = self._chosen(testbed, query)
-            there, after = reference[query]
-            if position is None:
+            place, chosen = np.flatnonzero(ranking.passages == self._originals[query]), self._chosen(testbed, query)
+            if not len(place):
                 dropped[_NOT_LISTED] += 1
-            elif np.isnan(there).any() or np.isnan(after).any():
+            elif np.isnan(scores).any():
                 dropped[_NOT_REFERENCED] += 1
             else:
+                own = ranks_after_insertion(ranking.scores, place[0], ranking.variant_scores[chosen])
+                listed, after = np.split(scores, [len(ranking.passages)])
+                if self.counting == ONCE:
+                    other = ranks_after_insertion(listed, place[0], after)
+                else:
+                    order = ranking.order(chosen)
+                    same_id = np.flatnonzero((order == place[0]) | (order >= len(listed)))
+                    other = ranks_counted_twice(scores[order], same_id, after)
                 queries.append(query)
-                ranks.append(
-                    in_order(kinds, *ranks_after_insertion(ranking.scores, position, ranking.variant_scores[chosen]))
-                )
-                referred.append(in_order(kinds, *self._referred(ranking, position, chosen, there, after)))
+                for side, (original, variants) in ((ranks, own), (referred, other)):
+                    side.append(np.insert(variants, place_of_original, original))
         if not queries:
-            lost = ", ".join(f"{count:,} {_in_words(reason)}" for reason, count in dropped.items() if count)
-            raise DataError(self.spec or self.data.name, f"no query of {testbed} can be used: {lost}")
-        return RankedTestbed(np.array(queries), np.stack(ranks), np.stack(referred), dict(dropped))
-
-    def _referred(
-        self, ranking: Found, position: int, chosen: np.ndarray, there: np.ndarray, after: np.ndarray
-    ) -> tuple[int, np.ndarray]:
-        """The ranks of the original at ``position`` of the list and of the variants ``chosen``, by the reference's
-        scores of the list, ``there``, and of those variants, ``after``."""
-        if self.counting == ONCE:
-            return ranks_after_insertion(there, position, after)
-        listed = len(there)
-        order = retrieved_order(ranking, chosen)
-        same_id = np.flatnonzero((order == position) | (order >= listed))
-        return ranks_counted_twice(np.concatenate([there, after])[order], same_id, after)
-
-    def _reciprocal_ranks(
-        self, rankings: Sequence[Found], reference: Sequence[ReferenceScores] | None
-    ) -> dict[str, dict[str, float]]:
-        """By metric and query, of the original in the list and, given its scores alone, in the list as the reference
-        orders it; 0 if it is not listed."""
-        before: dict[str, float] = {}
-        after: dict[str, float] = {}
-        for query, ranking in enumerate(rankings):
-            name = self._queries[query]
-            position = position_of(ranking.passages, self._originals[query])
-            before[name] = 0.0 if position is None else 1 / (position + 1)
-            if reference is not None and not np.isnan(reference[query].listed).any():
-                scores = reference[query].listed
-                after[name] = 0.0 if position is None else 1 / ranks_after_insertion(scores, position, _NOTHING)[0]
-        return {self._before: before} | ({} if reference is None else {self._reranked: after})
-
-    def _measured(self, name: str, rankings: Sequence[Found], names: Sequence[str]) -> Measured:
-        reference = self._reference_scores(rankings, [*self.data.testbeds, *[_ALONE][: self._reranked in names]])
-        counts: dict[str, int | float] = {}
-        per_query: dict[str, dict[str, float]] = {}
-        columns: dict[str, list[np.ndarray]] = {measure: [] for measure in MEASURES}
-        for testbed in self.data.testbeds:
-            ranked = self._ranks(testbed, rankings, reference[testbed])
-            ids = [self._queries[query] for query in ranked.queries]
-            values = {
-                "rdc": deviation_consistency(ranked.ranks, ranked.reference),
-                "roc": order_consistency(ranked.ranks, ranked.reference),
-                "range": rank_range(ranked.reference).astype(np.float64),
-            }
-            for measure, scores in values.items():
-                scored = zip(ids, scores.tolist(), strict=True)
-                per_query[f"{testbed}_{measure}"] = {id: score for id, score in scored if score == score}
-            for measure in MEASURES:
-                column = np.full(len(self._queries), np.nan)
-                column[ranked.queries] = values[measure]
-                columns[measure].append(column)
-            counts[f"{testbed}_queries"] = len(ids)
-            reasons = {**self.data.dropped[testbed], **ranked.dropped}
-            counts.update({f"{testbed}_{reason}": count for reason, count in reasons.items()})
-            self._say_dropped(name, testbed, ranked.dropped)
-        per_query |= self._reciprocal_ranks(rankings, reference.get(_ALONE))
-        averaged = {measure: Resampled(len(self._queries), MeanOfMeans(parts)) for measure, parts in columns.items()}
-        return Measured(
-            {metric: mean(scores) for metric, scores in per_query.items()},
-            per_query,
-            averaged,
-            configuration={"reference": self.reference.spec, "depth": self._depth, "counting": self.counting},
-            counts=counts,
-            run=SureRun(self._candidates, rankings, self._variant_entries),
-        )
-
-    def _say_dropped(self, name: str, testbed: str, dropped: Mapping[str, int]) -> None:
-        lost = ", ".join(f"{count:,} {_in_words(reason)}" for reason, count in dropped.items() if count)
-        if lost:
-            notice(f"{name}, {testbed}: of {len(self.data.testbeds[testbed]):,} queries dropped: {lost}")
+            raise DataError(self.spec or self.data.name, f"no query of {testbed} can be used: {_lost(dropped)}")
+        return RankedTestbed(queries, np.stack(ranks), np.stack(referred), dropped)
 
 
-def _in_words(reason: str) -> str:
-    return {
-        "without_judgement": "queries without a judgement, left out",
-        "without_variants": "queries without all variants, left out",
-        _NOT_LISTED: "without their original in the list",
-        _NOT_REFERENCED: "without scores of the reference for all that they rank",
-    }[reason]
+def _lost(dropped: Mapping[str, int]) -> str:
+    return ", ".join(f"{count:,} {_REASONS[reason]}" for reason, count in dropped.items() if count)
+
+
+class MeanOfMeans:
+    """The mean over testbeds of the mean over those of the queries at ``rows`` that a testbed has (not NaN); NaN if
+    it has none of them."""
+
+    def __init__(self, columns: Sequence[np.ndarray]) -> None:
+        self._columns = columns
+
+    def __call__(self, rows: np.ndarray) -> float:
+        present = [part[~np.isnan(part)] for part in (column[rows] for column in self._columns)]
+        return float(np.mean([part.mean() if len(part) else np.nan for part in present]))
+
+
+class SureRun(Mapping[str, dict[str, float]]):
+    """The lists and the variants of all queries as ``{query: {id: score}}``, made for one query at a time: two thousand
+    passages for each of thousands of queries would fill the memory."""
+
+    def __init__(
+        self, candidates: SureCandidates, rankings: Sequence[VariantRanking], variants: Sequence[np.ndarray]
+    ) -> None:
+        self._candidates = candidates
+        rows = zip(rankings, variants, strict=True)
+        self._place = dict(zip(candidates.queries.ids, rows, strict=True))
+
+    def __getitem__(self, query: str) -> dict[str, float]:
+        ranking, variants = self._place[query]
+        entries = np.concatenate([ranking.passages, variants]).tolist()
+        scores = np.concatenate([ranking.scores, ranking.variant_scores]).tolist()
+        return {self._candidates.ids[entry]: score for entry, score in zip(entries, scores, strict=True)}
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._place)
+
+    def __len__(self) -> int:
+        return len(self._place)
 
 
 def sure(
