@@ -71,8 +71,7 @@ USED = [
     Private("_version", "torch:Tensor", "torch", "encoders/fingerprint.py"),
     Private("_forward_hooks", "torch.nn:Module", "torch", "encoders/packed.py"),
     Private("_forward_pre_hooks", "torch.nn:Module", "torch", "encoders/packed.py"),
-    Private("_create_dataloaders", "mteb._create_dataloaders:create_dataloader", "mteb", "evaluation/mteb/private.py"),
-    Private("_evaluators", "mteb._evaluators:ClusteringEvaluator", "mteb", "evaluation/mteb/private.py"),
+    Private("_create_dataloaders", "mteb._create_dataloaders:create_dataloader", "mteb", "evaluation/mteb/model.py"),
 ]
 STANDARD = {"_replace", "_exit"}
 BROKE_US = {"peft", "openvino", "nncf", "faiss-cpu", "snakemake", "typer"}

@@ -29,7 +29,7 @@ mteb = pytest.importorskip("mteb", reason="the extra mteb is not installed")
 from retrokit.evaluation.mteb.data import check_hub, leaves  # noqa: E402 - they import mteb
 from retrokit.evaluation.mteb.groups import CLASSIFIERS, GROUPS  # noqa: E402
 from retrokit.evaluation.mteb.model import MtebModel, Neighbours  # noqa: E402
-from retrokit.evaluation.mteb.tasks import MtebTask, _averaged, _blocks, headline  # noqa: E402
+from retrokit.evaluation.mteb.tasks import _averaged, _blocks, headline  # noqa: E402
 from retrokit.ranking.retrieval import registry as searchers  # noqa: E402
 from retrokit.ranking.retrieval.dense import Dense  # noqa: E402
 from retrokit.ranking.retrieval.embeddings import SharedEmbeddings  # noqa: E402
@@ -326,13 +326,6 @@ def test_every_name_of_the_papers_sets_is_mtebs(group: str) -> None:
         assert len(leaf.eval_splits) == 1, leaf.metadata.name
     sizes = {"@sfs": [12, 4, 7, 8], "@crop": [5, 2, 2, 3, 7], "@mag": [1, 2, 14, 12]}
     assert [len(found) for found in blocks.values()] == sizes[group]
-
-
-def test_the_batches_of_clustering_are_said() -> None:
-    chosen = [mteb.get_task(name) for name in ("ArxivClusteringP2P", "ArXivHierarchicalClusteringP2P")]
-    line = MtebTask({"Clustering": chosen}, {}).describe()
-    assert line.endswith("k-means by 500 or 512 texts, as MTEB does (CROP, A.2 says 32)")
-    assert "k-means" not in MtebTask({"STS": [mteb.get_task("STS12")]}, {}).describe()
 
 
 def test_headlines() -> None:

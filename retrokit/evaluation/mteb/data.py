@@ -7,8 +7,7 @@ columns that the task has on the hub), or a clone of the task's repository on th
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -31,10 +30,14 @@ def use_folder(task: Any, folder: Path) -> None:
     load = _loader(task, folder)
 
     def load_data(**kwargs: Any) -> None:
-        if not task.data_loaded:
-            with _data_errors(folder, task.metadata.name):
-                load()
-            task.data_loaded = True
+        if task.data_loaded:
+            return
+        try:
+            load()
+        except (KeyError, ValueError, TypeError, OSError) as error:  # what MTEB and the datasets package raise
+            problem = f"does not hold the data of {task.metadata.name} as MTEB expects them"
+            raise DataError(folder, f"{problem}: {first_line(error)[:300]}") from error
+        task.data_loaded = True
 
     def unload_data() -> None:
         task.dataset, task.data_loaded = None, False
@@ -95,32 +98,16 @@ def _load_jsonl(task: Any, folder: Path, splits: Sequence[str]) -> None:
         problem = f"{task.metadata.name} has {len(task.hf_subsets)} languages"
         raise DataError(folder, f"{problem}; choose one (language=eng), or expected a clone of its repository")
     task.dataset_transform(num_proc=None)
+    # the columns that mteb reads, as its classes of tasks name them
+    pair = getattr(task, "column_names", ())
+    attributes = ("input_column_name", "label_column_name", "input1_column_name", "input2_column_name")
+    columns = [*(getattr(task, name, None) for name in attributes), *pair, *(["score"] if pair else [])]
     for split in splits:
         there = dataset[split].column_names
-        missing = [name for name in _columns(task) if name not in there]
+        missing = [name for name in columns if isinstance(name, str) and name not in there]
         if missing:
             problem = f"no field {missing[0]!r}, which {task.metadata.name} needs; the fields are {fields_of(there)}"
             raise DataError(folder / f"{split}.jsonl", problem)
-
-
-def _columns(task: Any) -> list[str]:
-    """The columns that mteb reads, as its classes of tasks name them."""
-    named = [
-        getattr(task, attribute, None)
-        for attribute in ("input_column_name", "label_column_name", "input1_column_name", "input2_column_name")
-    ]
-    pair = getattr(task, "column_names", ())
-    return [name for name in [*named, *pair, *(["score"] if pair else [])] if isinstance(name, str)]
-
-
-@contextmanager
-def _data_errors(folder: Path, name: str) -> Iterator[None]:
-    """Turn what MTEB and the datasets package raise about a folder's files into one clear line."""
-    try:
-        yield
-    except (KeyError, ValueError, TypeError, OSError) as error:
-        reason = first_line(error)[:300]
-        raise DataError(folder, f"does not hold the data of {name} as MTEB expects them: {reason}") from error
 
 
 def judgements(task: Any) -> dict[tuple[str, str], dict[str, dict[str, int]]]:
@@ -157,11 +144,19 @@ def check_hub(tasks: Sequence[Any], how: str) -> None:
 
 def _is_cached(task: Any) -> bool:
     """Whether the task's data are in the cache of the ``datasets`` package; the task takes them from there then."""
+    import datasets
+    from huggingface_hub import constants
+
     own_load = task.load_data
 
     def load_data(**kwargs: Any) -> None:
-        with _offline():
+        """Load without asking the hub, which its client would try for half a minute."""
+        before = constants.HF_HUB_OFFLINE, datasets.config.HF_HUB_OFFLINE
+        constants.HF_HUB_OFFLINE = datasets.config.HF_HUB_OFFLINE = True
+        try:
             own_load(**kwargs)
+        finally:
+            constants.HF_HUB_OFFLINE, datasets.config.HF_HUB_OFFLINE = before
 
     try:
         load_data()
@@ -170,17 +165,3 @@ def _is_cached(task: Any) -> bool:
     task.unload_data()
     task.load_data = load_data
     return True
-
-
-@contextmanager
-def _offline() -> Iterator[None]:
-    """Keep the hub's client from asking for what cannot be had, which it would try again for half a minute."""
-    import datasets
-    from huggingface_hub import constants
-
-    before = constants.HF_HUB_OFFLINE, datasets.config.HF_HUB_OFFLINE
-    constants.HF_HUB_OFFLINE = datasets.config.HF_HUB_OFFLINE = True
-    try:
-        yield
-    finally:
-        constants.HF_HUB_OFFLINE, datasets.config.HF_HUB_OFFLINE = before

@@ -16,11 +16,11 @@ from typing import Any
 
 import numpy as np
 import torch
+from mteb._create_dataloaders import create_dataloader
 from mteb.models import ModelMeta
 from mteb.types import PromptType
 
 from retrokit.data.images import Prompted
-from retrokit.evaluation.mteb.private import create_dataloader
 from retrokit.evaluation.scoring import prepared
 from retrokit.evaluation.tasks.labelled import majority
 from retrokit.ranking.retrieval.base import Index, Ranking, Searcher, TextList
@@ -75,16 +75,12 @@ class MtebSearch:
             order = [i for i in order if ids[i] in wanted]
 
         def read(dataset: Any, kind: PromptType) -> TextList:
-            size = encode_kwargs.get("batch_size", 32)
-            batches = create_dataloader(
-                dataset, task_metadata=task_metadata, prompt_type=kind, batch_size=size, num_proc=num_proc
-            )
+            options = {"batch_size": encode_kwargs.get("batch_size", 32), "num_proc": num_proc}
+            batches = create_dataloader(dataset, task_metadata=task_metadata, prompt_type=kind, **options)
             return TextList(self._texts(batches, task_metadata, kind), list(dataset["id"]))
 
-        query_texts, documents = (
-            read(queries, PromptType.query),
-            read(self._documents.select(order), PromptType.document),
-        )
+        query_texts = read(queries, PromptType.query)
+        documents = read(self._documents.select(order), PromptType.document)
         index = self.searcher.index(documents)
         rankings: Sequence[Ranking]
         if top_ranked is not None:
@@ -103,8 +99,13 @@ class MtebSearch:
     def _texts(
         self, inputs: Iterable[Mapping[str, Any]], task_metadata: Any, prompt_type: PromptType | None
     ) -> list[str]:
-        prefix = _prompt(task_metadata.prompt, prompt_type) if self.task_prompts else ""
-        kind = Prompted if prefix else str
+        """Texts with MTEB's prompt of the task; documents of a retrieval task have one only by name."""
+        prompt = task_metadata.prompt if self.task_prompts else None
+        if isinstance(prompt, Mapping):
+            prompt = prompt.get(prompt_type.value if prompt_type else "query")
+        elif prompt_type == PromptType.document:
+            prompt = None
+        prefix, kind = (f"Instruct: {prompt}\nQuery: ", Prompted) if prompt else ("", str)
         return [kind(prefix + text) for batch in inputs for text in batch["text"]]
 
 
@@ -197,15 +198,6 @@ class Neighbours:
     def get_params(self) -> dict[str, Any]:
         """None that MTEB could set."""
         return {}
-
-
-def _prompt(prompts: Any, prompt_type: PromptType | None) -> str:
-    """MTEB's prompt of a task as the prefix of a text; documents of a retrieval task have one only by name."""
-    if isinstance(prompts, Mapping):
-        prompts = prompts.get(prompt_type.value if prompt_type else "query")
-    elif prompt_type == PromptType.document:
-        prompts = None
-    return f"Instruct: {prompts}\nQuery: " if prompts else ""
 
 
 def model_meta(searcher: Searcher, decides: Mapping[str, Any], dimensions: int | None = None) -> ModelMeta:

@@ -8,9 +8,8 @@ is cosine's, ours is the one under the similarity, and mteb's stands beside it.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from functools import partial
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -24,19 +23,15 @@ from retrokit.encoders.views import MemoizedEncoder
 from retrokit.evaluation.mteb.data import check_hub, folder_digest, judgements, leaves, use_folder
 from retrokit.evaluation.mteb.groups import CLASSIFIERS, GROUPS
 from retrokit.evaluation.mteb.model import MtebModel, MtebSearch, Neighbours
-from retrokit.evaluation.mteb.private import CLUSTERING_BATCH
 from retrokit.evaluation.result import Result
 from retrokit.evaluation.task import Request, Task, needs_embeddings
 from retrokit.metrics.ranking import evaluate_run
 from retrokit.ranking.retrieval.base import Searcher
 from retrokit.ranking.retrieval.dense import Dense
 
-OURS = {
-    "cosine_spearman": "spearman",
-    "cosine_pearson": "pearson",
-    "cosine_ap": "similarity_ap",
-    "max_ap": "similarity_ap",
-}
+OURS = {"cosine_spearman": "spearman", "cosine_pearson": "pearson"} | dict.fromkeys(
+    ("cosine_ap", "max_ap"), "similarity_ap"
+)
 """Of mteb's headlines that ignore the model's similarity, the figure that does not."""
 
 PAIRED = frozenset({"STS", "PairClassification", "Summarization", "BitextMining"})
@@ -53,22 +48,12 @@ RANKED = ("ndcg", "map", "recall", "precision", "mrr", "hit_rate")
 
 
 class MtebScores(NamedTuple):
-    """Metrics of one task, and those of its queries where there are any; and mteb's own file of them, below its folder
-    of results."""
+    """Metrics of one task, and those of its queries if there are any; and mteb's own file of them, below its folder of
+    results."""
 
     metrics: dict[str, float]
     per_query: dict[str, dict[str, float]]
     file: str
-
-
-@dataclass(frozen=True)
-class _System:
-    """What is evaluated, as MTEB asks for it: ``model`` makes it, given what else decides a result."""
-
-    searcher: Searcher
-    model: Callable[[Mapping[str, Any]], MtebSearch]
-    about: dict[str, Any]
-    neighbours: Neighbours | None = None
 
 
 class MtebTask(Task):
@@ -100,12 +85,16 @@ class MtebTask(Task):
         self.symmetric = all(task.metadata.type in SYMMETRIC for task in self.tasks)
         self.searches = all(task.metadata.type in SEARCHED for task in self.tasks)
         if len(self.tasks) == 1:
-            self.main_metric = headline(self.tasks[0])
-            self.shown_metrics = tuple(dict.fromkeys([self.main_metric, *_shown(self.tasks[0])]))
+            (task,) = self.tasks
+            self.main_metric = headline(task)
+            self.shown_metrics = tuple(dict.fromkeys([self.main_metric, *_shown(task)]))
+            more = [f"{metric}@{k}" for metric in RANKED for k in getattr(task, "k_values", ())]
+            more += MORE.get(task.metadata.type, ())
         else:
             self.main_metric = "average"
             self.shown_metrics = ("average", "block_average", *blocks)
-        self.default_metrics = tuple(self._known())
+            more = [task.metadata.name for task in self.tasks]
+        self.default_metrics = tuple(dict.fromkeys([*self.shown_metrics, *more]))
 
     def digest(self) -> str | None:
         """Of local data the digest; of the hub's, the revisions that this mteb asks for."""
@@ -113,22 +102,10 @@ class MtebTask(Task):
         return " ".join([library.__version__, *(f"{part.metadata.name}={part.metadata.revision}" for part in parts)])
 
     def describe(self) -> str:
-        """What is evaluated and where its data come from, in a line."""
         names = [task.metadata.name for task in self.tasks]
         shown = ", ".join(names[:4]) + (f" and {len(names) - 4} more" if len(names) > 4 else "")
         local = f"; data from {', '.join(sorted({str(folder) for folder in self.folders.values()}))}"
-        steps = sorted({_batch(task) for task in self.tasks if task.metadata.type == "Clustering"})
-        batches = (
-            f"; k-means by {' or '.join(map(str, steps))} texts, as MTEB does (CROP, A.2 says 32)" if steps else ""
-        )
-        return f"MTEB {library.__version__}: {shown}" + (local if self.folders else "") + batches
-
-    def _known(self) -> list[str]:
-        if len(self.tasks) > 1:
-            return [*self.shown_metrics, *(task.metadata.name for task in self.tasks)]
-        (task,) = self.tasks
-        ranked = [f"{metric}@{k}" for metric in RANKED for k in getattr(task, "k_values", ())]
-        return list(dict.fromkeys([*self.shown_metrics, *ranked, *MORE.get(task.metadata.type, ())]))
+        return f"MTEB {library.__version__}: {shown}" + (local if self.folders else "")
 
     def evaluate(self, request: Request) -> list[Result]:
         """One result per similarity; the texts of a task are encoded once for all of them. Raises :class:`DataError`
@@ -137,57 +114,49 @@ class MtebTask(Task):
             notice(f"{request.encoder.spec}: the prompts of mteb's tasks take the place of its own")
         cache = library.ResultCache(self.cache)
         memory = MemoizedEncoder(request.encoder) if request.encoder is not None else None
-        systems = self._systems(replace(request, encoder=memory))
-        system_scores: list[dict[str, MtebScores]] = [{} for _ in systems]
-        with progress("MTEB", len(self.tasks) * len(systems), "tasks") as advance, no_progress_bars("datasets"):
-            for task in self.tasks:
-                for system, scores in zip(systems, system_scores, strict=True):
-                    scores[task.metadata.name] = self._measure(system, task, cache)
-                    advance(1)
-                if memory is not None:
-                    memory.forget()
-        about = {"mteb": library.__version__, "mteb_cache": str(cache.cache_path)}
-        return [
-            self._result(system.searcher, scores, request, {**system.about, **about})
-            for system, scores in zip(systems, system_scores, strict=True)
-        ]
-
-    def _systems(self, request: Request) -> list[_System]:
+        systems: list[tuple[Searcher, dict[str, Any]]]
         if request.searcher is not None:
             if not self.searches:
                 raise UsageError(needs_embeddings(self, [request.name]))
-            make = partial(MtebSearch, request.searcher, self.task_prompts)
-            return [_System(request.searcher, make, {"fingerprint": request.searcher.fingerprint()})]
-        embeddings, chosen = request.embeddings(self)
-        about = embeddings.configuration()
-        about.pop("encoding_seconds")
-        given = {"index": request.index, "quantize": request.quantize}
-        about |= {name: value for name, value in given.items() if value is not None}
-        systems = []
-        for similarity in chosen:
-            dense = Dense(embeddings, similarity, request.index, request.quantize)
-            make_model = partial(MtebModel, dense, self.task_prompts, self.by_neighbours)
-            neighbours = Neighbours(similarity, embeddings.encoder.device) if self.by_neighbours else None
-            systems.append(_System(dense, make_model, {**about, **similarity.statistics()}, neighbours))
-        return systems
+            systems = [(request.searcher, {"fingerprint": request.searcher.fingerprint()})]
+        else:
+            embeddings, chosen = replace(request, encoder=memory).embeddings(self)
+            about = {name: value for name, value in embeddings.configuration().items() if name != "encoding_seconds"}
+            given = {"index": request.index, "quantize": request.quantize}
+            about |= {name: value for name, value in given.items() if value is not None}
+            denses = [Dense(embeddings, similarity, request.index, request.quantize) for similarity in chosen]
+            systems = [(dense, {**about, **dense.scorer.statistics()}) for dense in denses]
+        system_scores: list[dict[str, MtebScores]] = [{} for _ in systems]
+        with progress("MTEB", len(self.tasks) * len(systems), "tasks") as advance, no_progress_bars("datasets"):
+            for task in self.tasks:
+                for (searcher, _), scores in zip(systems, system_scores, strict=True):
+                    scores[task.metadata.name] = self._measure(searcher, memory is not None, task, cache)
+                    advance(1)
+                if memory is not None:
+                    memory.forget()
+        where = {"mteb": library.__version__, "mteb_cache": str(cache.cache_path)}
+        return [
+            self._result(searcher, scores, request, {**about, **where})
+            for (searcher, about), scores in zip(systems, system_scores, strict=True)
+        ]
 
-    def _measure(self, system: _System, task: Any, cache: library.ResultCache) -> MtebScores:
-        """What mteb measures of a task; from its cache, where the result of the same model is there."""
+    def _measure(self, searcher: Any, embeds: bool, task: Any, cache: library.ResultCache) -> MtebScores:
+        """What mteb measures of a task; from its cache, if that has the result of the same model."""
         local = {
             leaf.metadata.name: folder_digest(leaf, self.folders[leaf.metadata.name])
             for leaf in leaves(task)
             if leaf.metadata.name in self.folders
         }
-        model = system.model({"local_data": local} if local else {})
-        if system.neighbours is not None and task.metadata.type == "Classification":
-            task.evaluator_model = system.neighbours
+        identity = {"local_data": local} if local else {}
+        if embeds:
+            model: MtebSearch = MtebModel(searcher, self.task_prompts, self.by_neighbours, identity)
+        else:
+            model = MtebSearch(searcher, self.task_prompts, identity)
+        if embeds and self.by_neighbours and task.metadata.type == "Classification":
+            task.evaluator_model = Neighbours(searcher.scorer, searcher.embeddings.encoder.device)
+        settings = {"batch_size": BATCH, "show_progress_bar": False}
         measured = library.evaluate(
-            model,
-            task,
-            cache=cache,
-            co2_tracker=False,
-            encode_kwargs={"batch_size": BATCH, "show_progress_bar": False},
-            show_progress_bar=False,
+            model, task, cache=cache, co2_tracker=False, encode_kwargs=settings, show_progress_bar=False
         )
         metrics = _averaged(measured.task_results[0].scores)
         # not in mteb's own folders, where every file counts as the result of a task
@@ -201,18 +170,25 @@ class MtebTask(Task):
         request: Request,
         configuration: dict[str, Any],
     ) -> Result:
-        headlines = {task.metadata.name: self._headline(searcher, task, task_scores) for task in self.tasks}
+        headlines = {}
+        for task in self.tasks:
+            name, metric = task.metadata.name, headline(task)
+            if metric not in task_scores[name].metrics:
+                problem = f"mteb's {metric} of {name} under {searcher.similarity} is not a number"
+                raise DataError(searcher.spec, f"{problem}: do all embeddings score alike?")
+            headlines[name] = task_scores[name].metrics[metric]
         if len(self.tasks) == 1:
-            metrics, per_query, _ = task_scores[self.tasks[0].metadata.name]
+            ((metrics, per_query, _),) = task_scores.values()
         else:
-            parts = {block: [headlines[task.metadata.name] for task in tasks] for block, tasks in self.blocks.items()}
-            blocks = {block: float(np.mean(values)) for block, values in parts.items()}
+            blocks = {
+                block: float(np.mean([headlines[task.metadata.name] for task in tasks]))
+                for block, tasks in self.blocks.items()
+            }
             overall = {"average": [*headlines.values()], "block_average": [*blocks.values()]}
             metrics = {**{name: float(np.mean(values)) for name, values in overall.items()}, **blocks, **headlines}
             per_query = {"average": headlines}  # a mean over tasks is compared over tasks
         wanted = request.names(self) if request.metrics else list(dict.fromkeys([self.main_metric, *metrics]))
-        missing = [name for name in wanted if name not in metrics]
-        if missing:
+        if missing := [name for name in wanted if name not in metrics]:
             notice(f"{self.spec}: mteb has no number for {', '.join(missing)} under {searcher.similarity}")
         return Result(
             searcher.spec,
@@ -226,16 +202,7 @@ class MtebTask(Task):
             configuration={**configuration, "mteb_results": [scores.file for scores in task_scores.values()]},
         )
 
-    def _headline(self, searcher: Searcher, task: Any, task_scores: Mapping[str, MtebScores]) -> float:
-        name = task.metadata.name
-        metric = headline(task)
-        if metric not in task_scores[name].metrics:
-            problem = f"mteb's {metric} of {name} under {searcher.similarity} is not a number"
-            raise DataError(searcher.spec, f"{problem}: do all embeddings score alike?")
-        return task_scores[name].metrics[metric]
-
     def one_kind(self) -> str | None:
-        """What an asymmetric similarity does to the tasks over pairs."""
         names = [task.metadata.name for task in self.tasks if task.metadata.type in PAIRED]
         effect = "the first of a pair counts as the query: expect it to do badly"
         return f"the texts of {', '.join(names)} are of one kind; {effect}" if names else None
@@ -267,12 +234,6 @@ def _per_query(task: Any, model: MtebSearch, file: Path) -> dict[str, dict[str, 
     return scores
 
 
-def _batch(task: Any) -> int:
-    """Texts of a step of k-means in a task of clustering: of the newer ones it is the task's, of the others one for
-    all."""
-    return int(getattr(task, "k_mean_batch_size", CLUSTERING_BATCH))
-
-
 def headline(task: Any) -> str:
     """The metric that decides on a task: mteb's main score, or ours in place of one that is always cosine's."""
     main = task.metadata.main_score
@@ -282,9 +243,8 @@ def headline(task: Any) -> str:
 def _shown(task: Any) -> list[str]:
     if task.metadata.type == "Retrieval":
         return ["ndcg@10", "recall@100", "mrr@10", "map@100"]
-    if task.metadata.type == "STS":
-        return ["spearman", "pearson", "cosine_spearman", "cosine_pearson"]
-    return [_plain(task.metadata.main_score)]
+    pairs = ["spearman", "pearson", "cosine_spearman", "cosine_pearson"]
+    return pairs if task.metadata.type == "STS" else [_plain(task.metadata.main_score)]
 
 
 def _plain(name: str) -> str:
@@ -341,6 +301,7 @@ def mteb(
 
 
 def _blocks(name: str, language: str | None) -> dict[str, list[Any]]:
+    """The tasks of a name by block: of a set of the papers, or of their type."""
     if name.startswith("@"):
         if name not in GROUPS:
             raise UsageError(f"mteb:{name}: no such set; the sets are {', '.join(GROUPS)}")
