@@ -50,11 +50,11 @@ from retrokit.sure.build import Estimate
 from retrokit.sure.variants import Call
 from retrokit.training.distil import Distilled
 from retrokit.training.history import Outcome
+from retrokit.training.memory import Memory
 from retrokit.training.merge import Merged
 from retrokit.training.preflight import Preflight
 from retrokit.training.push import Pushed
 from retrokit.training.rerankers.job import VerifierPreflight
-from retrokit.training.step_memory import Memory
 
 DRAFT = "https://json-schema.org/draft/2020-12/schema"
 
@@ -427,10 +427,6 @@ FILES: dict[str, tuple[str, Any]] = {
     "mteb-queries": (
         "retrokit/results/MODEL/REVISION/TASK.json, in mteb's cache: metrics of each query, by metric and id.",
         {"*": {"*": float}},
-    ),
-    "tracking": (
-        "tracking.json, in a run's folder (finetune --track).",
-        {"name": (str, "What ends the run's name."), "*": (str, "The run's name or id, by tracker.")},
     ),
     "hits": (
         "A line of what retrokit search writes as jsonl, in a file or between questions.",

@@ -23,7 +23,6 @@ from retrokit.cli.common import GroupWithDefault
 SCRIPT = Path(__file__).resolve().parents[1] / "docs" / "make_schemas.py"
 FILES = {
     r"retrokit\.json": "file-run",
-    r"tracking\.json": "file-tracking",
     r"\d+_Prepare/config\.json": "file-prepare",
     r"\d+_TokenPooling/config\.json": "file-token-pooling",
     r"plan\.json": "file-plan",

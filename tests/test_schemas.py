@@ -106,7 +106,6 @@ def test_what_is_moved_into_place_is_checked(tmp_path):
     ("name", "right", "wrong"),
     [
         ("retrokit.json", {"status": "finished", "similarity": "dot"}, {"status": "begun", "similarity": "dot"}),
-        ("tracking.json", {"name": "a", "wandb": "run-a"}, {"wandb": "run-a"}),
         ("2_Prepare/config.json", {"similarity_spec": "dot", "prefixes": None}, {"similarity_spec": "dot"}),
         (
             "1_TokenPooling/config.json",

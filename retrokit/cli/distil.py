@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from retrokit.cli.common import JsonOption, app, show, with_names
 from retrokit.cli.settings import takes
-from retrokit.training.distil_settings import DistilSettings
+from retrokit.training.model_settings import DistilSettings
 
 
 @app.command("distil-static", cls=with_names("encoders"))

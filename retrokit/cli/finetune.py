@@ -53,8 +53,8 @@ def finetune(
     if not dry_run:
         check_files(config.data)
     with importing():
-        from retrokit.training.finetune import plan
-        from retrokit.training.memory import of_description, with_memory
+        from retrokit.training.finetune import plan, with_memory
+        from retrokit.training.memory import of_description
         from retrokit.training.run import timed
     from retrokit.data.jsonl import to_json
     from retrokit.report.tables import memory_sheets, preflight_sheets

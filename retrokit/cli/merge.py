@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from retrokit.cli.common import JsonOption, app, show, with_names
 from retrokit.cli.settings import takes
-from retrokit.training.merge_settings import MergeSettings
+from retrokit.training.model_settings import MergeSettings
 
 
 @app.command(cls=with_names("encoders", "similarities"))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from retrokit.cli.common import JsonOption, app, show
 from retrokit.cli.settings import takes
-from retrokit.training.push_settings import PushSettings
+from retrokit.training.model_settings import PushSettings
 
 
 @app.command()

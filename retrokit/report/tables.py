@@ -51,7 +51,7 @@ def preflight_sheets(preflight: Preflight) -> list[Sheet]:
 
 
 def memory_sheets(memory: Mapping[str, Any]) -> list[Sheet]:
-    """What a step of training takes (:class:`~retrokit.training.step_memory.Memory`)."""
+    """What a step of training takes (:class:`~retrokit.training.memory.Memory`)."""
 
     def size(count: int | None) -> str:
         if count is None:

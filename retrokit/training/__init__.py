@@ -12,7 +12,7 @@ guides = Registry(
         Entry(
             "guide",
             "an encoder that tells false negatives (GISTEmbed)",
-            "retrokit.training.guide:Guide",
+            "retrokit.training.loss:Guide",
             (
                 Param("encoder", required=True, summary="which; with parameters in quotes"),
                 Param("margin", float, 0.0, minimum=0, maximum=1e6, summary="how far below the positive counts too"),

@@ -11,7 +11,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass
-from typing import Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import numpy as np
 import torch
@@ -25,7 +25,9 @@ from retrokit.data.pairs import Source
 from retrokit.data.records import RecordStore, text_id
 from retrokit.data.training_rows import Pair, ScoredPair, Unlabelled, texts_of_record
 from retrokit.similarities.base import Role
-from retrokit.training.guide import Guide
+
+if TYPE_CHECKING:
+    from retrokit.training.loss import Guide
 
 _T = TypeVar("_T")
 

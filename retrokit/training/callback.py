@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ import torch
 from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
 
 from retrokit.core.notices import Advance
+from retrokit.training.checkpoints import set_random_state
 from retrokit.training.config import TrainingConfig
 from retrokit.training.processes import all_say
 from retrokit.training.trainer import RunTrainer
@@ -29,22 +31,45 @@ class TrainingCallback(TrainerCallback):
         time_budget: float | None,
         advance: Advance,
         stop: threading.Event,
+        checkpoint: Path | None,
     ) -> None:
         self.trainer = trainer
         self.log_every, self.patience, self.time_budget = config.log_every, config.patience, time_budget
         self.eval_every, self.save_every = intervals
         self.advance = advance
-        self.stop = stop
+        self.stop, self.checkpoint = stop, checkpoint
+        self.random: dict[str, Any] | None = None
         self.stopped_because: str | None = None
         self._started = time.perf_counter()
         self._spent = 0.0
 
+    def on_train_begin(
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
+    ) -> None:
+        """Take up the checkpoint."""
+        if self.checkpoint is not None:
+            self.random = self.trainer.resume(self.checkpoint)
+
     def on_epoch_begin(
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
     ) -> None:
-        """Name the epoch to the loader: of a run that goes on, the library leaves out batches of it, and with
-        transformers 5.10.1 what is left is not told which epoch it is of."""
-        self.trainer.loader.set_epoch(int(state.epoch or 0))
+        """Name the epoch to the loader (of a resumed run, transformers 5.10.1 does not); put back the random state
+        from which its iterator draws."""
+        epoch = state.epoch or 0.0
+        self.trainer.loader.set_epoch(int(epoch))
+        self._put_back_random(last=epoch == int(epoch))
+
+    def on_step_begin(
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
+    ) -> None:
+        """Of a run that resumes within an epoch, put back the random state once more, for making the iterator has
+        drawn from it."""
+        self._put_back_random(last=True)
+
+    def _put_back_random(self, last: bool) -> None:
+        if self.random is not None:
+            set_random_state(self.random, self.trainer.args.device)
+            self.random = None if last else self.random
 
     def on_step_end(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
         """Set what is to happen after this step."""
@@ -73,6 +98,10 @@ class TrainingCallback(TrainerCallback):
         rates = {"grad_norm": logs.get("grad_norm"), "lr": logs["learning_rate"]}
         self._write(state, epoch=round(state.epoch or 0.0, 6), loss=logs["loss"], **rates)
 
+    def on_save(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
+        """Complete the checkpoint that the library has begun."""
+        self.trainer.complete_checkpoint()
+
     def on_evaluate(
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, metrics: Any = None, **kwargs: Any
     ) -> None:
@@ -81,7 +110,8 @@ class TrainingCallback(TrainerCallback):
         self._write(state, evaluation=dict(metrics), **self.trainer.evaluation_notes)
         if history.best and history.best[0] == state.global_step and state.global_step > 0:
             control.should_save = True
-        if self.patience is not None and history.evaluations_since_best() >= self.patience:
+        since_best = sum(step > history.best[0] for step, _ in history.evaluations) if history.best else 0
+        if self.patience is not None and since_best >= self.patience:
             self.stopped_because = f"no better for {self.patience} evaluations"
             control.should_training_stop = True
 

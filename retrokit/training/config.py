@@ -10,7 +10,7 @@ from dataclasses import KW_ONLY, dataclass, fields, replace
 from typing import TYPE_CHECKING, Any
 
 from retrokit import augmentation, encoders, evaluation, similarities
-from retrokit.core.registry import Registry, Spec, parse_all
+from retrokit.core.registry import Registry, parse_all
 from retrokit.core.settings import (
     FOLDER,
     OVERLAP_EXAMPLES,
@@ -258,25 +258,26 @@ class FinetuneConfig(TrainingConfig):
         super().__post_init__()
 
     def read_specs(self) -> list[tuple[Registry, str]]:
-        return [*super().read_specs(), *self._task_specs(), *self._guide_specs()]
+        return [*super().read_specs(), *self._tasks_and_guide()]
 
     def specs(self) -> list[tuple[Registry, str]]:
         sims = [(similarities.registry, self.sim)] if self.sim != AUTO else []
         augmentations = [(augmentation.registry, spec) for spec in self.augment]
-        of_tasks = (*self._task_specs(), *self._guide_specs())
-        return [*super().read_specs(), *sims, *augmentations, *of_tasks, *self.lora_specs()]
+        return [*super().read_specs(), *sims, *augmentations, *self._tasks_and_guide(), *self.lora_specs()]
 
-    def _task_specs(self) -> list[tuple[Registry, str]]:
-        return [(evaluation.registry, spec) for spec in self.eval]
-
-    def _guide_specs(self) -> list[tuple[Registry, str]]:
-        if self.guide is None:
-            return []
-        encoder = str(guides.parse(self.guide).params["encoder"])
-        return [(guides, self.guide), (encoders.registry, encoder)]
+    def _tasks_and_guide(self) -> list[tuple[Registry, str]]:
+        specs: list[tuple[Registry, str]] = [(evaluation.registry, spec) for spec in self.eval]
+        if self.guide is not None:
+            encoder = str(guides.parse(self.guide).params["encoder"])
+            specs += [(guides, self.guide), (encoders.registry, encoder)]
+        return specs
 
     def combination_problems(self) -> list[str | None]:
-        losses = self.losses
+        losses, spec = self.losses, encoders.registry.parse(self.encoder)
+        has_bits = encoders.registry.entry(spec.name).param("bits") is not None
+        names = LOSSES[:-1] if "+" in self.loss else LOSSES
+        known = all(name in names and 0 < weight < math.inf for name, weight in losses.items())
+        is_loss = known and len(losses) == len(self.loss.split("+"))
         scored, ranks = self.loss == "mse", not {"infonce", "kl"}.isdisjoint(losses)
         no_number = isinstance(self.scale, str) and self.scale != AUTO
         evaluates = bool(self.eval) or self.holdout is not None
@@ -288,7 +289,8 @@ class FinetuneConfig(TrainingConfig):
             f"`scale=` {self.scale}: expected a number or auto": no_number,
             **{f"`{name}=` {value}: expected a whole number or auto": True for name, value in no_size.items()},
             "`batch_size=` and `mini_batch=` are both auto: give one as a number": set(sizes.values()) == {AUTO},
-            f"`loss=` {self.loss}: {_LOSS_EXPECTED}": not self._is_loss,
+            f"`loss=` {self.loss}: expected one of {', '.join(LOSSES)}, or a sum of the first three such as "
+            "infonce+kl=0.5": not is_loss,
             "`teacher_temperature=` is for `loss=` kl": "kl" not in losses and self.teacher_temperature != 1,
             "`scale=` auto is for `loss=` infonce, kl or mse": not ranks and not scored and self.scale == AUTO,
             "`sim=` auto is for `loss=` infonce: scored pairs have no roles to tell apart": scored and self.sim == AUTO,
@@ -307,30 +309,21 @@ class FinetuneConfig(TrainingConfig):
             "`best_metric=` needs `eval=` or `holdout=`": self.best_metric and not evaluates,
             "`freeze=` and `lora=` exclude each other: LoRA freezes all else": self.freeze and self.lora,
             "`load=` needs `lora=`: weights of few bits are not trained": self.load and not self.lora,
-            f"`load=`: {self.encoder} is not loaded in bits; it takes a folder or a hub id": self.load
-            and not self._has_bits,
-            f"`load=` and {self.encoder} both say bits: give one": self.load and "bits" in self._spec.params,
+            f"`load=`: {self.encoder} is not loaded in bits; it takes a folder or a hub id": self.load and not has_bits,
+            f"`load=` and {self.encoder} both say bits: give one": self.load and "bits" in spec.params,
             "`merge_lora=` and `load=` exclude each other: an adapter is merged with whole weights, as it is opened": (
                 self.merge_lora and self.load
             ),
             "`merge_lora=` needs `lora=`": self.merge_lora and not self.lora,
             f"`dropout=` {self.dropout} must be from 0 to below 1": self.dropout == 1,
         }
-        return [
-            *(problem for problem, is_there in wrong.items() if is_there),
-        ]
+        return [problem for problem, is_there in wrong.items() if is_there]
 
     @property
     def losses(self) -> dict[str, float]:
         """Each loss with its weight in the sum; NaN for a weight that is not a number."""
         parts = (part.partition("=") for part in self.loss.split("+"))
         return {name: _weight(text) if is_weighted else 1.0 for name, is_weighted, text in parts}
-
-    @property
-    def _is_loss(self) -> bool:
-        parts, names = self.loss.split("+"), LOSSES[:-1] if "+" in self.loss else LOSSES
-        known = all(name in names and 0 < weight < math.inf for name, weight in self.losses.items())
-        return known and len(parts) == len(self.losses)
 
     @property
     def kind(self) -> Kind:
@@ -342,15 +335,8 @@ class FinetuneConfig(TrainingConfig):
         """The spec of the encoder as it is loaded: in the bits that ``load`` says."""
         if self.load is None:
             return self.encoder
-        return str(replace(self._spec, params={**self._spec.params, "bits": self.load.removesuffix("bit")}))
-
-    @property
-    def _spec(self) -> Spec:
-        return encoders.registry.parse(self.encoder)
-
-    @property
-    def _has_bits(self) -> bool:
-        return encoders.registry.entry(self._spec.name).param("bits") is not None
+        spec = encoders.registry.parse(self.encoder)
+        return str(replace(spec, params={**spec.params, "bits": self.load.removesuffix("bit")}))
 
     @property
     def is_taught(self) -> bool:
@@ -365,9 +351,6 @@ class FinetuneConfig(TrainingConfig):
         if self.temperature is not None:
             return 1 / self.temperature
         return max(DEFAULT_SCALE[name] for name in self.losses)
-
-
-_LOSS_EXPECTED = f"expected one of {', '.join(LOSSES)}, or a sum of the first three such as infonce+kl=0.5"
 
 
 def _weight(text: str) -> float:

@@ -7,9 +7,7 @@ a token's row is multiplied by a / (a + its frequency) (smooth inverse frequency
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -27,7 +25,7 @@ from retrokit.data.corpus import read_corpus
 from retrokit.data.pairs import texts_file
 from retrokit.encoders.base import Encoder
 from retrokit.encoders.towers import tower_of
-from retrokit.training.distil_settings import DistilSettings
+from retrokit.training.model_settings import DistilSettings
 from retrokit.training.run_folder import check_name_of_model
 
 TOKENS_AT_ONCE = 2048
@@ -65,12 +63,17 @@ def distil_static(settings: DistilSettings) -> Distilled:
             raise UsageError(f"`dims=` {settings.dims}: {encoder.spec} has {min(rows.shape)}")
         table, variance = _principal(rows, settings.dims or rows.shape[1])
         if settings.sif:
-            frequencies = (
-                _zipf(len(table)) if settings.corpus is None else _counted(settings.corpus, tokenizer, len(table))
-            )
-            table *= (settings.sif / (settings.sif + frequencies))[:, None]
+            if settings.corpus is None:  # tokens of a vocabulary are nearly in the order of their frequency (Zipf)
+                counts = 1 / np.arange(2, len(table) + 2)
+            else:
+                counts = _counted(settings.corpus, tokenizer, len(table))
+            table *= (settings.sif / (settings.sif + counts / counts.sum()))[:, None]
         with disk_errors(settings.output):
-            _save(table.astype(np.float32), tokenizer, staged)
+            tokenizer.no_truncation()
+            tokenizer.no_padding()
+            modules = [StaticEmbedding(tokenizer, embedding_weights=table.astype(np.float32))]
+            distilled = SentenceTransformer(modules=modules, device="cpu", similarity_fn_name="cosine")
+            distilled.save(str(staged), create_model_card=False)
     return Distilled(settings.output, len(table), table.shape[1], variance)
 
 
@@ -107,28 +110,11 @@ def _principal(rows: np.ndarray, count: int) -> tuple[np.ndarray, float]:
     return centred @ axes, float(values[::-1][:count].sum() / values.sum())
 
 
-def _zipf(count: int) -> np.ndarray:
-    """Frequencies ``[count]`` of tokens that stand in the order of their frequency, as those of a vocabulary do nearly:
-    in proportion to one divided by their rank."""
-    inverse = 1 / np.arange(2, count + 2)
-    return inverse / inverse.sum()
-
-
 def _counted(corpus: str, tokenizer: Any, count: int) -> np.ndarray:
-    """Frequencies ``[count]`` of tokens in the texts of a corpus."""
-    counts: Counter[int] = Counter()
+    """How often each token is in the texts of a corpus, float64 ``[count]``."""
+    counts = np.zeros(count)
     for document in read_corpus(texts_file(corpus, corpus_file)):
-        counts.update(tokenizer.encode(document.full_text, add_special_tokens=False).ids)
-    if not counts:
+        np.add.at(counts, tokenizer.encode(document.full_text, add_special_tokens=False).ids, 1)
+    if not counts.any():
         raise DataError(corpus, "holds no token")
-    frequencies = np.zeros(count)
-    frequencies[list(counts)] = list(counts.values())
-    return frequencies / frequencies.sum()
-
-
-def _save(table: np.ndarray, tokenizer: Any, folder: Path) -> None:
-    tokenizer.no_truncation()
-    tokenizer.no_padding()
-    module = StaticEmbedding(tokenizer, embedding_weights=table)
-    model = SentenceTransformer(modules=[module], device="cpu", similarity_fn_name="cosine")
-    model.save(str(folder), create_model_card=False)
+    return counts

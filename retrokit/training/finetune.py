@@ -11,13 +11,16 @@ import torch
 from sentence_transformers import SentenceTransformer
 from sentence_transformers.sentence_transformer.modules import StaticEmbedding
 
-from retrokit import encoders
-from retrokit.augmentation.online import Masking, masking_of
-from retrokit.core.errors import UsageError
+from retrokit import encoders, evaluation
+from retrokit.augmentation.online import Augmentation, Masking, combined, masking_of, usable_part
+from retrokit.core.errors import DataError, UsageError
 from retrokit.core.notices import notice
 from retrokit.data.faults import strictly
-from retrokit.data.pairs import Source
+from retrokit.data.holdout import hold_out
+from retrokit.data.overlap import overlaps
+from retrokit.data.pairs import Source, read_source
 from retrokit.data.runs import TRAINING, Run
+from retrokit.data.training_rows import ScoredPair
 from retrokit.encoders import engine
 from retrokit.encoders.adapters import is_quantized
 from retrokit.encoders.base import Encoder
@@ -29,17 +32,14 @@ from retrokit.training import guides
 from retrokit.training.batches import Batches, Collator, Loader, TrainingSet
 from retrokit.training.card import model_card
 from retrokit.training.config import AUTO, FinetuneConfig
-from retrokit.training.evaluations import Evaluations
-from retrokit.training.finetune_trainer import FinetuneTrainer
-from retrokit.training.guide import Guide
-from retrokit.training.held_out import HeldOut
+from retrokit.training.evaluations import HOLDOUT, Evaluations, HeldOut, task_names
+from retrokit.training.finetune_trainer import FinetuneTrainer, TableTrainer
 from retrokit.training.history import Outcome
-from retrokit.training.loss import InfoNCE, PreparedLoss, ScoredMSE, Taught
-from retrokit.training.material import TrainingMaterial, read_material
+from retrokit.training.loss import Guide, InfoNCE, PreparedLoss, ScoredMSE, Taught
+from retrokit.training.memory import fitted, forecast
 from retrokit.training.model import (
     build,
     check_weights,
-    default_rate,
     describe_parameters,
     export,
     freeze_unused,
@@ -51,14 +51,17 @@ from retrokit.training.run import (
     Job,
     carry_out,
     check_output,
+    check_taught,
     folder_of,
     identity_of,
     provenance,
+    shared_input,
     training_precision,
 )
-from retrokit.training.sizes import fitted
-from retrokit.training.table_trainer import TableTrainer
-from retrokit.training.trainer import Destination, Options, RunTrainer
+from retrokit.training.trainer import Options, RunTrainer
+
+RATE, STATIC_RATE = 2e-5, 0.05
+"""Default learning rates: a table of embeddings starts from noise, and each of its rows is in few batches."""
 
 
 @dataclass(frozen=True)
@@ -140,16 +143,16 @@ class Plan(Job):
             options |= {"weights": config.losses, "temperature": config.teacher_temperature}
         return (Taught if config.is_taught else InfoNCE)(self.model, self.similarity, scale, **options)
 
-    def trainer(self, options: Options, destination: Destination) -> RunTrainer:
+    def trainer(self, options: Options) -> RunTrainer:
         """By the rows of a table, where it is one that can be trained so."""
         assert self.config.lr is not None  # a plan has one
         rates = {"": self.config.lr}
         if self.config.sim_lr is not None:
             rates[f"{len(self.model) - 1}.similarity."] = self.config.sim_lr
         by_rows = isinstance(self.model[0], StaticEmbedding) and self.batches.world == 1 and self.device.type == "cpu"
-        on: dict[str, Any] = {"evaluations": self.evaluations, "held_out": self.held_out}
         kind = TableTrainer if by_rows else FinetuneTrainer
-        of_any = self.model, options, self.loader, destination, rates
+        of_any = self.model, options, self.loader, rates
+        on: dict[str, Any] = {"evaluations": self.evaluations, "held_out": self.held_out}
         return kind(*of_any, loss=self.loss(), start=self.encoder, **on)
 
     def intervals(self, steps: int) -> tuple[int | None, int]:
@@ -186,16 +189,31 @@ def plan(config: FinetuneConfig) -> Plan:
     device = own_device(config.device)
     check_output(config)
     with strictly(config.strict):
-        material = read_material(config, device)
-    data, augmentation = material.data, material.augmentation
+        data, digests, augmentation, held_out, evaluations = read_material(config, device)
     batches_of = partial(Batches, data, seed=config.seed, rank=rank, world=world, no_duplicates=config.no_duplicates)
     batches = None if config.batch_size == AUTO else batches_of(int(config.batch_size))
-    encoder = _start(config, data, device)
+    encoder: Encoder = encoders.registry.create(config.start, device=device)
+    untrained = encoder.to_train().model
+    if (is_sharded() or shares_states()) and is_quantized(untrained[0]):
+        raise UsageError(f"{encoder.spec}: weights of few bits are not shared among processes; start with torchrun")
+    if config.mini_batch is not None and not hasattr(untrained[0], "auto_model"):
+        raise UsageError(f"`mini_batch=`: {encoder.spec} has no activations worth caching; leave it out")
+    shown = [source.spec for source in data.sources if source.counts.get("images")]
+    if shown and not untrained.supports("image"):
+        raise UsageError(f"{encoder.spec} takes texts, and no images; {', '.join(shown)} holds images")
+    check_weights(untrained, encoder.spec)
     fingerprint = encoder.fingerprint()
     if config.lr is None:
-        config = replace(config, lr=default_rate(encoder.to_train().model))
-    config, chosen_by = _resolved(config, encoder, data)
-    dtype = training_precision(config, encoder.to_train().model, encoder.device)
+        config = replace(config, lr=STATIC_RATE if isinstance(untrained[0], StaticEmbedding) else RATE)
+    chosen_by: dict[str, Any] | None = None
+    if config.sim == AUTO:
+        folder = folder_of(config) if config.output is not None else None
+        if folder is not None and folder.goes_on:  # a resumed run keeps what it has chosen
+            sim, chosen_by = folder.read().similarity, folder.read().similarity_chosen_by
+        else:
+            sim, chosen_by = first_says(lambda: choose_similarity(encoder, data, config.seed))
+        config = replace(config, sim=sim)
+    dtype = training_precision(config, untrained, encoder.device)
     changes = config.matryoshka, config.freeze, config.low_rank, config.dropout, config.seed
     model, similarity = build(encoder, config.sim, *changes, config.gradient_checkpointing, config.merge_lora, dtype)
     encoder.use_with(similarity)
@@ -210,78 +228,40 @@ def plan(config: FinetuneConfig) -> Plan:
     guide: Guide | None = guides.create_on(config.guide, device) if config.guide is not None else None
     of_guide = {} if guide is None else {"guide_fingerprint": guide.fingerprint()}
     computes_in = encoder.computes_in(config.precision)
+    identity = identity_of(config, encoder.device, computes_in, fingerprint, digests, **of_guide)
+    sample = texts_of(data, SCALE_SAMPLE, config.seed)
+    options = config.fixed_scale, config.scale == "auto", config.precision
+    lengths = lengths_of(encoder, data, config.seed, config.max_length)
+    resolved = {"precision": name_of(dtype), "best_metric": evaluations.decides or None}
+    preflight = Preflight(
+        **of_any_run(config, batches, encoder.device, lengths, **resolved),
+        parameters=describe_parameters(model),
+        scale=first_says(lambda: measure_scale(encoder, similarity, sample, *options)),  # devices may round differently
+        evaluated=evaluations.specs(),
+        overlaps=first_says(lambda: _overlaps(config, data, evaluations, held_out)),
+    )
     return Plan(
-        encoder=encoder,
-        batches=batches,
-        metric=material.evaluations.decides,
-        identity=identity_of(config, encoder.device, computes_in, fingerprint, material.digests, **of_guide),
         config=config,
-        preflight=_preflight(config, material, batches, encoder, model, name_of(dtype)),
+        batches=batches,
+        metric=evaluations.decides,
+        preflight=preflight,
+        identity=identity,
+        encoder=encoder,
         model=model,
         similarity=similarity,
         masking=masking_of(augmentation, encoder, config.seed) if augmentation is not None else None,
         guide=guide,
-        evaluations=material.evaluations,
-        held_out=material.held_out and replace(material.held_out, size=batches.size * world),
+        evaluations=evaluations,
+        held_out=held_out and replace(held_out, size=batches.size * world),
         chosen_by=chosen_by,
     )
 
 
-def _start(config: FinetuneConfig, data: TrainingSet, device: str | None) -> Encoder:
-    """The encoder that the training begins with, if it can be trained as asked."""
-    encoder: Encoder = encoders.registry.create(config.start, device=device)
-    model = encoder.to_train().model
-    if (is_sharded() or shares_states()) and is_quantized(model[0]):
-        raise UsageError(f"{encoder.spec}: weights of few bits are not shared among processes; start with torchrun")
-    if config.mini_batch is not None and not hasattr(model[0], "auto_model"):
-        raise UsageError(f"`mini_batch=`: {encoder.spec} has no activations worth caching; leave it out")
-    shown = [source.spec for source in data.sources if source.counts.get("images")]
-    if shown and not model.supports("image"):
-        raise UsageError(f"{encoder.spec} takes texts, and no images; {', '.join(shown)} holds images")
-    check_weights(model, encoder.spec)
-    return encoder
-
-
-def _preflight(
-    config: FinetuneConfig,
-    material: TrainingMaterial,
-    batches: Batches,
-    encoder: Encoder,
-    model: SentenceTransformer,
-    precision: str,
-) -> Preflight:
-    """What is known before the first step: sizes, lengths, the starting scale, what of the tests is in the data."""
-    data, decides = material.data, material.evaluations.decides
-    sample = texts_of(data, SCALE_SAMPLE, config.seed)
-    options = config.fixed_scale, config.scale == "auto", config.precision
-    similarity = list(model)[-1].similarity
-    scale = first_says(lambda: measure_scale(encoder, similarity, sample, *options))  # devices may round differently
-    lengths = lengths_of(encoder, data, config.seed, config.max_length)
-    resolved = {"precision": precision, "best_metric": decides or None}
-    return Preflight(
-        **of_any_run(config, batches, encoder.device, lengths, **resolved),
-        parameters=describe_parameters(model),
-        scale=scale,
-        evaluated=material.evaluations.specs(),
-        overlaps=first_says(lambda: material.overlaps(config.overlap_examples)),
-    )
-
-
-def _resolved(
-    config: FinetuneConfig, encoder: Encoder, data: TrainingSet
-) -> tuple[FinetuneConfig, dict[str, Any] | None]:
-    """The configuration with the similarity that ``auto`` stands for, and the findings that chose it.
-
-    A run that goes on keeps what it has chosen.
-    """
-    if config.sim != AUTO:
-        return config, None
-    folder = folder_of(config) if config.output is not None else None
-    if folder is not None and folder.goes_on:
-        before = folder.read()
-        return replace(config, sim=before.similarity), before.similarity_chosen_by
-    chosen, findings = first_says(lambda: choose_similarity(encoder, data, config.seed))
-    return replace(config, sim=chosen), findings
+def with_memory(plan: Plan) -> Plan:
+    """The plan, with the memory that a step takes in its preflight."""
+    limit = max(entry["limit"] or 0 for entry in plan.preflight.lengths.values())
+    memory = forecast(plan.model, plan.config, plan.device, limit, len(plan.data[0].document_ids))
+    return replace(plan, preflight=replace(plan.preflight, memory=memory))
 
 
 def choose_similarity(encoder: Encoder, data: TrainingSet, seed: int) -> tuple[str, dict[str, Any]]:
@@ -291,6 +271,68 @@ def choose_similarity(encoder: Encoder, data: TrainingSet, seed: int) -> tuple[s
     probe = fisher.measure(encoder, pairs, "the training data", seed=seed)
     notice(f"`sim=` auto: {probe.prediction.choice}. {probe.verdict}. {probe.method}")
     return probe.prediction.choice, {"kappa": probe.method, **vars(probe.prediction)}
+
+
+def read_material(
+    config: FinetuneConfig, device: str | None
+) -> tuple[TrainingSet, dict[str, list[str]], Augmentation | None, HeldOut | None, Evaluations]:
+    """What is trained on, digests of the sources before any was held out, and what is measured meanwhile; a task loads
+    on ``device`` what it measures with.
+
+    Raises:
+        UsageError, DataError: options or files that are wrong.
+    """
+    tasks = [evaluation.registry.create_on(spec, device) for spec in config.eval]
+    named = dict(zip(task_names(config.eval), tasks, strict=True))
+    if config.holdout is None:
+        Evaluations.of(named, config.best_metric)  # before data are read
+    augmentation = combined(config.augment) if config.augment else None
+    with shared_input(config.data):
+        sources = _read_sources(config, augmentation)
+    digests = {"data_digests": [source.digest for source in sources]}
+    held_out = None
+    if config.holdout is not None:
+        sources, out = hold_out(sources, config.holdout, config.seed)
+        held_out = HeldOut(TrainingSet(out, augmentation, config.seed), 1, config.seed)
+        named[HOLDOUT] = held_out.task()
+    evaluations = Evaluations.of(named, config.best_metric)
+    if len(named) > 1 and config.best_metric is None:
+        notice(f"{evaluations.decides} decides which weights are kept; `best_metric=` names another")
+    return TrainingSet(sources, augmentation, config.seed), digests, augmentation, held_out, evaluations
+
+
+def _overlaps(
+    config: FinetuneConfig, data: TrainingSet, evaluations: Evaluations, held_out: HeldOut | None
+) -> list[dict[str, Any]]:
+    """What of the tests and of what is held out is in the training data too; warns of each."""
+    tests = {name: texts for name, task in evaluations.tasks.items() if (texts := task.judged_texts()) is not None}
+    if held_out is not None:
+        tests[HOLDOUT] = held_out.judged_texts()
+    results = overlaps(tests, data.sources, config.overlap_examples) if tests else []
+    for warning in filter(None, (result.warning() for result in results)):
+        notice(warning)
+    return [vars(result) for result in results]
+
+
+def _read_sources(config: FinetuneConfig, augmentation: Augmentation | None) -> list[Source]:
+    if augmentation is not None:
+        return [usable_part(read_source(spec, config.kind), augmentation) for spec in config.data]
+    sources = [read_source(spec, config.kind, images=config.kind != "scored") for spec in config.data]
+    if config.is_taught:
+        check_taught(sources)
+    if config.kind != "scored":
+        return sources
+    scores = [record.score for source in sources for record in source.records if isinstance(record, ScoredPair)]
+    highest = config.max_score or max(scores)
+    if min(scores) < 0 or max(scores) > highest or highest <= 0:
+        problem = f"scores run from {min(scores):g} to {max(scores):g}"
+        raise DataError(", ".join(config.data), f"{problem}; expected 0 to {highest:g}")
+    notice(f"scores are divided by {highest:g}, so that they run from 0 to 1")
+    divided = (
+        [replace(record, score=record.score / highest) for record in source.records if isinstance(record, ScoredPair)]
+        for source in sources
+    )
+    return [replace(source, records=records) for source, records in zip(sources, divided, strict=True)]
 
 
 def finetune(config: FinetuneConfig) -> Outcome:

@@ -1,10 +1,12 @@
-"""The trainer of an encoder that ends in ``Prepare``: by a loss over prepared embeddings, evaluated on tasks."""
+"""The trainer of an encoder that ends in ``Prepare``: by a loss over prepared embeddings, evaluated on tasks; and that
+of a table of embeddings, by the rows that a step touches (:mod:`retrokit.training.rows`)."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from contextlib import nullcontext
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,10 +16,10 @@ import torch
 from retrokit.core.errors import DataError
 from retrokit.encoders.base import Encoder
 from retrokit.evaluation.task import Request
-from retrokit.training.evaluations import HOLDOUT, LOSS, Evaluations
-from retrokit.training.held_out import HeldOut
+from retrokit.training.evaluations import HOLDOUT, LOSS, Evaluations, HeldOut
 from retrokit.training.loss import PreparedLoss, alone
 from retrokit.training.model import as_encoder, export
+from retrokit.training.rows import RowAdamW, RowBag, clip
 from retrokit.training.sharding import whole
 from retrokit.training.trainer import RunTrainer
 
@@ -75,7 +77,7 @@ class FinetuneTrainer(RunTrainer):
         total, weights = 0.0, 0.0
         with alone(), self.autocast():
             for examples, weight in held_out.batches():
-                inputs = self._prepare_inputs(collator(examples))
+                inputs = self.on_device(collator(examples))
                 total += weight * self.loss([inputs["query"], inputs["document"]], inputs.get("label")).item()
                 weights += weight
         if guide is not None:
@@ -99,3 +101,68 @@ class FinetuneTrainer(RunTrainer):
 
 def _of_task(name: str, values: Mapping[str, float]) -> dict[str, float]:
     return {f"{name}:{key}": value for key, value in values.items()}
+
+
+class TableTrainer(FinetuneTrainer):
+    """Trains an encoder whose first module is a table. Not across processes, whose gradients NCCL cannot add, nor in
+    fp16, whose gradients are scaled. Its steps are short, so the batches in the making have a core to themselves."""
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self.threads = torch.get_num_threads()
+        self.model[0].embedding = RowBag(self.model[0].embedding)
+        self.accelerator.clip_grad_norm_ = clip  # torch's takes no sparse gradients
+
+    def make_optimizer(self, groups: list[dict[str, Any]]) -> RowAdamW:
+        _, options = self.get_optimizer_cls_and_kwargs(self.args, self.model)
+        self.rows = RowAdamW(groups, **{name: value for name, value in options.items() if name != "fused"})
+        return self.rows
+
+    def train(self, *args: Any, **kwargs: Any) -> Any:
+        """The library's, on all cores but one."""
+        with threads(max(1, self.threads - 1)), one_thread_tokenises() if self.threads <= 2 else nullcontext():
+            return super().train(*args, **kwargs)
+
+    def training_step(self, model: torch.nn.Module, inputs: dict[str, Any], *args: Any) -> torch.Tensor:
+        """The library's, on rows that stand where the last step has put them."""
+        weight = self.model[0].embedding.weight
+        ids = torch.cat([inputs[role]["input_ids"] for role in ("query", "document")])
+        self.rows.bring(weight, ids.to(weight.device))
+        return super().training_step(model, inputs, *args)
+
+    def measure(self) -> dict[str, float]:
+        with threads(self.threads):
+            return super().measure()
+
+    @contextmanager
+    def settled(self, computes: bool = False) -> Iterator[None]:
+        with self.rows.whole() if self.optimizer is not None else nullcontext():
+            yield
+
+    def settle(self) -> None:
+        for table in self.rows.tables:
+            self.rows.bring(table)
+
+
+@contextmanager
+def threads(count: int) -> Iterator[None]:
+    """Within it, PyTorch computes with so many threads on a CPU."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(count)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
+@contextmanager
+def one_thread_tokenises() -> Iterator[None]:
+    """Within it, a batch is tokenised by one thread; tokenizers takes as many as there are cores."""
+    switch = "TOKENIZERS_PARALLELISM"
+    before = {name: value for name, value in os.environ.items() if name == switch}
+    os.environ[switch] = "false"
+    try:
+        yield
+    finally:
+        del os.environ[switch]
+        os.environ.update(before)

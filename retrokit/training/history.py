@@ -27,10 +27,7 @@ class History:
     """The lines so far, in the file and in memory."""
 
     def __init__(self, path: Path, rows: Sequence[dict[str, Any]], metric: str, writes: bool) -> None:
-        self.path = path
-        self.rows = list(rows)
-        self.metric = metric
-        self._writes = writes
+        self.path, self.rows, self.metric, self._writes = path, list(rows), metric, writes
         self.tell: Callable[[dict[str, Any]], None] | None = None
         """Who else hears of a line."""
 
@@ -49,37 +46,19 @@ class History:
         return [(row["step"], row["evaluation"][self.metric]) for row in self.rows if "evaluation" in row]
 
     @property
-    def baseline(self) -> dict[str, Any] | None:
-        """Similarity and metrics of the encoder as it came, under its own similarity, if that is another one."""
-        return next((row["baseline"] for row in self.rows if "baseline" in row), None)
-
-    @property
-    def gain(self) -> float | None:
-        """By how much the best evaluation after step 0 is better than the encoder as it came, under its own similarity
-        where that has the metric; ``None`` where nothing was evaluated."""
-        if self.best is None or self.evaluations[0][0] > 0:
-            return None
-        own = {} if self.baseline is None else self.baseline["evaluation"]
-        return self._worth(self.best[1]) - self._worth(own.get(self.metric, self.evaluations[0][1]))
-
-    @property
     def best(self) -> tuple[int, float] | None:
         """The best evaluation after step 0; the earliest of equals."""
         after = (evaluation for evaluation in self.evaluations if evaluation[0] > 0)
-        return max(after, key=lambda evaluation: self._worth(evaluation[1]), default=None)
+        return max(after, key=lambda evaluation: self.worth(evaluation[1]), default=None)
 
-    def _worth(self, value: float) -> float:
+    def worth(self, value: float) -> float:
+        """The higher, the better."""
         return -value if lower_is_better(self.metric) else value
-
-    def evaluations_since_best(self) -> int:
-        """How many evaluations passed without a better one."""
-        best = self.best
-        return sum(step > best[0] for step, _ in self.evaluations) if best else 0
 
     def converged_at(self) -> int | None:
         """The first step at which the last five evaluations deviate by less than 0.002 and the latest lies within 0.02
         of the best so far (MAG, C.1); ``None``: not yet."""
-        values = [self._worth(value) for _, value in self.evaluations]
+        values = [self.worth(value) for _, value in self.evaluations]
         for i in range(CONVERGED_OVER, len(values) + 1):
             steady = float(np.std(values[i - CONVERGED_OVER : i])) < CONVERGED_DEVIATION
             if steady and max(values[:i]) - values[i - 1] < CONVERGED_DISTANCE:
@@ -163,15 +142,21 @@ class Outcome(Plain):
     @classmethod
     def of(cls, folder: Path, steps: int, stopped_because: str | None, history: History) -> Outcome:
         """What ``history`` says of a run."""
+        rows, best = [row for row in history.rows if "evaluation" in row], history.best
+        baseline = next((row["baseline"] for row in rows if "baseline" in row), None)
+        gain = None
+        if best is not None and rows[0]["step"] == 0:  # over the start, under its own similarity where that is measured
+            start = {**rows[0]["evaluation"], **(baseline["evaluation"] if baseline else {})}[history.metric]
+            gain = history.worth(best[1]) - history.worth(start)
         return cls(
             str(folder),
             steps,
             stopped_because,
-            history.best[0] if history.best else None,
+            best[0] if best else None,
             history.converged_at(),
-            [row for row in history.rows if "evaluation" in row],
+            rows,
             tenths(history.rows),
-            history.baseline,
-            history.gain,
+            baseline,
+            gain,
             history.metric,
         )

@@ -10,11 +10,11 @@ at a time: little is padding, and the loss is that of the whole batch.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from itertools import pairwise
-from typing import Any
+from typing import Any, Literal
 
 import torch
 import torch.distributed as dist
@@ -22,11 +22,58 @@ from sentence_transformers.base.losses.gradcache import CachedLossMixin
 from sentence_transformers.util import all_gather, all_gather_with_grad
 from torch import Tensor, nn
 
+from retrokit import encoders
 from retrokit.data.records import pair_codes
+from retrokit.encoders.base import Encoder, Item
 from retrokit.encoders.engine import ranges_of_tokens, tokens_at_once
-from retrokit.similarities.base import Similarity
-from retrokit.training.guide import Guide
+from retrokit.similarities.base import Role, Similarity
 from retrokit.training.processes import is_sharded
+
+
+class Guide(nn.Module):
+    """Masks a candidate that the encoder, under its own similarity, finds nearer to an anchor than its positive less
+    the margin, which is a score (``absolute``) or a share of the positive's (``relative``).
+
+    Args:
+        encoder: its spec.
+    """
+
+    def __init__(
+        self, encoder: str, margin: float, type: Literal["absolute", "relative"], device: str | None = None
+    ) -> None:
+        super().__init__()
+        self._encoder: Encoder = encoders.registry.create(encoder, device=device)
+        self.similarity = self._encoder.similarity
+        self.margin, self.is_relative = margin, type == "relative"
+        self.counts: Tensor
+        self.register_buffer("counts", torch.zeros(2), persistent=False)  # masked, and all, since the last share
+
+    def fingerprint(self) -> str:
+        """Of the encoder."""
+        return self._encoder.fingerprint()
+
+    @torch.no_grad()
+    def prepared(self, items: Sequence[Item], role: Role) -> Tensor:
+        """Prepared embeddings float32 ``[n, w]``, on the CPU; from the store where they are there."""
+        return self.similarity.prepare(torch.from_numpy(self._encoder.embed(items, role)), role)
+
+    @torch.no_grad()
+    def nearer(self, scores: Tensor, own: Tensor, excluded: Tensor) -> Tensor:
+        """Which candidates are masked, bool ``[b, n]``, by the encoder's ``scores [b, n]``, where ``own[i]`` is the
+        column of row i's positive; counts those that are not ``excluded`` without it."""
+        positive = scores.gather(1, own[:, None])
+        bound = positive - (positive.abs() * self.margin if self.is_relative else self.margin)
+        masked = scores > bound
+        others = ~excluded
+        others[torch.arange(len(own), device=own.device), own] = False
+        self.counts += torch.stack([(masked & others).sum(), others.sum()])
+        return masked
+
+    def share(self) -> float | None:
+        """The share of the candidates that was masked since the last call; ``None``: there were none."""
+        masked, seen = self.counts.tolist()
+        self.counts.zero_()
+        return masked / seen if seen else None
 
 
 class PreparedLoss(CachedLossMixin, nn.Module):
@@ -71,7 +118,11 @@ class PreparedLoss(CachedLossMixin, nn.Module):
         mask = features["attention_mask"]
         ranges = ranges_of_tokens(mask.sum(dim=1).tolist(), tokens_at_once(mask.device))
         if is_sharded() and _world()[1] > 1:
-            ranges = _as_many_everywhere(ranges)
+            # as many in every process, for each pass through a sharded model is one of them all
+            agreed = torch.tensor([-len(ranges), ranges[-1][1]])
+            dist.all_reduce(agreed, dist.ReduceOp.MIN)
+            count = min(-int(agreed[0]), int(agreed[1]))
+            ranges = list(pairwise([ranges[-1][1] * place // count for place in range(count + 1)]))
         parts = (self.embed_minibatch(features, *part, with_grad=True, copy_random_state=False) for part in ranges)  # type: ignore[operator] # as above
         return [embeddings for embeddings, _ in parts]
 
@@ -137,26 +188,25 @@ class InfoNCE(PreparedLoss):
         query_ids, document_ids = self._ids
         losses = []
         if self.directions in ("query-to-document", "both"):
-            candidates, candidate_ids, own = _gathered_documents(documents, document_ids, len(queries))
+            count = len(queries)
+            candidates, candidate_ids, own = _gathered_documents(documents, document_ids, count)
             scores = self.scale * self._similarity[0].kernel(queries, candidates)
             excluded = self._known(query_ids, candidate_ids) | (candidate_ids < 0)
             if self.guide is not None:
                 guide_queries, guide_documents = self._guided
-                nearest = self.guide.similarity.kernel(
-                    guide_queries, _gathered_documents(guide_documents, document_ids, len(queries))[0]
-                )
+                guide_candidates = _gathered_documents(guide_documents, document_ids, count)[0]
+                nearest = self.guide.similarity.kernel(guide_queries, guide_candidates)
                 excluded |= self.guide.nearer(nearest, own, excluded)
             losses.append(_cross_entropy(scores, excluded, own))
         if self.directions in ("document-to-query", "both"):
             all_queries, all_ids, own = _gathered_queries(queries, query_ids)
-            positives = documents[: len(queries)]
+            positives, positive_ids = documents[: len(queries)], document_ids[: len(queries)]
             scores = self.scale * self._similarity[0].kernel(all_queries, positives).T
-            excluded = self._known(all_ids, document_ids[: len(queries)]).T
+            excluded = self._known(all_ids, positive_ids).T
             if self.guide is not None:
                 guide_queries, guide_documents = self._guided
-                nearest = self.guide.similarity.kernel(
-                    _gathered_queries(guide_queries, query_ids)[0], guide_documents[: len(queries)]
-                ).T
+                guide_candidates = _gathered_queries(guide_queries, query_ids)[0]
+                nearest = self.guide.similarity.kernel(guide_candidates, guide_documents[: len(queries)]).T
                 excluded |= self.guide.nearer(nearest, own, excluded)
             losses.append(_cross_entropy(scores, excluded, own))
         return torch.stack(losses).mean()
@@ -170,13 +220,12 @@ class Taught(InfoNCE):
     """A weighted sum of InfoNCE and of two losses against a teacher's scores of each anchor's own positive and
     negatives, ``labels [b, 1 + most negatives]``, filled up with NaN.
 
-    ``kl``: the Kullback–Leibler divergence of the student's distribution over them, the softmax of its scaled scores,
-    from the teacher's, the softmax of its scores divided by ``temperature``; mean over the anchors. (The library's
-    ``DistillKLDivLoss`` with a student's temperature of ``1 / scale`` multiplies that by the temperature's square.)
+    ``kl``: the Kullback–Leibler divergence of the softmax of the student's scaled scores from that of the teacher's
+    scores divided by ``temperature``; mean over the anchors. (The library's ``DistillKLDivLoss`` with a student's
+    temperature of ``1 / scale`` multiplies that by the temperature's square.)
 
     ``margin-mse``: the squared difference between the student's margin, the scaled score of the positive less that of
-    a negative, and the teacher's; mean over an anchor's negatives, then over the anchors, 0 where there is none.
-    (Hofstätter et al. 2020; the library's ``MarginMSELoss`` where all anchors have equally many.)
+    a negative, and the teacher's; mean over an anchor's negatives, then over the anchors (Hofstätter et al. 2020).
 
     Args:
         weights: of ``infonce``, ``kl`` and ``margin-mse``; what is not there has none.
@@ -239,16 +288,6 @@ class ScoredMSE(PreparedLoss):
         return nn.functional.mse_loss(scores, labels.to(scores.dtype))
 
 
-def _as_many_everywhere(ranges: list[tuple[int, int]]) -> list[tuple[int, int]]:
-    """As many ranges of the same texts in every process, for each pass through a sharded model is one of them all."""
-    texts = ranges[-1][1]
-    agreed = torch.tensor([-len(ranges), texts])
-    dist.all_reduce(agreed, dist.ReduceOp.MIN)
-    count = min(-int(agreed[0]), int(agreed[1]))
-    edges = [texts * place // count for place in range(count + 1)]
-    return list(pairwise(edges))
-
-
 def _has_lengths(features: dict[str, Any]) -> bool:
     """Whether texts are rows with padding: not of a static encoder's bags, nor of flattened texts."""
     mask = features.get("attention_mask")
@@ -279,17 +318,16 @@ _ALONE = ContextVar("alone", default=False)
 @contextmanager
 def alone() -> Iterator[None]:
     """Within it, a loss is that of the batch of this process by itself, whatever others there are."""
-    before = _ALONE.set(True)
+    token = _ALONE.set(True)
     try:
         yield
     finally:
-        _ALONE.reset(before)
+        _ALONE.reset(token)
 
 
 def _world() -> tuple[int, int]:
-    if _ALONE.get():
-        return 0, 1
-    return (dist.get_rank(), dist.get_world_size()) if dist.is_available() and dist.is_initialized() else (0, 1)
+    several = not _ALONE.get() and dist.is_available() and dist.is_initialized()
+    return (dist.get_rank(), dist.get_world_size()) if several else (0, 1)
 
 
 def _gathered_queries(queries: Tensor, ids: Tensor) -> tuple[Tensor, Tensor, Tensor]:

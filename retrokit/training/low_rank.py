@@ -74,22 +74,19 @@ class LowRank:
         if self.targets == ALL and self.last is None:
             return ALL
         places = [place for place, part in transformer.named_modules() if isinstance(part, (nn.Linear, Conv1D))]
+        targets = [] if self.targets == ALL else self.targets.split("+")
         if self.last is not None:
             count = getattr(transformer.config, "num_hidden_layers", 0)
             if self.last > count:
                 raise UsageError(f"`lora=` last={self.last}: {name} has {count} layers")
             in_layer = {place: re.search(r"\.(\d+)\.", place) for place in places}
             places = [place for place, match in in_layer.items() if match and int(match[1]) >= count - self.last]
-            if self.targets == ALL:
-                return places
-        targets = self.targets.split("+")
-        if missing := [target for target in targets if not any(f".{place}".endswith(f".{target}") for place in places)]:
+        fitting = {target: [place for place in places if f".{place}".endswith(f".{target}")] for target in targets}
+        if missing := [target for target, there in fitting.items() if not there]:
             known = sorted({place.rpartition(".")[2] for place in places})
             hint = did_you_mean(missing[0], known)
-            raise UsageError(
-                f"`lora=` targets: {name} has no linear layer called {', '.join(missing)}{hint}; "
-                f"it has {', '.join(known)}"
-            )
+            no_layer = f"{name} has no linear layer called {', '.join(missing)}{hint}; it has {', '.join(known)}"
+            raise UsageError(f"`lora=` targets: {no_layer}")
         if self.last is None:
             return targets
-        return [place for place in places if any(f".{place}".endswith(f".{target}") for target in targets)]
+        return [place for place in places if not targets or any(place in there for there in fitting.values())]

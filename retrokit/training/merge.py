@@ -21,8 +21,8 @@ from retrokit.encoders.fingerprint import describe
 from retrokit.encoders.modules import Prepare
 from retrokit.encoders.towers import with_modules
 from retrokit.training.card import card_of_merged
-from retrokit.training.merge_settings import MergeSettings
 from retrokit.training.model import check_weights, export
+from retrokit.training.model_settings import MergeSettings
 from retrokit.training.run import provenance
 from retrokit.training.run_folder import check_name_of_model
 
@@ -44,7 +44,7 @@ def merge(settings: MergeSettings) -> Merged:
     """Write the average of encoders into a new folder, which is an encoder as a run is.
 
     Sums are float32, and a tensor keeps its type, of several the widest. What the similarity has learned (γ) is
-    averaged as the other weights are. Prompts and lengths are those of the first encoder, which is in memory beside the
+    averaged as the other weights are. Prompts and lengths are those of the first encoder, which is in memory with the
     sum and one other.
 
     Raises:
@@ -52,16 +52,16 @@ def merge(settings: MergeSettings) -> Merged:
             exists.
         DataError: weights that are not finite.
     """
-    shares, fingerprints = list(zip(settings.encoders, settings.shares, strict=True)), []
+    shares, merged = list(zip(settings.encoders, settings.shares, strict=True)), []
     check_name_of_model(settings.output)
     with folder_in_the_making(settings.output) as staged:
         total: _Sum | None = None
-        with progress("merging", len(settings.encoders), "encoders") as advance:
+        with progress("merging", len(shares), "encoders") as advance:
             for spec, share in shares:
                 encoder: Encoder = encoders.registry.create_on(spec, "cpu")
-                total = total or _Sum(encoder, settings.sim or encoder.similarity.spec, chosen=settings.sim is not None)
+                total = total or _Sum(encoder, settings.sim)
                 total.add(encoder, share)
-                fingerprints.append(encoder.fingerprint())
+                merged.append({"encoder": spec, "fingerprint": encoder.fingerprint(), "counts": share})
                 advance(1)
         assert total is not None  # there are two encoders or more
         model, similarity = total.model(), total.similarity
@@ -70,40 +70,31 @@ def merge(settings: MergeSettings) -> Merged:
             card = card_of_merged(Path(settings.output).name, list(model)[-1].similarity, shares)
             (staged / "README.md").write_text(card, encoding="utf-8")
         files = sorted(path.name for path in staged.iterdir())
-        merged = [
-            {"encoder": spec, "fingerprint": fingerprint, "counts": share}
-            for (spec, share), fingerprint in zip(shares, fingerprints, strict=True)
-        ]
         notes = {"merged": merged, **provenance()}
         write_run(Run(FINISHED, similarity, settings.encoders[0], files=files, notes=notes), staged)
     return Merged(settings.output, similarity, shares)
 
 
 class _Sum:
-    """Σ share · weights of encoders that have the similarity ``similarity``, which was ``chosen`` or is the first's."""
+    """Σ share · weights of encoders that have one similarity: ``chosen``, or the first's."""
 
-    def __init__(self, first: Encoder, similarity: str, chosen: bool) -> None:
-        self.first, self.similarity, self.chosen = first, similarity, chosen
-        self._traits = _traits(first)
-        self._model = self._with_similarity(first)
+    def __init__(self, first: Encoder, chosen: str | None) -> None:
+        self.first, self.chosen, self.similarity = first, chosen, chosen or first.similarity.spec
+        self._traits, self._model = _traits(first), self._with_similarity(first)
         self._sums: dict[str, torch.Tensor] = {}
         self._types: dict[str, torch.dtype] = {}
 
     def add(self, encoder: Encoder, share: float) -> None:
-        """One encoder, after it was compared with the first."""
+        """Add an encoder, after it was compared with the first."""
         if is_quantized(encoder.to_train().model[0]):
             raise UsageError(f"{encoder.spec}: weights of few bits cannot be averaged; load it without bits")
         self._compare(encoder)
         model = self._with_similarity(encoder)
         check_weights(model, encoder.spec)
         weights, start = model.state_dict(), self._model.state_dict()
-        if different := [
-            name for name in start.keys() | weights.keys() if _shape(start, name) != _shape(weights, name)
-        ]:
-            shown = (
-                f"{name} {_shape(start, name)} and {_shape(weights, name)}" for name in sorted(different)[:_LISTED]
-            )
-            raise self._cannot(encoder, f"weights: {', '.join(shown)}")
+        shapes = {name: (_shape(start, name), _shape(weights, name)) for name in sorted(start.keys() | weights.keys())}
+        if different := [f"{name} {a} and {b}" for name, (a, b) in shapes.items() if a != b]:
+            raise self._cannot(encoder, f"weights: {', '.join(different[:_LISTED])}")
         for name, tensor in weights.items():
             if tensor.is_floating_point():
                 self._types[name] = torch.promote_types(self._types.get(name, tensor.dtype), tensor.dtype)
@@ -120,27 +111,29 @@ class _Sum:
         return self._model
 
     def _with_similarity(self, encoder: Encoder) -> SentenceTransformer:
-        own = encoder.similarity
         prepare = Prepare(self.similarity)
         prepare.similarity.check_dimension(encoder.dimension)
         if prepare.similarity.state_dict():
-            if own.spec != self.similarity:
-                raise UsageError(f"{encoder.spec} has not learned what {self.similarity} learns; it has {own.spec}")
-            prepare.similarity.load_state_dict(own.state_dict())
+            if encoder.similarity.spec != self.similarity:
+                learned = f"has not learned what {self.similarity} learns; it has {encoder.similarity.spec}"
+                raise UsageError(f"{encoder.spec} {learned}")
+            prepare.similarity.load_state_dict(encoder.similarity.state_dict())
         prepare.similarity.spec = self.similarity
         trained = encoder.to_train().model
         return with_modules(trained, [*trained, prepare])
 
     def _compare(self, encoder: Encoder) -> None:
-        if encoder.similarity.spec != self.similarity and not self.chosen:
-            both = f"similarity: {self.first.similarity.spec} and {encoder.similarity.spec}"
+        first = self.first
+        if encoder.similarity.spec != self.similarity and self.chosen is None:
+            both = f"similarity: {first.similarity.spec} and {encoder.similarity.spec}"
             raise self._cannot(encoder, f"{both}; give the `sim=` of the result")
         mine, other = self._traits, _traits(encoder)
         if different := [key for key in {**mine, **other} if mine.get(key) != other.get(key)]:
             # all else follows from these
             count = 1 if different[0].startswith(("towers", "modules", "model_type")) else _LISTED
-            raise self._cannot(encoder, ", ".join(_shown(key, mine, other) for key in different[:count]))
-        first = self.first
+            texts = {key.replace("_", " "): f"{mine.get(key)} and {other.get(key)}" for key in different[:count]}
+            shown = (f"{key}: {both}" if len(both) < 160 else key for key, both in texts.items())
+            raise self._cannot(encoder, ", ".join(shown))
         if first.prompts != encoder.prompts:
             notice(f"{encoder.spec} has other prompts than {first.spec}, whose are kept")
         if any(first.max_length(role) != encoder.max_length(role) for role in ("query", "document")):
@@ -164,11 +157,6 @@ def _traits(encoder: Encoder) -> dict[str, Any]:
         tower = f" of tower {number + 1}" if len(parts) > 1 else ""
         traits |= {f"{key}{tower}": value for key, value in {**own, **part}.items()}
     return traits
-
-
-def _shown(key: str, mine: dict[str, Any], other: dict[str, Any]) -> str:
-    both = [str(side.get(key)) for side in (mine, other)]
-    return f"{key.replace('_', ' ')}: {' and '.join(both)}" if max(map(len, both)) < 80 else key
 
 
 def _shape(weights: dict[str, torch.Tensor], name: str) -> str:

@@ -31,9 +31,6 @@ from retrokit.similarities.base import Similarity
 from retrokit.training.low_rank import LowRank
 from retrokit.training.sharding import part_of
 
-RATE = 2e-5
-STATIC_RATE = 0.05
-
 
 def build(
     encoder: Encoder,
@@ -80,8 +77,14 @@ def build(
         if isinstance(modules[0], StaticEmbedding):
             modules.append(Dropout(dropout))
     left = restrict(trained[0], encoder.spec, freeze, lora, seed, base)
-    if checkpointed:
-        _checkpoint_layers(encoder)
+    if checkpointed:  # each layer keeps its input alone while training
+        transformer = getattr(trained[0], "auto_model", None)
+        if transformer is None or not transformer.supports_gradient_checkpointing:
+            cannot = f"{encoder.spec} cannot compute its layers a second time"
+            raise UsageError(f"`gradient_checkpointing=`: {cannot}; leave it out")
+        # the second is its name in older versions
+        enable = getattr(transformer, "activation_checkpointing_enable", transformer.gradient_checkpointing_enable)
+        enable({"use_reentrant": False})
     if not left and not any(list(module.parameters()) for module in [*modules[1:], prepare]):
         raise UsageError(f"`freeze=` {freeze}: nothing of {encoder.spec} is left to train")
     return with_modules(trained, [*modules, prepare.to(encoder.device)]), prepare.similarity
@@ -92,12 +95,6 @@ def _in_float32(module: nn.Module, given: Any, features: dict[str, Any]) -> dict
     return {k: v.float() if isinstance(v, torch.Tensor) and v.is_floating_point() else v for k, v in features.items()}
 
 
-def default_rate(model: SentenceTransformer) -> float:
-    """The learning rate of a run that is given none: a table of embeddings starts from noise, and each of its rows
-    is in few batches."""
-    return STATIC_RATE if isinstance(model[0], StaticEmbedding) else RATE
-
-
 def check_weights(model: nn.Module, source: str | Path) -> None:
     """Raise :class:`DataError` about ``source`` unless all weights are finite: nothing comes of them but nan."""
     for name, parameter in model.named_parameters():
@@ -106,9 +103,8 @@ def check_weights(model: nn.Module, source: str | Path) -> None:
 
 
 def freeze_unused(model: SentenceTransformer, sample: tuple[Sequence[str], Sequence[str]]) -> None:
-    """Freeze the parameters that have no part in an embedding (a pooler's), found by a trial backward pass with a
-    ``sample`` of queries and of documents: they would count as trainable, and distributed training would wait for their
-    gradients."""
+    """Freeze the parameters that have no part in an embedding (a pooler's), by a trial backward pass with a ``sample``
+    of queries and of documents: distributed training would wait for their gradients."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
         for role, items in zip(("query", "document"), sample, strict=True):
@@ -133,8 +129,12 @@ def export(model: SentenceTransformer, folder: Path) -> None:
     *modules, prepare = list(model)
     similarity = prepare.similarity
     final_modules = [module for module in modules if not isinstance(module, Dropout)]
-    if not is_adapter(final_modules[0]):
-        final_modules[0] = _merged(final_modules[0])
+    first = final_modules[0]
+    if not is_adapter(first) and any("lora_" in name for name, _ in first.named_parameters()):
+        # with the updates added to the weights that they stand next to; all other weights are shared
+        shared = {id(weight): nn.Parameter(weight.detach(), requires_grad=False) for weight in first.parameters()}
+        final_modules[0] = copy.deepcopy(first, shared)
+        merge(final_modules[0].auto_model)
     if similarity.export == "normalize":
         final_modules.append(Normalize())
     elif similarity.export == "prepared":
@@ -182,30 +182,24 @@ def restrict(
     return left
 
 
-def _layers(module: nn.Module, name: str) -> nn.ModuleList:
-    lists = [part for part in module.modules() if isinstance(part, nn.ModuleList)]
-    count = getattr(getattr(module, "config", None), "num_hidden_layers", None)
-    fitting = [part for part in lists if len(part) == count]
-    if not fitting:
-        raise UsageError(f"`freeze=`: {name} has no stack of layers")
-    return fitting[0]
-
-
 def _freeze(first: nn.Module, name: str, freeze: str) -> bool:
     if isinstance(first, StaticEmbedding):
         raise UsageError(f"`freeze=` {freeze}: {name} is one table of embeddings, nothing would be left to train")
-    layers = _layers(first, name)
+    count = getattr(getattr(first, "config", None), "num_hidden_layers", None)
+    stacks = [part for part in first.modules() if isinstance(part, nn.ModuleList) and len(part) == count]
+    if not stacks:
+        raise UsageError(f"`freeze=`: {name} has no stack of layers")
     kind, _, number = freeze.partition(":")
-    if number and int(number) > len(layers):
-        raise UsageError(f"`freeze=` {freeze}: {name} has {len(layers)} layers")
-    frozen = 0 if kind == "embeddings" else int(number) if kind == "first" else len(layers) - int(number)
-    in_layers = {id(parameter) for parameter in layers.parameters()}
+    if number and int(number) > len(stacks[0]):
+        raise UsageError(f"`freeze=` {freeze}: {name} has {count} layers")
+    frozen = 0 if kind == "embeddings" else int(number) if kind == "first" else len(stacks[0]) - int(number)
+    in_layers = {id(parameter) for parameter in stacks[0].parameters()}
     for place, parameter in first.named_parameters():
         if id(parameter) not in in_layers and re.search(r"embed|wte|wpe", place):
             parameter.requires_grad_(False)
-    for layer in layers[:frozen]:
+    for layer in stacks[0][:frozen]:
         layer.requires_grad_(False)
-    return any(parameter.requires_grad for parameter in layers.parameters())
+    return any(parameter.requires_grad for parameter in stacks[0].parameters())
 
 
 def _base_of(encoder: Encoder) -> str | None:
@@ -219,28 +213,6 @@ def _base_of(encoder: Encoder) -> str | None:
         why = "an adapter has no name for just its weights that holds elsewhere"
         notice(f"{encoder.spec}: {why}; the updates are merged when saved")
     return base
-
-
-def _checkpoint_layers(encoder: Encoder) -> None:
-    """Let each layer keep its input alone while training, and compute the rest once more in the backward pass."""
-    transformer = getattr(encoder.to_train().model[0], "auto_model", None)
-    if transformer is None or not transformer.supports_gradient_checkpointing:
-        cannot = f"{encoder.spec} cannot compute its layers a second time"
-        raise UsageError(f"`gradient_checkpointing=`: {cannot}; leave it out")
-    # the second is its name in older versions
-    enable = getattr(transformer, "activation_checkpointing_enable", transformer.gradient_checkpointing_enable)
-    enable({"use_reentrant": False})
-
-
-def _merged(module: nn.Module) -> nn.Module:
-    """The module with its LoRA updates added to the weights they stand beside; itself if it has none. It shares all
-    other weights."""
-    if not any("lora_" in name for name, _ in module.named_parameters()):
-        return module
-    shared = {id(weight): nn.Parameter(weight.detach(), requires_grad=False) for weight in module.parameters()}
-    merged: Any = copy.deepcopy(module, shared)
-    merge(merged.auto_model)
-    return merged
 
 
 _DROPOUT_ATTRIBUTES = ("dropout", "attention_dropout", "hidden_dropout", "dropout_prob")

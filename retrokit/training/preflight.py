@@ -46,7 +46,7 @@ class Preflight(Plain):
         evaluated: specs of the tasks by the names that they have in the run; ``configuration["best_metric"]`` decides.
         overlaps: per test and for what is held out: what of it stands in the training data
             (:class:`~retrokit.data.overlap.Overlap`).
-        memory: bytes of a step (:class:`~retrokit.training.step_memory.Memory`), where it was asked for.
+        memory: bytes of a step (:class:`~retrokit.training.memory.Memory`), where it was asked for.
     """
 
     sources: list[dict[str, Any]]

@@ -11,7 +11,7 @@ import re
 import shutil
 import tempfile
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -20,7 +20,7 @@ from huggingface_hub.errors import HFValidationError, LocalTokenNotFoundError
 from huggingface_hub.utils import disable_progress_bars, validate_repo_id
 
 from retrokit import encoders
-from retrokit.core.errors import DataError, RetrokitError, ServiceError, UsageError, disk_errors, first_line, redacted
+from retrokit.core.errors import DataError, ServiceError, UsageError, disk_errors, first_line, redacted
 from retrokit.core.files import LARGEST_TOML, read_text
 from retrokit.core.notices import notice
 from retrokit.core.outputs import folder_in_the_making
@@ -29,13 +29,12 @@ from retrokit.data.jsonl import read_json
 from retrokit.data.runs import Run, read_run, write_run
 from retrokit.encoders.folders import MINILM_ID, check_folder
 from retrokit.evaluation.comparison.results_folder import Record, ResultsFolder
-from retrokit.training.push_settings import PushSettings
+from retrokit.training.model_settings import PushSettings
 
 CARD = "README.md"
 _STALE = ["*.safetensors*", "*.bin", "*.json", "[0-9]*_*/*"]
 """Of what a repository held before: files of a model, which another one need not have."""
 _FOLDERS = re.compile(r"(?<![\w/.])/(?!/)(?:[^\s`|,/\"]+/)*")
-_HUB_ID = re.compile(r"[\w.-]+/[\w.-]+")
 
 
 @dataclass(frozen=True)
@@ -72,7 +71,13 @@ def push(settings: PushSettings) -> Pushed:
     with mteb as submission, place as given:
         staged = Path(given)
         with disk_errors(staged):
-            _copy(run, Path(settings.folder), staged)
+            for name in run.files:
+                source = Path(settings.folder, name)
+                if link := next((path for path in (source, *source.rglob("*")) if path.is_symlink()), None):
+                    raise DataError(link, "is a link, and is not uploaded; put the file itself there")
+                (shutil.copytree if source.is_dir() else shutil.copyfile)(source, staged / name)
+            notes = {name: value for name, value in run.notes.items() if name in ("retrokit", "versions")}
+            write_run(Run(run.status, run.similarity, steps=run.steps, files=run.files, notes=notes), staged)
             _name_base(settings, staged / "adapter_config.json")
             _write_card(settings, run, records, staged / CARD)
         files = sorted(path.relative_to(staged).as_posix() for path in staged.rglob("*") if path.is_file())
@@ -82,24 +87,13 @@ def push(settings: PushSettings) -> Pushed:
     return Pushed(url, commit, files)
 
 
-def _copy(run: Run, folder: Path, staged: Path) -> None:
-    for name in run.files or ():
-        source = folder / name
-        for path in (source, *source.rglob("*")):
-            if path.is_symlink():
-                raise DataError(path, "is a link, and is not uploaded; put the file itself there")
-        (shutil.copytree if source.is_dir() else shutil.copyfile)(source, staged / name)
-    notes = {name: value for name, value in run.notes.items() if name in ("retrokit", "versions")}
-    write_run(Run(run.status, run.similarity, steps=run.steps, files=run.files, notes=notes), staged)
-
-
 def _name_base(settings: PushSettings, config: Path) -> None:
     """An adapter names its base: a folder is on this machine alone."""
     if not config.is_file():
         return
     described = read_json(config, "the configuration of an adapter", nan=True)
     base = str(described.get("base_model_name_or_path"))
-    if not _HUB_ID.fullmatch(base) or Path(base).exists():
+    if not _on_hub(base):
         if settings.base_model is None:
             raise UsageError(
                 f"{settings.folder} is an adapter of {base}, which is on this machine alone: give its id on the hub as "
@@ -111,35 +105,39 @@ def _name_base(settings: PushSettings, config: Path) -> None:
 
 def _write_card(settings: PushSettings, run: Run, records: Sequence[Record], path: Path) -> None:
     """The run's own card, with whatever its owner has changed, under the name that it has on the hub."""
-    text = read_text(path, LARGEST_TOML)
+    from retrokit.data.pairs import registry as sources
+
     try:
-        card = ModelCard(text)
+        card = ModelCard(read_text(path, LARGEST_TOML))
     except Exception as error:  # of a damaged card the library raises anything
         raise DataError(Path(settings.folder, CARD), f"is not a model card: {first_line(error)}") from error
     name = Path(settings.folder).resolve().name
     started = [str(entry["encoder"]) for entry in run.notes.get("merged", [])] or [run.encoder]
-    bases = (
-        [settings.base_model] if settings.base_model else [base for encoder in started if (base := _hub_id(encoder))]
-    )
+    bases = [settings.base_model] if settings.base_model else [base for spec in started if (base := _hub_id(spec))]
+    specs = (sources.parse(spec) for spec in run.identity.get("data", ()))
+    data_sets = [str(spec.params.get("name", "")) for spec in specs if spec.name == "hf"]
     known = {
-        "base_model": bases[0] if len(bases) == 1 else bases or None,
+        "base_model": bases[0] if len(bases) == 1 else bases,
         "base_model_relation": "merge" if len(started) > 1 and bases else None,
-        "datasets": _data_sets(run) or None,
+        "datasets": [name for name in data_sets if _on_hub(name)],
         "license": settings.license,
         "model_name": settings.repo,
-        "eval_results": [*_of_training(run), *(result for record in records for result in _of_record(record))] or None,
+        "eval_results": [_result(*result) for result in (*_of_training(run), *_of_records(records))],
     }
     for key, value in known.items():
-        if value is not None:
+        if value:
             card.data[key] = value
     if "license" not in card.data:
         notice("the card names no licence; give a `license=`, for without one nobody may use the model")
-    text = card.text.replace(f'load("{name}")', f'encoder("{settings.repo}")').replace(
-        f'("{name}"', f'("{settings.repo}"'
-    )
+    text = card.text.replace(f'load("{name}")', f'encoder("{settings.repo}")')
+    text = text.replace(f'("{name}"', f'("{settings.repo}"')
     text = re.sub(rf"^# {re.escape(name)}$", f"# {settings.repo.partition('/')[2]}", text, flags=re.MULTILINE)
     card.text = _FOLDERS.sub("", text)
     path.write_text(str(card), encoding="utf-8")
+
+
+def _on_hub(name: str) -> bool:
+    return re.fullmatch(r"[\w.-]+/[\w.-]+", name) is not None and not Path(name).exists()
 
 
 def _hub_id(encoder: str) -> str | None:
@@ -149,16 +147,7 @@ def _hub_id(encoder: str) -> str | None:
     except UsageError:
         return None
     path = MINILM_ID if spec.name == "minilm" else str(spec.params.get("path", ""))
-    return path if _HUB_ID.fullmatch(path) and not Path(path).exists() else None
-
-
-def _data_sets(run: Run) -> list[str]:
-    """Ids on the hub of the data sets that it was trained on."""
-    from retrokit.data.pairs import registry
-
-    specs = (registry.parse(spec) for spec in run.identity.get("data", ()))
-    names = [str(spec.params.get("name", "")) for spec in specs if spec.name == "hf"]
-    return [name for name in names if _HUB_ID.fullmatch(name) and not Path(name).exists()]
+    return path if _on_hub(path) else None
 
 
 def _result(task: str, metric: str, value: float) -> EvalResult:
@@ -168,21 +157,22 @@ def _result(task: str, metric: str, value: float) -> EvalResult:
     )
 
 
-def _of_training(run: Run) -> Iterator[EvalResult]:
+def _of_training(run: Run) -> Iterator[tuple[str, str, float]]:
     """The evaluation of the weights that were kept."""
     outcome = run.outcome or {}
     for row in outcome.get("evaluations", ()):
         if row["step"] == outcome.get("best_step"):
             for name, value in row["evaluation"].items():
                 task, _, metric = name.rpartition(":")
-                yield _result(task or "evaluation", metric, value)
+                yield task or "evaluation", metric, value
 
 
-def _of_record(record: Record) -> Iterator[EvalResult]:
-    for metric in record.shown:
-        value = record.result.metrics.get(metric)
-        if value is not None and value == value:  # NaN is none
-            yield _result(_FOLDERS.sub("", record.result.task), metric, value)
+def _of_records(records: Sequence[Record]) -> Iterator[tuple[str, str, float]]:
+    for record in records:
+        for metric in record.shown:
+            value = record.result.metrics.get(metric)
+            if value is not None and value == value:  # NaN is none
+                yield _FOLDERS.sub("", record.result.task), metric, value
 
 
 def _measured(settings: PushSettings) -> list[Record]:
@@ -197,14 +187,14 @@ def _measured(settings: PushSettings) -> list[Record]:
     if not mine:
         others = ", ".join(dict.fromkeys(record.result.encoder for record in records))
         raise UsageError(f"`results=`: none is of {settings.folder} as it is now; they are of {others}")
-    if settings.mteb is not None and not any(_files_of_mteb(record) for record in mine):
+    if settings.mteb is not None and not _files_of_mteb(mine):
         raise UsageError("`mteb=`: no result of `results=` is one of MTEB's")
     return mine
 
 
-def _files_of_mteb(record: Record) -> list[Path]:
-    about = record.result.configuration
-    return [Path(about["mteb_cache"], name) for name in about.get("mteb_results", ())]
+def _files_of_mteb(records: Sequence[Record]) -> list[Path]:
+    of_each = (record.result.configuration for record in records)
+    return [Path(about["mteb_cache"], name) for about in of_each for name in about.get("mteb_results", ())]
 
 
 def _write_submission(settings: PushSettings, records: Sequence[Record], commit: str, folder: Path) -> None:
@@ -219,7 +209,7 @@ def _write_submission(settings: PushSettings, records: Sequence[Record], commit:
         **{"framework": ["Sentence Transformers", "PyTorch"], "reference": f"https://huggingface.co/{settings.repo}"},
     }
     meta, cache = ModelMeta.create_empty(metadata), ResultCache(folder)
-    for file in (file for record in records for file in _files_of_mteb(record)):
+    for file in _files_of_mteb(records):
         try:
             result = TaskResult.from_disk(file)
         except (OSError, ValueError) as error:
@@ -231,7 +221,7 @@ def _upload(settings: PushSettings, staged: Path) -> tuple[str, str]:
     """The address of what is there now, and the commit."""
     api = HfApi()
     disable_progress_bars()
-    with _hub_errors(settings.repo):
+    try:
         api.create_repo(settings.repo, private=settings.private or None, exist_ok=True)
         commit = api.upload_folder(
             repo_id=settings.repo,
@@ -239,16 +229,8 @@ def _upload(settings: PushSettings, staged: Path) -> tuple[str, str]:
             commit_message="Upload an encoder trained by retrokit",
             delete_patterns=_STALE,
         )
-    return redacted(f"{api.endpoint}/{settings.repo}"), commit.oid
-
-
-@contextmanager
-def _hub_errors(repo: str) -> Iterator[None]:
-    try:
-        yield
-    except RetrokitError:
-        raise
     except LocalTokenNotFoundError:
         raise UsageError("the hub does not know you: log in with `hf auth login`, or set HF_TOKEN") from None
     except Exception as error:  # the hub client's own errors and its transport's share no base class
-        raise ServiceError(f"{repo} was not uploaded: {first_line(error)}") from error
+        raise ServiceError(f"{settings.repo} was not uploaded: {first_line(error)}") from error
+    return redacted(f"{api.endpoint}/{settings.repo}"), commit.oid

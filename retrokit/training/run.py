@@ -18,13 +18,15 @@ from typing import Any
 import torch
 from torch import nn
 
-from retrokit.core.errors import Interrupted, UsageError, disk_errors
+from retrokit.core.errors import DataError, Interrupted, UsageError, disk_errors
 from retrokit.core.interrupts import CtrlC, stopping_by
 from retrokit.core.notices import notice, progress
 from retrokit.core.version import __version__
+from retrokit.data.pairs import Source
 from retrokit.data.pairs import registry as training_data
 from retrokit.data.processor import processor_in_words
 from retrokit.data.runs import Run
+from retrokit.data.training_rows import Pair
 from retrokit.encoders.precision import choose_precision, multiplies
 from retrokit.training.batches import Batches
 from retrokit.training.callback import TrainingCallback, seconds_per_step
@@ -43,7 +45,7 @@ from retrokit.training.processes import (
 )
 from retrokit.training.run_folder import RunFolder
 from retrokit.training.tracking import check_trackers, tracking
-from retrokit.training.trainer import Destination, Options, RunTrainer
+from retrokit.training.trainer import Options, RunTrainer
 
 FEW_STEPS = 30
 """Steps of a time budget below which a run is unlikely to gain anything, warm-up and decay included."""
@@ -80,8 +82,8 @@ class Job(ABC):
         """The run as it begins."""
 
     @abstractmethod
-    def trainer(self, options: Options, destination: Destination) -> RunTrainer:
-        """What trains."""
+    def trainer(self, options: Options) -> RunTrainer:
+        """What trains; where it writes is set by :meth:`RunTrainer.write_to`."""
 
     def steps(self, trainer: RunTrainer) -> int:
         """Planned optimizer steps; under a time budget as many as fit by measured speed (COMP, D.3)."""
@@ -111,7 +113,7 @@ def folder_of(config: TrainingConfig) -> RunFolder:
     """Where the run writes; raises :class:`UsageError` without an output folder."""
     if config.output is None:
         raise UsageError("give an output folder: `output=`")
-    return RunFolder(config.output, config.overwrite, config.resume)
+    return RunFolder(config.output, config.overwrite, config.resume, config.keep_checkpoints)
 
 
 def check_output(config: TrainingConfig) -> None:
@@ -126,6 +128,13 @@ def shared_input(specs: Iterable[str]) -> AbstractContextManager[None]:
     """Within it, every process reads what the first one was given on standard input, where that is among the data."""
     piped = any(dict(training_data.parse(spec).params).get("path") == "-" for spec in specs)
     return shared_stdin() if piped and place()[1] > 1 else nullcontext()
+
+
+def check_taught(sources: Iterable[Source]) -> None:
+    """Raise :class:`DataError` for a source without negatives, among which a teacher's scores count."""
+    for source in sources:
+        if not any(record.negatives for record in source.records if isinstance(record, Pair)):
+            raise DataError(source.spec, "has no negatives; a teacher's scores count among an anchor's own documents")
 
 
 def identity_of(
@@ -184,8 +193,8 @@ def timed(job: Job) -> Job:
     """The job, with the seconds of a step, measured by a few, in its preflight; nothing of them is kept."""
     with tempfile.TemporaryDirectory() as scratch:
         folder = RunFolder(scratch)
-        history = History(folder.metrics, [], job.metric, writes=False)
-        trainer = job.trainer(_options(job, folder), Destination(folder, history, job.describe(), 1))
+        trainer = job.trainer(_options(job, folder))
+        trainer.write_to(folder, History(folder.metrics, [], job.metric, writes=False), job.describe())
         trainer.begin()
         seconds = seconds_per_step(trainer)
     steps = {**job.preflight.steps, "seconds_each": seconds}
@@ -207,34 +216,47 @@ def carry_out(job: Job) -> Outcome:
 
 
 def _carry_out(job: Job, folder: RunFolder) -> Outcome:
-    run = job.describe()
-    history = History(folder.metrics, [], job.metric, writes=is_first())
-    destination = Destination(folder, history, run, job.config.keep_checkpoints)
-    trainer = job.trainer(_options(job, folder), destination)
+    run, config = job.describe(), job.config
+    trainer = job.trainer(_options(job, folder))
     # The first process alone looks into the folder and changes it; the others go by what it found.
-    start = first_says(lambda: _open(job, folder, run))
-    history.rows = list(start.rows)
+    checkpoint, planned, rows = first_says(lambda: _open(job, folder, run))
+    history = History(folder.metrics, rows, job.metric, writes=is_first())
+    trainer.write_to(folder, history, run)
     trainer.begin()
-    steps = start.steps or job.steps(trainer)
-    run = replace(run, steps=steps)
-    trainer.destination = replace(destination, run=run)
+    steps = planned or job.steps(trainer)
+    trainer.run = run = replace(run, steps=steps)
     if is_first():
         folder.describe(run)
-        folder.keep_config(job.config.to_toml(leave_out=("output", "overwrite", "resume")))
-    tracked = job.config.track if is_first() else ()
+        folder.keep_config(config.to_toml(leave_out=("output", "overwrite", "resume")))
     about = {**job.identity, "output": str(folder.target)}
+    # A resumed run goes to the planned end: its result is that of an uninterrupted one.
+    budget = None if planned else config.time_budget
     with (
-        tracking(tracked, folder, trainer.args, about, start.rows, start.written) if tracked else nullcontext() as tell,
-        _deterministic() if job.config.deterministic else nullcontext(),
+        tracking(config.track if is_first() else (), folder, trainer.args, about) as history.tell,
+        _deterministic() if config.deterministic else nullcontext(),
+        progress("training", steps, "steps") as advance,
+        _interruptible() as stop,
     ):
-        history.tell = tell
-        stopped_because = _train(job, trainer, steps, start)
+        trainer.args.max_steps = steps
+        intervals = job.intervals(steps)
+        callback = TrainingCallback(trainer, config, intervals, budget, advance, stop, checkpoint)
+        trainer.add_callback(callback)
+        if checkpoint is not None:
+            advance(step_of(checkpoint))
+            notice(f"resuming at step {step_of(checkpoint)} of {steps}")
+        elif intervals[0] is not None:
+            trainer.evaluate()
+        try:
+            trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint else None)
+        except torch.OutOfMemoryError as error:
+            less = "`mini_batch=`, `gradient_checkpointing=`, `lora=`, a smaller `batch_size=` or `max_length=`"
+            raise UsageError(f"the memory of {job.device} ran out in training: {less} take less") from error
     last_step = trainer.state.global_step
-    if stopped_because == "interrupted":
+    if callback.stopped_because == "interrupted":
         detail = f"the state is kept in {folder.checkpoints}"
         raise Interrupted(f"stopped at step {last_step} of {steps}; {detail}", "resume")
     trainer.settle()
-    outcome = Outcome.of(folder.target, last_step, stopped_because, history)
+    outcome = Outcome.of(folder.target, last_step, callback.stopped_because, history)
     if is_first():
         if outcome.best_step not in (None, last_step):
             trainer.load_weights(folder.checkpoint(outcome.best_step))
@@ -243,6 +265,19 @@ def _carry_out(job: Job, folder: RunFolder) -> Outcome:
             folder.finish(staged, replace(run, outcome=outcome.to_json(), **more))
     leave()
     return outcome
+
+
+def _open(job: Job, folder: RunFolder, run: Run) -> tuple[Path | None, int | None, list[dict[str, Any]]]:
+    """Make the folder new, or find where to resume in it: the last checkpoint, the steps planned and the history
+    written until then."""
+    if not folder.goes_on:
+        folder.begin(run)
+        return None, None, []
+    before = folder.check_same(run.identity)
+    checkpoint = folder.last_checkpoint()
+    if checkpoint is not None:
+        check_state(checkpoint, shares_states())
+    return checkpoint, before.steps, folder.truncate_metrics(step_of(checkpoint) if checkpoint else -1)
 
 
 def _options(job: Job, folder: RunFolder) -> Options:
@@ -275,56 +310,6 @@ def _options(job: Job, folder: RunFolder) -> Options:
         dataloader_drop_last=True,
         ddp_find_unused_parameters=False,
     )
-
-
-@dataclass(frozen=True)
-class _Start:
-    """Where a run starts: from scratch, or from a checkpoint with the steps planned and the history written until
-    then; ``written`` is all of it that was."""
-
-    resumed: bool
-    checkpoint: Path | None = None
-    steps: int | None = None
-    rows: tuple[dict[str, Any], ...] = ()
-    written: tuple[dict[str, Any], ...] = ()
-
-
-def _open(job: Job, folder: RunFolder, run: Run) -> _Start:
-    """Make the folder new, or find where to go on in it."""
-    if not folder.goes_on:
-        folder.begin(run)
-        return _Start(resumed=False)
-    before = folder.check_same(run.identity)
-    checkpoint = folder.last_checkpoint()
-    if checkpoint is not None:
-        check_state(checkpoint, place()[1], job.precision == torch.float16, shares_states())
-    rows, written = folder.truncate_metrics(step_of(checkpoint) if checkpoint else -1)
-    return _Start(True, checkpoint, before.steps, tuple(rows), tuple(written))
-
-
-def _train(job: Job, trainer: RunTrainer, steps: int, start: _Start) -> str | None:
-    """Train to the end or until something stops it; why before the end."""
-    config, checkpoint = job.config, start.checkpoint
-    trainer.args.max_steps = steps
-    intervals = job.intervals(steps)
-    with progress("training", steps, "steps") as advance, _interruptible() as stop:
-        # A resumed run goes to the planned end: its result is that of an uninterrupted one.
-        budget = None if start.resumed else config.time_budget
-        callback = TrainingCallback(trainer, config, intervals, budget, advance, stop)
-        trainer.add_callback(callback)
-        if checkpoint is None and intervals[0] is not None:
-            trainer.evaluate()
-        if checkpoint is not None:
-            advance(step_of(checkpoint))
-            notice(f"resuming at step {step_of(checkpoint)} of {steps}")
-        try:
-            trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint else None)
-        except torch.OutOfMemoryError as error:
-            less = (
-                "`mini_batch=`, `gradient_checkpointing=`, `lora=`, a smaller `batch_size=` or `max_length=` take less"
-            )
-            raise UsageError(f"the memory of {job.device} ran out in training: {less}") from error
-    return callback.stopped_because
 
 
 @contextmanager

@@ -16,6 +16,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import torch
+
 from retrokit.core.errors import DataError, UsageError, disk_errors
 from retrokit.core.files import parents_of, writing
 from retrokit.core.outputs import (
@@ -33,13 +35,12 @@ from retrokit.core.outputs import (
 )
 from retrokit.data.jsonl import read_json, read_jsonl, write_jsonl
 from retrokit.data.runs import FINISHED, RUN_FILE, TRAINING, Run, is_run, read_run, write_run
-from retrokit.training.checkpoints import COMPLETE, drop_state, step_of
+from retrokit.training.checkpoints import STATE, drop_state, step_of
 from retrokit.training.config import differences
 
 CONFIG_FILE = "config.toml"
-TRACKING_FILE = "tracking.json"
 _OWN = (
-    *(RUN_FILE, CONFIG_FILE, TRACKING_FILE),
+    *(RUN_FILE, CONFIG_FILE, "tracking.json"),
     *("metrics.jsonl", "checkpoints", "plots", ".staged", "tokens", "tensorboard"),
 )
 _MODEL = (
@@ -56,9 +57,11 @@ class RunFolder:
     there until the new one is finished; ``resume`` goes on with it there.
     """
 
-    def __init__(self, path: str | Path, overwrite: bool = False, resume: bool = False) -> None:
+    def __init__(
+        self, path: str | Path, overwrite: bool = False, resume: bool = False, keep_checkpoints: int = 1
+    ) -> None:
         self.target = Path(path)
-        self.overwrite, self.resume = overwrite, resume
+        self.overwrite, self.resume, self.keep_checkpoints = overwrite, resume, keep_checkpoints
         self._real = Path(os.path.realpath(path))
         self._new = beside(self._real, "retrokit-new")
         is_beside = (overwrite and not self._is_free()) or (resume and is_run(self._new))
@@ -73,16 +76,6 @@ class RunFolder:
     def metrics(self) -> Path:
         """A line per logged step and per evaluation."""
         return self.path / "metrics.jsonl"
-
-    @property
-    def tracking(self) -> Path:
-        """Under which name each tracker knows the run."""
-        return self.path / TRACKING_FILE
-
-    @property
-    def tensorboard(self) -> Path:
-        """The files that TensorBoard shows."""
-        return self.path / "tensorboard"
 
     @property
     def goes_on(self) -> bool:
@@ -113,27 +106,21 @@ class RunFolder:
         if self.goes_on:
             self._check_unfinished(self.read())
         elif self.overwrite:
-            self._check_replaceable(inputs)
-        elif self.resume and not self._is_free():
-            raise UsageError(f"{self.target} is not a run that could be resumed: it has no {RUN_FILE}")
+            check_apart(self._new, inputs)
+            if not self._is_free():
+                before = RunFolder(self._there())
+                if not is_run(before.path):
+                    raise UsageError(f"{self.target} exists and is not a run: `overwrite=` replaces runs only")
+                check_replaceable(before.path, (*_OWN, *_files_of(before.path, before.read())), inputs)
         elif not self._is_free():
-            raise UsageError(
-                f"{self.target} exists; give `overwrite=` to replace it, `resume=` to go on, or another `output=`"
-            )
+            if self.resume:
+                raise UsageError(f"{self.target} is not a run that could be resumed: it has no {RUN_FILE}")
+            ways = "`overwrite=` to replace it, `resume=` to go on, or another `output=`"
+            raise UsageError(f"{self.target} exists; give {ways}")
         elif is_run(self._new):
             is_there = f"an unfinished run that was to replace {self.target} lies in {self._new}"
-            raise UsageError(
-                f"{is_there}; give `resume=` to go on with it, `overwrite=` to start anew, or another `output=`"
-            )
-
-    def _check_replaceable(self, inputs: Iterable[str]) -> None:
-        check_apart(self._new, inputs)
-        if self._is_free():
-            return
-        before = RunFolder(self._there())
-        if not is_run(before.path):
-            raise UsageError(f"{self.target} exists and is not a run: `overwrite=` replaces runs only")
-        check_replaceable(before.path, (*_OWN, *_files_of(before.path, before.read())), inputs)
+            ways = "`resume=` to go on with it, `overwrite=` to start anew, or another `output=`"
+            raise UsageError(f"{is_there}; give {ways}")
 
     def _check_unfinished(self, run: Run) -> None:
         if run.status == FINISHED:
@@ -186,7 +173,7 @@ class RunFolder:
         """The latest complete checkpoint; incomplete ones are removed."""
         complete = []
         for path in self.checkpoints.glob("checkpoint-*"):
-            if (path / COMPLETE).is_file():
+            if (path / STATE).is_file():
                 complete.append(path)
             else:
                 shutil.rmtree(path)
@@ -204,26 +191,28 @@ class RunFolder:
         folder.mkdir()
         yield folder
 
-    def complete(self, path: Path, best_step: int | None, keep: int) -> None:
-        """Mark a checkpoint as complete, then drop all but the last ``keep`` and the best."""
-        with open(path / COMPLETE, "w") as marker:
-            os.fsync(marker.fileno())
+    def complete(self, path: Path, state: dict[str, Any], best_step: int | None) -> None:
+        """Write the state of a checkpoint, whole or not at all, then drop all but the last ones and the best."""
+        with disk_errors(path):
+            torch.save(state, path / f".{STATE}")
+            with open(path / f".{STATE}", "rb") as written:
+                os.fsync(written.fileno())
+            os.replace(path / f".{STATE}", path / STATE)
         paths = sorted(self.checkpoints.glob("checkpoint-*"), key=step_of)
-        for old in paths[:-keep]:
+        for old in paths[: -self.keep_checkpoints]:
             if step_of(old) != best_step:
                 shutil.rmtree(old)
 
-    def truncate_metrics(self, step: int) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-        """Drop the lines after ``step``, which a resumed run writes anew; returns those kept, and all that were
-        there."""
+    def truncate_metrics(self, step: int) -> list[dict[str, Any]]:
+        """Drop the lines after ``step``, which a resumed run writes again; returns the others."""
         if not self.metrics.is_file():
-            return [], []
+            return []
         rows: list[dict[str, Any]] = []
         with suppress(DataError):  # about a last line that a kill cut off
             rows.extend(row for _, row in read_jsonl(self.metrics))
         remaining = [row for row in rows if row["step"] <= step]
         write_jsonl(self.metrics, remaining)
-        return remaining, rows
+        return remaining
 
     def finish(self, staged: Path, run: Run) -> None:
         """Move the staged model to the top, put the folder in the place of the run that it replaces, say ``finished``,

@@ -17,8 +17,7 @@ from contextlib import contextmanager
 from typing import Any
 
 import torch
-from accelerate import Accelerator, PartialState
-from accelerate.utils import DistributedType
+from accelerate import Accelerator
 from torch import Tensor, nn
 from torch.distributed.fsdp.wrap import transformer_auto_wrap_policy
 from torch.distributed.tensor import DTensor, distribute_tensor
@@ -30,42 +29,31 @@ from retrokit.training.processes import is_first, is_sharded, shares_states
 _SHARED = "`accelerate launch --use_fsdp --fsdp_version 2` shares the weights too"
 
 
-def let_cpus_share(device: torch.device) -> None:
-    """Accelerate shards on accelerators alone; PyTorch does on CPUs too."""
-    if is_sharded() and device.type == "cpu":
-        PartialState().distributed_type = DistributedType.MULTI_GPU
-
-
 def set_up(accelerator: Accelerator, model: nn.Module, args: TrainingArguments) -> None:
-    """Complete the configuration of what shares ``model``, if anything does.
+    """Complete the configuration of what shares ``model``, if anything does: shard each layer by itself, unless
+    accelerate's configuration says otherwise, and compute as unsharded training does: in float32 weights, under
+    autocast.
 
     Raises:
         UsageError: it asks for what is not supported.
     """
-    if is_sharded():
-        _set_up_fsdp(accelerator, model)
-    elif shares_states():
+    if shares_states():
         _set_up_deepspeed(accelerator, args)
-
-
-def _set_up_fsdp(accelerator: Accelerator, model: nn.Module) -> None:
-    """Shard each layer by itself, unless accelerate's configuration says otherwise, and compute as unsharded training
-    does: in float32 weights, under autocast."""
+    if not is_sharded():
+        return
     plugin = accelerator.state.fsdp_plugin
     plugin.mixed_precision_policy = None
     plugin.cpu_ram_efficient_loading = False  # every process has the weights already
-    if plugin.auto_wrap_policy is None:
-        plugin.auto_wrap_policy = transformer_auto_wrap_policy
-    there = {type(part).__name__ for part in model.modules()}
+    plugin.auto_wrap_policy = plugin.auto_wrap_policy or transformer_auto_wrap_policy
+    stacks = [part for part in model.modules() if isinstance(part, nn.ModuleList) and part]
+    nested = {id(part) for stack in stacks for part in stack.modules() if part is not stack}
+    layers = sorted({type(stack[0]).__name__ for stack in stacks if id(stack) not in nested})
     if plugin.transformer_cls_names_to_wrap is None:
-        whole = [getattr(part, "_no_split_modules", None) or () for part in model.modules()]
-        plugin.transformer_cls_names_to_wrap = sorted({name for names in whole for name in names} & there)
-    if missing := sorted({*plugin.transformer_cls_names_to_wrap} - there):
-        layers = sorted(
-            {type(part[0]).__name__ for part in model.modules() if isinstance(part, nn.ModuleList) and part}
+        plugin.transformer_cls_names_to_wrap = layers
+    if missing := sorted({*plugin.transformer_cls_names_to_wrap} - {type(part).__name__ for part in model.modules()}):
+        raise UsageError(
+            f"FSDP is to shard layers called {', '.join(missing)}, and the model's are {', '.join(layers)}"
         )
-        known = ", ".join(layers)
-        raise UsageError(f"FSDP is to shard layers called {', '.join(missing)}, and the model's are {known}")
 
 
 def _set_up_deepspeed(accelerator: Accelerator, args: TrainingArguments) -> None:
@@ -144,7 +132,7 @@ def whole(module: nn.Module) -> Any:
 
 def whole_states(optimizer: Any) -> dict[str, Any]:
     """The state of an optimizer of parts, as that of whole tensors; in every process."""
-    return _changed(optimizer.state_dict(), lambda number, value: full(value).cpu())
+    return _changed(optimizer.state_dict(), lambda number, value: full(value))
 
 
 def parts_of_states(states: dict[str, Any], optimizer: Any) -> dict[str, Any]:

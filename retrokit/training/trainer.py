@@ -6,17 +6,16 @@ What is trained, by which loss, how it is evaluated and what a checkpoint holds 
 from __future__ import annotations
 
 import math
-import tempfile
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import torch
 from accelerate import PartialState
+from accelerate.utils import DistributedType, send_to_device
 from sentence_transformers import SentenceTransformerTrainingArguments
 from torch import nn
 from transformers import Trainer, TrainerControl
@@ -25,12 +24,12 @@ from transformers.trainer_callback import PrinterCallback
 from retrokit.core.errors import DataError, disk_errors
 from retrokit.data.runs import FINISHED, Run, write_run
 from retrokit.training.batches import Loader, Prefetcher
-from retrokit.training.checkpoints import OPTIMIZER, TRAINED, intact, rng_file
+from retrokit.training.checkpoints import SCHEDULER, STATE, TRAINABLE, random_state, read_part
 from retrokit.training.history import History
 from retrokit.training.model import load_trainable_state, trainable_state
 from retrokit.training.processes import all_say, first_says, is_first, is_sharded, place, shares_states
 from retrokit.training.run_folder import RunFolder
-from retrokit.training.sharding import WholeCopy, let_cpus_share, parts_of_states, set_up, whole_states
+from retrokit.training.sharding import WholeCopy, parts_of_states, set_up, whole_states
 
 
 @dataclass
@@ -41,32 +40,30 @@ class Options(SentenceTransformerTrainingArguments):
     computes_on: str = "cpu"
     about: dict[str, Any] = field(default_factory=dict)
 
+    def __post_init__(self) -> None:
+        if self.computes_on == "cpu" and shares_states():  # where accelerate would leave DeepSpeed out
+            self.use_cpu, self.ddp_backend = False, "gloo"
+        super().__post_init__()
+        if self.device.type == "cuda":
+            torch.cuda.set_device(self.device)
+        PartialState().device = self.device
+        if is_sharded() and self.device.type == "cpu":  # accelerate shards on accelerators alone, PyTorch on CPUs too
+            PartialState().distributed_type = DistributedType.MULTI_GPU
+
+    @property
+    def device(self) -> torch.device:
+        """The one named."""
+        super().device  # noqa: B018 # a property that sets up
+        return torch.device(self.computes_on)
+
+    @property
+    def n_gpu(self) -> int:
+        """At most one: more would be DataParallel."""
+        return int(self.computes_on.startswith("cuda"))
+
     def to_dict(self) -> dict[str, Any]:
         """What trackers are told of a run."""
         return dict(self.about)
-
-    @cached_property
-    def _setup_devices(self) -> torch.device:
-        if self.computes_on == "cpu" and shares_states():  # where accelerate would leave DeepSpeed out
-            self.use_cpu, self.ddp_backend = False, "gloo"
-        super()._setup_devices  # noqa: B018 # a property that sets up
-        device = torch.device(self.computes_on)
-        self._n_gpu = int(device.type == "cuda")
-        if device.type == "cuda":
-            torch.cuda.set_device(device)
-        PartialState().device = device
-        let_cpus_share(device)
-        return device
-
-
-@dataclass(frozen=True)
-class Destination:
-    """Where a run writes: its folder, what happens in it, and its description so far."""
-
-    folder: RunFolder
-    history: History
-    run: Run
-    keep_checkpoints: int
 
 
 class RunTrainer(Trainer):
@@ -78,17 +75,23 @@ class RunTrainer(Trainer):
     control: TrainerControl
     optimizer: torch.optim.Optimizer | None
 
-    def __init__(
-        self, model: nn.Module, args: Options, loader: Loader, destination: Destination, rates: Mapping[str, float]
-    ) -> None:
-        self.loader, self.destination, self.rates = loader, destination, dict(rates)
-        self.history, self.folder = destination.history, destination.folder
+    folder: RunFolder
+    history: History
+    run: Run
+
+    def __init__(self, model: nn.Module, args: Options, loader: Loader, rates: Mapping[str, float]) -> None:
+        self.loader, self.rates = loader, dict(rates)
         self.step_began = 0.0
         self.prefetcher: Prefetcher | None = None
         self.evaluation_notes: dict[str, Any] = {}
         self.whole_copy: WholeCopy | None = None
         super().__init__(model=model, args=args, train_dataset=loader.dataset, data_collator=loader.collate_fn)
         self.remove_callback(PrinterCallback)
+        self.args.save_only_model = True  # the state that a run resumes from is added by complete_checkpoint
+
+    def write_to(self, folder: RunFolder, history: History, run: Run) -> None:
+        """Set where it writes: the folder, what happens in it, and its description so far."""
+        self.folder, self.history, self.run = folder, history, run
 
     # --- what a subclass says
 
@@ -134,13 +137,11 @@ class RunTrainer(Trainer):
         super().create_accelerator_and_postprocess()
         set_up(self.accelerator, self.model, self.args)
 
-    def _prepare_for_training(self, *args: Any) -> Any:
-        """The library's, which shards the model; a whole copy of it is made before; DeepSpeed reads its states."""
+    def train(self, *args: Any, **kwargs: Any) -> Any:
+        """The library's, which shards the model; a whole copy of it is made before."""
         if is_sharded() and self.whole_copy is None:
             self.whole_copy = WholeCopy(self.model)
-        checkpoint = args[-1]
-        with intact(Path(checkpoint)) if shares_states() and checkpoint is not None else nullcontext():
-            return super()._prepare_for_training(*args)
+        return super().train(*args, **kwargs)
 
     # --- batches and optimizer
 
@@ -158,14 +159,12 @@ class RunTrainer(Trainer):
         self.step_began = time.perf_counter()
         if self.prefetcher is None or self.prefetcher.batches is not epoch_iterator:
             self.prefetcher = Prefetcher(epoch_iterator)
-        samples: tuple[list[Any], Any] = super().get_batch_samples(self.prefetcher, num_batches, device)
-        return samples
+        samples, count = super().get_batch_samples(self.prefetcher, num_batches, device)
+        return [self.on_device(batch) for batch in samples], count
 
-    def _prepare_input(self, data: Any) -> Any:
-        """The library's, but tensors, which lie in pinned memory beside a GPU, are copied while it computes."""
-        if isinstance(data, torch.Tensor):
-            return data.to(self.args.device, non_blocking=True)
-        return super()._prepare_input(data)
+    def on_device(self, batch: Any) -> Any:
+        """A batch, whose tensors lie in pinned memory next to a GPU and are copied while it computes."""
+        return send_to_device(batch, self.args.device, non_blocking=True)
 
     def create_optimizer(self, model: Any = None) -> torch.optim.Optimizer:
         """AdamW, each parameter at its rate; what the library would decay is decayed, but not what a similarity
@@ -229,13 +228,6 @@ class RunTrainer(Trainer):
 
     # --- checkpoints
 
-    def _save_checkpoint(self, model: nn.Module, trial: Any) -> None:
-        with disk_errors(self.folder.checkpoints):
-            super()._save_checkpoint(model, trial)
-        path = self.folder.checkpoint(self.state.global_step)
-        best = self.history.best
-        first_says(lambda: self.folder.complete(path, best[0] if best else None, self.destination.keep_checkpoints))
-
     def save_model(self, output_dir: str | None = None, _internal_call: bool = False) -> None:
         """Called in every process; the first one writes."""
         with self.settled():
@@ -243,63 +235,50 @@ class RunTrainer(Trainer):
                 self._write(Path(output_dir or self.args.output_dir))
 
     def _write(self, folder: Path) -> None:
-        folder.mkdir(parents=True, exist_ok=True)
-        loads = self.write_model(folder)
-        files = sorted(path.name for path in folder.iterdir())
-        torch.save(trainable_state(self.model), folder / TRAINED)
+        with disk_errors(folder):
+            folder.mkdir(parents=True, exist_ok=True)
+            loads = self.write_model(folder)
+            files = sorted(path.name for path in folder.iterdir())
+            torch.save(trainable_state(self.model), folder / TRAINABLE)
         if loads:
-            write_run(replace(self.destination.run, status=FINISHED, step=self.state.global_step, files=files), folder)
+            write_run(replace(self.run, status=FINISHED, step=self.state.global_step, files=files), folder)
 
-    def _save_optimizer_and_scheduler(self, output_dir: str) -> None:
-        """The library's files, of whole tensors, where processes share the states."""
-        if self.whole_copy is None:
-            super()._save_optimizer_and_scheduler(output_dir)
-            return
-        states = whole_states(self.optimizer)
-        if is_first():
-            torch.save(states, Path(output_dir, OPTIMIZER))
-            torch.save(self.lr_scheduler.state_dict(), Path(output_dir, "scheduler.pt"))
+    def complete_checkpoint(self) -> None:
+        """Write the state that a run resumes from next to the model, as the last file; called in every process, the
+        first one writes."""
+        folder = self.folder.checkpoint(self.state.global_step)
+        scaler = self.accelerator.scaler
+        state = {
+            "optimizer": None if shares_states() else whole_states(self.optimizer),
+            "scheduler": self.lr_scheduler.state_dict(),
+            "scaler": None if scaler is None else scaler.state_dict(),
+            "random": all_say(random_state(self.args.device)),
+        }
+        if shares_states():  # its engine has files of its own, and the library reads this one
+            self.model_wrapped.save_checkpoint(str(folder))
+            if is_first():
+                torch.save(state["scheduler"], folder / SCHEDULER)
+        best = self.history.best
+        first_says(lambda: self.folder.complete(folder, state, best[0] if best else None))
 
-    def _save_rng_state(self, output_dir: str) -> None:
-        """The library's files, a process each, all written by the first one."""
-        with tempfile.TemporaryDirectory() as own:
-            super()._save_rng_state(own)
-            files = all_say({path.name: path.read_bytes() for path in Path(own).iterdir()})
-        if is_first():
-            for name, content in (item for process in files for item in process.items()):
-                Path(output_dir, name).write_bytes(content)
+    def resume(self, checkpoint: Path) -> dict[str, Any]:
+        """Put back weights, optimizer and schedule; the random state of this process, for where the next step
+        begins."""
+        if not shares_states():  # where DeepSpeed has read them
+            self.load_weights(checkpoint)
+        with read_part(checkpoint, STATE) as state:
+            if state["optimizer"] is not None:
+                self.optimizer.load_state_dict(parts_of_states(state["optimizer"], self.optimizer))  # type: ignore[union-attr]
+            self.lr_scheduler.load_state_dict(state["scheduler"])
+            if self.accelerator.scaler is not None:
+                self.accelerator.scaler.load_state_dict(state["scaler"])
+            random: dict[str, Any] = state["random"][place()[0]]
+        return random
 
     def _load_from_checkpoint(self, checkpoint_path: str, model: nn.Module | None = None) -> None:
-        self.load_weights(Path(checkpoint_path))
+        """The weights are read with all else, by :meth:`resume`."""
 
     def load_weights(self, checkpoint: Path) -> None:
         """Put back what was trained until then."""
-        with _part(checkpoint, TRAINED) as state:
+        with read_part(checkpoint, TRAINABLE) as state:
             load_trainable_state(self.model, state)
-
-    def _load_optimizer_and_scheduler(self, checkpoint: str | None) -> None:
-        """Of both, which the library goes on without where one is missing."""
-        of_optimizer = None if shares_states() else self.optimizer  # whose states DeepSpeed has read
-        for name, part in ((OPTIMIZER, of_optimizer), ("scheduler.pt", self.lr_scheduler)):
-            if checkpoint is not None and part is not None:
-                with _part(checkpoint, name) as state:
-                    part.load_state_dict(parts_of_states(state, part) if part is self.optimizer else state)
-
-    def _load_scaler(self, checkpoint: str | None) -> None:
-        """Of fp16, the scale of the loss."""
-        if checkpoint is not None and self.args.fp16:
-            with _part(checkpoint, "scaler.pt") as state:
-                self.accelerator.scaler.load_state_dict(state)
-
-    def _load_rng_state(self, checkpoint: str | None) -> None:
-        if checkpoint is not None:
-            with intact(Path(checkpoint) / rng_file(*place())):
-                super()._load_rng_state(checkpoint)
-
-
-@contextmanager
-def _part(checkpoint: str | Path, name: str) -> Iterator[Any]:
-    """A part of a checkpoint's state, to be taken up within the block."""
-    path = Path(checkpoint) / name
-    with intact(path):
-        yield torch.load(path, map_location="cpu", weights_only=True)

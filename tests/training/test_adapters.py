@@ -21,8 +21,7 @@ from retrokit import cli
 from retrokit.core.errors import MissingExtra, UsageError
 from retrokit.data.jsonl import write_jsonl
 from retrokit.training.config import FinetuneConfig
-from retrokit.training.finetune import finetune, plan
-from retrokit.training.memory import with_memory
+from retrokit.training.finetune import finetune, plan, with_memory
 from tests.models import sentences
 
 with_bits = pytest.mark.skipif(importlib.util.find_spec("bitsandbytes") is None, reason="needs the extra bits")

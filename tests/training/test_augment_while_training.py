@@ -7,13 +7,11 @@ from pathlib import Path
 import pytest
 import torch
 
-from retrokit import encoders
 from retrokit.augmentation.chunks import CropSettings
 from retrokit.augmentation.crops import crop_pairs, dropout_pairs
 from retrokit.augmentation.online import combined, masking_of
 from retrokit.augmentation.texts import Texts
 from retrokit.core.errors import DataError, UsageError
-from retrokit.core.notices import listening
 from retrokit.data.jsonl import write_jsonl
 from retrokit.training.batches import Collator
 from retrokit.training.config import FinetuneConfig
@@ -21,6 +19,7 @@ from retrokit.training.finetune import finetune, plan
 from retrokit.training.finetune_trainer import FinetuneTrainer
 from tests.close import assert_rounded
 from tests.models import sentences
+from tests.runs import assert_same_weights, killed_after
 
 CROPS = "crops:min_chars=5,max_chars=200"
 
@@ -40,23 +39,6 @@ def configure(encoder: object, data: Path, output: Path | None = None, **options
     return FinetuneConfig(str(encoder), [str(data)], None if output is None else str(output), **(defaults | options))
 
 
-class Heard:
-    """Keeps the notices."""
-
-    def __init__(self) -> None:
-        self.messages: list[str] = []
-
-    def notice(self, message: str) -> None:
-        self.messages.append(message)
-
-    def progress(self, label, total, unit):
-        from contextlib import nullcontext
-
-        from retrokit.core.notices import unseen
-
-        return nullcontext(unseen)
-
-
 @pytest.mark.parametrize(("kind", "in_file"), [("crops", crop_pairs), ("dropout", dropout_pairs)])
 def test_every_epoch_gives_what_a_file_would_hold(tiny_bert, corpus, tmp_path, kind, in_file):
     settings = CropSettings(sentences=2, min_chars=5, max_chars=200)
@@ -74,17 +56,14 @@ def test_every_epoch_gives_what_a_file_would_hold(tiny_bert, corpus, tmp_path, k
     assert sum(a != b for a, b in zip(per_epoch[0], per_epoch[1], strict=True)) > 12  # fresh pairs
 
 
-def test_texts_without_a_pair_are_said_and_counted(tiny_bert, corpus):
-    heard = Heard()
-    with listening(heard):
-        made = plan(configure(tiny_bert, corpus))
+def test_texts_without_a_pair_are_said_and_counted(tiny_bert, corpus, caplog):
+    caplog.set_level("INFO", "retrokit")
+    made = plan(configure(tiny_bert, corpus))
     assert made.data.sources[0].counts["records"] == 24
     assert made.data.sources[0].counts["texts_without_pair"] == 2
-    said = [
-        message for message in heard.messages if message.startswith("corpus, in every epoch: 26 texts: 24 gave pairs")
-    ]
-    assert len(said) == 1
-    assert "1: empty text" in said[0]
+    start = "corpus, in every epoch: 26 texts: 24 gave pairs"
+    (said,) = [message for message in caplog.messages if message.startswith(start)]
+    assert "1: empty text" in said
 
 
 def test_the_trained_batches_are_fresh_in_every_epoch(tiny_bert, corpus, tmp_path, monkeypatch):
@@ -104,24 +83,13 @@ def test_the_trained_batches_are_fresh_in_every_epoch(tiny_bert, corpus, tmp_pat
 
 
 @pytest.mark.parametrize("augment", [[CROPS], [CROPS, "mask:0.3"]])
-def test_a_resumed_run_sees_the_same_pairs(tiny_bert, corpus, tmp_path, monkeypatch, augment):
+def test_a_resumed_run_sees_the_same_pairs(tiny_bert, corpus, tmp_path, augment):
     common = {"steps": 10, "save_every": 4, "augment": augment}
     finetune(configure(tiny_bert, corpus, tmp_path / "whole", **common))
-    real, calls = FinetuneTrainer.training_step, []
-
-    def dying(self, *args, **kwargs):
-        calls.append(1)
-        if len(calls) == 8:
-            raise RuntimeError("killed")
-        return real(self, *args, **kwargs)
-
-    monkeypatch.setattr(FinetuneTrainer, "training_step", dying)
-    with pytest.raises(RuntimeError, match="killed"):
+    with killed_after(7):
         finetune(configure(tiny_bert, corpus, tmp_path / "run", **common))
-    monkeypatch.undo()
     finetune(configure(tiny_bert, corpus, tmp_path / "run", **common, resume=True))
-    whole, run = (encoders.registry.create(str(tmp_path / name)).model.state_dict() for name in ("whole", "run"))
-    assert all(torch.equal(value, run[name]) for name, value in whole.items())
+    assert_same_weights(tmp_path / "whole", tmp_path / "run")
 
 
 def test_dropout_tells_two_passes_of_a_text_apart(tiny_bert, corpus):

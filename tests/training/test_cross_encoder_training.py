@@ -23,10 +23,10 @@ from retrokit.training.rerankers.config import LOSSES, VerifierConfig
 from retrokit.training.rerankers.cross_encoder import CrossEncoderRun
 from retrokit.training.rerankers.plan import plan_verifier, train_verifier
 from retrokit.training.run import _options, folder_of
-from retrokit.training.trainer import Destination
 from tests.close import assert_rounded
 from tests.models import make_bert, make_llama, sentences
 from tests.ranking.test_cross_encoder import make_cross_encoder
+from tests.runs import assert_same_weights, killed_after
 
 TEXTS = sentences(60, seed=8)
 
@@ -115,8 +115,7 @@ def by_hand(loss: str, logits: list[torch.Tensor], values: list[torch.Tensor], w
 @pytest.mark.parametrize("loss", [loss for loss in LOSSES if loss != "lambda"])
 def test_losses_are_those_that_are_named(folder, tmp_path, loss):
     planned = plan_verifier(configure(folder, folder / "still", tmp_path / "run", loss=loss))
-    destination = Destination(folder_of(planned.config), None, planned.describe(), 1)
-    trainer = planned.trainer(_options(planned, destination.folder), destination)
+    trainer = planned.trainer(_options(planned, folder_of(planned.config)))
     assert isinstance(trainer, CrossEncoderRun)
     batch = next(iter(trainer.loader))
     scored = trainer.scored(batch["batch"].examples)
@@ -132,27 +131,16 @@ def test_losses_are_those_that_are_named(folder, tmp_path, loss):
 
 
 @pytest.mark.parametrize("loss", ["binary", "lambda", "margin-mse"])
-def test_a_resumed_run_ends_at_the_same_weights(folder, tiny_bert, tmp_path, loss, monkeypatch):
+def test_a_resumed_run_ends_at_the_same_weights(folder, tiny_bert, tmp_path, loss):
     train(folder, tiny_bert, tmp_path / "whole", loss=loss)
-    step = CrossEncoderRun.training_step
-
-    def killed(self, *arguments):
-        if self.state.global_step == 3:
-            raise RuntimeError("killed")
-        return step(self, *arguments)
-
-    monkeypatch.setattr(CrossEncoderRun, "training_step", killed)
-    with pytest.raises(RuntimeError, match="killed"):
+    with killed_after(3):
         train(folder, tiny_bert, tmp_path / "run", loss=loss)
-    monkeypatch.undo()
     with pytest.raises(UsageError, match="its training is not finished"):
         registry.create(f"cross-encoder:{tmp_path / 'run'}", device="cpu")
     with pytest.raises(UsageError, match=r"loss was .*, now ranknet"):
         train(folder, tiny_bert, tmp_path / "run", loss="ranknet", resume=True)
     train(folder, tiny_bert, tmp_path / "run", loss=loss, resume=True)
-    whole, run = (load_file(tmp_path / name / "model.safetensors") for name in ("whole", "run"))
-    assert whole.keys() == run.keys()
-    assert all(torch.equal(value, run[name]) for name, value in whole.items())
+    assert_same_weights(tmp_path / "whole", tmp_path / "run")
 
 
 def test_a_model_begins_with_its_bases_body_and_a_head_of_the_seed(tiny_bert, tmp_path):

@@ -18,7 +18,7 @@ from retrokit.report.tables import preflight_sheets
 from retrokit.training.config import FinetuneConfig
 from retrokit.training.evaluations import Evaluations, lower_is_better, task_names
 from retrokit.training.finetune import finetune, plan
-from retrokit.training.history import History
+from retrokit.training.history import History, Outcome
 
 
 class Measured(Task):
@@ -91,9 +91,9 @@ def test_names_of_tasks(specs: list[str], names: list[str]) -> None:
 )
 def test_the_best_of_a_metric(metric: str, values: list[float], best: tuple[int, float], gain: float) -> None:
     rows = [{"step": step, "evaluation": {metric: value, "other": 3.0}} for step, value in enumerate(values)]
-    history = History(Path("nowhere"), rows, metric, writes=False)
-    assert (history.best, history.evaluations_since_best()) == (best, 1)
-    assert history.gain == pytest.approx(gain)
+    history = History(Path("nowhere"), [*rows, {"step": 3, "loss": 1.0}], metric, writes=False)
+    assert history.best == best
+    assert Outcome.of(Path("nowhere"), 3, None, history).gain == pytest.approx(gain)
     assert lower_is_better(metric) == metric.endswith("loss")
 
 

@@ -15,8 +15,8 @@ from retrokit.data.images import Image, open_image
 from retrokit.data.jsonl import write_jsonl
 from retrokit.data.pairs import read_source
 from retrokit.training.config import FinetuneConfig
-from retrokit.training.finetune import finetune, plan
-from retrokit.training.memory import of_description, with_memory
+from retrokit.training.finetune import finetune, plan, with_memory
+from retrokit.training.memory import of_description
 from tests.close import assert_rounded
 from tests.models import sentences
 from tests.pictures import make_image_benchmark, make_picture

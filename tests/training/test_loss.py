@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from functools import partial
 
 import pytest
 import torch
@@ -20,8 +21,7 @@ from retrokit.data.pairs import Source
 from retrokit.data.training_rows import Pair, ScoredPair
 from retrokit.encoders import engine
 from retrokit.training.batches import Collator, TrainingSet
-from retrokit.training.guide import Guide
-from retrokit.training.loss import InfoNCE, ScoredMSE, Taught
+from retrokit.training.loss import Guide, InfoNCE, ScoredMSE, Taught
 from retrokit.training.model import build
 from tests.codes import codes
 from tests.models import make_bert, sentences
@@ -80,6 +80,28 @@ def value_and_gradients(loss, batch):
     return value.item(), gradients
 
 
+@torch.no_grad()
+def embedded(loss, batch, *roles: str) -> list[torch.Tensor]:
+    return [loss.model(dict(batch[role]))["sentence_embedding"] for role in roles or ("query", "document")]
+
+
+def assert_equals_the_librarys(loss, batch, library, starts, **options) -> None:
+    """``library`` makes its loss of a model; ``starts`` are the documents' rows, a column each."""
+    ours, our_gradients = value_and_gradients(loss, batch)
+    plain = copy.deepcopy(loss.model)
+    del plain[len(plain) - 1]
+    documents = {key: values for key, values in batch["document"].items() if isinstance(values, torch.Tensor)}
+    columns = [{key: values[rows] for key, values in documents.items()} for rows in starts]
+    theirs = library(plain, **options)([dict(batch["query"]), *columns], batch.get("label"))
+    plain.zero_grad()
+    theirs.backward()
+    assert ours == near(theirs.item())
+    assert_near(our_gradients, {n: p.grad for n, p in plain.named_parameters() if p.grad is not None})
+
+
+HALVES = slice(0, 8), slice(8, 16)
+
+
 def triplets(count: int = 8) -> list[Pair]:
     texts = sentences(3 * count)
     return [Pair(texts[i], texts[count + i], (texts[2 * count + i],)) for i in range(count)]
@@ -88,21 +110,8 @@ def triplets(count: int = 8) -> list[Pair]:
 @pytest.mark.parametrize(("spec", "function", "scale"), [("cosine", cos_sim, 20.0), ("dot", dot_score, 0.5)])
 def test_equals_the_librarys_loss_and_gradients(tiny_bert, spec, function, scale):
     loss, batch = make(tiny_bert, spec, triplets(), scale=scale)
-    ours, our_gradients = value_and_gradients(loss, batch)
-    plain = copy.deepcopy(loss.model)
-    del plain[len(plain) - 1]
-    documents = batch["document"]
-    columns = [
-        {key: values[rows] for key, values in documents.items() if isinstance(values, torch.Tensor)}
-        for rows in (slice(0, 8), slice(8, 16))
-    ]
-    library = MultipleNegativesRankingLoss(plain, scale=scale, similarity_fct=function)
-    theirs = library([dict(batch["query"]), *columns], None)
-    plain.zero_grad()
-    theirs.backward()
-    assert ours == near(theirs.item())
-    gradients = {n: p.grad for n, p in plain.named_parameters() if p.grad is not None}
-    assert_near(our_gradients, gradients)
+    options = {"scale": scale, "similarity_fct": function}
+    assert_equals_the_librarys(loss, batch, MultipleNegativesRankingLoss, HALVES, **options)
 
 
 @pytest.mark.parametrize("spec", SIMILARITIES)
@@ -133,9 +142,7 @@ def test_the_directions_are_what_they_say(tiny_bert):
         loss, batch = make(tiny_bert, "cosine", records, scale=20.0, directions=directions)
         values[directions], _ = value_and_gradients(loss, batch)
     loss, batch = make(tiny_bert, "cosine", records, scale=20.0)
-    with torch.no_grad():
-        q = loss.model(dict(batch["query"]))["sentence_embedding"]
-        d = loss.model(dict(batch["document"]))["sentence_embedding"]
+    q, d = embedded(loss, batch)
     scores = 20 * q @ d.T
     to_query = -torch.log_softmax(scores[:, :8], dim=0).diagonal().mean().item()
     to_document = -torch.log_softmax(scores, dim=1).diagonal().mean().item()
@@ -150,9 +157,7 @@ def test_known_positives_and_copies_are_no_negatives(tiny_bert):
     records = [Pair(q1, d1), Pair(q2, d2, (d1,)), Pair(q1, d3)]
     loss, batch = make(tiny_bert, "cosine", records, scale=20.0)
     value, _ = value_and_gradients(loss, batch)
-    with torch.no_grad():
-        q = loss.model(dict(batch["query"]))["sentence_embedding"]
-        d = loss.model(dict(batch["document"]))["sentence_embedding"]
+    q, d = embedded(loss, batch)
     scores = 20 * q @ d.T  # documents: d1, d2, d3, d1
     keep = torch.tensor([[1, 1, 0, 0], [1, 1, 1, 1], [0, 1, 1, 0]], dtype=torch.bool)
     logits = scores.masked_fill(~keep, -torch.inf)
@@ -166,9 +171,7 @@ def test_matryoshka_is_the_sum_over_prefixes_under_the_same_similarity(tiny_bert
     loss, batch = make(tiny_bert, spec, records, scale=2.0, prefixes=(8,))
     value, _ = value_and_gradients(loss, batch)
     raw, _ = make(tiny_bert, "dot", records, scale=1.0)
-    with torch.no_grad():
-        q = raw.model(dict(batch["query"]))["sentence_embedding"]
-        d = raw.model(dict(batch["document"]))["sentence_embedding"]
+    q, d = embedded(raw, batch)
     similarity = retrokit.similarity(spec)
     expected = sum(
         torch.nn.functional.cross_entropy(2 * similarity.score(q[:, :size], d[:, :size]), torch.arange(8)).item()
@@ -184,9 +187,7 @@ def test_mse_is_the_mean_squared_distance_to_the_labels(tiny_bert, mini_batch):
     loss, batch = make(tiny_bert, "qnorm", records, scale=0.3, kind=ScoredMSE, mini_batch=mini_batch)
     value, _ = value_and_gradients(loss, batch)
     raw, _ = make(tiny_bert, "dot", records, scale=1.0, kind=ScoredMSE, mini_batch=None)
-    with torch.no_grad():
-        a = raw.model(dict(batch["query"]))["sentence_embedding"]
-        b = raw.model(dict(batch["document"]))["sentence_embedding"]
+    a, b = embedded(raw, batch)
     scores = 0.3 * (a * b).sum(1) / a.norm(dim=1)
     assert value == near(((scores - torch.tensor([r.score for r in records])) ** 2).mean().item())
 
@@ -247,23 +248,9 @@ def taught(counts: list[int]) -> list[Pair]:
 @pytest.mark.parametrize("term", ["kl", "margin-mse"])
 def test_a_teachers_loss_equals_the_librarys(tiny_bert, spec, function, term):
     loss, batch = make(tiny_bert, spec, taught([2] * 6), scale=1.0, kind=Taught, weights={term: 1.0}, temperature=0.7)
-    ours, our_gradients = value_and_gradients(loss, batch)
-    plain = copy.deepcopy(loss.model)
-    del plain[len(plain) - 1]
-    documents = batch["document"]
-    columns = [
-        {key: values[rows] for key, values in documents.items() if isinstance(values, torch.Tensor)}
-        for rows in (slice(0, 6), slice(6, 18, 2), slice(7, 18, 2))
-    ]
-    if term == "kl":
-        library = DistillKLDivLoss(plain, function, teacher_temperature=0.7)
-    else:
-        library = MarginMSELoss(plain, function)
-    theirs = library([dict(batch["query"]), *columns], batch["label"])
-    plain.zero_grad()
-    theirs.backward()
-    assert ours == near(theirs.item())
-    assert_near(our_gradients, {n: p.grad for n, p in plain.named_parameters() if p.grad is not None})
+    starts = slice(0, 6), slice(6, 18, 2), slice(7, 18, 2)
+    library = partial(DistillKLDivLoss, teacher_temperature=0.7) if term == "kl" else MarginMSELoss
+    assert_equals_the_librarys(loss, batch, library, starts, similarity_fct=function)
 
 
 @pytest.mark.parametrize("spec", SIMILARITIES)
@@ -302,23 +289,12 @@ def another_bert(tmp_path_factory):
 def test_a_guide_masks_what_the_librarys_does(tiny_bert, another_bert, margin, type, mini_batch):
     guide = Guide(str(another_bert), margin, type)
     loss, batch = make(tiny_bert, "cosine", triplets(), scale=20.0, guide=guide, mini_batch=mini_batch)
-    ours, our_gradients = value_and_gradients(loss, batch)
+    value_and_gradients(loss, batch)
     assert 0 < guide.share() < 1
     assert guide.share() is None
-    plain, other = copy.deepcopy(loss.model), SentenceTransformer(str(another_bert))
-    del plain[len(plain) - 1]
-    documents = batch["document"]
-    columns = [
-        {key: values[rows] for key, values in documents.items() if isinstance(values, torch.Tensor)}
-        for rows in (slice(0, 8), slice(8, 16))
-    ]
-    alone = {"contrast_anchors": False, "contrast_positives": False}
-    library = GISTEmbedLoss(plain, other, temperature=0.05, margin_strategy=type, margin=margin, **alone)
-    theirs = library([dict(batch["query"]), *columns], None)
-    plain.zero_grad()
-    theirs.backward()
-    assert ours == near(theirs.item())
-    assert_near(our_gradients, {n: p.grad for n, p in plain.named_parameters() if p.grad is not None})
+    alone = {"contrast_anchors": False, "contrast_positives": False, "margin_strategy": type, "margin": margin}
+    library = partial(GISTEmbedLoss, guide=SentenceTransformer(str(another_bert)), temperature=0.05)
+    assert_equals_the_librarys(loss, batch, library, HALVES, **alone)
 
 
 @pytest.mark.parametrize("spec", ["qnorm", "l2", "sfs:4"])

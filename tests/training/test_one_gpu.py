@@ -54,7 +54,7 @@ def test_batches_lie_in_pinned_memory_beside_a_gpu_and_are_copied_meanwhile(tiny
     monkeypatch.setattr(torch.Tensor, "to", lambda self, *where, **how: asked.append((where, how)) or self)
     trainer = object.__new__(RunTrainer)
     trainer.args = type("Arguments", (), {"device": "cuda:0"})()
-    trainer._prepare_input({"query": {"input_ids": torch.zeros(2), "task": "query"}})
+    trainer.on_device({"query": {"input_ids": torch.zeros(2), "task": "query"}})
     assert asked == [(("cuda:0",), {"non_blocking": True})]
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from safetensors.torch import load_file
+import torch
 
 import retrokit
 from retrokit import cli
@@ -22,15 +22,14 @@ from retrokit.data.runs import Run
 from retrokit.training import run_folder
 from retrokit.training.finetune_trainer import FinetuneTrainer
 from retrokit.training.run_folder import RunFolder
-from retrokit.training.trainer import RunTrainer
 from tests.models import sentences
 from tests.processes import retrokit_in
+from tests.runs import assert_same_weights, killed_after, weights
 
 OPTIONS = {
     "finetune": ("--steps", 4, "--save-every", 2, "--batch-size", 8, "--precision", "fp32", "--device", "cpu"),
     "rerank train": ("--steps", 4, "--eval-every", 2, "--batch-size", 8, "--precision", "fp32", "--device", "cpu"),
 }
-WEIGHTS = {"finetune": "model.safetensors", "rerank train": "verifier.safetensors"}
 
 Typed = Callable[..., tuple[int, str]]
 
@@ -84,29 +83,8 @@ def content(folder: Path) -> dict[str, bytes]:
     return {path.relative_to(folder).as_posix(): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
-def same_weights(command: str, one: Path, other: Path) -> bool:
-    ours, theirs = (load_file(folder / WEIGHTS[command]) for folder in (one, other))
-    return ours.keys() == theirs.keys() and all(ours[name].equal(theirs[name]) for name in ours)
-
-
-def kill_at_step(monkeypatch: pytest.MonkeyPatch, step: int) -> None:
-    """The training dies before it makes this step."""
-    calls: list[int] = []
-
-    def counted(real: Callable[..., Any]) -> Callable[..., Any]:
-        def dying(*args: Any, **kwargs: Any) -> Any:
-            calls.append(1)
-            if len(calls) == step:
-                raise RuntimeError("killed")
-            return real(*args, **kwargs)
-
-        return dying
-
-    monkeypatch.setattr(RunTrainer, "training_step", counted(RunTrainer.training_step))
-
-
-def killed(typed: Typed, *more: object) -> None:
-    with pytest.raises(RuntimeError, match="killed"):
+def killed(typed: Typed, *more: object, after: int = 3) -> None:
+    with killed_after(after):
         typed(*more)
 
 
@@ -168,10 +146,10 @@ def test_a_run_is_replaced_at_the_end(command: str, typed: Typed, made: Callable
     (Path("run") / "plots").mkdir(exist_ok=True)  # drawn afterwards
     (Path("run") / "plots" / "loss.png").touch()
     made(command, typed, 2, "other")
-    assert not same_weights(command, Path("run"), Path("other"))
+    assert not all(map(torch.equal, weights(Path("run")).values(), weights(Path("other")).values()))
     code, err = typed("--seed", 2, "--overwrite")
     assert code == 0, err
-    assert same_weights(command, Path("run"), Path("other"))
+    assert_same_weights(Path("run"), Path("other"))
     assert sorted(os.listdir()) == ["other", "run"]
 
 
@@ -231,35 +209,31 @@ def test_a_link_to_a_run_stays_one(command: str, typed: Typed, made: Callable[..
 # --- killed while it replaces another
 
 
-@pytest.mark.parametrize("step", [1, 4])
+@pytest.mark.parametrize("after", [0, 3])
 def test_an_overwriting_run_that_is_killed_goes_on(
-    command: str, typed: Typed, made: Callable[..., None], monkeypatch: pytest.MonkeyPatch, step: int
+    command: str, typed: Typed, made: Callable[..., None], after: int
 ) -> None:
     made(command, typed, 1)
     before = content(Path("run"))
     made(command, typed, 2, "whole")
-    with monkeypatch.context() as patch:
-        kill_at_step(patch, step)
-        killed(typed, "--seed", 2, "--overwrite")
+    killed(typed, "--seed", 2, "--overwrite", after=after)
     assert content(Path("run")) == before
     code, err = typed("--seed", 3, "--resume")
     assert code == 2
     assert "seed was 2, now 3" in err
     code, err = typed("--seed", 2, "--resume")
     assert code == 0, err
-    assert same_weights(command, Path("run"), Path("whole"))
+    assert_same_weights(Path("run"), Path("whole"))
     assert sorted(os.listdir()) == ["run", "whole"]
     code, err = typed("--seed", 2, "--resume")
     assert (code, "run is finished; nothing to resume" in err) == (2, True)
 
 
 def test_an_unfinished_successor_is_dropped_only_when_that_is_asked(
-    command: str, typed: Typed, made: Callable[..., None], monkeypatch: pytest.MonkeyPatch
+    command: str, typed: Typed, made: Callable[..., None]
 ) -> None:
     made(command, typed, 1)
-    with monkeypatch.context() as patch:
-        kill_at_step(patch, 4)
-        killed(typed, "--seed", 2, "--overwrite")
+    killed(typed, "--seed", 2, "--overwrite")
     shutil.rmtree("run")
     code, err = typed("--seed", 3)
     assert code == 2
@@ -287,14 +261,15 @@ def test_a_kill_while_it_takes_the_place(
 
     with monkeypatch.context() as patch:
         patch.setattr(run_folder, "take_place", dying)
-        killed(typed, "--seed", 2, "--overwrite")
+        with pytest.raises(RuntimeError, match="killed"):
+            typed("--seed", 2, "--overwrite")
     if where == "between":
         code, err = typed("--seed", 1)  # what was there is there again, or at least not lost
         assert (code, "run exists" in err) == (2, True)
         assert content(run_folder.beside(Path("run"), "retrokit-old")) == before
     code, err = typed("--seed", 2, "--resume")
     assert code == 0, err
-    assert same_weights(command, Path("run"), Path("whole"))
+    assert_same_weights(Path("run"), Path("whole"))
     assert sorted(os.listdir()) == ["run", "whole"]
 
 
@@ -333,11 +308,9 @@ def test_a_start_that_fails_leaves_nothing(command: str, typed: Typed, monkeypat
 
 
 @pytest.mark.parametrize("option", ["", "--resume", "--overwrite"])
-def test_the_second_of_two_is_refused(command: str, typed: Typed, monkeypatch: pytest.MonkeyPatch, option: str) -> None:
+def test_the_second_of_two_is_refused(command: str, typed: Typed, option: str) -> None:
     if option:
-        with monkeypatch.context() as patch:
-            kill_at_step(patch, 4)
-            killed(typed)
+        killed(typed)
         before = content(Path("run"))
     with locked("run"):
         code, err = typed(*([option] if option else []))

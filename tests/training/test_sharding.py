@@ -235,7 +235,7 @@ def test_a_checkpoint_is_gone_on_from_as_it_was_written(tmp_path, engine):
     if not engine:
         (checkpoint / "latest").touch()
     with pytest.raises(DataError, match=f"was written with{'out' * engine} DeepSpeed; go on in the same way"):
-        check_state(checkpoint, 2, False, engine)
+        check_state(checkpoint, engine)
 
 
 BF16 = ["--precision", "bf16"]

@@ -17,13 +17,12 @@ from retrokit.core.errors import UsageError
 from retrokit.data.jsonl import write_jsonl
 from retrokit.encoders.loading import described
 from retrokit.training.config import FinetuneConfig
-from retrokit.training.finetune import finetune, plan
+from retrokit.training.finetune import finetune, plan, with_memory
 from retrokit.training.finetune_trainer import FinetuneTrainer
-from retrokit.training.memory import with_memory
+from retrokit.training.memory import memory_of
 from retrokit.training.run import carry_out
-from retrokit.training.sizes import SizeFinder, largest_by_trial
-from retrokit.training.step_memory import measure_texts
 from tests.models import WORDS
+from tests.runs import killed_after
 
 BATCH, TOKENS = 8, 64
 
@@ -117,7 +116,8 @@ def test_the_formula_is_within_30_percent_of_what_autograd_keeps(kind):
     shape |= {"d_model": 256, "d_ff": 1024, "num_layers": 2, "num_heads": 4}  # T5
     config = AutoConfig.for_model(kind, **shape)
     model = T5EncoderModel(config) if kind == "t5" else AutoModel.from_config(config)
-    _, (short, long) = measure_texts(model, torch.float32, [64, 256])
+    memory = memory_of(model, torch.float32, [1], [64, 256], documents=1, mini_batch=1, at_once=4096)
+    short, long = memory.activations
     assert short.kept == pytest.approx(autograd_keeps(model, 64), rel=0.3)
     assert long.kept == pytest.approx(autograd_keeps(model, 256), rel=0.3)
 
@@ -190,8 +190,8 @@ ROOM = 6 * 10**6
 
 
 def auto(encoder: Path | str, data: Path, monkeypatch: pytest.MonkeyPatch, room: int = ROOM, **options: Any) -> Any:
-    monkeypatch.setattr("retrokit.training.sizes.free_memory", lambda device: room)
-    monkeypatch.setattr("retrokit.training.sizes.FEWEST", 1)
+    monkeypatch.setattr("retrokit.training.memory.free_memory", lambda device: room)
+    monkeypatch.setattr("retrokit.training.memory.FEWEST", 1)
     options = {"precision": "fp32", "device": "cpu", "steps": 2, **options}
     return plan(FinetuneConfig(str(encoder), [str(data)], **options))
 
@@ -229,38 +229,10 @@ def test_the_mini_batch_found_leaves_the_batch_as_it_is(tiny_bert, long_pairs, m
 
 def test_a_run_that_goes_on_keeps_the_size_that_was_found(tiny_bert, long_pairs, monkeypatch, tmp_path):
     options = {"batch_size": "auto", "output": str(tmp_path / "run"), "save_every": 1}
-    real = FinetuneTrainer.training_step
-
-    def dying(self: FinetuneTrainer, *args: Any, **kwargs: Any) -> Any:
-        if self.state.global_step == 1:
-            raise RuntimeError("killed")
-        return real(self, *args, **kwargs)
-
-    monkeypatch.setattr(FinetuneTrainer, "training_step", dying)
     first = auto(tiny_bert, long_pairs, monkeypatch, **options)
-    with pytest.raises(RuntimeError, match="killed"):
+    with killed_after(1):
         carry_out(first)
-    monkeypatch.setattr(FinetuneTrainer, "training_step", real)
     again = auto(tiny_bert, long_pairs, monkeypatch, ROOM // 3, **options, resume=True)
     assert again.config.batch_size == first.config.batch_size
     assert carry_out(again).steps == 2
     assert f"batch-size = {first.config.batch_size}\n" in (tmp_path / "run" / "config.toml").read_text()
-
-
-@pytest.mark.parametrize(("most", "found"), [(0, 0), (5, 4), (100, 16)])
-def test_trials_find_what_fits_where_memory_ends(tiny_bert, long_pairs, monkeypatch, most, found):
-    """As on a GPU, whose memory ends with an error."""
-    made = auto(tiny_bert, long_pairs, monkeypatch, batch_size=16)
-    finder = SizeFinder(made.config, made.encoder, made.model, made.data, torch.float32)
-    seen: list[int] = []
-
-    def forward(features: dict[str, Any]) -> dict[str, Any]:
-        seen.append(len(features["input_ids"]))
-        if seen[-1] > 2 * most:
-            raise torch.OutOfMemoryError
-        return {"sentence_embedding": torch.ones(1, requires_grad=True)}
-
-    monkeypatch.setattr(made.model, "forward", forward)
-    assert largest_by_trial(lambda size: finder.can("batch_size", size), 8, 16) == found
-    assert seen[0] == 16, "queries and documents"
-    assert all(value.grad is None for value in made.model.parameters())

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import signal
 from pathlib import Path
 
@@ -21,14 +20,15 @@ from retrokit.data.training_rows import Pair
 from retrokit.ranking.reranking import registry
 from retrokit.ranking.reranking.shrinking import shrink
 from retrokit.training.batches import TrainingSet
-from retrokit.training.rerankers import trainer
+from retrokit.training.rerankers import verifier as recipe
 from retrokit.training.rerankers.config import VerifierConfig
 from retrokit.training.rerankers.data import RankedLists, draw_candidates
-from retrokit.training.rerankers.plan import VerifierPlan, plan_verifier, train_verifier
-from retrokit.training.rerankers.trainer import VerifierTrainer, verifier_loss
+from retrokit.training.rerankers.plan import plan_verifier, train_verifier
+from retrokit.training.rerankers.verifier import VerifierPlan, verifier_loss
 from tests.close import assert_rounded
 from tests.codes import codes
 from tests.models import sentences
+from tests.runs import assert_same_weights, history_of, killed_after, stopping, weights
 
 
 @pytest.fixture(scope="module")
@@ -49,20 +49,6 @@ def configure(verifier: str, encoder: Path, data: Path, output: Path | None, **o
 
 def train(*given, **options):
     return train_verifier(configure(*given, **options))
-
-
-def weights(folder: Path) -> dict[str, torch.Tensor]:
-    found = load_file(folder / "verifier.safetensors")
-    if (folder / "model.safetensors").exists():
-        found |= load_file(folder / "model.safetensors")
-    return found
-
-
-def assert_same(one: Path, other: Path) -> None:
-    ours, theirs = weights(one), weights(other)
-    assert ours.keys() == theirs.keys()
-    for name, value in ours.items():
-        assert torch.equal(value, theirs[name]), name
 
 
 @pytest.mark.parametrize("verifier", ["cnn:channels=8", "transformer:dim=32,patch=2"])
@@ -86,50 +72,30 @@ def test_it_learns_what_no_reduction_sees(tiny_bert, triplets, tmp_path, verifie
     ("verifier", "options"),
     [("cnn:channels=4", {}), ("transformer:dim=8,heads=2", {"end_to_end": True}), ("soft", {"cache": "kept"})],
 )
-def test_a_resumed_run_ends_at_the_same_weights(tiny_bert, triplets, tmp_path, verifier, options, monkeypatch):
+def test_a_resumed_run_ends_at_the_same_weights(tiny_bert, triplets, tmp_path, verifier, options):
     if "cache" in options:
         options = {"cache": str(tmp_path / "kept")}
     train(verifier, tiny_bert, triplets, tmp_path / "whole", **options)
-    step = VerifierTrainer.training_step
-
-    def killed(self, *arguments):
-        if self.state.global_step == 3:
-            raise RuntimeError("killed")
-        return step(self, *arguments)
-
-    monkeypatch.setattr(VerifierTrainer, "training_step", killed)
-    with pytest.raises(RuntimeError, match="killed"):
+    with killed_after(3):
         train(verifier, tiny_bert, triplets, tmp_path / "run", **options)
-    monkeypatch.undo()
     (tmp_path / "run" / "checkpoints" / "checkpoint-5").mkdir()  # a checkpoint that a kill left incomplete
     with pytest.raises(UsageError, match="exists; give `overwrite=`"):
         train(verifier, tiny_bert, triplets, tmp_path / "run", **options)
     with pytest.raises(UsageError, match=r"lr was 0.01, now 0.02"):
         train(verifier, tiny_bert, triplets, tmp_path / "run", **options, lr=0.02, resume=True)
     train(verifier, tiny_bert, triplets, tmp_path / "run", **options, resume=True)
-    assert_same(tmp_path / "whole", tmp_path / "run")
-    read = [(tmp_path / name / "metrics.jsonl").read_text().splitlines() for name in ("whole", "run")]
-    shown = [[{k: v for k, v in json.loads(line).items() if k != "seconds"} for line in lines] for lines in read]
-    assert shown[0] == shown[1]
+    assert_same_weights(tmp_path / "whole", tmp_path / "run")
+    assert history_of(tmp_path / "whole") == history_of(tmp_path / "run")
     with pytest.raises(UsageError, match="is finished"):
         train(verifier, tiny_bert, triplets, tmp_path / "run", **options, resume=True)
 
 
-def test_ctrl_c_keeps_the_state(tiny_bert, triplets, tmp_path, monkeypatch):
+def test_ctrl_c_keeps_the_state(tiny_bert, triplets, tmp_path):
     train("cnn:channels=4", tiny_bert, triplets, tmp_path / "whole")
-    step = VerifierTrainer.training_step
-
-    def interrupted(self, *arguments):
-        if self.state.global_step == 2:
-            os.kill(os.getpid(), signal.SIGINT)
-        return step(self, *arguments)
-
-    monkeypatch.setattr(VerifierTrainer, "training_step", interrupted)
-    with pytest.raises(Interrupted, match="stopped at step 3 of 6"):
+    with stopping(2, signal.SIGINT), pytest.raises(Interrupted, match="stopped at step 3 of 6"):
         train("cnn:channels=4", tiny_bert, triplets, tmp_path / "run")
-    monkeypatch.undo()
     train("cnn:channels=4", tiny_bert, triplets, tmp_path / "run", resume=True)
-    assert_same(tmp_path / "whole", tmp_path / "run")
+    assert_same_weights(tmp_path / "whole", tmp_path / "run")
 
 
 def test_end_to_end_brings_its_encoder(tiny_bert, triplets, tmp_path):
@@ -186,8 +152,8 @@ def test_wrong_use_is_told_before_a_step(tiny_bert, triplets, tmp_path, monkeypa
         plan_verifier(configure("cnn", tiny_bert, few, None))
     with pytest.raises(UsageError, match="have no negatives"):
         plan_verifier(configure("cnn", tiny_bert, triplets, None, dev=(str(few),), best_metric="roc_auc"))
-    real = trainer.verifier_loss
-    monkeypatch.setattr(trainer, "verifier_loss", lambda *arguments: real(*arguments) * float("inf"))
+    real = recipe.verifier_loss
+    monkeypatch.setattr(recipe, "verifier_loss", lambda *arguments: real(*arguments) * float("inf"))
     with pytest.raises(DataError, match=r"the loss is (inf|nan) at step 2; lower `lr=`"):
         train("cnn", tiny_bert, triplets, tmp_path / "run")
 
@@ -234,8 +200,9 @@ def test_the_loss_by_hand():
     assert verifier_loss(scores, own, learns_logits=False).item() == pytest.approx(scaled, rel=1e-5)
 
 
-@pytest.mark.parametrize("damage", ["missing", "cut"])
-@pytest.mark.parametrize("name", ["optimizer.pt", "scheduler.pt", "trainable.pt"])
+@pytest.mark.parametrize(
+    ("name", "damage"), [("state.pt", "cut"), ("trainable.pt", "cut"), ("trainable.pt", "missing")]
+)
 def test_a_damaged_checkpoint_is_one_line(tiny_bert, triplets, tmp_path, name, damage, monkeypatch):
     with monkeypatch.context() as patch:
         patch.setattr(VerifierPlan, "finish", lambda *arguments: 1 / 0)

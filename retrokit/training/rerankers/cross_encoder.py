@@ -10,7 +10,6 @@ al., 2020), and ``mse`` the scores.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -29,18 +28,15 @@ from retrokit.encoders.engine import ranges_of_tokens, tokens_at_once
 from retrokit.encoders.precision import name_of
 from retrokit.ranking import reranking
 from retrokit.ranking.reranking.cross_encoder import CrossEncoderReranker
-from retrokit.training.batches import Example, Loader
+from retrokit.training.batches import Example
+from retrokit.training.card import data_section, options_section, results_section
 from retrokit.training.history import Outcome
 from retrokit.training.model import check_weights, forget_where_it_came_from
-from retrokit.training.preflight import LENGTH_SAMPLE, describe_lengths, of_any_run, texts_of
-from retrokit.training.processes import place
-from retrokit.training.rerankers.card import cross_encoder_card
+from retrokit.training.preflight import LENGTH_SAMPLE, describe_lengths, texts_of
 from retrokit.training.rerankers.config import VerifierConfig
-from retrokit.training.rerankers.data import RankedLists, draw_candidates
-from retrokit.training.rerankers.job import Material, RerankerJob, VerifierPreflight
-from retrokit.training.rerankers.trainer import Examples
-from retrokit.training.run import identity_of, training_precision
-from retrokit.training.trainer import Destination, Options, RunTrainer
+from retrokit.training.rerankers.job import Material, RerankerJob, RerankerTrainer, VerifierPreflight, fastest
+from retrokit.training.run import training_precision
+from retrokit.training.trainer import Options, RunTrainer
 
 TIMED_PAIRS = 16
 CPU_TOKENS = 1024  # padded tokens of a part: small ones cut the padding where short pairs stand beside long ones
@@ -97,49 +93,41 @@ LOSSES = {
 }
 
 
-class CrossEncoderRun(RunTrainer):
-    """Trains a cross-encoder, and measures it on ``lists``; ``weight`` is that of a positive under ``binary``, against
-    a negative's 1."""
+class CrossEncoderRun(RerankerTrainer):
+    """Trains a cross-encoder; ``weight`` is that of a positive under ``binary``, against a negative's 1."""
 
-    def __init__(
-        self, model: CrossEncoder, *of_any: Any, config: VerifierConfig, lists: RankedLists, weight: float
-    ) -> None:
-        super().__init__(model, *of_any)
-        self.config, self.lists, self.cross_encoder = config, lists, model
-        self.taken = LOSSES[str(config.loss)]
-        options = {"pos_weight": torch.tensor(weight)} if config.loss == "binary" else {}
-        self.loss = self.taken.kind(model, **options).to(self.args.device)
+    def __init__(self, model: CrossEncoder, *of_any: Any, weight: float, **options: Any) -> None:
+        super().__init__(model, *of_any, **options)
+        self.cross_encoder, self.taken = model, LOSSES[str(self.config.loss)]
+        of_loss = {"pos_weight": torch.tensor(weight)} if self.config.loss == "binary" else {}
+        self.loss = self.taken.kind(model, **of_loss).to(self.args.device)
         self.collate = CrossEncoderDataCollator(preprocess_fn=model.preprocess)
 
     def compute_loss(
         self, model: Any, inputs: dict[str, Any], return_outputs: bool = False, num_items_in_batch: Any = None
     ) -> Tensor:
         """The library's loss of a batch."""
-        columns = self._prepare_inputs(self.collate(self.taken.rows(self.scored(inputs["batch"].examples))))
+        columns = self.on_device(self.collate(self.taken.rows(self.scored(inputs["batch"].examples))))
         labels = columns.pop("label")
         self.loss.model = _InParts(model, self.cross_encoder)
         loss: Tensor = self.loss(list(columns.values()), labels)
         return loss
 
     def scored(self, examples: Sequence[Example]) -> list[Scored]:
-        """What the examples ask for: their own documents with a teacher's scores, or with others beside them that are
-        drawn by the seed, the step and the process."""
-        config = self.config
-        if config.is_taught:
-            divided = config.teacher_temperature or 1.0
+        """What the examples ask for: their own documents with a teacher's scores, or with others that are drawn."""
+        if self.config.is_taught:
+            divided = self.config.teacher_temperature or 1.0
             taught = ((*texts_of_record(example.record), example.record) for example in examples)
             return [
                 (anchor, list(documents), [score / divided for score in record.scores])
                 for anchor, documents, record in taught
                 if isinstance(record, Pair)
             ]
-        step, (rank, _) = self.state.global_step + 1, place()
-        random = np.random.default_rng([config.seed, step, *([rank] if rank else [])])
-        candidates = draw_candidates(examples, self.loader.data.positives, config.in_batch or 0, random)
-        taken = ([candidates.documents[i] for i in row if i >= 0] for row in candidates.columns.tolist())
+        drawn = self.candidates(examples)
+        taken = ([drawn.documents[i] for i in row if i >= 0] for row in drawn.columns.tolist())
         return [
             (anchor, documents, [1.0, *[0.0] * (len(documents) - 1)])
-            for anchor, documents in zip(candidates.anchors, taken, strict=True)
+            for anchor, documents in zip(drawn.anchors, taken, strict=True)
         ]
 
     def measure(self) -> dict[str, float]:
@@ -198,15 +186,14 @@ class CrossEncoderPlan(RerankerJob):
     def precision(self) -> torch.dtype:
         return training_precision(self.config, self.model, self.device)
 
-    def trainer(self, options: Options, destination: Destination) -> RunTrainer:
-        loader = Loader(self.batches.data, self.batches, Examples.batch)
-        of_any = self.model, options, loader, destination, {"": float(self.config.lr or 0)}
+    def trainer(self, options: Options) -> RunTrainer:
+        of_any = self.model, options, self.loader, {"": float(self.config.lr or 0)}
         return CrossEncoderRun(*of_any, config=self.config, lists=self.lists, weight=self.weight)
 
     def finish(self, trainer: RunTrainer, staged: Path, outcome: Outcome) -> dict[str, Any]:
         check_weights(self.model, trainer.folder.target)
         save(self.model, staged)
-        card = cross_encoder_card(trainer.folder.target.name, self.preflight, trainer.history.rows, outcome)
+        card = _card(trainer.folder.target.name, self.preflight, trainer.history.rows, outcome)
         (staged / "README.md").write_text(card, encoding="utf-8")
         return {}
 
@@ -217,38 +204,64 @@ def plan_cross_encoder(config: VerifierConfig, material: Material, device: str |
     begin = reranking.verifiers.create(config.verifier)
     model: CrossEncoder = begin.model(config.encoder, config.max_length, config.seed, device)
     check_weights(model, config.encoder)
-    taken = LOSSES[str(config.loss)]
-    model.activation_fn = taken.activation()
+    model.activation_fn = LOSSES[str(config.loss)].activation()
     queries, documents = texts_of(data, LENGTH_SAMPLE, config.seed)
     started = CrossEncoderReranker("", model)
     tokens = model.tokenizer(queries, documents, truncation=False, verbose=False)["input_ids"]
     lengths = {"pair": describe_lengths([len(ids) for ids in tokens], model.max_seq_length)}
     negatives = [len(data[i].document_ids) - 1 for i in range(0, len(data), 1 + len(data) // LENGTH_SAMPLE)]
-    where = torch.device(model.device)
+    where, parameters = torch.device(model.device), sum(value.numel() for value in model.parameters())
     dtype = name_of(training_precision(config, model, where))
-    counts = {"verifier": sum(value.numel() for value in model.parameters())}
-    preflight = VerifierPreflight(
-        **of_any_run(config, material.batches, where, lengths, batch_size=config.examples, precision=dtype),
-        held_out=material.held_out,
-        parameters={**counts, "trainable": counts["verifier"]},
-        microseconds_per_pair=round(1e6 * _seconds_per_pair(started, queries, documents), 1),
+    timed = min(TIMED_PAIRS, len(queries))
+    of_job = material.of_job(
+        config,
+        where,
+        dtype,
+        started.fingerprint(),
+        lengths,
+        {"verifier": parameters, "trainable": parameters},
+        fastest(lambda: started.score_pairs(queries[:timed], documents[:timed]), timed, times=1),
+        {"precision": dtype},
     )
-    return CrossEncoderPlan(
-        batches=material.batches,
-        metric=material.metric,
-        identity=identity_of(config, where, dtype, started.fingerprint(), material.digests),
-        config=config,
-        preflight=preflight,
-        lists=material.lists,
-        model=model,
-        # as many negatives stand beside a positive, drawn ones included
-        weight=float(np.mean(negatives)) + float(config.in_batch or 0),
-    )
+    # as many negatives stand next to a positive, drawn ones included
+    return CrossEncoderPlan(**of_job, model=model, weight=float(np.mean(negatives)) + float(config.in_batch or 0))
 
 
-def _seconds_per_pair(reranker: CrossEncoderReranker, queries: list[str], documents: list[str]) -> float:
-    """Measured seconds from two texts to their score."""
-    count = min(TIMED_PAIRS, len(queries))
-    began = time.perf_counter()
-    reranker.score_pairs(queries[:count], documents[:count])
-    return (time.perf_counter() - began) / count
+def _card(name: str, preflight: VerifierPreflight, history: list[dict[str, Any]], outcome: Outcome) -> str:
+    """The model card, as Markdown."""
+    configuration = preflight.configuration
+    steps = {"steps made": outcome.steps, "best step": outcome.best_step}
+    probable = "Scores lie between 0 and 1: how likely two texts belong together."
+    scores = probable if configuration["loss"] == "binary" else "Scores are logits: only their order counts."
+    return f"""---
+library_name: sentence-transformers
+pipeline_tag: text-ranking
+tags:
+- sentence-transformers
+- cross-encoder
+- reranker
+- retrokit
+---
+
+# {name}
+
+A cross-encoder, which reads two texts together and scores the pair: `{configuration["encoder"]}` trained by retrokit \
+with the loss `{configuration["loss"]}`. {scores}
+
+{data_section(preflight.sources)}
+
+{results_section(history, {"": "examples held out"})}
+
+## Use
+
+```python
+from sentence_transformers import CrossEncoder
+
+model = CrossEncoder("{name}")
+scores = model.predict([("a question", "a passage"), ("a question", "another passage")])  # higher is better
+```
+
+or, behind a first stage: `retrokit rerank ENCODER --on TASK --with cross-encoder:{name}`.
+
+{options_section({**configuration, **steps})}
+"""

@@ -1,21 +1,28 @@
-"""What the training of any reranker shares: the examples that it is trained and measured on, and its description."""
+"""What the training of any reranker shares: the examples that it is trained and measured on, its description, and its
+trainer."""
 
 from __future__ import annotations
 
+import time
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from retrokit.core.errors import DataError, UsageError
+import numpy as np
+import torch
+
+from retrokit.core.errors import UsageError
 from retrokit.data.holdout import hold_out
 from retrokit.data.pairs import read_source
 from retrokit.data.runs import TRAINING, Run
 from retrokit.ranking import reranking
-from retrokit.training.batches import Batches, TrainingSet
-from retrokit.training.preflight import Plain
+from retrokit.training.batches import Batches, Example, Loader, TrainingSet
+from retrokit.training.preflight import Plain, of_any_run
 from retrokit.training.processes import place
 from retrokit.training.rerankers.config import VerifierConfig
-from retrokit.training.rerankers.data import OTHERS, RankedLists, pairs_of
-from retrokit.training.run import Job, provenance, shared_input
+from retrokit.training.rerankers.data import OTHERS, Candidates, RankedLists, draw_candidates, pairs_of
+from retrokit.training.run import Job, check_taught, identity_of, provenance, shared_input
+from retrokit.training.trainer import RunTrainer
 
 HELD_OUT = 0.1  # of the anchors, where no other data are given to measure on
 MOST_HELD_OUT = 500  # anchors
@@ -39,12 +46,24 @@ class VerifierPreflight(Plain):
 
 
 @dataclass(frozen=True)
+class Examples:
+    """A batch as it is read: what each anchor is compared with is drawn at every step."""
+
+    examples: list[Example]
+
+
+@dataclass(frozen=True)
 class RerankerJob(Job):
     """A reranker's training, measured on ``lists``."""
 
     config: VerifierConfig
     preflight: VerifierPreflight
     lists: RankedLists
+
+    @property
+    def loader(self) -> Loader:
+        """Batches, as the library's trainer takes them."""
+        return Loader(self.batches.data, self.batches, lambda examples: {"batch": Examples(examples)})
 
     def describe(self) -> Run:
         verifier = str(reranking.verifiers.parse(self.config.verifier))
@@ -63,6 +82,20 @@ class RerankerJob(Job):
         return every, self.config.save_every or every
 
 
+class RerankerTrainer(RunTrainer):
+    """Trains a reranker, and measures it on ``lists``."""
+
+    def __init__(self, *of_any: Any, config: VerifierConfig, lists: RankedLists) -> None:
+        super().__init__(*of_any)
+        self.config, self.lists = config, lists
+
+    def candidates(self, examples: Sequence[Example]) -> Candidates:
+        """What each anchor is compared with, drawn by the seed, the step and the process."""
+        step, (rank, _) = self.state.global_step + 1, place()
+        random = np.random.default_rng([self.config.seed, step, *([rank] if rank else [])])
+        return draw_candidates(examples, self.loader.data.positives, self.config.in_batch or 0, random)
+
+
 @dataclass(frozen=True)
 class Material:
     """What a reranker is trained and measured on, by which metric, and digests of what was read."""
@@ -73,6 +106,34 @@ class Material:
     metric: str
     digests: dict[str, list[str]]
 
+    def of_job(
+        self,
+        config: VerifierConfig,
+        device: torch.device,
+        computes_in: str,
+        fingerprint: str,
+        lengths: dict[str, Any],
+        parameters: dict[str, int],
+        seconds_per_pair: float,
+        resolved: dict[str, str],
+        **identity: str,
+    ) -> dict[str, Any]:
+        """The fields that a job of any reranker has."""
+        preflight = VerifierPreflight(
+            **of_any_run(config, self.batches, device, lengths, batch_size=config.examples, **resolved),
+            held_out=self.held_out,
+            parameters=parameters,
+            microseconds_per_pair=round(1e6 * seconds_per_pair, 1),
+        )
+        return {
+            "config": config,
+            "batches": self.batches,
+            "metric": self.metric,
+            "preflight": preflight,
+            "identity": identity_of(config, device, computes_in, fingerprint, self.digests, **identity),
+            "lists": self.lists,
+        }
+
 
 def read_material(config: VerifierConfig) -> Material:
     """Read and check it all; raises :class:`DataError` and :class:`UsageError`."""
@@ -80,9 +141,8 @@ def read_material(config: VerifierConfig) -> Material:
     with shared_input([*config.data, *config.dev]):
         sources = [read_source(spec, config.kind) for spec in config.data]
         dev = [read_source(spec, "pairs") for spec in config.dev]
-    for source in sources if config.is_taught else ():
-        if not any(record.negatives for record in pairs_of(source)):
-            raise DataError(source.spec, "has no negatives; a teacher's scores count among an anchor's own documents")
+    if config.is_taught:
+        check_taught(sources)
     measured = dev
     if not dev:
         sources, measured = hold_out(sources, HELD_OUT, most=FEW_HELD_OUT if few else MOST_HELD_OUT)
@@ -92,11 +152,16 @@ def read_material(config: VerifierConfig) -> Material:
         raise UsageError("`best_metric=` roc_auc: the examples held out have no negatives")
     # nDCG@10 is soon 1 where there are near-misses, and says nothing of a threshold for all anchors
     metric = config.best_metric or ("roc_auc" if sum(lists.negatives) else "ndcg@10")
-    digests = {"data": sources, "dev": dev}
-    return Material(
-        Batches(TrainingSet(sources), config.examples, config.seed, *place()),
-        lists,
-        len(held_out),
-        metric,
-        {f"{name}_digests": [source.digest for source in read] for name, read in digests.items()},
-    )
+    batches = Batches(TrainingSet(sources), config.examples, config.seed, *place())
+    digests = {"data_digests": [source.digest for source in sources], "dev_digests": [source.digest for source in dev]}
+    return Material(batches, lists, len(held_out), metric, digests)
+
+
+def fastest(score: Callable[[], Any], pairs: int, times: int) -> float:
+    """Measured seconds of a pair, the least of several times."""
+    measured = []
+    for _ in range(times):
+        began = time.perf_counter()
+        score()
+        measured.append(time.perf_counter() - began)
+    return min(measured) / pairs

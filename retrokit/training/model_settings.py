@@ -1,4 +1,4 @@
-"""Which encoders are averaged, and how."""
+"""The settings of what is made of encoders without training: a static encoder, an average, a model on the hub."""
 
 from __future__ import annotations
 
@@ -8,6 +8,23 @@ from dataclasses import KW_ONLY, dataclass
 from retrokit import encoders, similarities
 from retrokit.core.registry import parse_all
 from retrokit.core.settings import FOLDER, Settings, numbers, setting
+
+
+@dataclass(frozen=True)
+class DistilSettings(Settings):
+    """Which encoder's tokens, and what is made of them."""
+
+    encoder: str = setting(help="Encoder whose tokens are embedded.", argument=True)
+    output: str = setting(help="Folder to write, a new one.", flags=("--output", "-o"), writes=FOLDER)
+    _: KW_ONLY
+    dims: int | None = setting(256, "Dimensions to keep, the first principal components.", least=1)
+    sif: float = setting(
+        1e-4, "How much rare tokens count: a token's weight is this / (this + its frequency); 0: all alike.", least=0
+    )
+    corpus: str | None = setting(
+        None, "Texts that frequencies are counted in: JSON lines or a BEIR folder. Default: by rank in the vocabulary."
+    )
+    device: str | None = setting(None)
 
 
 @dataclass(frozen=True)
@@ -50,3 +67,26 @@ class MergeSettings(Settings):
         """What each encoder counts, by place."""
         given = self.weights or [1.0] * len(self.encoders)
         return [weight if self.as_given else weight / sum(given) for weight in given]
+
+
+@dataclass(frozen=True)
+class PushSettings(Settings):
+    """A finished run, and the repository that it becomes."""
+
+    folder: str = setting(help="Finished run, or what merge has made.", argument=True, metavar="RUN")
+    repo: str = setting(help="Repository on the hub: OWNER/NAME.", argument=True)
+    _: KW_ONLY
+    private: bool = setting(False, "Make the repository a private one, if it is new.")
+    license: str | None = setting(None, "Licence of the model, as the hub names it: apache-2.0.")
+    base_model: str | None = setting(
+        None, "Id of the model that it began with, for the card. Default: the run's encoder, if that is a hub id."
+    )
+    results: Sequence[str] = setting((), "Folder of results (of eval --results) for the card. Repeatable.")
+    mteb: str | None = setting(
+        None,
+        "Write MTEB's results among `results=` into this new folder, as its submission takes them.",
+        writes=FOLDER,
+    )
+    dry_run: str | None = setting(
+        None, "Write what would be uploaded into this new folder, and upload nothing.", writes=FOLDER
+    )

@@ -1,7 +1,8 @@
-"""The trainer of a verifier on token maps, with its encoder frozen or in training too (COMP, D.3)."""
+"""Training of a verifier on token maps, with its encoder frozen or in training too (COMP, D.3)."""
 
 from __future__ import annotations
 
+import shutil
 from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,34 +13,29 @@ import torch
 from sentence_transformers import SentenceTransformer
 from torch import Tensor, nn
 
+from retrokit import encoders
+from retrokit.core.errors import UsageError
 from retrokit.encoders.base import Encoder
 from retrokit.encoders.engine import train_tokens
+from retrokit.encoders.fingerprint import digest_of_weights
 from retrokit.encoders.precision import choose_precision
 from retrokit.encoders.store import cache_in, open_cache
+from retrokit.ranking import reranking
 from retrokit.ranking.reranking.maps import MapReranker, MapScorer, TokenBlock, pad_tokens, pair_maps
 from retrokit.ranking.reranking.tokens import TokenCache
-from retrokit.ranking.reranking.verifier import save_weights
+from retrokit.ranking.reranking.verifier import save_weights, start_from
 from retrokit.similarities.base import Role, length
-from retrokit.training.batches import Example
-from retrokit.training.processes import first_says, place
+from retrokit.training.history import Outcome
+from retrokit.training.model import build, check_weights, describe_parameters, export
+from retrokit.training.preflight import LENGTH_SAMPLE, lengths_of, texts_of
+from retrokit.training.processes import first_says
 from retrokit.training.rerankers.config import VerifierConfig
-from retrokit.training.rerankers.data import Candidates, RankedLists, draw_candidates, pairs_of
-from retrokit.training.trainer import RunTrainer
+from retrokit.training.rerankers.data import Candidates, pairs_of
+from retrokit.training.rerankers.job import Material, RerankerJob, RerankerTrainer, fastest
+from retrokit.training.trainer import Options, RunTrainer
 
 TOKENS_FOLDER = "tokens"
 COSINE_SCALE = 20.0  # multiplies scores that are cosines; a logit is taken as it is
-
-
-@dataclass(frozen=True)
-class Examples:
-    """A batch as it is read: what each anchor is compared with is drawn anew at every step."""
-
-    examples: list[Example]
-
-    @classmethod
-    def batch(cls, examples: list[Example]) -> dict[str, Examples]:
-        """What the library's trainer takes for a batch."""
-        return {"batch": cls(examples)}
 
 
 def verifier_loss(scores: Tensor, own: Tensor, learns_logits: bool) -> Tensor:
@@ -89,13 +85,10 @@ class Judge(nn.Module):
     def forward(self, candidates: Candidates) -> Tensor:
         """Scores of each anchor's candidates, float32 ``[n, k]``, −∞ in padding."""
         if self.cache is None and not self._encoder.with_tokens().tells_roles_apart:  # one pass for both
-            both, count = (
-                self._tokens([*candidates.anchors, *candidates.documents], "document"),
-                len(candidates.anchors),
-            )
-            queries, documents = (
-                TokenBlock(*(part[rows] for part in both)) for rows in (slice(count), slice(count, None))
-            )
+            both = self._tokens([*candidates.anchors, *candidates.documents], "document")
+            count = len(candidates.anchors)
+            queries = TokenBlock(*(part[:count] for part in both))
+            documents = TokenBlock(*(part[count:] for part in both))
         else:
             queries = self._tokens(candidates.anchors, "query")
             documents = self._tokens(candidates.documents, "document")
@@ -119,14 +112,12 @@ class Judge(nn.Module):
         return TokenBlock(tokens / length(tokens), mask)
 
 
-class VerifierTrainer(RunTrainer):
-    """Trains ``judge`` on the token embeddings of ``encoder``, and measures it on ``lists``."""
+class VerifierTrainer(RerankerTrainer):
+    """Trains ``judge`` on the token embeddings of ``encoder``."""
 
-    def __init__(
-        self, judge: Judge, *of_any: Any, config: VerifierConfig, encoder: Encoder, lists: RankedLists
-    ) -> None:
-        super().__init__(judge, *of_any)
-        self.judge, self.config, self.encoder, self.lists = judge, config, encoder, lists
+    def __init__(self, judge: Judge, *of_any: Any, encoder: Encoder, **options: Any) -> None:
+        super().__init__(judge, *of_any, **options)
+        self.judge, self.encoder = judge, encoder
 
     def begin(self) -> None:
         """Make the token embeddings of all texts, those that are not kept already: the first process for all."""
@@ -139,15 +130,11 @@ class VerifierTrainer(RunTrainer):
         return TokenCache(kept_in, self.encoder.with_tokens(), self.config.precision)
 
     def _encode_all(self) -> None:
-        anchors: dict[str, None] = dict.fromkeys(self.lists.queries)
-        documents: dict[str, None] = dict.fromkeys(self.lists.documents)
-        for source in self.loader.data.sources:
-            for record in pairs_of(source):
-                anchors[record.anchor] = None
-                documents.update(dict.fromkeys([record.positive, *record.negatives]))
+        records = [record for source in self.loader.data.sources for record in pairs_of(source)]
+        documents = [text for record in records for text in (record.positive, *record.negatives)]
         cache = self._cache()
-        cache.fill(list(anchors), "query")
-        cache.fill(list(documents), "document")
+        cache.fill(list(dict.fromkeys([*self.lists.queries, *(record.anchor for record in records)])), "query")
+        cache.fill(list(dict.fromkeys([*self.lists.documents, *documents])), "document")
 
     def get_decay_parameter_names(self, model: nn.Module) -> list[str]:
         """Matrices; no biases and norms."""
@@ -156,11 +143,7 @@ class VerifierTrainer(RunTrainer):
     def compute_loss(
         self, model: Any, inputs: dict[str, Any], return_outputs: bool = False, num_items_in_batch: Any = None
     ) -> Tensor:
-        """The loss of a batch, whose candidates are drawn by the seed, the step and the process."""
-        step, (rank, _) = self.state.global_step + 1, place()
-        random = np.random.default_rng([self.config.seed, step, *([rank] if rank else [])])
-        positives = self.loader.data.positives
-        candidates = draw_candidates(inputs["batch"].examples, positives, self.config.in_batch or 0, random)
+        candidates = self.candidates(inputs["batch"].examples)
         scores = model(candidates)
         return verifier_loss(scores, candidates.own.to(scores.device), self.judge.scorer.learns_logits)
 
@@ -174,3 +157,84 @@ class VerifierTrainer(RunTrainer):
         """Write the verifier's weights; without its encoder it does not load by itself."""
         save_weights(self.judge.scorer, folder)
         return False
+
+
+TIMED_PAIRS = 100
+
+
+@dataclass(frozen=True)
+class VerifierPlan(RerankerJob):
+    """A verifier's training, in float32; ``trained`` is the encoder's model, if that is trained, in a precision of its
+    own."""
+
+    encoder: Encoder
+    trained: SentenceTransformer | None
+    scorer: MapScorer
+
+    @property
+    def device(self) -> torch.device:
+        return self.encoder.device
+
+    def trainer(self, options: Options) -> RunTrainer:
+        options.ddp_find_unused_parameters = self.trained is not None  # its pooling has no part in its tokens
+        judge = Judge(self.scorer, self.trained, self.encoder, self.config.precision)
+        rates = {"": self.config.lr, "trained.": self.config.encoder_lr or 0.0}
+        of_any = judge, options, self.loader, rates
+        return VerifierTrainer(*of_any, config=self.config, encoder=self.encoder, lists=self.lists)
+
+    def finish(self, trainer: RunTrainer, staged: Path, outcome: Outcome) -> dict[str, Any]:
+        """The encoder's weights too, where that was trained."""
+        check_weights(trainer.model, trainer.folder.target)
+        trainer.model.eval()
+        fingerprint = self.identity["encoder_fingerprint"]
+        if self.trained is not None:
+            export(self.trained, staged)
+            fingerprint = encoders.registry.create(f'model:"{staged}"', device=self.config.device).fingerprint()
+        save_weights(self.scorer, staged)
+        shutil.rmtree(trainer.folder.path / TOKENS_FOLDER, ignore_errors=True)
+        whose = {"encoder": self.config.encoder, "fingerprint": fingerprint, "in_folder": self.config.end_to_end}
+        return {"made_for": whose}
+
+
+def plan_maps(config: VerifierConfig, material: Material, device: str | None) -> VerifierPlan:
+    data = material.batches.data
+    encoder: Encoder = encoders.registry.create(config.encoder, device=device)
+    fingerprint = encoder.fingerprint()
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(config.seed)
+        scorer: MapScorer = reranking.verifiers.create(config.verifier)
+    if config.start is not None:
+        start_from(scorer, config.verifier, config.start, encoder, config.end_to_end)
+    if not config.end_to_end and not list(scorer.parameters()):
+        raise UsageError(f"{config.verifier} learns nothing by itself: give `end_to_end=` to train its encoder")
+    trained = None
+    if config.end_to_end:
+        changes = config.low_rank, config.encoder_dropout, config.seed
+        trained, _ = build(encoder, "cosine", (), None, *changes, merge_lora=True)
+    scorer.to(encoder.device)
+    queries, documents = texts_of(data, LENGTH_SAMPLE, config.seed)
+    learned = sum(value.numel() for value in scorer.parameters())
+    of_encoder = describe_parameters(trained)["trainable"] if trained is not None else 0
+    started = {"start_digest": digest_of_weights(scorer.state_dict()).hexdigest()} if config.start is not None else {}
+    of_job = material.of_job(
+        config,
+        encoder.device,
+        encoder.computes_in(config.precision),
+        fingerprint,
+        lengths_of(encoder, data, config.seed),
+        {"verifier": learned, "trainable": learned + of_encoder},
+        seconds_per_pair(encoder, scorer, queries, documents),
+        {},
+        **started,
+    )
+    return VerifierPlan(**of_job, encoder=encoder, trained=trained, scorer=scorer)
+
+
+@torch.inference_mode()
+def seconds_per_pair(encoder: Encoder, scorer: MapScorer, queries: list[str], documents: list[str]) -> float:
+    """Measured seconds in which a verifier turns the token embeddings of a pair into its score."""
+    texts = documents[:TIMED_PAIRS]
+    reranker = MapReranker("", encoder, scorer)
+    query, block = reranker.tokens(queries[:1], "query"), reranker.tokens(texts, "document")
+    rows, columns = np.zeros(len(texts), dtype=np.int64), np.arange(len(texts))
+    return fastest(lambda: reranker.score_blocks(query, block, rows, columns), len(texts), times=3)
