@@ -12,8 +12,6 @@ from itertools import combinations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from retrokit.core.errors import UsageError
 from retrokit.core.files import named
 from retrokit.core.frames import frame
@@ -105,6 +103,8 @@ def agreement(verdicts: Mapping[str, Mapping[Variant, bool]]) -> Agreement:
     Raises:
         UsageError: there is no variant that all have judged.
     """
+    from sklearn.metrics import cohen_kappa_score
+
     annotators = list(verdicts)
     shared = [variant for variant in verdicts[annotators[0]] if all(variant in verdicts[name] for name in annotators)]
     if not shared:
@@ -117,7 +117,8 @@ def agreement(verdicts: Mapping[str, Mapping[Variant, bool]]) -> Agreement:
     count = len(annotators)
     sizes = range(1, count + 1) if count <= ALL_GROUPS_UP_TO else (1, count)
     groups = [names for size in sizes for names in combinations(annotators, size)]
-    said = [[verdicts[name][variant] for name in annotators] for variant in shared]
+    said = {name: [verdicts[name][variant] for variant in shared] for name in annotators}
+    rows = list(zip(*said.values(), strict=True))
     return Agreement(
         judged={name: len(verdicts[name]) for name in annotators},
         common=len(shared),
@@ -127,31 +128,13 @@ def agreement(verdicts: Mapping[str, Mapping[Variant, bool]]) -> Agreement:
             for kind in VARIANT_FILES
             if any(variant[1] == kind for variant in shared)
         },
-        cohen=dict(zip(combinations(annotators, 2), cohen_kappas(said), strict=True)),
-        fleiss=fleiss_kappa([[sum(row), len(row) - sum(row)] for row in said]) if len(annotators) > 1 else None,
-        same=sum(len(set(row)) == 1 for row in said) / len(said),
+        cohen={
+            (a, b): float(cohen_kappa_score(said[a], said[b])) if len({*said[a], *said[b]}) > 1 else None
+            for a, b in combinations(annotators, 2)
+        },
+        fleiss=fleiss_kappa([[sum(row), count - sum(row)] for row in rows]) if count > 1 else None,
+        same=sum(len(set(row)) == 1 for row in rows) / len(rows),
     )
-
-
-def cohen_kappas(said: Sequence[Sequence[bool]]) -> list[float | None]:
-    """Cohen's κ of each two raters, in the order of :func:`itertools.combinations`; ``said[i][j]`` is what rater j says
-    of subject i. ``None`` where both say the same of all subjects.
-
-    Cohen, "A coefficient of agreement for nominal scales", 1960.
-
-    >>> cohen_kappas([[True, True, False], [False, False, False]])
-    [1.0, 0.0, 0.0]
-    """
-    yes = np.array(said, dtype=np.float64)
-    subjects, raters = yes.shape
-    shares = yes.mean(axis=0)
-    observed = (yes.T @ yes + (1 - yes).T @ (1 - yes)) / subjects
-    expected = np.outer(shares, shares) + np.outer(1 - shares, 1 - shares)
-    pairs = np.triu_indices(raters, k=1)
-    return [
-        None if by_chance == 1 else (agreed - by_chance) / (1 - by_chance)
-        for agreed, by_chance in zip(observed[pairs].tolist(), expected[pairs].tolist(), strict=True)
-    ]
 
 
 def fleiss_kappa(counts: Sequence[Sequence[int]]) -> float | None:

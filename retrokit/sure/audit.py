@@ -13,12 +13,8 @@ import hashlib
 import html
 import json
 import re
-from bisect import bisect_left
-from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import astuple, dataclass
 from importlib import resources
-from itertools import groupby
 from pathlib import Path
 
 from retrokit.augmentation.draws import bits
@@ -29,9 +25,6 @@ from retrokit.data.sure import kinds_of, read_sure
 from retrokit.llm.prompts import PromptTemplate
 
 _TOKEN = re.compile(r"\s+|\w+|[^\w\s]")
-
-COMPARED = 40_000
-"""Tokens of one text times those of the other up to which a stretch is compared token by token."""
 
 Marked = list[tuple[bool, str]]
 """A text in pieces: whether the piece differs from the other text, and the piece."""
@@ -99,91 +92,26 @@ def draw_sample(folder: str | Path, count: int = 50, seed: int = 0) -> Sample:
 def differences(passage: str, variant: str) -> tuple[Marked, Marked]:
     """The passage and the variant in pieces, each with whether the other lacks it there.
 
-    Long texts are compared between the words that both have once (patience diff); a stretch without such a word that is
-    too long to compare differs as a whole.
-
     >>> differences("A cat sat.", "A dog sat.")[1]
     [(False, 'A '), (True, 'dog'), (False, ' sat.')]
     """
     before, after = _TOKEN.findall(passage), _TOKEN.findall(variant)
-    old, new = [], []
-    start = other = 0
-    for before_at, after_at, size in [*_matches(before, after), (len(before), len(after), 0)]:
-        old += [(True, before[start:before_at]), (False, before[before_at : before_at + size])]
-        new += [(True, after[other:after_at]), (False, after[after_at : after_at + size])]
-        start, other = before_at + size, after_at + size
-    return _joined(old), _joined(new)
+    old: Marked = []
+    new: Marked = []
+    for tag, start, end, other_start, other_end in difflib.SequenceMatcher(None, before, after).get_opcodes():
+        for pieces, tokens in ((old, before[start:end]), (new, after[other_start:other_end])):
+            if tokens and pieces and pieces[-1][0] == (tag != "equal"):  # the other text has something in between
+                pieces[-1] = (tag != "equal", pieces[-1][1] + "".join(tokens))
+            elif tokens:
+                pieces.append((tag != "equal", "".join(tokens)))
+    return old, new
 
 
-def _joined(pieces: Iterable[tuple[bool, list[str]]]) -> Marked:
-    """Neighbours of a kind in one."""
-    kinds = groupby(((differs, "".join(tokens)) for differs, tokens in pieces if tokens), lambda piece: piece[0])
-    return [(differs, "".join(text for _, text in same)) for differs, same in kinds]
-
-
-def _matches(before: Sequence[str], after: Sequence[str], depth: int = 3) -> Iterator[tuple[int, int, int]]:
-    """Where stretches of ``before`` stand in ``after``, in order: both places, and how many tokens."""
-    anchors = _anchors(before, after) if depth else []
-    if not anchors:
-        yield from _compared(before, after)
-        return
-    start = other = 0  # of what no stretch has yet
-    for before_at, after_at in [*anchors, (len(before), len(after))]:
-        if before_at < start:  # the stretch around an anchor before it holds it
-            continue
-        size = _alike(before, after, range(before_at - 1, start - 1, -1), range(after_at - 1, other - 1, -1))
-        for a, b, length in _matches(before[start : before_at - size], after[other : after_at - size], depth - 1):
-            yield start + a, other + b, length
-        more = _alike(before, after, range(before_at, len(before)), range(after_at, len(after)))
-        yield before_at - size, after_at - size, size + more
-        start, other = before_at + more, after_at + more
-
-
-def _compared(before: Sequence[str], after: Sequence[str]) -> Iterator[tuple[int, int, int]]:
-    """The same of texts that have no anchor: how they begin, how they end, and, if it is not too long, between."""
-    head = _alike(before, after, range(len(before)), range(len(after)))
-    tail = _alike(before, after, range(len(before) - 1, head - 1, -1), range(len(after) - 1, head - 1, -1))
-    left, right = before[head : len(before) - tail], after[head : len(after) - tail]
-    yield 0, 0, head
-    if len(left) * len(right) <= COMPARED:
-        for a, b, size in difflib.SequenceMatcher(None, left, right, autojunk=False).get_matching_blocks():
-            yield head + a, head + b, size
-    yield len(before) - tail, len(after) - tail, tail
-
-
-def _alike(before: Sequence[str], after: Sequence[str], before_range: range, after_range: range) -> int:
-    """How many tokens are the same from the start of both ranges on."""
-    differing = (
-        count for count, (i, j) in enumerate(zip(before_range, after_range, strict=False)) if before[i] != after[j]
-    )
-    return next(differing, min(len(before_range), len(after_range)))
-
-
-def _anchors(before: Sequence[str], after: Sequence[str]) -> list[tuple[int, int]]:
-    """Where the tokens stand that both texts have once: the longest series that is in order in both."""
-    once = [_once(side) for side in (before, after)]
-    pairs = [(place, once[1][token]) for token, place in once[0].items() if token in once[1]]
-    # the last pairs of series of each length, and the pair before each (Fredman, "On computing the length of longest
-    # increasing subsequences", 1975)
-    ends: list[int] = []
-    lasts: list[int] = []
-    previous: list[int] = []
-    for number, (_, there) in enumerate(pairs):
-        length = bisect_left(ends, there)
-        ends[length : length + 1], lasts[length : length + 1] = [there], [number]
-        previous.append(lasts[length - 1] if length else -1)
-    series = []
-    number = lasts[-1] if lasts else -1
-    while number >= 0:
-        series.append(pairs[number])
-        number = previous[number]
-    return series[::-1]
-
-
-def _once(tokens: Sequence[str]) -> dict[str, int]:
-    """Where each token stands that comes once, in their order."""
-    counts = Counter(tokens)
-    return {token: place for place, token in enumerate(tokens) if counts[token] == 1}
+def write_audit_page(path: str | Path, sample: Sample, judge: PromptTemplate) -> None:
+    """Write the page; raises :class:`DataError` if it cannot be written. For ``judge`` see :func:`audit_page`."""
+    page = audit_page(sample, judge)
+    with writing(path) as stream:
+        stream.write(page)
 
 
 def audit_page(sample: Sample, judge: PromptTemplate) -> str:
@@ -205,7 +133,8 @@ def audit_page(sample: Sample, judge: PromptTemplate) -> str:
         f"script-src {code_source(script)}; style-src {code_source(style)}",
         "style": style,
         "script": script,
-        "data": _script_safe(data),
+        # nothing in it looks like markup
+        "data": json.dumps(data).replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026"),
     }
     return re.sub(r"\{\{(\w+)\}\}", lambda match: filled[match[1]], page)
 
@@ -213,16 +142,3 @@ def audit_page(sample: Sample, judge: PromptTemplate) -> str:
 def code_source(code: str) -> str:
     """How a content security policy names a piece of inline code that it allows."""
     return f"'sha256-{base64.b64encode(hashlib.sha256(code.encode()).digest()).decode()}'"
-
-
-def _script_safe(data: object) -> str:
-    """JSON that can stand in a script element: nothing in it looks like markup."""
-    text = json.dumps(data)  # ASCII alone
-    return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
-
-
-def write_audit_page(path: str | Path, sample: Sample, judge: PromptTemplate) -> None:
-    """Write the page; raises :class:`DataError` if it cannot be written."""
-    page = audit_page(sample, judge)
-    with writing(path) as stream:
-        stream.write(page)
