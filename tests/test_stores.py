@@ -95,23 +95,6 @@ def test_a_store_finds_the_same_ten(stores, tiny_bert, folder, tmp_path, store, 
     assert agreeing(stores, store, sides, exact) == 20
 
 
-def test_what_the_note_says_of_one_length(tiny_bert, folder, tmp_path):
-    documents, _ = both(str(tiny_bert), folder, tmp_path, sim="sfs:4", precision="fp32", one_length=True)
-    assert documents.note["one_length"]
-    assert documents.note["metric"].endswith("cosine and L2 rank alike")
-    assert documents.note["transform"]["query"].endswith(", then a 0")
-    assert "then √(M² − the square of its length)" in documents.note["transform"]["document"]
-    assert "--one-length" in documents.note["prepare_queries"]["command"]
-    names: dict[str, Any] = {}
-    exec(documents.note["prepare_queries"]["python"].replace("a query", TEXTS[70]), names)
-    assert_rounded(names["prepared"], export_of_first_query(tiny_bert, folder, tmp_path / "more"))
-
-
-def export_of_first_query(encoder: Path, data: str, out: Path) -> np.ndarray:
-    made = export(str(encoder), data, str(out), role="query", sim="sfs:4", precision="fp32", one_length=True)
-    return made.vectors()[:1]
-
-
 @pytest.mark.parametrize(
     ("options", "problem"),
     [

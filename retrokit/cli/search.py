@@ -51,8 +51,8 @@ def search(
             settings.queries is not None
             or settings.query
             or output is not None
-            or form == "trec"
             or settings.corpus == "-"
+            or form == "trec"
         ):
             raise UsageError("--interactive takes queries from standard input alone, and answers in a table or jsonl")
         _answer(settings, form)

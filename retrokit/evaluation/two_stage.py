@@ -36,8 +36,8 @@ from retrokit.evaluation.tasks.retrieval import save_runs
 from retrokit.ranking import reranking, retrieval
 from retrokit.ranking.reranking.base import Reranker
 from retrokit.ranking.reranking.kept import KeptReranker
+from retrokit.ranking.retrieval.base import Shared
 from retrokit.ranking.retrieval.run import RunSearcher
-from retrokit.ranking.retrieval.shared import Shared
 from retrokit.ranking.retrieval.two_stage import TwoStage
 
 if TYPE_CHECKING:
@@ -129,8 +129,6 @@ def rerank(
                     raise UsageError(
                         f"{scorer.spec} orders lists and scores no pair by itself: {gates[0]} is not for it"
                     )
-                if folder is not None:
-                    scorer.keep_in(folder)
             results, trainings = _measured(firsts, loaded, scorers, options, store, save_run is not None)
         except KeyboardInterrupt:
             kept = "nothing is kept, a work folder would" if folder is None else f"scores are kept in {folder}"

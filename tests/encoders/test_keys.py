@@ -17,7 +17,7 @@ from retrokit.encoders.torch_encoder import TorchEncoder
 from retrokit.evaluation.mteb.model import MtebModel
 from retrokit.ranking.reranking.base import PairwiseReranker
 from retrokit.ranking.reranking.kept import KeptReranker
-from retrokit.ranking.reranking.tokens import TokenCache
+from retrokit.ranking.reranking.maps import TokenCache
 from retrokit.ranking.retrieval.dense import Dense
 from retrokit.ranking.retrieval.embeddings import SharedEmbeddings
 

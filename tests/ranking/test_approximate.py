@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import builtins
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -92,15 +91,6 @@ def test_an_index_is_trained_on_a_sample_of_many_documents(monkeypatch: pytest.M
     assert found.recall == {5: 1.0}
     with pytest.raises(UsageError, match=r"IVF101,Flat: faiss: Number of training points \(100\) should be at least"):
         approximate_top_k(retrokit.similarity("cosine"), queries, documents, 5, "IVF101,Flat")
-
-
-@pytest.mark.filterwarnings("error")
-def test_documents_in_a_file(tmp_path: Path) -> None:
-    queries, documents = embeddings(10, 500)
-    np.save(tmp_path / "documents.npy", documents.astype(np.float16))
-    stored = np.load(tmp_path / "documents.npy", mmap_mode="r")
-    found = approximate_top_k(retrokit.similarity("sfs:4"), queries, stored, 5, "IVF4,Flat:nprobe=4")
-    np.testing.assert_array_equal(found.indices, top_k(retrokit.similarity("sfs:4"), queries, stored, 5)[1])
 
 
 @pytest.mark.parametrize(("queries", "documents", "shape"), [(0, 5, (0, 3)), (4, 0, (4, 0))])

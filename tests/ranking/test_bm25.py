@@ -9,16 +9,11 @@ import pytest
 
 from retrokit.core.errors import MissingExtra, UsageError
 from retrokit.core.notices import heard
-from retrokit.data.sure import read_sure
 from retrokit.evaluation import registry as tasks
 from retrokit.evaluation.task import Request
-from retrokit.evaluation.tasks.sure import Sure
-from retrokit.evaluation.tasks.sure_reference import RerankerReference
-from retrokit.ranking.reranking.base import PairwiseReranker
 from retrokit.ranking.retrieval import LANGUAGES, registry
 from tests.evaluation.fakes import write_folder
 from tests.models import sentences
-from tests.sure_folders import small_folder
 
 DOCUMENTS = ["red cat runs", "blue cat sleeps red red", "green house", "", "day night"]
 
@@ -157,25 +152,6 @@ def test_a_retrieval_task(tmp_path):
     )[0]
     assert "d7" not in without.run["d7"]
     assert without.run["q1"] == result.run["q1"] | without.run["q1"]
-
-
-def test_a_sure_task(tmp_path):
-    class Lengths(PairwiseReranker):
-        spec = "lengths"
-
-        def score_pairs(self, queries, documents):
-            return np.array([-len(text) for text in documents], dtype=np.float32)
-
-        def fingerprint(self):
-            return self.spec
-
-    task = Sure(read_sure(small_folder(tmp_path / "small", 12)), RerankerReference(Lengths()))
-    result = task.evaluate(Request(searcher=registry.create("bm25:language=none")))[0]
-    assert result.counts["precision_queries"] == 2  # a word is two characters or more: "10" and "11"
-    assert result.counts["precision_original_not_listed"] == 10
-    assert set(result.run["q10"]) == {"p10", *(f"p10#{kind}" for kind in task.data.variants)}
-    assert result.per_query["mrr@2000"] == {f"q{i}": float(i >= 10) for i in range(12)}
-    assert result.metrics["reranked_mrr@2000"] == pytest.approx(2 / 12)
 
 
 @pytest.mark.shared_data

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import numpy as np
@@ -120,6 +119,7 @@ def test_bad_input_is_one_clear_line(folder, pairs, tmp_path, tiny_llama):
     assert not (tmp_path / "x").exists()
     with pytest.raises(UsageError, match="was made for another encoder"):
         load_verifier(folder, encoder=str(tiny_llama), device="cpu")
+    assert load_verifier(folder, device="cpu").spec == f"cnn:{folder}"
     with pytest.raises(UsageError, match="is not a transformer, but cnn: write cnn:"):
         registry.create(f"transformer:{folder}", device="cpu")
     with pytest.raises(UsageError, match="is not a verifier: it has no"):
@@ -133,11 +133,3 @@ def test_bad_input_is_one_clear_line(folder, pairs, tmp_path, tiny_llama):
     (Path(folder) / "retrokit.json").write_text("{")
     with pytest.raises(DataError, match="expected the description of a run"):
         registry.create(f"cnn:{folder}", device="cpu")
-
-
-def test_a_changed_encoder_is_another_encoder(folder, tiny_bert, tmp_path):
-    assert load_verifier(folder, device="cpu").spec == f"cnn:{folder}"
-    add_to_run(folder, made_for={**read_verifier(folder).made_for, "fingerprint": "0" * 64})
-    with pytest.raises(UsageError, match="fingerprint 000000000000"):
-        load_verifier(folder, device="cpu")
-    assert json.loads((Path(folder) / "retrokit.json").read_text())["made_for"]["fingerprint"] == "0" * 64

@@ -146,8 +146,13 @@ def test_distances_are_refused_in_one_line(folder, tmp_path, sim):
     assert "\n" not in str(error.value)
 
 
-def test_queries_prepared_as_the_note_says(tiny_bert, folder, tmp_path, monkeypatch):
-    made = export.export(str(tiny_bert), str(folder), str(tmp_path / "out"), sim="sfs:4", precision="fp32", dims=8)
+@pytest.mark.parametrize("one_length", [False, True])
+def test_queries_prepared_as_the_note_says(tiny_bert, folder, tmp_path, monkeypatch, one_length):
+    options = {"sim": "sfs:4", "precision": "fp32", "dims": 8, "one_length": one_length}
+    made = export.export(str(tiny_bert), str(folder), str(tmp_path / "out"), **options)
+    assert made.note["one_length"] == made.note["metric"].endswith("cosine and L2 rank alike") == one_length
+    assert made.note["transform"]["query"].endswith(", then a 0") == one_length
+    assert ("then √(M² − the square of its length)" in made.note["transform"]["document"]) == one_length
     names: dict[str, Any] = {}
     exec(made.note["prepare_queries"]["python"].replace("a query", TEXTS[0]), names)
     monkeypatch.chdir(tmp_path)
@@ -158,7 +163,7 @@ def test_queries_prepared_as_the_note_says(tiny_bert, folder, tmp_path, monkeypa
     from_command = export.open_export("queries")
     assert from_command.ids() == ["1"]
     assert_rounded(from_command.embeddings(), names["prepared"])
-    assert names["prepared"].shape == (1, 8)
+    assert names["prepared"].shape == (1, 9 if one_length else 8)
 
 
 def test_a_run_is_exported_with_what_it_has_learned(tiny_bert, folder, tmp_path):

@@ -177,15 +177,8 @@ def test_the_numbers_are_those_of_float32(whole, dtype):
     else:
         assert np.abs(made.vectors() - exact).max() <= step
     table = pyarrow.parquet.read_table(made.folder / exports.TABLE)
-    assert (
-        table.schema.field("embedding").type.value_type
-        == {
-            "float32": pyarrow.float32(),
-            "float16": pyarrow.float16(),
-            "int8": pyarrow.int8(),
-            "binary": pyarrow.uint8(),
-        }[dtype]
-    )
+    value_type = {"float16": "halffloat", "float32": "float"}.get(dtype, stored)
+    assert str(table.schema.field("embedding").type.value_type) == value_type
     assert np.array_equal(np.array(table["embedding"].to_pylist(), dtype=stored), made.embeddings())
     assert table["id"].to_pylist() == made.ids()
 
@@ -273,14 +266,6 @@ def test_what_is_damaged_is_said(tiny_bert, corpus, tmp_path):
         open_export(made.folder).embeddings()
     with pytest.raises(DataError, match=r"ids.jsonl: holds 70 lines, and export.json says 71"):
         open_export(made.folder).ids_at([3])
-
-
-def test_where_identifiers_lie_is_looked_up_once(tiny_bert, corpus, tmp_path):
-    made = export(str(tiny_bert), str(corpus), str(tmp_path / "out"))
-    made.ids_at([3])
-    *others, last = (made.folder / "ids.jsonl").read_bytes().splitlines(keepends=True)
-    (made.folder / "ids.jsonl").write_bytes(b"".join(b" " * len(line) for line in others) + last)
-    assert made.ids_at([69]) == {69: "d69"}
 
 
 def small_portions(rank: int) -> None:

@@ -103,17 +103,6 @@ def test_a_sliding_window_by_hand() -> None:
         assert made.rank("query", ["alone"]).tolist() == [1]
 
 
-def test_the_best_of_a_long_list_comes_to_the_top() -> None:
-    values = np.random.default_rng(0).permutation(100)
-    with serve(by_value) as server:
-        made = reranker(server)
-        scores = made.rank("query", [f"number {value}" for value in values])
-        assert sorted(scores.tolist()) == list(range(1, 101))
-        # what one window carries on to the next are its best 20
-        assert values[np.argsort(-scores)][:20].tolist() == list(range(99, 79, -1))
-        assert made.counts["answers"] == 4
-
-
 def test_lists_of_several_queries() -> None:
     with serve(by_value) as server:
         made = reranker(server)
@@ -324,10 +313,3 @@ def test_names(tmp_path: Path) -> None:
         registry.create(f"{spec},window=10")
     with pytest.raises(UsageError, match="opnai"):
         registry.create("llm:opnai:m")
-
-
-def test_near_misses_are_not_for_it(tmp_path: Path) -> None:
-    write_lines(tmp_path / "r.jsonl", [{"prompt": "p", "answer": "a"}])
-    write_lines(tmp_path / "p.jsonl", [{"text": "a", "near_miss": "not a"}])
-    with pytest.raises(UsageError, match="orders lists"):
-        rerank(None, [f"pairs:{tmp_path / 'p.jsonl'}"], [f"llm:replay:{tmp_path / 'r.jsonl'}"])

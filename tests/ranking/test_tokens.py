@@ -7,9 +7,9 @@ import pytest
 
 from retrokit import encoders
 from retrokit.encoders.store import cache_in
+from retrokit.ranking.reranking import maps as module
 from retrokit.ranking.reranking import registry
-from retrokit.ranking.reranking import tokens as module
-from retrokit.ranking.reranking.tokens import TokenCache, unit_tokens
+from retrokit.ranking.reranking.maps import TokenCache, unit_tokens
 from tests.close import assert_rounded
 from tests.models import sentences
 

@@ -15,22 +15,19 @@ from sklearn.metrics import roc_auc_score, roc_curve
 
 from retrokit.core.errors import DataError, Interrupted, UsageError
 from retrokit.core.notices import listening
-from retrokit.core.shards import Shards
 from retrokit.data.trec import read_run, write_run
 from retrokit.evaluation.comparison.results_folder import ResultsFolder
 from retrokit.evaluation.evaluate import evaluate
 from retrokit.evaluation.two_stage import Reranking, TwoStageOptions, rerank
 from retrokit.metrics.significance import holm, randomisation_test
 from retrokit.ranking.reranking import kept
-from retrokit.ranking.reranking.base import PairwiseReranker
-from retrokit.ranking.reranking.kept import KeptReranker
 from retrokit.ranking.retrieval.fusion import blend, min_max
 from retrokit.report.evaluation import evaluation_json
 from retrokit.report.sources import evaluation_from
 from tests.evaluation.fakes import Notices, write_folder, write_lines
 from tests.ranking import scorers
 from tests.ranking.scorers import hashed, register
-from tests.trec import trec_order
+from tests.trec import read_qrels, trec_order
 
 DOCUMENTS = {"a": "text a", "b": "text b", "c": "text c", "d": "text d"}
 QUERIES = {"q1": "first", "q2": "second"}
@@ -169,17 +166,11 @@ def test_metrics_and_tests_are_those_of_others(
     found = reranked(folder, run, "fake", "other", depth=12, save_run=str(save))
     before, *after = found.whole.results
     assert [result.counts["queries_without_candidates"] for result in after] == [2, 2]
-    qrels = json.loads(json.dumps({}))
-    for line in (folder / "qrels" / "test.tsv").read_text().splitlines()[1:]:
-        query, document, grade = line.split("\t")
-        qrels.setdefault(query, {})[document] = int(grade)
+    qrels = read_qrels(folder / "qrels" / "test.tsv")
     evaluator = pytrec_eval.RelevanceEvaluator(qrels, {"ndcg_cut.10", "success.1", "recip_rank"})
-    files = sorted(save.iterdir())
-    assert len(files) == 2
     p_values = []
-    for result, file, score in zip(
-        after, files, (hashed, lambda query, document: -hashed(document, query)), strict=True
-    ):
+    scorings = hashed, lambda query, document: -hashed(document, query)
+    for result, file, score in zip(after, sorted(save.iterdir()), scorings, strict=True):
         for query, scores in run.items():
             order = sorted(scores, key=lambda d: (scores[d], d), reverse=True)
             text = f"query {query[1:]}"
@@ -225,43 +216,6 @@ def test_a_break_changes_nothing(many: tuple[Path, dict], tmp_path: Path, monkey
     assert (cost["pairs"], cost["pairs_computed"]) == (456, 456 - 3 * 96)
 
 
-class Tokens(PairwiseReranker):
-    """A scorer that may keep token embeddings."""
-
-    spec = "tokens:any"
-
-    def __init__(self, cache: object) -> None:
-        self.cache = cache
-
-    @property
-    def encodes_anew(self) -> bool:
-        return self.cache is None
-
-    def fingerprint(self) -> str:
-        return self.spec
-
-    def score_pairs(self, queries: list[str], documents: list[str]) -> np.ndarray:
-        return np.zeros(len(queries), dtype=np.float32)
-
-
-@pytest.mark.parametrize(
-    ("cache", "queries", "expected"),
-    [
-        (None, 3, ["tokens:any: encodes documents in each of 3 blocks; with cache=FOLDER, once"]),
-        (None, 1, []),
-        ("kept", 3, []),
-    ],
-)
-def test_work_that_a_cache_would_spare_is_said(
-    cache: str | None, queries: int, expected: list[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(kept, "PAIRS_AT_ONCE", 2)
-    notices = Notices()
-    with listening(notices):
-        KeptReranker(Tokens(cache), Shards(None)).rank_lists([f"q{n}" for n in range(queries)], [["a", "b"]] * queries)
-    assert notices.messages == expected
-
-
 def test_kept_scores_serve_other_blends_and_depths_alone(
     many: tuple[Path, dict], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -274,21 +228,6 @@ def test_kept_scores_serve_other_blends_and_depths_alone(
     assert work.is_dir()
     reranked(folder, run, depth=13, work=str(work))
     assert len(made[2].calls) == 1
-
-
-@pytest.mark.parametrize(
-    ("line", "message"),
-    [
-        ("q1 Q0 a 1 nan x", r"first\.trec:2: the score 'nan'"),
-        ("q1 Q0 b 1 2.0 x", r"first\.trec:2: query 'q1' has document 'b' on an earlier line"),
-    ],
-)
-def test_runs_that_cannot_be_reranked(folder: Path, monkeypatch: pytest.MonkeyPatch, line: str, message: str) -> None:
-    register(monkeypatch, fake=SCORES)
-    path = folder.parent / "first.trec"
-    path.write_text(f"q1 Q0 b 1 2.0 x\n{line}\n")
-    with pytest.raises(DataError, match=message):
-        reranked(folder, path)
 
 
 def test_documents_that_the_task_does_not_have_are_not_reranked(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -334,25 +273,6 @@ def test_what_a_query_excludes_never_comes_back(tmp_path: Path, monkeypatch: pyt
     assert trec_order(after.run["q1"])[0] == "c"
     assert after.counts["run_documents_left_out"] == 1
     assert after.metrics["accuracy@1"] == 1
-
-
-def test_a_search_is_a_first_stage(tmp_path: Path, tiny_bert: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    register(monkeypatch, fake=hashed)
-    documents = {"a": "red fish", "b": "red cat", "c": "fish eats fish", "d": "dog"}
-    folder = write_folder(
-        tmp_path / "words", documents, {"q1": "red fish", "q2": "cat"}, {"q1": {"a": 1}, "q2": {"b": 1}}
-    )
-    for encoder, similarity in ((str(tiny_bert), "dot"), ("bm25", None)):
-        options = TwoStageOptions(depth=2, sim=similarity, metrics=("mrr@3",), device="cpu")
-        before, after = rerank(encoder, [f"beir:{folder}"], ["fake"], options).whole.results
-        assert before.encoder == encoder
-        assert before.similarity == (similarity or "own")
-        assert after.similarity == f"{before.similarity} + fake, depth 2"
-        assert set(after.metrics) == {"ndcg@10", "mrr@3", "recall@2"}
-        assert set(after.run) == {"q1", "q2"}
-        for query in before.run:
-            assert set(trec_order(before.run[query])[:2]) == set(trec_order(after.run[query])[:2])
-            assert trec_order(before.run[query])[2:] == trec_order(after.run[query])[2:]
 
 
 def test_seeds_of_either_stage_are_averaged(
@@ -416,16 +336,13 @@ def test_options_out_of_range(wrong: dict) -> None:
 
 
 def near_misses(tmp_path: Path, count: int = 30, paraphrases: bool = True) -> Path:
-    rows = [
-        {
-            "anchor": f"anchor {i}",
-            "positive": f"same {i}" if paraphrases else f"anchor {i}",
-            "negatives": [f"near {i}", f"nearer {i}"],
-            "family": ("negation", "binding")[i % 2],
-        }
+    names = ("anchor", "positive", "negatives", "family")
+    positive = "same" if paraphrases else "anchor"
+    rows = (
+        (f"anchor {i}", f"{positive} {i}", [f"near {i}", f"nearer {i}"], ("negation", "binding")[i % 2])
         for i in range(count)
-    ]
-    return write_lines(tmp_path / "pairs.jsonl", rows)
+    )
+    return write_lines(tmp_path / "pairs.jsonl", [dict(zip(names, row, strict=True)) for row in rows])
 
 
 def test_near_misses_are_scikit_learns(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -161,7 +161,7 @@ verifiers = Registry(
         Entry(
             "cnn",
             "a convolutional network over the token map (F3)",
-            "retrokit.ranking.reranking.plain:cnn",
+            "retrokit.ranking.reranking.cnn:cnn",
             (
                 _FORM,
                 Param("channels", int, 8, minimum=1, maximum=4096, summary="of a layer"),
@@ -175,7 +175,7 @@ verifiers = Registry(
         Entry(
             "transformer",
             "a Transformer over patches of the token map (F4)",
-            "retrokit.ranking.reranking.plain:transformer",
+            "retrokit.ranking.reranking.transformer:transformer",
             (
                 _FORM,
                 Param("patch", int, 4, minimum=1, maximum=512, summary="tokens of a patch's side"),

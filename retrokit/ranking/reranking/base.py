@@ -40,11 +40,6 @@ class Reranker(Protocol):
         """What it has counted so far, by name."""
         return {}
 
-    @property
-    def encodes_anew(self) -> bool:
-        """Whether each call encodes its documents anew, so that a cache would spare work."""
-        return False
-
     @abstractmethod
     def rank(self, query: str, documents: Sequence[str]) -> np.ndarray:
         """Scores float32 ``[n]`` of a query's documents, which come in the first stage's order; higher is better.

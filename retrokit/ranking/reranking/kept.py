@@ -49,6 +49,8 @@ class KeptReranker(Reranker):
         self._store = Shards(None) if itself else store
         self._at_once = sys.maxsize if itself else PAIRS_AT_ONCE
         self._shows_progress = not (itself or within)
+        if itself and store.folder is not None:
+            reranker.keep_in(store.folder)
         self._fingerprint = reranker.fingerprint()
         self.key = f"{self._fingerprint} {environment(type(reranker), reranker.device)}"
         self._counts_before = dict(reranker.counts)
@@ -94,8 +96,6 @@ class KeptReranker(Reranker):
                 blocks.append(row)
                 size = 0
             size += len(documents)
-        if len(blocks) > 1 and self._reranker.encodes_anew:
-            notice(f"{self.spec}: encodes documents in each of {len(blocks)} blocks; with cache=FOLDER, once")
         results: list[np.ndarray] = []
         doing = f"reranking with {self.spec}"
         with progress(doing, len(queries), "queries") if self._shows_progress else nullcontext(unseen) as advance:

@@ -15,12 +15,14 @@ import torch
 from torch import Tensor, nn
 
 from retrokit.core.notices import progress
-from retrokit.encoders.base import Encoder
+from retrokit.encoders.base import Encoder, TokenEncoder
 from retrokit.encoders.store import cache_in
+from retrokit.encoders.store.database import EmbeddingCache
+from retrokit.encoders.store.embeddings import TOKENS, Store
 from retrokit.ranking.reranking.base import PairwiseReranker, check_counts
-from retrokit.ranking.reranking.tokens import TokenCache, unit_tokens
 from retrokit.similarities.base import Role
 
+AT_ONCE = 2048  # texts encoded before their tokens are written
 BLOCK_CHARACTERS = 250_000  # characters of the texts that are padded, and of documents held, at once
 MAP_CELLS = 8_000_000  # cells of token maps, or numbers of the embeddings they are made of, held at once: 32 MB
 
@@ -63,6 +65,14 @@ class MapScorer(nn.Module):
         return values.masked_fill(~(query_mask.any(dim=-1) & document_mask.any(dim=-1)), self.lowest)
 
 
+class LogitScorer(MapScorer):
+    """A network that learns the logit of "they belong together"."""
+
+    lowest = 0.0
+    cells = 200_000
+    learns_logits = True
+
+
 def pad_tokens(embeddings: Sequence[np.ndarray], device: torch.device) -> TokenBlock:
     """A block of the unit token embeddings ``[t, d]`` of texts, padded to the longest."""
     parts = [torch.from_numpy(np.asarray(tokens, dtype=np.float32)) for tokens in embeddings]
@@ -87,6 +97,39 @@ def all_maps(queries: TokenBlock, documents: TokenBlock) -> Tensor:
 def pair_maps(queries: TokenBlock, documents: TokenBlock) -> Tensor:
     """The map of query i with document i, float32 ``[n, a, b]``; a padded cell holds 0."""
     return queries.tokens @ documents.tokens.transpose(1, 2)
+
+
+def unit_tokens(encoder: TokenEncoder, texts: Sequence[str], role: Role, precision: str) -> list[np.ndarray]:
+    """The embeddings of the tokens of each text, float32 ``[t, d]`` of unit length, special tokens left out."""
+    embeddings = encoder.token_embeddings(texts, role, precision)
+    return [tokens / np.maximum(np.linalg.norm(tokens, axis=1, keepdims=True), 1e-12) for tokens in embeddings]
+
+
+class TokenCache:
+    """Unit token embeddings of an encoder's texts, kept in ``cache`` under the encoder's identity."""
+
+    def __init__(self, cache: EmbeddingCache, encoder: TokenEncoder, precision: str) -> None:
+        self.encoder = encoder
+        self.precision = precision
+        identity = encoder.identity(precision)
+        about = None if identity is None else {**identity, "dimension": encoder.token_dimension, "length": "unit"}
+        self._store = None if about is None else Store(cache, about, encoder.spec, TOKENS)
+
+    def tokens(self, texts: Sequence[str], role: Role) -> list[np.ndarray]:
+        """The token embeddings of each text, float16 ``[t, d]``; those that were not kept are made and kept."""
+
+        def make(missing: Sequence[str]) -> list[np.ndarray]:
+            return [tokens.astype(np.float16) for tokens in unit_tokens(self.encoder, missing, role, self.precision)]
+
+        if self._store is None:  # the code cannot be told
+            return make(texts)
+        # where a text is the same in both roles, it is kept once
+        return self._store.arrays(texts, role if self.encoder.tells_roles_apart else "document", make)
+
+    def fill(self, texts: Sequence[str], role: Role) -> None:
+        """Make and keep the token embeddings of all texts, without holding more than a part of them."""
+        for start in range(0, len(texts), AT_ONCE):
+            self.tokens(texts[start : start + AT_ONCE], role)
 
 
 class MapReranker(PairwiseReranker):
@@ -153,10 +196,6 @@ class MapReranker(PairwiseReranker):
     @property
     def device(self) -> torch.device:
         return self.encoder.device
-
-    @property
-    def encodes_anew(self) -> bool:
-        return self.cache is None
 
     def fingerprint(self) -> str:
         digest = hashlib.sha256(f"{self.encoder.fingerprint()} {self.computes_in} {self.scorer!r}".encode())

@@ -9,13 +9,14 @@ last layer. Patches of padding are never attended to.
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from retrokit.core.errors import UsageError
-from retrokit.ranking.reranking.cnn import CHANNELS, map_channels
-from retrokit.ranking.reranking.maps import MapScorer
+from retrokit.ranking.reranking.cnn import CHANNELS, PLAIN, clipped, map_channels
+from retrokit.ranking.reranking.maps import LogitScorer, MapScorer
 
 
 class _Layer(nn.Module):
@@ -41,12 +42,9 @@ class _Layer(nn.Module):
         return patches + self.feed_forward(self.norm(patches))
 
 
-class MapTransformer(MapScorer):
-    """F4: the logit that two texts belong together."""
+class MapTransformer(LogitScorer):
+    """F4, ``ours``."""
 
-    lowest = 0.0
-    cells = 200_000
-    learns_logits = True
     channels = CHANNELS
 
     def __init__(
@@ -95,6 +93,15 @@ class MapTransformer(MapScorer):
         return taken, best.gather(2, columns) > -torch.inf, columns
 
 
+class PlainTransformer(MapTransformer):
+    """F4, ``plain``: as the paper writes it, it attends to all patches of the clipped cosines."""
+
+    channels = 1
+
+    def shown(self, maps: Tensor, query_mask: Tensor, document_mask: Tensor) -> Tensor:
+        return clipped(maps, query_mask, document_mask).unsqueeze(1)
+
+
 def _positions(columns: Tensor, like: Tensor) -> Tensor:
     """Sines and cosines of a patch's row, then of its column, ``[n, rows, k, dim]``, at columns ``[n, rows, k]``."""
     half = len(like) // 2
@@ -107,3 +114,10 @@ def _sinusoids(count: int, dim: int, like: Tensor) -> Tensor:
     rates = torch.exp(torch.arange(0, dim, 2, device=like.device) * (-math.log(1000.0) / dim))
     angles = torch.arange(count, device=like.device)[:, None] * rates
     return torch.cat([angles.sin(), angles.cos()], dim=-1)
+
+
+def transformer(form: str, keep: int | None, **options: Any) -> MapScorer:
+    """The network of that form; ``plain`` attends to all patches, and ``ours`` to 8 of a row if ``keep`` is open."""
+    if form == PLAIN and keep is not None:
+        raise UsageError(f"transformer:plain attends to all patches: leave out keep={keep}")
+    return PlainTransformer(None, **options) if form == PLAIN else MapTransformer(keep or 8, **options)

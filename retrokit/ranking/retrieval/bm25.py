@@ -21,7 +21,8 @@ import Stemmer
 from retrokit.core.notices import notice, progress
 from retrokit.data.images import check_texts
 from retrokit.data.words import COUNTED, normalized, spaced, unspaced_scripts
-from retrokit.ranking.retrieval.base import Index, Ranking, Searcher, TextList, check_k, check_pairs
+from retrokit.ranking.reranking.base import check_counts
+from retrokit.ranking.retrieval.base import Index, Ranking, Searcher, TextList, check_k
 
 
 class BM25Index(Index):
@@ -60,7 +61,7 @@ class BM25Index(Index):
 
     def score_pairs(self, queries: TextList, texts: TextList) -> np.ndarray:
         """Scores float32 ``[n]``; a text that is a document scores as :meth:`search` has it."""
-        check_pairs(queries, texts)
+        check_counts(queries, texts)
         scores = np.empty(len(texts), dtype=np.float32)
         others = [text for text in dict.fromkeys(texts) if text not in self._place]
         words = dict(zip(others, self._words(others), strict=True))

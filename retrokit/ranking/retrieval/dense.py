@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Sequence, Set
 from dataclasses import replace
 from functools import cached_property, partial
 from pathlib import Path
@@ -18,8 +18,9 @@ from retrokit.data.dtypes import Stored, quantization_name, stored_as
 from retrokit.data.quantization import Quantization, step_of
 from retrokit.encoders.base import Encoder
 from retrokit.encoders.chunks import best_chunks, starts_of
+from retrokit.ranking.reranking.base import check_counts
 from retrokit.ranking.retrieval.approximate import ApproximateIndex, empty_index
-from retrokit.ranking.retrieval.base import Account, Index, Ranking, Searcher, TextList, check_k, check_pairs
+from retrokit.ranking.retrieval.base import Account, FilteredIndex, Ranking, Searcher, TextList, check_k, without
 from retrokit.ranking.retrieval.embeddings import SharedEmbeddings, pair_scores
 from retrokit.ranking.retrieval.exact import in_order, prepared_documents, top_k
 from retrokit.ranking.retrieval.stored import StoredRows
@@ -56,7 +57,7 @@ class Dense(Searcher):
         return f"{key} {self.scorer.fingerprint()} {embeddings.dims} {self.faiss} {self.quantize}"
 
 
-class DenseIndex(Index):
+class DenseIndex(FilteredIndex):
     """Documents, embedded when they are first searched. Several searchers of one encoder share the embeddings of a list
     of texts."""
 
@@ -68,15 +69,18 @@ class DenseIndex(Index):
         self._approximate: ApproximateIndex | None = None
         self._queries = self._others = TextList()
 
-    def search(self, queries: TextList, k: int) -> list[Ranking]:
+    def search_without(self, queries: TextList, k: int, left_out: Sequence[Set[int]]) -> list[Ranking]:
         """The ``k`` best documents of each query, or about them through an index of faiss, which may have too few
         documents to be trained on (:class:`UsageError`). :class:`DataError`: a number that is not finite."""
         check_k(k)
         self._queries = queries
         embeddings, owners, search = self.embed_queries(queries), self._owners(), self._search_of_rows()
+        depth = k + max(map(len, left_out), default=0)
         if owners is None:
-            return _rankings(*search(queries=embeddings, k=k)[:2])
-        return best_chunks(lambda rows, depth: _rankings(*search(queries=rows, k=depth)[:2]), embeddings, k, owners)
+            rankings = _rankings(*search(queries=embeddings, k=depth)[:2])
+        else:
+            rankings = best_chunks(lambda rows, k: _rankings(*search(queries=rows, k=k)[:2]), embeddings, depth, owners)
+        return [without(ranking, out, k) for ranking, out in zip(rankings, left_out, strict=True)]
 
     def ready(self) -> DenseIndex:
         """With documents as the similarity prepares them, which takes as much memory again; the encoder is settled."""
@@ -103,7 +107,7 @@ class DenseIndex(Index):
 
     def score_pairs(self, queries: TextList, texts: TextList) -> np.ndarray:
         """Exact scores float32 ``[n]``; every distinct text is embedded once. Raises as :meth:`search` does."""
-        check_pairs(queries, texts)
+        check_counts(queries, texts)
         chunks, counts = self._embeddings.chunks, None
         if chunks is not None:
             parts, counts = chunks.split(texts)

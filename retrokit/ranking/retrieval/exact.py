@@ -145,17 +145,25 @@ class _Best:
         self.rows = queries.new_empty(len(queries), 0, dtype=torch.int64)
         self.least: Tensor | None = None  # the k-th best value of each query
         self.margin: Tensor | None = self.values.new_zeros(len(queries))
+        # on a CPU oneDNN's product is a fifth faster than mm, and makes its own memory
+        is_plain = queries.device.type == "cpu" and queries.dtype == torch.float32
+        self.by_onednn = is_plain and onednn.works(queries.dtype)
+
+    def _memory(self, documents: Tensor) -> Tensor:
+        """Room for scores ``[nq, nd]``: fresh memory for each block would cost as much time as finding the best."""
+        return self.search.memory[: len(self.queries) * len(documents)].view(len(self.queries), len(documents))
 
     def add(self, documents: Tensor, offset: int) -> None:
         """Take in a block of prepared documents, of which the first is row ``offset``."""
         if self.margin is not None and self._add_ceilings(documents, offset):
             return
         self.scored()
-        similarity, memory = self.search.similarity, self.search.memory
-        if similarity.factorable:
-            scores = _product(self.queries, documents, None, memory)
+        similarity, scores = self.search.similarity, self._memory(documents)
+        if similarity.factorable and self.by_onednn:
+            scores = onednn.linear(self.queries, documents, None)
+        elif similarity.factorable:
+            torch.mm(self.queries, documents.T, out=scores)
         else:
-            scores = memory[: len(self.queries) * len(documents)].view(len(self.queries), len(documents))
             for part, block in zip(documents.split(KERNEL_BLOCK), scores.split(KERNEL_BLOCK, dim=1), strict=True):
                 block.copy_(similarity.kernel(self.queries, part))
         scores = scores.float()
@@ -184,7 +192,10 @@ class _Best:
         if ceilings is None or self.margin is None:
             return False
         self.margin = torch.maximum(self.margin, ceilings.margin)
-        worth = _product(self.queries, documents, ceilings.terms, self.search.memory)
+        if self.by_onednn:
+            worth = onednn.linear(self.queries, documents, ceilings.terms)
+        else:
+            worth = torch.mm(self.queries, documents.T, out=self._memory(documents)).add_(ceilings.terms)
         candidates = _promising(worth, self.least, self.search.k, self.margin)
         if candidates is None or len(candidates[0]) * GROUP > worth.numel():  # then the kernel is faster
             return False
@@ -206,17 +217,6 @@ class _Best:
     def _cut(self) -> None:
         self.values, self.rows = _best(self.values, self.rows, self.search.k)
         self.least = self.values.amin(dim=1) if self.values.shape[1] == self.search.k > 0 else None
-
-
-def _product(queries: Tensor, documents: Tensor, terms: Tensor | None, memory: Tensor) -> Tensor:
-    """``queries @ documents.T + terms`` in ``memory``: fresh memory for each block would cost as much time as finding
-    the best does. On a CPU oneDNN's product is a fifth faster than ``mm``, and makes its own memory."""
-    is_plain = queries.device.type == "cpu" and queries.dtype == torch.float32
-    if is_plain and onednn.works(queries.dtype):
-        return onednn.linear(queries, documents, terms)
-    scores = memory[: len(queries) * len(documents)].view(len(queries), len(documents))
-    torch.mm(queries, documents.T, out=scores)
-    return scores if terms is None else scores.add_(terms)
 
 
 def _promising(

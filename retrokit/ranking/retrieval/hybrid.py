@@ -18,13 +18,13 @@ from retrokit.ranking.retrieval.base import (
     FilteredIndex,
     Ranking,
     Searcher,
+    Shared,
     TextList,
     TuningQueries,
     account_of,
     best_first,
 )
 from retrokit.ranking.retrieval.fusion import min_max, reciprocal_ranks, z_scores
-from retrokit.ranking.retrieval.shared import Shared
 
 NORMALISED: dict[str, Callable[[np.ndarray], np.ndarray]] = {
     "rrf": lambda scores: reciprocal_ranks(np.arange(1, len(scores) + 1)),

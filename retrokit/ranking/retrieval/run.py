@@ -12,6 +12,7 @@ from retrokit.core.files import named
 from retrokit.core.notices import notice
 from retrokit.data.faults import Faults
 from retrokit.data.trec import read_run_lines
+from retrokit.ranking.reranking.base import check_counts
 from retrokit.ranking.retrieval.base import (
     Account,
     FilteredIndex,
@@ -20,7 +21,6 @@ from retrokit.ranking.retrieval.base import (
     TextList,
     best_first,
     check_k,
-    check_pairs,
     without,
 )
 
@@ -116,7 +116,7 @@ class RunIndex(FilteredIndex):
         return rankings
 
     def score_pairs(self, queries: TextList, texts: TextList) -> np.ndarray:
-        check_pairs(queries, texts)
+        check_counts(queries, texts)
         pairs = zip(self._run.ids_of(queries, "queries"), self._run.ids_of(texts, "documents"), strict=True)
         unknown = (np.nan, 0)
         return np.array([self._run.scores.get(query, {}).get(document, unknown)[0] for query, document in pairs])

@@ -21,8 +21,7 @@ from retrokit.encoders.fingerprint import digest_of_weights
 from retrokit.encoders.precision import choose_precision
 from retrokit.encoders.store import cache_in, open_cache
 from retrokit.ranking import reranking
-from retrokit.ranking.reranking.maps import MapReranker, MapScorer, TokenBlock, pad_tokens, pair_maps
-from retrokit.ranking.reranking.tokens import TokenCache
+from retrokit.ranking.reranking.maps import MapReranker, MapScorer, TokenBlock, TokenCache, pad_tokens, pair_maps
 from retrokit.ranking.reranking.verifier import save_weights, start_from
 from retrokit.similarities.base import Role, length
 from retrokit.training.history import Outcome
