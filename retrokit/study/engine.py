@@ -19,6 +19,7 @@ import sys
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from typing import Any
 
 from retrokit.core.errors import Interrupted, MissingExtra, ServiceError
 from retrokit.core.files import writing
@@ -57,14 +58,8 @@ def check_engine() -> None:
 
 def run(plan: StudyPlan, jobs: int = 1, retries: int = 0, further: Sequence[str] = ()) -> list[State]:
     """Do what is not done: as many steps at once as ``jobs``, a step that fails ``retries`` times more; what became of
-    each. ``further`` are options of Snakemake, such as those of a cluster's executor.
-
-    Raises:
-        MissingExtra: Snakemake is not installed.
-        UsageError: another command works in the folder.
-        Interrupted: stopped by the user.
-        ServiceError: Snakemake itself failed.
-    """
+    each. ``further`` are options of Snakemake, such as those of a cluster's executor. Raises :class:`MissingExtra`
+    without Snakemake, :class:`ServiceError` if it fails, :class:`UsageError` if another command works in the folder."""
     check_engine()
     with locked(plan.folder):
         plan.folder.mkdir(parents=True, exist_ok=True)
@@ -95,15 +90,15 @@ def _work(plan: StudyPlan, jobs: int, retries: int, further: Sequence[str]) -> N
     for path in (folder, rules, snakefile, log_path):
         check_own(path)
     folder.mkdir(exist_ok=True)
-    for path, text in ((rules, _rules(plan)), (snakefile, _RULES)):
+    for path, text in ((rules, json.dumps(_rules(plan), indent=1)), (snakefile, _RULES)):
         with writing(path) as file:
             file.write(text)
     words = ["--cores", str(jobs), "--retries", str(retries), "--keep-going", "--nolock", "--rerun-incomplete"]
     words += ["--scheduler", "greedy"]  # the other one needs a solver of linear programs that is not everywhere
-    triggers = ["--rerun-triggers", "mtime"]
+    words += ["--rerun-triggers", "mtime", *further]
     with open(log_path, "w", encoding="utf-8") as log:
         engine = subprocess.Popen(
-            [sys.executable, "-m", "snakemake", "--snakefile", str(snakefile), *words, *triggers, *further],
+            [sys.executable, "-m", "snakemake", "--snakefile", str(snakefile), *words],
             cwd=folder,
             stdout=log,
             stderr=log,
@@ -113,52 +108,49 @@ def _work(plan: StudyPlan, jobs: int, retries: int, further: Sequence[str]) -> N
         )
         seen = {state.step.name for state in plan.states() if state.state == DONE}
         with _stopping(engine) as signals:
-            while engine.poll() is None:
-                time.sleep(LOOKED)
-                _tell(plan, seen)
-            _tell(plan, seen)
+            is_running = True
+            while is_running:
+                is_running = engine.poll() is None
+                time.sleep(LOOKED * is_running)
+                _report(plan, seen)
     if signals:
         raise Interrupted(f"stopped; what is done is kept in {plan.folder}: the same command goes on")
-    states = plan.states()
-    if engine.returncode and not any(state.state == FAILED for state in states):
+    if engine.returncode and not any(state.state == FAILED for state in plan.states()):
         last = " / ".join(log_path.read_text(encoding="utf-8", errors="replace").strip().splitlines()[-3:])
         raise ServiceError(f"Snakemake ended with {engine.returncode}: {last} (all it said: {log_path})")
 
 
-def _rules(plan: StudyPlan) -> str:
-    rules = []
-    for number, step in enumerate(plan.steps):
-        words = [sys.executable, "-m", "retrokit.study.step", str(plan.folder.absolute()), step.name]
-        rules.append(
-            {
-                "name": f"{re.sub(r'[^A-Za-z0-9]', '_', step.name)}_{number}",
-                "first": len(plan.steps) - number,
-                "mark": f"../steps/{step.name}.json",
-                "after": [f"../steps/{name}.json" for name in step.after],
-                "command": shlex.join(words),
-            }
-        )
-    return json.dumps(rules, indent=1)
+def _rules(plan: StudyPlan) -> list[dict[str, Any]]:
+    start = [sys.executable, "-m", "retrokit.study.step", str(plan.folder.absolute())]
+    return [
+        {
+            "name": f"{re.sub(r'[^A-Za-z0-9]', '_', step.name)}_{number}",
+            "first": len(plan.steps) - number,
+            "mark": f"../steps/{step.name}.json",
+            "after": [f"../steps/{name}.json" for name in step.after],
+            "command": shlex.join([*start, step.name]),
+        }
+        for number, step in enumerate(plan.steps)
+    ]
 
 
-def _tell(plan: StudyPlan, seen: set[str]) -> None:
-    """Say what has come to its end since."""
+def _report(plan: StudyPlan, seen: set[str]) -> None:
+    """A notice for each step that has ended since, and is not yet among ``seen``."""
     states = plan.states()
+    done = sum(state.state == DONE for state in states)
     for state in states:
         name = state.step.name
         if state.state == MISSING:  # is tried again
             seen.discard(name)
         elif name not in seen:
             seen.add(name)
-            count = sum(other.state == DONE for other in states)
-            of = f"{count} of {len(plan.steps)} done"
             why = f": {state.last_word}" if state.state == FAILED else ""
-            notice(f"{name} {state.state} in {state.seconds:.0f} s{why} ({of})")
+            notice(f"{name} {state.state} in {state.seconds:.0f} s{why} ({done} of {len(plan.steps)} done)")
 
 
 @contextmanager
 def _stopping(engine: subprocess.Popen[bytes]) -> Iterator[list[int]]:
-    """Within it, Ctrl-C and SIGTERM stop the engine and its steps, which keep what they can go on from."""
+    """Within it, Ctrl-C and SIGTERM stop the engine and its steps, which keep what they can resume from."""
     signals: list[int] = []
 
     def stop() -> None:

@@ -7,13 +7,15 @@ import math
 import subprocess
 import sys
 import time
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from functools import cache
 from statistics import fmean
 from typing import Any
 
 from retrokit import encoders, evaluation
 from retrokit.core.errors import RetrokitError
 from retrokit.core.notices import notice
+from retrokit.encoders.base import Encoder
 from retrokit.ranking import retrieval
 from retrokit.study.state import DONE, StudyPlan
 from retrokit.study.steps import Step
@@ -26,88 +28,79 @@ _ALIKE = {"seed", "sim", "sim-lr", "lr", "scale", "temperature", "steps", "epoch
 def estimates(plan: StudyPlan) -> dict[str, float | None]:
     """Seconds of each step, by its name; ``None`` where nothing tells.
 
-    A step that is done tells by itself; a training by a few steps of one of its kind; an evaluation of retrieval by the
-    encoding of some of its texts, with the encoder that a training starts from in place of one that is not there yet;
-    any other by the mean of those of its table that are done. What a command takes to start is not counted.
+    A step that is done tells for itself; a training by a few steps of one of its kind; an evaluation of retrieval by
+    the encoding of some of its texts, with the encoder that a training starts from in place of one that is not there
+    yet; any other by the mean of those of its table that are done. What a command takes to start is not counted.
     """
-    done: dict[str, float | None] = {state.step.name: state.seconds for state in plan.states() if state.state == DONE}
-    measured = _Measured(plan)
+    done = {state.step.name: state.seconds for state in plan.states() if state.state == DONE}
+    starts = {step.output: step.command[1] for step in plan.steps if step.command[0] == "finetune"}
+    trainings: dict[tuple[str, ...], dict[str, float] | None] = {}
+    rates: dict[str, float] = {}
+
+    def seconds(step: Step) -> float | None:
+        if step.name in done:
+            return done[step.name]
+        if step.command[0] == "finetune":
+            kind = tuple(word for word in step.command[:-2] if word[2:].partition("=")[0] not in _ALIKE)
+            if kind not in trainings:
+                trainings[kind] = _timed(plan, step)
+            return _training(step, trainings[kind])
+        if step.command[0] == "eval":
+            system = starts.get(step.command[1], step.command[1])
+            try:
+                return _evaluation(step, system, rates)
+            except RetrokitError as error:
+                notice(f"{step.name} cannot be timed yet: {error}")
+        return None
+
     durations = {}
     for step in plan.steps:
-        alike = [seconds for other in plan.steps if other.table == step.table and (seconds := done.get(other.name))]
-        known = done[step.name] if step.name in done else measured.seconds(step)
+        alike = [known for other in plan.steps if other.table == step.table and (known := done.get(other.name))]
+        known = seconds(step)
         durations[step.name] = fmean(alike) if known is None and alike else known
     return durations
 
 
-@dataclass
-class _Measured:
-    """What was timed, each thing once."""
+def _training(step: Step, timed: dict[str, float] | None) -> float | None:
+    options = dict(word[2:].partition("=")[::2] for word in step.command if word.startswith("--"))
+    if timed is None or "time-budget" in options:
+        return None
+    steps = options.get("steps") or math.ceil(float(options.get("epochs", 1)) * timed["per_epoch"])
+    return float(steps) * timed["seconds_each"]
 
-    plan: StudyPlan
-    trainings: dict[tuple[str, ...], dict[str, float] | None] = field(default_factory=dict)
-    rates: dict[str, float] = field(default_factory=dict)
-    texts: dict[str, int] = field(default_factory=dict)
-    samples: dict[str, list[str]] = field(default_factory=dict)
 
-    def seconds(self, step: Step) -> float | None:
-        if step.command[0] == "finetune":
-            return self._training(step)
-        return self._evaluation(step) if step.command[0] == "eval" else None
+def _timed(plan: StudyPlan, step: Step) -> dict[str, float] | None:
+    """Steps of an epoch, and seconds of one; ``None`` where its data are still to be made."""
+    words = [sys.executable, "-m", "retrokit", *step.command[:-2], "--dry-run", "--time", "--json"]
+    ended = subprocess.run(words, cwd=plan.started_in, capture_output=True, text=True)
+    if ended.returncode:
+        notice(f"{step.name} cannot be timed yet: {(ended.stderr.strip().splitlines() or ['no word'])[-1]}")
+        return None
+    return dict(json.loads(ended.stdout)["steps"])
 
-    def _training(self, step: Step) -> float | None:
-        options = dict(word[2:].partition("=")[::2] for word in step.command if word.startswith("--"))
-        if "time-budget" in options:
-            return None
-        kind = tuple(word for word in step.command[:-2] if word[2:].partition("=")[0] not in _ALIKE)
-        if kind not in self.trainings:
-            self.trainings[kind] = self._timed(step)
-        timed = self.trainings[kind]
-        if timed is None:
-            return None
-        epochs = float(options.get("epochs", 1))
-        steps = float(options["steps"]) if "steps" in options else math.ceil(epochs * timed["per_epoch"])
-        return steps * timed["seconds_each"]
 
-    def _timed(self, step: Step) -> dict[str, float] | None:
-        """Steps of an epoch, and seconds of one; ``None`` where its data are still to be made."""
-        words = [sys.executable, "-m", "retrokit", *step.command[:-2], "--dry-run", "--time", "--json"]
-        ended = subprocess.run(words, cwd=self.plan.started_in, capture_output=True, text=True)
-        if ended.returncode:
-            notice(f"{step.name} cannot be timed yet: {(ended.stderr.strip().splitlines() or ['no word'])[-1]}")
-            return None
-        return dict(json.loads(ended.stdout)["steps"])
+def _evaluation(step: Step, system: str, rates: dict[str, float]) -> float | None:
+    """From the texts of its tasks, and the texts that the encoder reads in a second, which ``rates`` caches."""
+    if retrieval.registry_of(system) is not encoders.registry:
+        return None
+    specs = [word.partition("=")[2] for word in step.command if word.startswith("--on=")]
+    tasks = [_judged(spec) for spec in specs]
+    if any(data is None for data in tasks):  # no retrieval
+        return None
+    if system not in rates:
+        encoder, documents = encoders.registry.create(system), tasks[0].documents
+        rates[system] = texts_per_second(encoder, documents[:: max(1, len(documents) // SAMPLE)])
+    return sum(len(data.documents) + len(data.queries) for data in tasks) / rates[system]
 
-    def _evaluation(self, step: Step) -> float | None:
-        system = step.command[1]
-        starts = {
-            training.output: training.command[1] for training in self.plan.steps if training.command[0] == "finetune"
-        }
-        system = starts.get(system, system)
-        if retrieval.registry_of(system) is not encoders.registry:
-            return None
-        try:
-            tasks = [word.partition("=")[2] for word in step.command if word.startswith("--on=")]
-            counts = [self._texts_of(task) for task in tasks]
-            return None if 0 in counts else sum(counts) / self._rate(system, tasks[0])
-        except RetrokitError as error:
-            notice(f"{step.name} cannot be timed yet: {error}")
-            return None
 
-    def _texts_of(self, spec: str) -> int:
-        """Documents and queries of a task; 0 of one that is no retrieval."""
-        if spec not in self.texts:
-            data: Any = evaluation.registry.create(spec).judged()
-            self.texts[spec] = 0 if data is None else len(data.documents) + len(data.queries)
-            self.samples[spec] = [] if data is None else list(data.documents[:: max(1, len(data.documents) // SAMPLE)])
-        return self.texts[spec]
+@cache
+def _judged(spec: str) -> Any:
+    return evaluation.registry.create(spec).judged()
 
-    def _rate(self, spec: str, task: str) -> float:
-        """Documents of the task that the encoder reads in a second."""
-        if spec not in self.rates:
-            encoder, sample = encoders.registry.create(spec), self.samples[task]
-            encoder.embed(sample[:8], "document")
-            began = time.perf_counter()
-            encoder.embed(sample, "document")
-            self.rates[spec] = len(sample) / (time.perf_counter() - began)
-        return self.rates[spec]
+
+def texts_per_second(encoder: Encoder, texts: Sequence[str]) -> float:
+    """How many of such texts the encoder reads in a second, once warm."""
+    encoder.embed(texts[:8], "document")
+    began = time.perf_counter()
+    encoder.embed(texts, "document")
+    return len(texts) / (time.perf_counter() - began)

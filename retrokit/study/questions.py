@@ -15,6 +15,7 @@ from retrokit.core.errors import UsageError
 from retrokit.core.notices import notice
 from retrokit.data.jsonl import read_jsonl
 from retrokit.ranking import retrieval
+from retrokit.study.estimate import SAMPLE, texts_per_second
 from retrokit.training.config import FinetuneConfig
 from retrokit.training.finetune import plan
 from retrokit.training.preflight import texts_of
@@ -29,7 +30,6 @@ SLACK = 2
 """How many times the budget the smallest sweep may take and still be run: a busy machine is timed no better."""
 TESTED = 0.2
 """Share of the pairs that is held out to test on."""
-SAMPLE = 64
 
 
 def which_similarity(data: str, encoder: str, budget: float, batch_size: int) -> str:
@@ -104,18 +104,13 @@ def _speed(data: str, encoder: str, batch_size: int) -> _Speed:
     planned = plan(FinetuneConfig(encoder, (data,), batch_size=batch_size))
     job = timed(planned)
     preflight = job.preflight.to_json()
-    sample = texts_of(job.batches.data, SAMPLE, seed=0)[1]
-    planned.encoder.embed(sample[:8], "document")
-    began = time.perf_counter()
-    planned.encoder.embed(sample, "document")
-    rate = len(sample) / (time.perf_counter() - began)
+    rate = texts_per_second(planned.encoder, texts_of(job.batches.data, SAMPLE, seed=0)[1])
     began = time.perf_counter()
     subprocess.run([sys.executable, "-c", "import sentence_transformers"], check=True)
     starts = time.perf_counter() - began
     texts = sum(source["documents"] + TESTED * source["anchors"] for source in preflight["sources"])
-    return _Speed(
-        preflight["steps"]["seconds_each"], (1 - TESTED) * preflight["steps"]["per_epoch"], texts / rate + 2 * starts
-    )
+    per_epoch = (1 - TESTED) * preflight["steps"]["per_epoch"]
+    return _Speed(preflight["steps"]["seconds_each"], per_epoch, texts / rate + 2 * starts)
 
 
 _SWEEP = """title = "Which similarity for these pairs?"

@@ -64,7 +64,7 @@ class State:
 
 @dataclass(frozen=True)
 class StudyPlan:
-    """A study with its steps, in the folder where its results go."""
+    """A study with its steps, in the folder where its results go, made in the folder ``started_in``."""
 
     folder: Path
     title: str
@@ -75,7 +75,7 @@ class StudyPlan:
 
     @classmethod
     def of(cls, study: Study, folder: str, steps: Sequence[Step], gates: Sequence[str]) -> StudyPlan:
-        """The plan of a study that is begun here."""
+        """The plan of a study that is started in the current folder."""
         return cls(Path(folder), study.title, study.text, os.getcwd(), tuple(gates), steps)
 
     def write(self) -> None:
@@ -100,12 +100,8 @@ class StudyPlan:
     def to_frame(self) -> DataFrame:
         """A row for each step: what it is, and what became of it."""
         names = ("name", "table", "cell")
-        return frame(
-            flat(
-                {**{name: getattr(state.step, name) for name in names}, "state": state.state, "seconds": state.seconds}
-            )
-            for state in self.states()
-        )
+        rows = [(state, {name: getattr(state.step, name) for name in names}) for state in self.states()]
+        return frame(flat({**row, "state": state.state, "seconds": state.seconds}) for state, row in rows)
 
     def marker(self, step: Step, what: str = "json") -> Path:
         """A file about the step."""
@@ -113,12 +109,12 @@ class StudyPlan:
 
     def states(self) -> list[State]:
         """What became of each step."""
-        return [self.state_of(step) for step in self.steps]
+        return [self._state_of(step) for step in self.steps]
 
-    def state_of(self, step: Step) -> State:
-        """What became of the step."""
+    def _state_of(self, step: Step) -> State:
         for state, what in ((DONE, "json"), (FAILED, "failed.json")):
-            if self.marker(step, what).is_file():
-                known: State = read_json(self.marker(step, what), "the state of a step", State, step=step, state=state)
+            path = self.marker(step, what)
+            if path.is_file():
+                known: State = read_json(path, "the state of a step", State, step=step, state=state)
                 return known
         return State(step, MISSING)

@@ -38,26 +38,19 @@ def work(folder: str, name: str) -> int:
         failed.unlink(missing_ok=True)
         os.chdir(plan.started_in)
         began = time.time()
-        code = 0 if _is_complete(plan, step) else _run(plan, step)
+        # a run may have been finished, from the same files, before a kill kept it from being marked
+        is_finished = step.resumes and is_run(step.output) and read_run(step.output).status == FINISHED
+        code = 0 if is_finished and same_files(plan, step) else _run(plan, step)
         if code in STOPPED:  # it is as if it had not been begun, but for what it goes on from
             return code
-        record = {
-            "command": ["retrokit", *step.command],
-            "seconds": round(time.time() - began, 3),
-            "code": code,
-            "processor": processor_in_words(),
-        }
+        seconds = round(time.time() - began, 3)
+        record = {"command": ["retrokit", *step.command], "seconds": seconds, "code": code}
+        record["processor"] = processor_in_words()
         if code:
             last = plan.marker(step, "log").read_text(encoding="utf-8", errors="replace").splitlines()[-LINES:]
             record["error"] = "\n".join(last)
         write_json(failed if code else done, record, indent=1)
     return code
-
-
-def _is_complete(plan: StudyPlan, step: Step) -> bool:
-    """Whether a run was finished, from the same files, before a kill kept it from being marked."""
-    output = Path(step.output)
-    return step.resumes and is_run(output) and read_run(output).status == FINISHED and same_files(plan, step)
 
 
 def same_files(plan: StudyPlan, step: Step) -> bool:
@@ -80,27 +73,21 @@ def _run(plan: StudyPlan, step: Step) -> int:
     elif step.replaces and os.path.lexists(step.output):
         more = ["--overwrite"]
     write_json(plan.marker(step, "begun.json"), _stamps(step))
-    part_path = Path(f"{step.output}.part")
-    part_path.unlink(missing_ok=True)
-    Path(step.output).parent.mkdir(parents=True, exist_ok=True)
+    part_path, log_path = Path(f"{step.output}.part"), plan.marker(step, "log")
+    for path in (part_path, log_path):
+        path.unlink(missing_ok=True)
+    part_path.parent.mkdir(parents=True, exist_ok=True)
     words = [sys.executable, "-m", "retrokit", *step.command, *more]
-    log_path = plan.marker(step, "log")
-    log_path.unlink(missing_ok=True)
     with open(log_path, "ab") as log, open(part_path if step.prints else log_path, "ab") as printed:
         child = subprocess.Popen(words, stdout=printed, stderr=log, stdin=subprocess.DEVNULL)
-        _forward_signals(child)
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, lambda received, frame: child.send_signal(signal.SIGTERM))
         threading.Thread(target=_watch, args=(child,), daemon=True).start()
         code = child.wait()
     if step.prints and code == 0:
         os.replace(part_path, step.output)
-    elif step.prints:
-        part_path.unlink(missing_ok=True)
+    part_path.unlink(missing_ok=True)
     return code if code >= 0 else 128 - code
-
-
-def _forward_signals(child: subprocess.Popen[bytes]) -> None:
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, lambda received, frame: child.send_signal(signal.SIGTERM))
 
 
 def _watch(child: subprocess.Popen[bytes]) -> None:
@@ -121,7 +108,7 @@ def _is_owned() -> bool:
     except ProcessLookupError:
         return False
     except PermissionError:  # another user's
-        return True
+        pass
     return True
 
 

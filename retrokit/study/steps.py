@@ -6,6 +6,7 @@ import hashlib
 import json
 import os
 import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from graphlib import CycleError, TopologicalSorter
@@ -26,14 +27,9 @@ _NAMED = re.compile(r"\{([\w-]+)\}")
 
 @dataclass(frozen=True)
 class Form:
-    """How a command is to be run by a study.
-
-    Attributes:
-        output: the option that says where its result goes, without dashes; ``None``: it prints JSON.
-        ending: of the path of the result.
-        resumes: whether it has an option to go on with what was begun.
-        replaces: whether it has an option to replace what is there.
-    """
+    """How a command is to be run by a study: ``output``, the option that says where its result goes, without dashes
+    (``None``: it prints JSON); ``ending`` of the path of the result; whether it has an option to resume what was begun,
+    or to replace what is there."""
 
     output: str | None
     ending: str
@@ -43,15 +39,8 @@ class Form:
 
 @dataclass(frozen=True)
 class Step:
-    """One command of a study.
-
-    Attributes:
-        command: the words after ``retrokit``, its output among them.
-        output: the path that it makes; what it prints goes there if ``prints``.
-        after: names of the steps whose results it reads.
-        reads: files that it reads besides.
-        cell: the options that tell it from its neighbours.
-    """
+    """One command of a study: the words after ``retrokit``, its ``output`` among them, where what it prints goes if
+    ``prints``; the steps whose results it reads, and files besides; the options that tell it from its neighbours."""
 
     name: str
     table: str
@@ -101,23 +90,20 @@ def steps_of(study: Study, output: str, line_of: LineOf, form_of: FormOf) -> lis
         raise DataError(study.path, f"{problem}: give its matrix fewer values, or divide the study")
     by_table: dict[str, list[Step]] = {}
     for name in order:
-        by_table[name] = list(
-            _steps(study, by_name[name], Path(output), by_table, line_of, form_of(by_name[name].words))
-        )
+        table = by_name[name]
+        by_table[name] = list(_steps(study, table, Path(output), by_table, line_of, form_of(table.words)))
     steps = [step for table in study.tables for step in by_table[table.name]]
-    if len({step.name for step in steps}) < len(steps):
-        names = [step.name for step in steps]
-        twice = next(name for name in names if names.count(name) > 1)
-        raise DataError(study.path, f"two cells are the same: {twice}")
+    names = Counter(step.name for step in steps)
+    if twice := [name for name, count in names.items() if count > 1]:
+        raise DataError(study.path, f"two cells are the same: {twice[0]}")
     return sorted(steps, key=lambda step: order.index(step.table))
 
 
 def _count(table: StudyTable, counts: Mapping[str, int]) -> int:
     """At most how many steps a table has, computed from its axes alone and before any cell is excluded; ``counts`` has
-    the tables that it names."""
+    the tables that it names. A text has one for every combination of the steps that it names; a list takes in all."""
 
     def ways(value: Any, named: Iterable[str] = ()) -> int:
-        """Of a value of an option that is not a list: one for every combination of the steps that it names."""
         texts = value.values() if isinstance(value, Mapping) else [value]
         names = {name for text in texts if isinstance(text, str) for name in _named_in([text])}
         return prod(counts[name] for name in names.difference(named))
@@ -134,42 +120,34 @@ def _count(table: StudyTable, counts: Mapping[str, int]) -> int:
 def _steps(
     study: Study, table: StudyTable, output: Path, by_table: Mapping[str, list[Step]], line_of: LineOf, form: Form
 ) -> Iterator[Step]:
-    where = f"{study.path}: {table.name}"
+    where, is_eval = f"{study.path}: {table.name}", table.words == ("eval",)
     for own in table.cells():
         for options, chosen in _with_outputs({**table.options, **own}, own, by_table):
-            for each, also in _systems(table, options):
-                label = "-".join(filter(None, (_slug(value) for value in (*chosen.values(), *also.values()))))
+            several = options.get(SYSTEMS)
+            # an evaluation has a step for each system, so that one that fails leaves the others
+            systems = [{SYSTEMS: [system]} for system in several] if is_eval and isinstance(several, list) else [{}]
+            for system in systems:
+                of_system = {name: os.path.basename(path) for name, (path,) in system.items()}
+                label = "-".join(filter(None, map(_slug, (*chosen.values(), *of_system.values()))))
+                each = {**options, **system}
                 needed = [step.name for step in _mentioned(each, by_table)]
                 line = line_of(table.words, each, where)
                 digest = hashlib.sha256(json.dumps([line, needed]).encode()).hexdigest()[:6]
-                label = label.encode()[:LONGEST].decode(errors="ignore")
-                name = "-".join(filter(None, (label, digest)))
-                path = output / table.name / f"{name}{form.ending}"
-                if table.words == ("eval",):
-                    path = output / table.name
+                name = "-".join(filter(None, (label.encode()[:LONGEST].decode(errors="ignore"), digest)))
+                path = output / table.name if is_eval else output / table.name / f"{name}{form.ending}"
                 placed = [f"--{form.output}", str(path)] if form.output else ["--json"]
                 yield Step(
-                    f"{table.name}.{name}",
-                    table.name,
-                    (*line, *placed),
-                    str(path),
-                    form.output is None,
-                    form.resumes,
-                    form.replaces,
-                    tuple(needed),
-                    tuple(sorted(_files(each.values(), output))),
-                    {**chosen, **also},
+                    name=f"{table.name}.{name}",
+                    table=table.name,
+                    command=(*line, *placed),
+                    output=str(path),
+                    prints=form.output is None,
+                    resumes=form.resumes,
+                    replaces=form.replaces,
+                    after=tuple(needed),
+                    reads=tuple(sorted(_files(each.values(), output))),
+                    cell=chosen | of_system,
                 )
-
-
-def _systems(table: StudyTable, options: Options) -> Iterator[tuple[dict[str, Any], dict[str, Any]]]:
-    """The options of each step: an evaluation has one for each system, so that one that fails leaves the others."""
-    systems = options.get(SYSTEMS)
-    if table.words != ("eval",) or not isinstance(systems, list):
-        yield dict(options), {}
-        return
-    for system in systems:
-        yield {**options, SYSTEMS: [system]}, {SYSTEMS: os.path.basename(system)}
 
 
 def _with_outputs(
@@ -177,34 +155,27 @@ def _with_outputs(
 ) -> Iterator[tuple[dict[str, Any], dict[str, Any]]]:
     """The options with paths in place of names in braces: for every combination of those that a text names; a list
     takes in all of them. Each with the options that tell it from its neighbours."""
+
+    def spread(item: Any) -> list[Any]:
+        names = sorted(set(_named_in([item])))
+        several = product(*(by_table[name] for name in names))
+        return [_with_paths(item, dict(zip(names, [step.output for step in steps], strict=True))) for steps in several]
+
     alone = sorted({name for value in options.values() if isinstance(value, str) for name in _named_in([value])})
     for steps in product(*(by_table[name] for name in alone)):
         paths = {name: step.output for name, step in zip(alone, steps, strict=True)}
-        filled: dict[str, Any] = {}
-        for key, value in options.items():
-            if isinstance(value, str):
-                filled[key] = _with_paths(value, paths)
-            elif isinstance(value, list):
-                filled[key] = [entry for item in value for entry in _spread(item, by_table)]
-            else:
-                filled[key] = value
-        names = {name: os.path.basename(path) for name, path in paths.items()}
-        plain_options = {
-            key: value for key, value in own.items() if not (isinstance(value, str) and _NAMED.search(value))
+        filled = {
+            key: [entry for item in value for entry in spread(item)]
+            if isinstance(value, list)
+            else _with_paths(value, paths)
+            for key, value in options.items()
         }
-        yield filled, {**plain_options, **names}
+        plain = {key: value for key, value in own.items() if not (isinstance(value, str) and _NAMED.search(value))}
+        yield filled, plain | {name: os.path.basename(path) for name, path in paths.items()}
 
 
-def _spread(item: Any, by_table: Mapping[str, list[Step]]) -> list[Any]:
-    names = sorted(set(_named_in([item])))
-    if not names:
-        return [item]
-    several = product(*(by_table[name] for name in names))
-    return [_with_paths(item, dict(zip(names, [step.output for step in steps], strict=True))) for steps in several]
-
-
-def _with_paths(text: str, paths: Mapping[str, str]) -> str:
-    return _NAMED.sub(lambda match: paths[match[1]], text)
+def _with_paths(value: Any, paths: Mapping[str, str]) -> Any:
+    return _NAMED.sub(lambda match: paths[match[1]], value) if isinstance(value, str) else value
 
 
 def _named_in(values: Iterable[Any]) -> Iterator[str]:
@@ -220,9 +191,7 @@ def _named_in(values: Iterable[Any]) -> Iterator[str]:
 def _mentioned(options: Options, by_table: Mapping[str, list[Step]]) -> Iterator[Step]:
     values = [entry for value in options.values() for entry in (value if isinstance(value, list) else [value])]
     parts = {part for text in values if isinstance(text, str) for part in (text, *re.split("[:,=]", text))}
-    for step in (step for steps in by_table.values() for step in steps):
-        if step.output in parts:
-            yield step
+    return (step for steps in by_table.values() for step in steps if step.output in parts)
 
 
 def _files(values: Iterable[Any], output: Path) -> Iterator[str]:

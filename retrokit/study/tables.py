@@ -33,17 +33,9 @@ class CommandTree(Protocol):
 
 @dataclass(frozen=True)
 class StudyTable:
-    """A command with its options.
-
-    Attributes:
-        name: by which other tables refer to what it makes.
-        words: of the command, after ``retrokit``.
-        options: those that every cell has.
-        matrix: values of further options, of which every combination is a cell; a value that is a table gives several
-            options.
-        include: cells besides.
-        exclude: cells that have all of one of these are left out.
-    """
+    """A command (its ``words`` after ``retrokit``) with its options: those that every cell has; the ``matrix``, values
+    of further options, of which every combination is a cell (a value that is a table gives several options); further
+    cells; and those left out, which have all of one of ``exclude``. Other tables refer to it by its ``name``."""
 
     name: str
     words: tuple[str, ...]
@@ -55,9 +47,8 @@ class StudyTable:
     def cells(self) -> Iterator[Options]:
         """The options of each cell that are its own."""
         for values in itertools.product(*self.matrix.values()):
-            named = zip(self.matrix, values, strict=True)
             cell: dict[str, Any] = {}
-            for axis, value in named:
+            for axis, value in zip(self.matrix, values, strict=True):
                 cell |= value if isinstance(value, dict) else {axis: value}
             if not any(left_out.items() <= {**self.options, **cell}.items() for left_out in self.exclude):
                 yield cell
@@ -66,7 +57,7 @@ class StudyTable:
 
 @dataclass(frozen=True)
 class Study:
-    """What a study asks for."""
+    """The contents of a study's file."""
 
     path: str
     text: str

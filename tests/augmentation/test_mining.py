@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -63,49 +64,32 @@ CORPUS = ["s", "d", "c", "b", "a", "p", "q"]
 @pytest.mark.parametrize(
     ("settings", "expected", "counted"),
     [
-        (NO_MARGIN, ["a", "b", "c"], {}),
+        ({}, ["a", "b", "c"], {}),
         # 0.866 − 0.04 = 0.826 leaves a (0.985) and b (0.846) out
-        (MiningSettings(negatives=3), ["c", "d", "s"], {"within_absolute_margin": 2}),
-        (MiningSettings(negatives=3, absolute_margin=0.0), ["b", "c", "d"], {"within_absolute_margin": 1}),
+        ({"absolute_margin": 0.04}, ["c", "d", "s"], {"within_absolute_margin": 2}),
+        ({"absolute_margin": 0.0}, ["b", "c", "d"], {"within_absolute_margin": 1}),
         # 0.866 · 0.95 = 0.823: c (0.819) just stays; at 0.94 (0.814) it goes
+        ({"relative_margin": 0.05}, ["c", "d", "s"], {"within_relative_margin": 2}),
+        ({"relative_margin": 0.06}, ["d", "s"], {"within_relative_margin": 3, "rows_short": 1}),
         (
-            MiningSettings(negatives=3, absolute_margin=None, relative_margin=0.05),
-            ["c", "d", "s"],
-            {"within_relative_margin": 2},
-        ),
-        (
-            MiningSettings(negatives=3, absolute_margin=None, relative_margin=0.06),
-            ["d", "s"],
-            {"within_relative_margin": 3, "rows_short": 1},
-        ),
-        (
-            MiningSettings(negatives=3, absolute_margin=0.04, relative_margin=0.06),
+            {"absolute_margin": 0.04, "relative_margin": 0.06},
             ["d", "s"],
             {"within_absolute_margin": 2, "within_relative_margin": 1, "rows_short": 1},
         ),
-        (
-            MiningSettings(negatives=3, absolute_margin=None, max_score=0.9, min_score=0.4),
-            ["b", "c", "d"],
-            {"above_max_score": 1, "below_min_score": 1},
-        ),
+        ({"max_score": 0.9, "min_score": 0.4}, ["b", "c", "d"], {"above_max_score": 1, "below_min_score": 1}),
         # ranks count what is left without q and p: a, b, c, d, s
-        (MiningSettings(negatives=2, absolute_margin=None, first_rank=2, last_rank=3), ["b", "c"], {}),
-        (MiningSettings(negatives=2, absolute_margin=None, first_rank=4, last_rank=50), ["d", "s"], {}),
-        (
-            MiningSettings(negatives=1, absolute_margin=None, first_rank=9, last_rank=50),
-            [],
-            {"rows_without": 1},
-        ),
+        ({"negatives": 2, "first_rank": 2, "last_rank": 3}, ["b", "c"], {}),
+        ({"negatives": 2, "first_rank": 4, "last_rank": 50}, ["d", "s"], {}),
+        ({"negatives": 1, "first_rank": 9, "last_rank": 50}, [], {"rows_without": 1}),
     ],
 )
 def test_choices_by_hand(tmp_path, settings, expected, counted):
+    settings = replace(NO_MARGIN, **settings)
     negatives, done = mined(ONE, CIRCLE, settings, tmp_path, candidates=CORPUS)
     assert negatives == [expected]
     names = ("within_absolute_margin", "within_relative_margin", "above_max_score", "below_min_score")
-    assert {name: done.counts[name] for name in (*names, "rows_short", "rows_without")} == {
-        **dict.fromkeys((*names, "rows_short", "rows_without"), 0),
-        **counted,
-    }
+    names += ("rows_short", "rows_without")
+    assert {name: done.counts[name] for name in names} == dict.fromkeys(names, 0) | counted
     assert done.counts["candidates"] == 7
     assert done.counts["negatives"] == len(expected)
     assert done.mean_positive_score == pytest.approx(0.8660254, abs=1e-6)
@@ -281,17 +265,6 @@ def test_every_similarity_ranks_by_itself(tmp_path, spec):
 QUERIES = [f"q{i}" for i in range(20)]
 
 
-def test_magnitudes_count_only_where_the_similarity_counts_them(tmp_path):
-    vectors = {"q": [1.0, 0.0], "p": [9.0, 0.0], "close": [1.0, 0.1], "long": [8.0, 8.0]}
-    settings = MiningSettings(negatives=1, absolute_margin=0.001)
-    found = {
-        sim: mined(ONE, vectors, settings, tmp_path, sim, candidates=["close", "long"])[0][0]
-        for sim in ("cosine", "dot", "qnorm", "dnorm", "l2")
-    }
-    # l2: close is closer than the positive, at 0.1 against 8; long is at √113
-    assert found == {"cosine": ["close"], "dot": ["long"], "qnorm": ["long"], "dnorm": ["close"], "l2": ["long"]}
-
-
 # --- the judge
 
 
@@ -459,9 +432,8 @@ def test_without_a_judge_and_to_standard_output_nothing_is_kept(tmp_path, monkey
 @pytest.mark.parametrize("index", [None, "Flat"])
 def test_an_index_finds_what_exact_search_finds(tiny_bert, tmp_path, index):
     texts = sentences(60, seed=3)
-    data = write_pairs(
-        tmp_path / "p.jsonl", [{"anchor": q, "positive": p} for q, p in zip(texts[:20], texts[20:40], strict=True)]
-    )
+    rows = [{"anchor": q, "positive": p} for q, p in zip(texts[:20], texts[20:40], strict=True)]
+    data = write_pairs(tmp_path / "p.jsonl", rows)
     done = mine(str(tiny_bert), [data], str(tmp_path / "o.jsonl"), index=index, settings=NO_MARGIN, precision="fp32")
     assert done.counts["negatives"] == 60
     exact = tmp_path / "exact.jsonl"
@@ -561,10 +533,8 @@ def test_a_cross_encoder_judges(tiny_bert, tmp_path):
     for row in rows_of(tmp_path / "out.jsonl"):
         scores = reranker.rank(row["anchor"], [row["positive"], *row["negatives"]])
         assert_rounded([row["positive_score"], *row["negative_scores"]], scores)
-        assert all(score <= row["positive_score"] for score in row["negative_scores"])
-        everything = reranker.rank(row["anchor"], texts[20:])
-        allowed = sorted((s for s in everything if s <= scores[0] - 1e-6), reverse=True)[:2]
-        assert_rounded(row["negative_scores"], allowed)
+        allowed = [score for score in reranker.rank(row["anchor"], texts[20:]) if score <= scores[0] - 1e-6]
+        assert_rounded(row["negative_scores"], sorted(allowed, reverse=True)[:2])
 
 
 @pytest.mark.parametrize(
@@ -588,30 +558,24 @@ def test_settings_are_checked(changes, message):
 
 
 def test_wrong_use_is_refused_before_the_encoder_works(tmp_path):
-    data = write_pairs(tmp_path / "p.jsonl", [{"anchor": "a", "positive": "b"}])
-    with pytest.raises(
-        UsageError, match=r"(?s)unknown encoder 'minilmm'.*unknown similarity 'cosin'.*unknown reranker"
+    data, out = write_pairs(tmp_path / "p.jsonl", [{"anchor": "a", "positive": "b"}]), str(tmp_path / "o.jsonl")
+    names = {"sim": "cosin", "judge": "best"}
+    for words, options, error, message in (
+        (("minilmm", [data], out), names, UsageError, "(?s)unknown encoder 'minilmm'.*similarity 'cosin'.*reranker"),
+        (("static:8", [str(tmp_path / "p2.jsonl")], out), {}, DataError, r"p2\.jsonl: does not exist"),
+        (("static:8", [f"{data},weight=2"], out), {}, UsageError, "every row is taken once"),
+        (("static:8", [f"{data},query_prompt=x"], out), {}, UsageError, "prompts are given to the encoder"),
+        (("static:8", ["-"], out), {"corpus": "-"}, UsageError, "once only"),
+        (("static:8", [data], f"{data}/o.jsonl"), {}, DataError, r"could not be written: .*p\.jsonl is not a folder"),
+        (("static:8", [data], data), {}, UsageError, "is an input too"),
+        (("static:8", [data], str(tmp_path)), {}, DataError, "it is a folder"),
+        (("static:8", [data], out), {"corpus": str(tmp_path)}, DataError, r"holds no corpus\.jsonl"),
     ):
-        mine("minilmm", [data], str(tmp_path / "o.jsonl"), sim="cosin", judge="best")
-    with pytest.raises(DataError, match=r"p2\.jsonl: does not exist"):
-        mine("static:8", [str(tmp_path / "p2.jsonl")], str(tmp_path / "o.jsonl"))
-    with pytest.raises(UsageError, match=r"every row is taken once"):
-        mine("static:8", [f"{data},weight=2"], str(tmp_path / "o.jsonl"))
-    with pytest.raises(UsageError, match=r"prompts are given to the encoder"):
-        mine("static:8", [f"{data},query_prompt=x"], str(tmp_path / "o.jsonl"))
-    with pytest.raises(UsageError, match="once only"):
-        mine("static:8", ["-"], str(tmp_path / "o.jsonl"), corpus="-")
-    with pytest.raises(DataError, match=r"could not be written: .*p\.jsonl is not a folder"):
-        mine("static:8", [data], str(tmp_path / "p.jsonl" / "o.jsonl"))
-    with pytest.raises(UsageError, match="is an input too"):
-        mine("static:8", [data], data)
-    with pytest.raises(DataError, match="it is a folder"):
-        mine("static:8", [data], str(tmp_path))
-    with pytest.raises(DataError, match=r"holds no corpus\.jsonl"):
-        mine("static:8", [data], str(tmp_path / "o.jsonl"), corpus=str(tmp_path))
+        with pytest.raises(error, match=message):
+            mine(*words, **options)
     encoder = GivenEncoder({"a": [1.0, 0.0], "b": [1.0, 0.0]})
     with pytest.raises(UsageError, match="does not divide 2"):
-        mine_pairs([Pair("a", "b")], searching(encoder, "sfs:4"), str(tmp_path / "o.jsonl"))
+        mine_pairs([Pair("a", "b")], searching(encoder, "sfs:4"), out)
     with pytest.raises(DataError, match="there are no candidates"):
-        mine_pairs([Pair("a", "b")], searching(encoder), str(tmp_path / "o.jsonl"), candidates=[" "])
+        mine_pairs([Pair("a", "b")], searching(encoder), out, candidates=[" "])
     assert [path.name for path in tmp_path.iterdir()] == ["p.jsonl"]

@@ -160,13 +160,6 @@ def test_a_judge_drops_too(corpus):
     assert len(server.log.bodies) == 10
 
 
-def test_another_judge_is_asked(corpus):
-    with ChatServer(Plan(lambda body: "grade: 0" if asked_of(body)[2] == "cat" else "grade: 3")) as judge:
-        rows, _, server = write(corpus, types=("claim",), judge=f"openai:j,url={judge.url}")
-        assert len(judge.log.bodies) == len(server.log.bodies) == 10
-    assert len(rows) == 9
-
-
 def test_a_cut_or_refused_answer(corpus):
     def reply(body: dict[str, Any]) -> bytes | None:
         name, _, animal = asked_of(body)

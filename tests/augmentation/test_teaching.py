@@ -10,7 +10,7 @@ import pytest
 
 from retrokit import cli
 from retrokit.augmentation.teaching import score
-from retrokit.core.errors import Interrupted, UsageError
+from retrokit.core.errors import Interrupted
 from retrokit.data.jsonl import write_jsonl
 from retrokit.ranking import reranking
 from retrokit.ranking.reranking import kept
@@ -79,14 +79,6 @@ def test_scores_outlive_a_break(pairs, tmp_path, monkeypatch):
     assert teacher.asked == everything
     assert out.read_bytes() == (tmp_path / "whole.jsonl").read_bytes()
     assert not (tmp_path / "out.jsonl.work").exists()
-
-
-def test_what_orders_lists_is_no_teacher(pairs, tmp_path, monkeypatch):
-    teacher = Lengths()
-    teacher.listwise = True
-    monkeypatch.setattr(reranking.registry, "create_on", lambda spec, device: teacher)
-    with pytest.raises(UsageError, match="lengths orders lists; a teacher scores every pair by itself"):
-        score([str(pairs)], str(tmp_path / "out.jsonl"), teacher="maxsim:static:8")
 
 
 @pytest.mark.parametrize("loss", ["kl", "margin-mse", "infonce+kl=0.5"])

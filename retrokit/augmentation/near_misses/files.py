@@ -91,8 +91,8 @@ def write_near_misses(settings: NearMissSettings) -> Written:
                 stack.enter_context(responses.going_on())
             writer = stack.enter_context(Writer(model, chosen, responses, budget, settings.concurrency, counts))
             chosen, texts = writer.families, writer.ahead(texts)
-        quotas = {"per_family": settings.per_family, "split": settings.split}
-        edits = near_misses(texts, chosen, seed=settings.seed, counts=counts, **quotas)
+        split, per_family = settings.split, settings.per_family
+        edits = near_misses(texts, chosen, seed=settings.seed, per_family=per_family, split=split, counts=counts)
         streams = {part: stack.enter_context(writing(file)) for part, file in files.items()}
         for part, near_miss in edits:
             streams[part].write(json_line(near_miss.to_json()))

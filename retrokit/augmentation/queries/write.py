@@ -127,8 +127,8 @@ class _QueryWork:
         self.known = {_key(text) for file in files for _, text in read_queries(file)}
         self.searcher = retrieval.create(settings.searcher, settings.device) if has_search else None
         self.writer = llms.registry.create(settings.llm)
-        is_same = settings.judge in (None, NONE, settings.llm)
-        self.judge = self.writer if is_same else llms.registry.create(settings.judge)
+        judge = settings.llm if settings.judge is None or settings.judge == NONE else settings.judge
+        self.judge = self.writer if judge == settings.llm else llms.registry.create(judge)
         self._queries = [Query(place, type) for place in self.chosen for type in settings.types]
         self._rejections: Counter[str] = Counter()
         self._calls: Counter[str] = Counter()

@@ -27,10 +27,10 @@ def edits(sentence: Sentence) -> Iterator[Edit]:
     if not 3 <= len(sentence.tokens) <= 80:
         return
     view = BindingView(sentence)
+
+    def crosses_quote(changes: Sequence[Change]) -> bool:
+        first, last = min(change.start for change in changes), max(change.end for change in changes)
+        return not set('()"?').isdisjoint(view.shape[first:last])
+
     candidates = (named for make in (*ARGUMENTS, *CLAUSES, *ATTRIBUTES) for named in make(view))
-    yield from written(sentence, (named for named in candidates if not _crosses_quote(view, named[1])))
-
-
-def _crosses_quote(view: BindingView, changes: Sequence[Change]) -> bool:
-    first, last = min(c.start for c in changes), max(c.end for c in changes)
-    return any(code in '()"?' for code in view.shape[first:last])
+    yield from written(sentence, (named for named in candidates if not crosses_quote(named[1])))

@@ -14,12 +14,10 @@ def arguments(view: BindingView) -> Iterator[Named]:
     """The dog bit the man: The man bit the dog; The dog was bitten by the man."""
     for subject, verb, other in view.frames(view.active):
         word = view.verb_lemma(verb.main)
-        if not view.takes_both(word, subject, other):
+        is_list = word in ("include", "involve") and "," in view.shape[other.end :]
+        is_state = view.codes[verb.finite] == "H" and view.codes[other.start] not in "dptNi"  # "has limited visibility"
+        if is_list or is_state or not view.takes_both(word, subject, other):
             continue
-        if word in ("include", "involve") and "," in view.shape[other.end :]:
-            continue  # a list goes on
-        if view.codes[verb.finite] == "H" and view.codes[other.start] not in "dptNi":
-            continue  # "has limited visibility"
         if changes := view.exchange(subject, verb, other):
             yield "swap-arguments", changes
         if changes := _to_passive(view, subject, verb, other, word):
@@ -46,29 +44,24 @@ def relatives(view: BindingView) -> Iterator[Named]:
         other = view.starting.get(verb.end)
         if other is None or view.kind_of(phrase) != view.kind_of(other):
             continue
-        if not view.interchangeable(phrase, other) or not view.whole_after(other):
-            continue
         nested = view.codes[phrase.start - 1] in "fP" or phrase.plural == other.plural
-        fits = nested and view.verb_takes(view.verb_lemma(verb.main), phrase, other)
+        fits = nested and view.interchangeable(phrase, other) and view.whole_after(other)
+        fits = fits and view.verb_takes(view.verb_lemma(verb.main), phrase, other)
         if fits and (changes := view.exchange(phrase, verb, other)):
             yield "swap-arguments", changes
 
 
 def _to_passive(view: BindingView, subject: Phrase, verb: VerbGroup, other: Phrase, word: str) -> list[Change] | None:
-    if not view.agrees(verb.finite, subject) or subject.plural is None or word == "involve":
+    code, is_simple = view.codes[verb.main], view.codes[verb.main] in "zbv"
+    # an adverb would stand before the auxiliary; "does bite" and "has been biting" have no plain passive
+    hard = verb.start < verb.main if is_simple else "K" in view.shape[verb.start : verb.end]
+    hard = hard or (not is_simple and view.codes[verb.finite] == "D")
+    if hard or not view.agrees(verb.finite, subject) or subject.plural is None or word == "involve":
         return None
-    code = view.codes[verb.main]
-    if code in "zbv":
-        if verb.start < verb.main:
-            return None  # an adverb would stand before the auxiliary
-        link = {"z": "is", "b": "are", "v": "were" if subject.plural else "was"}[code]
-        if view.words[subject.head] == "i":
-            link = "was" if code == "v" else "am"
-    elif view.codes[verb.finite] == "D" or "K" in view.shape[verb.start : verb.end]:
-        return None
-    else:
-        link = {"y": "be", "g": "being", "k": "been"}[code]
-    by = Change(verb.main, verb.end, f"{link} {inflected(word, 'VBN')} by")
+    links = {"z": "is", "b": "are", "v": "were" if subject.plural else "was", "y": "be", "g": "being", "k": "been"}
+    if view.words[subject.head] == "i":
+        links |= {"z": "am", "b": "am", "v": "was"}
+    by = Change(verb.main, verb.end, f"{links[code]} {inflected(word, 'VBN')} by")
     return [by, Change(other.start, other.end, view.as_object(other))]
 
 
@@ -98,11 +91,8 @@ def _to_active(view: BindingView, subject: Phrase, verb: VerbGroup, other: Phras
         link = max(i for i in range(verb.start, verb.main) if view.codes[i] in "EGK")
     else:
         return None
-    return [
-        Change(link, link + 1, ""),
-        Change(verb.main, verb.end + 1, inflected(word, tag)),
-        Change(other.start, other.end, view.as_object(other)),
-    ]
+    active = Change(verb.main, verb.end + 1, inflected(word, tag))
+    return [Change(link, link + 1, ""), active, Change(other.start, other.end, view.as_object(other))]
 
 
 def questions(view: BindingView) -> Iterator[Named]:
@@ -113,15 +103,12 @@ def questions(view: BindingView) -> Iterator[Named]:
         if view.codes[at - 1] not in ".qw" or subject is None:
             continue
         subject = view.extended(subject)
-        verb = _INFINITIVE.match(view.shape, subject.end)
+        verb = re.compile("!?[rm]*y").match(view.shape, subject.end)
         if verb is None or (after := view.starting.get(verb.end())) is None:
             continue
         other, group = view.extended(after), VerbGroup(at, verb.end(), at, verb.end() - 1)
         if view.verb_takes(view.verb_lemma(group.main), subject, other):
             yield from view.exchanged("swap-arguments", subject, group, other)
-
-
-_INFINITIVE = re.compile(r"!?[rm]*y")
 
 
 def prepositional_verbs(view: BindingView) -> Iterator[Named]:
@@ -139,22 +126,18 @@ def verb_object_preposition(view: BindingView) -> Iterator[Named]:
             continue
         if view.words[main - 1] == "to" and view.words[main - 2] in ("which", "whom"):
             continue  # "on which to base it": the preposition stands before the verb
-        yield from _places_after(view, view.verb_lemma(main), view.extended(phrase))
-    for subject, verb, other in view.frames(view.passive, WORDS["verb-object-preposition"]):
-        if view.alike(subject, other) and _may_be_put(view, view.verb_lemma(verb.main), subject, other):
-            yield from view.exchanged("swap-places", subject, verb, other)
-
-
-def _places_after(view: BindingView, verb: str, phrase: Phrase) -> Iterator[Named]:
-    after = view.starting.get(phrase.end + 1)
-    if after is None or f"{verb} {view.words[phrase.end]}" not in WORDS["verb-object-preposition"]:
-        return
-    if view.codes[after.end] == "P" and view.words[after.end + 1] == view.words[after.head]:
-        return  # "from layer to layer"
-    other = view.extended(after)
-    fits = _may_be_put(view, verb, phrase, other) and view.alike(phrase, other)
-    if fits and view.interchangeable(phrase, other) and view.free_after(other, True):
-        yield "swap-places", view.swapped(phrase, other)
+        verb, phrase = view.verb_lemma(main), view.extended(phrase)
+        after = view.starting.get(phrase.end + 1)
+        if after is None or f"{verb} {view.words[phrase.end]}" not in WORDS["verb-object-preposition"]:
+            continue
+        other = view.extended(after)
+        repeats = view.codes[after.end] == "P" and view.words[after.end + 1] == view.words[after.head]  # "to layer"
+        fits = not repeats and _may_be_put(view, verb, phrase, other) and view.alike(phrase, other)
+        if fits and view.interchangeable(phrase, other) and view.free_after(other, True):
+            yield "swap-places", view.swapped(phrase, other)
+    for subject, verb_group, other in view.frames(view.passive, WORDS["verb-object-preposition"]):
+        if view.alike(subject, other) and _may_be_put(view, view.verb_lemma(verb_group.main), subject, other):
+            yield from view.exchanged("swap-places", subject, verb_group, other)
 
 
 def _may_be_put(view: BindingView, verb: str, phrase: Phrase, other: Phrase) -> bool:
@@ -168,15 +151,13 @@ def noun_places(view: BindingView) -> Iterator[Named]:
         phrase = view.starting.get(noun.end + 1)
         if phrase is None or view.codes[phrase.end] != "P" or (after := view.starting.get(phrase.end + 1)) is None:
             continue
-        other = view.extended(after)
-        if not view.interchangeable(phrase, other) or not view.whole_after(other):
-            continue
-        head, first, second = view.head(noun), view.words[noun.end], view.words[phrase.end]
+        other, head = view.extended(after), view.head(noun)
+        first, second = view.words[noun.end], view.words[phrase.end]
         viewed = first == "of" and second in ("in", "on", "for", "from", "by", "through", "via")
+        viewed = viewed and head in WORDS["viewed-nouns"] and view.both_things(phrase, other)
         placed = head in TABLES["noun-places"].get(f"{first} {second}", frozenset())
-        if (placed and (second != "in" or view.alike(phrase, other))) or (
-            viewed and head in WORDS["viewed-nouns"] and view.both_things(phrase, other)
-        ):
+        fits = viewed or (placed and (second != "in" or view.alike(phrase, other)))
+        if fits and view.interchangeable(phrase, other) and view.whole_after(other):
             yield "swap-places", view.swapped(phrase, other)
 
 
@@ -201,11 +182,10 @@ def reduced_passives(view: BindingView) -> Iterator[Named]:
         after = view.starting.get(phrase.end + 2)
         if after is None or view.codes[phrase.end] != "k" or view.words[phrase.end + 1] != "by":
             continue
-        if "measure" in (view.kind_of(phrase), view.kind_of(after)):
-            continue
         other = view.extended(after)
         nested = phrase.plural == other.plural or view.codes[phrase.start - 1] in "fPyg"
         fits = nested and view.verb_takes(view.verb_lemma(phrase.end), phrase, other) and view.alike(phrase, other)
+        fits = fits and "measure" not in (view.kind_of(phrase), view.kind_of(after))
         if fits and view.interchangeable(phrase, other) and view.whole_after(other):
             yield "swap-agent", view.swapped(phrase, other)
 
@@ -213,10 +193,9 @@ def reduced_passives(view: BindingView) -> Iterator[Named]:
 def from_to(view: BindingView) -> Iterator[Named]:
     """He flew from Paris to Rome: He flew from Rome to Paris."""
     for phrase in view.phrases:
-        if view.words[phrase.start - 1] != "from" or view.words[phrase.end] not in ("to", "into", "onto"):
-            continue
         other = view.starting.get(phrase.end + 1)
-        if other is None or not changes_before(view, phrase.start - 1) or view.codes[other.end] in "'w":
+        links = view.words[phrase.start - 1] == "from" and view.words[phrase.end] in ("to", "into", "onto")
+        if other is None or not links or not changes_before(view, phrase.start - 1) or view.codes[other.end] in "'w":
             continue
         if view.interchangeable(phrase, other) and view.alike(phrase, other):
             yield "swap-from-to", view.swapped(phrase, other)

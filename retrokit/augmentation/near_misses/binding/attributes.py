@@ -66,26 +66,20 @@ def _swapped_words(view: BindingView, first: int, second: int) -> list[Change]:
 
 
 def _attribute(view: BindingView, phrase: Phrase) -> int | None:
-    """The adjective before the phrase's nouns, if no other word qualifies it or stands beside it."""
+    """The adjective before the phrase's nouns, if no other word qualifies it or stands next to it."""
     at = view.shape.rfind("a", phrase.start, phrase.head)
-    if at < 0 or "'" in view.shape[phrase.start : phrase.end]:
+    if at < 0 or "'" in view.shape[phrase.start : phrase.end] or view.shape[at + 1 : phrase.end].strip("n"):
         return None
-    if view.shape[at + 1 : phrase.end].strip("n"):
+    word, before, tokens = view.words[at], view.codes[at - 1], view.sentence.tokens
+    free = word in WORDS["free-adjectives"]
+    if ("-" in word and not free) or word in WORDS["tied"] or view.head(phrase) in WORDS["light-nouns"]:
         return None
-    if ("-" in view.words[at] and view.words[at] not in WORDS["free-adjectives"]) or view.words[at] in WORDS["tied"]:
+    if (before in "&," and view.codes[at - 2] not in "nN") or _shares_its_head(view, phrase, at):
         return None
-    before = view.codes[at - 1]
-    if before in "&," and view.codes[at - 2] not in "nN":
+    if before in "ma!nN" or before in ("rnNco?" if at == phrase.start else "kg"):
         return None
-    if _shares_its_head(view, phrase, at):
-        return None
-    light = view.head(phrase) in WORDS["light-nouns"]
-    if light or before in "ma!nN" or before in ("rnNco?" if at == phrase.start else "kg"):
-        return None
-    verbal = view.words[at].endswith(("ed", "ing")) and view.words[at] not in WORDS["free-adjectives"]
-    if before in "hw" or (verbal and before not in "dptfPzbvy"):
+    if before in "hw" or (word.endswith(("ed", "ing")) and not free and before not in "dptfPzbvy"):
         return None  # a verb that was read as an adjective
-    tokens = view.sentence.tokens
     if tokens[at + 1].text[0].isupper() or (at and tokens[at].text[0].isupper() and not is_of_name(tokens[at].text)):
         return None
     return None if _collocation(view, at) or tokens[at].lower in WORDS["unbound-adjectives"] else at
@@ -114,15 +108,14 @@ _DISCIPLINE = re.compile("(?:ology|graphy|istry|physics|medicine|psychiatry|surg
 def _attributes_part(view: BindingView, phrase: Phrase, first: int, other: Phrase, second: int) -> bool:
     """Whether two adjectives say different things of different heads, before the swap and after it."""
     a, b = view.words[first], view.words[second]
-    if a == b or _are_synonyms(a, b):
+    same_head = view.head(phrase) == view.head(other) or view.words[first + 1] == view.words[second + 1]
+    if a == b or _are_synonyms(a, b) or same_head:
         return False
-    if view.head(phrase) == view.head(other) or view.words[first + 1] == view.words[second + 1]:
-        return False
-    if (view.kind_of(phrase) == "animate") != (view.kind_of(other) == "animate"):
-        return False  # "incorrect experts", "heterozygous analyses"
-    if view.tags[first] == "AJC" and not any(a in scale and b in scale for scale in GROUPS["scales"]):
-        return False  # "older risk"
-    return a[:4] != view.words[second + 1][:4] and b[:4] != view.words[first + 1][:4]
+    # "incorrect experts", "heterozygous analyses"; "older risk"
+    one_lives = (view.kind_of(phrase) == "animate") != (view.kind_of(other) == "animate")
+    apart = view.tags[first] == "AJC" and not any(a in scale and b in scale for scale in GROUPS["scales"])
+    alike = a[:4] == view.words[second + 1][:4] or b[:4] == view.words[first + 1][:4]
+    return not (one_lives or apart or alike)
 
 
 def _are_synonyms(a: str, b: str) -> bool:
@@ -137,8 +130,8 @@ def modifiers(view: BindingView) -> Iterator[Named]:
         if any(not re.fullmatch("[dt]?nn", view.shape[p.start : p.end]) for p in (phrase, other)):
             continue
         first, second = phrase.head - 1, other.head - 1
-        same = view.head(phrase) == view.head(other) or view.words[first] == view.words[second]
-        same = same or _are_synonyms(view.words[first], view.words[second])
+        a, b = view.words[first], view.words[second]
+        same = view.head(phrase) == view.head(other) or a == b or _are_synonyms(a, b)
         named = any(view.sentence.tokens[i].text[0].isupper() for i in (first, second) if i)
         fixed = _collocation(view, first) or _collocation(view, second)
         if same or named or fixed or phrase.plural != other.plural or view.codes[phrase.start - 1] in "TM&":
@@ -158,15 +151,15 @@ def numbers(view: BindingView) -> Iterator[Named]:
     for (phrase, first), (other, second) in pairwise(counts):
         if view.head(phrase) != view.head(other) and _numbers_part(view, phrase.end, first, other.start, second):
             yield "swap-numbers", _swapped_numbers(view, first, second)
-    tokens = view.sentence.tokens
-    percentages = (i for i, token in enumerate(tokens) if _PERCENT.fullmatch(token.text))
+    texts = [token.text for token in view.sentence.tokens]
+    percentages = (i for i, text in enumerate(texts) if _PERCENT.fullmatch(text))
     percents = [i for i in percentages if "±" not in (view.words[i - 1], view.words[i + 1])]
     for first, second in pairwise(percents):
         interval = {view.words[first + 1], view.words[second + 1]} & {"confidence", "ci", "credible"}
         parted = "n" in view.shape[first + 1 : second] and _numbers_part(view, first + 1, first, second, second)
         if parted and not interval:
             yield "swap-numbers", _swapped_numbers(view, first, second)
-    years = [i for i, t in enumerate(view.sentence.tokens) if _YEAR.fullmatch(t.text) and view.words[i - 1] == "in"]
+    years = [i for i, text in enumerate(texts) if _YEAR.fullmatch(text) and view.words[i - 1] == "in"]
     for first, second in pairwise(years):
         if re.search("[zbvykBEK]", view.shape[first:second]) and view.words[first] != view.words[second]:
             yield "swap-years", _swapped_numbers(view, first, second)
@@ -188,14 +181,11 @@ def _number(view: BindingView, phrase: Phrase) -> int | None:
     numbers = [i for i in range(phrase.start, phrase.end) if view.codes[i] == "c"]
     if len(numbers) != 1 or view.tags[phrase.head] != "NN2":
         return None
-    at = numbers[0]
-    word = view.words[at]
-    joined = at > 0 and (view.codes[at - 1] == "?" or view.sentence.tokens[at - 1].text in ("-", "/", "–", "$"))
-    if view.words[at - 1] in ("all", "any", "every", "other", "another"):
+    at, word, before = numbers[0], view.words[numbers[0]], view.words[numbers[0] - 1]
+    joined = view.codes[at - 1] == "c" or (at > 0 and (view.codes[at - 1] == "?" or before in ("-", "/", "–", "$")))
+    if before in ("all", "any", "every", "other", "another") or word in ("one", "1", "1.0"):
         return None
-    if word in ("one", "1", "1.0") or not _NUMBER.fullmatch(word) or view.codes[at - 1] == "c" or joined:
-        return None
-    return at
+    return at if _NUMBER.fullmatch(word) and not joined else None
 
 
 def _numbers_part(view: BindingView, end: int, first: int, start: int, second: int) -> bool:

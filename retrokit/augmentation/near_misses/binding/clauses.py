@@ -46,11 +46,12 @@ def comparisons(view: BindingView) -> Iterator[Named]:
         if verb is None or link < 0 or (after := view.starting.get(link)) is None:
             continue
         other = view.extended(after)
-        if "c" in view.shape[other.start : other.end] or "i" in (view.codes[other.head], view.codes[subject.head]):
-            continue
-        if "measure" in (view.kind_of(after), view.kind_of(subject)) or not view.alike(subject, after):
-            continue
-        yield from view.exchanged("swap-comparison", subject, verb, other)
+        plain = (
+            "c" not in view.shape[other.start : other.end]
+            and "i" not in view.codes[other.head] + view.codes[subject.head]
+        )
+        if plain and "measure" not in (view.kind_of(after), view.kind_of(subject)) and view.alike(subject, after):
+            yield from view.exchanged("swap-comparison", subject, verb, other)
 
 
 _OTHER_CLAUSE = frozenset("zbvBHDMswqh&,")
@@ -80,13 +81,12 @@ def contrasts(view: BindingView) -> Iterator[Named]:
         return
     phrase = view.extended(phrase)
     subject = view.starting.get(phrase.end + 1)
-    if view.codes[phrase.end] != "," or subject is None:
-        return
-    subject = view.extended(subject)
-    verb = _any_verb(view, subject)
-    fits = view.alike(phrase, subject) and view.interchangeable(phrase, subject)
-    if verb and fits and (changes := view.exchange(subject, verb, phrase)):
-        yield "swap-contrast", changes
+    if view.codes[phrase.end] == "," and subject is not None:
+        subject = view.extended(subject)
+        verb = _any_verb(view, subject)
+        fits = view.alike(phrase, subject) and view.interchangeable(phrase, subject)
+        if verb and fits and (changes := view.exchange(subject, verb, phrase)):
+            yield "swap-contrast", changes
 
 
 def copular_nouns(view: BindingView) -> Iterator[Named]:
@@ -96,9 +96,8 @@ def copular_nouns(view: BindingView) -> Iterator[Named]:
         other = view.starting.get(noun.end + 1)
         if other is None or view.head(noun) not in WORDS["copular-nouns"] or view.words[noun.end] != "of":
             continue
-        if subject.plural or other.plural is not False or view.words[noun.start] == "the":
-            continue
-        if view.codes[subject.head] != "i":  # "a team was a member of him"
+        single = not subject.plural and other.plural is False and view.words[noun.start] != "the"
+        if single and view.codes[subject.head] != "i":  # "a team was a member of him"
             yield from view.exchanged("swap-arguments", subject, verb, other)
 
 
@@ -112,9 +111,11 @@ def located(view: BindingView) -> Iterator[Named]:
         going = view.codes[subject.end] == "g" and view.verb_lemma(subject.end) in WORDS["verbs-of-place"]
         at = verb.end if verb else subject.end + going
         other = view.starting.get(at + 1)
-        if other is None or view.words[at] not in WORDS["placing"]:
-            continue
-        if view.codes[other.end] not in (".PsT" if verb else "."):
+        if (
+            other is None
+            or view.words[at] not in WORDS["placing"]
+            or view.codes[other.end] not in (".PsT" if verb else ".")
+        ):
             continue
         bodies = {view.kind_of(subject), view.kind_of(other)} <= {"animate", "concrete"}
         if not bodies or not view.interchangeable(subject, other):
@@ -143,11 +144,9 @@ def clause_subjects(view: BindingView) -> Iterator[Named]:
             continue
         agreed = [view.in_agreement(verb.finite, second.plural), view.in_agreement(other.finite, first.plural)]
         if None not in agreed:
-            exchanged = [
-                Change(first.start, first.end, view.as_subject(second)),
-                Change(second.start, second.end, view.as_subject(first)),
-            ]
-            yield "swap-subjects", [*exchanged, *(change for changes in agreed for change in changes or ())]
+            exchanged = Change(first.start, first.end, view.as_subject(second))
+            back = Change(second.start, second.end, view.as_subject(first))
+            yield "swap-subjects", [exchanged, back, *(change for changes in agreed for change in changes or ())]
         return
 
 
@@ -159,15 +158,14 @@ def _any_verb(view: BindingView, subject: Phrase) -> VerbGroup | None:
 
 def _separate(view: BindingView, first: Phrase, verb: VerbGroup, second: Phrase, other: VerbGroup, at: int) -> bool:
     """Whether two clauses with comparable subjects say different things, and nothing else hangs on the subjects."""
-    if view.codes[first.head] == "i" or view.codes[second.head] == "i" or view.shape[:at].count("&") > 0:
+    if "i" in view.codes[first.head] + view.codes[second.head] or "&" in view.shape[:at]:
         return False
     between, after = view.shape[verb.end : at], view.shape[other.end :]
     if re.search("[sqwhzbvBHDM.]", between) or re.search("&[rm]*[zbBHDv]|h", after):
         return False
     words = [token.text.lower() for token in view.sentence.tokens]
-    if any(words.count(view.words[phrase.head]) > 1 for phrase in (first, second)):
-        return False
-    if words[verb.start : at] == words[other.start : other.start + at - verb.start]:
+    repeats = words[verb.start : at] == words[other.start : other.start + at - verb.start]
+    if repeats or any(words.count(view.words[phrase.head]) > 1 for phrase in (first, second)):
         return False
     kinds = {view.kind_of(first), view.kind_of(second)}
     contrast = view.words[at] in ("while", "whereas") and kinds == {"thing", "measure"}
@@ -181,24 +179,19 @@ def clauses(view: BindingView) -> Iterator[Named]:
     while end and view.codes[end - 1] == ".":
         end -= 1
     if view.words[0] in WORDS["subordinating"]:
-        comma = view.shape.find(",")
+        comma, link = view.shape.find(","), view.words[0]
         spans = (1, comma, comma + 1, end)
-        link = view.words[0]
     else:
         links = [i for i in range(2, end) if view.words[i] in WORDS["subordinating"]]
-        if len(links) != 1:
+        if len(links) != 1 or view.codes[links[0] - 1] in ",rm&sN!" or view.words[links[0] - 1] in WORDS["times"]:
             return
-        spans = (0, links[0], links[0] + 1, end)
-        link = view.words[links[0]]
-        if view.codes[links[0] - 1] in ",rm&sN!" or view.words[links[0] - 1] in WORDS["times"]:
-            return
+        spans, link = (0, links[0], links[0] + 1, end), view.words[links[0]]
     if not _are_clauses(view, *spans) or not _UNTURNED.isdisjoint(view.words[spans[0] : end]):
         return
-    if link == "when" and not {"VVD", "VBD", "VHD", "VDD"}.isdisjoint(view.tags[spans[0] : end]):
-        return  # one thing after another
+    one_after_another = link == "when" and not {"VVD", "VBD", "VHD", "VDD"}.isdisjoint(view.tags[spans[0] : end])
     refers = [any(view.words[i] in WORDS["referring"] for i in range(*span)) for span in (spans[:2], spans[2:])]
-    if refers == [False, True]:
-        return  # the pronoun would come before what it stands for
+    if one_after_another or refers == [False, True]:  # the pronoun would come before what it stands for
+        return
     first, second = view.lowered(*spans[:2]), view.lowered(*spans[2:])
     yield "swap-clauses", [Change(spans[0], spans[1], second), Change(spans[2], spans[3], first)]
 
@@ -217,9 +210,8 @@ def _are_clauses(view: BindingView, start: int, until: int, again: int, end: int
         finite = at and (view.passive(at) or view.active(at) or view.copula(at))
         if not finite or finite.end > b or re.search(r"[,qswh(\"?]", view.shape[a:b]):
             return False
-        if subject and view.codes[subject.head] != "i" and not view.agrees(finite.finite, subject):
-            return False
-        if re.search("[zbvBHDM]|&k", view.shape[finite.end : b]):
+        disagrees = subject and view.codes[subject.head] != "i" and not view.agrees(finite.finite, subject)
+        if disagrees or re.search("[zbvBHDM]|&k", view.shape[finite.end : b]):
             return False
     return True
 

@@ -24,37 +24,25 @@ class BindingView(View):
         """What a phrase names: ``animate``, ``concrete``, ``measure`` (or a light noun), ``name``, or a ``thing``."""
         if self.codes[phrase.head] == "i":
             return "animate"
-        head = self.head(phrase)
-        if head in WORDS["animate"]:
-            return "animate"
-        if head in WORDS["concrete"]:
-            return "concrete"
-        if head in WORDS["measures"]:
-            return "measure"
-        return "name" if self.codes[phrase.head] == "N" else "thing"
+        kinds = {"animate": "animate", "concrete": "concrete", "measures": "measure"}
+        other = "name" if self.codes[phrase.head] == "N" else "thing"
+        return next((kind for section, kind in kinds.items() if self.head(phrase) in WORDS[section]), other)
 
     def interchangeable(self, first: Phrase, other: Phrase) -> bool:
         """Whether two phrases can stand in each other's place at all."""
-        if self.head(first) == self.head(other):
-            return False
-        return all(self._is_whole(phrase) for phrase in (first, other))
+        return self.head(first) != self.head(other) and self._is_whole(first) and self._is_whole(other)
 
     def _is_whole(self, phrase: Phrase) -> bool:
         """Whether a phrase is complete and bound to nothing else: no word of it outside, no pronoun that refers."""
-        if self.codes[phrase.start - 1] in "anN'?c-" or self.codes[phrase.end] in "cnNaIx'?":
-            return False
-        if self.codes[phrase.end] == "g" and self.codes[phrase.end + 1] not in "dpt":
-            return False
-        if self.codes[phrase.head] == "i" and self.words[phrase.head] not in PRONOUNS:
-            return False
-        return not any(self.words[i] in WORDS["tied"] for i in range(phrase.start, phrase.end))
+        bound = self.codes[phrase.start - 1] in "anN'?c-" or self.codes[phrase.end] in "cnNaIx'?"
+        bound = bound or (self.codes[phrase.end] == "g" and self.codes[phrase.end + 1] not in "dpt")
+        refers = self.codes[phrase.head] == "i" and self.words[phrase.head] not in PRONOUNS
+        return not bound and not refers and WORDS["tied"].isdisjoint(self.words[phrase.start : phrase.end])
 
     def verb_takes(self, verb: str, phrase: Phrase, other: Phrase) -> bool:
         """Whether both phrases may be either argument of the verb."""
-        if verb in WORDS["symmetric"]:
-            return False
         kinds = {self.kind_of(phrase), self.kind_of(other)}
-        if "measure" in kinds and verb not in WORDS["of-measures"]:
+        if verb in WORDS["symmetric"] or ("measure" in kinds and verb not in WORDS["of-measures"]):
             return False
         if kinds <= {"animate", "name"} and "animate" in kinds and verb in WORDS["personal"]:
             return True
@@ -68,10 +56,9 @@ class BindingView(View):
         return self.exchangeable(subject, other) and self.verb_takes(verb, subject, other)
 
     def free_after(self, phrase: Phrase, same_number: bool) -> bool:
-        """Whether the clause can go on after a phrase that another replaces: no coordination, no relative clause, no
+        """Whether the clause can continue after a phrase that another replaces: no coordination, no relative clause, no
         second finite verb that would have to agree."""
-        end = phrase.end
-        code, after = self.codes[end], self.codes[end + 1]
+        end, code, after = phrase.end, self.codes[phrase.end], self.codes[phrase.end + 1]
         if not same_number and re.search(r"&[rm]*[zbBHD]", self.shape[end:]):
             return False
         if code == ",":
@@ -89,11 +76,8 @@ class BindingView(View):
         agreed = self.in_agreement(verb.finite, other.plural, self.words[other.head])
         if agreed is None or not self.agrees(verb.finite, subject):
             return None
-        return [
-            Change(subject.start, subject.end, self.as_subject(other)),
-            Change(other.start, other.end, self.as_object(subject)),
-            *agreed,
-        ]
+        first = Change(subject.start, subject.end, self.as_subject(other))
+        return [first, Change(other.start, other.end, self.as_object(subject)), *agreed]
 
     def exchanged(self, name: str, subject: Phrase, verb: VerbGroup, other: Phrase) -> Iterator[Named]:
         """The edit in which a subject and a phrase after its verb change places, if they may."""
@@ -115,10 +99,8 @@ class BindingView(View):
 
     def swapped(self, phrase: Phrase, other: Phrase) -> list[Change]:
         """Two phrases, neither of them a subject, change places."""
-        return [
-            Change(phrase.start, phrase.end, self.as_object(other)),
-            Change(other.start, other.end, self.as_object(phrase)),
-        ]
+        first = Change(phrase.start, phrase.end, self.as_object(other))
+        return [first, Change(other.start, other.end, self.as_object(phrase))]
 
     def exchangeable(self, subject: Phrase, other: Phrase) -> bool:
         """Whether a subject and a phrase after its verb may change places as far as the clause around them goes."""

@@ -8,6 +8,7 @@ Relations that read the same both ways (*next to*, *between*, *similar to*) are 
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator
 from functools import lru_cache
 
@@ -32,17 +33,14 @@ def edits(sentence: Sentence) -> Iterator[Edit]:
     >>> [edit.text for edit in edits(tag("The cat sleeps inside the box."))]
     ['The cat sleeps outside the box.']
     """
-    table = _table()
-    view = View(sentence)
+    table, view = _table(), View(sentence)
     hits = [index for index, word in enumerate(view.words) if word in table]
     if not hits:
         return
     closed = _quoted_or_bracketed(view)
     free = (i for i in hits if i not in closed and _stands_free(sentence, i))
-    candidates = (rule(view, i) for i in free for rule in table[view.words[i]])
-    yield from written(
-        sentence, (swap for swap in candidates if swap is not None and not _names_the_opposite(view, swap))
-    )
+    swaps = (swap for i in free for rule in table[view.words[i]] if (swap := rule(view, i)) is not None)
+    yield from written(sentence, (swap for swap in swaps if not _names_the_opposite(view, swap)))
 
 
 def _stands_free(sentence: Sentence, index: int) -> bool:
@@ -78,14 +76,11 @@ def _names_the_opposite(view: View, swap: Named) -> bool:
         for word in change.text.lower().split():
             if word in WORDS["function-words"] or word in words or not word.isalpha():
                 continue
-            if f" {word} " in others or (len(word) > 2 and f" {_stem(word)}" in others):
+            stem = word if len(word) <= 5 else word[: max(5, len(word) - 3)]
+            if f" {word} " in others or (len(word) > 2 and f" {stem}" in others):
                 return True
     pairs = {"more": "less", "most": "least", "less": "more", "fewer": "more", "least": "most"}
     return any(pairs[word] in view.words for word in words & pairs.keys())
-
-
-def _stem(word: str) -> str:
-    return word if len(word) <= 5 else word[: max(5, len(word) - 3)]
 
 
 _RULES: dict[str, Rule] = {
@@ -101,19 +96,15 @@ _RULES: dict[str, Rule] = {
 @lru_cache(maxsize=1)
 def _table() -> dict[str, list[Rule]]:
     """Every word that may be swapped, and its rules in their order."""
-    table: dict[str, list[Rule]] = {}
-
-    def add(rules: dict[str, Rule]) -> None:
-        for words, rule in rules.items():
-            for word in words.split():
-                table.setdefault(word, []).append(rule)
-
+    table: defaultdict[str, list[Rule]] = defaultdict(list)
     for word, swap in read_swaps(text(__package__, "relations.txt"), LEXICON, CONDITIONS):
-        add({word: swap})
-    add(_RULES)
+        table[word].append(swap)
+    for words, rule in _RULES.items():
+        for word in words.split():
+            table[word].append(rule)
     for verbs, transitive in ((PAIRS["transitive"], True), (PAIRS["intransitive"], False)):
         for lemma, opposite in verbs.items():
             name = "swap-change" if lemma in WORDS["opposite-of-change"] else "swap-action"
             for form, ending in {inflected(lemma, penn): penn for penn in ("VB", "VBZ", "VBN", "VBD", "VBG")}.items():
-                add({form: verb_rule(name, lemma, opposite, ending, transitive=transitive)})
-    return table
+                table[form].append(verb_rule(name, lemma, opposite, ending, transitive=transitive))
+    return dict(table)

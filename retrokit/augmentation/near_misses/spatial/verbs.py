@@ -41,12 +41,11 @@ def _verb_form(view: View, index: int, lemma: str, ending: str, *, sure: bool) -
     """The Penn tag of the verb form at ``index``; none for a noun, or where past and participle cannot be told."""
     tag = view.tags[index]
     if ending in {"VBD", "VBN"}:
-        if tag in {"VVD", "VVN"}:
-            auxiliary = view.tags[view.before_adverbs(index)]
-            if auxiliary.startswith(("VB", "VH")):
-                return "VBN"
-            return "VBD" if tag == "VVD" else ("VBN" if sure else None)
-        return "VBN" if tag == "AJ0" and sure and lemma not in {"lack", "contain"} else None
+        if tag not in {"VVD", "VVN"}:
+            return "VBN" if tag == "AJ0" and sure and lemma not in {"lack", "contain"} else None
+        if view.tags[view.before_adverbs(index)].startswith(("VB", "VH")):
+            return "VBN"
+        return "VBD" if tag == "VVD" else "VBN" if sure else None
     if ending == "VBG":
         return "VBG" if tag == "VVG" else None
     if ending == "VBZ":
@@ -56,10 +55,10 @@ def _verb_form(view: View, index: int, lemma: str, ending: str, *, sure: bool) -
 
 
 def _verb_frame(view: View, index: int, lemma: str, penn: str, phrasal: bool, transitive: bool) -> bool:
-    following = view.words[index + 1]
+    following, next_tag = view.words[index + 1], view.tags[index + 1]
     if index == 0 and penn in {"VBZ", "VBD"}:  # a heading's plural noun
         return False
-    if view.tags[index + 1] == "AVP" or following in {"out", "up", "off", "and", "or", ",", "-", "into", "upon"}:
+    if next_tag == "AVP" or following in {"out", "up", "off", "and", "or", ",", "-", "into", "upon"}:
         return False
     if view.words[index - 1] in {"or", "and", "/"} and view.tags[index - 2].startswith("V"):
         return False
@@ -72,9 +71,9 @@ def _verb_frame(view: View, index: int, lemma: str, penn: str, phrasal: bool, tr
     if following in {"in", "on", "to", "into", "within", "under", "for"} and lemma in {"fall", "jump", "climb", "drop"}:
         return following == "to" and view.tags[index + 2] in {"CRD", "NN0"}
     if lemma in WORDS["amounts-change"]:
-        amount = view.tags[index + 1] in {"CRD", "NN0"} or (following == "to" and view.tags[index + 2] == "CRD")
+        amount = next_tag in {"CRD", "NN0"} or (following == "to" and view.tags[index + 2] == "CRD")
         return amount or following in WORDS["after-amounts"]
-    manner = following.endswith("ly") and view.tags[index + 1] == "AV0"
+    manner = following.endswith("ly") and next_tag == "AV0"
     return not following or following in WORDS["after-intransitive"] or manner
 
 
@@ -100,22 +99,18 @@ def _takes_object(view: View, index: int, lemma: str, penn: str, phrasal: bool) 
         return not WORDS["raised"].isdisjoint([*near, *(word.rstrip("s") for word in near)])
     if lemma == "lower" and view.tags[index] not in {"VVI", "VVZ", "VVG", "VVD", "VVN"}:
         return False
-    if lemma in {"buy", "sell"} and any(word in {"from", "to", "back"} for word in view.words[index + 1 : index + 8]):
+    if lemma in {"buy", "sell"} and not {"from", "to", "back"}.isdisjoint(view.words[index + 1 : index + 8]):
         return False
-    if lemma in {"cause", "prevent"} and _has_complement(view, index):
-        return False
+    if lemma in {"cause", "prevent"}:  # "causes the engine to stop"
+        within = range(index + 1, min(index + 9, view.size))
+        end = next((k for k in within if view.tags[k] in {"PUN", "CJS", "CJT"}), within.stop)
+        if any(view.words[k] in {"from", "to"} or view.tags[k] == "VVG" for k in within[: end - index]):
+            return False
     if lemma in {"push", "pull"} and not {"up", "down"}.isdisjoint(view.words[index + 1 : index + 6]):
         return False
     if lemma in {"win", "gain", "lose"} and view.words[index + 1] in {"access", "insight", "insights", "the"}:
         return view.words[index + 1] == "the"
     return view.starts_noun_phrase(index + 1)
-
-
-def _has_complement(view: View, index: int) -> bool:
-    """Whether an object of *cause* or *prevent* goes on with *to* or *from*."""
-    within = range(index + 1, min(index + 9, view.size))
-    end = next((k for k in within if view.tags[k] in {"PUN", "CJS", "CJT"}), within.stop)
-    return any(view.words[k] in {"from", "to"} or view.tags[k] == "VVG" for k in within[: end - index])
 
 
 def from_to(view: View, index: int) -> list[Change] | None:
@@ -124,10 +119,8 @@ def from_to(view: View, index: int) -> list[Change] | None:
     window = range(index + 1, min(index + 16, view.size))
     origin = next((k for k in window if view.words[k] == "from"), None)
     goal = next((k for k in window if view.words[k] in {"to", "-", "–"}), None)
-    if origin is None or goal is None:
-        return []
     numbers = [k for k in window if view.tags[k] in {"CRD", "NN0"} and view.words[k][:1].isdigit()]
-    if not numbers:
+    if origin is None or goal is None or not numbers:
         return []
     if view.words[goal] == "to" and origin < goal and set(range(origin + 1, goal)) & set(numbers):
         left, right = (origin + 1, goal), (goal + 1, goal + (goal - origin))
@@ -197,9 +190,8 @@ def change_noun(view: View, index: int) -> Named | None:
     if not view.is_noun(index) or joined or following not in takes:
         return None
     numbers = from_to(view, index)
-    if numbers is None:
-        return None
-    return "swap-change", [Change(index, index + 1, PAIRS["change-nouns"][word]), *numbers]
+    noun = Change(index, index + 1, PAIRS["change-nouns"][word])
+    return None if numbers is None else ("swap-change", [noun, *numbers])
 
 
 def into(view: View, index: int) -> Named | None:
@@ -214,9 +206,8 @@ def into(view: View, index: int) -> Named | None:
         return None
     if view.words[verb] in WORDS["motion"] and (verb >= index - 2 or view.tags[verb] == "VVG"):
         abstract = WORDS["abstract-places"] & {view.words[index + 1], view.words[index + 2]}
-        if abstract or view.words[verb].startswith("get"):
-            return None
-        if view.tags[index + 1] not in {"AT0", "DPS", "NP0", "AJ0", "NN1", "NN2"} or view.tags[index + 2] == "VVG":
+        place = view.tags[index + 1] in {"AT0", "DPS", "NP0", "AJ0", "NN1", "NN2"} and view.tags[index + 2] != "VVG"
+        if abstract or view.words[verb].startswith("get") or not place:
             return None
         return ("swap-direction", (Change(index, index + 1, "out of"),))
     base = _CONTAINER_FORMS.get(view.words[verb])
@@ -234,10 +225,8 @@ _CONTAINER_FORMS = {
 
 def from_name(view: View, index: int) -> Named | None:
     """*from Paris to Rome* → *to Paris from Rome*."""
-    if view.tags[index + 1] != "NP0":
-        return None
     goal = next((k for k in range(index + 2, min(index + 5, view.size)) if view.words[k] == "to"), None)
-    if goal is None or view.tags[goal + 1] != "NP0" or any(view.tags[k] != "NP0" for k in range(index + 1, goal)):
+    if goal is None or {*view.tags[index + 1 : goal], view.tags[goal + 1]} != {"NP0"}:
         return None
     if {view.words[index + 1], view.words[goal + 1]} & WORDS["calendar"]:
         return None
