@@ -19,7 +19,7 @@ from retrokit.augmentation import draws
 from retrokit.augmentation.chunks import CropSettings
 from retrokit.augmentation.crops import crops_of, twins_of
 from retrokit.augmentation.masking import check_fraction, mask_ids, special_ids
-from retrokit.augmentation.texts import Counts, summary
+from retrokit.augmentation.texts import Counts
 from retrokit.core.errors import UsageError
 from retrokit.core.notices import notice
 from retrokit.data.pairs import Source, part_of
@@ -130,7 +130,7 @@ def usable_part(source: Source, augmentation: Augmentation) -> Source:
     counts.dropped.update(problem for problem in problems if problem is not None)
     counts.check_used(source.name, "other sentence counts, lengths or another splitter may keep more")
     counts.pairs = counts.used
-    notice(f"{source.name}, in every epoch: {summary(counts)}")
+    notice(f"{source.name}, in every epoch: {counts.summary()}")
     part = part_of(source, np.array([problem is None for problem in problems]))
     return replace(part, counts={**part.counts, "texts_without_pair": counts.dropped.total()})
 

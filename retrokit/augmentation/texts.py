@@ -96,29 +96,26 @@ class Counts:
         """How many texts gave pairs."""
         return self.texts - self.dropped.total()
 
+    def summary(self) -> str:
+        """The counts in a line.
+
+        >>> Counts(1200, 1196, Counter({"only one chunk": 3, "empty text": 1})).summary()
+        '1,200 texts: 1,196 gave pairs; 4 gave none (3: only one chunk; 1: empty text)'
+        >>> Counts(10, 50).summary()
+        '10 texts: 10 gave 50 pairs'
+        """
+        number = "" if self.pairs == self.used else f"{self.pairs:,} "
+        dropped = f"; {self.dropped.total():,} gave none ({self._reasons()})" if self.dropped else ""
+        return f"{self._read()}: {self.used:,} gave {number}pairs{dropped}"
+
     def check_used(self, name: str, way_out: str) -> None:
         """Raise :class:`DataError` if no text of ``name`` gave a pair, with the reasons; ``way_out`` ends the line."""
         if not self.used:
-            raise DataError(name, f"no text gives a pair: {_texts(self.texts)} ({_reasons(self)}); {way_out}")
+            raise DataError(name, f"no text gives a pair: {self._read()} ({self._reasons()}); {way_out}")
 
+    def _read(self) -> str:
+        return f"{self.texts:,} text{'s' if self.texts != 1 else ''}"
 
-def summary(counts: Counts) -> str:
-    """The counts in a line.
-
-    >>> summary(Counts(1200, 1196, Counter({"only one chunk": 3, "empty text": 1})))
-    '1,200 texts: 1,196 gave pairs; 4 gave none (3: only one chunk; 1: empty text)'
-    >>> summary(Counts(10, 50))
-    '10 texts: 10 gave 50 pairs'
-    """
-    number = "" if counts.pairs == counts.used else f"{counts.pairs:,} "
-    line = f"{_texts(counts.texts)}: {counts.used:,} gave {number}pairs"
-    return f"{line}; {counts.dropped.total():,} gave none ({_reasons(counts)})" if counts.dropped else line
-
-
-def _texts(count: int) -> str:
-    return f"{count:,} text{'s' if count != 1 else ''}"
-
-
-def _reasons(counts: Counts) -> str:
-    ordered = sorted(counts.dropped.items(), key=lambda item: (-item[1], item[0]))
-    return "; ".join(f"{count:,}: {reason}" for reason, count in ordered)
+    def _reasons(self) -> str:
+        ordered = sorted(self.dropped.items(), key=lambda item: (-item[1], item[0]))
+        return "; ".join(f"{count:,}: {reason}" for reason, count in ordered)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import Any
 
 import typer
 
@@ -25,12 +25,7 @@ from retrokit.cli.settings import takes
 from retrokit.cli.streams import readers_may_leave
 from retrokit.core.errors import UsageError
 
-if TYPE_CHECKING:  # help is shown without loading what augments
-    from retrokit.augmentation.texts import Counts
-
-augment = Commands(
-    help="Make training data without labels: pairs from texts, near-misses, mined negatives, mixtures.",
-)
+augment = Commands(help="Make training data without labels: pairs from texts, near-misses, mined negatives, mixtures.")
 app.add_typer(augment, name="augment")
 
 
@@ -59,13 +54,14 @@ _pairs_command(
 )
 
 
-def _write(work: Callable[[], Counts]) -> None:
-    """Make rows from texts, and say what became of the texts."""
-    from retrokit.augmentation.texts import summary
+def _write(work: Callable[[], Any]) -> None:
+    """Write rows, and say what became of them."""
     from retrokit.core.notices import notice
 
     with readers_may_leave():
-        notice(summary(work()))
+        summary = work().summary()
+        for line in [summary] if isinstance(summary, str) else summary:
+            notice(line)
 
 
 @augment.command(cls=with_names("encoders"))
@@ -122,14 +118,11 @@ def negatives(
     retrokit augment negatives corpus.jsonl --per-family 9940 --split 0.8 -o near-misses.jsonl
     """
     from retrokit.augmentation.near_misses.files import estimate_of, write_near_misses
-    from retrokit.core.notices import notice
 
     if dry_run:
         show(str(estimate_of(**vars(settings))))
-        return
-    with readers_may_leave():
-        for line in write_near_misses(**vars(settings)).summary():
-            notice(line)
+    else:
+        _write(lambda: write_near_misses(**vars(settings)))
 
 
 @augment.command(cls=with_names("llms", "encoders", "searchers"))
@@ -178,11 +171,8 @@ def mine(
     retrokit augment mine pairs.jsonl --encoder minilm --corpus beir:data/scifact -o hard.jsonl
     """
     from retrokit.augmentation.mining.mine import mine
-    from retrokit.core.notices import notice
 
-    with readers_may_leave():
-        mined = mine(**vars(files), settings=replace(settings, keep_negatives=not replace_))
-        notice(mined.summary())
+    _write(lambda: mine(**vars(files), settings=replace(settings, keep_negatives=not replace_)))
 
 
 @augment.command(cls=with_names("rerankers"))
@@ -208,8 +198,5 @@ def mix(settings: MixSettings) -> None:
     retrokit augment mix nq.jsonl,count=100000 near-misses.train.jsonl -o mixture.jsonl
     """
     from retrokit.augmentation.mixing import mix
-    from retrokit.core.notices import notice
 
-    with readers_may_leave():
-        for line in mix(**vars(settings)).summary():
-            notice(line)
+    _write(lambda: mix(**vars(settings)))

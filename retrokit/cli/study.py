@@ -5,8 +5,9 @@ from __future__ import annotations
 import shlex
 from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
+from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -67,13 +68,9 @@ def which_similarity(
     retrokit study which-similarity --data pairs.jsonl --encoder minilm --budget 1h -o out
     """
 
-    def asks() -> str:
-        from retrokit.study.questions import which_similarity as sweep
-
-        return sweep(data, encoder, duration(budget), batch_size)
-
     parameters = {"data": data, "encoder": encoder, "budget": budget, "batch-size": str(batch_size)}
-    _answer(output, "which-similarity", parameters, asks)
+    given = (data, encoder, duration(budget), batch_size)
+    _answer(output, "which-similarity", parameters, lambda questions: questions.which_similarity(*given))
     from retrokit.report.sources import read_sources
     from retrokit.report.studies import recommendation
 
@@ -92,12 +89,8 @@ def is_it_better_than_bm25(
     retrokit study is-it-better-than-bm25 --encoder runs/mine --on beir:data/scifact -o out
     """
 
-    def asks() -> str:
-        from retrokit.study.questions import better_than_bm25
-
-        return better_than_bm25(encoder, on)
-
-    _answer(output, "is-it-better-than-bm25", {"encoder": encoder, "on": on}, asks)
+    parameters: dict[str, str | Sequence[str]] = {"encoder": encoder, "on": on}
+    _answer(output, "is-it-better-than-bm25", parameters, lambda questions: questions.better_than_bm25(encoder, on))
 
 
 @group.command("does-it-see-near-misses", cls=with_names("encoders"))
@@ -111,16 +104,14 @@ def does_it_see_near_misses(
     retrokit study does-it-see-near-misses --texts corpus.jsonl --encoder runs/mine -o out
     """
 
-    def asks() -> str:
-        from retrokit.study.questions import sees_near_misses
-
-        return sees_near_misses(encoder, texts)
-
-    _answer(output, "does-it-see-near-misses", {"texts": texts, "encoder": encoder}, asks)
+    parameters = {"texts": texts, "encoder": encoder}
+    _answer(output, "does-it-see-near-misses", parameters, lambda questions: questions.sees_near_misses(encoder, texts))
 
 
-def _answer(output: str, question: str, parameters: Mapping[str, str | Sequence[str]], asks: Callable[[], str]) -> None:
-    """Run the study that answers the question."""
+def _answer(
+    output: str, question: str, parameters: Mapping[str, str | Sequence[str]], study_of: Callable[[Any], str]
+) -> None:
+    """Run the study that answers the question; ``study_of`` the module of questions is its text."""
     from retrokit.study.engine import check_engine
     from retrokit.study.state import kept_study
 
@@ -131,7 +122,8 @@ def _answer(output: str, question: str, parameters: Mapping[str, str | Sequence[
         for value in ([given] if isinstance(given, str) else given)
         for word in (f"--{name}", value)
     ]
-    _work(_planned(kept_study(output, (question, *options), asks), output), 1, 0, ())
+    path = kept_study(output, (question, *options), lambda: study_of(import_module("retrokit.study.questions")))
+    _work(_planned(path, output), 1, 0, ())
 
 
 def _work(

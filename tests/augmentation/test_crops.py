@@ -18,7 +18,7 @@ from scipy.stats import chisquare
 
 from retrokit.augmentation.chunks import CropSettings
 from retrokit.augmentation.crops import crop_pairs, crops_of, dropout_pairs, twins_of
-from retrokit.augmentation.texts import Counts, Texts, summary
+from retrokit.augmentation.texts import Counts, Texts
 from retrokit.core.errors import DataError, UsageError
 from retrokit.data.jsonl import read_jsonl, write_jsonl
 
@@ -182,7 +182,7 @@ def test_a_row_is_what_random_access_gives(tmp_path):
     assert rows == expected
     assert rows[:6] != rows[6:]
     assert counts == Counts(4, 12, Counter({"empty text": 1, "fewer than 2 sentences of 2 to 4 characters": 1}))
-    assert summary(counts) == (
+    assert counts.summary() == (
         "4 texts: 2 gave 12 pairs; 2 gave none (1: empty text; 1: fewer than 2 sentences of 2 to 4 characters)"
     )
 
