@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import importlib.util
 from collections import Counter
 from itertools import combinations
@@ -17,8 +16,6 @@ from scipy.stats import chisquare
 from tokenizers import AddedToken, Tokenizer, models, pre_tokenizers, processors, trainers
 from transformers import AutoTokenizer, PreTrainedTokenizerFast
 
-from retrokit.augmentation.chunks import CropSettings
-from retrokit.augmentation.crops import crop_pairs
 from retrokit.augmentation.masking import (
     Masker,
     mask_ids,
@@ -26,7 +23,7 @@ from retrokit.augmentation.masking import (
     masked_rows,
     special_ids,
 )
-from retrokit.augmentation.texts import Counts, Rows, Texts
+from retrokit.augmentation.texts import Counts, Rows
 from retrokit.core.errors import DataError, UsageError
 from retrokit.data.jsonl import Row, write_jsonl
 from tests.models import sentences
@@ -132,13 +129,6 @@ def test_special_tokens_are_not_masked_and_unknown_words_are(bert):
     assert mask_text("zzz 東京 cat [SEP] [MASK]", bert, 0.99) == "[MASK] [MASK] [MASK] [SEP] [MASK]"
 
 
-def test_ids_and_text_mask_equally_many(bert):
-    batch = bert(sentences(20), padding=True, return_tensors="pt")
-    masked = mask_ids(batch["input_ids"], batch["attention_mask"], special_ids(bert), 0.3, bert.mask_token_id)
-    in_texts = [mask_text(text, bert, 0.3).count("[MASK]") for text in sentences(20)]
-    assert (masked == bert.mask_token_id).sum(dim=1).tolist() == in_texts
-
-
 # --- texts
 
 
@@ -148,12 +138,6 @@ def test_by_hand(bert):
     assert sorted({mask_text("cat dog", bert, 0.5, key) for key in range(20)}) == ["[MASK] dog", "cat [MASK]"]
     assert mask_text("cat dog", bert, 0.2) == "cat dog"
     assert mask_text("", bert, 0.9) == ""
-
-
-def test_every_token_is_equally_likely(bert):
-    places = Counter(mask_text("one two three four", bert, 0.25, key).split().index("[MASK]") for key in range(4_000))
-    assert set(places) == {0, 1, 2, 3}
-    assert chisquare(list(places.values())).pvalue > 0.01
 
 
 @pytest.mark.parametrize("name", ["bert", "roberta"])
@@ -194,23 +178,6 @@ def test_byte_tokens_of_one_character_and_lone_spaces(roberta):
     assert mask_text("東", roberta, 0.67) == "<mask><mask>"
     assert roberta.tokenize("cat  dog")[1] == "Ġ"
     assert Masker(roberta, 0.5).spans(["cat  dog"]) == [[(0, 3), (5, 8)]]
-
-
-@pytest.mark.shared_data
-def test_how_true_masked_texts_are_on_abstracts(shared_data, minilm):
-    rows = crop_pairs(Texts(shared_data / "ml-abstracts" / "abstracts.jsonl"), CropSettings())
-    texts = [next(rows)["anchor"] for _ in range(300)]
-    same = common = tokens = 0
-    for i, text in enumerate(texts):
-        expected = masked_directly(minilm, text, 0.15, i)
-        found = ids_of(minilm, mask_text(text, minilm, 0.15, i))
-        assert found.count(minilm.mask_token_id) == expected.count(minilm.mask_token_id)
-        same += found == expected
-        matcher = difflib.SequenceMatcher(None, expected, found, autojunk=False)
-        common += sum(block.size for block in matcher.get_matching_blocks())
-        tokens += len(expected)
-    assert same / len(texts) > 0.4
-    assert common / tokens > 0.98
 
 
 # --- tokenizers that cannot

@@ -181,15 +181,6 @@ def test_a_useless_model_is_given_up(
     assert sorted(path.name for path in corpus.parent.iterdir()) == ["corpus.jsonl", "near.jsonl.answers.sqlite"]
 
 
-def test_one_good_answer_in_ten_is_enough_to_go_on(corpus: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(by_model, "ENOUGH", 20)
-    many(corpus, 100)
-    with ChatServer(Plan(lambda body: edit(body) if "0 " in sentence_of(body)[1] else "no")) as server:
-        rows, written = write(server, corpus)
-    assert written.counts["rejected:overlap"] == 270
-    assert len(rows) == 30
-
-
 def test_the_estimate_counts_the_calls(
     corpus: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

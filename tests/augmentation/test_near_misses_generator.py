@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import json
 import subprocess
 import sys
 from collections import Counter
@@ -274,25 +273,3 @@ def test_what_holds_for_all_input(texts: list[str], seed: int, per_family: int |
         for family in ("deny", "move"):
             missing = counts[f"missing:{family}/train"] + counts[f"missing:{family}/test"]
             assert sum(miss.family == family for _, miss in found) + missing == per_family
-
-
-@pytest.mark.shared_data
-def test_on_real_abstracts(shared_data: Path) -> None:
-    """Small quotas are filled exactly, the splits share no text, and nothing comes out twice."""
-    families = [*load_families(["spatial"]), Family("deny", lambda s: [Edit("deny", "It is not true that " + s.text)])]
-    counts: Counter[str] = Counter()
-    with (shared_data / "ml-abstracts" / "abstracts.jsonl").open(encoding="utf-8") as lines:
-        texts = (json.loads(line)["text"] for line in lines)
-        found = list(near_misses(texts, families, per_family=40, split=0.8, counts=counts))
-    assert Counter((part, miss.family) for part, miss in found) == {
-        ("train", "spatial"): 32,
-        ("test", "spatial"): 8,
-        ("train", "deny"): 32,
-        ("test", "deny"): 8,
-    }
-    texts_of = {
-        part: {t for p, m in found if p == part for t in (m.anchor, *m.negatives)} for part in ("train", "test")
-    }
-    assert not texts_of["train"] & texts_of["test"]
-    assert all(20 <= len(miss.anchor) <= 400 for _, miss in found)
-    assert counts["texts"] < 100

@@ -278,11 +278,6 @@ def test_the_studies_that_are_shown_can_be_run(tmp_path: Path, text: str):
         command.make_context("retrokit", words)
 
 
-def test_there_are_studies_to_show():
-    assert BLOCKS
-    assert SHIPPED
-
-
 def test_times_are_told_before_anything_is_done(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, python: str):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "executable", python)
