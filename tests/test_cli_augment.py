@@ -481,15 +481,15 @@ def test_ctrl_c_leaves_no_half_file(tmp_path, python):
 def test_mining_goes_on_after_ctrl_c_to_the_same_bytes(typed, commands, tmp_path, monkeypatch):
     words = [*commands["mine"], "--scores", "--precision", "fp32"]
     assert typed(*words, "-o", "whole.jsonl")[0] == 0
-    embed, roles = SharedEmbeddings._embed, []
+    embed, roles = SharedEmbeddings.embed, []
 
-    def embed_or_stop(self: SharedEmbeddings, texts: Any, role: Any, encoder: Any = None) -> Any:
+    def embed_or_stop(self: SharedEmbeddings, texts: Any, role: Any, chunks: bool = False) -> Any:
         roles.append(role)
         if len(roles) == 2:
             raise KeyboardInterrupt
-        return embed(self, texts, role, encoder)
+        return embed(self, texts, role, chunks)
 
-    monkeypatch.setattr(SharedEmbeddings, "_embed", embed_or_stop)
+    monkeypatch.setattr(SharedEmbeddings, "embed", embed_or_stop)
     code, out, err = typed(*words, "-o", "hard.jsonl")
     assert (code, out) == (130, "")
     assert err.splitlines() == [
