@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from retrokit.training.merge import merge as merge
     from retrokit.training.push import push as push
     from retrokit.training.rerankers.config import VerifierConfig as VerifierConfig
-    from retrokit.training.rerankers.plan import train_verifier as train_verifier
+    from retrokit.training.rerankers.verifier import train_verifier as train_verifier
 
 _LAZY = {
     "augment": "retrokit.augment",
@@ -69,7 +69,7 @@ _LAZY = {
     "merge": "retrokit.training.merge",
     "push": "retrokit.training.push",
     "VerifierConfig": "retrokit.training.rerankers.config",
-    "train_verifier": "retrokit.training.rerankers.plan",
+    "train_verifier": "retrokit.training.rerankers.verifier",
 }
 """Name → the module that it is in; a verb with several ways to do it is a module."""
 

@@ -40,7 +40,7 @@ def train(
     if not dry_run:
         check_files(config.data)
     from retrokit.report.tables import verifier_preflight_sheets
-    from retrokit.training.rerankers.plan import plan_verifier
+    from retrokit.training.rerankers.verifier import plan_verifier
 
     train_as_planned(plan_verifier(config), verifier_preflight_sheets, dry_run, as_json)
 

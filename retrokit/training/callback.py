@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
+from transformers import TrainerCallback, TrainerControl, TrainerState
 
 from retrokit.core.notices import Advance
 from retrokit.training.checkpoints import set_random_state
@@ -43,25 +43,19 @@ class TrainingCallback(TrainerCallback):
         self._started = time.perf_counter()
         self._spent = 0.0
 
-    def on_train_begin(
-        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
-    ) -> None:
+    def on_train_begin(self, args: Any, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
         """Take up the checkpoint."""
         if self.checkpoint is not None:
             self.random = self.trainer.resume(self.checkpoint)
 
-    def on_epoch_begin(
-        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
-    ) -> None:
+    def on_epoch_begin(self, args: Any, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
         """Name the epoch to the loader (of a resumed run, transformers 5.10.1 does not); put back the random state
         from which its iterator draws."""
         epoch = state.epoch or 0.0
         self.trainer.loader.set_epoch(int(epoch))
         self._put_back_random(last=epoch == int(epoch))
 
-    def on_step_begin(
-        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
-    ) -> None:
+    def on_step_begin(self, args: Any, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
         """Of a run that resumes within an epoch, put back the random state once more, for making the iterator has
         drawn from it."""
         self._put_back_random(last=True)
@@ -71,7 +65,7 @@ class TrainingCallback(TrainerCallback):
             set_random_state(self.random, self.trainer.args.device)
             self.random = None if last else self.random
 
-    def on_step_end(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
+    def on_step_end(self, args: Any, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
         """Set what is to happen after this step."""
         self._spent += time.perf_counter() - self.trainer.step_began  # the time budget counts training alone
         step, last = state.global_step, state.global_step >= state.max_steps
@@ -88,26 +82,23 @@ class TrainingCallback(TrainerCallback):
             self.stopped_because = "time budget spent"
         control.should_training_stop = control.should_training_stop or any(stop) or last
 
-    def on_log(
-        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, logs: Any = None, **kwargs: Any
-    ) -> None:
+    def on_log(self, args: Any, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
         """Write a line for the steps since the last one."""
-        if logs is None or "loss" not in logs:
+        logs = kwargs["logs"]
+        if "loss" not in logs:
             return
         self.advance(0, f"loss {logs['loss']:.4g}")
         rates = {"grad_norm": logs.get("grad_norm"), "lr": logs["learning_rate"]}
         self._write(state, epoch=round(state.epoch or 0.0, 6), loss=logs["loss"], **rates)
 
-    def on_save(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
+    def on_save(self, args: Any, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
         """Complete the checkpoint that the library has begun."""
         self.trainer.complete_checkpoint()
 
-    def on_evaluate(
-        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, metrics: Any = None, **kwargs: Any
-    ) -> None:
+    def on_evaluate(self, args: Any, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
         """Write the evaluation; save if it is the best; stop if patience is over."""
         history = self.trainer.history
-        self._write(state, evaluation=dict(metrics), **self.trainer.evaluation_notes)
+        self._write(state, evaluation=dict(kwargs["metrics"]), **self.trainer.evaluation_notes)
         if history.best and history.best[0] == state.global_step and state.global_step > 0:
             control.should_save = True
         since_best = sum(step > history.best[0] for step, _ in history.evaluations) if history.best else 0
@@ -136,7 +127,7 @@ class _Stopwatch(TrainerCallback):
         self.trainer = trainer
         self.times: list[float] = []
 
-    def on_step_end(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
+    def on_step_end(self, args: Any, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
         """Note the time from the wait for the batch to the optimizer's step."""
         if torch.cuda.is_available():
             torch.cuda.synchronize()

@@ -85,12 +85,6 @@ class Plan(Job):
         return self.batches.data
 
     @property
-    def positives(self) -> torch.Tensor:
-        """The codes of the known positives, of what is held out too; sorted int64 ``[n]``."""
-        held_out = [self.held_out.data.positives] if self.held_out is not None else []
-        return torch.cat([self.data.positives, *held_out]).unique()
-
-    @property
     def device(self) -> torch.device:
         return self.encoder.device
 
@@ -132,8 +126,9 @@ class Plan(Job):
         widths = [self.similarity.prepare(embedding, "query").shape[-1] for embedding in embeddings] or None
         if config.loss == "mse":
             return ScoredMSE(self.model, self.similarity, scale, mini_batch, widths)
+        held_out = [self.held_out.data.positives] if self.held_out is not None else []
         options: dict[str, Any] = {
-            "positives": self.positives,
+            "positives": torch.cat([self.data.positives, *held_out]).unique(),  # known ones, also of what is held out
             "directions": config.directions,
             "mini_batch": mini_batch,
             "widths": widths,
@@ -185,8 +180,7 @@ def plan(config: FinetuneConfig) -> Plan:
         raise UsageError(
             f"`mini_batch=` and {name} exclude each other: {why}; `gradient_checkpointing=` takes less memory too"
         )
-    rank, world = place()
-    device = own_device(config.device)
+    (rank, world), device = place(), own_device(config.device)
     check_output(config)
     with strictly(config.strict):
         data, digests, augmentation, held_out, evaluations = read_material(config, device)
@@ -221,7 +215,14 @@ def plan(config: FinetuneConfig) -> Plan:
         raise UsageError(f"`augment=` {augmentation.spec}: {encoder.spec} has no dropout; give a `dropout=` of 0.1")
     if config.sim_lr is not None and not list(similarity.parameters()):
         raise UsageError(f"`sim_lr=`: {config.sim} learns nothing by itself")
-    _speak(config, similarity, data.sources)
+    if config.scale == "auto" and (other := similarity.multiple_of):
+        divided = f"{similarity.spec} is {other} divided by a number"
+        notice(f"{divided}: with `scale=` auto it trains exactly as {other} does")
+    if config.loss == "mse" and not similarity.symmetric:
+        notice(
+            f"{similarity.spec} is not symmetric, and scored pairs are: expect less of it than of cosine, "
+            "because the length of one of a pair counts in its score (MAG, Proposition 2.1)"
+        )
     freeze_unused(model, texts_of(data, 1, config.seed))
     config = fitted(config, encoder, model, data, dtype)
     batches = batches or batches_of(int(config.batch_size))
@@ -339,22 +340,3 @@ def finetune(config: FinetuneConfig) -> Outcome:
     """Plan and train, and leave a finished run folder; raises as :func:`plan` and
     :func:`~retrokit.training.run.carry_out`."""
     return carry_out(plan(config))
-
-
-def _speak(config: FinetuneConfig, similarity: Similarity, sources: list[Source]) -> None:
-    """Say what is allowed and will surprise."""
-    if config.scale == "auto" and similarity.multiple_of:
-        other = similarity.multiple_of
-        divided = f"{similarity.spec} is {other} divided by a number"
-        notice(f"{divided}: with `scale=` auto it trains exactly as {other} does")
-    if config.loss == "mse" and not similarity.symmetric:
-        notice(
-            f"{similarity.spec} is not symmetric, and scored pairs are: expect less of it than of cosine, "
-            "because the length of one of a pair counts in its score (MAG, Proposition 2.1)"
-        )
-    for source in sources:
-        if source.query_prompt or source.document_prompt:
-            notice(
-                f"{source.name}: its prompts are used in training only; give them to the run to evaluate with them: "
-                f"RUN,query_prompt=TEXT"
-            )

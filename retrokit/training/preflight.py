@@ -107,8 +107,7 @@ def lengths_of(encoder: Encoder, data: TrainingSet, seed: int, limit: int | None
 
 
 def measure_lengths(encoder: Encoder, texts: Sequence[str], role: Role, limit: int | None) -> dict[str, Any]:
-    """Token counts of a sample of texts, as the encoder's tokenizer makes them without a limit; ``limit`` is that of
-    training."""
+    """Token counts of texts, as the encoder's tokenizer makes them without a limit; ``limit`` is that of training."""
     tokenizer = tower_of(encoder.to_train().model, role).tokenizer
     prompt = encoder.prompts[role] or ""
     prompted = [prompt + text for text in texts]

@@ -1,8 +1,8 @@
 """A run's folder: the model at its top, ``retrokit.json``, ``metrics.jsonl``, ``checkpoints/`` and ``plots/``.
 
 What is being written never stands under its final name: files are staged and moved into place, a checkpoint counts
-once its marker stands, and ``retrokit.json`` says ``finished`` once the model is in place. A run that replaces another
-is made beside it, and takes its place at the end.
+once it has its ``state.pt``, and ``retrokit.json`` says ``finished`` once the model is in place. A run that replaces
+another is made next to it, and takes its place at the end.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import os
 import shutil
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -33,7 +33,7 @@ from retrokit.core.outputs import (
     put_back,
     take_place,
 )
-from retrokit.data.jsonl import read_json, read_jsonl, write_jsonl
+from retrokit.data.jsonl import read_jsonl, write_jsonl
 from retrokit.data.runs import FINISHED, RUN_FILE, TRAINING, Run, is_run, read_run, write_run
 from retrokit.training.checkpoints import STATE, drop_state, step_of
 from retrokit.training.config import differences
@@ -43,11 +43,6 @@ _OWN = (
     *(RUN_FILE, CONFIG_FILE, "tracking.json"),
     *("metrics.jsonl", "checkpoints", "plots", ".staged", "tokens", "tensorboard"),
 )
-_MODEL = (
-    *("README.md", "*.safetensors", "config*.json", "modules.json", "sentence_bert_config.json", "tokenizer*.json"),
-    *("special_tokens_map.json", "added_tokens.json", "vocab.*", "merges.txt", "chat_template.jinja"),
-)
-"""Names that the libraries give to a model's files, where a run does not say which are its own."""
 
 
 class RunFolder:
@@ -111,7 +106,8 @@ class RunFolder:
                 before = RunFolder(self._there())
                 if not is_run(before.path):
                     raise UsageError(f"{self.target} exists and is not a run: `overwrite=` replaces runs only")
-                check_replaceable(before.path, (*_OWN, *_files_of(before.path, before.read())), inputs)
+                files = before.read().files or ()
+                check_replaceable(before.path, (*_OWN, *map(glob.escape, files)), inputs)
         elif not self._is_free():
             if self.resume:
                 raise UsageError(f"{self.target} is not a run that could be resumed: it has no {RUN_FILE}")
@@ -241,17 +237,3 @@ def check_name_of_model(folder: str | Path) -> None:
         str(folder).encode()
     except UnicodeEncodeError:  # the libraries that save tokenizers take no other
         raise DataError(folder, "could not be written: a model's folder needs a name in UTF-8") from None
-
-
-def _files_of(folder: Path, run: Run) -> list[str]:
-    """Names of the model's files at the top of a run's folder: those that it lists, or as the libraries name them."""
-    if run.files is not None:
-        return [glob.escape(name) for name in run.files]
-    modules = folder / "modules.json"
-    parts = read_json(modules, "a list of a model's modules", list[_Module], nan=True) if modules.is_file() else []
-    return [*_MODEL, *(part.path for part in parts if part.path)]
-
-
-@dataclass(frozen=True)
-class _Module:
-    path: str

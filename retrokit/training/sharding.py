@@ -131,8 +131,9 @@ def whole(module: nn.Module) -> Any:
 
 
 def whole_states(optimizer: Any) -> dict[str, Any]:
-    """The state of an optimizer of parts, as that of whole tensors; in every process."""
-    return _changed(optimizer.state_dict(), lambda number, value: full(value))
+    """The state of an optimizer, with whole tensors in place of parts; in every process."""
+    # one after another to the CPU, for a GPU has no room for all of them
+    return _changed(optimizer.state_dict(), lambda _, value: full(value).cpu() if isinstance(value, DTensor) else value)
 
 
 def parts_of_states(states: dict[str, Any], optimizer: Any) -> dict[str, Any]:

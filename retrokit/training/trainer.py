@@ -172,13 +172,13 @@ class RunTrainer(Trainer):
         if self.optimizer is None:
             trained = [(name, value) for name, value in self.model.named_parameters() if value.requires_grad]
             decayed = {name for name in self.get_decay_parameter_names(self.model) if ".similarity." not in name}
-            groups = []
-            for start, rate in self.rates.items():
-                mine = [(name, value) for name, value in trained if self._start_of(name) == start]
-                for decays in (True, False):
-                    values = [value for name, value in mine if (name in decayed) == decays]
-                    groups.append({"params": values, "lr": rate, "weight_decay": decays * self.args.weight_decay})
-            self.optimizer = self.make_optimizer([group for group in groups if group["params"]])
+            groups = [
+                {"params": values, "lr": rate, "weight_decay": decays * self.args.weight_decay}
+                for start, rate in self.rates.items()
+                for decays in (True, False)
+                if (values := [v for name, v in trained if (self._start_of(name), name in decayed) == (start, decays)])
+            ]
+            self.optimizer = self.make_optimizer(groups)
         return self.optimizer
 
     def _start_of(self, name: str) -> str:

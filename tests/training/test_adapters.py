@@ -19,21 +19,11 @@ from transformers import AutoModel
 import retrokit
 from retrokit import cli
 from retrokit.core.errors import MissingExtra, UsageError
-from retrokit.data.jsonl import write_jsonl
 from retrokit.training.config import FinetuneConfig
 from retrokit.training.finetune import finetune, plan, with_memory
 from tests.models import sentences
 
 with_bits = pytest.mark.skipif(importlib.util.find_spec("bitsandbytes") is None, reason="needs the extra bits")
-
-
-@pytest.fixture
-def pairs(tmp_path: Path) -> Path:
-    texts = sentences(32)
-    write_jsonl(
-        tmp_path / "pairs.jsonl", [{"anchor": a, "positive": b} for a, b in zip(texts[:16], texts[16:], strict=True)]
-    )
-    return tmp_path / "pairs.jsonl"
 
 
 def configure(encoder: object, pairs: Path, output: Path | None = None, **options: Any) -> FinetuneConfig:

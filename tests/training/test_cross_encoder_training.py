@@ -21,7 +21,7 @@ from retrokit.ranking.reranking.verify import verify
 from retrokit.training.rerankers import cross_encoder
 from retrokit.training.rerankers.config import LOSSES, VerifierConfig
 from retrokit.training.rerankers.cross_encoder import CrossEncoderRun
-from retrokit.training.rerankers.plan import plan_verifier, train_verifier
+from retrokit.training.rerankers.verifier import plan_verifier, train_verifier
 from retrokit.training.run import _options, folder_of
 from tests.close import assert_rounded
 from tests.models import make_bert, make_llama, sentences

@@ -100,7 +100,7 @@ def test_sources_weights_batches_and_known_positives(tmp_path: Path) -> None:
         source = made.held_out.data.sources[examples[0].source]
         assert {one.source for one in examples} == {examples[0].source}
         assert weight == source.weight * len(examples)
-    assert len(made.positives) == 40
+    assert len(made.loss().positives) == 40
     assert [batch for batch, _ in made.held_out.batches()] == [batch for batch, _ in made.held_out.batches()]
 
 

@@ -10,24 +10,14 @@ import pytest
 import torch
 
 from retrokit.core.errors import MissingExtra, UsageError
-from retrokit.data.jsonl import write_jsonl
 from retrokit.training import finetune as finetuning
 from retrokit.training import processes
 from retrokit.training.config import FinetuneConfig
 from retrokit.training.finetune import Plan, finetune, plan
 from retrokit.training.finetune_trainer import FinetuneTrainer
 from retrokit.training.rerankers.config import VerifierConfig
-from retrokit.training.rerankers.plan import plan_verifier
+from retrokit.training.rerankers.verifier import plan_verifier
 from retrokit.training.trainer import Options, RunTrainer
-from tests.models import sentences
-
-
-@pytest.fixture
-def pairs(tmp_path: Path) -> Path:
-    texts = sentences(32)
-    rows = [{"anchor": a, "positive": b} for a, b in zip(texts[:16], texts[16:], strict=True)]
-    write_jsonl(tmp_path / "pairs.jsonl", rows)
-    return tmp_path / "pairs.jsonl"
 
 
 def configure(encoder: object, pairs: Path, output: Path | None = None, **options: Any) -> FinetuneConfig:

@@ -161,20 +161,6 @@ def test_who_may_read_the_folder_may_read_the_model(command: str, typed: Typed, 
     assert {path: path.stat().st_mode & 0o777 for path in files} == dict.fromkeys(files, of_folder)
 
 
-def test_a_run_that_does_not_list_its_files_is_replaced_too(
-    command: str, typed: Typed, made: Callable[..., None]
-) -> None:
-    """As versions before made them."""
-    made(command, typed, 1)
-    described = json.loads(Path("run/retrokit.json").read_text())
-    del described["files"]
-    Path("run/retrokit.json").write_text(json.dumps(described))
-    RunFolder("run", overwrite=True).check()
-    Path("run/thesis.txt").write_text("years of work")
-    with pytest.raises(UsageError, match=r"run holds what was not made with it \(thesis.txt\)"):
-        RunFolder("run", overwrite=True).check()
-
-
 @pytest.mark.parametrize("name", ["tokenizer.json", "modules.json", "1_Pooling", "model.safetensors"])
 @pytest.mark.parametrize("command", ["finetune"])
 def test_a_run_that_has_lost_a_part_says_which(

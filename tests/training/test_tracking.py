@@ -16,7 +16,7 @@ from retrokit.data.jsonl import write_jsonl
 from retrokit.training.config import TRACKERS, FinetuneConfig
 from retrokit.training.finetune import finetune, plan
 from retrokit.training.rerankers.config import VerifierConfig
-from retrokit.training.rerankers.plan import plan_verifier
+from retrokit.training.rerankers.verifier import plan_verifier
 from retrokit.training.run import carry_out
 from retrokit.training.tracking import numbers_of
 from tests.models import sentences

@@ -22,9 +22,8 @@ from retrokit.ranking.reranking.shrinking import shrink
 from retrokit.training.batches import TrainingSet
 from retrokit.training.rerankers import verifier as recipe
 from retrokit.training.rerankers.config import VerifierConfig
-from retrokit.training.rerankers.data import RankedLists, draw_candidates
-from retrokit.training.rerankers.plan import plan_verifier, train_verifier
-from retrokit.training.rerankers.verifier import VerifierPlan, verifier_loss
+from retrokit.training.rerankers.job import RankedLists, draw_candidates
+from retrokit.training.rerankers.verifier import VerifierPlan, plan_verifier, train_verifier, verifier_loss
 from tests.close import assert_rounded
 from tests.codes import codes
 from tests.models import sentences

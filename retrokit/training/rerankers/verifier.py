@@ -1,4 +1,4 @@
-"""Training of a verifier on token maps, with its encoder frozen or in training too (COMP, D.3)."""
+"""``rerank train``: a verifier on token maps, its encoder frozen or in training too (COMP, D.3); or a cross-encoder."""
 
 from __future__ import annotations
 
@@ -27,10 +27,19 @@ from retrokit.similarities.base import Role, length
 from retrokit.training.history import Outcome
 from retrokit.training.model import build, check_weights, describe_parameters, export
 from retrokit.training.preflight import LENGTH_SAMPLE, lengths_of, texts_of
-from retrokit.training.processes import first_says
+from retrokit.training.processes import ends_all, first_says, join, own_device
 from retrokit.training.rerankers.config import VerifierConfig
-from retrokit.training.rerankers.data import Candidates, pairs_of
-from retrokit.training.rerankers.job import Material, RerankerJob, RerankerTrainer, fastest
+from retrokit.training.rerankers.cross_encoder import plan_cross_encoder
+from retrokit.training.rerankers.job import (
+    Candidates,
+    Material,
+    RerankerJob,
+    RerankerTrainer,
+    fastest,
+    pairs_of,
+    read_material,
+)
+from retrokit.training.run import carry_out, check_output
 from retrokit.training.trainer import Options, RunTrainer
 
 TOKENS_FOLDER = "tokens"
@@ -237,3 +246,24 @@ def seconds_per_pair(encoder: Encoder, scorer: MapScorer, queries: list[str], do
     query, block = reranker.tokens(queries[:1], "query"), reranker.tokens(texts, "document")
     rows, columns = np.zeros(len(texts), dtype=np.int64), np.arange(len(texts))
     return fastest(lambda: reranker.score_blocks(query, block, rows, columns), len(texts), times=3)
+
+
+@ends_all
+def plan_verifier(config: VerifierConfig) -> RerankerJob:
+    """Read and check everything: data, model, options; measure lengths and speed.
+
+    Raises:
+        UsageError, DataError: whatever is wrong, before a step is made; in any of several processes.
+    """
+    config = config.resolved()
+    join()
+    device = own_device(config.device)
+    check_output(config)
+    material = read_material(config)
+    return (plan_cross_encoder if config.reads_pairs else plan_maps)(config, material, device)
+
+
+def train_verifier(config: VerifierConfig) -> Outcome:
+    """Plan and train, and leave a finished verifier's folder; raises as :func:`plan_verifier` and
+    :func:`~retrokit.training.run.carry_out`."""
+    return carry_out(plan_verifier(config))
