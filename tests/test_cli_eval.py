@@ -17,7 +17,7 @@ from retrokit import cli, encoders, similarities
 from retrokit.core.registry import Entry, Param
 from retrokit.data.trec import read_run
 from retrokit.metrics.ranking import DEFAULT_METRICS, evaluate_run, mean
-from tests.evaluation.fakes import write_folder
+from tests.evaluation.fakes import write_folder, write_lines
 from tests.forked_python import light_python
 from tests.models import sentences
 from tests.sure_folders import small_folder
@@ -95,28 +95,15 @@ def test_json_is_all_there_is_on_standard_output(
     code, out, err = retrokit_eval(*words)
     assert code == 0
     found = json.loads(out, parse_constant=lambda word: pytest.fail(f"{word} is no JSON"))
-    parts = {
-        "results",
-        "seeds",
-        "comparisons",
-        "changes",
-        "gates",
-        "overlaps",
-        "explanations",
-        "over_tasks",
-        "cross",
-        "correlations",
-        "shown",
-        "data",
-        "trained_with",
+    assert set(found) == {
+        *("results", "seeds", "comparisons", "changes", "gates", "overlaps", "explanations", "over_tasks", "cross"),
+        *("correlations", "shown", "data", "trained_with"),
     }
-    assert set(found) == parts
     assert [result["similarity"] for result in found["results"]] == ["cosine", "dot"]
     for result in found["results"]:
         assert set(result["metrics"]) == set(DEFAULT_METRICS)
         assert result["metrics"] == pytest.approx(expected[result["similarity"]], abs=1e-6)
-        assert result["task"] == f"beir:{folder}"
-        assert result["encoder"] == str(tiny_bert)
+        assert (result["task"], result["encoder"]) == (f"beir:{folder}", str(tiny_bert))
         assert "per_query" not in result
     difference = expected["dot"]["ndcg@10"] - expected["cosine"]["ndcg@10"]
     main = next(c for c in found["comparisons"] if c["metric"] == "ndcg@10")
@@ -146,20 +133,15 @@ def test_scores_per_query(retrokit_eval: Command, tiny_bert: Path, folder: Path)
     assert set(result["per_query"]) == set(result["metrics"]) == {"ndcg@10", "mrr@10"}
     assert result["per_query"]["mrr@10"].keys() == QRELS.keys()
     assert mean(result["per_query"]["mrr@10"]) == result["metrics"]["mrr@10"]
-    code, out, err = retrokit_eval(*words, "--per-query")
-    assert (code, out, err) == (2, "", "retrokit: --per-query adds to --json: give both\n")
 
 
 def test_the_first_dimensions(retrokit_eval: Command, tiny_bert: Path, folder: Path, expected: dict) -> None:
     words = (tiny_bert, "--on", f"beir:{folder}", "--precision", "fp32")
     code, out, _ = retrokit_eval(*words, "--dims", 4, "--json")
     (result,) = json.loads(out)["results"]
-    assert code == 0
-    assert result["configuration"]["dims"] == 4
+    assert (code, result["configuration"]["dims"]) == (0, 4)
     assert result["metrics"] == pytest.approx(expected["cosine of 4"], abs=1e-6)
-    code, out, err = retrokit_eval(*words, "--dims", 17)
-    assert (code, out) == (2, "")
-    assert err.splitlines()[-1] == f"retrokit: --dims 17: {tiny_bert} has 16 dimensions"
+    assert retrokit_eval(*words, "--sim", "sfs:3", "--dims", "12")[0] == 0, "which does not divide the whole"
 
 
 def test_fail_under(retrokit_eval: Command, tiny_bert: Path, folder: Path, expected: dict) -> None:
@@ -178,36 +160,11 @@ def test_fail_under(retrokit_eval: Command, tiny_bert: Path, folder: Path, expec
     assert json.loads(out)["results"][0]["metrics"]["ndcg@10"] == pytest.approx(value, abs=1e-6)
 
 
-def test_a_gate_on_an_unusual_metric_without_chosen_ones(retrokit_eval: Command, tiny_bert: Path, folder: Path) -> None:
-    assert retrokit_eval(tiny_bert, "--on", f"beir:{folder}", "--fail-under", "ndcg@7=0")[0] == 0
-
-
-def test_dims_that_fit_a_similarity_that_the_whole_does_not(
-    retrokit_eval: Command, tiny_bert: Path, folder: Path
-) -> None:
-    words = (tiny_bert, "--on", f"beir:{folder}", "--sim", "sfs:3")
-    assert retrokit_eval(*words, "--dims", "12")[0] == 0
-    assert "size 3 does not divide 16" in retrokit_eval(*words)[2]
-
-
-@pytest.mark.parametrize("metrics", [(), ("--metrics", "mrr@10")])
-@pytest.mark.parametrize(
-    ("gate", "problem"),
-    [("ndgc@10=0.5", "ndgc@10"), ("ndcg@10", "expected METRIC=VALUE"), ("ndcg@10=nan", "expected METRIC=VALUE")],
-)
-def test_a_wrong_gate(
-    retrokit_eval: Command, tiny_bert: Path, folder: Path, metrics: tuple[str, ...], gate: str, problem: str
-) -> None:
-    code, out, err = retrokit_eval(tiny_bert, "--on", f"beir:{folder}", *metrics, "--fail-under", gate)
-    assert (code, out) == (2, "")
-    assert err.splitlines()[-1].startswith("retrokit: ")
-    assert problem in err.splitlines()[-1]
-
-
-def test_a_gate_with_chosen_metrics(retrokit_eval: Command, tiny_bert: Path, folder: Path) -> None:
-    words = (tiny_bert, "--on", f"beir:{folder}", "--metrics", "mrr@10")
-    assert retrokit_eval(*words, "--fail-under", "recall@7=0")[0] == 0
-    assert retrokit_eval(*words, "--fail-under", "recall@1=1")[0] == 1
+def test_gates_on_metrics_that_are_not_shown(retrokit_eval: Command, tiny_bert: Path, folder: Path) -> None:
+    words = (tiny_bert, "--on", f"beir:{folder}")
+    assert retrokit_eval(*words, "--fail-under", "ndcg@7=0")[0] == 0
+    assert retrokit_eval(*words, "--metrics", "mrr@10", "--fail-under", "recall@7=0")[0] == 0
+    assert retrokit_eval(*words, "--metrics", "mrr@10", "--fail-under", "recall@1=1")[0] == 1
 
 
 def test_fail_if_worse(
@@ -241,23 +198,40 @@ def blind(device: str | None = None):
     return Blind({"": [0, 0, 0, 1]})
 
 
-def test_all_wrong_names_at_once(retrokit_eval: Command, folder: Path) -> None:
-    code, out, err = retrokit_eval(
-        "mnilm", "--on", "bier:x", "--on", f"beir:{folder}", "--sim", "cosin", "--sim", "sfs:0"
-    )
-    assert (code, out) == (2, "")
-    lines = err.splitlines()
-    assert len(lines) == 4
-    assert all(line.startswith("retrokit: ") for line in lines)
-    for line, part in zip(lines, ("minilm", "did you mean beir?", "did you mean cosine?", "size=0"), strict=True):
-        assert part in line
-
-
-def test_unknown_metrics(retrokit_eval: Command, tiny_bert: Path, folder: Path) -> None:
-    code, out, err = retrokit_eval(tiny_bert, "--on", f"beir:{folder}", "--metrics", "ndcg@10,recal@5")
-    assert (code, out) == (2, "")
-    (line,) = [line for line in err.splitlines() if line.startswith("retrokit: ")]
-    assert "unknown metric 'recal@5' (did you mean recall@5?)" in line
+@pytest.mark.parametrize(
+    ("words", "problems"),
+    [
+        (
+            ["mnilm", "--on", "bier:x", "--sim", "cosin", "--sim", "sfs:0"],
+            ["minilm", "did you mean beir?", "did you mean cosine?", "size=0"],
+        ),
+        (["--metrics", "ndcg@10,recal@5"], ["unknown metric 'recal@5' (did you mean recall@5?)"]),
+        (["--fail-under", "ndgc@10=0.5"], ["ndgc@10"]),
+        (["--metrics", "mrr@10", "--fail-under", "ndgc@10=0.5"], ["ndgc@10"]),
+        (["--fail-under", "ndcg@10"], ["expected METRIC=VALUE"]),
+        (["--fail-under", "ndcg@10=nan"], ["expected METRIC=VALUE"]),
+        (["--per-query"], ["--per-query adds to --json: give both"]),
+        (["--dims", "17"], ["--dims 17: {encoder} has 16 dimensions"]),
+        (["--sim", "sfs:3"], ["size 3 does not divide 16"]),
+        (["--device", "nowhere"], ["--device nowhere: Expected one of cpu, cuda"]),
+        (["--format", "cvs"], ["unknown format 'cvs' (did you mean csv?); known: table, json, csv, markdown, latex"]),
+        (["--json", "--format", "csv"], ["--json is --format json, not csv: give one"]),
+        (["--format", "csv", "--per-query"], ["--per-query adds to --json: give both"]),
+        (["--index", "HSNW32"], ["index HSNW32: faiss: could not parse index string HSNW32"]),
+        (["--index", "IVF100,Flat"], ["index IVF100,Flat: faiss: Number of training points (24) should be at least"]),
+        (["--index", "HNSW32", "--sim", "l2"], ["index HNSW32: it serves inner products, and l2 is none"]),
+        (["--quantize", "int8", "--sim", "l2"], ["--quantize int8: stores hold inner products, and l2 is none"]),
+        (["--quantize", "int7"], ["--quantize int7: unknown (did you mean int8?); known: float32, float16, int8"]),
+    ],
+)
+def test_wrong_use(
+    retrokit_eval: Command, tiny_bert: Path, folder: Path, words: list[str], problems: list[str]
+) -> None:
+    code, out, err = retrokit_eval(tiny_bert, "--on", f"beir:{folder}", *words)
+    lines = [line for line in err.splitlines() if line.startswith("retrokit: ")]
+    assert (code, out, len(lines)) == (2, "", len(problems))
+    for line, problem in zip(lines, problems, strict=True):
+        assert problem.format(encoder=tiny_bert) in line
 
 
 def test_bm25_is_named_by_what_differs_from_its_defaults(retrokit_eval: Command, folder: Path) -> None:
@@ -272,34 +246,29 @@ def test_bm25_is_named_by_what_differs_from_its_defaults(retrokit_eval: Command,
     assert "bm25:b=0.4,k1=0.9 | own |" in retrokit_eval(*words, "markdown")[1]
 
 
-def test_a_device_that_there_is_not(retrokit_eval: Command, tiny_bert: Path, folder: Path) -> None:
-    code, out, err = retrokit_eval(tiny_bert, "--on", f"beir:{folder}", "--device", "nowhere")
-    assert (code, out) == (2, "")
-    assert err.startswith("retrokit: --device nowhere: Expected one of cpu, cuda")
-    assert err.count("\n") == 1
-
-
 def test_missing_and_broken_data(retrokit_eval: Command, tiny_bert: Path, folder: Path) -> None:
-    nowhere = folder / "nowhere"
+    nowhere, qrels = folder / "nowhere", folder / "qrels" / "test.tsv"
     code, out, err = retrokit_eval(tiny_bert, "--on", f"beir:{nowhere}")
     assert (code, out) == (2, "")
     assert err.startswith(f"retrokit: {nowhere}: does not exist; expected a BEIR folder")
     code, _, err = retrokit_eval(tiny_bert, "--on", f"beir:{folder},split=dev")
     assert (code, err) == (2, f"retrokit: {folder}: has no split 'dev'; its splits are 'test'\n")
-    qrels = folder / "qrels" / "test.tsv"
     qrels.write_text(qrels.read_text() + "q1\td1\thigh\n")
     code, out, err = retrokit_eval(tiny_bert, "--on", f"beir:{folder}")
-    assert (code, out) == (2, "")
-    assert err == f"retrokit: {qrels}:22: the grade 'high' is not a whole number\n"
+    assert (code, out, err) == (2, "", f"retrokit: {qrels}:22: the grade 'high' is not a whole number\n")
 
 
-def test_options_that_are_missing(retrokit_eval: Command, tiny_bert: Path) -> None:
-    code, out, err = retrokit_eval(tiny_bert)
-    assert (code, out) == (2, "")
-    assert "--on" in err
-    code, out, err = retrokit_eval("--on", "beir:x")
-    assert (code, out) == (2, "")
-    assert err.startswith("retrokit: give encoders and --on TASK; or --results FOLDER alone")
+def test_options_that_are_missing(retrokit_eval: Command, tiny_bert: Path, tmp_path: Path) -> None:
+    computing = ("--dims", "4", "--precision", "fp32", "--save-run", "x")
+    for words, problem in (
+        ((tiny_bert,), "give a task: --on TASK"),
+        (("--on", "beir:x"), "give encoders and --on TASK; or --results FOLDER alone"),
+        (("--results", tmp_path, *computing), "--precision, --dims, --save-run: nothing is computed without encoders"),
+        (("--results", tmp_path / "nowhere"), f"{tmp_path}/nowhere: is not a folder of results; --results of an"),
+    ):
+        code, out, err = retrokit_eval(*words)
+        assert (code, out) == (2, "")
+        assert err.startswith(f"retrokit: {problem}")
 
 
 def test_a_missing_optional_package(
@@ -361,18 +330,6 @@ def test_formats(retrokit_eval: Command, tiny_bert: Path, folder: Path, expected
     assert err == "small (test): 10 queries, 24 documents, 20 judgements\n"
 
 
-def test_formats_that_do_not_go_together(retrokit_eval: Command, tiny_bert: Path, folder: Path) -> None:
-    words = (tiny_bert, "--on", f"beir:{folder}")
-    code, out, err = retrokit_eval(*words, "--format", "cvs")
-    assert (code, out) == (2, "")
-    assert err == "retrokit: unknown format 'cvs' (did you mean csv?); known: table, json, csv, markdown, latex\n"
-    code, out, err = retrokit_eval(*words, "--json", "--format", "csv")
-    assert (code, out, err) == (2, "", "retrokit: --json is --format json, not csv: give one\n")
-    code, out, err = retrokit_eval(*words, "--format", "csv", "--per-query")
-    assert (code, out, err) == (2, "", "retrokit: --per-query adds to --json: give both\n")
-    assert retrokit_eval(*words, "--json", "--format", "json", "--per-query")[0] == 0
-
-
 def test_results_are_kept_and_shown_again(
     retrokit_eval: Command, tiny_bert: Path, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -397,16 +354,6 @@ def test_results_are_kept_and_shown_again(
     code, out, err = retrokit_eval("--results", kept, "--fail-under", "spearman=0")
     assert (code, out) == (2, "")
     assert "holds no spearman" in err
-
-
-def test_nothing_is_computed_without_encoders(retrokit_eval: Command, tmp_path: Path) -> None:
-    options = ("--dims", "4", "--precision", "fp32", "--save-run", "x")
-    code, out, err = retrokit_eval("--results", tmp_path, *options)
-    assert (code, out) == (2, "")
-    assert err == "retrokit: --precision, --dims, --save-run: nothing is computed without encoders\n"
-    code, out, err = retrokit_eval("--results", tmp_path / "nowhere")
-    assert (code, out) == (2, "")
-    assert "nowhere: is not a folder of results; --results of an evaluation makes one" in err
 
 
 def test_showing_results_loads_no_model_library(
@@ -481,27 +428,6 @@ def test_an_approximate_search(retrokit_eval: Command, tiny_bert: Path, folder: 
     assert (code, told in " ".join(table.split())) == (0, True)
 
 
-@pytest.mark.parametrize(
-    ("words", "problem"),
-    [
-        (["--index", "HSNW32"], "index HSNW32: faiss: could not parse index string HSNW32"),
-        (["--index", "IVF100,Flat"], "index IVF100,Flat: faiss: Number of training points (24) should be at least"),
-        (["--index", "HNSW32", "--sim", "l2"], "index HNSW32: it serves inner products, and l2 is none"),
-        (["--quantize", "int8", "--sim", "l2"], "--quantize int8: stores hold inner products, and l2 is none"),
-        (
-            ["--quantize", "int7"],
-            "--quantize int7: unknown (did you mean int8?); known: float32, float16, int8, binary",
-        ),
-    ],
-)
-def test_an_index_that_does_not_fit(
-    retrokit_eval: Command, tiny_bert: Path, folder: Path, words: list[str], problem: str
-) -> None:
-    code, out, err = retrokit_eval(tiny_bert, "--on", f"beir:{folder}", *words)
-    assert (code, out) == (2, "")
-    assert err.splitlines()[-1].startswith(f"retrokit: {problem}")
-
-
 def test_fewer_bits_beside_floats(retrokit_eval: Command, tiny_bert: Path, folder: Path) -> None:
     task = ("--on", f"beir:{folder}", "--precision", "fp32", "--metrics", "ndcg@10,recall@20", "--dims", "8")
     _, out, _ = retrokit_eval(tiny_bert, *task, "--json", "--quantize", "binary+rescore:2")
@@ -517,10 +443,8 @@ def test_fewer_bits_beside_floats(retrokit_eval: Command, tiny_bert: Path, folde
 
 
 def test_an_index_where_nothing_is_searched(retrokit_eval: Command, tiny_bert: Path, folder: Path) -> None:
-    pairs = folder / "pairs.jsonl"
-    pairs.write_text(
-        '{"sentence1": "a", "sentence2": "b", "score": 1}\n{"sentence1": "c", "sentence2": "d", "score": 2}\n'
-    )
+    rows = [{"sentence1": a, "sentence2": b, "score": score} for a, b, score in (("a", "b", 1), ("c", "d", 2))]
+    pairs = write_lines(folder / "pairs.jsonl", rows)
     for option, value in (("--index", "Flat"), ("--quantize", "int8")):
         code, _, err = retrokit_eval(tiny_bert, "--on", f"beir:{folder}", "--on", f"sts:{pairs}", option, value)
         assert (code, err) == (2, f"retrokit: {option} {value} is for what is searched, and sts:{pairs} is not\n")

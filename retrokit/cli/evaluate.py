@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any
 
@@ -86,7 +86,7 @@ class EvaluationOutput(Settings):
         return [parse_gate(text) for text in self.fail_under]
 
     def check_drop(self, baseline: str | None) -> None:
-        """Raise :class:`UsageError` for a largest drop where no baseline is given."""
+        """Raise :class:`UsageError` for a largest drop without a baseline."""
         if self.max_drop is not None and baseline is None:
             raise UsageError("--max-drop is about --baseline FILE: give both")
 
@@ -97,7 +97,7 @@ class EvaluationOutput(Settings):
         return replace(evaluation, gates=gates_of(evaluation, self.least, self.fail_if_worse, self.max_drop))
 
     def conclude(self, evaluation: Evaluation, sheets: Callable[[], Sequence[Sheet]]) -> None:
-        """Write what tells of the gates, and then raise what they raise; a baseline is kept where none does."""
+        """Write the report of the gates, and raise what they raise; save the baseline if none does."""
         from retrokit.evaluation.comparison.baseline import save_baseline
         from retrokit.evaluation.comparison.comparison import FAILED
         from retrokit.evaluation.comparison.gates import check_gates
@@ -127,16 +127,26 @@ def evaluate(settings: EvaluationSettings, output: EvaluationOutput) -> None:
 
     retrokit eval runs/new --on beir:data/scifact --baseline scifact.json --max-drop 0.01
     """
-    _check_together(settings, output)
+    output.check_drop(settings.baseline)
+    if settings.encoders and not settings.on:
+        raise UsageError("give a task: --on TASK, as in --on beir:data/scifact")
+    if not settings.encoders:
+        if settings.results is None:
+            raise UsageError(
+                "give encoders and --on TASK; or --results FOLDER alone, to show what was evaluated before"
+            )
+        needing = ("precision", "dims", "device", "index", "quantize", "explain", "trained_on", "overlap_examples")
+        given = _changed(settings, needing) + (["--save-run"] if output.save_run is not None else [])
+        if given:
+            raise UsageError(f"{', '.join(given)}: nothing is computed without encoders")
     if output.deployment:
         _show_deployment(settings, output)
         return
     from retrokit.evaluation.evaluate import evaluate as evaluate_systems
     from retrokit.report.evaluation import evaluation_sheets, form
 
-    all_settings = replace(settings, also=[metric for metric, _ in output.least], keep_runs=output.save_run is not None)
-    evaluation = evaluate_systems(**vars(all_settings))
-    evaluation = output.gated(evaluation)
+    also, keep_runs = [metric for metric, _ in output.least], output.save_run is not None
+    evaluation = output.gated(evaluate_systems(**vars(replace(settings, also=also, keep_runs=keep_runs))))
     if output.save_run is not None:
         from retrokit.evaluation.tasks.retrieval import save_runs
 
@@ -149,48 +159,32 @@ def evaluate(settings: EvaluationSettings, output: EvaluationOutput) -> None:
     output.conclude(evaluation, lambda: evaluation_sheets(replace(evaluation, explanations=())))
 
 
+def _changed(settings: Settings, names: Iterable[str]) -> list[str]:
+    """The options of those names that are not as by default."""
+    usual = type(settings)()
+    return [option(name) for name in names if getattr(settings, name) != getattr(usual, name)]
+
+
 def _show_deployment(settings: EvaluationSettings, output: EvaluationOutput) -> None:
-    taken = ("encoders", "on", "sim", "metrics", "dims", "quantize", "index", "precision", "device")
+    several, alike = ("dims", "quantize", "index"), ("encoders", "on", "sim", "metrics", "precision", "device")
     shown = ("deployment", "format", "as_json", "plot")
     others = [
-        option(field.name)
-        for group, usual in ((settings, EvaluationSettings()), (output, EvaluationOutput()))
-        for field in fields(group)
-        if field.name not in (*taken, *shown) and getattr(group, field.name) != getattr(usual, field.name)
+        name
+        for group in (settings, output)
+        for name in _changed(group, [f.name for f in fields(group) if f.name not in (*several, *alike, *shown)])
     ]
     if others or output.shape == "csv":
         raise UsageError(f"--deployment is a sheet of its own, without {', '.join(others) or '--format csv'}")
     from retrokit.data.jsonl import to_json
     from retrokit.evaluation.deployment import deployment
     from retrokit.report.deployment import deployment_json, deployment_plot, deployment_sheet
+    from retrokit.report.evaluation import SHEETS
     from retrokit.report.evaluation_plots import file_name
-    from retrokit.report.sheets import SHEETS
 
-    several: dict[str, Any] = {
-        name: settings.several(name) for name in ("dims", "quantize", "index") if settings.several(name)
-    }
-    alike: dict[str, Any] = {
-        name: getattr(settings, name) for name in taken if name not in ("dims", "quantize", "index")
-    }
-    sheets = deployment(**alike, **several)
-    for number, sheet in enumerate(sheets, start=1):
-        if output.plot is not None:
+    given: dict[str, Any] = {name: settings.several(name) for name in several if settings.several(name)}
+    sheets = deployment(**given, **{name: getattr(settings, name) for name in alike})
+    if output.plot is not None:
+        for number, sheet in enumerate(sheets, start=1):
             deployment_plot(sheet, output.plot, f"{number:02}-{file_name(sheet.task)}-deployment")
     written = SHEETS.get(output.shape)
     show(*(written(deployment_sheet(sheet)) for sheet in sheets) if written else [to_json(deployment_json(sheets))])
-
-
-def _check_together(settings: EvaluationSettings, output: EvaluationOutput) -> None:
-    """Raise :class:`UsageError` for options of which each needs another, or encoders, and those are not there."""
-    output.check_drop(settings.baseline)
-    if settings.encoders and not settings.on:
-        raise UsageError("give a task: --on TASK, as in --on beir:data/scifact")
-    if settings.encoders:
-        return
-    if settings.results is None:
-        raise UsageError("give encoders and --on TASK; or --results FOLDER alone, to show what was evaluated before")
-    usual = EvaluationSettings()
-    needing = ("precision", "dims", "device", "index", "quantize", "explain", "trained_on", "overlap_examples")
-    given = [option(name) for name in needing if getattr(settings, name) != getattr(usual, name)]
-    if given := [*given, *(["--save-run"] if output.save_run is not None else [])]:
-        raise UsageError(f"{', '.join(given)}: nothing is computed without encoders")

@@ -9,42 +9,36 @@ from retrokit.core.registry import Entry, Param, SpecRegistry
 _TEST = Param("test", str, summary="a test file; default: a tenth of the texts, seed 42")
 _SAMPLE = Param("sample", int, minimum=2, summary="so many of the texts, at random, seed 42")
 
-_OF_FOLDERS = ("beir", "bright", "sure", "rag")
 _OF_FIELDS = (
     ({"text", "label"}, "knn"),
     ({"sentence1", "sentence2", "score"}, "sts"),
-    *(({"sentence1", "sentence2", "label"}, "pairs"), ({"anchor", "negatives"}, "pairs"), ({"near_miss"}, "pairs")),
+    *((fields, "pairs") for fields in ({"sentence1", "sentence2", "label"}, {"anchor", "negatives"}, {"near_miss"})),
 )
 
 
 class _Tasks(SpecRegistry):
-    """The tasks; of a path without the name of one, it says which to write."""
+    """The tasks; the message for a path without the name of one says which to write."""
 
     def unknown(self, name: str) -> str:
-        """The message for an unknown name, which begins with what to do where that can be told."""
-        instead = _instead(name)
-        return super().unknown(name) if instead is None else f"write {instead}: a path needs the name of its task first"
+        from retrokit.core.errors import DataError
+        from retrokit.data.beir import PUBLISHED, is_beir
+        from retrokit.data.tables import read_rows
 
-
-def _instead(text: str) -> str | None:
-    """What to write for a path, or for one of BEIR's sets, without the name of a task; ``None``: it is neither."""
-    from retrokit.core.errors import DataError
-    from retrokit.data.beir import PUBLISHED, is_beir
-    from retrokit.data.tables import read_rows
-
-    path = text.partition(",")[0]
-    if is_beir(path) or (path in PUBLISHED and not os.path.exists(path)):
-        return f"beir:{text}"
-    if os.path.isdir(path):
-        return f"{', '.join(f'{name}:{text}' for name in _OF_FOLDERS[:-1])} or {_OF_FOLDERS[-1]}:{text}, by its layout"
-    if not os.path.isfile(path):
-        return None
-    try:
-        fields = set(next(read_rows(path))[1])
-    except DataError:
-        fields = set()
-    named = next((f"{task}:{text}" for needed, task in _OF_FIELDS if needed <= fields), None)
-    return named or f"knn:{text}, sts:{text} or pairs:{text}, by its fields"
+        path = name.partition(",")[0]
+        if is_beir(path) or (path in PUBLISHED and not os.path.exists(path)):
+            instead = f"beir:{name}"
+        elif os.path.isdir(path):
+            instead = f"beir:{name}, bright:{name}, sure:{name} or rag:{name}, by its layout"
+        elif os.path.isfile(path):
+            try:
+                fields = set(next(read_rows(path))[1])
+            except DataError:
+                fields = set()
+            by_fields = f"knn:{name}, sts:{name} or pairs:{name}, by its fields"
+            instead = next((f"{task}:{name}" for needed, task in _OF_FIELDS if needed <= fields), by_fields)
+        else:
+            return super().unknown(name)
+        return f"write {instead}: a path needs the name of its task first"
 
 
 def _task(name: str, summary: str, target: str, *params: Param, path: str = "the folder") -> Entry:

@@ -93,11 +93,6 @@ class DeploymentRow:
         return f"{self.dims} {self.quantize} {self.index}"
 
 
-def _measured(row: DeploymentRow) -> dict[str, float]:
-    tested = {} if row.comparison is None else vars(row.comparison.test) | {"corrected_p": row.comparison.corrected_p}
-    return row.result.metrics | tested
-
-
 @dataclass(frozen=True)
 class Deployment:
     """The sheet of one encoder under one similarity on one task; the first row is exact search in float32 and all
@@ -118,15 +113,18 @@ class Deployment:
     def to_frame(self) -> DataFrame:
         """A row for each way: what it is, what it costs, its metrics, and the paired test."""
         names = ("name", "dims", "quantize", "index", "recall", "row_bytes", "milliseconds")
-        return frame({**{name: getattr(row, name) for name in names}, **_measured(row)} for row in self.rows)
+        rows = []
+        for row in self.rows:
+            test = vars(row.comparison.test) | {"corrected_p": row.comparison.corrected_p} if row.comparison else {}
+            rows.append({**{name: getattr(row, name) for name in names}, **row.result.metrics, **test})
+        return frame(rows)
 
     def front(self, cost: str) -> list[DeploymentRow]:
         """The rows that no other beats in quality at no higher ``cost``, ``row_bytes`` or ``milliseconds``; the
         cheapest first."""
-        best, rows = -math.inf, []
+        rows: list[DeploymentRow] = []
         for row in sorted(self.rows, key=lambda row: (getattr(row, cost), -row.result.metrics[self.metric])):
-            if row.result.metrics[self.metric] > best:
-                best = row.result.metrics[self.metric]
+            if not rows or row.result.metrics[self.metric] > rows[-1].result.metrics[self.metric]:
                 rows.append(row)
         return rows
 
@@ -141,13 +139,9 @@ def deployment(settings: DeploymentSettings) -> list[Deployment]:
         DataError: a task's files.
         MissingExtra: faiss is not installed.
     """
-    parse_all(
-        [
-            *((registry_of(spec), spec) for spec in settings.encoders),
-            *((tasks, spec) for spec in settings.on),
-            *((similarities.registry, spec) for spec in settings.sim),
-        ]
-    )
+    requests = [(registry_of(spec), spec) for spec in settings.encoders]
+    requests += [(tasks, spec) for spec in settings.on] + [(similarities.registry, spec) for spec in settings.sim]
+    parse_all(requests)
     if searchers := [spec for spec in settings.encoders if registry_of(spec) is not encoders.registry]:
         raise UsageError(f"`deployment=` is about embeddings, and {', '.join(searchers)} is no encoder")
     loaded = [tasks.create_on(spec, settings.device) for spec in settings.on]
@@ -171,20 +165,40 @@ def _sheet(
 ) -> Deployment:
     if not similarity.factorable:
         raise UsageError(f"`deployment=`: stores hold inner products, and {similarity.spec} is none")
-    grid = _grid(encoder, similarity, len(task.documents), settings)
+    # all combinations, exact float32 search in all dimensions first
+    whole, documents = encoder.dimension, max(1, len(task.documents))
+    dims_given = list(settings.dims) or [part for part in (whole, whole // 2, whole // 4) if _takes(similarity, part)]
+    lists = 2 ** max(0, round(math.log2(math.sqrt(documents))))
+    indexes = list(settings.index) or [EXACT, "HNSW32", f"IVF{lists},Flat:nprobe={max(1, lists // 8)}"]
+    quantizations = [quantization_name(name) or "float32" for name in settings.quantize]
+    grid = list(dict.fromkeys([(whole, "float32", EXACT), *product(dims_given, quantizations, indexes)]))
     for dims, quantize, index in grid:
         check_fits(similarity, dims, _FLAT if index == EXACT else index, quantize)
     names = Request(metrics=settings.metrics or (task.main_metric,)).names(task)
     depth = task.depth(names)
-    rows: list[DeploymentRow] = []
     sizes = {dims: SharedEmbeddings(encoder, [similarity], settings.precision, dims) for dims, _, _ in grid}
     stored: dict[tuple[int, str], StoredIndex] = {}
+    rows: list[DeploymentRow] = []
     with progress("searching", len(grid), "ways") as advance:
         for dims, quantize, index in grid:
             if (dims, quantize) not in stored:
-                searcher = Dense(sizes[dims], similarity, None, quantize)
-                stored[dims, quantize] = StoredIndex(searcher, task.documents, stored_as(quantize))
-            rows.append(_row(task, stored[dims, quantize], (dims, quantize, index), names, depth, rows))
+                dense = Dense(sizes[dims], similarity, None, quantize)
+                stored[dims, quantize] = StoredIndex(dense, task.documents, stored_as(quantize))
+            own = stored[dims, quantize]
+            through = own.through(None if index == EXACT else index)
+            searcher = through.searcher
+            measured = task.measure_index(through, names, depth, searcher)
+            way = {"dims": dims, "quantize": quantize, "index": index}
+            configuration = {**account_of(searcher, through).configuration, **way}
+            result = task.result(searcher.spec, searcher.similarity, names, measured, None, configuration)
+            (part,) = (own.through(_FLAT) if index == EXACT else through).parts
+            size, milliseconds = part.cost(own.embed_queries(task.queries), depth)
+            first, run = rows[0].result.run if rows else measured.run, measured.run
+            recall = np.mean(
+                [len(first[query].keys() & run[query].keys()) / max(1, len(first[query])) for query in run]
+            )
+            row_bytes = size / len(task.documents)
+            rows.append(DeploymentRow(dims, quantize, index, result, float(recall), row_bytes, milliseconds))
             advance(1)
     evaluation = evaluation_of([row.result for row in rows], {task.spec: names}, {})
     compared = {comparison.result: comparison for comparison in evaluation.comparisons if comparison.metric == names[0]}
@@ -194,44 +208,9 @@ def _sheet(
     return Deployment(encoder.spec, similarity.spec, task.spec, names[0], depth, tuple(tested))
 
 
-def _grid(
-    encoder: MemoizedEncoder, similarity: Similarity, documents: int, settings: DeploymentSettings
-) -> list[tuple[int, str, str]]:
-    """All combinations, exact float32 search in all dimensions first."""
-    whole = encoder.dimension
-    dims = list(settings.dims) or [part for part in (whole, whole // 2, whole // 4) if _takes(similarity, part)]
-    lists = 2 ** max(0, round(math.log2(math.sqrt(max(1, documents)))))
-    index = list(settings.index) or [EXACT, "HNSW32", f"IVF{lists},Flat:nprobe={max(1, lists // 8)}"]
-    quantize = [quantization_name(name) or "float32" for name in settings.quantize]
-    return list(dict.fromkeys([(whole, "float32", EXACT), *product(dims, quantize, index)]))
-
-
 def _takes(similarity: Similarity, dimension: int) -> bool:
     try:
         similarity.check_dimension(dimension)
     except UsageError:
         return False
     return dimension > 0
-
-
-def _row(
-    task: Retrieval,
-    stored: StoredIndex,
-    way: tuple[int, str, str],
-    names: Sequence[str],
-    depth: int,
-    before: Sequence[DeploymentRow],
-) -> DeploymentRow:
-    dims, quantize, index = way
-    through = stored.through(None if index == EXACT else index)
-    searcher = through.searcher
-    measured = task.measure_index(through, names, depth, searcher)
-    configuration = {**account_of(searcher, through).configuration, "dims": dims, "quantize": quantize, "index": index}
-    result = task.result(searcher.spec, searcher.similarity, names, measured, None, configuration)
-    (part,) = (stored.through(_FLAT) if index == EXACT else through).parts
-    whole, milliseconds = part.cost(stored.embed_queries(task.queries), depth)
-    first = before[0].result.run if before else measured.run
-    recall = np.mean(
-        [len(first[query].keys() & measured.run[query].keys()) / max(1, len(first[query])) for query in first]
-    )
-    return DeploymentRow(dims, quantize, index, result, float(recall), whole / len(task.documents), milliseconds)

@@ -33,7 +33,7 @@ class Result:
     Attributes:
         metrics: by name (``ndcg@10``); NaN where one is undefined.
         per_query: of the metrics that are means over queries (or texts, or pairs), each one's value, by name and id.
-        counts: what was used and what was left out.
+        counts: used and left out.
         norms: mean, deviation and coefficient of variation of the raw embeddings' norms, by role.
         configuration: what made the result: precision, dimensions, fingerprint, versions.
         run: the ranking, ``{query: {document: score}}``; empty for tasks that do not rank documents.

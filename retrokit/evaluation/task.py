@@ -1,9 +1,9 @@
-"""The contract of a task: what is asked of it, and what it gives.
+"""The contract of a task: a request, and the results.
 
 A task subclasses :class:`Task` and gives ``main_metric``, ``shown_metrics``, ``default_metrics``, ``describe`` and
-``evaluate``; everything else has a default. What embeds its texts and scores them subclasses a class of
+``evaluate``; everything else has a default. One that embeds texts and scores them subclasses a class of
 :mod:`retrokit.evaluation.tasks.base`, which has ``evaluate`` too. :meth:`Request.embeddings` and
-:meth:`Request.searchers` look at everything that can be wrong with a request before any work.
+:meth:`Request.searchers` check a request before any work.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ class Request:
 
     @property
     def device(self) -> torch.device:
-        """Where the encoder computes, and scores are computed."""
+        """The device of the encoder and of the scores."""
         assert self.encoder is not None
         return self.encoder.device
 
@@ -78,9 +78,8 @@ class Request:
         return metrics if self.alone or task.main_metric in metrics else [task.main_metric, *metrics]
 
     def embeddings(self, task: Task) -> tuple[SharedEmbeddings, list[Similarity]]:
-        """The embeddings of the encoder, and the similarities that ``task`` scores with, which are seen to fit. Raises
-        :class:`UsageError` for no encoder, dims, a similarity or an index that does not fit it, or an index where
-        nothing is searched."""
+        """The embeddings of the encoder, and the similarities that ``task`` scores with. Raises :class:`UsageError` for
+        no encoder, dims, a similarity or an index that does not fit it, or an index where nothing is searched."""
         from retrokit.ranking.retrieval.dense import check_fits
         from retrokit.ranking.retrieval.embeddings import SharedEmbeddings
 
@@ -88,9 +87,8 @@ class Request:
         if encoder is None:
             raise UsageError(needs_embeddings(task, [self.name]))
         if encoder.in_chunks() is not None and not task.searches:
-            raise UsageError(
-                f"{encoder.spec}: the best chunk is searched for, and {task.spec} does not: take pool=mean"
-            )
+            problem = f"the best chunk is searched for, and {task.spec} does not"
+            raise UsageError(f"{encoder.spec}: {problem}: take pool=mean")
         check_searched([task], self.index, self.quantize)
         for similarity in self.similarities:
             check_fits(similarity, self.dims or encoder.dimension, self.index, self.quantize)
@@ -153,17 +151,16 @@ class Task(Protocol):
                 raise UsageError(f"{problem}; {self.spec} has {', '.join(known[:40])}")
 
     def digest(self) -> str | None:
-        """A digest of all data that a result depends on, beside the task's spec; ``None``: there is none to be had (a
-        pipe, a service), and a result that was kept must not be used again."""
+        """A digest of all data that a result depends on; ``None`` if there is none (a pipe, a service), so that no
+        stored result can be used again."""
         return None
 
     def guessed(self, metric: str) -> Mapping[str, float] | None:
-        """The ``metric`` of each item by a guess that looks at none of them, such as the most frequent label; ``None``:
-        there is no such guess, or the metric is no mean over items."""
+        """The ``metric`` of each item by the majority-class baseline; ``None`` if there is none."""
         return None
 
     def judged(self) -> RetrievalData | None:
-        """The documents, queries and judgements of a task that ranks documents by them; ``None`` of any other."""
+        """The documents, queries and judgements of a task that ranks documents; ``None`` of any other."""
         return None
 
     def judged_texts(self) -> JudgedTexts | None:
@@ -180,8 +177,8 @@ class Task(Protocol):
         return None
 
     def staged(self, reference: Sequence[tuple[str, str]] = ()) -> Task | None:
-        """What two stages are measured on: of documents that are ranked the task itself; of near-misses the test of a
-        gate, with the pairs of ``reference`` in place of their positives; ``None``: nothing."""
+        """The task that two stages are measured on: for rankings the task itself; for near-misses the test of a gate,
+        with the pairs of ``reference`` as positives; else ``None``."""
         return None
 
     def one_kind(self) -> str | None:
@@ -189,8 +186,8 @@ class Task(Protocol):
         return None
 
     def scored_with(self, encoder: Encoder, similarities: Sequence[Similarity]) -> list[Similarity]:
-        """The similarities that the task scores with when it is asked for ``similarities``: these, unless it has a
-        distance of its own. Of an asymmetric one it says, once, what it does to texts of one kind (MAG, 2.1)."""
+        """The similarities that the task scores with: the given ones, unless it has a distance of its own. A notice
+        reports once what an asymmetric one does to texts of one kind (MAG, 2.1)."""
         texts = self.one_kind()
         for similarity in similarities:
             if texts is not None and not similarity.symmetric and similarity.spec not in self._warned:
@@ -200,8 +197,8 @@ class Task(Protocol):
 
 
 def tuned(searcher: Searcher, spec: str, task: Task, shown: Sequence[str]) -> Searcher:
-    """The searcher of that ``spec`` with what it leaves open tuned for ``task``, by the metric that leads those
-    ``shown``. Raises :class:`UsageError` where the task has no queries to tune on."""
+    """The searcher of that ``spec``, its open parameters tuned for ``task`` by the metric that leads those ``shown``.
+    Raises :class:`UsageError` if the task has no queries to tune on."""
     if not leaves_open(spec):
         return searcher
     return searcher.tuned(check_tunable(task, spec, leading_metric(task.main_metric, shown)))
@@ -227,14 +224,13 @@ def measures(task: Task, metric: str) -> bool:
 
 def check_measured(tasks: Sequence[Task], metric: str) -> None:
     """Raise :class:`UsageError`, with what each task says of it, for a metric that no task measures."""
-    problems = []
+    problems: dict[str, None] = {}
     for task in tasks:
         try:
-            task.check_metrics([metric])
-            return
+            return task.check_metrics([metric])
         except UsageError as error:
-            problems.append(str(error))
-    raise UsageError("\n".join(dict.fromkeys(problems)))
+            problems[str(error)] = None
+    raise UsageError("\n".join(problems))
 
 
 def needs_embeddings(task: Task, searchers: Sequence[str]) -> str:
@@ -243,7 +239,7 @@ def needs_embeddings(task: Task, searchers: Sequence[str]) -> str:
 
 
 def check_searched(tasks: Sequence[Task], index: str | None, quantize: str | None) -> None:
-    """Raise :class:`UsageError` where a task does not search, and so has no use for what is given of both."""
+    """Raise :class:`UsageError` for an index or a quantisation if a task does not search."""
     exact = [task.spec for task in tasks if not task.searches]
     for name, given in (("index", index), ("quantize", quantize)):
         if exact and given is not None:

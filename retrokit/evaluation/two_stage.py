@@ -49,13 +49,8 @@ METRICS = ("ndcg@10", "accuracy@1", "mrr@10")
 
 @dataclass(frozen=True)
 class Reranking:
-    """What came of it.
-
-    Attributes:
-        whole: all results, the first stage's first on each task, and how the others differ from it.
-        rankings: the same of the tasks that rank documents; ``None`` if there is none.
-        near_misses: the same of the tasks of near-misses; ``None`` if there is none.
-    """
+    """The evaluation of all results, the first stage's first on each task; and of the tasks that rank documents and of
+    near-misses, each ``None`` if there is none."""
 
     whole: Evaluation
     rankings: Evaluation | None
@@ -83,9 +78,8 @@ def rerank(
         rerankers: what to rerank with, one after the other: rerankers, or encoders, which score under their own
             similarity.
         options: default: those of COMP.
-        work: folder in which scores are kept, so that the same call after a break goes on where it was, to the same
-            result, and other metrics or fusions need no new scores. Default: with ``save_run`` a folder beside it,
-            which is removed in the end; else nothing is kept.
+        work: folder for scores, so that the same call resumes after a break, and other metrics or fusions need no new
+            scores. Default: with ``save_run`` a folder next to it, which is removed in the end; else none.
         save_run: where the second stage's rankings are written as TREC runs: a file, ``-``, or a folder for several.
 
     Raises:

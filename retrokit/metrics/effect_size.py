@@ -43,7 +43,7 @@ class EffectSize:
 
     def to_json(self) -> dict[str, Any]:
         """Plain values for strict JSON; ``None`` where they are undefined."""
-        values = {name: getattr(self, name) for name in ("value", "low", "high")}
+        values = {"value": self.value, "low": self.low, "high": self.high}
         return {**{name: None if math.isnan(value) else value for name, value in values.items()}, "size": self.size}
 
 
@@ -68,7 +68,7 @@ class Moments:
 
     @property
     def count(self) -> int:
-        """How many values there are."""
+        """The number of values."""
         return int(self.table[:, 0].sum())
 
     @property

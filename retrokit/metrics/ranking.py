@@ -60,25 +60,19 @@ def evaluate_run(
         for q, by_document in run.items()
         if q in qrels and by_document
     }
-    measures = {_measure(name) for name in names}
-    evaluator = pytrec_eval.RelevanceEvaluator({q: dict(judged) for q, judged in qrels.items()}, measures, level)
+    by_trec = {}
+    for name in names:
+        metric, _, cutoff = name.partition("@")
+        by_trec[name] = "recip_rank" if metric == "mrr" else f"{_TREC[metric]}.{cutoff}"
+    judged = {q: dict(grades) for q, grades in qrels.items()}
+    evaluator = pytrec_eval.RelevanceEvaluator(judged, set(by_trec.values()), level)
     for query, scores in evaluator.evaluate(plain).items():
-        for name, values in results.items():
-            values[query] = _value(name, scores)
+        for name, measure in by_trec.items():
+            value = scores[measure.replace(".", "_")]
+            if measure == "recip_rank" and value and round(1 / value) > int(name.partition("@")[2]):
+                value = 0.0
+            results[name][query] = value
     return results
-
-
-def _measure(name: str) -> str:
-    metric, _, cutoff = name.partition("@")
-    return "recip_rank" if metric == "mrr" else f"{_TREC[metric]}.{cutoff}"
-
-
-def _value(name: str, scores: Mapping[str, float]) -> float:
-    metric, _, cutoff = name.partition("@")
-    if metric != "mrr":
-        return scores[f"{_TREC[metric]}_{cutoff}"]
-    reciprocal = scores["recip_rank"]
-    return reciprocal if reciprocal and round(1 / reciprocal) <= int(cutoff) else 0.0
 
 
 def ranks(scores: Mapping[str, float]) -> dict[str, int]:

@@ -74,22 +74,16 @@ def randomisation_test(a: Mapping[str, float], b: Mapping[str, float], draws: in
     count = len(differences)
     threshold = abs(float(differences.sum())) - _ROUNDING * float(np.abs(differences).sum())
     if count <= EXACT_UP_TO:
-        every = (np.arange(2**count)[:, None] >> np.arange(count)) & 1
-        return float(np.mean(np.abs(_signed_sums(every, differences)) >= threshold))
+        every = (np.arange(2**count)[:, None] >> np.arange(count)) & 1  # 1 is +, 0 is −
+        return float(np.mean(np.abs((2.0 * every - 1) @ differences) >= threshold))
     rng = np.random.default_rng(seed)
     extreme = 0
     rows = max(1, _CHUNK // count)
     for start in range(0, draws, rows):
         drawn = min(rows, draws - start)
         bits = np.unpackbits(rng.integers(0, 256, (drawn, -(-count // 8)), np.uint8), axis=1, count=count)
-        extreme += int(np.sum(np.abs(_signed_sums(bits, differences)) >= threshold))
+        extreme += int(np.sum(np.abs((2.0 * bits - 1) @ differences) >= threshold))
     return (extreme + 1) / (draws + 1)
-
-
-def _signed_sums(bits: np.ndarray, differences: np.ndarray) -> np.ndarray:
-    """Σ ±difference for each row of ``[n, count]`` bits, where 1 stands for +."""
-    sums: np.ndarray = (2.0 * bits - 1) @ differences
-    return sums
 
 
 def _differences(a: Mapping[str, float], b: Mapping[str, float]) -> np.ndarray:

@@ -62,12 +62,6 @@ class First:
         pass
 
 
-def test_the_prompt_is_the_papers() -> None:
-    assert prompt_of("Who?", ["A b.", "C."]).text == (
-        "Question: Who?\nAnswer the question based on the following context:\n[1] A b. [2] C.\nAnswer:"
-    )
-
-
 def test_values_by_hand(folder: Path) -> None:
     reader = First()
     task = Rag(read_questions(folder), reader, k=2, new_tokens=4)
@@ -105,9 +99,6 @@ def test_values_by_hand(folder: Path) -> None:
 
 def test_metrics(folder: Path) -> None:
     task = Rag(read_questions(folder), First())
-    task.check_metrics(["f1", "exact_match"])
-    with pytest.raises(UsageError, match=r"unknown metric 'exact-match' \(did you mean exact_match\?\)"):
-        task.check_metrics(["exact-match"])
     (result,) = task.evaluate(Request(GivenEncoder(VECTORS), [retrokit.similarity("cosine")], ["f1"]))
     assert list(result.metrics) == ["exact_match", "f1"]
 
@@ -125,24 +116,21 @@ def test_wrong_folders(folder: Path, tmp_path: Path) -> None:
 
 
 def test_readers_that_cannot_be_had(folder: Path, tiny_bert: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(UsageError, match=r"queries.jsonl is a file; a model is a folder or a hub id"):
-        tasks.create(f"rag:{folder},reader={folder / 'queries.jsonl'}")
-    with pytest.raises(UsageError, match=r"replay needs path"):
-        tasks.create(f"rag:{folder},reader=replay")
-    with pytest.raises(DataError, match=r"is not a model that writes text"):
-        tasks.create(f"rag:{folder},reader={folder}")
-    with pytest.raises(DataError, match=r"is not a model that writes text: its weights lack cls"):
-        tasks.create(f"rag:{folder},reader={tiny_bert}")
-
     def fail(*_: object, **__: object) -> None:
         raise ConnectionError("no network")
 
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", False)
     monkeypatch.setattr("huggingface_hub.model_info", fail)
-    with pytest.raises(
-        ServiceError, match=r"'google/flan-t5-large' is not a folder, and the model hub gave nothing: no"
+    flan = "'google/flan-t5-large' is not a folder, and the model hub gave nothing: no"
+    for reader, kind, problem in (
+        (folder / "queries.jsonl", UsageError, "queries.jsonl is a file; a model is a folder or a hub id"),
+        ("replay", UsageError, "replay needs path"),
+        (folder, DataError, "is not a model that writes text"),
+        (tiny_bert, DataError, "is not a model that writes text: its weights lack cls"),
+        ("google/flan-t5-large", ServiceError, flan),
     ):
-        tasks.create(f"rag:{folder},reader=google/flan-t5-large")
+        with pytest.raises(kind, match=problem):
+            tasks.create(f"rag:{folder},reader={reader}")
 
 
 @pytest.mark.parametrize("name", ["", "local:"])
@@ -159,7 +147,7 @@ def test_a_service_reads(folder: Path, tmp_path: Path) -> None:
     def answer(body: dict[str, Any]) -> str:
         return "Cats!\nThey do." if "Who purrs?" in body["messages"][0]["content"] else "No idea"
 
-    with ChatServer(Plan(answer, faults=["429", "truncated"])) as server:
+    with ChatServer(Plan(answer, faults=["429", "429"])) as server:
         for _ in range(2):
             spec = f'rag:{folder},reader="openai:m,url={server.url}",store={tmp_path / "answers.db"}'
             (result,) = tasks.create(spec).evaluate(Request(GivenEncoder(VECTORS), [retrokit.similarity("cosine")]))

@@ -46,7 +46,7 @@ class Comparison:
         method: names the test: a paired t-test where the metric is a mean, a paired bootstrap where it is not.
         randomisation_p: p of the randomisation test; ``None`` where the metric is no mean.
         corrected_p: the larger of the two p, corrected by Holm over all comparisons in the metric.
-        precisions: what the baseline and the result were computed in, if that is not the same.
+        precisions: of the baseline and the result, if they differ.
     """
 
     task: str
@@ -89,8 +89,7 @@ class BaselineChange:
 
     @property
     def visible(self) -> float | None:
-        """The smallest drop that as many items show with a power of 80%; ``None`` where there is no test, or no
-        deviation to tell by."""
+        """The smallest drop that as many items show with a power of 80%; ``None`` without a test or a deviation."""
         width = self.comparison.test.high - self.comparison.test.low if self.comparison else 0.0
         return _POWER * width / (2 * _MARGIN) if width > 0 else None
 
@@ -146,15 +145,12 @@ class Evaluation:
         comparisons: of each task's systems with its first one.
         over_tasks: systems over the tasks that have one main metric.
         shown: the metrics to show, by task.
-        is_cross: whether training similarities are set against evaluation similarities.
-        correlations: of SURE's metrics over the systems, if they were asked for.
-        digests: what gives the digest of each task's data, or ``None``.
-        changes: since a stored baseline, if there is one.
-        explanations: which queries changed most, if that was asked.
-        gate_metric: what gates look at on the tasks that have it, if one is named.
-        gates: those that were set, and whether they hold.
-        keys: of what was kept in a folder, what each result depends on.
-        overlaps: what of the tasks stands in the data that encoders were trained on, where that is known.
+        digests: functions that return the digest of each task's data, or ``None``.
+        changes: since a stored baseline.
+        explanations: the queries that changed most.
+        gate_metric: the metric of gates on the tasks that have it.
+        keys: all that each result of a folder depends on.
+        overlaps: texts of the tasks in the training data of encoders.
     """
 
     results: list[Result]

@@ -47,10 +47,9 @@ class Record:
 
     Attributes:
         key: all that decides the result, as plain values.
-        asked: the metrics that were asked for; the result may have more.
+        asked: the requested metrics; the result may have more.
         shown: the columns that its task shows.
-        training: how the encoder, or what searched and reranked, came about.
-        added: when a result of this label first came here, in UTC: the order in which results are shown.
+        added: when a result of this label was first written, in UTC: the order in which results are shown.
         made: when it was computed, in UTC.
     """
 

@@ -22,6 +22,7 @@ from mteb.types import PromptType
 
 from retrokit.data.images import Prompted
 from retrokit.evaluation.scoring import prepared
+from retrokit.evaluation.tasks.base import run_of
 from retrokit.evaluation.tasks.labelled import majority
 from retrokit.ranking.retrieval.base import Index, Ranking, Searcher, TextList
 from retrokit.ranking.retrieval.dense import Dense
@@ -89,11 +90,7 @@ class MtebSearch:
             rankings = index.search(query_texts, top_k)
         else:
             rankings = [(np.empty(0), np.empty(0, dtype=np.int64))] * len(query_texts)
-        run = {
-            query: {documents.ids[i]: score for i, score in zip(positions.tolist(), scores.tolist(), strict=True)}
-            for query, (scores, positions) in zip(query_texts.ids, rankings, strict=True)
-        }
-        self.runs[hf_split, hf_subset] = run
+        run = self.runs[hf_split, hf_subset] = run_of(rankings, query_texts.ids, documents.ids)
         return run
 
     def _texts(

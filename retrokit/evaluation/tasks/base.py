@@ -16,7 +16,7 @@ import numpy as np
 
 from retrokit.evaluation.result import Resampled, Result
 from retrokit.evaluation.task import Request, Task
-from retrokit.ranking.retrieval.base import Index, Searcher, TextList, account_of
+from retrokit.ranking.retrieval.base import Index, Ranking, Searcher, TextList, account_of
 from retrokit.ranking.retrieval.embeddings import norm_statistics, row_norms
 from retrokit.similarities.base import Role, Similarity
 
@@ -113,9 +113,8 @@ class EmbeddingTask(MeasuringTask):
 
     def evaluate(self, request: Request) -> list[Result]:
         """One result per similarity that the task scores with; the texts are encoded once."""
-        names = request.names(self)
+        names, sides = request.names(self), self.sides()
         embedded, chosen = request.embeddings(self)
-        sides = self.sides()
         embeddings = [embedded.of(texts, role) for _, texts, role in sides]
         configuration = embedded.configuration()
         norms: dict[str, float] = {}
@@ -166,15 +165,25 @@ class SearchTask(MeasuringTask):
     def evaluate(self, request: Request) -> list[Result]:
         """One result per similarity, or that of the searcher; texts are encoded once."""
         names, results = request.names(self), []
+        depth = len(self.documents) if request.whole else self.depth(names)
         for searcher in request.searchers(self):
             index = searcher.index(self.documents)
-            depth = len(self.documents) if request.whole else self.depth(names)
             measured = self.measure_index(index, names, depth, searcher)
             account = account_of(searcher, index)
             measured = replace(measured, counts={**account.counts, **measured.counts})
             details = (measured, account.norms, account.configuration)
             results.append(self.result(searcher.spec, searcher.similarity, names, *details))
         return results
+
+
+def run_of(
+    lists: Sequence[Ranking], query_ids: Sequence[str], document_ids: Sequence[str]
+) -> dict[str, dict[str, float]]:
+    """The scores of the documents of each query, by their ids."""
+    return {
+        query: {document_ids[i]: score for i, score in zip(positions.tolist(), scores.tolist(), strict=True)}
+        for query, (scores, positions) in zip(query_ids, lists, strict=True)
+    }
 
 
 def left_out(counts: Mapping[str, int | float], words: Mapping[str, str]) -> str:

@@ -33,15 +33,10 @@ class Bright(Retrieval):
             "repeated_documents": "documents whose id came before; the last counts",
             "documents_without_text": "documents without text, kept as empty",
         }
+        line = f"BRIGHT {self.data.name} ({self.data.split}): {counts['queries']:,} queries, {counts['documents']:,} "
+        line += f"documents, {counts['judgements']:,} gold ids, {counts['exclusions']:,} exclusions"
         reachable = counts.get("highest_recall", 1)
-        return (
-            (
-                f"BRIGHT {self.data.name} ({self.data.split}): {counts['queries']:,} queries, {counts['documents']:,} "
-                f"documents, {counts['judgements']:,} gold ids, {counts['exclusions']:,} exclusions"
-            )
-            + left_out(counts, words)
-            + (f"; recall can reach {reachable:.4f}" if reachable < 1 else "")
-        )
+        return line + left_out(counts, words) + (f"; recall can reach {reachable:.4f}" if reachable < 1 else "")
 
 
 def bright(path: str, domain: str | None, long: bool, instructions: bool) -> Bright:

@@ -19,13 +19,13 @@ from retrokit.core.files import digest
 from retrokit.core.notices import progress
 from retrokit.data.beir import corpus_file, queries_file, read_answers
 from retrokit.data.corpus import read_corpus, read_queries
-from retrokit.evaluation.tasks.base import Measured, SearchTask, left_out
+from retrokit.evaluation.tasks.base import Measured, SearchTask, left_out, run_of
 from retrokit.llm import registry as llms
 from retrokit.llm.base import LLM, Prompt, Sampling
 from retrokit.llm.session import Session, run_all
 from retrokit.llm.store import ResponseStore
 from retrokit.metrics.qa import exact_match, token_f1
-from retrokit.ranking.retrieval.base import Index, Ranking, Searcher, TextList
+from retrokit.ranking.retrieval.base import Index, Searcher, TextList
 
 
 def prompt_of(question: str, passages: Sequence[str]) -> Prompt:
@@ -52,8 +52,7 @@ class Questions:
     folder: Path
     questions: dict[str, str]
     answers: dict[str, list[str]]
-    document_ids: list[str]
-    passages: list[str]
+    documents: TextList
     counts: dict[str, int]
 
 
@@ -63,27 +62,20 @@ def read_questions(folder: str | Path) -> Questions:
     folder = Path(folder)
     if not os.path.isdir(folder):
         raise DataError(folder, "is not a folder; expected corpus.jsonl, and queries.jsonl with answers")
-    answers = read_answers(folder)
-    every = dict(read_queries(queries_file(folder)))
+    answers, every = read_answers(folder), dict(read_queries(queries_file(folder)))
     questions = {query: text for query, text in every.items() if query in answers}
     if not questions:
         raise DataError(queries_file(folder), "no query has answers; expected a field 'answers' with a list of them")
     # in descending order of ids, so that equal scores rank as trec_eval ranks them
-    documents = sorted(read_corpus(corpus_file(folder)), key=lambda document: document.id, reverse=True)
-    passages = [document.full_text for document in documents]
-    return Questions(
-        folder=folder,
-        questions=questions,
-        answers=answers,
-        document_ids=[document.id for document in documents],
-        passages=passages,
-        counts={
-            "queries": len(questions),
-            "queries_without_answers": len(every) - len(questions),
-            "documents": len(documents),
-            "documents_without_text": sum(not passage for passage in passages),
-        },
-    )
+    corpus = sorted(read_corpus(corpus_file(folder)), key=lambda document: document.id, reverse=True)
+    passages = TextList((document.full_text for document in corpus), [document.id for document in corpus])
+    counts = {
+        "queries": len(questions),
+        "queries_without_answers": len(every) - len(questions),
+        "documents": len(passages),
+        "documents_without_text": sum(not passage for passage in passages),
+    }
+    return Questions(folder, questions, answers, passages, counts)
 
 
 class Rag(SearchTask):
@@ -100,7 +92,7 @@ class Rag(SearchTask):
         self.data = data
         self.counts = data.counts
         self.queries = TextList(data.questions.values(), list(data.questions))
-        self.documents = TextList(data.passages, data.document_ids)
+        self.documents = data.documents
         self.reader = reader
         self.k = k
         self.sampling = Sampling(max_tokens=new_tokens)
@@ -129,22 +121,24 @@ class Rag(SearchTask):
 
     def measure_index(self, index: Index, names: Sequence[str], depth: int, searcher: Searcher) -> Measured:
         """Exact match and F1 of the reader's answers. Raises :class:`UsageError` if a question does not fit it."""
-        lists = index.search(self.queries, depth)
-        prompts = self._prompts(lists)
-        fitted = [self.reader.fitted(prompt, self.sampling.max_tokens) for prompt in prompts]
-        per_query = self._measured(self._read(fitted))
-        return Measured(
-            per_query=per_query,
-            configuration={"reader": self.reader.spec, "k": self.k},
-            counts={"prompts_shortened": _differing(prompts, fitted)},
-            run=self._run(lists),
-        )
-
-    def _prompts(self, lists: Sequence[Ranking]) -> list[Prompt]:
-        return [
+        lists, questions = index.search(self.queries, depth), self.data.questions
+        prompts = [
             prompt_of(question, [self.documents[i] for i in positions])
             for question, (_, positions) in zip(self.queries, lists, strict=True)
         ]
+        fitted = [self.reader.fitted(prompt, self.sampling.max_tokens) for prompt in prompts]
+        pairs = [(text, self.data.answers[query]) for query, text in zip(questions, self._read(fitted), strict=True)]
+        per_query = {
+            name: dict(zip(questions, (score(*pair) for pair in pairs), strict=True))
+            for name, score in (("exact_match", exact_match), ("f1", token_f1))
+        }
+        shortened = sum(text != prompt.text for text, prompt in zip(fitted, prompts, strict=True))
+        return Measured(
+            per_query=per_query,
+            configuration={"reader": self.reader.spec, "k": self.k},
+            counts={"prompts_shortened": shortened},
+            run=run_of(lists, list(questions), self.documents.ids),
+        )
 
     def _read(self, prompts: Sequence[str]) -> list[str]:
         """The answer to each prompt: the first line of what the reader writes."""
@@ -169,23 +163,6 @@ class Rag(SearchTask):
             return [(text.splitlines() or [""])[0].strip() for text in texts]
 
         return wait_for(read())
-
-    def _measured(self, texts: Sequence[str]) -> dict[str, dict[str, float]]:
-        pairs = list(zip(self.data.questions, texts, strict=True))
-        return {
-            "exact_match": {query: exact_match(text, self.data.answers[query]) for query, text in pairs},
-            "f1": {query: token_f1(text, self.data.answers[query]) for query, text in pairs},
-        }
-
-    def _run(self, lists: Sequence[Ranking]) -> dict[str, dict[str, float]]:
-        return {
-            query: {self.data.document_ids[i]: score for i, score in zip(row.tolist(), scores.tolist(), strict=True)}
-            for query, (scores, row) in zip(self.data.questions, lists, strict=True)
-        }
-
-
-def _differing(prompts: Sequence[Prompt], texts: Sequence[str]) -> int:
-    return sum(text != prompt.text for text, prompt in zip(texts, prompts, strict=True))
 
 
 def rag(path: str, reader: str, k: int, new_tokens: int, store: str | None, device: str | None = None) -> Rag:

@@ -15,7 +15,7 @@ from retrokit.data.beir import RetrievalData, digest_beir, read_beir, read_other
 from retrokit.data.images import with_images
 from retrokit.data.trec import write_run
 from retrokit.evaluation.result import Result
-from retrokit.evaluation.tasks.base import Measured, SearchTask, left_out
+from retrokit.evaluation.tasks.base import Measured, SearchTask, left_out, run_of
 from retrokit.metrics.ranking import DEFAULT_METRICS, check_metric, evaluate_run, mean
 from retrokit.ranking.retrieval.base import Index, Ranking, Searcher, TextList, TuningQueries
 
@@ -43,9 +43,14 @@ class Retrieval(SearchTask):
         self.queries = TextList(data.queries, data.query_ids)
         self.documents = TextList((data.documents[i] for i in order), [data.document_ids[i] for i in order])
         place = {identifier: position for position, identifier in enumerate(self.documents.ids)}
-        queries = zip(data.query_ids, data.queries, strict=True)
-        own = [(query, self.documents[place[id]]) for id, query in queries if id in place]
-        self._same_texts = sum(_same_text(*pair) for pair in own)
+        own = [
+            (" ".join(query.split()), place[id])
+            for id, query in zip(data.query_ids, data.queries, strict=True)
+            if id in place
+        ]
+        # queries that are a document's text, below a title or none
+        ends = [f" {' '.join(self.documents[i].split())}".endswith(f" {query}") for query, i in own if query]
+        self._same_texts = sum(ends)
         self.counts = data.counts | ({"identical_ids_left_out": len(own)} if ignore_identical_ids else {})
         self._out = excluded or {query: {query} if ignore_identical_ids else set() for query in data.query_ids}
         self._excluded = [frozenset(place[id] for id in self._out[query] if id in place) for query in data.query_ids]
@@ -70,7 +75,8 @@ class Retrieval(SearchTask):
         other.documents = self.documents  # in the same order: what is indexed for them serves both
 
         def measure(lists: Sequence[Ranking]) -> float:
-            return mean(evaluate_run(data.qrels, other.run_of(lists), [metric], data.level)[metric])
+            run = run_of(lists, data.query_ids, self.documents.ids)
+            return mean(evaluate_run(data.qrels, run, [metric], data.level)[metric])
 
         about = {"split": data.split, "queries": len(data.queries), "metric": metric}
         return TuningQueries(self.documents, other.queries, other._excluded, self.depth([metric]), measure, about)
@@ -81,18 +87,16 @@ class Retrieval(SearchTask):
     def describe(self) -> str:
         counts, level = self.counts, self.data.level
         lacking = "with no relevant document" if level == 1 else f"without a grade of {level} or above"
+        unusual = {
+            "queries_without_judgements": "queries without judgements, left out",
+            "queries_without_relevant": f"queries {lacking}, counted as 0" + (" but in nDCG" if level > 1 else ""),
+            "documents_without_text": "documents without text, kept as empty",
+            "identical_ids_left_out": "documents left out of the ranking of the query with their id",
+        }
         line = (
             f"{self.data.name} ({self.data.split}): {counts['queries']:,} queries, {counts['documents']:,} documents, "
-            f"{counts['judgements']:,} judgements"
-        ) + left_out(
-            counts,
-            {
-                "queries_without_judgements": "queries without judgements, left out",
-                "queries_without_relevant": f"queries {lacking}, counted as 0" + (" but in nDCG" if level > 1 else ""),
-                "documents_without_text": "documents without text, kept as empty",
-                "identical_ids_left_out": "documents left out of the ranking of the query with their id",
-            },
         )
+        line += f"{counts['judgements']:,} judgements" + left_out(counts, unusual)
         if self._same_texts and not self.ignore_identical_ids:
             line += f"; {self._same_texts:,} queries are documents too (ignore_identical_ids=true leaves them out)"
         return line
@@ -103,24 +107,11 @@ class Retrieval(SearchTask):
 
     def measure_index(self, index: Index, names: Sequence[str], depth: int, searcher: Searcher) -> Measured:
         """The metrics of the best documents of each query that are not taken out of its ranking before the cut-off."""
-        run = self.run_of(index.search_without(self.queries, depth, self._excluded))
+        run = run_of(index.search_without(self.queries, depth, self._excluded), self.data.query_ids, self.documents.ids)
         for query, scores in index.unlisted.items():
             run[query] |= {id: score for id, score in scores.items() if id not in self._out[query]}
         per_query = evaluate_run(self.data.qrels, run, names, self.data.level)
         return Measured({name: mean(scores) for name, scores in per_query.items()}, per_query, run=run)
-
-    def run_of(self, lists: Sequence[Ranking]) -> dict[str, dict[str, float]]:
-        """The scores of the documents found for each query, by their ids."""
-        return {
-            query: {self.documents.ids[i]: score for i, score in zip(positions.tolist(), scores.tolist(), strict=True)}
-            for query, (scores, positions) in zip(self.data.query_ids, lists, strict=True)
-        }
-
-
-def _same_text(query: str, document: str) -> bool:
-    """Whether a document is the query's text, below a title or none."""
-    query, document = (" ".join(text.split()) for text in (query, document))
-    return bool(query) and f" {document}".endswith(f" {query}")
 
 
 # BEIR's folders whose tasks have ignore_identical_ids in mteb 2.26.24, by BEIR's names and by mteb's
