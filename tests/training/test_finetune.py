@@ -21,7 +21,6 @@ import retrokit
 from retrokit.core.errors import DataError, Interrupted, UsageError
 from retrokit.core.settings import duration
 from retrokit.data.jsonl import write_jsonl
-from retrokit.data.runs import Run
 from retrokit.encoders.adapters import base_of
 from retrokit.evaluation.evaluate import evaluate
 from retrokit.evaluation.tasks.retrieval import Retrieval
@@ -346,17 +345,6 @@ def test_the_default_learning_rate_is_that_of_the_kind_of_encoder(tiny_bert, pai
     assert rates == [2e-5, 0.05, 2e-5]
 
 
-def test_resume_refuses_another_run(tiny_bert, pairs, tmp_path):
-    config = configure(tiny_bert, pairs, tmp_path / "run")
-    made = plan(config)
-    RunFolder(tmp_path / "run").begin(Run("training", "cosine", "minilm", made.identity))
-    with pytest.raises(UsageError, match=r"lr was 0\.001, now 0\.002"):
-        finetune(configure(tiny_bert, pairs, tmp_path / "run", lr=2e-3, resume=True))
-    finetune(configure(tiny_bert, pairs, tmp_path / "run", resume=True))
-    with pytest.raises(UsageError, match="finished"):
-        finetune(configure(tiny_bert, pairs, tmp_path / "run", resume=True))
-
-
 def test_a_dry_run_and_a_failed_check_write_nothing(tiny_bert, pairs, benchmark, tmp_path):
     made = plan(configure(tiny_bert, pairs, tmp_path / "run"))
     assert made.preflight.steps == {"per_epoch": 4, "total": 6}
@@ -411,17 +399,6 @@ def test_freezing_leaves_the_frozen_weights_alone(tiny_bert, pairs, tmp_path, fr
     assert changed == trained
 
 
-def test_lora_merges_into_a_plain_model(tiny_bert, pairs, tmp_path):
-    finetune(configure(tiny_bert, pairs, tmp_path / "run", lora=2, lr=1e-2, merge_lora=True))
-    assert not (tmp_path / "run" / "adapter_config.json").exists()
-    run = retrokit.load(str(tmp_path / "run"))
-    before = retrokit.encoder(str(tiny_bert)).model.state_dict()
-    assert run.model.state_dict().keys() == before.keys()
-    changed = [name for name, value in run.model.state_dict().items() if not torch.equal(value, before[name])]
-    assert changed
-    assert all("weight" in name and "embeddings" not in name and "LayerNorm" not in name for name in changed)
-
-
 @pytest.mark.parametrize("model", ["tiny_bert", "tiny_llama", "tiny_t5"])
 def test_lora_is_saved_as_an_adapter_that_loads_with_its_base(request, pairs, tmp_path, monkeypatch, model):
     base = Path(shutil.copytree(request.getfixturevalue(model), tmp_path / "base"))
@@ -435,6 +412,7 @@ def test_lora_is_saved_as_an_adapter_that_loads_with_its_base(request, pairs, tm
     for folder in (tmp_path / "run", tmp_path / "run" / "checkpoints" / "checkpoint-4"):
         weights_saved = {path.name: path.stat().st_size for path in folder.rglob("*.safetensors")}
         assert weights_saved.keys() == {"adapter_model.safetensors"}
+    assert not (tmp_path / "merged" / "adapter_config.json").exists()
     found = retrokit.load(str(tmp_path / "run"))
     assert_rounded(found.embed(sentences(5), "query", "fp32"), merged)
     assert not any("lora" in name for name in found.to_train().model.state_dict()), "it computes as the base does"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import signal
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +12,7 @@ from safetensors.torch import load_file
 from sentence_transformers import SentenceTransformer
 
 import retrokit
-from retrokit.core.errors import DataError, Interrupted, UsageError
+from retrokit.core.errors import DataError, UsageError
 from retrokit.data.jsonl import write_jsonl
 from retrokit.data.pairs import read_source
 from retrokit.data.training_rows import Pair
@@ -27,7 +26,7 @@ from retrokit.training.rerankers.verifier import VerifierPlan, plan_verifier, tr
 from tests.close import assert_rounded
 from tests.codes import codes
 from tests.models import sentences
-from tests.runs import assert_same_weights, history_of, killed_after, stopping, weights
+from tests.runs import assert_same_weights, history_of, killed_after, weights
 
 
 @pytest.fixture(scope="module")
@@ -87,14 +86,6 @@ def test_a_resumed_run_ends_at_the_same_weights(tiny_bert, triplets, tmp_path, v
     assert history_of(tmp_path / "whole") == history_of(tmp_path / "run")
     with pytest.raises(UsageError, match="is finished"):
         train(verifier, tiny_bert, triplets, tmp_path / "run", **options, resume=True)
-
-
-def test_ctrl_c_keeps_the_state(tiny_bert, triplets, tmp_path):
-    train("cnn:channels=4", tiny_bert, triplets, tmp_path / "whole")
-    with stopping(2, signal.SIGINT), pytest.raises(Interrupted, match="stopped at step 3 of 6"):
-        train("cnn:channels=4", tiny_bert, triplets, tmp_path / "run")
-    train("cnn:channels=4", tiny_bert, triplets, tmp_path / "run", resume=True)
-    assert_same_weights(tmp_path / "whole", tmp_path / "run")
 
 
 def test_end_to_end_brings_its_encoder(tiny_bert, triplets, tmp_path):
