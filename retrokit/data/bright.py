@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
@@ -17,7 +17,8 @@ from retrokit.core.errors import DataError, ServiceError, UsageError, did_you_me
 from retrokit.core.files import digest
 from retrokit.data.beir import RetrievalData, retrieval_data
 from retrokit.data.faults import Faults
-from retrokit.data.jsonl import Row, fields_of, kind_of, read_jsonl
+from retrokit.data.jsonl import Row, fields_of, kind_of
+from retrokit.data.tables import read_rows
 from retrokit.data.trec import LARGEST_GRADE
 
 HUB_ID = "xlangai/BRIGHT"
@@ -85,7 +86,19 @@ def read_bright(folder: str | Path, domain: str | None = None, long: bool = Fals
     if not judged:
         raise DataError(files["examples"][0], f"no example has a gold id in {key!r}")
     qrels = {example.id: example.gold for example in judged}
-    counts = {"repeated_documents": repeated, **_example_counts(documents, judged)}
+    relevant = [{gold for gold, grade in example.gold.items() if grade > 0} for example in judged]
+    lost = [gold & example.excluded for gold, example in zip(relevant, judged, strict=True)]
+    counts = {
+        "repeated_documents": repeated,
+        "repeated_gold_ids": sum(example.repeated for example in judged),
+        "exclusions": sum(len(example.excluded) for example in judged),
+        "unknown_exclusions": sum(excluded not in documents for example in judged for excluded in example.excluded),
+        "gold_not_in_documents": sum(gold not in documents for example in judged for gold in example.gold),
+        "gold_excluded": sum(map(len, lost)),
+        "queries_with_all_gold_excluded": sum(
+            bool(gold) and gold == gone for gold, gone in zip(relevant, lost, strict=True)
+        ),
+    }
     faults = Faults(folder)
     for kind, problem in (
         ("gold_not_in_documents", "gold ids are not documents"),
@@ -98,21 +111,6 @@ def read_bright(folder: str | Path, domain: str | None = None, long: bool = Fals
         retrieval_data(domain, "long" if long else "short", documents, queries, qrels, counts),
         excluded={example.id: example.excluded for example in judged},
     )
-
-
-def _example_counts(documents: Mapping[str, str], judged: list[_Example]) -> dict[str, int]:
-    relevant = [{gold for gold, grade in example.gold.items() if grade > 0} for example in judged]
-    lost = [gold & example.excluded for gold, example in zip(relevant, judged, strict=True)]
-    return {
-        "repeated_gold_ids": sum(example.repeated for example in judged),
-        "exclusions": sum(len(example.excluded) for example in judged),
-        "unknown_exclusions": sum(excluded not in documents for example in judged for excluded in example.excluded),
-        "gold_not_in_documents": sum(gold not in documents for example in judged for gold in example.gold),
-        "gold_excluded": sum(map(len, lost)),
-        "queries_with_all_gold_excluded": sum(
-            bool(gold) and gold == gone for gold, gone in zip(relevant, lost, strict=True)
-        ),
-    }
 
 
 def digest_bright(folder: str | Path, domain: str | None = None, long: bool = False) -> str:
@@ -156,23 +154,19 @@ def bright_folder(name: str, long: bool = False) -> tuple[str, str | None]:
             raise DataError(name, f"does not exist; expected a folder with {_LAYOUT}")
         hint = did_you_mean(name, DOMAINS, most=2)
         raise UsageError(f"bright:{name}: no such folder, and no domain of BRIGHT{hint}: {', '.join(DOMAINS)}")
-    parts = ("long_documents" if long else "documents", "examples")
-    return _from_hub(name, [f"{part}/{name}-*.parquet" for part in parts]), name
-
-
-def _from_hub(domain: str, patterns: list[str]) -> str:
     from huggingface_hub import snapshot_download
     from huggingface_hub.errors import HfHubHTTPError
 
+    patterns = [f"{part}/{name}-*.parquet" for part in ("long_documents" if long else "documents", "examples")]
     try:
-        return str(snapshot_download(HUB_ID, repo_type="dataset", allow_patterns=patterns, etag_timeout=10))
+        return str(snapshot_download(HUB_ID, repo_type="dataset", allow_patterns=patterns, etag_timeout=10)), name
     except (OSError, HfHubHTTPError) as error:  # a missing connection is one of OSError's kinds
         reason = first_line(error)
         files = " and ".join(patterns)
         raise ServiceError(
-            f"bright:{domain}: there is no folder {domain!r} here, and the hub gave nothing ({reason}); download "
+            f"bright:{name}: there is no folder {name!r} here, and the hub gave nothing ({reason}); download "
             f"{files} of https://huggingface.co/datasets/{HUB_ID} into a folder and name it: "
-            f"bright:FOLDER,domain={domain}"
+            f"bright:FOLDER,domain={name}"
         ) from error
 
 
@@ -212,31 +206,22 @@ def _files_by_domain(folder: Path, part: str, domain: str | None) -> dict[str, l
 
 def _read_documents(paths: Iterable[Path]) -> tuple[dict[str, str], int]:
     """Text by id, and how many ids came again; the last one counts."""
-    documents: dict[str, str] = {}
-    rows = 0
-    for path in paths:
-        for row in _rows(path):
-            rows += 1
-            documents[row.id] = row.text("content")
-    return documents, rows - len(documents)
+    rows = [(row.id, row.text("content")) for path in paths for _, row in read_rows(path)]
+    documents = dict(rows)
+    return documents, len(rows) - len(documents)
 
 
 def _read_examples(paths: Iterable[Path], key: str) -> list[_Example]:
     examples: dict[str, _Example] = {}
-    for row in (row for path in paths for row in _rows(path)):
-        example = _example(row, key)
+    for row in (row for path in paths for _, row in read_rows(path)):
+        given = row.required(key) or ()
+        gold = _grades(row, key)
+        repeated = len(given) - sum(identifier == NO_ID for identifier in given) - len(gold)
+        example = _Example(row.id, row.text("query"), gold, frozenset(_ids(row, "excluded_ids")), repeated)
         if example.id in examples:
             raise row.wrong(f"the id {example.id!r} is already that of an earlier example")
         examples[example.id] = example
     return list(examples.values())
-
-
-def _example(row: Row, key: str) -> _Example:
-    given = row.required(key) or ()
-    gold = _grades(row, key)
-    excluded = frozenset(_ids(row, "excluded_ids"))
-    repeated = len(given) - sum(identifier == NO_ID for identifier in given) - len(gold)
-    return _Example(row.id, row.text("query"), gold, excluded, repeated)
 
 
 def _grades(row: Row, key: str) -> dict[str, int]:
@@ -246,7 +231,6 @@ def _grades(row: Row, key: str) -> dict[str, int]:
     for grade in value.values():
         if type(grade) is not int:
             raise row.wrong(f"a grade in {key!r} should be a whole number, found {grade!r}")
-    for grade in value.values():
         if abs(grade) > LARGEST_GRADE:
             raise row.wrong(f"the grade {grade} in {key!r} is beyond {LARGEST_GRADE:,}")
     return {identifier: grade for identifier, grade in value.items() if identifier != NO_ID}
@@ -260,19 +244,3 @@ def _ids(row: Row, key: str) -> list[str]:
         if not isinstance(item, (str, int)) or isinstance(item, bool):
             raise row.wrong(f"field {key!r} should hold ids alone, found {kind_of(item)}")
     return [str(item) for item in value if item != NO_ID]
-
-
-def _rows(path: Path) -> Iterator[Row]:
-    if path.suffix != ".parquet":
-        yield from (row for _, row in read_jsonl(path))
-        return
-    import pyarrow
-    import pyarrow.parquet
-
-    try:
-        with pyarrow.parquet.ParquetFile(path) as table:
-            rows = (row for batch in table.iter_batches() for row in batch.to_pylist())
-            yield from (Row(row, path, number) for number, row in enumerate(rows, 1))
-    except (pyarrow.ArrowException, OSError) as error:
-        reason = first_line(error)
-        raise DataError(path, f"is not a parquet file that can be read: {reason}") from error

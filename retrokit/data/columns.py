@@ -66,22 +66,6 @@ class PairColumns(NamedTuple):
     layout: Layout | None = None
 
 
-class TeacherColumns(NamedTuple):
-    """The columns of a teacher's scores: of the positive, or of each, and of the negatives; or all in one, which is
-    ``positive`` then."""
-
-    positive: str
-    negatives: str | None
-
-
-class ScoredColumns(NamedTuple):
-    """The columns of scored pairs."""
-
-    sentence1: str
-    sentence2: str
-    score: str
-
-
 @lru_cache(maxsize=64)
 def pair_columns(names: tuple[str, ...]) -> PairColumns:
     """The columns of pairs among ``names``.
@@ -163,42 +147,25 @@ def is_header(names: Sequence[str]) -> bool:
 
 
 @lru_cache(maxsize=64)
-def teacher_columns(names: tuple[str, ...]) -> TeacherColumns:
-    """The columns of a teacher's scores among ``names``.
-
-    Raises:
-        ValueError: as for :func:`pair_columns`.
-    """
-    apart = {*POSITIVE_SCORE, *NEGATIVE_SCORES}
-    if apart.isdisjoint(names) and not set(ALL_SCORES).isdisjoint(names):
-        return TeacherColumns(_only(names, "teacher's scores", ALL_SCORES), None)
-    return TeacherColumns(
-        _only(names, "teacher's score of the positive", POSITIVE_SCORE),
-        _only(names, "teacher's scores of the negatives", NEGATIVE_SCORES),
-    )
+def teacher_columns(names: tuple[str, ...]) -> tuple[str, str | None]:
+    """The columns of a teacher's scores among ``names``: of the positive, or of each, and of the negatives; or the one
+    of all, and ``None``. Raises as :func:`pair_columns`."""
+    if {*POSITIVE_SCORE, *NEGATIVE_SCORES}.isdisjoint(names) and not set(ALL_SCORES).isdisjoint(names):
+        return _only(names, "teacher's scores", ALL_SCORES), None
+    positive = _only(names, "teacher's score of the positive", POSITIVE_SCORE)
+    return positive, _only(names, "teacher's scores of the negatives", NEGATIVE_SCORES)
 
 
 @lru_cache(maxsize=64)
-def scored_columns(names: tuple[str, ...]) -> ScoredColumns:
-    """The columns of scored pairs among ``names``.
-
-    Raises:
-        ValueError: as for :func:`pair_columns`.
-    """
-    return ScoredColumns(
-        _only(names, "first sentence", FIRST),
-        _only(names, "second sentence", SECOND),
-        _only(names, "score", SCORE),
-    )
+def scored_columns(names: tuple[str, ...]) -> tuple[str, str, str]:
+    """The columns of two sentences and their score among ``names``; raises as :func:`pair_columns`."""
+    first, second = _only(names, "first sentence", FIRST), _only(names, "second sentence", SECOND)
+    return first, second, _only(names, "score", SCORE)
 
 
 @lru_cache(maxsize=64)
 def text_column(names: tuple[str, ...]) -> str:
-    """The column of texts among ``names``: ``text``.
-
-    Raises:
-        ValueError: there is none; the message says what is there.
-    """
+    """The column of texts among ``names``: ``text``; raises as :func:`pair_columns`."""
     return _only(names, "text", ("text",))
 
 

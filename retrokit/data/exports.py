@@ -135,11 +135,8 @@ class Export:
     def _owners(self) -> np.ndarray | None:
         if "documents" not in self.note:
             return None
-        sizes = [sum(1 for _ in rows) for _, rows in groupby(self._of_chunks())]
+        sizes = [sum(1 for _ in rows) for _, rows in groupby(row.text("document") for row in self._lines())]
         return np.repeat(np.arange(len(sizes)), sizes)
-
-    def _of_chunks(self) -> Iterator[str]:
-        return (row.text("document") for row in self._lines())
 
     def _lines(self) -> Iterator[Row]:
         for part in self.parts:
@@ -308,7 +305,14 @@ class ExportWriter:
             self._write_header(self.count)
             self._stack.close()
             if one_length and self.count:
-                _lengthen(np.load(self.folder / EMBEDDINGS, mmap_mode="r+"))
+                # Bachrach et al., "Speeding Up the Xbox Recommender System Using a Euclidean Transformation for
+                # Inner-Product Spaces", 2014, Theorem 1
+                rows = np.load(self.folder / EMBEDDINGS, mmap_mode="r+")
+                parts = [slice(start, start + CHUNK) for start in range(0, len(rows), CHUNK)]
+                squares = [np.square(rows[part, :-1], dtype=np.float64).sum(axis=1) for part in parts]
+                longest = max(float(part.max()) for part in squares)
+                for part, of_part in zip(parts, squares, strict=True):
+                    rows[part, -1] = np.sqrt(longest - of_part)
             about = {"count": self.count, "dimension": self.kept.dimension, "dtype": self.kept.dtype}
             _write_table(Export(self.folder, about))
             write_json(self.folder / NOTE, note, indent=2)
@@ -319,16 +323,6 @@ class ExportWriter:
         self._rows.seek(0)
         described = {"descr": DTYPES[self.kept.dtype], "fortran_order": False, "shape": (count, self.kept.width)}
         np.lib.format.write_array_header_1_0(self._rows, described)
-
-
-def _lengthen(rows: np.ndarray) -> None:
-    """Give float32 rows ``[n, d]`` the length of the longest by their last number, in place. Bachrach et al., "Speeding
-    Up the Xbox Recommender System Using a Euclidean Transformation for Inner-Product Spaces", 2014, Theorem 1."""
-    parts = [slice(start, start + CHUNK) for start in range(0, len(rows), CHUNK)]
-    squares = [np.square(rows[part, :-1], dtype=np.float64).sum(axis=1) for part in parts]
-    longest = max(float(part.max()) for part in squares)
-    for part, of_part in zip(parts, squares, strict=True):
-        rows[part, -1] = np.sqrt(longest - of_part)
 
 
 def can_go_on(folder: Path) -> bool:

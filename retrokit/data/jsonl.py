@@ -97,23 +97,17 @@ def _value(
     """The value of a JSON text, which is the line of that number, or the whole file."""
     try:
         value = decode(text)
-        if _SURROGATE.search(text):
-            _check_surrogates(value)
+        if _SURROGATE.search(text):  # half of a surrogate pair, which can be neither written, hashed nor tokenized
+            json.dumps(value, ensure_ascii=False).encode()
     except json.JSONDecodeError as error:
         problem = f"malformed JSON: {error.msg} (column {error.colno}){expected}"
         raise DataError(named(path), problem, line or error.lineno) from error
+    except UnicodeEncodeError as error:
+        problem = f"malformed JSON: \\u{ord(error.object[error.start]):04x} is half of a surrogate pair{expected}"
+        raise DataError(named(path), problem, line) from error
     except (ValueError, RecursionError) as error:
         raise DataError(named(path), f"malformed JSON: {syntax_problem(error)}{expected}", line) from error
     return value
-
-
-def _check_surrogates(row: Any) -> None:
-    # JSON can spell half of a surrogate pair; no such text can be written, hashed or tokenized
-    try:
-        json.dumps(row, ensure_ascii=False).encode()
-    except UnicodeEncodeError as error:
-        half = error.object[error.start]
-        raise ValueError(f"\\u{ord(half):04x} is half of a surrogate pair") from error
 
 
 def fields_of(names: Iterable[str]) -> str:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import hashlib
 import random
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -136,11 +135,26 @@ def read_split(path: str | Path, test: str | Path | None = None, sample: int | N
     if test is not None:
         if sample is not None:
             raise UsageError("sample= draws from the one file that is divided; leave it out beside test=")
-        return _two_files(read_labelled(path), read_labelled(test, least=1))
+        learned, asked = read_labelled(path), read_labelled(test, least=1)
+        classes = [*dict.fromkeys([*learned.classes, *asked.classes])]
+        position = {label: number for number, label in enumerate(classes)}
+        labels = [position[label] for label in (*learned.labels, *asked.labels)]
+        count = len(learned.texts)
+        return LabelledSplit(
+            name=f"{learned.name} → {asked.name}",
+            ids=[*(f"train {i}" for i in learned.ids), *asked.ids],
+            texts=[*learned.texts, *asked.texts],
+            labels=labels,
+            classes=classes,
+            train=list(range(count)),
+            test=list(range(count, len(labels))),
+            digest=f"{learned.digest} {asked.digest}",
+        )
     data = read_labelled(path, sample)
     train, held_out = _divided(len(data.texts))
+    position = {label: number for number, label in enumerate(data.classes)}
     split = LabelledSplit(
-        *(data.name, data.ids, data.texts, _positions(data.labels, data.classes), data.classes),
+        *(data.name, data.ids, data.texts, [position[label] for label in data.labels], data.classes),
         *(train, held_out, data.digest),
     )
     if len({split.labels[i] for i in train}) < 2:
@@ -174,23 +188,3 @@ def _divided(count: int) -> tuple[list[int], list[int]]:
 
     train, test = train_test_split(range(count), test_size=TEST_SHARE, random_state=SEED)
     return train, test
-
-
-def _two_files(train: LabelledTexts, test: LabelledTexts) -> LabelledSplit:
-    unknown = [label for label in test.classes if label not in set(train.classes)]
-    classes, labels = [*train.classes, *unknown], [*train.labels, *test.labels]
-    return LabelledSplit(
-        name=f"{train.name} → {test.name}",
-        ids=[*(f"train {i}" for i in train.ids), *test.ids],
-        texts=[*train.texts, *test.texts],
-        labels=_positions(labels, classes),
-        classes=classes,
-        train=list(range(len(train.texts))),
-        test=list(range(len(train.texts), len(labels))),
-        digest=f"{train.digest} {test.digest}",
-    )
-
-
-def _positions(labels: Sequence[str], classes: Sequence[str]) -> list[int]:
-    position = {label: i for i, label in enumerate(classes)}
-    return [position[label] for label in labels]

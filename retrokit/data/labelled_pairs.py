@@ -60,44 +60,32 @@ def read_labelled_pairs(
     if "label" in first and "sentence1" in first:
         if family != FAMILY:
             raise UsageError(f"{named(path)} holds labelled pairs, which have no families: leave out family={family}")
-        pairs = [_labelled(row) for row in rows]
+        pairs = []
+        for row in rows:
+            label = row.get("label")
+            if label not in (0, 1):
+                shown = label if isinstance(label, (int, float, str)) else kind_of(label)
+                raise row.wrong(f"field 'label' should be 0 or 1, found {shown}")
+            pairs.append(LabelledPair(str(row.line), row.text("sentence1"), row.text("sentence2"), bool(label)))
         if len({pair.same for pair in pairs}) < 2:
-            label = int(pairs[0].same)
-            raise DataError(named(path), f"every pair has the label {label}; expected both 0 and 1")
+            raise DataError(named(path), f"every pair has the label {int(pairs[0].same)}; expected both 0 and 1")
         return pairs
     if family != FAMILY and not any(family in row for row in rows):
         raise first.wrong(f"no line has a field {family!r}; the fields are {fields_of(first)}")
     if "near_miss" not in first and not ("anchor" in first and "negatives" in first):
         raise first.wrong(f"expected {_LAYOUTS}; the fields are {fields_of(first)}")
-    read = _simple if "near_miss" in first else _augmented
-    return [example for row in rows for example in read(row, family)]
+    is_simple = "near_miss" in first
+    return [near_miss for row in rows for near_miss in _near_misses(row, is_simple, family)]
 
 
-def _labelled(row: Row) -> LabelledPair:
-    label = row.get("label")
-    if label not in (0, 1):
-        shown = label if isinstance(label, (int, float, str)) else kind_of(label)
-        raise row.wrong(f"field 'label' should be 0 or 1, found {shown}")
-    return LabelledPair(str(row.line), row.text("sentence1"), row.text("sentence2"), bool(label))
-
-
-def _simple(row: Row, family: str) -> Iterator[LabelledNearMiss]:
-    text = row.text("text")
-    positive = row.text("positive", text)
-    yield _near_miss(row, str(row.line), text, positive, row.text("near_miss"), family)
-
-
-def _augmented(row: Row, family: str) -> Iterator[LabelledNearMiss]:
-    anchor, positive, negatives = row.text("anchor"), row.text("positive"), row.get("negatives")
+def _near_misses(row: Row, is_simple: bool, family: str) -> Iterator[LabelledNearMiss]:
+    anchor = row.text("text" if is_simple else "anchor")
+    positive = row.text("positive", anchor if is_simple else None)
+    negatives = [row.text("near_miss")] if is_simple else row.get("negatives")
     if not isinstance(negatives, list) or not negatives or not all(isinstance(text, str) for text in negatives):
         raise row.wrong("field 'negatives' should be a list of near-misses, one or more strings")
     for number, text in enumerate(negatives, 1):
+        if text == anchor:
+            raise row.wrong("the near-miss is the text itself")
         identifier = f"{row.line}.{number}" if len(negatives) > 1 else str(row.line)
-        yield _near_miss(row, identifier, anchor, positive, text, family)
-
-
-def _near_miss(row: Row, identifier: str, anchor: str, positive: str, text: str, family: str) -> LabelledNearMiss:
-    example = LabelledNearMiss(identifier, anchor, positive, text, row.text(family, ""))
-    if text == anchor:
-        raise row.wrong("the near-miss is the text itself")
-    return example
+        yield LabelledNearMiss(identifier, anchor, positive, text, row.text(family, ""))

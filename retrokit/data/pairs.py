@@ -290,8 +290,7 @@ _UNLABELLED = (lambda record: record.text, Unlabelled)
 
 
 def _numbered(records: Records) -> tuple[np.ndarray, dict[str, int], list[str]]:
-    """The codes of the positives (none of scored pairs), how many different anchors and documents there are, and all
-    images."""
+    """The codes of the positives (none of scored pairs), counts of distinct anchors and documents, and all images."""
     import numpy as np
 
     from retrokit.data.records import pair_codes, text_id

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -41,7 +41,7 @@ VARIANT_FILES = {
 """The file of each kind of variant."""
 
 PASSAGES = "passages.jsonl"
-_EQUIVALENCE = "-semantic-equivalence"
+_EQUIVALENCE, _QRELS = "-semantic-equivalence", "qrels-N.tsv"
 _LAYOUT = f"a SURE folder (query-N.tsv, query-N{_EQUIVALENCE}.tsv, qrels-N.tsv, {PASSAGES}, a JSONL file a variant)"
 
 
@@ -95,21 +95,20 @@ def read_sure(folder: str | Path, testbed: str | None = None) -> SureData:
             left of.
     """
     folder = Path(folder)
-    wanted = _testbeds_there(folder, testbed)
-    queries_by_testbed = {name: _queries_of(folder, name) for name in wanted}
+    files = _files(folder, wanted := _testbeds_there(folder, testbed))
+    queries_by_testbed = {name: _read_queries(files[_query_name(name)]) for name in wanted}
     queries: dict[str, str] = {}
     for texts in queries_by_testbed.values():
         for id, text in texts.items():
             if queries.setdefault(id, text) != text:
                 raise DataError(folder, f"the query {id!r} has another text in the testbed of equivalence")
-    passages, repeated = _read_texts(_required(folder, PASSAGES))
-    originals = _read_originals(_numbered(folder, "qrels"), queries, passages)
+    passages, repeated = _read_texts(files[PASSAGES])
+    originals = _read_originals(files[_QRELS], queries, passages)
     variants = {}
     for kind in kinds_of(wanted):
-        variants[kind], again = _read_texts(_required(folder, VARIANT_FILES[kind]))
+        variants[kind], again = _read_texts(files[VARIANT_FILES[kind]])
         repeated += again
-    testbeds: dict[str, list[str]] = {}
-    dropped: dict[str, dict[str, int]] = {}
+    testbeds, dropped = dict[str, list[str]](), dict[str, dict[str, int]]()
     for name in wanted:
         judged = [id for id in queries_by_testbed[name] if id in originals]
         kinds = kinds_of([name])
@@ -132,10 +131,7 @@ def digest_sure(folder: str | Path, testbed: str | None = None) -> str:
         DataError: as for :func:`read_sure`, of files that are missing.
     """
     folder = Path(folder)
-    wanted = _testbeds_there(folder, testbed)
-    files = {_required(folder, PASSAGES), _numbered(folder, "qrels")}
-    files |= {_query_file(folder, name) for name in wanted}
-    files |= {_required(folder, VARIANT_FILES[kind]) for kind in kinds_of(wanted)}
+    files = _files(folder, _testbeds_there(folder, testbed)).values()
     return digest(folder, [path.relative_to(folder).as_posix() for path in files])
 
 
@@ -148,7 +144,10 @@ def _testbeds_there(folder: Path, testbed: str | None) -> list[str]:
     if not os.path.isdir(folder):
         problem = "is a file" if os.path.exists(folder) else "does not exist"
         raise DataError(folder, f"{problem}; expected {_LAYOUT}")
-    missing = {name: _missing(folder, name) for name in ([testbed] if testbed else TESTBEDS)}
+    missing = {
+        name: [file for file, paths in _found(folder, [name]).items() if not paths]
+        for name in ([testbed] if testbed else TESTBEDS)
+    }
     testbeds = [name for name, absent in missing.items() if not absent]
     if testbeds:
         return testbeds
@@ -158,42 +157,31 @@ def _testbeds_there(folder: Path, testbed: str | None) -> list[str]:
     raise DataError(folder, f"{what}: {absent} missing; it holds {held}")
 
 
-def _missing(folder: Path, testbed: str) -> list[str]:
-    """The names of the files that ``testbed`` needs and ``folder`` lacks."""
-    names = (PASSAGES, *(VARIANT_FILES[kind] for kind in kinds_of([testbed])))
-    absent = [name for name in names if plain_or_packed(folder / name) is None]
-    suffix = _EQUIVALENCE if testbed == "equivalence" else ""
-    absent += [f"{stem}-N{end}.tsv" for stem, end in (("query", suffix), ("qrels", "")) if not _all(folder, stem, end)]
-    return absent
+def _query_name(testbed: str) -> str:
+    return f"query-N{_EQUIVALENCE if testbed == 'equivalence' else ''}.tsv"
 
 
-def _required(folder: Path, name: str) -> Path:
-    path = plain_or_packed(folder / name)
-    if path is None:
-        raise DataError(folder, f"holds no {name}; expected {_LAYOUT}")
-    return path
+def _found(folder: Path, testbeds: Iterable[str]) -> dict[str, list[Path]]:
+    """What there is of each file that the testbeds need. N is how many lines a file has, so it is not known before."""
+    names = (PASSAGES, *(VARIANT_FILES[kind] for kind in kinds_of(testbeds)))
+    files = {name: [path] if (path := plain_or_packed(folder / name)) is not None else [] for name in names}
+    for name in (*map(_query_name, testbeds), _QRELS):
+        pattern = re.compile(name.replace("N", r"\d+").replace(".", r"\.") + r"(\.gz)?")
+        files[name] = sorted(path for path in folder.glob("*.tsv*") if pattern.fullmatch(path.name))
+    return files
 
 
-def _all(folder: Path, stem: str, suffix: str = "") -> list[Path]:
-    pattern = re.compile(rf"{stem}-\d+{suffix}\.tsv(\.gz)?")
-    return sorted(path for path in folder.glob(f"{stem}-*") if pattern.fullmatch(path.name))
+def _files(folder: Path, testbeds: Sequence[str]) -> dict[str, Path]:
+    """The files of the testbeds, which are there; raises :class:`DataError` for several of one kind."""
+    files = _found(folder, testbeds)
+    for name, paths in files.items():
+        if len(paths) > 1:
+            problem = f"holds {fields_of(path.name for path in paths)} as {name}; expected one such file"
+            raise DataError(folder, problem)
+    return {name: path for name, (path,) in files.items()}
 
 
-def _numbered(folder: Path, stem: str, suffix: str = "") -> Path:
-    """The one file ``stem-N.tsv``; N is how many lines it has, so its name is not known beforehand."""
-    files = _all(folder, stem, suffix)
-    if len(files) != 1:
-        problem = f"holds {fields_of(path.name for path in files)} as {stem}-N{suffix}.tsv; expected one such file"
-        raise DataError(folder, problem)
-    return files[0]
-
-
-def _query_file(folder: Path, testbed: str) -> Path:
-    return _numbered(folder, "query", _EQUIVALENCE if testbed == "equivalence" else "")
-
-
-def _queries_of(folder: Path, testbed: str) -> dict[str, str]:
-    path = _query_file(folder, testbed)
+def _read_queries(path: Path) -> dict[str, str]:
     queries: dict[str, str] = {}
     for line, row in read_lines(path, "queries, one 'query-id<TAB>text' a line"):
         id, tab, text = row.partition("\t")

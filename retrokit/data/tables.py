@@ -90,7 +90,7 @@ def rows_of_lines(
     if _TABLE.search(str(path)) or ("\t" in first and start not in "[{"):
         cells = ((place, line.split("\t")) for place, line in lines)
         yield from _table(path, cells, expected, columns or {}, aliases or {})
-    elif start == "[" and _is_array_of_rows(first) and str(path) != "-":
+    elif start == "[" and str(path) != "-" and _is_array_of_rows(first):
         for _ in lines:  # so that all of it is fed
             pass
         for place, value in enumerate(read_json(path, "an array of rows", list), 1):

@@ -83,7 +83,7 @@ def iterate_records(rows: Iterable[tuple[int, Mapping[str, Any]]], kind: Kind, w
         DataError: a row (named by its number) without the columns that ``kind`` needs, or with a wrong value in one.
     """
     makers: dict[str, Callable[[Mapping[str, Any]], list[Any]]]
-    makers = {"pairs": _pairs_of, "taught": _taught_pairs_of, "scored": _scored_of, "texts": _text_record_of}
+    makers = {"pairs": _pairs_of, "taught": _taught_pairs_of, "scored": _scored_of, "texts": _unlabelled_of}
     records_of = makers[kind]
     kinds: tuple[str, ...] | None = None
     for line, row in rows:
@@ -140,17 +140,16 @@ def same_kinds(pair: Pair, before: tuple[str, ...] | None) -> tuple[str, ...]:
     """Whether the anchor, and the documents, are a text or an image: the same in all pairs of a source, for a batch
     goes through one tower on either side."""
     anchor, documents = texts_of_record(pair)
-    kind_pairs = [tuple(_kind(item) for item in (anchor, document)) for document in documents]
+    kind_pairs = [
+        tuple("an image" if isinstance(item, Image) else "a text" for item in (anchor, document))
+        for document in documents
+    ]
     first = before or kind_pairs[0]
     other = next((kind_pair for kind_pair in kind_pairs if kind_pair != first), None)
     if other is not None:
         found_pair, expected = (" and ".join(kinds) for kinds in (other, first))
         raise ValueError(f"anchor and document are {found_pair}; expected {expected}, as in all pairs of one source")
     return first
-
-
-def _kind(item: str) -> str:
-    return "an image" if isinstance(item, Image) else "a text"
 
 
 def _pairs_of(row: Mapping[str, Any]) -> list[Pair]:
@@ -171,15 +170,15 @@ def _pairs_of(row: Mapping[str, Any]) -> list[Pair]:
 
 def _taught_pairs_of(row: Mapping[str, Any]) -> list[Pair]:
     pairs = _pairs_of(row)
-    columns = teacher_columns(tuple(row))
-    first = _numbers(row, columns.positive)
-    if columns.negatives is None:
+    of_positives, of_negatives = teacher_columns(tuple(row))
+    first = _numbers(row, of_positives)
+    if of_negatives is None:
         given, rest = [first[:1]], first[1:]
     else:
-        given, rest = [[score] for score in first], _numbers(row, columns.negatives)
+        given, rest = [[score] for score in first], _numbers(row, of_negatives)
     for column, scores, texts, what in (
-        (columns.positive, given, pairs, "positives"),
-        (columns.negatives or columns.positive, rest, pairs[0].negatives, "negatives"),
+        (of_positives, given, pairs, "positives"),
+        (of_negatives or of_positives, rest, pairs[0].negatives, "negatives"),
     ):
         if len(scores) != len(texts):
             raise ValueError(f"field {column!r} has scores of {len(scores)} {what}; expected {len(texts)}")
@@ -204,12 +203,12 @@ def _number(value: Any, column: str) -> float:
 
 
 def _scored_of(row: Mapping[str, Any]) -> list[ScoredPair]:
-    columns = scored_columns(tuple(row))
-    score = _number(row[columns.score], columns.score)
-    return [ScoredPair(_text(row, columns.sentence1), _text(row, columns.sentence2), score)]
+    first, second, column = scored_columns(tuple(row))
+    score = _number(row[column], column)
+    return [ScoredPair(_not_blank(_string(row, first), first), _not_blank(_string(row, second), second), score)]
 
 
-def _text_record_of(row: Mapping[str, Any]) -> list[Unlabelled]:
+def _unlabelled_of(row: Mapping[str, Any]) -> list[Unlabelled]:
     return [Unlabelled(_string(row, text_column(tuple(row))))]
 
 
@@ -220,13 +219,9 @@ def _string(row: Mapping[str, Any], column: str) -> str:
     return value
 
 
-def _text(row: Mapping[str, Any], column: str) -> str:
-    return _not_blank(_string(row, column), column)
-
-
 def _item(row: Mapping[str, Any], column: str) -> str:
     text = _composed(row[column])
-    return _image(row, row[column]) or (_text(row, column) if text is None else _not_blank(text, column))
+    return _image(row, row[column]) or _not_blank(_string(row, column) if text is None else text, column)
 
 
 def _composed(value: Any) -> str | None:

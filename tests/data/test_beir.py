@@ -77,25 +77,30 @@ def test_the_digest_covers_the_split_that_is_read(folder: Path) -> None:
     assert digest_beir(folder, "test") != before
 
 
-def test_no_beir_folder(folder: Path) -> None:
-    layout = r"expected a BEIR folder \(corpus\.jsonl, queries\.jsonl, qrels/\)$"
-    with pytest.raises(DataError, match=rf"none: does not exist; {layout}"):
-        read_beir(folder / "none")
-    with pytest.raises(DataError, match=rf"corpus\.jsonl: is a file; {layout}"):
-        read_beir(folder / "corpus.jsonl")
-    (folder / "corpus.jsonl").unlink()
-    message = r"pets: is no BEIR folder: corpus\.jsonl missing; it holds 'qrels', 'queries\.jsonl'$"
-    with pytest.raises(DataError, match=message):
-        read_beir(folder)
-    with pytest.raises(DataError, match=r"corpus\.jsonl, queries\.jsonl, qrels/ missing; it holds 'test\.tsv', "):
-        read_beir(folder / "qrels")
+LAYOUT = r"expected a BEIR folder \(corpus\.jsonl, queries\.jsonl, qrels/\)$"
 
 
-def test_no_such_split(folder: Path) -> None:
+@pytest.mark.parametrize(
+    ("changed", "content", "read", "split", "message"),
+    [
+        ("notes", "", "none", "test", rf"none: does not exist; {LAYOUT}"),
+        ("notes", "", "corpus.jsonl", "test", rf"corpus\.jsonl: is a file; {LAYOUT}"),
+        ("corpus.jsonl", None, "", "test", r"pets: is no BEIR folder: corpus\.jsonl missing; it holds 'qrels', 'quer"),
+        ("notes", "", "qrels", "test", r"corpus\.jsonl, queries\.jsonl, qrels/ missing; it holds 'notes\.md', "),
+        ("qrels/dev.tsv.gz", "", "", "tset", r"pets: has no split 'tset'; its splits are 'dev', 'test', 'train'$"),
+        ("qrels/test.tsv", "q9\td1\t1\n", "", "test", r"test\.tsv: none of its queries is in queries\.jsonl$"),
+        ("queries.jsonl", "", "", "test", r"queries\.jsonl: is empty; expected queries"),
+    ],
+)
+def test_what_is_no_beir_folder(
+    folder: Path, changed: str, content: str | None, read: str, split: str, message: str
+) -> None:
     (folder / "qrels" / "notes.md").touch()
-    (folder / "qrels" / "dev.tsv.gz").touch()
-    with pytest.raises(DataError, match=r"pets: has no split 'tset'; its splits are 'dev', 'test', 'train'$"):
-        read_beir(folder, "tset")
+    (folder / changed).unlink(missing_ok=True)
+    if content is not None:
+        (folder / changed).write_text(content)
+    with pytest.raises(DataError, match=message):
+        read_beir(folder / read, split)
 
 
 @pytest.mark.parametrize(
@@ -150,12 +155,6 @@ def test_judgements_of_what_is_absent_are_counted_and_reported(folder: Path) -> 
         read_beir(folder)
 
 
-def test_a_split_of_absent_queries(folder: Path) -> None:
-    (folder / "qrels" / "test.tsv").write_text("q9\td1\t1\n")
-    with pytest.raises(DataError, match=r"test\.tsv: none of its queries is in queries\.jsonl$"):
-        read_beir(folder)
-
-
 def test_a_line_repeated_word_for_word(folder: Path) -> None:
     plain = read_beir(folder)
     for name in ("corpus.jsonl", "queries.jsonl"):
@@ -203,12 +202,6 @@ def test_other_formats_of_a_folder_give_the_same(folder: Path, name: str, text: 
     assert read_beir(folder) == plain
     assert read_beir(folder, "train").split == "train"
     assert digest_beir(folder, "test")
-
-
-def test_no_queries(folder: Path) -> None:
-    (folder / "queries.jsonl").write_text("")
-    with pytest.raises(DataError, match=r"queries\.jsonl: is empty; expected queries"):
-        read_beir(folder)
 
 
 DOCUMENTS = [Document("d 1", "T", "x"), Document("d2", "", "ß")]

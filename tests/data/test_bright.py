@@ -175,7 +175,7 @@ def test_wrong_layouts(tmp_path: Path, folder: Path) -> None:
         read_bright(folder)
     (folder / "documents.parquet").write_bytes(b"PAR0")
     (folder / "documents.jsonl").unlink()
-    with pytest.raises(DataError, match=r"documents.parquet: is not a parquet file that can be read"):
+    with pytest.raises(DataError, match=r"documents.parquet: is not a Parquet file"):
         read_bright(folder)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
 import json
 from pathlib import Path
 from typing import Any
@@ -12,7 +11,7 @@ import pytest
 from sklearn.model_selection import train_test_split
 
 from retrokit.core.errors import DataError, UsageError
-from retrokit.data.labelled import read_labelled, read_split, short_name, write_split
+from retrokit.data.labelled import read_labelled, read_split, write_split
 from retrokit.data.labelled_pairs import LabelledNearMiss, LabelledPair, read_labelled_pairs
 
 
@@ -42,13 +41,6 @@ def test_whole_numbers_are_ordered_by_value(tmp_path: Path) -> None:
     data = read_labelled(write(tmp_path / "x.jsonl", [{"text": "a", "label": n} for n in (10, 9, -1, 10)]))
     assert data.classes == ["-1", "9", "10"]
     assert data.labels == ["10", "9", "-1", "10"]
-
-
-def test_packed_files_too(tmp_path: Path) -> None:
-    path = tmp_path / "x.jsonl.gz"
-    with gzip.open(path, "wt") as file:
-        file.write('{"text": "a", "label": 0}\n{"text": "b", "label": 1}\n')
-    assert read_labelled(path).texts == ["a", "b"]
 
 
 def test_a_sample_is_a_fixed_random_part_in_file_order(tmp_path: Path) -> None:
@@ -126,12 +118,6 @@ def test_one_label_to_learn_from(tmp_path: Path) -> None:
     rows[held_out]["label"] = "b"
     with pytest.raises(DataError, match=r"the texts to learn from \(9 of 10\) have one label only"):
         read_split(write(tmp_path / "x.jsonl", rows))
-
-
-def test_short_names() -> None:
-    assert short_name("/a/b/c.jsonl") == "b/c.jsonl"
-    assert short_name("c.jsonl") == "c.jsonl"
-    assert short_name("-") == "standard input"
 
 
 def test_near_misses_as_augment_writes_them(tmp_path: Path) -> None:

@@ -7,7 +7,6 @@ import io
 import json
 import sys
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,24 +14,12 @@ import pytest
 
 from retrokit.core.errors import DataError, UsageError
 from retrokit.core.files import digest
-from retrokit.core.notices import Advance, listening
+from retrokit.core.notices import listening
 from retrokit.data.faults import strictly
 from retrokit.data.pairs import read_source, registry
 from retrokit.data.training_rows import Pair, ScoredPair
 from tests.codes import codes
-
-
-class Notices:
-    """A listener that remembers."""
-
-    def __init__(self) -> None:
-        self.messages: list[str] = []
-
-    def notice(self, message: str) -> None:
-        self.messages.append(message)
-
-    def progress(self, label: str, total: int | None, unit: str) -> AbstractContextManager[Advance]:
-        return nullcontext(lambda count: None)
+from tests.evaluation.fakes import Notices
 
 
 @pytest.fixture

@@ -76,19 +76,18 @@ def _values(folder: Path, file: Path) -> Iterator[tuple[str, Damage]]:
 
 
 def _write(file: Path, content: str) -> Damage:
-    return lambda folder: _no_result((folder / file).write_text(content, encoding="utf-8"))
-
-
-def _no_result(_: object) -> None:
-    return None
+    return _bytes(file, lambda _: content.encode())
 
 
 def _cut(file: Path) -> Damage:
-    def change(folder: Path) -> None:
-        raw = (folder / file).read_bytes()
-        (folder / file).write_bytes(raw[: len(raw) // 2])
+    return _bytes(file, lambda raw: raw[: len(raw) // 2])
 
-    return change
+
+def _bytes(file: Path, change: Callable[[bytes], bytes]) -> Damage:
+    def damage(folder: Path) -> None:
+        (folder / file).write_bytes(change((folder / file).read_bytes()))
+
+    return damage
 
 
 def _remove(file: Path) -> Damage:
@@ -96,29 +95,23 @@ def _remove(file: Path) -> Damage:
 
 
 def _folder(file: Path) -> Damage:
-    def change(folder: Path) -> None:
+    def damage(folder: Path) -> None:
         (folder / file).unlink()
         (folder / file).mkdir()
 
-    return change
+    return damage
 
 
 def _set(file: Path, key: str, value: Any) -> Damage:
-    def change(folder: Path) -> None:
-        told = json.loads((folder / file).read_text(encoding="utf-8"))
-        told[key] = value
-        (folder / file).write_text(json.dumps(told), encoding="utf-8")
-
-    return change
+    return _bytes(file, lambda raw: json.dumps({**json.loads(raw), key: value}).encode())
 
 
 def _set_module(file: Path, key: str, value: Any) -> Damage:
-    def change(folder: Path) -> None:
-        told = json.loads((folder / file).read_text(encoding="utf-8"))
-        told[-1][key] = value
-        (folder / file).write_text(json.dumps(told), encoding="utf-8")
+    def change(raw: bytes) -> bytes:
+        *modules, last = json.loads(raw)
+        return json.dumps([*modules, {**last, key: value}]).encode()
 
-    return change
+    return _bytes(file, change)
 
 
 Weights = dict[str, torch.Tensor]
