@@ -190,11 +190,8 @@ class Encoder(Traits, Protocol):
 
 
 class Chunked(Protocol):
-    """Documents as their chunks, each with an embedding; the best one decides (MaxP; Dai and Callan, SIGIR 2019).
-
-    Attributes:
-        encoder: embeds chunks.
-    """
+    """Documents as their chunks, each with an embedding of ``encoder``; the best one decides (MaxP; Dai and Callan,
+    SIGIR 2019)."""
 
     encoder: Encoder
 

@@ -12,7 +12,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import torch
 from sentence_transformers import SentenceTransformer
 from sentence_transformers.base.modules import Transformer
 from torch import nn
@@ -117,19 +116,14 @@ def _check_tokenizer(loaded: SentenceTransformer, path: str) -> None:
     if is_whole and not any(next(Path(path).rglob(name), None) for name in names):
         raise ValueError(f"it has no tokenizer (none of {', '.join(sorted(names))})")
     ids = tokenizer.get_vocab().values()
-    table = _table(loaded[0])
+    first = loaded[0]
+    if isinstance(first, Transformer):
+        embedding = getattr(first.model, "text_model", first.model).get_input_embeddings()  # of two towers, or of one
+    else:
+        embedding = getattr(first, "embedding", None)
+    table = getattr(embedding, "weight", None)
     if table is not None and ids and max(ids) >= len(table):
         raise ValueError(f"its tokenizer numbers tokens up to {max(ids)}, and its table has {len(table)} rows")
-
-
-def _table(first: nn.Module) -> torch.Tensor | None:
-    """The weights of the token embeddings ``[v, d]``, if the first module has such."""
-    if isinstance(first, Transformer):
-        table = getattr(first.model, "text_model", first.model).get_input_embeddings()  # of two towers, or the only one
-    else:
-        table = getattr(first, "embedding", None)
-    weight = getattr(table, "weight", None)
-    return weight if isinstance(weight, torch.Tensor) else None
 
 
 def positions_of(first: nn.Module) -> tuple[int, int] | None:

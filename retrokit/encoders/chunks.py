@@ -21,6 +21,9 @@ Search = Callable[[np.ndarray, int], Sequence[tuple[np.ndarray, np.ndarray]]]
 """The best rows for embedded queries ``[n, d]``, at most so many: scores and rows of each, best first."""
 
 
+_NO_USE = "{}: chunks join embeddings of whole documents, and {} have no use for them"
+
+
 class ChunkedEncoder(EncoderView, Chunked):
     """An encoder that takes documents in chunks of ``size`` tokens, each of which shares ``overlap`` with the one
     before. Raises :class:`UsageError` for sizes that do not fit."""
@@ -70,16 +73,13 @@ class ChunkedEncoder(EncoderView, Chunked):
         return f"{self.encoder.fingerprint()} chunks={self._size},overlap={self._overlap},pool={self._pool}"
 
     def with_tokens(self) -> TokenEncoder:
-        raise self._not_for("token embeddings")
+        raise UsageError(_NO_USE.format(self.spec, "token embeddings"))
 
     def with_layers(self) -> LayeredEncoder:
-        raise self._not_for("layers")
+        raise UsageError(_NO_USE.format(self.spec, "layers"))
 
     def to_train(self) -> TrainableEncoder:
-        raise self._not_for("training")
-
-    def _not_for(self, what: str) -> UsageError:
-        return UsageError(f"{self.spec}: chunks join embeddings of whole documents, and {what} have no use for them")
+        raise UsageError(_NO_USE.format(self.spec, "training"))
 
 
 def starts_of(counts: np.ndarray) -> np.ndarray:

@@ -171,8 +171,7 @@ def longest_first(texts: Sequence[str]) -> np.ndarray:
 def _outputs(
     model: SentenceTransformer, texts: Sequence[str], role: str, prompt: str | None, dtype: torch.dtype
 ) -> Iterator[tuple[np.ndarray, Iterator[Features]]]:
-    """Chunks of positions in ``texts``, all of them texts or all images, each with what the first module makes of its
-    batches, in float32."""
+    """Chunks of positions in ``texts``, all of one modality, each with the first module's float32 outputs."""
     from retrokit.encoders.packed import computing
 
     device = model.device
@@ -252,8 +251,7 @@ def pieces(text: str) -> Iterator[tuple[int, int]]:
 
 
 def _bags(model: SentenceTransformer, texts: Sequence[str], role: str, prompt: str | None) -> dict[str, Any]:
-    """The features of a static encoder's texts; of a long one piece by piece, each from a space on. A tokenizer of the
-    package tokenizers makes half a kilobyte a token."""
+    """The features of a static encoder's texts, of a long one piece by piece: a token takes half a kilobyte."""
     bags = []
     for text in texts:
         parts = [
@@ -340,8 +338,7 @@ def _forward(first: nn.Module, batch: dict[str, Any], device: torch.device, **ta
 
 
 def _batches(features: dict[str, Any], count: int, max_tokens: int, max_items: int = GPU_CHUNK) -> Iterator[Features]:
-    """Cut tokenised features into batches of at most ``max_tokens`` padded tokens, longest texts first; images into
-    batches of ``max_items``."""
+    """Batches of at most ``max_tokens`` padded tokens, longest texts first; or of ``max_items`` images."""
     mask = features.get("attention_mask")
     if mask is None or mask.ndim != 2:  # a bag of tokens (static) has no padding to save
         if count <= max_items or not _is_by_items(features, count):

@@ -58,17 +58,11 @@ def loading(path: str, what: str, failed: Callable[[BaseException], RetrokitErro
             )
             raise UsageError(problem) from error
         if os.path.isdir(path):
-            _check_json(path)
+            for file in sorted(Path(path).rglob("*.json")):  # of no JSON the libraries may say anything
+                read_json(file, "the settings of a model", Any, nan=True)
             kind = "" if isinstance(error, (ValueError, OSError, RuntimeError)) else f"{type(error).__name__}: "
             raise DataError(path, f"is not a {what} that can be loaded: {kind}{first_line(error)}") from error
         raise failed(error) from error
-
-
-def _check_json(folder: str) -> None:
-    """Raise :class:`DataError` about the first settings file in a folder that is no JSON: what the libraries make of it
-    may say anything."""
-    for file in sorted(Path(folder).rglob("*.json")):
-        read_json(file, "the settings of a model", Any, nan=True)
 
 
 def architectures(path: str) -> tuple[str, ...]:

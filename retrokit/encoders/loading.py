@@ -132,7 +132,13 @@ def static(
     dim: int, tokenizer: str, seed: int, device: str | None = None, dtype: str = "fp32", **options: Any
 ) -> TorchEncoder:
     """A bare table of token embeddings, mean-pooled, with fresh weights (CROP, Table S6, column 11)."""
-    source = _backend_tokenizer(_source(tokenizer))
+    from transformers import AutoTokenizer
+
+    path = _source(tokenizer)
+    with _loading(path):
+        source = getattr(AutoTokenizer.from_pretrained(path), "backend_tokenizer", None)
+    if source is None:
+        raise UsageError(f"{path}: a static encoder needs a fast tokenizer")
     source.no_truncation()  # a tokenizer file may carry the limit of the model that it was made for
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
@@ -215,17 +221,6 @@ def _source(name: str) -> str:
     path = minilm_path()
     check_minilm(path, weights=False)
     return path
-
-
-def _backend_tokenizer(source: str) -> Any:
-    from transformers import AutoTokenizer
-
-    with _loading(source):
-        tokenizer = AutoTokenizer.from_pretrained(source)
-    backend = getattr(tokenizer, "backend_tokenizer", None)
-    if backend is None:
-        raise UsageError(f"{source}: a static encoder needs a fast tokenizer")
-    return backend
 
 
 def _copy_without_weights(source: str, target: Path) -> None:
@@ -326,8 +321,7 @@ def _set_pooling(loaded: SentenceTransformer, pooling: str, name: str) -> None:
 
 
 def _append_eos(loaded: SentenceTransformer, name: str) -> None:
-    """Make the tokenizer end every text with its end-of-sequence token, truncated texts too (SFS 5.3). One that ends
-    texts by itself, with whichever token, is left as it is: that is the token the model was trained to be pooled at."""
+    """End every text with the end-of-sequence token, truncated ones too (SFS 5.3), unless the tokenizer ends texts."""
     from tokenizers import processors
 
     tokenizer = loaded.tokenizer

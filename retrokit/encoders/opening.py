@@ -68,8 +68,7 @@ def load_run(folder: str, device: str | None = None) -> Encoder:
 def _opened(
     name: str, path: str, device: str | None, options: dict[str, Any], before: Callable[[], None] = lambda: None
 ) -> Encoder:
-    """The encoder called ``name`` of a folder, loaded or remembered; or of a hub id, loaded. ``before`` is called first
-    where it is loaded."""
+    """The encoder of a folder, loaded (after ``before``) or remembered; or of a hub id, loaded."""
 
     def load() -> TorchEncoder:
         before()
@@ -185,23 +184,20 @@ class RememberedEncoder(EncoderView):
         self.had_normalize = record["had_normalize"]
         self._path = path
         self._load = load
-        self._loaded: Encoder | None = None
-        self._known = _Remembered(record)
+        self._encoder: Any = _Remembered(record)  # the traits alone, until it is loaded
+        self._is_loaded = False
         self._question_settings = record["question"]
         self._question_model: QuestionModel | None = None
         self._is_unchanged = is_unchanged
 
-    @property
-    def traits(self) -> Traits:
-        return self._loaded or self._known
-
     def computing(self) -> Encoder:
-        if self._loaded is None:
+        if not self._is_loaded:
             loaded = self._load()
-            self._check(loaded.fingerprint() == self._known.fingerprint())
+            self._check(loaded.fingerprint() == self._encoder.fingerprint())
             loaded.spec = self.spec
-            self._loaded = loaded
-        return self._loaded
+            self._encoder, self._is_loaded = loaded, True
+        encoder: Encoder = self._encoder
+        return encoder
 
     def _check(self, is_unchanged: bool) -> None:
         if not is_unchanged:
@@ -209,10 +205,10 @@ class RememberedEncoder(EncoderView):
 
     def embed(self, items: Sequence[Item], role: Role, precision: str = "auto") -> np.ndarray:
         is_question = role == "query" and len(items) == 1 and type(items[0]) is str
-        if not is_question or self._loaded is not None or self._question_settings is None:
+        if not is_question or self._is_loaded or self._question_settings is None:
             return super().embed(items, role, precision)
         if self._question_model is None:
-            self._question_model = QuestionModel(self._path, self._known, self._question_settings)
+            self._question_model = QuestionModel(self._path, self._encoder, self._question_settings)
             self._check(self._is_unchanged())
         embedding = self._question_model.embed(items[0], precision)
         check_finite(embedding, self.spec)

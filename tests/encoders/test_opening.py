@@ -48,13 +48,6 @@ def cache_folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     return tmp_path / "cache"
 
 
-@pytest.fixture
-def model(tiny_bert: Path, tmp_path: Path) -> Path:
-    """A SentenceTransformer's folder, to change."""
-    retrokit.encoder(str(tiny_bert)).to_train().model.save(str(tmp_path / "model"), create_model_card=False)
-    return tmp_path / "model"
-
-
 def embedded(spec: object, **options: str) -> Encoder:
     """An encoder whose embeddings of the texts are in the cache from now on."""
     encoder = retrokit.encoder(str(spec), **options)
@@ -65,7 +58,7 @@ def embedded(spec: object, **options: str) -> Encoder:
 def is_remembered(encoder: Encoder) -> bool:
     """Whether it is known from another time, and nothing has loaded it yet."""
     inner = getattr(encoder, "_encoder", encoder)  # below the cache
-    return isinstance(inner, RememberedEncoder) and inner._loaded is None
+    return isinstance(inner, RememberedEncoder) and not inner._is_loaded
 
 
 @pytest.mark.parametrize("options", OPTIONS)

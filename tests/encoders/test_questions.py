@@ -69,13 +69,6 @@ def test_a_model_with_other_bits_is_loaded(tiny_bert, loads, monkeypatch):
     assert loads_for_questions(str(tiny_bert), loads)
 
 
-@pytest.fixture
-def model(tiny_bert: Path, tmp_path: Path) -> Path:
-    """A SentenceTransformer's folder, to change."""
-    retrokit.encoder(str(tiny_bert)).to_train().model.save(str(tmp_path / "model"), create_model_card=False)
-    return tmp_path / "model"
-
-
 def test_another_activation_and_old_names_of_weights_have_the_bits_of_the_model(model, loads):
     config = model / "config.json"
     config.write_text(config.read_text(encoding="utf-8").replace('"hidden_act": "gelu"', '"hidden_act": "relu"'))

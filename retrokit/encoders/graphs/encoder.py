@@ -120,8 +120,7 @@ def _computed(compute: Compute, features: Mapping[str, Any]) -> dict[str, Any]:
 
 @contextmanager
 def _quietly() -> Iterator[None]:
-    """Without the engines' own bars, on standard output, and their warnings: what they make is measured. OpenVINO and
-    NNCF tell their makers of every conversion, unless they run in CI; so they do."""
+    """Without the engines' bars, warnings, and reports to their makers, which they leave out in CI."""
     before, surroundings = logging.root.manager.disable, {name: os.environ.get(name) for name in _IN_CI}
     os.environ |= _IN_CI
     logging.disable(logging.WARNING)

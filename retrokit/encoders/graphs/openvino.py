@@ -17,8 +17,7 @@ _FILE = "model.xml"
 
 @cache
 def _core() -> openvino.Core:
-    """The first core of the process, which stays: each brings a stack for signals, and where they go in another order
-    than they came, the process is left with one that is freed, and Ctrl-C crashes it."""
+    """The only core of the process: of several, one leaves a freed signal stack behind, and Ctrl-C crashes."""
     return openvino.Core()
 
 

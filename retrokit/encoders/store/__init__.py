@@ -49,10 +49,8 @@ def open_cache(folder: str | Path | None = None) -> EmbeddingCache | None:
 
 
 def cache_in(folder: str | Path) -> EmbeddingCache:
-    """The cache in ``folder``."""
+    """The cache in ``folder``; of one folder and limit always the same object."""
     return _opened(Path(folder).expanduser(), read_size(os.environ.get(LIMIT) or DEFAULT_LIMIT))
 
 
-@cache
-def _opened(folder: Path, limit: int) -> EmbeddingCache:
-    return EmbeddingCache(folder, limit)
+_opened = cache(EmbeddingCache)

@@ -164,14 +164,12 @@ class EmbeddingCache:
             (time.time(), OVERHEAD, *_range(block), block),
         )
         if taken < len(rows) and sizes[taken] > room:
-            self._say_full()
+            if not self._is_full:
+                self._is_full = True
+                effect = f"the rest is not kept ({LIMIT} sets it)"
+                notice(f"{self.folder}: the embeddings take more than its limit; {effect}")
             return len(rows)
         return taken
-
-    def _say_full(self) -> None:
-        if not self._is_full:
-            self._is_full = True
-            notice(f"{self.folder}: the embeddings take more than its limit; the rest is not kept ({LIMIT} sets it)")
 
     # --- facts
 
@@ -293,8 +291,7 @@ def _size(database: sqlite3.Connection) -> int:
 
 
 def _evict(database: sqlite3.Connection, limit: int, but: Collection[int] = ()) -> int:
-    """Remove blocks, those not used for longest first and none of ``but``, until at most ``limit`` bytes are left; how
-    many are."""
+    """Remove blocks, least recently used first, none of ``but``, down to ``limit`` bytes; returns the bytes left."""
     left = _size(database)
     if left <= limit:
         return left

@@ -93,12 +93,11 @@ class Store:
 
     def _keep(self, embeddings: Sequence[tuple[Item, np.ndarray]], role: str) -> None:
         if embeddings:
-            rows = [(_item_key(item, role), _bytes(embedding)) for item, embedding in embeddings]
+            rows = [
+                (_item_key(item, role), embedding.astype(embedding.dtype.newbyteorder("<"), copy=False).tobytes())
+                for item, embedding in embeddings
+            ]
             self._cache.add(self._key, self._about, rows)
-
-
-def _bytes(embedding: np.ndarray) -> bytes:
-    return embedding.astype(embedding.dtype.newbyteorder("<"), copy=False).tobytes()
 
 
 def _item_key(item: Item, role: str) -> bytes:

@@ -13,6 +13,7 @@ from pathlib import Path
 from filelock import FileLock
 
 from retrokit.core.errors import disk_errors
+from retrokit.core.outputs import folder_in_the_making
 from retrokit.data.jsonl import read_json
 from retrokit.encoders.store import cache_folder
 
@@ -48,20 +49,19 @@ def kept(key: str, write: Callable[[Path], dict[str, str]]) -> Iterator[Path]:
         place.parent.mkdir(parents=True, exist_ok=True)
         with FileLock(f"{place}.lock"):
             if not (place / _ABOUT).is_file():
-                unfinished = place.with_suffix(".tmp")
-                for left in (unfinished, place):
-                    shutil.rmtree(left, ignore_errors=True)
-                unfinished.mkdir()
-                about = json.dumps(write(unfinished))
-                (unfinished / _ABOUT).write_text(about, encoding="utf-8")
-                unfinished.rename(place)
+                with folder_in_the_making(place, check=lambda: None) as unfinished:
+                    about = json.dumps(write(unfinished))
+                    (unfinished / _ABOUT).write_text(about, encoding="utf-8")
     yield place
 
 
 def held_graphs(cache: Path) -> list[Graph]:
     """Those that are kept in the cache's folder."""
-    paths = sorted((cache / _FOLDER).glob(f"*/{_ABOUT}"))
-    return [read_json(about, "the note of a graph", Graph, size=_size(about.parent)) for about in paths]
+    sizes = {
+        about: sum(file.stat().st_size for file in about.parent.iterdir())
+        for about in sorted((cache / _FOLDER).glob(f"*/{_ABOUT}"))
+    }
+    return [read_json(about, "the note of a graph", Graph, size=size) for about, size in sizes.items()]
 
 
 def clear_graphs(cache: Path) -> None:
@@ -73,7 +73,3 @@ def clear_graphs(cache: Path) -> None:
     if (cache / _FOLDER).is_dir():
         with disk_errors(cache / _FOLDER):
             shutil.rmtree(cache / _FOLDER)
-
-
-def _size(folder: Path) -> int:
-    return sum(file.stat().st_size for file in folder.iterdir())
