@@ -50,6 +50,7 @@ LINES = {
 
 
 _rename = os.rename  # as it is before what is moved is checked
+_python = sys.executable  # as it is before a test sets another
 
 
 @cache
@@ -59,7 +60,7 @@ def validator(name: str) -> Draft202012Validator:
     with FileLock(f"{folder}.lock"):
         if not folder.is_dir():
             new = folder.with_suffix(".new")
-            subprocess.run([sys.executable, SCRIPT, new], check=True)
+            subprocess.run([_python, SCRIPT, new], check=True)
             _rename(new, folder)
     return Draft202012Validator(json.loads((folder / f"{name}.json").read_text(encoding="utf-8")))
 
