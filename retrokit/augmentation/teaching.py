@@ -12,7 +12,7 @@ from retrokit.data.jsonl import write_jsonl
 from retrokit.data.pairs import read_pairs
 from retrokit.data.training_rows import texts_of_record
 from retrokit.ranking import reranking
-from retrokit.ranking.reranking.kept import KeptReranker, kept_beside
+from retrokit.ranking.reranking.kept import KeptReranker, folder_beside, scores_in
 
 
 @taking(TeacherSettings)
@@ -35,7 +35,7 @@ def score(settings: TeacherSettings) -> int:
     teacher = reranking.create(settings.teacher, settings.device)
     if teacher.listwise:
         raise UsageError(f"{teacher.spec} orders lists; a teacher scores every pair by itself")
-    with kept_beside(settings.output, "scoring", "the scores so far") as store:
+    with scores_in(folder_beside(settings.output), "scoring", "the scores so far") as store:
         lists = [texts_of_record(pair)[1] for pair in pairs]
         scores = KeptReranker(teacher, store).rank_lists([pair.anchor for pair in pairs], lists)
         rows = (

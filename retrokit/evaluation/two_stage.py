@@ -9,15 +9,14 @@ first stage's encoder. The two stages themselves are a searcher (:mod:`retrokit.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from retrokit import encoders, similarities
-from retrokit.core.errors import Interrupted, UsageError
+from retrokit.core.errors import UsageError
 from retrokit.core.notices import notice
-from retrokit.core.outputs import check_folder, check_outputs, check_own, locked
+from retrokit.core.outputs import check_folder, check_outputs, check_own
 from retrokit.core.registry import Registry, parse_all
 from retrokit.core.settings import EITHER, FOLDER
 from retrokit.core.shards import Shards
@@ -35,7 +34,7 @@ from retrokit.evaluation.tasks.near_misses import read_reference
 from retrokit.evaluation.tasks.retrieval import save_runs
 from retrokit.ranking import reranking, retrieval
 from retrokit.ranking.reranking.base import Reranker
-from retrokit.ranking.reranking.kept import KeptReranker
+from retrokit.ranking.reranking.kept import KeptReranker, scores_in
 from retrokit.ranking.retrieval.base import Shared
 from retrokit.ranking.retrieval.run import RunSearcher
 from retrokit.ranking.retrieval.two_stage import TwoStage
@@ -111,22 +110,12 @@ def rerank(
         if work is None:
             check_own(folder)
         check_folder(folder)
-    with strictly(options.strict), locked(folder) if folder is not None else nullcontext():
-        store = Shards(folder)
-        if store.goes_on:
-            notice(f"going on with the scores kept in {folder}")
+    with strictly(options.strict), scores_in(folder, "reranking", stay=work is not None) as store:
         gates = [task.spec for task in loaded if not task.searches]
-        try:
-            scorers = [reranking.create(spec, options.device) for spec in dict.fromkeys(rerankers)]
-            for scorer in scorers:
-                if gates and scorer.listwise:
-                    raise UsageError(
-                        f"{scorer.spec} orders lists and scores no pair by itself: {gates[0]} is not for it"
-                    )
-            results, trainings = _measured(firsts, loaded, scorers, options, store, save_run is not None)
-        except KeyboardInterrupt:
-            kept = "nothing is kept, a work folder would" if folder is None else f"scores are kept in {folder}"
-            raise Interrupted(f"reranking stopped; {kept}") from None
+        scorers = [reranking.create(spec, options.device) for spec in dict.fromkeys(rerankers)]
+        if gates and (listwise := [scorer.spec for scorer in scorers if scorer.listwise]):
+            raise UsageError(f"{listwise[0]} orders lists and scores no pair by itself: {gates[0]} is not for it")
+        results, trainings = _measured(firsts, loaded, scorers, options, store, save_run is not None)
         for line in filter(None, (scorer.describe() for scorer in scorers)):
             notice(line)
         # drawn once for all evaluations of them
@@ -140,8 +129,6 @@ def rerank(
             parts.append(evaluation_of(own, shown, trainings, gate_metric=gate) if own else None)
         if save_run is not None:
             save_runs([result for result in results if result.run and "reranker" in result.configuration], save_run)
-        if work is None:
-            store.remove()
     whole = replace(whole, digests={task.spec: task.digest for task in loaded})
     return Reranking(whole if baseline is None else baseline.compared(whole), *parts)
 

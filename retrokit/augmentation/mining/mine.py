@@ -24,7 +24,7 @@ from retrokit.data.pairs import read_pairs
 from retrokit.data.training_rows import Pair
 from retrokit.ranking import reranking, retrieval
 from retrokit.ranking.reranking.base import Reranker
-from retrokit.ranking.reranking.kept import KeptReranker, kept_beside
+from retrokit.ranking.reranking.kept import KeptReranker, folder_beside, scores_in
 from retrokit.ranking.retrieval.base import Index, Searcher, TextList
 
 SEARCHED = 1024  # anchors searched at once
@@ -87,7 +87,8 @@ def mine_pairs(
     settings = settings or MiningSettings()
     check_file(output)
     work = MiningWork(pairs, candidates, settings)
-    with kept_beside(None if judge is None else output, "mining", "the judge's scores") as store:
+    folder = None if judge is None else folder_beside(output)
+    with scores_in(folder, "mining", "the judge's scores") as store:
         index = searcher.index(TextList(work.documents.texts[: work.candidates]))
         pools = _search(work, index, settings)
         if judge is not None:

@@ -128,25 +128,31 @@ class KeptReranker(Reranker):
 
 
 @contextmanager
-def kept_beside(output: str | None, doing: str, what: str) -> Iterator[Shards]:
-    """Where scores are kept while the file ``output`` is made: its folder ``OUTPUT.work``, which is locked, and gone
-    once the block has come to its end; nowhere for ``None``, standard output, a pipe or a device.
+def scores_in(folder: Path | None, doing: str, what: str = "scores", stay: bool = False) -> Iterator[Shards]:
+    """A store of scores in ``folder``, which is locked; unless they ``stay``, gone once the block has come to its end.
+    ``None``: nothing is kept.
 
     Raises:
         UsageError: another command works there.
         Interrupted: Ctrl-C, which says that ``doing`` has stopped and ``what`` is kept.
     """
-    is_file = output is not None and output != "-" and (os.path.isfile(output) or not os.path.exists(output))
-    folder = Path(f"{output}.work") if is_file else None
-    if folder is not None:
-        check_own(folder)
     with locked(folder) if folder is not None else nullcontext():
         store = Shards(folder)
         if store.goes_on:
-            notice(f"going on with what is kept in {folder}")
+            notice(f"going on with the {what} kept in {folder}")
         try:
             yield store
         except KeyboardInterrupt:
             message = "" if folder is None else f"; {what} are kept in {folder}"
             raise Interrupted(f"{doing} stopped{message}") from None
-        store.remove()
+        if not stay:
+            store.remove()
+
+
+def folder_beside(output: str | None) -> Path | None:
+    """The folder of work on the file ``output``, ``OUTPUT.work``; ``None`` for standard output, a pipe or a device."""
+    if output in (None, "-") or (os.path.exists(output) and not os.path.isfile(output)):
+        return None
+    folder = Path(f"{output}.work")
+    check_own(folder)
+    return folder
