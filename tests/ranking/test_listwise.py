@@ -25,7 +25,6 @@ from retrokit.evaluation.task import Request
 from retrokit.evaluation.tasks.sure import Sure
 from retrokit.evaluation.tasks.sure_reference import ListReference
 from retrokit.evaluation.two_stage import TwoStageOptions, rerank
-from retrokit.llm.session import Session
 from retrokit.ranking.reranking import kept, registry
 from retrokit.ranking.reranking.kept import KeptReranker
 from retrokit.ranking.reranking.listwise import ListwiseReranker, permutation_of, windows
@@ -250,7 +249,7 @@ def task(tmp_path: Path) -> Path:
     return write_folder(tmp_path / "data", DOCUMENTS, queries, {query: {"d11": 1} for query in RUN})
 
 
-def test_a_service_that_fails_goes_on_where_it_was(task: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_service_that_fails_goes_on_where_it_was(task: Path, tmp_path: Path) -> None:
     options = TwoStageOptions(run=str(tmp_path / "first.trec"))
     save = tmp_path / "out.trec"
 
@@ -258,8 +257,6 @@ def test_a_service_that_fails_goes_on_where_it_was(task: Path, tmp_path: Path, m
         name = f'llm:"openai:m,url={server.url}",window=6,step=3,concurrency=1'
         return rerank(None, [f"beir:{task}"], [name], options, save_run=str(save))
 
-    original = Session.__init__
-    monkeypatch.setattr(Session, "__init__", lambda self, *a, **k: original(self, *a, **{**k, "retries": 0}))
     answered = 0
 
     def twice_only(prompt: str) -> str:
