@@ -15,10 +15,9 @@ def doctor(as_json: JsonOption = False) -> None:
     Exits with 1 if something that is there, or must be, does not work; what is optional and missing is no failure.
     """
     from retrokit.data.jsonl import to_json
-    from retrokit.report.diagnosis import diagnosis_tables
     from retrokit.report.doctor import examine
 
     diagnosis = examine()
-    show(*([to_json(diagnosis.to_json())] if as_json else diagnosis_tables(diagnosis)))
+    show(*([to_json(diagnosis.to_json())] if as_json else [diagnosis.sheet(), diagnosis.advice()]))
     if diagnosis.broken:
         raise GateFailed(f"broken: {', '.join(finding.name for finding in diagnosis.broken)}")

@@ -193,21 +193,16 @@ def probe_geometry(settings: GeometrySettings) -> GeometryProbe:
     (source,) = parse_names(settings.encoders, (corpora, settings.on))
     name, texts = corpora.create(settings.on)
     if len(texts) <= settings.neighbours:
-        where = named(str(source.params["path"]))
-        raise DataError(
-            where, f"{len(texts)} different texts, but {settings.neighbours} neighbours of each; expected more"
-        )
+        problem = f"{len(texts)} different texts, but {settings.neighbours} neighbours of each; expected more"
+        raise DataError(named(str(source.params["path"])), problem)
     probe = GeometryProbe(name, len(texts), settings.neighbours, [])
     for encoder in encoders_of(settings):
         if settings.size is not None:
             encoder.use_with(similarities.registry.create(f"sfs:{settings.size}"))
         embeddings = encoder.embed(texts, "document", settings.precision)
         bounds = [(0, encoder.dimension)]
-        bounds += (
-            [(start, start + settings.size) for start in range(0, encoder.dimension, settings.size)]
-            if settings.size
-            else []
-        )
+        if settings.size:
+            bounds += [(start, start + settings.size) for start in range(0, encoder.dimension, settings.size)]
         with progress("measuring geometry", len(bounds), "parts") as advance:
             for i, (start, stop) in enumerate(bounds):
                 part = embeddings[:, start:stop]

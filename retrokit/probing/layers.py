@@ -14,7 +14,6 @@ from retrokit import encoders as encoder_names
 from retrokit import evaluation, similarities
 from retrokit.core.settings import taking
 from retrokit.core.sheet import Sheet, grouped
-from retrokit.encoders.base import Encoder
 from retrokit.encoders.folders import starting_encoder
 from retrokit.encoders.layers import layer_changes
 from retrokit.encoders.views import layers
@@ -148,16 +147,13 @@ def probe_layers(settings: LayerSettings) -> LayerProbe:
     for encoder in encoders_of(settings):
         similarity: Similarity = similarities.registry.create(settings.sim) if settings.sim else encoder.similarity
         views = layers(encoder)
-        begun_from, moved = _moved(encoder, settings.start, len(views))
+        path = str(encoder_names.registry.parse(encoder.spec).params.get("path", ""))
+        begun_from = settings.start or starting_encoder(Path(path))
+        moved: list[float | None] = [None] * len(views)
+        if begun_from is not None:
+            moved = list(layer_changes(encoder_names.registry.create(begun_from, device="cpu"), encoder))
         (used,) = task.scored_with(encoder, [similarity])
         for k, view in enumerate(views):
             value = quality(task, view, similarity, chosen, settings.precision).value
             probe.layers.append(LayerScore(encoder.spec, used.spec, k, value, begun_from, moved[k]))
     return probe
-
-
-def _moved(encoder: Encoder, start: str | None, count: int) -> tuple[str | None, list[float | None]]:
-    spec = start or starting_encoder(Path(str(encoder_names.registry.parse(encoder.spec).params.get("path", ""))))
-    if spec is None:
-        return None, [None] * count
-    return spec, list(layer_changes(encoder_names.registry.create(spec, device="cpu"), encoder))

@@ -29,7 +29,6 @@ from retrokit.data.runs import RUN_FILE, read_run
 from retrokit.data.typed import restored
 from retrokit.encoders.base import Encoder
 from retrokit.encoders.views import MemoizedEncoder
-from retrokit.evaluation.result import Result
 from retrokit.evaluation.task import Request
 from retrokit.evaluation.tasks.retrieval import Retrieval
 from retrokit.metrics.bootstrap import paired_bootstrap
@@ -350,9 +349,12 @@ def _several(results: Sequence[LengthFinding]) -> str:
 def _through_training(probe: MagnitudeProbe) -> str:
     first, *_, last = probe.by_task()[0]
     change = next((change for change in probe.changes if change.task == first.task), None)
+    gammas = ""
+    if probe.curve:
+        ends = probe.curve[-1]
+        gammas = f"; γq ends at {ends['gamma_query']:.4f} and γd at {ends['gamma_document']:.4f}"
     if change is None:
-        text = f"there are too few queries and documents in {first.task} to tell how d went through training"
-        return text + _gammas_told(probe.curve) + "."
+        return f"there are too few queries and documents in {first.task} to tell how d went through training{gammas}."
     text = f"from step {first.step} to {last.step}, d on {first.task} went from {first.effect.value:+.2f} to "
     text += f"{last.effect.value:+.2f}, by {change.difference:+.2f} (95%: {change.low:+.2f} to {change.high:+.2f})"
     text += (
@@ -360,13 +362,7 @@ def _through_training(probe: MagnitudeProbe) -> str:
         if change.is_clear
         else ", within the sampling error: training left what document length says about relevance as it was"
     )
-    return text + _gammas_told(probe.curve) + "."
-
-
-def _gammas_told(curve: Sequence[dict[str, float]]) -> str:
-    if not curve:
-        return ""
-    return f"; γq ends at {curve[-1]['gamma_query']:.4f} and γd at {curve[-1]['gamma_document']:.4f}"
+    return f"{text}{gammas}."
 
 
 # --- pictures
@@ -531,16 +527,25 @@ def measure(
         raise DataError(encoder.spec, problem)
     groups = _groups(task, results[0].run, lengths, options)
     relevant, irrelevant = (Lengths(group.count, group.mean, group.deviation) for group in groups)
-    query_lengths = _query_lengths(memoized, task, options)
+    queries, gain, ratio = _query_lengths(memoized, task, options), None, None
+    if has_labels and baseline is None:
+        cosine_score, score = results[0].metrics[METRIC], results[-1].metrics[METRIC]
+        gain = Gain(results[-1].similarity, results[0].similarity, score, cosine_score)
+    elif has_labels and baseline is not None:  # both as they were trained (MAG, Figure 4)
+        (over,) = task.evaluate(Request(baseline, [baseline.similarity], _RANKED, options.precision))
+        gain = Gain(_named(memoized), _named(baseline), results[-1].metrics[METRIC], over.metrics[METRIC])
+    if cv_baseline is not None:
+        cv = _query_lengths(cv_baseline, task, options).cv
+        ratio = CvRatio(_named(encoder), _named(cv_baseline), queries.cv / cv if cv > _SAME_LENGTH else None)
     return LengthFinding(
         encoder=encoder.spec,
         task=task.spec,
-        queries=query_lengths,
+        queries=queries,
         relevant=relevant,
         irrelevant=irrelevant,
         effect=bootstrapped_d(*groups, options.seed),
-        gain=_gain(results, memoized, baseline, task, options) if has_labels else None,
-        cv_ratio=None if cv_baseline is None else _cv_ratio(encoder, query_lengths, cv_baseline, task, options),
+        gain=gain,
+        cv_ratio=ratio,
         step=step,
     )
 
@@ -550,25 +555,9 @@ def _named(encoder: Encoder) -> str:
     return f"{encoder.spec} {encoder.similarity.spec}"
 
 
-def _gain(
-    results: Sequence[Result], encoder: Encoder, baseline: Encoder | None, task: Retrieval, options: MagnitudeOptions
-) -> Gain:
-    """Of the last result over the first, ``cosine``; or over the baseline as it was trained (MAG, Figure 4)."""
-    cosine, of = results[0], results[-1]
-    if baseline is None:
-        return Gain(of.similarity, cosine.similarity, of.metrics[METRIC], cosine.metrics[METRIC])
-    (over,) = task.evaluate(Request(baseline, [baseline.similarity], _RANKED, options.precision))
-    return Gain(_named(encoder), _named(baseline), of.metrics[METRIC], over.metrics[METRIC])
-
-
 def _query_lengths(encoder: Encoder, task: Retrieval, options: MagnitudeOptions) -> Lengths:
     lengths = row_norms(encoder.embed(task.data.queries, "query", options.precision))
     return Lengths(len(lengths), float(lengths.mean()), float(lengths.std()))
-
-
-def _cv_ratio(encoder: Encoder, own: Lengths, baseline: Encoder, task: Retrieval, options: MagnitudeOptions) -> CvRatio:
-    cv = _query_lengths(baseline, task, options).cv
-    return CvRatio(_named(encoder), _named(baseline), own.cv / cv if cv > _SAME_LENGTH else None)
 
 
 def _groups(
@@ -582,13 +571,9 @@ def _groups(
     relevant, others = [], []
     for query in task.data.query_ids:
         ranking = list(run[query])  # best first
-        if options.proxies is None:
-            chosen = judged[query]
-        else:
-            chosen = ranking[: options.proxies]
-        those = set(chosen)
+        chosen = dict.fromkeys(judged[query] if options.proxies is None else ranking[: options.proxies])
         relevant.append([at[document] for document in chosen])
-        others.append([at[document] for document in ranking if document not in those])
+        others.append([at[document] for document in ranking if document not in chosen])
     origin = float(lengths.mean())
     first = Moments.of((lengths[rows] for rows in relevant), origin)
     if options.irrelevant == "all":
@@ -598,14 +583,10 @@ def _groups(
         second = Moments.of((lengths[rows] for rows in others), origin)
     for group, name in ((first, "relevant"), (second, "irrelevant")):
         if not group.count:
-            raise DataError(task.spec, f"no {name} documents: {_WHY_NONE[name]}")
+            why = "all that was found for each query counts as relevant: take all others, or more documents"
+            why = "no judgement has a grade above 0" if name == "relevant" else why
+            raise DataError(task.spec, f"no {name} documents: {why}")
     return first, second
-
-
-_WHY_NONE = {
-    "relevant": "no judgement has a grade above 0",
-    "irrelevant": "all that was found for each query counts as relevant: take all others, or more documents",
-}
 
 
 # --- several encoders and data sets

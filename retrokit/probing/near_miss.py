@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -29,9 +29,6 @@ from retrokit.probing.base import Findings, encoders_of, parse_names
 from retrokit.probing.settings import NearMissProbeSettings
 from retrokit.ranking.retrieval.embeddings import DistinctTexts, pair_scores
 from retrokit.similarities.base import Similarity
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
 
 BLIND = 0.5  # the AUC of a coin
 ALL = "all"  # the row of all families
@@ -198,8 +195,11 @@ class NearMissProbe(Findings):
             for group, color, style in ((RANDOM, GREY, ":"), (POSITIVES, BLUE, "--"), (family, RED, "-")):
                 row = next((d for d in self.distributions if (d.encoder, d.group) == (encoder, group)), None)
                 if row is not None:
+                    counted, _ = np.histogram(np.clip(row.scores, bins[0], bins[-1]), bins)
+                    heights = counted / counted.max()  # near-misses crowd at the top: a common scale flattens the rest
                     label = "near-misses" if group == family else group
-                    _histogram(axes, row, bins, color, style, label)
+                    axes.stairs(heights, bins, fill=True, color=color, alpha=0.18)
+                    axes.stairs(heights, bins, color=color, linestyle=style, linewidth=1.4, label=label)
             axes.set_yticks([])
             if in_rows:
                 axes.set_title("" if encoder != encoders[0] or family == ALL else shown(family, 20), fontsize=9)
@@ -212,13 +212,6 @@ class NearMissProbe(Findings):
             axes.set_xlabel(self.families[0].similarity, fontsize=9)
         legend_above(figure, every_axes[0])
         return save(figure, folder, "near-miss")
-
-
-def _histogram(axes: Axes, row: Distribution, bins: np.ndarray, color: str, style: str, label: str) -> None:
-    counts, _ = np.histogram(np.clip(row.scores, bins[0], bins[-1]), bins)
-    heights = counts / counts.max()  # near-misses crowd at the top: a common scale would flatten all else
-    axes.stairs(heights, bins, fill=True, color=color, alpha=0.18)
-    axes.stairs(heights, bins, color=color, linestyle=style, linewidth=1.4, label=label)
 
 
 @taking(NearMissProbeSettings)
@@ -242,12 +235,17 @@ def probe_near_misses(settings: NearMissProbeSettings) -> NearMissProbe:
         groups, above = _scores(task, encoder, similarity, settings.precision)
         if pairs is not None:
             groups |= _reference_scores(pairs, encoder, similarity, settings.precision)
-        probe.families.extend(_families(encoder.spec, similarity.spec, groups, above))
-        probe.distributions.extend(
-            Distribution(encoder.spec, similarity.spec, name, values)
-            for name, values in groups.items()
-            if len(values) and not (name == ALL and len(_family_names(groups)) > 1)
-        )
+        positives, random = groups[POSITIVES], groups[RANDOM]
+        families = [name for name in groups if name not in (POSITIVES, RANDOM)]  # all of them together first
+        for family in families:
+            near = groups[family]
+            numbers = len(near), float(near.mean()), float(near.std())
+            auc = roc_auc(positives, near) if len(positives) else None
+            over_random = roc_auc(near, random) if len(random) else None
+            names = encoder.spec, similarity.spec, family
+            probe.families.append(Blindness(*names, *numbers, auc, above.get(family), over_random))
+        shown = {name: values for name, values in groups.items() if len(values) and (name != ALL or len(families) <= 2)}
+        probe.distributions.extend(Distribution(encoder.spec, similarity.spec, *group) for group in shown.items())
     return probe
 
 
@@ -277,33 +275,6 @@ def _scores(
 
 def _array(values: Mapping[str, float]) -> np.ndarray:
     return np.array(list(values.values()), dtype=np.float64)
-
-
-def _family_names(groups: Mapping[str, np.ndarray]) -> list[str]:
-    return [name for name in groups if name not in (ALL, POSITIVES, RANDOM)]
-
-
-def _families(
-    encoder: str, similarity: str, groups: Mapping[str, np.ndarray], above: Mapping[str, float]
-) -> list[Blindness]:
-    positives, random = groups[POSITIVES], groups[RANDOM]
-    families = []
-    for family in (ALL, *_family_names(groups)):
-        near = groups[family]
-        families.append(
-            Blindness(
-                encoder=encoder,
-                similarity=similarity,
-                family=family,
-                near_misses=len(near),
-                mean=float(near.mean()),
-                deviation=float(near.std()),
-                auc=roc_auc(positives, near) if len(positives) else None,
-                above_paraphrase=above.get(family),
-                over_random=roc_auc(near, random) if len(random) else None,
-            )
-        )
-    return families
 
 
 def _reference_scores(

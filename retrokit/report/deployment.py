@@ -13,7 +13,7 @@ from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 from retrokit.core.figures import color_of, panels, save, shown, wrapped
 from retrokit.core.sheet import Sheet
 from retrokit.evaluation.comparison.comparison import SIGNIFICANCE
-from retrokit.evaluation.deployment import Deployment, DeploymentRow
+from retrokit.evaluation.deployment import Deployment
 from retrokit.ranking.retrieval.stored import QUERIES_TIMED
 from retrokit.report.evaluation import difference_of
 
@@ -52,20 +52,19 @@ def deployment_sheet(deployment: Deployment) -> Sheet:
 
 def deployment_json(sheets: Sequence[Deployment]) -> list[dict[str, Any]]:
     """All of it as plain values."""
-    return [
-        {
-            **{name: getattr(deployment, name) for name in ("encoder", "similarity", "task", "metric", "depth")},
-            "rows": [_row_json(row) for row in deployment.rows],
-            "fronts": {cost: [row.name for row in deployment.front(cost)] for cost in COSTS},
-        }
-        for deployment in sheets
-    ]
-
-
-def _row_json(row: DeploymentRow) -> dict[str, Any]:
+    plain = []
     names = ("name", "dims", "quantize", "index", "recall", "row_bytes", "milliseconds")
-    compared = asdict(row.comparison) if row.comparison is not None else None
-    return {**{name: getattr(row, name) for name in names}, **row.result.to_json(), "comparison": compared}
+    for deployment in sheets:
+        rows = [
+            {name: getattr(row, name) for name in names}
+            | row.result.to_json()
+            | {"comparison": row.comparison and asdict(row.comparison)}
+            for row in deployment.rows
+        ]
+        about = {name: getattr(deployment, name) for name in ("encoder", "similarity", "task", "metric", "depth")}
+        fronts = {cost: [row.name for row in deployment.front(cost)] for cost in COSTS}
+        plain.append({**about, "rows": rows, "fronts": fronts})
+    return plain
 
 
 def deployment_plot(deployment: Deployment, folder: str | Path, name: str) -> list[Path]:
@@ -95,19 +94,11 @@ def deployment_plot(deployment: Deployment, folder: str | Path, name: str) -> li
     )
     plain: dict[str, Any] = {"linestyle": "none", "markeredgecolor": "white"}
     handles = [Line2D([], [], color=colors[quantize], marker="o", label=quantize, **plain) for quantize in colors]
-    handles += [Line2D([], [], color="grey", marker=markers[index], label=shown(index), **plain) for index in markers]
-    handles += [
-        Line2D(
-            [],
-            [],
-            color="grey",
-            marker="o",
-            markersize=sizes[dimensions] ** 0.5,
-            label=f"{dimensions} dimensions",
-            **plain,
-        )
-        for dimensions in dims
-    ]
+    plain["color"] = "grey"
+    handles += [Line2D([], [], marker=markers[index], label=shown(index), **plain) for index in markers]
+    for dimensions in dims:
+        size = sizes[dimensions] ** 0.5
+        handles.append(Line2D([], [], marker="o", markersize=size, label=f"{dimensions} dimensions", **plain))
     handles.append(Line2D([], [], color="black", linewidth=1, label="none that costs no more is better"))
     figure.set_figheight(figure.get_figheight() + 0.17 * -(-len(handles) // 3))
     figure.legend(handles=handles, loc="outside upper center", ncols=3, fontsize=8)

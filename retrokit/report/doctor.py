@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from retrokit.core.errors import DataError, RetrokitError, first_line, installation, redacted
 from retrokit.core.frames import frame
+from retrokit.core.sheet import Sheet, facts, grouped
 from retrokit.core.version import __version__
 
 if TYPE_CHECKING:
@@ -20,13 +21,11 @@ if TYPE_CHECKING:
 
 OK, NOTE, MISSING, BROKEN = "ok", "note", "missing", "broken"
 HUB_TIMEOUT = 3.0  # seconds
+SUMMED_UP = ("packages", "extras", "settings")  # parts of which all that is well has one row
 VARIABLES = (
     *("RETROKIT_CACHE", "RETROKIT_CACHE_LIMIT", "RETROKIT_DATA", "HF_HOME", "HF_ENDPOINT", "HF_HUB_OFFLINE"),
     *("OMP_NUM_THREADS", "MKL_NUM_THREADS", "CUDA_VISIBLE_DEVICES", "TOKENIZERS_PARALLELISM"),
 )
-
-if TYPE_CHECKING:
-    from pandas import DataFrame
 
 
 @dataclass(frozen=True)
@@ -68,6 +67,36 @@ class Diagnosis:
         """Plain values for strict JSON."""
         return {"findings": [asdict(finding) for finding in self.findings], "broken": len(self.broken)}
 
+    def sheet(self) -> Sheet:
+        """A row for each finding, those that are well and of many together, and extras that are missing."""
+        rows: dict[str, str] = {}
+        for part, findings in grouped(self.findings, "part").items():
+            well = [finding for finding in findings if finding.state == OK]
+            if part in SUMMED_UP and well:
+                rows |= {of.name: of.found for of in well if of.name == "retrokit"}
+                names = (of.name if part == "extras" else f"{of.name} {of.found}" for of in well if of.name not in rows)
+                rows[part] = ", ".join(names)
+            else:
+                rows |= {f"{part}: {of.name}" if part in ("cache", "hub") else of.name: of.found for of in well}
+            if part == "extras" and self.absent:
+                rows[f"extras ({MISSING})"] = ", ".join(self.absent)
+            others = (of for of in findings if of.state != OK and (part != "extras" or of.state != MISSING))
+            rows |= {f"{of.name} ({of.state})": of.found for of in others}
+        return facts(None, rows)
+
+    @property
+    def absent(self) -> list[str]:
+        """The extras that are not installed."""
+        return [of.name for of in self.findings if of.part == "extras" and of.state == MISSING]
+
+    def advice(self) -> str:
+        """What to do, a line each."""
+        others = (of for of in self.findings if of.advice and (of.part != "extras" or of.state != MISSING))
+        lines = [f"  {of.name}: {of.advice}" for of in others]
+        if self.absent:
+            lines.append(f"  extras, those that you need: {installation(','.join(self.absent[:2]))}")
+        return "\n".join(["", "to do:", *lines] if lines else ["all is well"])
+
 
 def examine() -> Diagnosis:
     """Look at everything. A part that cannot be looked at is a finding too: nothing is raised."""
@@ -102,7 +131,7 @@ def _applies(requirement: Any, extra: str = "") -> bool:
 
 
 def _installed(requirement: Any) -> tuple[str, bool]:
-    """The version that is there, empty if none is; and whether it is one of those that are required."""
+    """The installed version, empty if there is none; and whether it is one of those that are required."""
     from importlib.metadata import PackageNotFoundError, version
 
     try:
@@ -116,47 +145,34 @@ def _packages() -> Iterator[Finding]:
     distribution, requirements = _requirements()
     yield Finding("packages", "retrokit", f"{__version__}, Python {platform.python_version()}, {platform.platform()}")
     if not distribution:
-        again = "python -m pip install -e ."
-        yield Finding("packages", "versions", "not known: retrokit runs uninstalled", NOTE, f"in its folder: {again}")
-    for requirement in requirements:
-        if not _applies(requirement):
-            continue
+        again = "in its folder: python -m pip install -e ."
+        yield Finding("packages", "versions", "not known: retrokit runs uninstalled", NOTE, again)
+    for requirement in filter(_applies, requirements):
+        name, needed = requirement.name, requirement.specifier
         release, fits = _installed(requirement)
         if fits:
-            yield Finding("packages", requirement.name, release)
+            yield Finding("packages", name, release)
         else:
-            again = f"python -m pip install '{requirement.name}{requirement.specifier}'"
-            text = f"{release or 'not installed'}; needed: {requirement.specifier or 'any version'}"
-            yield Finding("packages", requirement.name, text, BROKEN, again)
+            text = f"{release or 'not installed'}; needed: {needed or 'any version'}"
+            yield Finding("packages", name, text, BROKEN, f"python -m pip install '{name}{needed}'")
 
 
 def _extras() -> Iterator[Finding]:
-    every = _requirements()[1]
+    every = [requirement for requirement in _requirements()[1] if not _applies(requirement)]
     markers = " ".join(str(requirement.marker) for requirement in every)
     for extra in dict.fromkeys(re.findall(r'extra == "([^"]+)"', markers)):
-        requirements = [
-            requirement for requirement in every if not _applies(requirement) and _applies(requirement, extra)
-        ]
+        versions = {of: _installed(of) for of in every if _applies(of, extra)}
+        there = ", ".join(f"{of.name} {release}" for of, (release, _) in versions.items() if release)
+        absent = [of.name for of, (release, _) in versions.items() if not release]
+        old = [f"{of.name}{of.specifier}" for of, (release, fits) in versions.items() if release and not fits]
         if extra == "test":
             continue
-        versions = {requirement.name: _installed(requirement) for requirement in requirements}
-        there = ", ".join(f"{name} {release}" for name, (release, _) in versions.items() if release)
-        if all(fits for _, fits in versions.values()):
+        if not absent and not old:
             yield Finding("extras", extra, there)
             continue
-        old = [
-            f"{requirement.name}{requirement.specifier}"
-            for requirement in requirements
-            if versions[requirement.name][0] and not versions[requirement.name][1]
-        ]
-        absent = [name for name, (release, _) in versions.items() if not release]
-        text = "; ".join(
-            [
-                *([f"without {', '.join(absent)}"] if absent and there else ["not installed"] if absent else []),
-                *([f"{there}, where {', '.join(old)} is needed"] if old else []),
-            ]
-        )
-        yield Finding("extras", extra, text, BROKEN if old else MISSING, installation(extra))
+        text = [f"without {', '.join(absent)}" if there else "not installed"] if absent else []
+        text += [f"{there}, where {', '.join(old)} is needed"] if old else []
+        yield Finding("extras", extra, "; ".join(text), BROKEN if old else MISSING, installation(extra))
 
 
 def _devices() -> Iterator[Finding]:
@@ -169,13 +185,10 @@ def _devices() -> Iterator[Finding]:
     processor, threads = describe_processor(), torch.get_num_threads()
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     yield Finding("devices", "cpu", processor.name)
-    text = f"{threads} of torch for {cores} logical cores"
-    if threads > cores:
-        yield Finding("devices", "threads", text, NOTE, f"more than there are cores: OMP_NUM_THREADS={cores}")
-    elif threads < cores // 2:  # torch takes one for each core proper, of which there may be half as many
-        yield Finding("devices", "threads", text, NOTE, f"most cores stay idle: OMP_NUM_THREADS={cores}")
-    else:
-        yield Finding("devices", "threads", text)
+    # torch takes a thread for each core proper, of which there may be half as many
+    problem = "more than there are cores" if threads > cores else "most cores stay idle" if threads < cores // 2 else ""
+    state, advice = (NOTE, f"{problem}: OMP_NUM_THREADS={cores}") if problem else (OK, "")
+    yield Finding("devices", "threads", f"{threads} of torch for {cores} logical cores", state, advice)
     taken = name_of(choose_precision("auto", torch.device("cpu")))
     why = (
         f"bf16 computes at {known_gain(processor):.2f} × the speed of fp32 (measured)"
@@ -224,11 +237,9 @@ def _weights() -> Iterator[Finding]:
     from retrokit.encoders.folders import MINILM_AGAIN, MINILM_ID, check_minilm, minilm_path
 
     path = Path(minilm_path())
-    repos: list[Any] = []
+    sizes: dict[str, int] = {}
     with suppress(CacheNotFound):
-        repos = sorted(
-            (repo for repo in scan_cache_dir().repos if repo.repo_type == "model"), key=lambda repo: repo.repo_id
-        )
+        sizes = {repo.repo_id: repo.size_on_disk for repo in scan_cache_dir().repos if repo.repo_type == "model"}
     if path.is_absolute() and not path.is_dir():
         yield Finding("weights", "minilm", f"{path} is not there", BROKEN, MINILM_AGAIN)
     elif path.is_absolute():
@@ -239,14 +250,14 @@ def _weights() -> Iterator[Finding]:
             yield Finding("weights", "minilm", problem, BROKEN, advice or MINILM_AGAIN)
         else:
             yield Finding("weights", "minilm", f"from its package: {path}")
-    elif any(repo.repo_id == MINILM_ID for repo in repos):
+    elif MINILM_ID in sizes:
         yield Finding("weights", "minilm", f"from the hub's cache: {MINILM_ID}")
     else:
         text = "neither its package nor the hub's cache has it: it is downloaded when it is first used"
         yield Finding("weights", "minilm", text, MISSING, installation("minilm"))
-    names = ", ".join(repo.repo_id for repo in repos) or "no models"
-    total = f"{len(repos)} of {_size(sum(repo.size_on_disk for repo in repos))}: " if repos else ""
-    yield Finding("weights", "hub cache", f"{total}{names}, in {constants.HF_HUB_CACHE}")
+    total = f"{len(sizes)} of {_size(sum(sizes.values()))}: " if sizes else ""
+    names = f"{total}{', '.join(sorted(sizes)) or 'no models'}, in {constants.HF_HUB_CACHE}"
+    yield Finding("weights", "hub cache", names)
 
 
 def _hub() -> Iterator[Finding]:

@@ -27,7 +27,7 @@ from retrokit.evaluation.result import known
 from retrokit.metrics.significance import DRAWS, EXACT_UP_TO
 from retrokit.report.gates import gates_sheet
 from retrokit.report.overlaps import SHOWN, overlap_sheets
-from retrokit.report.sheets import SHEETS
+from retrokit.report.sheets import to_latex, to_markdown
 
 Form = Callable[[Evaluation, bool], list[Any]]
 
@@ -95,16 +95,12 @@ def evaluation_csv(evaluation: Evaluation) -> str:
     return to_csv(evaluation.to_frame()).rstrip("\n")
 
 
-def _in_sheets(written: Callable[[Sheet], Any]) -> Form:
-    return lambda evaluation, _: [written(sheet) for sheet in evaluation_sheets(evaluation)]
-
-
 FORMATS: dict[str, Form] = {
-    "table": _in_sheets(SHEETS["table"]),
+    "table": lambda evaluation, _: evaluation_sheets(evaluation),
     "json": lambda evaluation, with_queries: [to_json(evaluation_json(evaluation, with_queries))],
     "csv": lambda evaluation, _: [evaluation_csv(evaluation)],
-    "markdown": _in_sheets(SHEETS["markdown"]),
-    "latex": _in_sheets(SHEETS["latex"]),
+    "markdown": lambda evaluation, _: list(map(to_markdown, evaluation_sheets(evaluation))),
+    "latex": lambda evaluation, _: list(map(to_latex, evaluation_sheets(evaluation))),
 }
 
 
@@ -184,9 +180,8 @@ def _how_compared(methods: Sequence[str]) -> str:
 
 
 def _about_seeds(systems: Sequence[System]) -> list[str]:
-    if not any(len(system.results) > 1 for system in systems):
-        return []
-    return ["± standard deviation over seeds, which are averaged before testing"]
+    has_seeds = any(len(system.results) > 1 for system in systems)
+    return ["± standard deviation over seeds, which are averaged before testing"] * has_seeds
 
 
 def _about_indexes(systems: Sequence[System]) -> list[str]:
@@ -205,7 +200,7 @@ def _about_indexes(systems: Sequence[System]) -> list[str]:
 
 def _about_cuts(systems: Sequence[System]) -> list[str]:
     """How many texts are longer than an encoder takes."""
-    notes: dict[str, None] = {}
+    notes = []
     for system in systems:
         counts = system.first.counts
         cuts = {name.removesuffix("_cut"): count for name, count in counts.items() if name.endswith("_cut") and count}
@@ -214,10 +209,10 @@ def _about_cuts(systems: Sequence[System]) -> list[str]:
             for name, count in cuts.items()
         )
         if cuts:
-            notes[f"{system.encoder} reads the beginning of {' and '.join(shares)}, which are longer than it takes"] = (
-                None
+            notes.append(
+                f"{system.encoder} reads the beginning of {' and '.join(shares)}, which are longer than it takes"
             )
-    return list(notes)
+    return list(dict.fromkeys(notes))
 
 
 def _about_weights(name: str, configuration: Mapping[str, Any]) -> Iterator[str]:

@@ -42,10 +42,9 @@ def evaluation_plots(evaluation: Evaluation, folder: str | Path) -> list[Path]:
 
 def cross_plots(evaluation: Evaluation, folder: str | Path) -> list[Path]:
     """A heat map of each task: similarities of training down, of evaluation across; returns the files written."""
-    written: list[Path] = []
-    for number, cross in enumerate(cross_of(evaluation), start=1):
-        written += _heat_map(cross, folder, f"{number:02}-{file_name(cross.task)}-cross")
-    return written
+    crosses = enumerate(cross_of(evaluation), start=1)
+    files = [_heat_map(cross, folder, f"{number:02}-{file_name(cross.task)}-cross") for number, cross in crosses]
+    return [path for written in files for path in written]
 
 
 def task_map_plot(evaluation: Evaluation, folder: str | Path) -> list[Path]:
@@ -92,10 +91,7 @@ def interval_of(system: System, metric: str) -> tuple[float, float] | None:
 
 def tests_of(evaluation: Evaluation, task: str, metric: str) -> dict[str, PairedTest]:
     """How each system but the first differs from the first one in the metric, by its name."""
-    compared = [
-        comparison for comparison in evaluation.comparisons if (comparison.task, comparison.metric) == (task, metric)
-    ]
-    return {comparison.result: comparison.test for comparison in compared}
+    return {c.result: c.test for c in evaluation.comparisons if (c.task, c.metric) == (task, metric)}
 
 
 def _bars(evaluation: Evaluation, task: str, folder: str | Path, name: str) -> list[Path]:
@@ -127,7 +123,12 @@ def _bars(evaluation: Evaluation, task: str, folder: str | Path, name: str) -> l
         figure.supxlabel("whiskers: 95% interval of the paired difference from the first (dashed line)", fontsize=8)
     elif intervals[0] is not None:
         label += " with 95% bootstrap interval over items"
-    _dot_seeds(axes, systems, metric)
+    seeds = [(result, place) for place, system in enumerate(systems) if system.results[1:] for result in system.results]
+    if seeds:
+        values_of_seeds = [result.metrics[metric] for result, _ in seeds]
+        places_of_seeds = [place for _, place in seeds]
+        axes.scatter(values_of_seeds, places_of_seeds, s=22, color=RED, edgecolor="white", zorder=3, label="one seed")
+        axes.legend(loc="lower right", bbox_to_anchor=(1, 1), frameon=False, handletextpad=0)
     for place, value, interval in zip(places, values, intervals, strict=True):
         defined = known(value)
         end = max([defined or 0.0, 0.0, *(interval or ())])
@@ -141,19 +142,6 @@ def _bars(evaluation: Evaluation, task: str, folder: str | Path, name: str) -> l
     axes.grid(axis="x", alpha=0.3)
     axes.set_axisbelow(True)
     return save(figure, folder, name)
-
-
-def _dot_seeds(axes: plt.Axes, systems: list[System], metric: str) -> None:
-    """A dot for each seed on the bar of their mean."""
-    dots = [
-        (result.metrics[metric], place)
-        for place, system in enumerate(systems)
-        for result in system.results
-        if len(system.results) > 1
-    ]
-    if dots:
-        axes.scatter(*zip(*dots, strict=True), s=22, color=RED, edgecolor="white", zorder=3, label="one seed")
-        axes.legend(loc="lower right", bbox_to_anchor=(1, 1), frameon=False, handletextpad=0)
 
 
 def _heat_map(cross: Cross, folder: str | Path, name: str) -> list[Path]:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
+from functools import cache
+from importlib import resources
 from itertools import count
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -11,11 +13,12 @@ from types import MappingProxyType
 from typing import Any
 from xml.etree import ElementTree
 
+from jinja2 import Environment, Template
 from markupsafe import Markup, escape
 
 from retrokit.core import figures
 from retrokit.core.notices import UNSAFE, harmless
-from retrokit.core.sheet import Cell, Sheet
+from retrokit.core.sheet import Sheet
 
 _NUMBER = re.compile(r"[<≤]?\s*([+-]?(?:\d[\d,]*\.?\d*|\.\d+)(?:e[+-]?\d+)?)")
 _SVG = "{http://www.w3.org/2000/svg}"
@@ -32,24 +35,6 @@ _INKS = {
 _REFERENCE = re.compile(r"url\(#([^)]+)\)")
 
 
-def to_html(sheet: Sheet) -> Markup:
-    """The table, whose columns a reader can sort where no row is the continuation of another, its caption below."""
-    full = [row for row in sheet.rows if row]
-    sortable = len(full) > 1 and all(any(line.strip() for line in row[0]) for row in full)
-    heads = [_head(column, sheet.is_number(number), sortable) for number, column in enumerate(sheet.columns)]
-    head = Markup("<thead><tr>{}</tr></thead>").format(_joined(heads)) if any(sheet.columns) else ""
-    rows = [
-        Markup("<tr>{}</tr>").format(_joined(_cell(cell, n == 0, sheet.is_number(n)) for n, cell in enumerate(row)))
-        for row in full
-    ]
-    scrolled = Markup(
-        '<div class="scrolled" tabindex="0" role="region" aria-label="{title}"><table>'
-        "<caption>{title}</caption>{head}<tbody>{rows}</tbody></table></div>"
-    ).format(title=_text(sheet.title or ""), head=head, rows=_joined(rows))
-    note = Markup('<p class="note">{}</p>').format(_text(sheet.caption)) if sheet.caption else ""
-    return Markup('<div class="sheet">{}{}</div>').format(scrolled, note)
-
-
 def sort_key(text: str) -> float | None:
     """The number that a cell begins with, which is the mean where a deviation follows; ``None``: there is none.
 
@@ -60,31 +45,28 @@ def sort_key(text: str) -> float | None:
     return float(match[1].replace(",", "")) if match else None
 
 
-def _head(column: str, is_number: bool, sortable: bool) -> Markup:
-    kind = Markup(' class="number"') if is_number else ""
-    name: Any = _text(column)
-    if sortable and column:
-        name = Markup('<button type="button">{}</button>').format(name)
-    return Markup('<th scope="col"{}>{}</th>').format(kind, name)
+def _finalized(value: Any) -> Any:
+    """Every text that the template writes, which is nothing but text."""
+    return harmless(value) if type(value) is str else value
 
 
-def _cell(cell: Cell, is_first: bool, is_number: bool) -> Markup:
-    lines = [line.rstrip() for line in cell]
-    text = Markup("<br>").join(_text(line) for line in lines)
-    if not is_number:
-        return Markup('<th scope="row">{}</th>' if is_first else "<td>{}</td>").format(text)
-    key = sort_key(lines[0]) if lines else None
-    sort = Markup("") if key is None else Markup(' data-sort="{}"').format(repr(key))
-    return Markup('<td class="number"{}>{}</td>').format(sort, text)
+@cache
+def template() -> Template:
+    """The page, and as its macros what stands on it."""
+    environment = Environment(autoescape=True, finalize=_finalized)
+    environment.globals["sort_key"] = sort_key
+    environment.filters["in_lines"] = lambda text: escape(harmless(text, lines=True))
+    return environment.from_string((resources.files("retrokit.report") / "page.html").read_text("utf-8"))
 
 
-def _joined(parts: Any) -> Markup:
-    return Markup("").join(parts)
+def write(macro: str, *values: Any) -> Markup:
+    """What one of the template's macros makes of the values: ``sheet``, ``heading``, ``paragraph``…"""
+    return Markup(getattr(template().module, macro)(*values))
 
 
-def _text(text: str) -> Markup:
-    """A text of anyone's, which is nothing but text."""
-    return escape(harmless(str(text)))
+def to_html(sheet: Sheet) -> Markup:
+    """The table, whose columns a reader can sort where no row is the continuation of another, its notes below."""
+    return write("sheet", sheet)
 
 
 # --- pictures
@@ -103,19 +85,14 @@ def pictures(
 ) -> Markup:
     """What ``draw(result, folder)`` draws into a folder, as figures. ``titles`` are what the pictures show, by the name
     of the file or how it begins; ``title`` is that of any other."""
+    drawings = []
     with TemporaryDirectory() as folder, figures.for_a_page():
         draw(result, folder)
-        files = sorted(Path(folder).glob("*.svg"))
-        drawings = [to_figure(file.read_text("utf-8"), _title(file.stem, titles, title)) for file in files]
-        return (
-            Markup('<div class="figures">{}</div>').format(_joined(drawings))
-            if len(drawings) > 1
-            else _joined(drawings)
-        )
-
-
-def _title(name: str, titles: Mapping[str, str], usual: str) -> str:
-    return next((title for start, title in titles.items() if name.startswith(start)), usual or name)
+        for file in sorted(Path(folder).glob("*.svg")):
+            own = (text for start, text in titles.items() if file.stem.startswith(start))
+            drawings.append(to_figure(file.read_text("utf-8"), next(own, title or file.stem)))
+    both = Markup("").join(drawings)
+    return Markup('<div class="figures">{}</div>').format(both) if len(drawings) > 1 else both
 
 
 def to_figure(svg: str, title: str) -> Markup:
@@ -132,11 +109,7 @@ def to_figure(svg: str, title: str) -> Markup:
     named.text = harmless(title)
     root.insert(0, named)
     ElementTree.register_namespace("", _SVG.strip("{}"))
-    text = ElementTree.tostring(root, encoding="unicode")
-    return Markup(
-        '<figure><div class="scrolled" tabindex="0" role="region" aria-label="{0}">{1}</div>'
-        "<figcaption>{0}</figcaption></figure>"
-    ).format(_text(title), Markup(text))
+    return write("figure", title, Markup(ElementTree.tostring(root, encoding="unicode")))
 
 
 def _adapt(element: ElementTree.Element, ids: Mapping[str | None, str], fixed: bool) -> None:
@@ -153,7 +126,8 @@ def _adapt(element: ElementTree.Element, ids: Mapping[str | None, str], fixed: b
                 continue
             value = ids[value]
         elif name == "href":
-            value = f"#{ids[value[1:]]}" if value.startswith("#") else value if _is_picture(value) else ""
+            is_picture = value.startswith("data:image/png;base64,")
+            value = f"#{ids[value[1:]]}" if value.startswith("#") else value if is_picture else ""
         elif name.startswith(("on", "{")):
             continue
         else:
@@ -167,7 +141,3 @@ def _adapt(element: ElementTree.Element, ids: Mapping[str | None, str], fixed: b
             element.remove(part)
         else:
             _adapt(part, ids, fixed)
-
-
-def _is_picture(address: str) -> bool:
-    return address.startswith("data:image/png;base64,")

@@ -8,26 +8,24 @@ from __future__ import annotations
 
 import platform
 import shlex
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib import resources
 from pathlib import Path
 from typing import Any
 
-from jinja2 import Environment
-from markupsafe import Markup, escape
+from markupsafe import Markup
 
 from retrokit.core.errors import UsageError
 from retrokit.core.files import writing
-from retrokit.core.notices import harmless
 from retrokit.core.outputs import check_outputs
 from retrokit.core.settings import FILE
 from retrokit.core.sheet import Sheet
 from retrokit.core.version import __version__
 from retrokit.data.typed import restored
 from retrokit.report import parts
-from retrokit.report.html import number_pictures_anew, to_html
+from retrokit.report.html import number_pictures_anew, template, to_html, write
 from retrokit.report.sources import Sources, read_sources
 from retrokit.report.words import sentences
 from retrokit.study.state import DONE, FAILED, MISSING
@@ -114,7 +112,7 @@ def page_of(
     """The page as text. Arguments and errors are those of :func:`write_page`."""
     title = title or (study.title if study is not None else TITLE)
     files = resources.files("retrokit.report")
-    style, script, template = ((files / f"page.{ending}").read_text("utf-8") for ending in ("css", "js", "html"))
+    style, script = ((files / f"page.{ending}").read_text("utf-8") for ending in ("css", "js"))
     policy = (
         "default-src 'none'; base-uri 'none'; form-action 'none'; img-src data:; style-src 'unsafe-inline'; "
         f"script-src {code_source(script)}"
@@ -122,18 +120,14 @@ def page_of(
     origin = f"Made by retrokit {__version__} at {datetime.now(UTC):%Y-%m-%d %H:%M} UTC"
     number_pictures_anew()
     shown = [part for part in _parts(sources, study, price_per_hour) if any(part.blocks)]
-    return (
-        Environment(autoescape=True)
-        .from_string(template)
-        .render(
-            title=harmless(title),
-            policy=policy,
-            style=Markup(style),
-            script=Markup(script),
-            summary=[harmless(sentence) for sentence in summary(sources, study)],
-            parts=shown,
-            made=f"{origin}, on {platform.system()} {platform.machine()} with Python {platform.python_version()}.",
-        )
+    return template().render(
+        title=title,
+        policy=policy,
+        style=Markup(style),
+        script=Markup(script),
+        summary=list(summary(sources, study)),
+        parts=shown,
+        made=f"{origin}, on {platform.system()} {platform.machine()} with Python {platform.python_version()}.",
     )
 
 
@@ -153,7 +147,9 @@ def summary(sources: Sources, study: ReportedStudy | None = None) -> Iterator[st
 def _parts(sources: Sources, study: ReportedStudy | None, price_per_hour: float | None) -> Iterator[PagePart]:
     evaluated = sources.evaluations
     steps = study.steps if study is not None else []
-    yield PagePart("What was asked", [_preformatted(study.text)] if study is not None and study.text.strip() else [])
+    yield PagePart(
+        "What was asked", [write("preformatted", study.text)] if study is not None and study.text.strip() else []
+    )
     yield PagePart("Results", [block for source in evaluated for block in parts.evaluation(source)])
     yield PagePart("Cross-evaluation", list(parts.crossed(evaluated)))
     yield PagePart("Reranking", [block for source in sources.rerankings for block in parts.reranking(source)])
@@ -161,7 +157,8 @@ def _parts(sources: Sources, study: ReportedStudy | None, price_per_hour: float 
     yield PagePart("Training", list(parts.trainings(sources.runs)))
     yield PagePart("Probes", [block for source in sources.probes for block in parts.probe(source)])
     yield PagePart("Deployment", list(parts.deployments(sources)))
-    yield PagePart("What is missing or failed", [*_failed(steps), *map(parts.paragraph, parts.lost(sources))])
+    failed = [write("failure", step, shlex.join(step.command)) for step in steps if step.state != DONE]
+    yield PagePart("What is missing or failed", [*failed, *(write("paragraph", text) for text in parts.lost(sources))])
     hours = _hours(sources, steps, price_per_hour)
     shown = [to_html(_steps_sheet(steps))] if steps else []
     yield PagePart("What was run", [*hours, *shown, *parts.provenance(sources)])
@@ -172,21 +169,11 @@ def _hours(sources: Sources, steps: Sequence[ReportedStep], price_per_hour: floa
     seconds = [step.seconds for step in steps] if steps else [parts.seconds_of(run) for run in sources.runs]
     hours = sum(filter(None, seconds)) / 3600
     if price_per_hour is None:
-        return [parts.paragraph(f"{hours:,.2f} hours, added up.")] if hours else []
+        return [write("paragraph", f"{hours:,.2f} hours, added up.")] if hours else []
     if not hours:
         raise UsageError("`price_per_hour=` is of the hours of runs and of a study's steps: give one that tells them")
     cost = f"at {price_per_hour:,g} an hour, {hours * price_per_hour:,.2f}"
-    return [parts.paragraph(f"{hours:,.2f} hours, added up; {cost}.")]
-
-
-def _failed(steps: Iterable[ReportedStep]) -> Iterator[Markup]:
-    for step in steps:
-        if step.state != DONE:
-            yield Markup('<div class="wrong">{}{}{}</div>').format(
-                parts.paragraph(f"{step.state}: {step.name} ({step.kind})"),
-                _preformatted(shlex.join(step.command)),
-                _preformatted(step.error) if step.error.strip() else "",
-            )
+    return [write("paragraph", f"{hours:,.2f} hours, added up; {cost}.")]
 
 
 def _steps_sheet(steps: Sequence[ReportedStep]) -> Sheet:
@@ -202,7 +189,3 @@ def _steps_sheet(steps: Sequence[ReportedStep]) -> Sheet:
     ]
     processors = "; or ".join(dict.fromkeys(step.processor for step in steps if step.processor))
     return Sheet("steps", ["step", "kind", "state", "command", "seconds"], 4, rows, processors)
-
-
-def _preformatted(text: str) -> Markup:
-    return Markup('<pre tabindex="0"><code>{}</code></pre>').format(escape(harmless(text, lines=True)))

@@ -8,10 +8,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from markupsafe import Markup, escape
+from markupsafe import Markup
 
 from retrokit.core.errors import RetrokitError, UsageError
-from retrokit.core.notices import harmless
 from retrokit.core.sheet import Sheet
 from retrokit.data.jsonl import checked
 from retrokit.data.runs import RUN_FILE
@@ -23,7 +22,7 @@ from retrokit.evaluation.two_stage import Reranking
 from retrokit.report.deployment import COSTS, deployment_plot
 from retrokit.report.evaluation import evaluation_sheets
 from retrokit.report.evaluation_plots import cross_plots, evaluation_plots, task_map_plot
-from retrokit.report.html import pictures, to_html
+from retrokit.report.html import pictures, to_html, write
 from retrokit.report.plots import curves_of, curves_plots
 from retrokit.report.queries import changes_plot, changes_sheet, query_changes
 from retrokit.report.reranking import cost_sheet, near_miss_sheets
@@ -32,16 +31,6 @@ from retrokit.report.sources import EvaluationSource, ProbeSource, RunSource, So
 from retrokit.training.history import Outcome, tenths
 
 SHORT = 12  # letters of a digest that tell it from others
-
-
-def heading(text: str) -> Markup:
-    """The heading of what comes from one source."""
-    return Markup("<h3>{}</h3>").format(escape(harmless(text)))
-
-
-def paragraph(text: str) -> Markup:
-    """Something in words."""
-    return Markup("<p>{}</p>").format(escape(harmless(text)))
 
 
 # --- what was run
@@ -58,7 +47,7 @@ def provenance(sources: Sources) -> Iterator[Markup]:
     if sources.runs:
         yield to_html(_training_sheet(sources.runs))
     for path, sheets in sources.builds:
-        yield heading(path)
+        yield write("heading", path)
         yield from map(to_html, sheets)
 
 
@@ -134,7 +123,7 @@ def seconds_of(source: RunSource) -> float | None:
 def evaluation(source: EvaluationSource) -> Iterator[Markup]:
     """The tables and pictures of one evaluation."""
     evaluation = replace(source.found, is_cross=False)
-    yield heading(source.path)
+    yield write("heading", source.path)
     if len(evaluation.tasks) > 1 and len({system.name for system in evaluation.systems}) > 1:
         yield pictures(task_map_plot, evaluation, "Systems and tasks: the leading metric of each task")
     for sheet in evaluation_sheets(_correlated(evaluation), every_test=True):
@@ -192,7 +181,7 @@ def reranking(source: EvaluationSource) -> Iterator[Markup]:
         comparisons=[comparison for comparison in whole.comparisons if comparison.task not in others],
     )
     rankings = ranking if ranking.results else None
-    yield heading(source.path)
+    yield write("heading", source.path)
     for sheet in [*(evaluation_sheets(ranking, every_test=True) if rankings else []), *near_miss_sheets(rows)]:
         yield to_html(sheet)
     yield to_html(cost_sheet(whole.results))
@@ -206,11 +195,7 @@ def deployments(sources: Sources) -> Iterator[Markup]:
     for deployment, sheet in sources.deployments:
         yield to_html(sheet)
         title = f"{deployment.metric} against {' and '.join(COSTS.values())}: {deployment.encoder} on {deployment.task}"
-        yield pictures(partial(_deployment, deployment), None, title)
-
-
-def _deployment(deployment: Any, _: None, folder: str) -> None:
-    deployment_plot(deployment, folder, "deployment")
+        yield pictures(partial(deployment_plot, name="deployment"), deployment, title)
 
 
 # --- training and probes
@@ -266,8 +251,8 @@ def _outcome_row(source: RunSource) -> list[str]:
 
 def probe(source: ProbeSource) -> Iterator[Markup]:
     """What a probe found, in words, tables and pictures."""
-    yield heading(f"{source.name}: {source.path}")
-    yield paragraph(source.found.conclusion)
+    yield write("heading", f"{source.name}: {source.path}")
+    yield write("paragraph", source.found.conclusion)
     yield from map(to_html, source.found.sheets())
     yield pictures(type(source.found).plot, source.found, "", source.found.pictures)
 

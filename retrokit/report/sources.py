@@ -19,7 +19,7 @@ from retrokit.data.typed import restored
 from retrokit.evaluation.comparison.comparison import BaselineChange, Comparison, Evaluation, Gate, OverTasks
 from retrokit.evaluation.comparison.correlations import Correlation
 from retrokit.evaluation.comparison.explain import Explanation
-from retrokit.evaluation.comparison.systems import System, systems_of
+from retrokit.evaluation.comparison.systems import systems_of
 from retrokit.evaluation.comparison.trained import Training
 from retrokit.evaluation.deployment import Deployment
 from retrokit.evaluation.evaluate import evaluate
@@ -173,36 +173,25 @@ def evaluation_from(plain: Mapping[str, Any]) -> Evaluation:
         if metric not in result.metrics:
             raise ValueError(f"{result.name} on {result.task} has no {metric}, its main metric")
     trainings = {
-        f"{encoder} {similarity}": Training(None, " ".join([*group["encoders"], *similarities]), seed)
+        f"{encoder} {similarity}": Training(None, " ".join([*group["encoders"], *group["similarities"]]), seed)
         for group in plain["seeds"]
-        for similarities in [group.get("similarities", [group["similarity"]] * len(group["encoders"]))]
-        for encoder, similarity, seed in zip(group["encoders"], similarities, group["seeds"], strict=True)
+        for encoder, similarity, seed in zip(group["encoders"], group["similarities"], group["seeds"], strict=True)
     }
-    trained = plain.get("trained_with", {})
+    trained = plain["trained_with"]
     systems = [
         replace(system, trained_with=trained.get(system.first.encoder)) for system in systems_of(results, trainings)
     ]
-    comparisons = restored(list[Comparison], plain["comparisons"])
     return Evaluation(
         results,
         systems,
-        comparisons,
+        restored(list[Comparison], plain["comparisons"]),
         restored(list[OverTasks], plain["over_tasks"]),
-        plain.get("shown") or _compared_metrics(systems, comparisons),
+        plain["shown"],
         bool(plain["cross"]),
         restored(list[Correlation], plain["correlations"]),
-        {task: partial(str, digest) for task, digest in plain.get("data", {}).items() if digest},
+        {task: partial(str, digest) for task, digest in plain["data"].items() if digest},
         changes=restored(list[BaselineChange], plain["changes"]),
-        overlaps=restored(list[Overlap], plain.get("overlaps", [])),
+        overlaps=restored(list[Overlap], plain["overlaps"]),
         explanations=restored(list[Explanation], plain["explanations"]),
         gates=restored(list[Gate], plain["gates"]),
     )
-
-
-def _compared_metrics(systems: Sequence[System], comparisons: Sequence[Comparison]) -> dict[str, list[str]]:
-    """What to show of each task, of a file that does not say it: the main metric, and those that were compared."""
-    shown = {system.task: [system.first.main_metric] for system in systems}
-    for comparison in comparisons:
-        if comparison.metric not in shown[comparison.task]:
-            shown[comparison.task].append(comparison.metric)
-    return shown

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
 
+from retrokit.core.sheet import grouped
 from retrokit.evaluation.comparison.comparison import Comparison, Evaluation, tested
 from retrokit.evaluation.comparison.systems import System
 from retrokit.evaluation.result import known
@@ -54,18 +55,11 @@ def standing_on(evaluation: Evaluation, task: str) -> Standing | None:
         pairs = len(ranked) * (len(ranked) - 1) // 2
         comparison = tested(ranked[1], best, metric)
         over_next = replace(comparison, corrected_p=min(1.0, comparison.p * pairs)) if comparison is not None else None
-    elif len(ranked) > 1 and best is systems[0]:  # the table of tests has it, the other way round
-        comparison = compared.get((ranked[1].name, metric))
-        over_next = turned(comparison) if comparison is not None else None
+    elif best is systems[0] and len(ranked) > 1 and (comparison := compared.get((ranked[1].name, metric))) is not None:
+        of = comparison.test  # the table of tests has it, the other way round
+        test = replace(of, difference=-of.difference, low=-of.high, high=-of.low)
+        over_next = replace(comparison, baseline=comparison.result, result=comparison.baseline, test=test)
     return Standing(task, metric, systems[0], ranked, compared.get((best.name, metric)), over_next)
-
-
-def turned(comparison: Comparison) -> Comparison:
-    """The same test with its sides exchanged."""
-    test = replace(
-        comparison.test, difference=-comparison.test.difference, low=-comparison.test.high, high=-comparison.test.low
-    )
-    return replace(comparison, baseline=comparison.result, result=comparison.baseline, test=test)
 
 
 def sentences(evaluation: Evaluation) -> Iterator[str]:
@@ -142,20 +136,8 @@ def _over_tasks(evaluation: Evaluation) -> Iterator[str]:
 
 
 def _holes(evaluation: Evaluation) -> Iterator[str]:
-    tasks = evaluation.tasks
-    for name, group in _by_name(evaluation.systems).items():
+    for name, group in grouped(evaluation.systems, "name").items():
         there = {system.task for system in group}
-        if missing := [task for task in tasks if task not in there]:
-            yield f"{name} has no result on {_some(missing)}."
-
-
-def _by_name(systems: Sequence[System]) -> dict[str, list[System]]:
-    by_name: dict[str, list[System]] = {}
-    for system in systems:
-        by_name.setdefault(system.name, []).append(system)
-    return by_name
-
-
-def _some(names: Sequence[str], most: int = 5) -> str:
-    rest = f" and {len(names) - most} more" if len(names) > most else ""
-    return ", ".join(names[:most]) + rest
+        if missing := [task for task in evaluation.tasks if task not in there]:
+            rest = f" and {len(missing) - 5} more" if len(missing) > 5 else ""
+            yield f"{name} has no result on {', '.join(missing[:5])}{rest}."

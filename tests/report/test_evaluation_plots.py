@@ -126,15 +126,6 @@ def test_files_are_pictures_wide_enough_to_read(tmp_path: Path) -> None:
             assert b"<svg" in content
 
 
-def test_names_that_are_too_long_are_wrapped_and_cut_at_the_start() -> None:
-    assert plots.wrapped("short") == "short"
-    assert plots.wrapped("x" * 40) == "x" * 34 + "\n" + "x" * 6
-    cut = plots.wrapped("a" * 200 + "end")
-    assert cut.startswith("…")
-    assert cut.endswith("end")
-    assert cut.count("\n") == 2
-
-
 def test_a_folder_that_cannot_be_made(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(DataError, match="could not be written"):

@@ -90,6 +90,9 @@ def test_names_are_harmless_short_and_never_hidden() -> None:
     assert shown("\x1b[31m\n") == "\\x1b[31m\\n"
     assert shown("_a") == wrapped("_a") == " _a"
     assert (shown("x" * 60 + "end")[0], len(shown("x" * 60 + "end")), shown("x" * 60 + "end")[-3:]) == ("…", 48, "end")
+    assert wrapped("x" * 40) == "x" * 34 + "\n" + "x" * 6
+    cut = wrapped("a" * 200 + "end")
+    assert (cut[0], cut[-3:], cut.count("\n")) == ("…", "end", 2)
 
 
 def test_one_score_for_all_has_a_histogram(drawn: dict[str, Figure], tmp_path: Path) -> None:

@@ -35,40 +35,38 @@ def test_a_notice_is_one_line_as_it_is(capsys: pytest.CaptureFixture[str]) -> No
     assert shown.out == ""
 
 
-def test_lines_now_and_then(clock: Clock, capsys: pytest.CaptureFixture[str]) -> None:
-    with listening(TerminalListener()), progress("encoding", 1000, "texts") as advance:
-        for seconds, count in ((4, 100), (4, 100), (4, 100), (4, 100), (8, 600)):
+@pytest.mark.parametrize(
+    ("label", "total", "unit", "advances", "lines"),
+    [
+        (
+            *("encoding", 1000, "texts", [(4, 100), (4, 100), (4, 100), (4, 100), (8, 600)]),
+            ["encoding: 300 of 1,000 texts, 25.0/s, 28 s left", "encoding: 1,000 of 1,000 texts, 41.7/s, 0 s left"],
+        ),
+        (
+            *("training", 4, "steps", [(0, 1, "loss 2"), (0, 0, "loss \x1b[2J1"), (10, 1)]),
+            ["training: 2 of 4 steps, 0.2/s, loss \\x1b[2J1, 10 s left"],
+        ),
+        ("encoding", 10, "texts", [(9, 10)], []),
+        ("reading", None, "lines", [(10, 2000)], ["reading: 2,000 lines, 200.0/s"]),
+        ("searching", 0, "queries", [(60, 0)], []),
+    ],
+)
+def test_lines_now_and_then(
+    clock: Clock,
+    capsys: pytest.CaptureFixture[str],
+    label: str,
+    total: int,
+    unit: str,
+    advances: list,
+    lines: list[str],
+) -> None:
+    with listening(TerminalListener()), progress(label, total, unit) as advance:
+        for seconds, *count in advances:
             clock.now += seconds
-            advance(count)
+            advance(*count)
     shown = capsys.readouterr()
-    assert shown.err.splitlines() == [
-        "encoding: 300 of 1,000 texts, 25.0/s, 28 s left",
-        "encoding: 1,000 of 1,000 texts, 41.7/s, 0 s left",
-    ]
+    assert shown.err.splitlines() == lines
     assert shown.out == ""
-
-
-def test_what_is_said_beside_the_count(clock: Clock, capsys: pytest.CaptureFixture[str]) -> None:
-    with listening(TerminalListener()), progress("training", 4, "steps") as advance:
-        advance(1, "loss 2")
-        advance(0, "loss \x1b[2J1")
-        clock.now += 10
-        advance(1)
-    assert capsys.readouterr().err == "training: 2 of 4 steps, 0.2/s, loss \\x1b[2J1, 10 s left\n"
-
-
-def test_short_work_says_nothing(clock: Clock, capsys: pytest.CaptureFixture[str]) -> None:
-    with listening(TerminalListener()), progress("encoding", 10, "texts") as advance:
-        clock.now += 9
-        advance(10)
-    assert capsys.readouterr().err == ""
-
-
-def test_work_of_unknown_length(clock: Clock, capsys: pytest.CaptureFixture[str]) -> None:
-    with listening(TerminalListener()), progress("reading", None, "lines") as advance:
-        clock.now += 10
-        advance(2000)
-    assert capsys.readouterr().err == "reading: 2,000 lines, 200.0/s\n"
 
 
 def test_progress_inside_progress_is_not_shown(clock: Clock, capsys: pytest.CaptureFixture[str]) -> None:
@@ -95,13 +93,6 @@ def test_progress_that_fails_leaves_the_next_one_visible(clock: Clock, capsys: p
             clock.now += 20
             advance(2)
     assert capsys.readouterr().err == "second: 2 of 2 steps, 0.1/s, 0 s left\n"
-
-
-def test_nothing_to_do_shows_nothing(clock: Clock, capsys: pytest.CaptureFixture[str]) -> None:
-    with listening(TerminalListener()), progress("searching", 0, "queries") as advance:
-        clock.now += 60
-        advance(0)
-    assert capsys.readouterr().err == ""
 
 
 def test_a_bar_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
