@@ -81,7 +81,7 @@ def test_a_table_is_stepped_by_rows_on_a_cpu_and_whole_on_a_gpu(pairs, monkeypat
     monkeypatch.setattr(Plan, "device", torch.device(device))
     for name in ("TableTrainer", "FinetuneTrainer"):
         monkeypatch.setattr(finetuning, name, lambda *given, kind=name, **more: kind)
-    assert made.trainer(None, None) == expected
+    assert made.trainer(None) == expected
 
 
 def test_what_shares_a_model_among_processes_is_refused_before_the_work(pairs, monkeypatch):
