@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from retrokit import cli
-from tests.evaluation.fakes import write_folder
+from tests.evaluation.fakes import write_folder, write_lines
 
 DOCUMENTS = {f"d{place}": f"text number {place} " + "word " * 40 for place in range(12)}
 QUERIES = {f"q{place}": f"question {place}" for place in range(4)}
@@ -69,8 +69,8 @@ def test_a_table_tells_ranks_and_texts(told, tmp_path, capsys):
 
 
 def test_wrong_use(told, tmp_path, capsys):
-    rows = [f'{{"sentence1": "a", "sentence2": "b", "score": {score}}}\n' for score in range(4)]
-    (tmp_path / "pairs.jsonl").write_text("".join(rows))
-    assert cli.run(["eval", "static:8", "--on", f"sts:{tmp_path}/pairs.jsonl", "--explain", "3"]) == 2
+    rows = [{"sentence1": "a", "sentence2": "b", "score": score} for score in range(4)]
+    pairs = write_lines(tmp_path / "pairs.jsonl", rows)
+    assert cli.run(["eval", "static:8", "--on", f"sts:{pairs}", "--explain", "3"]) == 2
     assert "--explain is about retrieval, and no task here is" in capsys.readouterr().err
     assert cli.run([*told, "--explain", "0"]) == 2

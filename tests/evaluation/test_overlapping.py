@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 from pathlib import Path
 
@@ -16,37 +15,26 @@ from retrokit.evaluation.evaluate import evaluate
 from retrokit.report.evaluation import evaluation_json, evaluation_sheets
 from retrokit.training.config import FinetuneConfig
 from retrokit.training.finetune import finetune
-from tests.training.test_finetune import Recorder
-
-
-def written(path: Path, rows: list[dict[str, object]]) -> str:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    return str(path)
+from tests.evaluation.fakes import Notices, write_folder, write_lines
 
 
 @pytest.fixture
 def task(tmp_path: Path) -> str:
-    folder = tmp_path / "bench"
-    written(folder / "corpus.jsonl", [{"_id": f"d{i}", "text": f"answer {i}"} for i in range(12)])
-    written(folder / "queries.jsonl", [{"_id": f"q{i}", "text": f"Question {i}"} for i in range(12)])
-    (folder / "qrels").mkdir()
-    judged = "".join(f"q{i}\td{i}\t1\n" for i in range(12))
-    (folder / "qrels" / "test.tsv").write_text(f"query-id\tcorpus-id\tscore\n{judged}")
-    return f"beir:{folder}"
+    documents, queries = {f"d{i}": f"answer {i}" for i in range(12)}, {f"q{i}": f"Question {i}" for i in range(12)}
+    return f"beir:{write_folder(tmp_path / 'bench', documents, queries, {f'q{i}': {f'd{i}': 1} for i in range(12)})}"
 
 
 @pytest.fixture
 def data(tmp_path: Path) -> str:
     rows = [{"anchor": f"question  {i}", "positive": f"answer {i % 15}"} for i in range(10, 30)]
-    return written(tmp_path / "train.jsonl", [dict(row) for row in rows])
+    return str(write_lines(tmp_path / "train.jsonl", rows))
 
 
 def test_a_run_knows_its_data_and_others_are_named(tmp_path: Path, task: str, data: str) -> None:
     run = str(tmp_path / "run")
     small = {"steps": 1, "batch_size": 4, "device": "cpu"}
     finetune(FinetuneConfig("static:8", [data], run, holdout=0.3, **small))
-    recorder = Recorder()
+    recorder = Notices()
     with listening(recorder):
         found = evaluate([run, "static:8"], [task], overlap_examples=1)
         named = evaluate(["static:8"], [task], trained_on=[data])
@@ -55,7 +43,7 @@ def test_a_run_knows_its_data_and_others_are_named(tmp_path: Path, task: str, da
     (own,) = found.overlaps
     assert own.test == f"{task} and {run}"
     assert own.counts["documents_seen"] <= named.overlaps[0].counts["documents_seen"]
-    said = [line for line in recorder.notices if "stand in the training data" in line]
+    said = [line for line in recorder.messages if "stand in the training data" in line]
     told = f"{task} and {data}: of 12 queries, 2 stand in the training data and 0 nearly do"
     assert any(told in line for line in said)
     assert evaluation_json(named)["overlaps"][0]["counts"] == named.overlaps[0].counts
@@ -83,9 +71,9 @@ def test_data_that_are_not_at_hand_are_said(
         Path(data).write_text('{"anchor": "a", "positive": "b"}\n')
     else:
         monkeypatch.setattr(overlapping, "MOST", 10)
-    recorder = Recorder()
+    recorder = Notices()
     with listening(recorder):
         assert overlaps_with_training([registry.create_on(task, "cpu")], [], [run], 0) == []
-    (line,) = [line for line in recorder.notices if "training data" in line]
+    (line,) = [line for line in recorder.messages if "training data" in line]
     assert line.startswith(f"{run}: its training data")
     assert line.endswith("give `trained_on=` to look for texts of the tests in them")

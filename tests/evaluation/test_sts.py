@@ -146,12 +146,7 @@ def test_an_encoder_that_tells_nothing_apart(file: Path) -> None:
 
 @pytest.mark.parametrize(
     ("line", "problem"),
-    [
-        ('{"sentence1": "a", "score": 1}', "no field 'sentence2'"),
-        ('{"text": "a", "label": 1}', "no field 'sentence1'"),
-        ('{"sentence1": "a", "sentence2": "b", "score": "high"}', "field 'score' should be a number, found a string"),
-        ("", "is empty; expected pairs"),
-    ],
+    [('{"sentence1": "a", "score": 1}', "no field 'sentence2'"), ("", "is empty; expected pairs")],
 )
 def test_files_of_another_layout(tmp_path: Path, line: str, problem: str) -> None:
     (tmp_path / "x.jsonl").write_text(line)

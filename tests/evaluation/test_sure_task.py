@@ -428,12 +428,8 @@ def test_lost_queries_are_said_and_never_imputed(tmp_path):
 # --- systems compared
 
 
-def result_of(encoder: str, task: str, metrics: dict[str, float]) -> Result:
-    return Result(encoder, "cosine", task, next(iter(metrics)), metrics, {}, {}, {}, {})
-
-
 def system_of(encoder: str, task: str, metrics: dict[str, float]) -> System:
-    return System((result_of(encoder, task, metrics),))
+    return System((Result(encoder, "cosine", task, next(iter(metrics)), metrics, {}, {}, {}, {}),))
 
 
 NAMES = ["rdc", *(f"{testbed}_{measure}" for testbed in KINDS for measure in ("rdc", "roc")), "roc"]
