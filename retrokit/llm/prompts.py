@@ -10,7 +10,6 @@ are.
 
 from __future__ import annotations
 
-import difflib
 import hashlib
 import re
 import tomllib
@@ -21,9 +20,8 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
-from retrokit.core.errors import DataError
+from retrokit.core.errors import DataError, did_you_mean
 from retrokit.core.files import read_toml
-from retrokit.llm.shapes import PromptShape
 
 _FIELD = re.compile(r"\{([a-z-]+)\}")
 _ENDING = ".toml"
@@ -31,6 +29,14 @@ OURS, _OWN = "ours", "own"
 
 _NO_DATA = {"reason", "requirement"}
 """Fields that hold no text of the user's data: they stand in the prompt without tags."""
+
+
+@dataclass(frozen=True)
+class PromptShape:
+    """What a prompt has to contain: its fields, and the words that its answer is recognised by."""
+
+    fields: tuple[str, ...]
+    words: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -62,7 +68,11 @@ class PromptTemplate:
 
     def fill(self, **fields: str) -> str:
         """The prompt with its fields filled; texts of the data stand between tags that none of them holds, if any."""
-        mark = _mark([text for name, text in fields.items() if name not in _NO_DATA])
+        texts = [text for name, text in fields.items() if name not in _NO_DATA]
+        digest = hashlib.blake2b("\0".join(texts).encode("utf-8", "surrogatepass"), digest_size=8)
+        while any((mark := digest.hexdigest()[:8]) in text.lower() for text in texts):
+            digest.update(b"another")
+        mark = digest.hexdigest()[:8]
 
         def filled(match: re.Match[str]) -> str:
             name = match[1]
@@ -72,16 +82,6 @@ class PromptTemplate:
             return fields[name] if bare else f"<{name}-{mark}>\n{fields[name]}\n</{name}-{mark}>"
 
         return _FIELD.sub(filled, self.template)
-
-
-def _mark(texts: list[str]) -> str:
-    """Eight hexadecimal digits that stand in none of ``texts`` and depend on nothing else."""
-    whole = hashlib.blake2b("\0".join(texts).encode("utf-8", "surrogatepass"), digest_size=8)
-    while True:
-        mark = whole.hexdigest()[:8]
-        if not any(mark in text.lower() for text in texts):
-            return mark
-        whole.update(b"another")
 
 
 TAG = re.compile(r"</?[a-z-]+-[0-9a-f]{8}>")
@@ -100,9 +100,14 @@ def load_prompts(
         DataError: no such folder, a file in it that is no prompt of ours (the nearest name is given), or one that is
             no TOML, lacks a field or a word, or holds one that is not known.
     """
-    prompts = _packaged(OURS, shapes, package)
+    prompts = {}
+    for wording in dict.fromkeys((OURS, named)) if named in wordings else (OURS,):
+        for name, shape in shapes.items():
+            file = resources.files(package) / "prompts" / str(wording) / f"{name}{_ENDING}"
+            if file.is_file():
+                prompts[name] = _parsed(name, tomllib.loads(file.read_text("utf-8")), name, str(wording), shape)
     if named in wordings:
-        return prompts | _packaged(str(named), shapes, package)
+        return prompts
     folder = Path(named)
     if not folder.is_dir():
         problem = f"is neither {' nor '.join(wordings)} nor a folder of prompts, such as"
@@ -113,20 +118,10 @@ def load_prompts(
     for path in paths:
         name = path.name.removesuffix(_ENDING)
         if name not in shapes:
-            near = difflib.get_close_matches(name, shapes, n=1)
-            hint = f" (did you mean {near[0]}{_ENDING}?)" if near else ""
+            hint = did_you_mean(path.name, [other + _ENDING for other in shapes])
             raise DataError(path, f"is not a prompt of this protocol{hint}; the prompts are {', '.join(shapes)}")
         prompts[name] = _parsed(name, read_toml(path)[1], path, _OWN, shapes[name])
     return prompts
-
-
-def _packaged(wording: str, shapes: Mapping[str, PromptShape], package: str) -> dict[str, PromptTemplate]:
-    files = {name: resources.files(package) / "prompts" / wording / f"{name}{_ENDING}" for name in shapes}
-    return {
-        name: _parsed(name, tomllib.loads(file.read_text("utf-8")), name, wording, shapes[name])
-        for name, file in files.items()
-        if file.is_file()
-    }
 
 
 def _parsed(name: str, held: dict[str, Any], where: object, wording: str, shape: PromptShape) -> PromptTemplate:

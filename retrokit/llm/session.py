@@ -95,7 +95,13 @@ class Session:
         texts = None if system is None else encodable(system), encodable(prompt)
         request = CompletionRequest(self.llm.identity, sampling or self.sampling, *texts, attempt)
         try:
-            completion = await self._answer(request)
+            running = self._running.get(request.key)
+            completion = None if running is not None else self._stored(request)
+            if completion is None:
+                if running is None:
+                    running = self._running[request.key] = asyncio.create_task(self._answered(request))
+                    running.add_done_callback(partial(self._done, request.key))
+                completion = await asyncio.shield(running)  # who stops waiting does not take it from the others
         except PromptRefused as refusal:
             self._note_vain(str(refusal))
             raise
@@ -107,17 +113,6 @@ class Session:
         else:
             self._note_vain(self.shortfall)
         return completion
-
-    async def _answer(self, request: CompletionRequest) -> Completion:
-        running = self._running.get(request.key)
-        if running is None:
-            stored = self._stored(request)
-            if stored is not None:
-                return stored
-            running = asyncio.create_task(self._answered(request))
-            self._running[request.key] = running
-            running.add_done_callback(partial(self._done, request.key))
-        return await asyncio.shield(running)  # who stops waiting does not take it from the others
 
     def _note_vain(self, what: str) -> None:
         self._in_vain += 1
@@ -199,11 +194,10 @@ class Session:
 
     def summary(self) -> str:
         """What was asked and what it took, in a line."""
-        counts = self.counts
         return (
-            f"{counts['calls']:,} calls, {counts['from_store']:,} answers from the store; tokens: "
-            f"{counts['prompt_tokens']:,} of prompts, {counts['completion_tokens']:,} of answers"
-        )
+            "{calls:,} calls, {from_store:,} answers from the store; tokens: {prompt_tokens:,} of prompts, "
+            "{completion_tokens:,} of answers"
+        ).format(**self._counts)
 
     async def close(self, at_once: bool = False) -> None:
         """Wait a minute for the calls that are under way (``at_once``: break them off), and close the model."""

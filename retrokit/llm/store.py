@@ -67,7 +67,8 @@ class ResponseStore:
     def get(self, key: bytes) -> Completion | None:
         """The answer stored under ``key``, by whichever process; ``None`` if there is none."""
         with self._errors():
-            return _completion(self._reader.execute(_ANSWER, (key,)).fetchone())
+            row = self._reader.execute(_ANSWER, (key,)).fetchone()
+        return None if row is None else _completion(*row)
 
     def submit(self, request: CompletionRequest, completion: Completion) -> Future[Completion]:
         """Store an answer together with others that come at about the same time.
@@ -108,8 +109,6 @@ class ResponseStore:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    # --- opening
-
     def _opened(self) -> sqlite3.Connection:
         connection = sqlite3.connect(self.path, timeout=_PATIENCE, isolation_level=None, check_same_thread=False)
         try:
@@ -124,7 +123,15 @@ class ResponseStore:
                 raise DataError(
                     self.path, f"is a response store of a later retrokit (version {version}, not {_VERSION})"
                 )
-            _patiently(connection, "PRAGMA journal_mode = WAL")
+            end = time.monotonic() + _PATIENCE
+            while True:  # SQLite refuses this at once while another process does the same
+                try:
+                    connection.execute("PRAGMA journal_mode = WAL")
+                    break
+                except sqlite3.OperationalError as error:
+                    if error.sqlite_errorcode != sqlite3.SQLITE_BUSY or time.monotonic() > end:
+                        raise
+                    time.sleep(0.01)
             connection.execute("PRAGMA synchronous = FULL")  # a commit survives a power cut, too
             if not tables:
                 connection.execute("BEGIN IMMEDIATE")
@@ -145,13 +152,9 @@ class ResponseStore:
             raise self._damage(error) from error
 
     def _damage(self, error: BaseException) -> DataError:
-        if isinstance(error, DataError):
-            return error
         if getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_NOTADB:
             return DataError(self.path, "is not a response store (no SQLite file)")
         return DataError(self.path, f"the response store cannot be used: {error}")
-
-    # --- writing: one thread, one connection
 
     def _write_waiting(self) -> None:
         """Write all answers that wait; what comes meanwhile goes into the next transaction together."""
@@ -168,26 +171,23 @@ class ResponseStore:
                 future.set_result(completion)
 
     def _write(self, jobs: list[_Job]) -> list[Completion]:
-        """What is stored for each of the answers, after one transaction."""
+        """The completions that are stored for the answers, after one transaction."""
         if not jobs:
             return []
-        with self._database:
-            self._database.execute("BEGIN IMMEDIATE")
-            return [self._written(request, completion) for request, completion, _ in jobs]
-
-    def _written(self, request: CompletionRequest, completion: Completion) -> Completion:
-        done = self._database.execute(
-            "INSERT OR IGNORE INTO responses VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        rows = [
             (
                 *(request.key, request.identity, json.dumps(asdict(request.sampling), sort_keys=True)),
                 *(request.system, request.prompt, request.attempt),
                 *(completion.text, completion.prompt_tokens, completion.completion_tokens),
                 *(completion.finish, completion.estimated, time.time()),
-            ),
-        )
-        if done.rowcount:
-            return completion
-        return _completion(self._database.execute(_ANSWER, (request.key,)).fetchone()) or completion
+            )
+            for request, completion, _ in jobs
+        ]
+        with self._database:
+            self._database.execute("BEGIN IMMEDIATE")
+            self._database.executemany(f"INSERT OR IGNORE INTO responses VALUES ({', '.join('?' * 12)})", rows)
+            stored = [self._database.execute(_ANSWER, (request.key,)).fetchone() for request, _, _ in jobs]
+        return [_completion(*row) for row in stored]
 
 
 def default_store(output: str | Path) -> Path:
@@ -199,18 +199,5 @@ def default_store(output: str | Path) -> Path:
     return Path(output).with_name(f"{Path(output).name}.answers.sqlite")
 
 
-def _completion(row: tuple[str, int, int, str, int] | None) -> Completion | None:
-    return None if row is None else Completion(*row[:4], estimated=bool(row[4]))
-
-
-def _patiently(connection: sqlite3.Connection, statement: str) -> None:
-    """Execute what SQLite refuses at once, without its usual patience, while another process does the same."""
-    end = time.monotonic() + _PATIENCE
-    while True:
-        try:
-            connection.execute(statement)
-            return
-        except sqlite3.OperationalError as error:
-            if error.sqlite_errorcode != sqlite3.SQLITE_BUSY or time.monotonic() > end:
-                raise
-            time.sleep(0.01)
+def _completion(text: str, prompt_tokens: int, completion_tokens: int, finish: str, estimated: int) -> Completion:
+    return Completion(text, prompt_tokens, completion_tokens, finish, bool(estimated))

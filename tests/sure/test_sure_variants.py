@@ -26,7 +26,7 @@ ALL = tuple(TESTBEDS)
 
 def make(llm: ScriptedLLM, testbeds=ALL, retries: int = 2, seed: int = 0, item: Item = ITEM) -> Variants:
     async def work() -> Variants:
-        async with Session(llm, None, retries=0) as session:
+        async with Session(llm, None) as session:
             return await VariantMaker(session, load_prompts(), testbeds, retries, seed).make(item)
 
     return asyncio.run(work())
