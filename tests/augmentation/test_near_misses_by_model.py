@@ -19,7 +19,7 @@ from retrokit.cli.entry import run
 from retrokit.core.errors import Interrupted, ServiceError, UsageError
 from retrokit.llm.base import estimated_tokens
 from retrokit.llm.session import BudgetSpent
-from tests.llm.server import FAULTS, ChatServer, Plan, error, message
+from tests.llm.server import PASSING, ChatServer, Plan, error, message
 
 pytest.importorskip("HanTa", reason="of the extra negatives")
 
@@ -84,7 +84,7 @@ def test_a_good_model(corpus: Path) -> None:
 def test_what_comes_out_does_not_depend_on_the_service(corpus: Path) -> None:
     with ChatServer(Plan(edit)) as server:
         expected, _ = write(server, corpus)
-    with ChatServer(Plan(edit, faults=[name for name in FAULTS if name not in ("slow", "429-date")])) as server:
+    with ChatServer(Plan(edit, faults=[name for name in PASSING if name not in ("slow", "429-date")])) as server:
         store = str(corpus.with_name("answers.db"))
         rows, written = write(server, corpus, store=store, per_family=20, split=None, seed=0, concurrency=64)
         assert rows == [row for row in expected if row in rows]

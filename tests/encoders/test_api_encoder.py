@@ -15,7 +15,7 @@ from retrokit import cli
 from retrokit.core.errors import RetrokitError, ServiceError, UsageError
 from tests.evaluation.fakes import write_folder
 from tests.llm.hostile import KEY, skip_waits
-from tests.llm.server import FAULTS, ChatServer, Plan, embeddings, error, letters, message
+from tests.llm.server import PASSING, ChatServer, Plan, embeddings, error, letters, message
 from tests.models import sentences
 
 TEXTS = sentences(150)
@@ -72,11 +72,11 @@ def test_it_is_evaluated_like_any_other(tmp_path: Path, capsys: pytest.CaptureFi
         assert cli.run(refused) == 2
 
 
-UNFIT = ("null", "empty", "no-choices", "slow", "truncated", "error-in-200")
-"""Faults of chats, and those that are reported at once."""
+FITTING = [fault for fault in PASSING if fault not in ("null", "empty", "no-choices", "slow")]
+"""Faults that are not of chats only."""
 
 
-@pytest.mark.parametrize("fault", [fault for fault in FAULTS if fault not in UNFIT])
+@pytest.mark.parametrize("fault", FITTING)
 def test_a_fault_that_passes_changes_nothing(fault: str) -> None:
     with ChatServer(Plan(faults=[fault])) as server:
         np.testing.assert_array_equal(retrokit.encoder(spec(server)).embed(TEXTS, "query"), EXPECTED)

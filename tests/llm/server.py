@@ -141,6 +141,8 @@ FAULTS: dict[str, Callable[[bytes], bytes]] = {
     "empty": lambda good: message(200, completion(" \n")),
     "slow": lambda good: message(200, good),  # after longer than the caller waits
 }
+PASSING = [name for name in FAULTS if name not in ("truncated", "error-in-200")]
+"""Faults that a call gets over; the others are reported at once."""
 CLOSING = {"drop", "drop-in-head", "drop-in-body", "not-http"}
 SLOW = 1.5
 

@@ -96,7 +96,7 @@ def test_a_service_that_limits_the_rate_is_waited_for_a_quarter_of_an_hour(
             asked(server, None)
         assert len(server.log.bodies) < 40
     assert waits.count(waited) >= 900 // waited
-    with ChatServer(Plan(reply=lambda body: limit if len(server.log.bodies) < 11 else None)) as server:
+    with ChatServer(Plan(reply=lambda body: limit if len(server.log.bodies) < 4 else None)) as server:
         assert asked(server, None).text
 
 

@@ -13,10 +13,10 @@ import pytest
 from retrokit import cli
 from retrokit.core.errors import RetrokitError, ServiceError, UsageError
 from retrokit.ranking.reranking import registry
-from tests.encoders.test_api_encoder import UNFIT
+from tests.encoders.test_api_encoder import FITTING
 from tests.evaluation.fakes import write_folder
 from tests.llm.hostile import KEY, skip_waits
-from tests.llm.server import FAULTS, ChatServer, Plan, error, message, shared_words
+from tests.llm.server import ChatServer, Plan, error, message, shared_words
 from tests.models import sentences
 
 QUERIES = sentences(6, seed=3)
@@ -52,7 +52,7 @@ def test_it_reranks_and_is_a_system(tmp_path: Path, capsys: pytest.CaptureFixtur
     assert "rerank-api:model" in json.dumps(json.loads(capsys.readouterr().out))
 
 
-@pytest.mark.parametrize("fault", [fault for fault in FAULTS if fault not in UNFIT])
+@pytest.mark.parametrize("fault", FITTING)
 def test_a_fault_that_passes_changes_nothing(fault: str) -> None:
     with ChatServer(Plan(faults=[fault])) as server:
         scores = registry.create(spec(server)).rank(QUERIES[0], LISTS[0])
