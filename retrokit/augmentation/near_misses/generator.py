@@ -90,6 +90,7 @@ def near_misses(
     Raises:
         MissingExtra: the tagger or the sentence splitter is not installed.
 
+    >>> from retrokit.augmentation.near_misses.family import Edit
     >>> shout = Family("shout", lambda sentence: [Edit("louder", sentence.text.replace(".", "!"))])
     >>> [miss.negatives for _, miss in near_misses(["The cat sleeps in the box. Hello."], [shout])]
     [('The cat sleeps in the box!',)]

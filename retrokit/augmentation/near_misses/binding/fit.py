@@ -24,9 +24,9 @@ class BindingView(View):
         """What a phrase names: ``animate``, ``concrete``, ``measure`` (or a light noun), ``name``, or a ``thing``."""
         if self.codes[phrase.head] == "i":
             return "animate"
-        kinds = {"animate": "animate", "concrete": "concrete", "measures": "measure"}
+        kinds = {"animate": WORDS["animate"], "concrete": WORDS["concrete"], "measure": WORDS["measures"]}
         other = "name" if self.codes[phrase.head] == "N" else "thing"
-        return next((kind for section, kind in kinds.items() if self.head(phrase) in WORDS[section]), other)
+        return next((kind for kind, words in kinds.items() if self.head(phrase) in words), other)
 
     def interchangeable(self, first: Phrase, other: Phrase) -> bool:
         """Whether two phrases can stand in each other's place at all."""
