@@ -29,7 +29,7 @@ from retrokit.ranking.reranking import kept, registry
 from retrokit.ranking.reranking.kept import KeptReranker
 from retrokit.ranking.reranking.listwise import ListwiseReranker, permutation_of, windows
 from tests.evaluation.fakes import GivenEncoder, Notices, write_folder, write_lines
-from tests.llm.server import ChatServer, Plan, prompt_of
+from tests.llm.server import ChatServer, Plan, message, prompt_of
 from tests.sure_folders import VARIANTS, write_sure
 from tests.trec import trec_order
 
@@ -259,12 +259,12 @@ def test_a_service_that_fails_goes_on_where_it_was(task: Path, tmp_path: Path) -
 
     answered = 0
 
-    def twice_only(prompt: str) -> str:
+    def twice_only(body: object) -> bytes | None:
         nonlocal answered
         answered += 1
-        return by_value(prompt) if answered <= 2 else " "
+        return None if answered <= 2 else message(404, b"{}")
 
-    with serve(twice_only) as server, pytest.raises(ServiceError) as failed:
+    with serve(by_value, reply=twice_only) as server, pytest.raises(ServiceError) as failed:
         run(server)
     assert failed.value.exit_code == 4
     assert not save.exists()
