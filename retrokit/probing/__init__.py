@@ -1,4 +1,4 @@
-"""Looks inside an encoder that tell what to do next, a file each, and the names of what probes alone read.
+"""Probes of an encoder, a file each, and the registries of what only probes read.
 
 A probe's settings are in :mod:`retrokit.probing.settings`, which help is made from without what computes. Its file has
 the computation, and what it yields with its sheets and pictures.
