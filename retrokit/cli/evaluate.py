@@ -178,8 +178,8 @@ def _show_deployment(settings: EvaluationSettings, output: EvaluationOutput) -> 
     from retrokit.data.jsonl import to_json
     from retrokit.evaluation.deployment import deployment
     from retrokit.report.deployment import deployment_json, deployment_plot, deployment_sheet
-    from retrokit.report.evaluation import SHEETS
     from retrokit.report.evaluation_plots import file_name
+    from retrokit.report.sheets import SHEETS
 
     given: dict[str, Any] = {name: settings.several(name) for name in several if settings.several(name)}
     sheets = deployment(**given, **{name: getattr(settings, name) for name in alike})

@@ -133,7 +133,7 @@ def test_what_a_bare_checkpoint_assumes_is_reported_each_time(tiny_bert, tmp_pat
 
 
 def test_a_bug_is_no_failed_gate():
-    code = "import retrokit.cli.entry as e\ndef bug(argv): raise KeyError('x')\ne.run = bug\nretrokit.cli.main()"
+    code = "from retrokit.cli import entry, main\ndef bug(argv): raise KeyError('x')\nentry.run = bug\nmain()"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert done.returncode == 70
     assert "KeyError: 'x'" in done.stderr
