@@ -8,7 +8,7 @@ The Python API, loaded lazily (importing retrokit imports no torch)::
     retrokit.load("runs/qnorm")       # a finished run as an Encoder, its similarity with it
 
     retrokit.augment.crops("corpus.jsonl", "pairs.jsonl")
-    retrokit.finetune(retrokit.FinetuneConfig("minilm", ["pairs.jsonl"], "runs/qnorm", sim="qnorm"))
+    retrokit.finetune("minilm", ["pairs.jsonl"], "runs/qnorm", sim="qnorm", scale="auto")
     retrokit.distil_static("minilm", "models/static")
     retrokit.merge(["runs/seed0", "runs/seed1"], "runs/soup")
     retrokit.push("runs/soup", "me/soup", license="apache-2.0")
@@ -16,7 +16,7 @@ The Python API, loaded lazily (importing retrokit imports no torch)::
     retrokit.probe.magnitude(["runs/qnorm"], ["beir:data/scifact"])
     retrokit.search("runs/qnorm", documents, ["a query"], k=10)
     retrokit.rerank("runs/qnorm", ["beir:data/scifact"], ["maxsim"])
-    retrokit.build_sure(retrokit.SureConfig("data/scifact", "openai:MODEL", "sure/scifact"))
+    retrokit.build_sure("data/scifact", "openai:MODEL", "sure/scifact")
 
 What goes wrong for want of a name, a file or a service is a :class:`RetrokitError`, whose message names the parameter.
 """

@@ -45,10 +45,10 @@ def build(
     from retrokit.sure.config import estimate_sure
 
     if dry_run:
-        estimated = estimate_sure(config)
+        estimated = estimate_sure(**vars(config))
         show(to_json(asdict(estimated)) if as_json else estimate_sheet(estimated))
         return
-    built = build_benchmark(config)
+    built = build_benchmark(**vars(config))
     show(*([to_json({**built.record, "calls": built.counts})] if as_json else build_sheets(built)))
 
 

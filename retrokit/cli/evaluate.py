@@ -142,11 +142,11 @@ def evaluate(settings: EvaluationSettings, output: EvaluationOutput) -> None:
     if output.deployment:
         _show_deployment(settings, output)
         return
-    from retrokit.evaluation.evaluate import evaluate as evaluate_systems
+    from retrokit.evaluation.evaluate import evaluate_systems
     from retrokit.report.evaluation import evaluation_sheets, form
 
     also, keep_runs = [metric for metric, _ in output.least], output.save_run is not None
-    evaluation = output.gated(evaluate_systems(**vars(replace(settings, also=also, keep_runs=keep_runs))))
+    evaluation = output.gated(evaluate_systems(replace(settings, also=also, keep_runs=keep_runs)))
     if output.save_run is not None:
         from retrokit.evaluation.tasks.retrieval import save_runs
 

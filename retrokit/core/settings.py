@@ -170,11 +170,12 @@ Made = TypeVar("Made")
 def taking(
     settings: Callable[Given, Asked],
 ) -> Callable[[Callable[[Asked], Made]], Callable[Given, Made]]:
-    """Let a function of settings be called with what the settings are made of."""
+    """Let a function of settings be called as every verb is, with what the settings are made of; or with them."""
 
     def with_arguments(work: Callable[[Asked], Made]) -> Callable[Given, Made]:
         def called(*given: Given.args, **named: Given.kwargs) -> Made:
-            return work(settings(*given, **named))
+            is_made = len(given) == 1 and not named and isinstance(given[0], settings)  # type: ignore[arg-type] # a class
+            return work(given[0] if is_made else settings(*given, **named))  # type: ignore[arg-type]
 
         called.__name__, called.__doc__, called.__module__ = work.__name__, work.__doc__, work.__module__
         returned = inspect.signature(work).return_annotation

@@ -43,8 +43,7 @@ if TYPE_CHECKING:  # what was evaluated before is compared and shown without loa
     from retrokit.ranking.retrieval.base import Searcher
 
 
-@taking(EvaluationSettings)
-def evaluate(settings: EvaluationSettings) -> Evaluation:
+def evaluate_systems(settings: EvaluationSettings) -> Evaluation:
     """Evaluate every encoder under every similarity on every task; without encoders, show what ``results`` has.
 
     Searchers (BM25, a TREC run, two stages) may be among the encoders; they have scores of their own. Without ``sim``
@@ -120,6 +119,9 @@ def evaluate(settings: EvaluationSettings) -> Evaluation:
             explained = explanations(evaluation.results, judged, shown, settings.explain)
             evaluation = replace(evaluation, explanations=explained)
     return evaluation if baseline is None else baseline.compared(evaluation)
+
+
+evaluate = taking(EvaluationSettings)(evaluate_systems)
 
 
 def _parsed(settings: EvaluationSettings) -> list[str]:

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from retrokit import encoders, similarities
 from retrokit.core.errors import UsageError
@@ -67,6 +67,7 @@ def rerank(
     options: TwoStageOptions | None = None,
     work: str | None = None,
     save_run: str | None = None,
+    **more: Any,
 ) -> Reranking:
     """Rerank what a first stage finds on every task, and measure both stages.
 
@@ -76,7 +77,7 @@ def rerank(
         on: tasks that rank documents, or ``pairs:FILE`` of near-misses.
         rerankers: what to rerank with, one after the other: rerankers, or encoders, which score under their own
             similarity.
-        options: default: those of COMP.
+        options: how, made of ``more`` where they are not given; by default as in COMP.
         work: folder for scores, so that the same call resumes after a break, and other metrics or fusions need no new
             scores. Default: with ``save_run`` a folder next to it, which is removed in the end; else none.
         save_run: where the second stage's rankings are written as TREC runs: a file, ``-``, or a folder for several.
@@ -87,7 +88,7 @@ def rerank(
         DataError: a task's files, the run, the baseline, or what a reranker is loaded from.
         Interrupted: Ctrl-C; what is done is kept in ``work``.
     """
-    options = options or TwoStageOptions()
+    options = options or TwoStageOptions(**more)
     baseline = read_baseline(options.baseline) if options.baseline is not None else None
     firsts = [] if encoder is None else [encoder] if isinstance(encoder, str) else list(dict.fromkeys(encoder))
     with strictly(options.strict):

@@ -6,7 +6,7 @@ from dataclasses import KW_ONLY, dataclass
 from typing import TYPE_CHECKING
 
 from retrokit.core.errors import UsageError
-from retrokit.core.settings import FILE, FOLDER, Settings, setting
+from retrokit.core.settings import FILE, FOLDER, Settings, setting, taking
 from retrokit.llm.settings import Asking
 
 if TYPE_CHECKING:
@@ -93,6 +93,7 @@ class SureConfig(Asking):
         return jsonl_items(self.queries, self.passages, self.qrels, self.limit, self.seed)
 
 
+@taking(SureConfig)
 def estimate_sure(config: SureConfig) -> Estimate:
     """Count the calls that a build would make and estimate its tokens; no model is asked, and none need be named.
 
@@ -115,6 +116,7 @@ def estimate_sure(config: SureConfig) -> Estimate:
     return estimate(items, wording, settings)
 
 
+@taking(SureConfig)
 def build_sure(config: SureConfig) -> Built:
     """Build a benchmark: variants of each query's passage, verified (SURE 3.2).
 

@@ -15,6 +15,7 @@ from retrokit import encoders, evaluation
 from retrokit.augmentation.online import Augmentation, Masking, combined, masking_of, usable_part
 from retrokit.core.errors import DataError, UsageError
 from retrokit.core.notices import notice
+from retrokit.core.settings import taking
 from retrokit.data.faults import strictly
 from retrokit.data.holdout import hold_out
 from retrokit.data.overlap import overlaps
@@ -336,6 +337,7 @@ def _read_sources(config: FinetuneConfig, augmentation: Augmentation | None) -> 
     return [replace(source, records=records) for source, records in zip(sources, divided, strict=True)]
 
 
+@taking(FinetuneConfig)
 def finetune(config: FinetuneConfig) -> Outcome:
     """Plan and train, and leave a finished run folder; raises as :func:`plan` and
     :func:`~retrokit.training.run.carry_out`."""

@@ -15,6 +15,7 @@ from torch import Tensor, nn
 
 from retrokit import encoders
 from retrokit.core.errors import UsageError
+from retrokit.core.settings import taking
 from retrokit.encoders.base import Encoder
 from retrokit.encoders.engine import train_tokens
 from retrokit.encoders.fingerprint import digest_of_weights
@@ -263,6 +264,7 @@ def plan_verifier(config: VerifierConfig) -> RerankerJob:
     return (plan_cross_encoder if config.reads_pairs else plan_maps)(config, material, device)
 
 
+@taking(VerifierConfig)
 def train_verifier(config: VerifierConfig) -> Outcome:
     """Plan and train, and leave a finished verifier's folder; raises as :func:`plan_verifier` and
     :func:`~retrokit.training.run.carry_out`."""
