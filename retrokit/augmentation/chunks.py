@@ -15,9 +15,9 @@ class CropSettings(Settings):
     """How chunks are cut: ``sentences`` (the paper's t) of ``min_chars`` to ``max_chars`` characters each, both
     included, as ``splitter`` cuts them. Raises :class:`UsageError`: a number out of range, or an unknown splitter."""
 
-    sentences: int = setting(2, "Consecutive sentences of a chunk.", least=1)
-    min_chars: int = setting(100, "Shorter sentences are left out.", least=1)
-    max_chars: int = setting(250, "Longer sentences are left out.", least=1)
+    sentences: int = setting(2, "Consecutive sentences of a chunk.", minimum=1)
+    min_chars: int = setting(100, "Shorter sentences are left out.", minimum=1)
+    max_chars: int = setting(250, "Longer sentences are left out.", minimum=1)
     splitter: str = setting("period", "period (the paper's), or multilingual, or multilingual:de: real sentences.")
 
     def __post_init__(self) -> None:

@@ -22,10 +22,10 @@ class PairSettings(Settings):
     source: str = setting(help="Texts as JSON lines, .gz too; - is standard input.", **_INPUT)
     output: str = setting("-", OUTPUT, flags=FLAGS, writes=FILE)
     _: KW_ONLY
-    per_text: int = setting(1, "Pairs of a text in an epoch.", least=1)
-    epochs: int = setting(1, _EPOCHS, least=1)
+    per_text: int = setting(1, "Pairs of a text in an epoch.", minimum=1)
+    epochs: int = setting(1, _EPOCHS, minimum=1)
     field: str = setting("text", FIELD)
-    seed: int = setting(0, SEED, least=0)
+    seed: int = setting(0, SEED, minimum=0)
 
 
 @dataclass(frozen=True)
@@ -36,10 +36,10 @@ class MaskSettings(Settings):
     output: str = setting("-", OUTPUT, flags=FLAGS, writes=FILE)
     _: KW_ONLY
     encoder: str = setting(help="Encoder whose tokens are masked.")
-    fraction: float = setting(0.15, "Share of the tokens that the mask token replaces.", least=0, most=1)
-    epochs: int = setting(1, _EPOCHS, least=1)
+    fraction: float = setting(0.15, "Share of the tokens that the mask token replaces.", minimum=0, maximum=1)
+    epochs: int = setting(1, _EPOCHS, minimum=1)
     field: str = setting("text", FIELD)
-    seed: int = setting(0, SEED, least=0)
+    seed: int = setting(0, SEED, minimum=0)
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,7 @@ class SplitSettings(Settings):
     shares: tuple[float, float, float] | None = setting(
         None, "Shares of the anchors for train, dev and test. Default: 0.8,0.1,0.1.", read=numbers("shares", float, 3)
     )
-    seed: int = setting(0, SEED, least=0)
+    seed: int = setting(0, SEED, minimum=0)
     train: str | None = setting(
         None, "JSON lines to write: nine tenths of the texts, to train on and to learn from.", writes=FILE
     )
@@ -90,7 +90,7 @@ class MixSettings(Settings):
     field: str | None = setting(
         "source", "Field that names each row's part; empty: none.", read=lambda text: text or None
     )
-    seed: int = setting(0, SEED, least=0)
+    seed: int = setting(0, SEED, minimum=0)
 
     def problems(self) -> Iterator[str]:
         yield from super().problems()

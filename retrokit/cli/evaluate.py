@@ -54,7 +54,7 @@ class EvaluationOutput(Settings):
         None,
         "Exit 1 if a result is lower than the baseline's by more than this, and by more than chance.",
         GATES,
-        least=0,
+        minimum=0,
     )
     junit: str | None = setting(None, "Write what became of the gates as JUnit's XML, for CI.", GATES, writes=FILE)
     markdown_summary: str | None = setting(

@@ -57,8 +57,8 @@ def setting(
     argument: bool = False,
     metavar: str | None = None,
     above: float | None = None,
-    least: float | None = None,
-    most: float | None = None,
+    minimum: float | None = None,
+    maximum: float | None = None,
     read: Callable[[str], Any] | None = None,
     choices: Iterable[str] = (),
     result: bool = True,
@@ -71,14 +71,14 @@ def setting(
         panel: heading of the help page that it stands under.
         flags: names of its option, where they are not the field's.
         argument: it is an argument of the command, and no option; ``metavar`` is how its help calls it.
-        above, least, most: bounds of its numbers.
+        above, minimum, maximum: bounds of its numbers.
         read: its value from what is typed; the default is then given as it would be typed.
         choices: the values that it may have, of a text or of each of several.
         result: whether it decides what comes out.
         writes: for a path that is written: ``FILE``, ``FOLDER``, or ``EITHER``, as the path is or says; or the name of
             the setting whose file it may update.
     """
-    values = Values(choices=tuple(choices), above=above, minimum=least, maximum=most)
+    values = Values(choices=tuple(choices), above=above, minimum=minimum, maximum=maximum)
     about: dict[str, Any] = {
         "help": help,
         "panel": panel,

@@ -57,7 +57,7 @@ class DeploymentSettings(Settings):
     _: KW_ONLY
     sim: Sequence[str] = setting(())
     metrics: Sequence[str] = setting(())
-    dims: Sequence[int] = setting((), least=1)
+    dims: Sequence[int] = setting((), minimum=1)
     quantize: Sequence[str] = setting(QUANTIZATIONS)
     index: Sequence[str] = setting(())
     precision: str = setting("auto", PRECISION, choices=PRECISIONS)

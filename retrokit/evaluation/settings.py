@@ -60,7 +60,7 @@ class EvaluationSettings(Settings):
         "Use the first N dimensions only: for sfs, N / size fragments.",
         SCORES,
         read=one_or_more(numbers("dims", int)),
-        least=1,
+        minimum=1,
     )
     device: str | None = setting(None)
     cross: bool = setting(False, "Score every run with every run's similarity: training against evaluation.", SCORES)
@@ -78,12 +78,12 @@ class EvaluationSettings(Settings):
         "hf:NAME. Default: those of runs, where they are as they were. Repeatable.",
         OUTPUT,
     )
-    overlap_examples: int = setting(0, OVERLAP_EXAMPLES, OUTPUT, least=0)
+    overlap_examples: int = setting(0, OVERLAP_EXAMPLES, OUTPUT, minimum=0)
     explain: int | None = setting(
         None,
         "Show the N queries of retrieval that differ most from the first system, with their relevant documents.",
         OUTPUT,
-        least=1,
+        minimum=1,
     )
     index: str | Sequence[str] | None = setting(
         None,
@@ -136,9 +136,9 @@ class TwoStageOptions(Settings):
 
     panels = (None, STAGES, FIRST_STAGE, NEAR_MISSES, OUTPUT, GATES)
 
-    depth: int = setting(100, "How many of each query's best documents are reranked.", STAGES, least=1)
+    depth: int = setting(100, "How many of each query's best documents are reranked.", STAGES, minimum=1)
     blend: float | None = setting(
-        None, "Share of the reranker in a sum with the first stage's normalised scores.", STAGES, least=0, most=1
+        None, "Share of the reranker in a sum with the first stage's normalised scores.", STAGES, minimum=0, maximum=1
     )
     fusion: str | None = setting(None, "rrf: fuse the ranks of both stages instead of scores.", STAGES)
     sim: str | None = setting(None, "Similarity of the first stage; default: the encoder's own.", FIRST_STAGE)
@@ -167,7 +167,7 @@ class TwoStageOptions(Settings):
         "For near-misses: pairs that do mean the same, e.g. beir:PATH,split=train. Default: the file's own positives.",
         NEAR_MISSES,
     )
-    reference_pairs: int = setting(10_000, "At most so many of them, at random.", NEAR_MISSES, least=2)
+    reference_pairs: int = setting(10_000, "At most so many of them, at random.", NEAR_MISSES, minimum=2)
     baseline: str | None = setting(None, BASELINE, GATES)
     baseline_system: str | None = setting(None, BASELINE_SYSTEM, GATES)
     gate_metric: str | None = setting(None, GATE_METRIC, GATES)

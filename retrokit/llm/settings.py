@@ -18,16 +18,16 @@ class Asking(Settings):
     """How a language model is asked."""
 
     _: KW_ONLY
-    temperature: float = setting(0.0, "Temperature of sampling; 0 takes the likeliest token each time.", least=0)
+    temperature: float = setting(0.0, "Temperature of sampling; 0 takes the likeliest token each time.", minimum=0)
     answer_tokens: int = setting(4096, "Longest answer in tokens, what a reasoning model thinks included.")
     store: str | None = setting(
         None,
         "File that keeps every answer; several commands may share one. Default: OUTPUT.answers.sqlite.",
         writes=FILE,
     )
-    concurrency: int = setting(16, "Calls at once.", least=1, most=1024)
+    concurrency: int = setting(16, "Calls at once.", minimum=1, maximum=1024)
     max_tokens: int | None = setting(
-        None, "Stop before prompts and answers exceed this many tokens. Default: no limit.", least=1, most=2**53
+        None, "Stop before prompts and answers exceed this many tokens. Default: no limit.", minimum=1, maximum=2**53
     )
 
     def kept_in(self, output: str) -> str | Path:

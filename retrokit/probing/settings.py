@@ -47,10 +47,10 @@ class MagnitudeOptions(Settings):
     """
 
     irrelevant: str = setting("top", _IRRELEVANT, choices=IRRELEVANT)
-    proxies: int | None = setting(None, least=1, most=DEPTH - 1)
+    proxies: int | None = setting(None, minimum=1, maximum=DEPTH - 1)
     precision: str = setting("auto", PRECISION, choices=PRECISIONS)
     device: str | None = setting(None)
-    seed: int = setting(0, SEED, least=0)
+    seed: int = setting(0, SEED, minimum=0)
 
 
 @dataclass(frozen=True)
@@ -63,9 +63,11 @@ class MagnitudeSettings(ProbeSettings):
     on: Sequence[str] = setting(help="Task, e.g. beir:data/scifact or beir:PATH,split=dev. Repeatable.")
     _: KW_ONLY
     irrelevant: str = setting("top", _IRRELEVANT, choices=IRRELEVANT)
-    seed: int = setting(0, SEED, least=0)
+    seed: int = setting(0, SEED, minimum=0)
     without_labels: bool = setting(False, "Use no judgements: a query's best by angle count as relevant.")
-    proxies: int | None = setting(None, "Without labels: how many of the best. Default: 10.", least=1, most=DEPTH - 1)
+    proxies: int | None = setting(
+        None, "Without labels: how many of the best. Default: 10.", minimum=1, maximum=DEPTH - 1
+    )
     baseline: str | None = setting(
         None, "Encoder over which gains are: both as trained. Default: qnorm over cosine, same embeddings."
     )
@@ -94,9 +96,9 @@ class FisherSettings(ProbeSettings):
 
     on: Sequence[str] = setting((), "Task whose queries and relevant documents to use. Repeatable.")
     data: Sequence[str] = setting((), "Training data whose pairs to use, as finetune takes it. Repeatable.")
-    pairs: int = setting(PAIRS, "Pairs to draw; all where there are fewer.", least=10)
+    pairs: int = setting(PAIRS, "Pairs to draw; all where there are fewer.", minimum=10)
     _: KW_ONLY
-    seed: int = setting(0, SEED, least=0)
+    seed: int = setting(0, SEED, minimum=0)
     precision: str = setting("fp32", "Rounding shows in the smallest eigenvalues.", choices=PRECISIONS)
 
 
@@ -118,7 +120,7 @@ class FragmentSettings(ProbeSettings):
         None, "Metric to measure by; default: knn_accuracy where there is one, else the task's main one."
     )
     _: KW_ONLY
-    seed: int = setting(0, "Seed of the random slices that stand beside the fragments.", least=0)
+    seed: int = setting(0, "Seed of the random slices that stand beside the fragments.", minimum=0)
 
 
 @dataclass(frozen=True)
@@ -151,7 +153,7 @@ class NearMissProbeSettings(ProbeSettings):
     reference: str | None = setting(
         None, "Pairs that do mean the same, e.g. beir:PATH,split=train. Default: the file's own positives."
     )
-    reference_pairs: int = setting(10_000, "At most so many of them, at random.", least=2)
+    reference_pairs: int = setting(10_000, "At most so many of them, at random.", minimum=2)
 
 
 @dataclass(frozen=True)
@@ -182,7 +184,7 @@ class GeometrySettings(ProbeSettings):
 
     on: str = setting(help="Texts: beir:PATH, or JSON lines with a field text.")
     size: int | None = setting(None, f"{FRAGMENT[:-1]}; default: the whole alone.")
-    neighbours: int = setting(10, "Neighbours that count for hubness.", least=1)
+    neighbours: int = setting(10, "Neighbours that count for hubness.", minimum=1)
 
 
 @dataclass(frozen=True)
@@ -195,4 +197,4 @@ class MapSettings(ProbeSettings):
     needs_folder = True
 
     on: str = setting(help="knn:FILE, labelled texts; knn:FILE,sample=5000 draws some.")
-    seed: int = setting(42, "Seed of the layout.", least=0)
+    seed: int = setting(42, "Seed of the layout.", minimum=0)

@@ -21,8 +21,8 @@ class SampleConfig(Settings):
     folder: str = setting(help="A SURE folder: one that was built, or the release's.", argument=True)
     _: KW_ONLY
     output: str = setting(help="HTML file to write.", flags=("--output", "-o"), writes=FILE)
-    sample: int = setting(50, "How many queries; each brings all its variants.", least=1)
-    seed: int = setting(0, "Seed of the sample: one seed, one sample for all annotators, people and models.", least=0)
+    sample: int = setting(50, "How many queries; each brings all its variants.", minimum=1)
+    seed: int = setting(0, "Seed of the sample: one seed, one sample for all annotators, people and models.", minimum=0)
     prompts: str | None = setting(None, "Folder whose judge.toml takes the place of ours; the paper gives none.")
 
 
@@ -55,14 +55,14 @@ class SureConfig(Asking):
     qrels: str | None = setting(None, "With `queries=`: judgements (BEIR's or TREC's) in place of passage_id.")
     testbeds: str = setting("precision,abstraction,equivalence", "Which, with commas between.")
     limit: int | None = setting(None, "Queries to try, drawn by the seed. Default: all.")
-    retries: int = setting(2, "How often a rejected variant is made again, with the reason.", least=0)
+    retries: int = setting(2, "How often a rejected variant is made again, with the reason.", minimum=0)
     prompts: str = setting(
         "ours",
         "Wording: ours; paper, SURE's own of its Appendix A; or a folder whose NAME.toml take the place of ours.",
     )
     language: str = setting("en", "Language of the texts, for cutting sentences: en, de, zh …")
     seed: int = setting(
-        0, "Seed of the queries drawn, of ties between passages, and of the places of key sentences.", least=0
+        0, "Seed of the queries drawn, of ties between passages, and of the places of key sentences.", minimum=0
     )
     overwrite: bool = setting(False, "Replace a benchmark that was built there before.")
 

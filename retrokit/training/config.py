@@ -64,7 +64,7 @@ class TrainingConfig(Settings):
         None, "Run folder to write.", RUN, flags=("--output", "-o"), result=False, writes=FOLDER
     )
     _: KW_ONLY
-    epochs: float | None = setting(None, "Passes over the data. Default: 1.", BATCHES, above=0, most=1e6)
+    epochs: float | None = setting(None, "Passes over the data. Default: 1.", BATCHES, above=0, maximum=1e6)
     steps: int | None = setting(None, "Optimizer steps, instead of `epochs=`.", BATCHES, above=0)
     time_budget: float | None = setting(
         None, "Time to train, e.g. 90s, 4m, 1.5h: as many steps as fit.", BATCHES, above=0, read=duration
@@ -75,19 +75,19 @@ class TrainingConfig(Settings):
         BATCHES,
         above=0,
     )
-    weight_decay: float = setting(0.01, "AdamW's; never on γ, biases and norms.", OPTIMIZER, least=0, most=100)
-    warmup: float = setting(0.1, "Steps of linear warm-up; below 1: a share of all steps.", OPTIMIZER, least=0)
+    weight_decay: float = setting(0.01, "AdamW's; never on γ, biases and norms.", OPTIMIZER, minimum=0, maximum=100)
+    warmup: float = setting(0.1, "Steps of linear warm-up; below 1: a share of all steps.", OPTIMIZER, minimum=0)
     schedule: str = setting("linear", "After the warm-up.", OPTIMIZER, choices=SCHEDULES)
     max_grad_norm: float = setting(1.0, "Gradients are clipped to this norm.", OPTIMIZER, above=0)
     adam_betas: tuple[float, float] = setting(
-        "0.9,0.999", "Adam's β1,β2.", OPTIMIZER, least=0, most=1, read=numbers("adam_betas", float, 2)
+        "0.9,0.999", "Adam's β1,β2.", OPTIMIZER, minimum=0, maximum=1, read=numbers("adam_betas", float, 2)
     )
     precision: str = setting("auto", "auto is bf16 where the machine is faster with it.", OPTIMIZER, choices=PRECISIONS)
     tf32: bool = setting(False, "Let a GPU multiply float32 with 10 bits of mantissa (TensorFloat-32).", OPTIMIZER)
     deterministic: bool = setting(
         False, "Compute by what gives the same bits every time, where it is slower.", OPTIMIZER
     )
-    seed: int = setting(0, "Seed of batches, dropout and fresh weights.", OPTIMIZER, least=0)
+    seed: int = setting(0, "Seed of batches, dropout and fresh weights.", OPTIMIZER, minimum=0)
     eval_every: int | None = setting(None, "Evaluate every N steps too.", EVALUATION, above=0)
     best_metric: str | None = setting(
         None, "Metric that decides: TASK:METRIC, e.g. scifact:mrr@10. Default: the main one of the first.", EVALUATION
@@ -210,17 +210,17 @@ class FinetuneConfig(TrainingConfig):
         False, "Compute each layer a second time for its gradients, and keep its input alone.", BATCHES, result=False
     )
     lr: float | None = setting(
-        None, "Highest learning rate. Default: 2e-5, of a static encoder 0.05.", OPTIMIZER, above=0, most=100
+        None, "Highest learning rate. Default: 2e-5, of a static encoder 0.05.", OPTIMIZER, above=0, maximum=100
     )
     sim_lr: float | None = setting(
-        None, "Learning rate of what the similarity learns (γ).", OPTIMIZER, above=0, most=100
+        None, "Learning rate of what the similarity learns (γ).", OPTIMIZER, above=0, maximum=100
     )
     max_length: int | None = setting(
         None, "Tokens of a text while training; the saved encoder keeps its own limit.", BATCHES, above=0
     )
     freeze: str | None = setting(None, "embeddings, first:N (and embeddings), all-but:K (the last K layers).", TRAINED)
     matryoshka: Sequence[int] = setting(
-        (), "Also train these prefixes of the embedding: 64,128.", LOSS, least=1, read=numbers("matryoshka", int)
+        (), "Also train these prefixes of the embedding: 64,128.", LOSS, minimum=1, read=numbers("matryoshka", int)
     )
     lora: int | str | None = setting(
         None,
@@ -238,7 +238,7 @@ class FinetuneConfig(TrainingConfig):
     )
     merge_lora: bool = setting(False, "Save a whole model, with the updates of `lora=` in its weights.", TRAINED)
     dropout: float | None = setting(
-        None, "Dropout probability, instead of the encoder's own.", TRAINED, least=0, most=1
+        None, "Dropout probability, instead of the encoder's own.", TRAINED, minimum=0, maximum=1
     )
     holdout: float | None = setting(
         None,
@@ -249,7 +249,7 @@ class FinetuneConfig(TrainingConfig):
     eval: Sequence[str] = setting(
         (), "Task to evaluate on, before and after; the best trained weights are kept. Repeatable.", EVALUATION
     )
-    overlap_examples: int = setting(0, OVERLAP_EXAMPLES, EVALUATION, least=0, result=False)
+    overlap_examples: int = setting(0, OVERLAP_EXAMPLES, EVALUATION, minimum=0, result=False)
     strict: bool = setting(False, STRICT, EVALUATION, result=False)
 
     def __post_init__(self) -> None:

@@ -17,9 +17,9 @@ class DistilSettings(Settings):
     encoder: str = setting(help="Encoder whose tokens are embedded.", argument=True)
     output: str = setting(help="Folder to write, a new one.", flags=("--output", "-o"), writes=FOLDER)
     _: KW_ONLY
-    dims: int | None = setting(256, "Dimensions to keep, the first principal components.", least=1)
+    dims: int | None = setting(256, "Dimensions to keep, the first principal components.", minimum=1)
     sif: float = setting(
-        1e-4, "How much rare tokens count: a token's weight is this / (this + its frequency); 0: all alike.", least=0
+        1e-4, "How much rare tokens count: a token's weight is this / (this + its frequency); 0: all alike.", minimum=0
     )
     corpus: str | None = setting(
         None, "Texts that frequencies are counted in: JSON lines or a BEIR folder. Default: by rank in the vocabulary."
@@ -39,7 +39,11 @@ class MergeSettings(Settings):
     output: str = setting(help="Folder to write, a new one.", flags=("--output", "-o"), writes=FOLDER)
     _: KW_ONLY
     weights: Sequence[float] | None = setting(
-        None, "What each one counts: 0.7,0.3. Default: all alike.", least=-1e6, most=1e6, read=numbers("weights", float)
+        None,
+        "What each one counts: 0.7,0.3. Default: all alike.",
+        minimum=-1e6,
+        maximum=1e6,
+        read=numbers("weights", float),
     )
     as_given: bool = setting(False, "Take `weights=` as they are; else they are divided by their sum.")
     sim: str | None = setting(None, "Similarity of the result. Default: the one that all have.")

@@ -45,7 +45,7 @@ class MiningSettings(Settings):
     ``keep_negatives`` puts the mined negatives after those that a row has, else they replace them.
     """
 
-    negatives: int = setting(7, "Negatives of a pair.", least=1)
+    negatives: int = setting(7, "Negatives of a pair.", minimum=1)
     sampling: str = setting("top", "top: the best of the range; random: any of it.", choices=SAMPLINGS)
     first_rank: int = setting(1, "Best rank to take, from 1.")
     last_rank: int = setting(100, "Worst rank to take.")
@@ -53,16 +53,16 @@ class MiningSettings(Settings):
         "0.04",
         "How much less than the positive a negative scores, at least; none: any score.",
         flags=("--margin",),
-        least=0,
+        minimum=0,
         read=lambda text: None if text == "none" else number_or("none", "margin")(text),
     )
-    relative_margin: float | None = setting(None, "The same as a share of the positive's score, e.g. 0.05.", least=0)
+    relative_margin: float | None = setting(None, "The same as a share of the positive's score, e.g. 0.05.", minimum=0)
     max_score: float | None = setting(None, "Highest score of a negative.")
     min_score: float | None = setting(None, "Lowest score of a negative.")
     keep_negatives: bool = setting(True)
     drop_rows_without: bool = setting(False, "Leave out pairs for which nothing was found.")
     scores: bool = setting(False, "Add positive_score and negative_scores.")
-    seed: int = setting(0, SEED, least=0)
+    seed: int = setting(0, SEED, minimum=0)
 
     def problems(self) -> Iterator[str]:
         yield from super().problems()

@@ -30,21 +30,21 @@ class NearMissSettings(Settings):
         "anchor", "anchor: the sentence itself (COMP); paraphrase: that of the input's pairs.", choices=POSITIVES
     )
     per_family: int | None = setting(
-        None, "How many of each family; reading stops when all are there. Default: all.", least=1
+        None, "How many of each family; reading stops when all are there. Default: all.", minimum=1
     )
     split: float | None = setting(
-        None, "Share for training; writes NAME.train.jsonl and NAME.test.jsonl.", least=0, most=1
+        None, "Share for training; writes NAME.train.jsonl and NAME.test.jsonl.", minimum=0, maximum=1
     )
     llm: str | None = setting(None, "Language model that makes the near-misses. Default: rules, and no model.")
     store: str | None = setting(
         None, "File that keeps each of its answers. Default: OUTPUT.answers.sqlite.", writes=FILE
     )
     max_tokens: int | None = setting(
-        None, "Budget of its prompts and answers together. Default: 10,000,000.", least=1, most=2**53
+        None, "Budget of its prompts and answers together. Default: 10,000,000.", minimum=1, maximum=2**53
     )
-    concurrency: int = setting(16, "Calls of it at once.", least=1, most=1024)
+    concurrency: int = setting(16, "Calls of it at once.", minimum=1, maximum=1024)
     field: str = setting("text", FIELD)
-    seed: int = setting(0, SEED, least=0)
+    seed: int = setting(0, SEED, minimum=0)
 
     def problems(self) -> Iterator[str]:
         yield from super().problems()

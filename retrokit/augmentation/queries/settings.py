@@ -58,21 +58,23 @@ class QuerySettings(Asking):
         "Encoder, or another searcher such as bm25, that has to bring the passage back; none: no round trip.",
         flags=("--encoder",),
     )
-    k: int = setting(10, "How many first hits the passage has to be among.", flags=("-k",), least=1)
+    k: int = setting(10, "How many first hits the passage has to be among.", flags=("-k",), minimum=1)
     negatives: int = setting(
-        0, "Hard negatives of a query: the best hits that score below its passage.", least=0, most=1000
+        0, "Hard negatives of a query: the best hits that score below its passage.", minimum=0, maximum=1000
     )
     judge: str | None = setting(
         None, "Language model that grades query and passage from 0 to 3; none: no grades. Default: the one that writes."
     )
-    grade: int = setting(2, "Lowest grade that is kept.", least=0, most=3)
+    grade: int = setting(2, "Lowest grade that is kept.", minimum=0, maximum=3)
     existing: Sequence[str] = setting(
         (), "Queries that are not to be made again: JSON lines or TSV of id and text, or a BEIR folder. Repeatable."
     )
-    limit: int | None = setting(None, "Passages to write queries for, drawn by the seed. Default: all.", least=1)
-    retries: int = setting(2, "How often a rejected answer is asked for again, with the reason.", least=0, most=100)
+    limit: int | None = setting(None, "Passages to write queries for, drawn by the seed. Default: all.", minimum=1)
+    retries: int = setting(
+        2, "How often a rejected answer is asked for again, with the reason.", minimum=0, maximum=100
+    )
     prompts: str = setting("ours", "Wording: ours, or a folder whose NAME.toml take the place of ours.")
-    seed: int = setting(0, "Seed of the passages that `limit=` draws.", least=0)
+    seed: int = setting(0, "Seed of the passages that `limit=` draws.", minimum=0)
     device: str | None = setting(None)
 
     def problems(self) -> Iterator[str]:

@@ -27,9 +27,9 @@ class SearchSettings(Settings):
     )
     queries: str | None = setting(None, "Queries: JSON lines of id and text, TSV of both, or a BEIR folder.")
     query: Sequence[str] = setting((), "A query. Repeatable.")
-    k: int = setting(10, "Documents of a query.", flags=("-k",), least=1)
+    k: int = setting(10, "Documents of a query.", flags=("-k",), minimum=1)
     sim: str | None = setting(None, "Similarity; default: the encoder's own, or the folder's.")
-    dims: int | None = setting(None, "Use the first N dimensions of the encoder's only.", least=1)
+    dims: int | None = setting(None, "Use the first N dimensions of the encoder's only.", minimum=1)
     index: str | None = setting(
         None, "Search through an index of faiss, e.g. HNSW32 or IVF4096,PQ32:nprobe=64; default: exactly."
     )

@@ -74,7 +74,7 @@ class VerifierConfig(TrainingConfig, _What):
         read=rank_or_spec,
     )
     encoder_dropout: float | None = setting(
-        None, "Dropout probability of the encoder in training, instead of its own.", OPTIMIZER, least=0, most=1
+        None, "Dropout probability of the encoder in training, instead of its own.", OPTIMIZER, minimum=0, maximum=1
     )
     in_batch: int | None = setting(
         None,
@@ -92,10 +92,10 @@ class VerifierConfig(TrainingConfig, _What):
         None, "Of cross-encoder: tokens that count of both texts together; saved with it.", BATCHES, above=0
     )
     lr: float | None = setting(
-        None, "Highest learning rate. Default: 1e-4, of a cross-encoder 2e-5.", OPTIMIZER, above=0, most=100
+        None, "Highest learning rate. Default: 1e-4, of a cross-encoder 2e-5.", OPTIMIZER, above=0, maximum=100
     )
     encoder_lr: float | None = setting(
-        None, "Highest learning rate of the encoder. Default: 1e-5, of `lora=` 1e-4.", OPTIMIZER, above=0, most=100
+        None, "Highest learning rate of the encoder. Default: 1e-5, of `lora=` 1e-4.", OPTIMIZER, above=0, maximum=100
     )
     precision: str = setting(
         "auto",
