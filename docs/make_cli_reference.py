@@ -42,6 +42,8 @@ Before a command may stand `--no-cache`, which encodes all texts anew and keeps 
 
 Tables go to standard output, or one JSON object with `--json`; notices, progress and errors go to standard error.
 
+## Exit codes
+
 | exit code | meaning |
 |---:|---|
 | 0 | done |
@@ -49,7 +51,8 @@ Tables go to standard output, or one JSON object with `--json`; notices, progres
 | 2 | wrong use or bad input |
 | 3 | a missing optional package; the message is the command that installs it |
 | 4 | an outside service failed |
-| 130 | interrupted |
+| 70 | a bug of retrokit: a traceback |
+| 130 | interrupted; the line that resumes the work is printed |
 """
 
 NAMES = """\
