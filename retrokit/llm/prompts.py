@@ -22,6 +22,7 @@ from typing import Any
 
 from retrokit.core.errors import DataError, did_you_mean
 from retrokit.core.files import read_toml
+from retrokit.llm.settings import PromptShape
 
 _FIELD = re.compile(r"\{([a-z-]+)\}")
 _ENDING = ".toml"
@@ -29,14 +30,6 @@ OURS, _OWN = "ours", "own"
 
 _NO_DATA = {"reason", "requirement"}
 """Fields that hold no text of the user's data: they stand in the prompt without tags."""
-
-
-@dataclass(frozen=True)
-class PromptShape:
-    """What a prompt has to contain: its fields, and the words that its answer is recognised by."""
-
-    fields: tuple[str, ...]
-    words: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -14,6 +14,14 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
+class PromptShape:
+    """What a prompt has to contain: its fields, and the words that its answer is recognised by."""
+
+    fields: tuple[str, ...]
+    words: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
 class Asking(Settings):
     """How a language model is asked."""
 

@@ -11,7 +11,8 @@ from pathlib import Path
 from retrokit.core.errors import UsageError
 from retrokit.data.sure import VARIANT_FILES
 from retrokit.llm import prompts
-from retrokit.llm.prompts import OURS, PromptShape, PromptTemplate
+from retrokit.llm.prompts import OURS, PromptTemplate
+from retrokit.llm.settings import PromptShape
 
 _GENERATED = ("marker",)
 _JUDGED = ("yes", "no")

@@ -18,14 +18,12 @@ from retrokit.data.corpus import read_corpus, read_queries
 from retrokit.data.exports import open_export
 from retrokit.data.jsonl import read_json, read_jsonl
 from retrokit.data.pairs import read_source
-from retrokit.data.runs import Run
 from retrokit.data.runs import read_run as described
 from retrokit.data.trec import read_run
 from retrokit.evaluation.comparison.baseline import read_baseline
 from retrokit.evaluation.comparison.results_folder import ResultsFolder
 from retrokit.report.sources import read_sources
 from retrokit.study.state import StudyPlan
-from retrokit.training.run_folder import _files_of as model_files
 from tests.trec import read_qrels
 
 CORPUS = b'{"_id": "d1", "title": "Cats", "text": "They purr."}\n{"id": 2, "text": "Dogs \xc3\xa4 \\ud83d\\ude00"}\n'
@@ -183,7 +181,6 @@ WHOLE: dict[str, tuple[object, str, Callable[[Path], object]]] = {
     "ids": (None, "ids.jsonl", lambda path: export(path.parent)),
     "report": (None, "found.json", lambda path: read_sources([str(path)])),
     "plan": (PLAN, "plan.json", lambda path: StudyPlan.read(path.parent)),
-    "modules": (None, "modules.json", lambda path: model_files(path.parent, Run("finished", "cosine"))),
     "TOML": (None, "options.toml", read_toml),
 }
 NO_VALUE: dict[str, bytes] = {

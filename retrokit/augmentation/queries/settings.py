@@ -9,8 +9,7 @@ from typing import Any
 
 from retrokit.augmentation.settings import FLAGS, OUTPUT
 from retrokit.core.settings import FILE, listed, setting
-from retrokit.llm.prompts import PromptShape
-from retrokit.llm.settings import Asking
+from retrokit.llm.settings import Asking, PromptShape
 
 NONE = "none"
 TYPES = ("keywords", "question", "claim", "how-to", "situation")
