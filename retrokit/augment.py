@@ -6,11 +6,12 @@ output that was not finished.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from retrokit.augmentation.chunks import CropSettings
-from retrokit.augmentation.crops import crop_pairs
+from retrokit.augmentation.crops import crop_pairs, dropout_pairs
 from retrokit.augmentation.masking import Masker, masked_rows
 from retrokit.augmentation.mining.settings import MiningSettings
 from retrokit.augmentation.mixing import mix
@@ -54,24 +55,23 @@ def __getattr__(name: str) -> Any:
     raise AttributeError(f"module 'retrokit.augment' has no attribute {name!r}")
 
 
-def _pairs(source: str, output: str, crops: CropSettings, more: dict[str, Any], *, twice: bool) -> Counts:
+def _pairs(pairs_of: Callable[..., Any], source: str, output: str, crops: CropSettings, more: dict[str, Any]) -> Counts:
     settings = PairSettings(source, output, **more)
     check_settings(settings)
     counts, texts = Counts(), Texts(source, settings.field)
-    rows = crop_pairs(texts, crops, settings.per_text, settings.epochs, settings.seed, counts, twice=twice)
-    write_jsonl(output, rows)
+    write_jsonl(output, pairs_of(texts, crops, settings.per_text, settings.epochs, settings.seed, counts))
     return counts
 
 
 def crops(source: str, output: str, settings: CropSettings = CropSettings(), **more: Any) -> Counts:
     """Write pairs of two chunks of the same text (CROP 3.1); ``more`` as in :class:`PairSettings`."""
-    return _pairs(source, output, settings, more, twice=False)
+    return _pairs(crop_pairs, source, output, settings, more)
 
 
 def dropout(source: str, output: str, settings: CropSettings = CropSettings(), **more: Any) -> Counts:
     """Write pairs of a chunk with itself, for an encoder whose dropout tells them apart (SimCSE, CROP 3.1); ``more`` as
     in :class:`PairSettings`."""
-    return _pairs(source, output, settings, more, twice=True)
+    return _pairs(dropout_pairs, source, output, settings, more)
 
 
 @taking(MaskSettings)

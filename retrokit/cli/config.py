@@ -22,16 +22,18 @@ def taking_config(command: Callable[..., Any]) -> Callable[..., Any]:
     def run(config: object, **given: Any) -> Any:
         return command(**given)
 
-    run.__name__, run.__doc__, run.__module__ = command.__name__, command.__doc__, command.__module__
-    return with_signature(run, [*parameters.values(), CONFIG])
+    return standing_for(command, run, [*parameters.values(), CONFIG])
 
 
-def with_signature(command: Callable[..., Any], parameters: Sequence[inspect.Parameter]) -> Callable[..., Any]:
-    """``command``, which Typer is to call with ``parameters``, all of them by name."""
+def standing_for(
+    command: Callable[..., Any], run: Callable[..., Any], parameters: Sequence[inspect.Parameter]
+) -> Callable[..., Any]:
+    """``run`` under the name and with the help of ``command``, for Typer to read: it takes ``parameters`` by name."""
     by_name = [param.replace(kind=inspect.Parameter.KEYWORD_ONLY) for param in parameters]
-    command.__signature__ = inspect.Signature(by_name)  # type: ignore[attr-defined]
-    command.__annotations__ = {param.name: param.annotation for param in by_name}
-    return command
+    run.__name__, run.__doc__, run.__module__ = command.__name__, command.__doc__, command.__module__
+    run.__signature__ = inspect.Signature(by_name)  # type: ignore[attr-defined]
+    run.__annotations__ = {param.name: param.annotation for param in by_name}
+    return run
 
 
 def _read(ctx: typer.Context, path: str | None) -> str | None:

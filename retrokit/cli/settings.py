@@ -14,7 +14,7 @@ import typer
 
 from retrokit.cli.common import DeviceOption, JsonOption, option, writes
 from retrokit.cli.completion import choosing
-from retrokit.cli.config import CONFIG, with_signature
+from retrokit.cli.config import CONFIG, standing_for
 from retrokit.core.settings import Settings
 
 
@@ -31,11 +31,11 @@ def takes(*settings: type[Settings], **annotations: Any) -> Callable[[Callable[.
 
     def with_options(command: Callable[..., None]) -> Callable[..., None]:
         def run(config: object = None, **given: Any) -> None:
-            made = {
+            values = {
                 names[kind]: kind(**{field.name: _value(field, given.pop(field.name)) for field in fields})
                 for kind, fields in taken.items()
             }
-            command(**made, **given)
+            command(**values, **given)
 
         names: dict[type[Settings], str] = {}
         parameters = []
@@ -49,8 +49,7 @@ def takes(*settings: type[Settings], **annotations: Any) -> Callable[[Callable[.
                 ]
             else:
                 parameters.append(param)
-        run.__name__, run.__doc__, run.__module__ = command.__name__, command.__doc__, command.__module__
-        return with_signature(run, [*parameters, CONFIG])
+        return standing_for(command, run, [*parameters, CONFIG])
 
     return with_options
 

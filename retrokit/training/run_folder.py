@@ -19,7 +19,7 @@ from typing import Any
 import torch
 
 from retrokit.core.errors import DataError, UsageError, disk_errors
-from retrokit.core.files import parents_of, writing
+from retrokit.core.files import parents_of, replaced, writing
 from retrokit.core.outputs import (
     beside,
     check_apart,
@@ -189,11 +189,8 @@ class RunFolder:
 
     def complete(self, path: Path, state: dict[str, Any], best_step: int | None) -> None:
         """Write the state of a checkpoint, whole or not at all, then drop all but the last ones and the best."""
-        with disk_errors(path):
-            torch.save(state, path / f".{STATE}")
-            with open(path / f".{STATE}", "rb") as written:
-                os.fsync(written.fileno())
-            os.replace(path / f".{STATE}", path / STATE)
+        with replaced(path / STATE) as new, disk_errors(path):
+            torch.save(state, new)
         paths = sorted(self.checkpoints.glob("checkpoint-*"), key=step_of)
         for old in paths[: -self.keep_checkpoints]:
             if step_of(old) != best_step:

@@ -21,6 +21,7 @@ from safetensors.torch import load_file, save_file
 
 from retrokit import encoders
 from retrokit.core.errors import DataError, UsageError, disk_errors
+from retrokit.core.files import replaced
 from retrokit.core.registry import Spec
 from retrokit.data.runs import RUN_FILE, Run, is_run, read_run
 from retrokit.encoders.base import Encoder
@@ -115,10 +116,8 @@ def card_of(path: str) -> str:
 def save_weights(scorer: MapScorer, folder: Path) -> None:
     """Write the verifier's weights into a folder."""
     path = folder / WEIGHTS_FILE
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    with disk_errors(path):
-        save_file({name: tensor.cpu().contiguous() for name, tensor in scorer.state_dict().items()}, temporary)
-        os.replace(temporary, path)
+    with replaced(path) as new, disk_errors(path):
+        save_file({name: tensor.cpu().contiguous() for name, tensor in scorer.state_dict().items()}, new)
 
 
 def load_weights(scorer: MapScorer, folder: str | Path) -> None:
