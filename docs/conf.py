@@ -6,8 +6,6 @@ and MyST-Parser in its version 5. Material for MkDocs had fixes until 5 November
 at 0.1.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 project = "retrokit"

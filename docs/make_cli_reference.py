@@ -6,8 +6,6 @@
 The result depends neither on the terminal nor on which third-party plugins are installed.
 """
 
-from __future__ import annotations
-
 import argparse
 import importlib
 import os

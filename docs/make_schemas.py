@@ -7,8 +7,6 @@ these keys and no others (``"name?"`` may be missing; ``"*"``: any other), ``(X,
 a dataclass's docstring says of its fields is their description.
 """
 
-from __future__ import annotations
-
 import argparse
 import inspect
 import json

@@ -10,8 +10,6 @@ which build-sure checks before it. And nobody has named keywords: here they are 
 stop words, which are more than a model names.
 """
 
-from __future__ import annotations
-
 import argparse
 from collections import Counter
 from collections.abc import Callable, Iterator

@@ -3,8 +3,6 @@
 python examples/clip_table.py OUT
 """
 
-from __future__ import annotations
-
 import json
 import statistics
 import sys

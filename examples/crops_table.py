@@ -3,8 +3,6 @@
 python examples/crops_table.py OUT
 """
 
-from __future__ import annotations
-
 import json
 import re
 import statistics

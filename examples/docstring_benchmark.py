@@ -11,8 +11,6 @@ modules stand only in the ids. The same environment and seed give the same files
 Only the standard library is needed.
 """
 
-from __future__ import annotations
-
 import argparse
 import ast
 import json

@@ -7,8 +7,6 @@ Prints, per fragment size, the accuracy of 3 and of 10 neighbours for cosine, fo
 softmax over all other texts, of which those of the same label count as right.
 """
 
-from __future__ import annotations
-
 import sys
 
 import numpy as np

@@ -7,8 +7,6 @@ name): OUT/text-to-image.jsonl and OUT/image-to-text.jsonl are pairs to train on
 folders to test on. Characters that look the same count once, under the first name.
 """
 
-from __future__ import annotations
-
 import json
 import sys
 import unicodedata

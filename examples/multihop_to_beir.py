@@ -17,8 +17,6 @@ paragraphs are its 48,315 documents, but for the few that a question repeats); -
 paragraphs of several questions, relevant to each of them. Answers go beside the questions, so that rag:FOLDER can ask.
 """
 
-from __future__ import annotations
-
 import argparse
 import csv
 import json

@@ -16,8 +16,6 @@ of the standard library and the licences of installed packages: sources that the
 what the last reranker lets in.
 """
 
-from __future__ import annotations
-
 import argparse
 import ast
 import re

@@ -8,8 +8,6 @@ called alpha here" takes a keyword's place, and a query is made of the longest w
 the right form and no quality: use a real model for benchmarks and training data.
 """
 
-from __future__ import annotations
-
 import argparse
 import itertools
 import json

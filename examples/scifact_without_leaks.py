@@ -10,8 +10,6 @@ test's claims that have a document in common with the published train split, and
 is what is judged and what BM25 ranks in the first ``FIRST`` of a claim, for encoders that take too long for all.
 """
 
-from __future__ import annotations
-
 import json
 import random
 import re

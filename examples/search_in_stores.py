@@ -14,8 +14,6 @@ queries whose best documents are the same, and exits with 1 if any differ. Docum
 rounding may change places.
 """
 
-from __future__ import annotations
-
 import argparse
 import sys
 import tempfile

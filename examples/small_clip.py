@@ -6,8 +6,6 @@ The vocabulary is the words of the pairs' texts, and the letters of all others. 
 towers other weights.
 """
 
-from __future__ import annotations
-
 import json
 import re
 import sys

@@ -3,8 +3,6 @@
 python examples/structural_negatives_table.py OUT
 """
 
-from __future__ import annotations
-
 import json
 import statistics
 import sys

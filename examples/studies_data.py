@@ -10,8 +10,6 @@ take; in the second a token sees those before it alone. ABSTRACTS is JSON lines 
 msmarco/ and fiqa/.
 """
 
-from __future__ import annotations
-
 import json
 import random
 import sys

@@ -4,8 +4,6 @@ retrokit eval ENCODER... --on sure:SURE/fiqa,reference=bm25 --on sure:SURE/fiqa,
 python examples/sure_references.py two.json
 """
 
-from __future__ import annotations
-
 import json
 import math
 import sys

@@ -14,8 +14,6 @@ those of their rewritings by others (fields id, contents). ``mirrored`` writes t
 and the positive exchanged.
 """
 
-from __future__ import annotations
-
 import argparse
 import random
 import re

@@ -9,8 +9,6 @@ somewhere. Some near-misses share more words with the anchor than its positive d
     python examples/verifier_scenes.py -o OUT.jsonl [--count 10000] [--seed 0] [--kinds roles,looks] [--without giving]
 """
 
-from __future__ import annotations
-
 import argparse
 import random
 from collections.abc import Iterator

@@ -7,8 +7,6 @@ triplets, or what ``peoples_near_misses.py build`` makes. A cell is the mean ove
 (n - 1), and, for all but the first column, the p-value of a t-test of Student against ``none``, uncorrected.
 """
 
-from __future__ import annotations
-
 import json
 import re
 import sys

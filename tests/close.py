@@ -1,7 +1,5 @@
 """Comparing floats by the arithmetic that made them, and not by digits that one processor happens to give."""
 
-from __future__ import annotations
-
 import numpy as np
 from numpy.typing import ArrayLike
 from torch import Tensor

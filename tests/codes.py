@@ -1,7 +1,5 @@
 """The known positives of training data, written out by hand."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 
 import numpy as np

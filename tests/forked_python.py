@@ -7,8 +7,6 @@ What is imported when, what is read of the environment at import and what hashin
 their own.
 """
 
-from __future__ import annotations
-
 import gc
 import importlib
 import json

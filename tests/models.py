@@ -1,7 +1,5 @@
 """Tiny models that the tests make: real architectures, a few thousand weights, no network."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import torch

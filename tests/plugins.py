@@ -1,7 +1,5 @@
 """A package of a third party: what its wheel leaves in site-packages, and a registry that is to look there."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from pathlib import Path
 

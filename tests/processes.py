@@ -1,7 +1,5 @@
 """Processes of their own, one alone or several as ``torchrun`` starts them, forked from one that has imported all."""
 
-from __future__ import annotations
-
 import os
 import pickle
 import socket

@@ -1,7 +1,5 @@
 """What tests of training share: runs that are stopped at a step, and what two runs leave."""
 
-from __future__ import annotations
-
 import json
 import os
 from collections.abc import Iterator

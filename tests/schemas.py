@@ -1,7 +1,5 @@
 """What commands print with ``--json`` and write into files, in any test, held against their schemas."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

@@ -1,7 +1,5 @@
 """SURE folders that the tests write: small ones by hand, and cuts of the published ones."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterable, Mapping
 from pathlib import Path

@@ -3,8 +3,6 @@
 Each is made as a patch in a copy of the package, and is then used there by its name.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

@@ -1,7 +1,5 @@
 """The Python API does what the commands do, and loads nothing before it is used."""
 
-from __future__ import annotations
-
 import inspect
 import json
 import re

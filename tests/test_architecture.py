@@ -1,7 +1,5 @@
 """The house: imports point one way, names of similarities stay in their table, and the command line is light."""
 
-from __future__ import annotations
-
 import ast
 import re
 import subprocess

@@ -1,7 +1,5 @@
 """What users take into their own CI: the action, the workflow, the pre-commit hook and the Dockerfile."""
 
-from __future__ import annotations
-
 import os
 import re
 import shlex

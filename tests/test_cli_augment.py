@@ -1,7 +1,5 @@
 """``retrokit augment`` as typed: pipes, files that come whole or not at all, exit codes and messages."""
 
-from __future__ import annotations
-
 import gzip
 import io
 import json

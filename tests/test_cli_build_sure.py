@@ -1,7 +1,5 @@
 """``retrokit build-sure`` from the words of the command line to files, output and exit codes."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Iterator
 from pathlib import Path

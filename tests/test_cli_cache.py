@@ -1,7 +1,5 @@
 """``retrokit cache`` as typed, and that the second command over the same texts encodes nothing."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Completion of values, through the protocol by which bash, zsh and fish ask for them."""
 
-from __future__ import annotations
-
 import os
 import shlex
 import shutil

@@ -1,7 +1,5 @@
 """``--config FILE.toml`` of every command, and the file that a run leaves."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """``retrokit doctor``: what is broken, what is missing, what could do better, and what to do about each."""
 
-from __future__ import annotations
-
 import importlib.metadata
 import json
 from pathlib import Path

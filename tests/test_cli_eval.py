@@ -1,7 +1,5 @@
 """``retrokit eval`` from the words of the command line to the bytes of its output, and its exit codes."""
 
-from __future__ import annotations
-
 import json
 import re
 import subprocess

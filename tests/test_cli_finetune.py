@@ -1,7 +1,5 @@
 """`retrokit finetune` as typed: pipes, the plan, exit codes and messages."""
 
-from __future__ import annotations
-
 import io
 import json
 import os

@@ -1,7 +1,5 @@
 """The help of the program, of every group and of every command."""
 
-from __future__ import annotations
-
 import re
 
 import pytest

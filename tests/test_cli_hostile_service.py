@@ -1,8 +1,6 @@
 """Every command that calls a language model, against services that misbehave: exit code 4 and one line, nothing left
 but the answers, no key and no control characters in what is printed."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from pathlib import Path

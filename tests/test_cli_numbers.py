@@ -1,8 +1,6 @@
 """Absurd numbers, in every option of every command, in every spec and every configuration: one line each, exit code 2,
 nothing left behind. What is tried is found from the commands and registries themselves."""
 
-from __future__ import annotations
-
 import importlib
 import itertools
 import os

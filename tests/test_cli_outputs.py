@@ -1,7 +1,5 @@
 """Every command that writes: it makes the folders above, takes no input for its output, and loses nothing of others."""
 
-from __future__ import annotations
-
 import os
 import re
 import shutil

@@ -1,7 +1,5 @@
 """``retrokit probe`` from the words of the command line to tables, JSON, CSV and pictures, and its exit codes."""
 
-from __future__ import annotations
-
 import csv
 import json
 import struct

@@ -1,7 +1,5 @@
 """``retrokit rerank`` from the words of the command line to the bytes of its output, and its exit codes."""
 
-from __future__ import annotations
-
 import csv
 import io
 import json

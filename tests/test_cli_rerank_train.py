@@ -1,7 +1,5 @@
 """`retrokit rerank train`, `calibrate` and `verify` as typed: a pipe from data to verdicts, exit codes, messages."""
 
-from __future__ import annotations
-
 import io
 import json
 import sys

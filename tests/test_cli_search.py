@@ -1,7 +1,5 @@
 """``retrokit search``: three forms of what is found, and what is said of wrong use."""
 
-from __future__ import annotations
-
 import io
 import json
 from pathlib import Path

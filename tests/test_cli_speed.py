@@ -1,7 +1,5 @@
 """``retrokit --help`` imports little more than a Typer program that does nothing: that is what its time depends on."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 

@@ -1,7 +1,5 @@
 """Standard streams that are closed or full: one line where a stream is left for it, exit code 2, no traceback."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """Encoding, search, training, evaluation and reranking on a GPU, against the CPU: ``python -m pytest -m cuda``."""
 
-from __future__ import annotations
-
 import gc
 import json
 from collections.abc import Callable

@@ -4,8 +4,6 @@ The environment of the tests stands in for the package index: a fresh one is mad
 ask for, and nothing else is there.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import re

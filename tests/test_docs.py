@@ -1,7 +1,5 @@
 """What the documents say exists: commands, links, names, snippets, and the example package of docs/extending.md."""
 
-from __future__ import annotations
-
 import ast
 import importlib
 import importlib.util

@@ -1,7 +1,5 @@
 """``examples/build_sure.sh`` asks the service that it started, and no other."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The examples that make glyphs and two fresh towers, and the table of what was trained on them."""
 
-from __future__ import annotations
-
 import json
 import runpy
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The converter of multi-hop sets, on files made in their authors' forms."""
 
-from __future__ import annotations
-
 import csv
 import importlib.util
 import json

@@ -1,7 +1,5 @@
 """The examples around the default verifier: it is made anew, with a few steps, and meets sentences of people."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """LICENSE, CITATION.cff and what pyproject.toml says of the project."""
 
-from __future__ import annotations
-
 import ast
 import hashlib
 import sys

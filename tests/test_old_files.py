@@ -4,8 +4,6 @@ All of ``tests/old`` was made there by that version, and the expected values too
 static:dim=8``, ``verifier`` by ``rerank train cnn --end-to-end`` and ``rerank calibrate``, ``export`` by ``learn``.
 """
 
-from __future__ import annotations
-
 import json
 import shutil
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A similarity of a third party: seen in help, made by the API, trained with, loaded again; nothing but its package."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

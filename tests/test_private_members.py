@@ -4,8 +4,6 @@ When a test fails here after an upgrade, that release broke what the file named 
 library below that release in pyproject.toml.
 """
 
-from __future__ import annotations
-
 import ast
 import importlib
 import inspect

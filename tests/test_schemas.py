@@ -1,7 +1,5 @@
 """Schemas are sound and listed, and every command with ``--json`` is held against one in all tests."""
 
-from __future__ import annotations
-
 import importlib.util
 import json
 import os

@@ -1,8 +1,6 @@
 """Every row of the table of similarities against a float64 NumPy formula written here, and what follows from
 ``score = kernel(prepare, prepare)``: one inner-product search, ranking equivalences, stock export."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import torch

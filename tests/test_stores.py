@@ -1,8 +1,6 @@
 """Stores that know nothing of similarities find what exact search finds: by the inner product, and by cosine or L2
 where documents have one length."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 from types import ModuleType

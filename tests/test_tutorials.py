@@ -1,7 +1,5 @@
 """Each page of docs/tutorials, run from top to bottom as a reader would, and the notebook of the first."""
 
-from __future__ import annotations
-
 import importlib.util
 import json
 import os

@@ -1,7 +1,5 @@
 """How trec_eval orders the documents of a run."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from pathlib import Path
 

@@ -3,8 +3,6 @@
 The registry holds what ``retrokit finetune --augment`` can make pairs with while it trains.
 """
 
-from __future__ import annotations
-
 from retrokit.core.registry import Entry, Param, SpecRegistry
 
 _CROPPING = (

@@ -1,7 +1,5 @@
 """How a text is cut into chunks: N consecutive sentences, none too short or too long (CROP, section 3.1)."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import cached_property
 

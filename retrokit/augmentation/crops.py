@@ -7,8 +7,6 @@ What is drawn is a function of the seed, the epoch, the text's running number an
 training loop draws at random access what a file would hold, and a resumed run sees what the interrupted one would have.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from functools import partial
 from math import isqrt

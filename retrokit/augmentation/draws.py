@@ -4,8 +4,6 @@ A key is a few numbers: the seed, the epoch, the text's running number… A stre
 processes, and a resumed run all see the same. A number is the 64-bit BLAKE2b hash of its key.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from hashlib import blake2b
 

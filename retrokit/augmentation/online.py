@@ -4,8 +4,6 @@ What a text gives is a function of the seed, the epoch and the text's running nu
 the same.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Protocol

@@ -1,7 +1,5 @@
 """What the filters of ``retrokit augment`` are asked for: for Python, and on the command line."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import KW_ONLY, dataclass
 from typing import Any

@@ -4,8 +4,6 @@
 Wikimedia's sentencex, which has the abbreviations, numbers and end marks of many languages.
 """
 
-from __future__ import annotations
-
 import unicodedata
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass

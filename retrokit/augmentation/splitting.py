@@ -1,7 +1,5 @@
 """Pairs as a BEIR folder of train, dev and test, none of which holds what another one asks with or for."""
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence

@@ -1,7 +1,5 @@
 """A teacher's scores next to pairs, for ``finetune --loss kl`` and ``margin-mse`` to learn from."""
 
-from __future__ import annotations
-
 from retrokit.augmentation.settings import TeacherSettings
 from retrokit.core.errors import UsageError
 from retrokit.core.outputs import check_settings

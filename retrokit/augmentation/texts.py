@@ -3,8 +3,6 @@
 No text outlives the next one, so a corpus of millions of lines takes no more memory than one of a hundred.
 """
 
-from __future__ import annotations
-
 import os
 import tempfile
 from collections import Counter

@@ -1,7 +1,5 @@
 """``retrokit augment``: training data without labels, as filters over JSONL."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any

@@ -1,7 +1,5 @@
 """``retrokit build-sure``: a SURE benchmark from any queries and passages, and judging what was built."""
 
-from __future__ import annotations
-
 from dataclasses import asdict
 
 import typer

@@ -1,7 +1,5 @@
 """``retrokit cache``."""
 
-from __future__ import annotations
-
 import typer
 
 from retrokit.cli.common import JsonOption, app, show

@@ -1,7 +1,5 @@
 """The application's commands as a study names them: which there are, and the words that give one its options."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Mapping
 from functools import cache

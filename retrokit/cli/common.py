@@ -1,7 +1,5 @@
 """What all commands share: the application, help that ends with the registered names, and how output is shown."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import textwrap

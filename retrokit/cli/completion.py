@@ -1,7 +1,5 @@
 """Completion of values in bash, zsh and fish: registered names, runs in the folder, metrics, choices."""
 
-from __future__ import annotations
-
 import importlib
 import inspect
 from collections.abc import Callable, Iterable, Iterator, Sequence

@@ -1,7 +1,5 @@
 """``--config FILE.toml``: options of a command from a file, under their own names; the command line wins."""
 
-from __future__ import annotations
-
 import inspect
 from collections.abc import Callable, Sequence
 from typing import Annotated, Any

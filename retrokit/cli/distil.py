@@ -1,7 +1,5 @@
 """``retrokit distil-static``."""
 
-from __future__ import annotations
-
 from retrokit.cli.common import JsonOption, app, show, with_names
 from retrokit.cli.settings import takes
 from retrokit.training.model_settings import DistilSettings

@@ -1,7 +1,5 @@
 """``retrokit doctor``."""
 
-from __future__ import annotations
-
 from retrokit.cli.common import JsonOption, app, show
 from retrokit.core.errors import GateFailed
 

@@ -1,7 +1,5 @@
 """The entry point: run a command, and turn what went wrong into a message and an exit code."""
 
-from __future__ import annotations
-
 import errno
 import gc
 import os

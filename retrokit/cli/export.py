@@ -1,7 +1,5 @@
 """``retrokit export``."""
 
-from __future__ import annotations
-
 import os
 from dataclasses import replace
 

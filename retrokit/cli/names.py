@@ -1,7 +1,5 @@
 """``retrokit names``."""
 
-from __future__ import annotations
-
 import typer
 
 from retrokit.cli.common import NAMES, app, named, show

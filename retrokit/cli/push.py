@@ -1,7 +1,5 @@
 """``retrokit push``."""
 
-from __future__ import annotations
-
 from retrokit.cli.common import JsonOption, app, show
 from retrokit.cli.settings import takes
 from retrokit.training.model_settings import PushSettings

@@ -1,7 +1,5 @@
 """``retrokit report``."""
 
-from __future__ import annotations
-
 import typer
 
 from retrokit.cli.common import PriceOption, app, writes

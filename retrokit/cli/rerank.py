@@ -4,8 +4,6 @@ The group's first word is one of its commands, or else belongs to ``run``: ``ret
 maxsim`` is ``retrokit rerank run minilm …``. An encoder's folder that is named like a command is written ``./train``.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 
 import typer

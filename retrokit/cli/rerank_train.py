@@ -1,7 +1,5 @@
 """``retrokit rerank train``, ``calibrate`` and ``verify``."""
 
-from __future__ import annotations
-
 from dataclasses import asdict
 from typing import Annotated
 

@@ -1,7 +1,5 @@
 """``retrokit search``."""
 
-from __future__ import annotations
-
 import itertools
 import sys
 

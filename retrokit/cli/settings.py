@@ -1,7 +1,5 @@
 """Options of a command from the fields of :class:`~core.settings.Settings`: each default and help stands once."""
 
-from __future__ import annotations
-
 import inspect
 import re
 import sys

@@ -1,7 +1,5 @@
 """Standard streams that are closed, full, or asked to take what is not UTF-8."""
 
-from __future__ import annotations
-
 import io
 import os
 import sys

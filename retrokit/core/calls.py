@@ -1,7 +1,5 @@
 """Calls of services, without their client: failures, texts that can be sent, and waiting from synchronous code."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Coroutine
 from concurrent.futures import ThreadPoolExecutor

@@ -4,8 +4,6 @@ Everything here is a clear one-line message for a person. Any other exception is
 message names a parameter as ```batch_size=```; the command line shows its option instead (``--batch-size``).
 """
 
-from __future__ import annotations
-
 import math
 import re
 from collections.abc import Iterable, Iterator

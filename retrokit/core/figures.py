@@ -1,7 +1,5 @@
 """What all pictures share: colours, sizes, the names of others made safe to draw, how much fits, and the files."""
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager

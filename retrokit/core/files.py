@@ -3,8 +3,6 @@
 Everywhere a path is taken, ``-`` is standard input or output, and a name that ends in ``.gz`` is compressed.
 """
 
-from __future__ import annotations
-
 import codecs
 import errno
 import glob

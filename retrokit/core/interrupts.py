@@ -1,7 +1,5 @@
 """Ctrl-C and SIGTERM as a request to stop: it is never lost, and long work grants it once its state is saved."""
 
-from __future__ import annotations
-
 import os
 import signal
 import sys

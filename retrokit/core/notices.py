@@ -4,8 +4,6 @@ The library never prints. It calls :func:`notice` and :func:`progress`; the comm
 shows them on standard error, and a Python program that installs none gets notices through :mod:`logging`.
 """
 
-from __future__ import annotations
-
 import importlib
 import logging
 import re

@@ -3,8 +3,6 @@
 The key comes from the environment and is sent to the one address. No spec, store or message holds it.
 """
 
-from __future__ import annotations
-
 import json
 import os
 from collections.abc import Callable, Mapping

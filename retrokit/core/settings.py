@@ -1,7 +1,5 @@
 """Settings of a piece of work: a dataclass whose fields say what they are, once for Python and for the command line."""
 
-from __future__ import annotations
-
 import inspect
 import json
 import re

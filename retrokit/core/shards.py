@@ -4,8 +4,6 @@ A shard's name is the digest of all that decides it, so a wrong one is never rea
 its bytes, so that one which a kill, a full disk or a bit error damaged is made again.
 """
 
-from __future__ import annotations
-
 import hashlib
 import io
 from collections.abc import Callable, Iterable

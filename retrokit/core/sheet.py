@@ -1,7 +1,5 @@
 """A table as data: what a result shows, whatever it is shown in. :mod:`retrokit.report.sheets` has the forms."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from operator import attrgetter

@@ -4,8 +4,6 @@ and in the other formats of its reader; and BEIR's published sets by name, downl
 Thakur et al., "BEIR: A Heterogeneous Benchmark for Zero-shot Evaluation of Information Retrieval Models", 2021.
 """
 
-from __future__ import annotations
-
 import os
 import shutil
 import tempfile

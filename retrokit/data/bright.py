@@ -4,8 +4,6 @@
 Su et al., "BRIGHT: A Realistic and Challenging Benchmark for Reasoning-Intensive Retrieval", ICLR 2025.
 """
 
-from __future__ import annotations
-
 import os
 import re
 from collections.abc import Iterable

@@ -4,8 +4,6 @@ Sentence-transformers' own documentation, its published data sets and BEIR's tra
 same three things. A role is clear when exactly one of its names is there, or all columns of a known layout.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from functools import lru_cache

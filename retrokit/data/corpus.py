@@ -1,7 +1,5 @@
 """Corpora and query files: an identifier and a text a line, as JSON or in a table; and TREC topics."""
 
-from __future__ import annotations
-
 import html
 import re
 from array import array

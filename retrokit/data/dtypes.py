@@ -1,7 +1,5 @@
 """In what numbers embeddings are stored: the names."""
 
-from __future__ import annotations
-
 import re
 from typing import NamedTuple
 

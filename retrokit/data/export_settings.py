@@ -1,7 +1,5 @@
 """What an export is asked for: for Python, and as the options of ``retrokit export``."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import KW_ONLY, dataclass
 from typing import Literal

@@ -1,7 +1,5 @@
 """Faults of data files that reading goes on from, as the field's tools do: counted and reported, or errors."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager

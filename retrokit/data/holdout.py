@@ -1,7 +1,5 @@
 """Examples held out of training data by their anchors: wherever an anchor stands, it is in the same part."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

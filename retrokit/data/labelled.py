@@ -3,8 +3,6 @@
 CROP (3.3) divides one file 9:1 at random, unstratified, with seed 42; a benchmark with a test file of its own keeps it.
 """
 
-from __future__ import annotations
-
 import hashlib
 import random
 from dataclasses import dataclass

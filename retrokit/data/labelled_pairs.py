@@ -5,8 +5,6 @@ Near-misses are read as ``retrokit augment negatives`` writes them (``anchor``, 
 ``sentence1``, ``sentence2``, ``label``.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The processor at hand, as its system describes it."""
 
-from __future__ import annotations
-
 import os
 import platform
 from pathlib import Path

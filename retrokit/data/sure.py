@@ -8,8 +8,6 @@ An id that a JSONL file repeats with another text counts as on its last line, as
 of the published MS MARCO set answers two queries, and has its key sentences in two places of the noise.)
 """
 
-from __future__ import annotations
-
 import os
 import re
 from collections.abc import Iterable, Sequence

@@ -1,7 +1,5 @@
 """Rows of data sets as people have them: JSON lines, one JSON array, CSV, TSV or Parquet, by their own columns."""
 
-from __future__ import annotations
-
 import codecs
 import csv
 import json

@@ -1,7 +1,5 @@
 """The records of training data, and how each is made of a row of a file."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress

@@ -4,8 +4,6 @@ A line of a TREC run is ``query-id Q0 document-id rank score tag``; a qrels line
 or ``query-id<TAB>document-id<TAB>grade`` (BEIR, usually under a header).
 """
 
-from __future__ import annotations
-
 import math
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence

@@ -1,7 +1,5 @@
 """Values of a declared type from the plain values of a JSON file."""
 
-from __future__ import annotations
-
 import math
 import sys
 from collections.abc import Mapping, Sequence

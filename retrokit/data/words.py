@@ -4,8 +4,6 @@ Scripts that put no spaces between words have no words here: BM25 takes their ch
 CJKAnalyzer does. A character is a letter with its marks, such as a Thai consonant with the vowel above it.
 """
 
-from __future__ import annotations
-
 import re
 import unicodedata
 from collections import Counter

@@ -4,8 +4,6 @@ A text whose head is no registered name is a local folder (a finished run, a Sen
 checkpoint) or a hub id, and goes to the entry ``model``.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

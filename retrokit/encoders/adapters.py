@@ -1,7 +1,5 @@
 """Adapters: low-rank updates of a model's weights, saved without the model, under the name of their base."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager

@@ -1,7 +1,5 @@
 """Embeddings of a service that speaks OpenAI's protocol (``POST …/v1/embeddings``): hosted ones, vLLM, Ollama, TEI."""
 
-from __future__ import annotations
-
 import asyncio
 import base64
 import hashlib

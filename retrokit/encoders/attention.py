@@ -1,7 +1,5 @@
 """Which implementation of attention a configuration of transformers names: a private member of it, in one place."""
 
-from __future__ import annotations
-
 from typing import Any
 
 

@@ -4,8 +4,6 @@ A model that is *built* in bf16 keeps in float32 what must be exact, the frequen
 PyTorch's ``to`` rounds them as well, and the error then grows with the position.
 """
 
-from __future__ import annotations
-
 import copy
 from collections.abc import Iterator
 from weakref import WeakKeyDictionary

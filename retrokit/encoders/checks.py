@@ -4,8 +4,6 @@ The libraries give random weights to what is missing, a default to a folder with
 they find them; at most a line in a log tells. Here each of these is a :class:`ValueError` that names it.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager

@@ -5,8 +5,6 @@
 2019). ``mean`` makes the mean of their raw embeddings the document's. Queries are not cut into chunks.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Folders that hold a model: what a run says of itself, what is whole, and what belongs to the model."""
 
-from __future__ import annotations
-
 import importlib.util
 import os
 import re

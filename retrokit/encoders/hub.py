@@ -1,7 +1,5 @@
 """Asking the model hub for a name before anything is loaded from it."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager

@@ -1,7 +1,5 @@
 """Making encoders: registered ones, local folders, hub ids, and runs. Nothing else knows how a model is loaded."""
 
-from __future__ import annotations
-
 import importlib.util
 import logging
 import os

@@ -4,8 +4,6 @@ Whoever wants one asks :func:`works` first. There each proves itself, once per p
 PyTorch's public operators make as well; after any failure none of them is used.
 """
 
-from __future__ import annotations
-
 from functools import cache
 
 import torch

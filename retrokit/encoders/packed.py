@@ -5,8 +5,6 @@ the product is still in the processor's cache; PyTorch's own ``linear`` passes o
 bf16 a short text's attention is fastest as two matrix products. What does not apply to a model stays as it is.
 """
 
-from __future__ import annotations
-
 import copy
 import inspect
 from typing import Any

@@ -4,8 +4,6 @@ A processor that has bf16 instructions may still compute slower with them. AMX, 
 faster; any other kind is timed once, and the finding is kept beside the embedding cache.
 """
 
-from __future__ import annotations
-
 import platform
 import time
 from dataclasses import dataclass

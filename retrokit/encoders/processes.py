@@ -5,8 +5,6 @@ process that prints, and one that writes the embedding cache, whatever the comma
 where GPUs compute.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager

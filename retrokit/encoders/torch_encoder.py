@@ -1,7 +1,5 @@
 """The encoder that computes with PyTorch: a SentenceTransformer."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path

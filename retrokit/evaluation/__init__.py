@@ -1,7 +1,5 @@
 """The registry of evaluation tasks: the table of names."""
 
-from __future__ import annotations
-
 import os
 
 from retrokit.core.registry import Entry, Param, SpecRegistry

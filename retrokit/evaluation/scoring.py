@@ -1,7 +1,5 @@
 """Prepared embeddings, and numbers of moderate size."""
 
-from __future__ import annotations
-
 import copy
 
 import numpy as np

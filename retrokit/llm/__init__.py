@@ -1,8 +1,6 @@
 """The registry of language models that write text: the table of names. One client for all of them is in
 :mod:`retrokit.llm.session`."""
 
-from __future__ import annotations
-
 from retrokit.core.registry import Entry, Param, SpecRegistry
 
 registry = SpecRegistry(

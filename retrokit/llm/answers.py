@@ -4,8 +4,6 @@ Models follow an answer's format loosely: other case, Markdown, numbering, quota
 before and after. What can still be told apart is read; what cannot is rejected, for a retry that says why.
 """
 
-from __future__ import annotations
-
 import re
 
 from retrokit.llm.prompts import TAG

@@ -4,8 +4,6 @@ An answer is decided by the model, the sampling settings, and the prompt with it
 :class:`CompletionRequest` is all of that, and its ``key`` is what answers are stored under.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import re

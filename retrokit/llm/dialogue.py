@@ -1,7 +1,5 @@
 """Asking until an answer can be used: one that is rejected is asked for again, with the reason."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import TypeVar
 

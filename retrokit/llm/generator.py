@@ -5,8 +5,6 @@ is the maximum of the tempered logits and Gumbel noise, which is a sample of the
 serves all rows, whatever their sampling settings.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os

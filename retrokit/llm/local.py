@@ -3,8 +3,6 @@
 A model with a chat template reads prompts by it; one without reads them as they are, and continues them.
 """
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor

@@ -1,7 +1,5 @@
 """A model behind OpenAI's chat protocol (``POST …/v1/chat/completions``): vLLM, llama.cpp, Ollama, hosted ones."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

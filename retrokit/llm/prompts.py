@@ -8,8 +8,6 @@ above" included, stays what the task is about and is not taken for the task. Wit
 are.
 """
 
-from __future__ import annotations
-
 import hashlib
 import re
 import tomllib

@@ -1,7 +1,5 @@
 """Recorded answers in place of a model: what a run with ``replay:FILE`` gets does not depend on any service."""
 
-from __future__ import annotations
-
 import hashlib
 from pathlib import Path
 

@@ -4,8 +4,6 @@ A word is a run of letters and digits, in lower case; in scripts without spaces 
 UTF-8 that was once read as Latin-1 ("CafÃ©", frequent in MS MARCO) counts as what it was: models mend it unasked.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 

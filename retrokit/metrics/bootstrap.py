@@ -4,8 +4,6 @@ Systems are measured on items drawn with replacement, all on the same draws (Efr
 the Bootstrap", 1993, chapters 13 and 15).
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 

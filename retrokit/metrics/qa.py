@@ -4,8 +4,6 @@ Rajpurkar et al., "SQuAD: 100,000+ Questions for Machine Comprehension of Text",
 the one that fits best counts. Values are 0 to 1, higher is better.
 """
 
-from __future__ import annotations
-
 import re
 import string
 from collections import Counter

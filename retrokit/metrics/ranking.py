@@ -3,8 +3,6 @@
 Names are ``metric@cutoff``: ``ndcg@10``, ``map@100``, ``recall@100``, ``precision@5``, ``mrr@10``, ``accuracy@1``.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Mapping
 

@@ -1,8 +1,6 @@
 """How well does one score tell two groups apart? The area under the ROC curve, the threshold of best accuracy, and how
 many of the wrong ones pass a gate that lets the right ones through."""
 
-from __future__ import annotations
-
 import math
 from typing import NamedTuple
 

@@ -6,8 +6,6 @@ Statistical Significance Tests for Information Retrieval Evaluation", CIKM 2007)
 ("A Simple Sequentially Rejective Multiple Test Procedure", 1979).
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

@@ -4,8 +4,6 @@ SURE, 3.3 (Equations 7 to 9) and B.2, as the published evaluator computes them: 
 ranking ties left out of ROC.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 

@@ -5,8 +5,6 @@ dimensions that stand out hold the attribute. Per fragment, the mean cosine betw
 is measured beside them: a deviation alone does not tell a dimension that moves to and fro from one that moves one way.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The closed forms of the derivatives of the magnitude family's similarities (MAG, Eq. 11 to 25, M.4.1)."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from retrokit.similarities.base import TINY

@@ -5,8 +5,6 @@ lets training change (Table 2). The condition number κ of the second-moment mat
 balanced, predicts whether ``qnorm`` or ``dnorm`` trains better (Table 3, Eq. 26).
 """
 
-from __future__ import annotations
-
 import math
 import textwrap
 from collections.abc import Sequence

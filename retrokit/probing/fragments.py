@@ -7,8 +7,6 @@ under the fragment similarity are set against the same dimensions under cosine, 
 Figure 4 and Table 19).
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial

@@ -4,8 +4,6 @@ All three are taken of the embeddings at unit length, as cosine sees them; of a 
 ``sfs`` does.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path

@@ -4,8 +4,6 @@ Layer 0 is the embedding layer. A layer whose quality training did not change, o
 have been frozen.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar

@@ -5,8 +5,6 @@ reference pairs, such as questions with their answers (COMP takes NQ's), or the 
 other texts than their anchors. Without either there are random pairs of anchors alone.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field

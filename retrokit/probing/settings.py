@@ -1,7 +1,5 @@
 """Settings of the probes: for Python, and as the options of ``retrokit probe``, whose help is a class's docstring."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import KW_ONLY, dataclass
 from typing import ClassVar

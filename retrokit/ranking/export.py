@@ -8,8 +8,6 @@ An export that was broken off goes on where it stopped, and becomes what it woul
 a shard each.
 """
 
-from __future__ import annotations
-
 import copy
 import os
 import re

@@ -1,7 +1,5 @@
 """What ``build-sure`` did, will take, and how its annotators agree, as tables for people."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from statistics import median
 

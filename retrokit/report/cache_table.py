@@ -1,7 +1,5 @@
 """What the embedding cache holds, as a table for people and as JSON."""
 
-from __future__ import annotations
-
 from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import Any

@@ -1,7 +1,5 @@
 """The sheet of a deployment as a table, as JSON, and its fronts as a picture."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path

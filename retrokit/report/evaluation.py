@@ -1,7 +1,5 @@
 """An evaluation as tables for people, Markdown, LaTeX, CSV, and strict JSON."""
 
-from __future__ import annotations
-
 import textwrap
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict

@@ -1,7 +1,5 @@
 """Pictures of an evaluation: bars with intervals for each task, and heat maps of a cross-evaluation (MAG, Figure 3)."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

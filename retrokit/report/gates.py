@@ -1,7 +1,5 @@
 """What became of gates, for those who read it elsewhere: JUnit's XML for CI, Markdown for a pull request's comment."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from xml.etree import ElementTree

@@ -1,7 +1,5 @@
 """Sheets and pictures as HTML that loads nothing: every text escaped, colours of the page in light and dark."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Mapping
 from functools import cache

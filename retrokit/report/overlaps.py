@@ -1,7 +1,5 @@
 """What of tests stands in training data, as tables."""
 
-from __future__ import annotations
-
 import textwrap
 from collections.abc import Mapping, Sequence
 from typing import Any

@@ -1,7 +1,5 @@
 """The parts of a report's page: the tables and pictures of the commands, each under the heading that it belongs to."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial

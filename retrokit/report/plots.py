@@ -1,7 +1,5 @@
 """Pictures of a run, from its ``metrics.jsonl``: loss, evaluation, norms, γ (MAG, Figures 2, 5 and 6)."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any

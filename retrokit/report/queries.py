@@ -1,7 +1,5 @@
 """What each query, text or pair gains or loses against the first system of a task."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What ``retrokit rerank`` measured: tables, JSON and CSV of both stages, of near-misses, and of what it cost."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Pictures of a second stage: metrics of rankings (COMP, Figure 2) and scores of near-misses (COMP, Figure 3)."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """The forms of a :class:`~retrokit.core.sheet.Sheet`: for a terminal of any width, in Markdown, in LaTeX."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass

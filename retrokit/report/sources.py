@@ -1,7 +1,5 @@
 """What a report is made from: results folders, runs, and what ``--json`` has printed, told apart by what is in them."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import MISSING, dataclass, field, fields, replace

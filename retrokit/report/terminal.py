@@ -1,7 +1,5 @@
 """Notices and progress on standard error: a bar on a terminal, a line every so often elsewhere."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import sys

@@ -1,7 +1,5 @@
 """What an evaluation found, in sentences that are made of its numbers."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace

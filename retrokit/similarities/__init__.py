@@ -1,7 +1,5 @@
 """The registry of similarity functions: the table of names. Behaviour lives in the entries' modules."""
 
-from __future__ import annotations
-
 from retrokit.core.registry import Entry, Param, SpecRegistry
 
 _HERE = "retrokit.similarities"

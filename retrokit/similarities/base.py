@@ -5,8 +5,6 @@
 restored, clipped and synchronised with the model it stands in.
 """
 
-from __future__ import annotations
-
 import hashlib
 from typing import ClassVar, Literal, Protocol
 

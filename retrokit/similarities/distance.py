@@ -1,7 +1,5 @@
 """Similarities that are minus a distance: ``l2`` and ``l1``."""
 
-from __future__ import annotations
-
 from functools import partial
 
 import torch

@@ -4,8 +4,6 @@ With ``cosine`` and ``dot`` as base it is one inner product of prepared embeddin
 ``dims=M`` uses the first M dimensions, that is the first M / size fragments (SFS, Table 19).
 """
 
-from __future__ import annotations
-
 from torch import Tensor
 
 from retrokit.core.errors import UsageError

@@ -4,8 +4,6 @@
 (MAG, Propositions 4.1 and S.2); γq changes how sharp each query's softmax is while training.
 """
 
-from __future__ import annotations
-
 import math
 from functools import partial
 

@@ -5,8 +5,6 @@ reads is unchanged; one whose command has changed has another name. So neither a
 reach the engine.
 """
 
-from __future__ import annotations
-
 import importlib.util
 import json
 import os

@@ -1,7 +1,5 @@
 """How long the steps of a study take, by what was measured: a few steps of training, some texts, or the step itself."""
 
-from __future__ import annotations
-
 import json
 import math
 import subprocess

@@ -1,7 +1,5 @@
 """Studies that answer one question each, made from what a person has: pairs, texts, an encoder, a time to spend."""
 
-from __future__ import annotations
-
 import json
 import math
 import subprocess

@@ -1,7 +1,5 @@
 """Run one step of a study: ``python -m retrokit.study.step FOLDER NAME``, which is what the engine calls."""
 
-from __future__ import annotations
-
 import os
 import signal
 import socket

@@ -1,7 +1,5 @@
 """The steps of a study: each a command line that a user could type, what it makes, and what must be there before."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os

@@ -1,7 +1,5 @@
 """What of a study is there to report: its runs, what its steps printed, and each evaluation of all its systems."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

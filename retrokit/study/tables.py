@@ -1,7 +1,5 @@
 """The file of a study: a table for each command, with the command's own options."""
 
-from __future__ import annotations
-
 import itertools
 import re
 from collections import Counter

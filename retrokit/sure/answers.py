@@ -1,7 +1,5 @@
 """Reading answers of the protocol's own forms (SURE, A)."""
 
-from __future__ import annotations
-
 import re
 
 from retrokit.llm.answers import LIST_MARK, Rejected, after, bare, place_of, read_sentences, read_text

@@ -5,8 +5,6 @@ script run than its own and nothing be loaded or sent. Verdicts stay in the brow
 lines.
 """
 
-from __future__ import annotations
-
 import base64
 import difflib
 import hashlib

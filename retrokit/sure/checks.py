@@ -4,8 +4,6 @@ The bounds were set on the published FiQA and MS MARCO sets (see docs/build-sure
 passes.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from retrokit.llm.answers import Rejected

@@ -5,8 +5,6 @@ settings, counts and statistics, ``README.md`` the same for people. No file depe
 built.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import tempfile

@@ -5,8 +5,6 @@ and of several such one that the seed draws. The layout of SURE's release knows 
 queries can have the same one: the later takes another of its best, or is left out.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass

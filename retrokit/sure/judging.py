@@ -1,7 +1,5 @@
 """A language model as one of the annotators of a sample (SURE, 4.1: the paper's M)."""
 
-from __future__ import annotations
-
 import asyncio
 from collections import Counter
 from collections.abc import Mapping

@@ -4,8 +4,6 @@ There are two wordings: ``ours``, and the ``paper``'s own of its Appendix A, whi
 judging: there ours stands in. The paper's texts stand without tags.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from retrokit.core.errors import UsageError

@@ -1,7 +1,5 @@
 """Lexical statistics of a set of texts (SURE, Table 3): type-token ratio, entropy of words, lengths of sentences."""
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 from typing import Any

@@ -5,8 +5,6 @@ verified by the model; if any of that fails, the prompt to blame is asked again 
 used up: then the query leaves the testbed.
 """
 
-from __future__ import annotations
-
 import asyncio
 import hashlib
 from collections.abc import Awaitable, Callable, Mapping, Sequence

@@ -1,7 +1,5 @@
 """What counts as a sentence, for the checks of variants and for their statistics."""
 
-from __future__ import annotations
-
 from retrokit.llm.words import words_of
 
 

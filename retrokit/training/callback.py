@@ -1,7 +1,5 @@
 """What happens after each step of a run, and how long a step takes."""
 
-from __future__ import annotations
-
 import threading
 import time
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The model card of an encoder: what it is, what it was made from, how well it does, how to use it. No user's texts."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from typing import Any
 

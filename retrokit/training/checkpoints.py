@@ -4,8 +4,6 @@
 is complete.
 """
 
-from __future__ import annotations
-
 import random
 import shutil
 from collections.abc import Iterator

@@ -5,8 +5,6 @@ between what its tokenizer puts before and after a text; the table is projected 
 a token's row is multiplied by a / (a + its frequency) (smooth inverse frequency; Arora et al., 2017).
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 

@@ -1,7 +1,5 @@
 """``finetune``: from a configuration to a finished run folder."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path

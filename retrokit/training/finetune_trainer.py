@@ -1,8 +1,6 @@
 """The trainer of an encoder that ends in ``Prepare``: by a loss over prepared embeddings, evaluated on tasks; and that
 of a table of embeddings, by the rows that a step touches (:mod:`retrokit.training.rows`)."""
 
-from __future__ import annotations
-
 import math
 import os
 from collections.abc import Iterator, Mapping

@@ -8,8 +8,6 @@ The order in which a batch's texts are embedded is free, so they are embedded fr
 at a time: little is padding, and the loss is that of the whole batch.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar

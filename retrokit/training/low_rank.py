@@ -1,7 +1,5 @@
 """Low-rank updates of the linear layers of a transformer (LoRA), which are trained while all else is frozen."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass
 from typing import Any

@@ -4,8 +4,6 @@ Activations are estimated from the widths of the linear layers. For BERT, RoBERT
 Qwen3 and Gemma 3 the estimate is within 30% of what autograd keeps. Temporary memory is not included.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Collection
 from contextlib import suppress

@@ -1,7 +1,5 @@
 """An average of encoders of one architecture, weight by weight (model soups; Wortsman et al., 2022)."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any

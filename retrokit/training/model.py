@@ -1,8 +1,6 @@
 """What is trained: the encoder's modules with the similarity in them, parts frozen, LoRA or dropout added; and back:
 the stock model that is saved."""
 
-from __future__ import annotations
-
 import copy
 import json
 import re

@@ -1,7 +1,5 @@
 """The settings of what is made of encoders without training: a static encoder, an average, a model on the hub."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import KW_ONLY, dataclass
 

@@ -1,7 +1,5 @@
 """What a run will do, before its first step: counts, lengths, what is trained, and how sharp its softmax starts."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -5,8 +5,6 @@ wrong in one of them ends all, and is said once: a process that fails leaves a w
 for whoever waits in a collective operation would wait for ever.
 """
 
-from __future__ import annotations
-
 import functools
 import os
 import sys

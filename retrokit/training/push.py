@@ -4,8 +4,6 @@ All of it goes there as one commit. Nothing of the machine goes along: paths bec
 what loads the model.
 """
 
-from __future__ import annotations
-
 import json
 import re
 import shutil

@@ -11,8 +11,6 @@ P is the product of ``1 − lr · λ`` over the steps between, C the sum of thei
 of the steps since s. Both follow from step to step by a recurrence. The constant ε is taken as it is at step s.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any

@@ -1,7 +1,5 @@
 """A run from its plan to its folder: begun or gone on with, stopped or finished, in one process or several."""
 
-from __future__ import annotations
-
 import os
 import platform
 import subprocess

@@ -5,8 +5,6 @@ once it has its ``state.pt``, and ``retrokit.json`` says ``finished`` once the m
 another is made next to it, and takes its place at the end.
 """
 
-from __future__ import annotations
-
 import glob
 import os
 import shutil

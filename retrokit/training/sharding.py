@@ -8,8 +8,6 @@ DeepSpeed's ZeRO (``accelerate launch --use_deepspeed``) shares gradients and st
 in files of its own, a part for each process.
 """
 
-from __future__ import annotations
-
 import copy
 import sys
 from collections.abc import Callable, Iterator

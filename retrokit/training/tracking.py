@@ -1,8 +1,6 @@
 """What happens in a run, told to experiment trackers line by line as ``metrics.jsonl`` has it, through the integrations
 of transformers."""
 
-from __future__ import annotations
-
 import copy
 import importlib
 import importlib.util

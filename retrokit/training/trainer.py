@@ -3,8 +3,6 @@
 What is trained, by which loss, how it is evaluated and what a checkpoint holds of it is a subclass's to say.
 """
 
-from __future__ import annotations
-
 import math
 import time
 from collections.abc import Iterator, Mapping

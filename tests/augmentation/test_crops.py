@@ -1,7 +1,5 @@
 """Crops and dropout: hand-made tables, properties, an independent implementation on real data, bad input, memory."""
 
-from __future__ import annotations
-
 import dataclasses
 import io
 import json

@@ -1,7 +1,5 @@
 """Random numbers as functions of a key."""
 
-from __future__ import annotations
-
 from collections import Counter
 from itertools import permutations
 

@@ -1,7 +1,5 @@
 """Masking: exact counts on ids and in texts, what a tokenizer makes of a masked text, rows of pairs and of texts."""
 
-from __future__ import annotations
-
 import importlib.util
 from collections import Counter
 from itertools import combinations

@@ -1,7 +1,5 @@
 """Mining: choices worked out by hand, the library's own choices, every similarity, and a break in the middle."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import replace

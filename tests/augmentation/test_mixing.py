@@ -1,7 +1,5 @@
 """Mixing: exact counts and shares, rows untouched, determinism, flat memory, and what is refused."""
 
-from __future__ import annotations
-
 import gzip
 import io
 import json

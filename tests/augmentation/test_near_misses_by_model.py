@@ -1,7 +1,5 @@
 """Near-misses that a language model writes: what is asked, what is taken of the answers, and what is rejected."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections import Counter

@@ -1,7 +1,5 @@
 """The data files of the near-misses: that every section is of use, and no entry is there twice."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

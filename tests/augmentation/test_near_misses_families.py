@@ -4,8 +4,6 @@ The sentences are in ``near_misses/FAMILY.txt``: ``= TEXT`` and all its edits in
 ``+ NAME | TEXT | EDIT`` has the edit among others; ``0 TEXT`` has none; ``- NAME | TEXT`` none whose name begins so.
 """
 
-from __future__ import annotations
-
 import itertools
 import json
 import re

@@ -1,7 +1,5 @@
 """The stream of near-misses: draws, quotas, splits, duplicates, and what is dropped; with small made-up families."""
 
-from __future__ import annotations
-
 import itertools
 import subprocess
 import sys

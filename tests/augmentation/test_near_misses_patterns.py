@@ -1,7 +1,5 @@
 """Swaps from lines of a data file: what each part of a line means."""
 
-from __future__ import annotations
-
 import pytest
 
 from retrokit.augmentation.near_misses.data import Lexicon

@@ -1,7 +1,5 @@
 """A family of near-misses from another package: one module and one entry point, and every option works with it."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Queries that a language model writes for passages: what is asked, what each filter drops, and what comes out."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Callable

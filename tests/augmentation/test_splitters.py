@@ -1,7 +1,5 @@
 """Splitters: cutting into sentences, joining them, and their names."""
 
-from __future__ import annotations
-
 import pickle
 
 import pytest

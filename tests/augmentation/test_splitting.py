@@ -1,7 +1,5 @@
 """Pairs as a folder of splits that share no text."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """A teacher's scores beside pairs, from any reranker, and a training that learns from them."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

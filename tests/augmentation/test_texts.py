@@ -1,7 +1,5 @@
 """Texts as a stream, and the record of what became of them."""
 
-from __future__ import annotations
-
 import gzip
 import io
 import os

@@ -5,8 +5,6 @@
 Rates are per second of processor time, reading and writing files included; memory is the peak of a fresh process.
 """
 
-from __future__ import annotations
-
 import itertools
 import json
 import os

@@ -5,8 +5,6 @@
 The server answers by rules, at once; it is a process of its own. Memory is the peak of the building process.
 """
 
-from __future__ import annotations
-
 import resource
 import subprocess
 import sys

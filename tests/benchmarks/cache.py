@@ -8,8 +8,6 @@ the machine shows in the clock alone. With ``--keys`` so many embeddings of 16 d
 shows how both grow.
 """
 
-from __future__ import annotations
-
 import statistics
 import sys
 import tempfile

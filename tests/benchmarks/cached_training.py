@@ -7,8 +7,6 @@ its own. A rate is that of the steps after the first, by the clock and by the pr
 disturb less; memory is the highest resident size of the process, and what of it came after training began.
 """
 
-from __future__ import annotations
-
 import json
 import resource
 import subprocess

@@ -6,8 +6,6 @@ All encode the same documents, in turns; the fastest round counts, for other wor
 Eight bits are calibrated with documents of the folder.
 """
 
-from __future__ import annotations
-
 import os
 import sys
 import time

@@ -6,8 +6,6 @@ Texts are made of one word, so that they have as many tokens as asked for. Every
 How search grows with documents is in ``search.py --documents``.
 """
 
-from __future__ import annotations
-
 import os
 import sys
 import time

@@ -8,8 +8,6 @@ The first writes random vectors in the shape of an export, into FOLDER, and sear
 Left for inspection: FOLDER.
 """
 
-from __future__ import annotations
-
 import argparse
 import os
 import re

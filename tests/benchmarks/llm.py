@@ -6,8 +6,6 @@ Against a server on the same machine, in a process of its own, that answers at o
 two cores, in memory that does not grow with the number of queries. Then once more, when every answer is in the store.
 """
 
-from __future__ import annotations
-
 import argparse
 import asyncio
 import resource

@@ -10,8 +10,6 @@ The first two need no model: tokens are random. The last encodes SciFact once, w
 scoring from cached tokens is timed.
 """
 
-from __future__ import annotations
-
 import sys
 import tempfile
 import time

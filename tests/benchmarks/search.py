@@ -11,8 +11,6 @@ busy machine. Memory is the largest amount of a process of its own above that of
 where it is missing, and mapped into memory.
 """
 
-from __future__ import annotations
-
 import argparse
 import multiprocessing
 import re

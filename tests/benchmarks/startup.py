@@ -7,8 +7,6 @@ first training step), with the embedding cache off. Each round runs all of them 
 are medians over the rounds, and the median of the rounds' ratios.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import statistics

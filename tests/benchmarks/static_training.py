@@ -5,8 +5,6 @@
 Both train on the same crops, in turns, with the same vocabulary, batch and learning rate; the fastest of three rounds.
 """
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

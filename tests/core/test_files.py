@@ -1,7 +1,5 @@
 """Text files: plain, compressed, standard streams; whole or not at all."""
 
-from __future__ import annotations
-
 import fcntl
 import gzip
 import hashlib

@@ -1,7 +1,5 @@
 """Every result of the Python API as a data frame."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """Signals as wishes to stop."""
 
-from __future__ import annotations
-
 import fcntl
 import json
 import os

@@ -1,7 +1,5 @@
 """Outputs: found to be writable before the work, locked while written, in place whole; nothing is lost by them."""
 
-from __future__ import annotations
-
 import os
 import re
 import signal

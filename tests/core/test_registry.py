@@ -1,7 +1,5 @@
 """The grammar of names, validation, did-you-mean, fallback, laziness. Only the standard library is needed for it."""
 
-from __future__ import annotations
-
 import difflib
 import gc
 import string

@@ -1,7 +1,5 @@
 """The BEIR folder layout."""
 
-from __future__ import annotations
-
 import gzip
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """BRIGHT's layout: which files are read, what is counted, and what is refused."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Whatever a file holds, a reader either reads it or says in one line what is wrong."""
 
-from __future__ import annotations
-
 import gzip
 import json
 from collections.abc import Callable, Iterator

@@ -1,7 +1,5 @@
 """Examples held out by their anchors, and folders of splits without leaks."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

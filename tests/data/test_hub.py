@@ -1,7 +1,5 @@
 """The training source that goes through the ``datasets`` package; no network, no machine-wide cache."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Image files as items: what is read, what is refused and where, and what two of them have in common."""
 
-from __future__ import annotations
-
 import pickle
 import struct
 import zlib

@@ -1,7 +1,5 @@
 """JSON lines and corpora."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

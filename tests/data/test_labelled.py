@@ -1,7 +1,5 @@
 """Labelled texts and labelled pairs: what is read, how it is divided, what is refused."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

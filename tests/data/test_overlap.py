@@ -1,7 +1,5 @@
 """Texts that stand in two places: the same, nearly the same, and neither."""
 
-from __future__ import annotations
-
 import json
 import random
 from itertools import pairwise

@@ -1,7 +1,5 @@
 """Training sources: JSONL and BEIR."""
 
-from __future__ import annotations
-
 import gzip
 import io
 import json

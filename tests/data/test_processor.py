@@ -1,7 +1,5 @@
 """The processor in words, from what systems tell of theirs."""
 
-from __future__ import annotations
-
 import platform
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """What no reader takes: identifiers with a NUL, lines without end, tables in place of JSON lines, odd names."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 

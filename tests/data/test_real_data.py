@@ -1,7 +1,5 @@
 """The readers on real public data: the counts that its publishers give."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from unittest.mock import Mock
 

@@ -1,7 +1,5 @@
 """Records on disk: as a list would be, in a few bytes of memory a record."""
 
-from __future__ import annotations
-
 import tracemalloc
 
 import numpy as np

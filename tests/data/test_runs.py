@@ -1,7 +1,5 @@
 """The description of a run: what is written is read, and whatever else lies there is one clear line."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

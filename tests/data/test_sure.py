@@ -1,7 +1,5 @@
 """SURE folders: the published layout, what build-sure may leave out, and what is missing or wrong."""
 
-from __future__ import annotations
-
 import gzip
 import json
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Data sets as people have them: each layout and each kind of file gives the same records, or one clear line."""
 
-from __future__ import annotations
-
 import gzip
 import json
 from pathlib import Path

@@ -1,7 +1,5 @@
 """TREC runs, and qrels in both formats."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """One thread, on which tiny models compute fastest, above all where other work keeps the cores busy; what is loaded."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 

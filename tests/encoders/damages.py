@@ -1,7 +1,5 @@
 """What may be wrong with a model's folder: damages by name, each of which changes a copy of a good one."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from collections.abc import Callable, Iterator

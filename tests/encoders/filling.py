@@ -3,8 +3,6 @@
 python -m tests.encoders.filling FOLDER FIRST LAST [PAUSE]    texts FIRST to LAST, with a pause before each chunk
 """
 
-from __future__ import annotations
-
 import hashlib
 import sys
 import time

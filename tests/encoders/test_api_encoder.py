@@ -1,7 +1,5 @@
 """The encoder ``api``: embeddings of a service, and a service that misbehaves."""
 
-from __future__ import annotations
-
 import base64
 import json
 import re

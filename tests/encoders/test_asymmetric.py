@@ -1,7 +1,5 @@
 """Asymmetric models: a Router of sentence-transformers at every place, each role as the library embeds it."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The embedding cache by itself, with embeddings that the text alone decides."""
 
-from __future__ import annotations
-
 import itertools
 import random
 import sqlite3

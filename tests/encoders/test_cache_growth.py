@@ -1,7 +1,5 @@
 """What the embedding cache does for an embedding does not grow with what else it holds."""
 
-from __future__ import annotations
-
 import sqlite3
 import time
 from contextlib import closing

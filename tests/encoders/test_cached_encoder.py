@@ -1,7 +1,5 @@
 """Encoders with the embedding cache: what hits, what misses, and that results stay those of the model."""
 
-from __future__ import annotations
-
 import os
 import sqlite3
 import subprocess

@@ -1,7 +1,5 @@
 """What a cast leaves in float32: the buffers that the library itself keeps there when it loads a model in the type."""
 
-from __future__ import annotations
-
 import copy
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Long texts: which are cut, chunks by tokens, and what is made of the chunks."""
 
-from __future__ import annotations
-
 import random
 from itertools import chain, pairwise
 

@@ -1,7 +1,5 @@
 """Damaged model folders: one line that names the folder, or embeddings that are those of the whole one."""
 
-from __future__ import annotations
-
 import shutil
 import zlib
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Batches of a token budget: input order, no dependence on the batch, precisions, and what is not finite."""
 
-from __future__ import annotations
-
 import copy
 import math
 from unittest.mock import patch

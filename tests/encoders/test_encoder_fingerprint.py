@@ -1,7 +1,5 @@
 """The fingerprint changes with everything that decides an embedding, and with nothing else."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from pathlib import Path

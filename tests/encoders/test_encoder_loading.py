@@ -1,7 +1,5 @@
 """What an encoder's name stands for: minilm, static, scratch, folders, runs; and one clear line for what is none."""
 
-from __future__ import annotations
-
 import json
 import re
 import shutil

@@ -1,7 +1,5 @@
 """Poolings, decoders, prompts and lengths against the Hugging Face model's own hidden states, one text at a time."""
 
-from __future__ import annotations
-
 import shutil
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Freed memory stays with a process that encodes on a CPU."""
 
-from __future__ import annotations
-
 import ctypes
 import os
 import subprocess

@@ -1,7 +1,5 @@
 """Transformers computed by OpenVINO and by ONNX Runtime: the same embeddings as PyTorch's, or nearly, in 8 bits."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

@@ -1,7 +1,5 @@
 """Texts and images in one space: what an image-text model gives, and what becomes of images where texts are meant."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

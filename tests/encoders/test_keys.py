@@ -1,7 +1,5 @@
 """What was computed is found again only where it would be computed to the same bits, whatever keeps it."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import numpy as np

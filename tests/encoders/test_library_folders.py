@@ -1,7 +1,5 @@
 """What the library saves beside weights: similarity, truncated dimensions, lengths; and folders of other kinds."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import subprocess

@@ -1,7 +1,5 @@
 """What an encoder's spec says of how a model is loaded, and what published models say of their prompts."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

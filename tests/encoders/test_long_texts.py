@@ -1,7 +1,5 @@
 """Absurdly long texts: the tokens that count are those of the whole text, and are all that is made."""
 
-from __future__ import annotations
-
 import random
 
 import numpy as np

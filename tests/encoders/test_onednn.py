@@ -1,7 +1,5 @@
 """The seam of oneDNN's operators: they are used where they prove themselves, and nothing depends on them."""
 
-from __future__ import annotations
-
 import ast
 from pathlib import Path
 from types import SimpleNamespace

@@ -1,7 +1,5 @@
 """Encoders of folders that the embedding cache knows: they are what they would be if they were loaded."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import sqlite3

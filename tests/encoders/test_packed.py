@@ -1,7 +1,5 @@
 """The copy that computes: the same values as the model itself, made anew when the model changes."""
 
-from __future__ import annotations
-
 import copy
 
 import pytest

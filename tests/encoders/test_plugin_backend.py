@@ -1,7 +1,5 @@
 """A backend of a third party, without a module of PyTorch: evaluated, cached, sliced and refused like any other."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

@@ -1,7 +1,5 @@
 """Which processors and devices ``auto`` computes in bf16 on: by a table, by one timing that is kept, or not at all."""
 
-from __future__ import annotations
-
 import math
 import sqlite3
 from contextlib import closing, nullcontext

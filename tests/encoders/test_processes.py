@@ -1,7 +1,5 @@
 """Two processes as torchrun starts them against one: the same result, once."""
 
-from __future__ import annotations
-
 import json
 import os
 from contextlib import nullcontext

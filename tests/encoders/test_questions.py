@@ -1,7 +1,5 @@
 """A question that is asked alone has the bits that the library's model gives it, without that model."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Token embeddings: the last hidden states of the text's own tokens, without padding and special tokens."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import torch

@@ -1,7 +1,5 @@
 """Parts of an encoder: dimensions, and layers against transformers' own hidden states."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Encoders whose embeddings are given, benchmark files written by hand, and a listener that remembers."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os

@@ -1,7 +1,5 @@
 """``eval --save-baseline`` and ``--baseline``: gates that recompute nothing of the past."""
 
-from __future__ import annotations
-
 import json
 import re
 import shutil

@@ -1,7 +1,5 @@
 """BRIGHT's figures equal a direct computation with pytrec_eval, written as its reference evaluation is."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Logistic regression and neighbours against scikit-learn called directly."""
 
-from __future__ import annotations
-
 import json
 import warnings
 from pathlib import Path

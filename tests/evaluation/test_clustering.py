@@ -1,7 +1,5 @@
 """Clusters against scikit-learn called directly."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

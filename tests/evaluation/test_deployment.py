@@ -1,7 +1,5 @@
 """The sheet of a deployment: its lines are evaluations, and what they cost is what is there."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from pathlib import Path

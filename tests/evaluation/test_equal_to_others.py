@@ -9,8 +9,6 @@ to be done. ranx counts a document that one of two fused runs lacks as 0. So doe
 where both runs have the same documents.
 """
 
-from __future__ import annotations
-
 import json
 from itertools import pairwise
 from pathlib import Path

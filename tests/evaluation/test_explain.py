@@ -1,7 +1,5 @@
 """``eval --explain``: the queries that changed most, against ranks counted by hand."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

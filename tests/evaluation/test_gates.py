@@ -1,7 +1,5 @@
 """``--junit``, ``--markdown-summary``, ``--baseline-system`` and ``--gate-metric``, on rankings that are given."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

@@ -1,7 +1,5 @@
 """Retrieval on real data against the library's own encoding, scores written out in NumPy, and pytrec_eval itself."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

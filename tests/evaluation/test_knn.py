@@ -1,7 +1,5 @@
 """The neighbour task against scikit-learn called directly."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Tasks of MTEB on local data: the same figures as ours, results in mteb's files, and never another model's."""
 
-from __future__ import annotations
-
 import json
 import sys
 from collections.abc import Sequence

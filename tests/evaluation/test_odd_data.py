@@ -1,7 +1,5 @@
 """Data that are odd but valid: every task gives strict JSON and all tables, or one clear line; never a traceback."""
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Callable, Iterable
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Encoders, a trained one, words, and two stages in one table under one correction; encoders that rerank."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

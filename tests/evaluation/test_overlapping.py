@@ -1,7 +1,5 @@
 """Warnings of `eval` about texts of a task that an encoder was trained on."""
 
-from __future__ import annotations
-
 import shutil
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Near-misses and labelled pairs: by hand, and against scikit-learn."""
 
-from __future__ import annotations
-
 import json
 import math
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Question answering over what is found: prompts, readers, and values worked out by hand."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """A results folder: what is used again, what never is, and what a damaged or stale file does."""
 
-from __future__ import annotations
-
 import json
 import os
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """The retrieval task on a benchmark that can be worked out by hand."""
 
-from __future__ import annotations
-
 import json
 import math
 import re

@@ -1,7 +1,5 @@
 """Correlations against scipy called directly, and the leaderboard's figure on STS-B."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

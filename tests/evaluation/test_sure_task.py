@@ -1,7 +1,5 @@
 """SURE against an independent computation by loops, on the published folders; references; bad input."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import statistics

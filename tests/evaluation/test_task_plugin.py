@@ -1,7 +1,5 @@
 """A task from another package: one module and one entry point, and ``eval`` has it, with results kept and gated."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """What runs tell of their training, and which of them differ in their seed alone."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Systems that cannot be compared, joined or gated: one line that names the place, exit code 2, before any work."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -3,8 +3,6 @@
 python -m tests.llm.asker URL STORE OUT COUNT [--reverse]
 """
 
-from __future__ import annotations
-
 import asyncio
 import json
 import os

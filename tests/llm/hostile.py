@@ -1,7 +1,5 @@
 """What a service of bad will, or a broken one, may send: each does the same to every call."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import time

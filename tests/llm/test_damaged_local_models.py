@@ -1,7 +1,5 @@
 """Folders of local language models, damaged in every file: one line that names the folder, or a model that writes."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import os

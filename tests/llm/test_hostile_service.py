@@ -1,8 +1,6 @@
 """A service that misbehaves on purpose: whatever it sends, a call ends, in an answer or in one line, and nothing holds
 the key."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import sqlite3

@@ -1,8 +1,6 @@
 """A local model: what it writes is the library's, whatever else is computed with it, and its draws are of its
 distribution."""
 
-from __future__ import annotations
-
 import asyncio
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The client of OpenAI's protocol, against a real server on loopback that behaves, and one that does not."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import logging

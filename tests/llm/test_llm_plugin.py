@@ -1,7 +1,5 @@
 """A language model from another package: one module and one entry point, and ``build-sure`` builds with it."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

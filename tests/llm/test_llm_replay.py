@@ -1,7 +1,5 @@
 """Recorded answers."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A session: one answer for equal requests, a budget, patience, and answers that are stored before they are used."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Callable
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The response store: what is in it stays, with several processes, and with processes that are killed."""
 
-from __future__ import annotations
-
 import itertools
 import json
 import os

@@ -1,7 +1,5 @@
 """The paired bootstrap: what it finds where the truth is known."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from scipy import stats

@@ -1,7 +1,5 @@
 """Cohen's d and its bootstrap, by hand and against direct computations."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Exact match and token F1, by hand and against SQuAD's published evaluation, written out again."""
 
-from __future__ import annotations
-
 import collections
 import re
 import string

@@ -1,7 +1,5 @@
 """Ranking metrics: by hand, against pytrec_eval called directly, and against sums written out here."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Areas and thresholds against scikit-learn, and against trying every threshold."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

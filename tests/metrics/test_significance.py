@@ -1,7 +1,5 @@
 """The paired tests against scipy's, and Holm's correction by hand."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from scipy import stats

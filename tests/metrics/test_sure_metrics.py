@@ -1,7 +1,5 @@
 """RDC, ROC and ranks after insertion against straightforward loops."""
 
-from __future__ import annotations
-
 import math
 import statistics
 

@@ -1,7 +1,5 @@
 """Encoders of the registry whose embeddings are given, for probes."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 
 import pytest

@@ -1,7 +1,5 @@
 """Contrast pairs, against NumPy and SciPy."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

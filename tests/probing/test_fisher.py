@@ -1,7 +1,5 @@
 """Fisher information and κ: against autograd and direct computations, and what must hold for all embeddings."""
 
-from __future__ import annotations
-
 import json
 import math
 from pathlib import Path

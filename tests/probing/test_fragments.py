@@ -1,7 +1,5 @@
 """Fragments alone and prefixes, against scikit-learn's neighbours over slices of the same embeddings."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 

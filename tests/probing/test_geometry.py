@@ -1,7 +1,5 @@
 """Anisotropy, effective rank and hubness, against SciPy and scikit-learn."""
 
-from __future__ import annotations
-
 import tracemalloc
 from pathlib import Path
 

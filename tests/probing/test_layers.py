@@ -1,7 +1,5 @@
 """Quality after each layer and how far each moved, against each layer measured by itself."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Lengths, effect sizes and gains: by hand, against direct computations, and through the training of a tiny model."""
 
-from __future__ import annotations
-
 import json
 import math
 import shutil

@@ -1,7 +1,5 @@
 """Maps: clusters stay together, by either library."""
 
-from __future__ import annotations
-
 import importlib.util
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Near-misses: distributions and shares, by hand and against scikit-learn."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

@@ -1,8 +1,6 @@
 """Odd but valid data in every probe: constant, zero, huge and tiny embeddings, one query, one pair, one label, equal
 texts. A probe answers in strict JSON, in a sentence and in pictures, or in one line that says why it cannot."""
 
-from __future__ import annotations
-
 import json
 import warnings
 from collections.abc import Callable

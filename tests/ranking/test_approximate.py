@@ -1,7 +1,5 @@
 """Approximate search: what it finds and the recall it tells, against rankings that NumPy computes."""
 
-from __future__ import annotations
-
 import builtins
 
 import numpy as np

@@ -1,7 +1,5 @@
 """BM25: the formula, texts that are no documents, words that nobody has, and what tasks make of it."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Thresholds by hand; a verifier's folder, the encoder it refuses, its calibration, and verdicts line by line."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

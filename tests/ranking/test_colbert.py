@@ -1,7 +1,5 @@
 """The reranker `colbert` gives the library's own scores, in the order asked for."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

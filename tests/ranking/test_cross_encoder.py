@@ -1,7 +1,5 @@
 """The cross-encoder reranker: scores are the library's, and what cannot rank is refused."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The verifier that comes with the package: it works as installed, tells arguments apart, and is small."""
 
-from __future__ import annotations
-
 import json
 import re
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Exact search against a brute-force ranking of scores that NumPy computes from the formulas."""
 
-from __future__ import annotations
-
 import copy
 from collections.abc import Callable
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Exported embeddings: the files, what they say of themselves, and that they rank as exact search does."""
 
-from __future__ import annotations
-
 import io
 import json
 import sys

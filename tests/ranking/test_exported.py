@@ -1,7 +1,5 @@
 """Search in exported folders: what is found is what exact search of the same numbers finds, and nothing is embedded."""
 
-from __future__ import annotations
-
 from itertools import product
 from pathlib import Path
 from typing import Any

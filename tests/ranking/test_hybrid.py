@@ -1,7 +1,5 @@
 """``hybrid``: two rankings made one, against sums over dictionaries."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from statistics import fmean, pstdev
 

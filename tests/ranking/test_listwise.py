@@ -1,7 +1,5 @@
 """The listwise reranker: windows by hand, repaired answers, and a service on loopback that orders and fails."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from itertools import pairwise

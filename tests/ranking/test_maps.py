@@ -1,7 +1,5 @@
 """What must hold for every scorer of token maps: padding, batches and the order of pairs do not matter."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import torch

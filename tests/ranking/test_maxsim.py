@@ -1,7 +1,5 @@
 """MaxSim against the library's own scoring; padding and texts without tokens."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import torch

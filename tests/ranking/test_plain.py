@@ -1,7 +1,5 @@
 """F3 and F4 as COMP writes them, against the formulas computed for one unpadded map at a time."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -1,7 +1,5 @@
 """A searcher and rerankers of a third party: evaluated, composed, reranked, mined with; nothing but their package."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

@@ -1,7 +1,5 @@
 """What a verifier says of pairs that it cannot judge: verdicts that are certain, and notices of what it hardly sees."""
 
-from __future__ import annotations
-
 import pytest
 
 from retrokit.data.jsonl import read_jsonl, write_jsonl

@@ -1,7 +1,5 @@
 """The reranker ``rerank-api``: scores of a service, in the pairs' order, and a service that misbehaves."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from pathlib import Path

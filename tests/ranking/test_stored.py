@@ -1,7 +1,5 @@
 """Search in fewer bits, against sentence-transformers' quantisation, NumPy and faiss, under every inner product."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import torch

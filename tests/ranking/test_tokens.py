@@ -1,7 +1,5 @@
 """The cache of token embeddings: it gives what the encoder gives, to half precision, whatever happened to it."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """``weight=auto``: the weight of a hybrid, tuned on another split than the one that is reported."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

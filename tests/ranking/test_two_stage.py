@@ -1,7 +1,5 @@
 """Two stages by hand, against pytrec_eval, scipy and scikit-learn; breaks and bad input."""
 
-from __future__ import annotations
-
 import json
 import math
 from dataclasses import replace

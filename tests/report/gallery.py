@@ -1,7 +1,5 @@
 """Findings of every probe and comparison with names of the caller's choice, so that every picture can be made."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Pictures of an evaluation: what is drawn, and that files are pictures of a legible size."""
 
-from __future__ import annotations
-
 import struct
 from pathlib import Path
 

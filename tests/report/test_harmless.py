@@ -1,7 +1,5 @@
 """Whatever text of another's is printed, no control character of it reaches the terminal."""
 
-from __future__ import annotations
-
 import io
 import json
 import re

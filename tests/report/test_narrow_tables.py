@@ -1,7 +1,5 @@
 """Tables on narrow terminals and in pipes: no name and no digit is dropped."""
 
-from __future__ import annotations
-
 import io
 import re
 from pathlib import Path

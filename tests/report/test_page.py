@@ -1,7 +1,5 @@
 """The page of a report: what it is made from, that it is whole, and that nothing on it is anyone's markup."""
 
-from __future__ import annotations
-
 import json
 import re
 from dataclasses import asdict, replace

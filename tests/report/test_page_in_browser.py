@@ -1,7 +1,5 @@
 """The page of a report in headless Chromium: sorting, a phone, light and dark, print, and that nothing is loaded."""
 
-from __future__ import annotations
-
 import base64
 import re
 

@@ -1,7 +1,5 @@
 """Every picture of a probe or a comparison: with names that are no plain words, and with too many of them."""
 
-from __future__ import annotations
-
 import io
 import warnings
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Pictures of a run: those for which its log has numbers."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

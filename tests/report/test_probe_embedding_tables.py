@@ -1,7 +1,5 @@
 """Tables of the probes of embeddings: what is shown of many fragments, and empty cells."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from rich.console import Console

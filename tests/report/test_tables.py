@@ -1,7 +1,5 @@
 """Tables show values, differences, stars and p, in each format; JSON is strict."""
 
-from __future__ import annotations
-
 import csv
 import io
 import json

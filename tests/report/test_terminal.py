@@ -1,7 +1,5 @@
 """Notices and progress where standard error is no terminal, and where it is one."""
 
-from __future__ import annotations
-
 import io
 
 import pytest

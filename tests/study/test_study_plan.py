@@ -1,7 +1,5 @@
 """A study's file as steps: every combination, what waits for what, and what is refused."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

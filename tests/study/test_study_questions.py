@@ -1,7 +1,5 @@
 """Studies that answer one question: what fits into a budget, and what is recommended."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

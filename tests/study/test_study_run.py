@@ -1,7 +1,5 @@
 """A study's steps as Snakemake works through them: each once, again where something changed, and after a kill."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

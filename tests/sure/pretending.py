@@ -1,7 +1,5 @@
 """Language models that tests can see through: by rules, and by a script of answers for each prompt."""
 
-from __future__ import annotations
-
 import importlib.util
 import json
 import re

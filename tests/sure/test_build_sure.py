@@ -1,7 +1,5 @@
 """Whole builds: the files that come out, what is asked again after a break, and a service that misbehaves."""
 
-from __future__ import annotations
-
 import json
 import os
 import random

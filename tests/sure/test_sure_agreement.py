@@ -1,7 +1,5 @@
 """Agreement of annotators, against published examples and the paper's own table."""
 
-from __future__ import annotations
-
 import io
 import json
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Reading answers: the usual deviations from each format, and what must never crash."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st

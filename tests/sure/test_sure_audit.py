@@ -1,7 +1,5 @@
 """The audit page: what it holds, and what a person does with it in a browser."""
 
-from __future__ import annotations
-
 import json
 import re
 import time

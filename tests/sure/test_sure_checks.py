@@ -1,7 +1,5 @@
 """Checks without a model: each cause on the smallest text that shows it, and the published sets at large."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterator
 

@@ -1,7 +1,5 @@
 """What a benchmark is built from: which passage a query gets, and which queries are drawn."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """A language model as an annotator."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

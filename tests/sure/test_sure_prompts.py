@@ -1,7 +1,5 @@
 """Prompts: what they are filled with, what stays data, and a user's own in their place."""
 
-from __future__ import annotations
-
 import hashlib
 import re
 

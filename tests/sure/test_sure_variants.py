@@ -1,7 +1,5 @@
 """How variants are made: chains of prompts, whom a rejection blames, what is asked again, and what stays."""
 
-from __future__ import annotations
-
 import asyncio
 import re
 from collections import Counter

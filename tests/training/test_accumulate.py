@@ -1,7 +1,5 @@
 """Several batches of an optimizer step: its gradient is the mean of theirs, and steps are what is counted."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

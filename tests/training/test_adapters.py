@@ -1,7 +1,5 @@
 """Low-rank updates beside a frozen base: in the type that it computes in, and in 4 and 8 bits."""
 
-from __future__ import annotations
-
 import importlib.util
 import json
 import shutil

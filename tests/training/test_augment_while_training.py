@@ -1,7 +1,5 @@
 """`finetune --augment`: fresh pairs of plain texts in every epoch, the same as a file would hold, and resumable."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """Which examples stand together, and what the model sees of them."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace

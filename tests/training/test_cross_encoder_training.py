@@ -1,7 +1,5 @@
 """`rerank train cross-encoder` on a tiny model: the library's losses and scores, resuming, mistakes."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """A static encoder distilled from a transformer, against a computation by hand."""
 
-from __future__ import annotations
-
 import os
 import resource
 from pathlib import Path

@@ -1,8 +1,6 @@
 """Several processes against one with the joint batch: the same weights come out, saved once, and a failure in one ends
 all."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

@@ -1,7 +1,5 @@
 """What a run is evaluated on: names of tasks, the metric that decides, several tasks in one run."""
 
-from __future__ import annotations
-
 import io
 import json
 from pathlib import Path

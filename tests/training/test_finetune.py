@@ -1,7 +1,5 @@
 """`finetune` from end to end on a tiny model: run folders, resuming, options, bad input."""
 
-from __future__ import annotations
-
 import io
 import json
 import os

@@ -1,7 +1,5 @@
 """Training with examples held out: their loss and retrieval, in every kind of data, resumed, and across processes."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

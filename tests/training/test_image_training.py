@@ -1,7 +1,5 @@
 """Fine-tuning on pairs of a text and an image: every similarity, every direction, cached gradients, what is refused."""
 
-from __future__ import annotations
-
 import shutil
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """InfoNCE against the library's loss and against sums worked out here; cached against uncached."""
 
-from __future__ import annotations
-
 import copy
 from functools import partial
 

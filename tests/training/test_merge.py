@@ -1,7 +1,5 @@
 """Averages of encoders, number by number against a computation by hand, and what cannot be averaged."""
 
-from __future__ import annotations
-
 import itertools
 import json
 import shutil

@@ -1,8 +1,6 @@
 """What training does for a GPU, with a stand-in for one: memory that runs out, pinned memory, TF32, determinism,
 tables; and what it refuses of several."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

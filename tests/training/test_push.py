@@ -1,7 +1,5 @@
 """What is uploaded of a run, against a stand-in for the model hub's HTTP interface."""
 
-from __future__ import annotations
-
 import base64
 import json
 import shutil

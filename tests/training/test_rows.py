@@ -1,7 +1,5 @@
 """Stepping the rows of a table alone gives what AdamW gives for the whole table."""
 
-from __future__ import annotations
-
 import copy
 
 import numpy as np

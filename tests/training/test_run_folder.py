@@ -1,7 +1,5 @@
 """Run folders: nothing of value is lost by a run, whatever stands in its place and wherever it is killed."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

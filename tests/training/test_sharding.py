@@ -1,8 +1,6 @@
 """Weights that processes share (FSDP2): the same losses and weights come out as where each has them all, and what is
 saved is whole."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

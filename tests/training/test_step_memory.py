@@ -1,7 +1,5 @@
 """The memory that a step is said to take, against what PyTorch's profiler sees a real one take."""
 
-from __future__ import annotations
-
 import gc
 import json
 from pathlib import Path

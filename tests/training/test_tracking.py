@@ -1,7 +1,5 @@
 """What trackers hold of a run is what its ``metrics.jsonl`` holds, once."""
 
-from __future__ import annotations
-
 import importlib.util
 import json
 from pathlib import Path

@@ -1,7 +1,5 @@
 """`rerank train` on a tiny model: it learns, it resumes to the same weights, its folder scores, mistakes are told."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

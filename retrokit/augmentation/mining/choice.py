@@ -1,7 +1,5 @@
 """From the pool of an anchor to the negatives of its rows: margins, sampling, and what is written."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass

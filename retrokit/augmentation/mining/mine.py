@@ -1,7 +1,5 @@
 """Search, judge and choose: the whole of mining, from specs or from what they name."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from itertools import islice
 from typing import Any

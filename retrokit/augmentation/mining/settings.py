@@ -1,7 +1,5 @@
 """Which candidates become negatives, and the record of what was mined."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import KW_ONLY, dataclass
 

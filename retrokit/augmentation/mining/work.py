@@ -1,7 +1,5 @@
 """What has to be mined: distinct anchors and documents, and which belong together."""
 
-from __future__ import annotations
-
 import hashlib
 from collections import Counter
 from collections.abc import Sequence

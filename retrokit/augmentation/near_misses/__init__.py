@@ -4,8 +4,6 @@ A family is a folder of rules (:mod:`.negation`, :mod:`.binding`, :mod:`.spatial
 (:mod:`.sentence`, :mod:`.view`), with its words in data files and its prompt for a language model beside them.
 """
 
-from __future__ import annotations
-
 from retrokit.core.registry import Entry, Registry
 
 _HERE = "retrokit.augmentation.near_misses"

@@ -11,8 +11,6 @@ The kinds are words (no kind in the header; ``@name`` takes in a section above),
 ways), ``table`` (lines of ``key: words``) and ``groups`` (a line each).
 """
 
-from __future__ import annotations
-
 import re
 from functools import cache
 from importlib.resources import files

@@ -1,7 +1,5 @@
 """What a family of near-misses is: its edits, how often each kind is drawn, and its prompt for a language model."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple

@@ -1,7 +1,5 @@
 """Near-misses from a file into files: reading texts or pairs, writing training and held-out triplets."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from contextlib import ExitStack

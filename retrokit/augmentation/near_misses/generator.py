@@ -5,8 +5,6 @@ sentence is tagged once, every family offers its edits, and one of them is drawn
 seed and the sentence alone, never on its place in the stream or on the process (COMP 3.1, D.1).
 """
 
-from __future__ import annotations
-
 import hashlib
 import math
 import re

@@ -14,8 +14,6 @@ tags (``VV*``), ``^`` (the end of the sentence), ``$name`` (words of ``words.txt
 ``a&b`` (both of it) and ``a_b`` (one word after the other, ``?`` any). ``%name = …`` names conditions for later lines.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass

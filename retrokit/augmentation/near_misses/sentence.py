@@ -5,8 +5,6 @@ noun, ``AJ0`` adjective, ``AT0`` article, ``VVZ`` a lexical verb's third person,
 modal, ``XX0`` *not*, ``PRP`` preposition, ``PUN`` punctuation, and so on.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass

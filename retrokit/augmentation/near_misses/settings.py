@@ -1,7 +1,5 @@
 """What near-misses of a file are asked for."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 

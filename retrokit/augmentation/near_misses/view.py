@@ -3,8 +3,6 @@
 Phrases and groups are found by regular expressions over one character a token.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Container
 from functools import cached_property

@@ -1,7 +1,5 @@
 """What a language model is asked of passages and queries, and what of its answers can be used."""
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Callable, Mapping

@@ -1,7 +1,5 @@
 """What queries of a corpus are asked for, and the record of what came of it."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field

@@ -1,7 +1,5 @@
 """From passages to training data: queries are written, taken once each, searched with, graded, and put into a file."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """The contract of an engine: a module beside this one that converts a transformer and computes it."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol

@@ -2,8 +2,6 @@
 model, and kept beside the embedding cache under a digest of all that decides it. Tokens, pooling and what follows are
 the model's own."""
 
-from __future__ import annotations
-
 import hashlib
 import io
 import json

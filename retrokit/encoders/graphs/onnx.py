@@ -1,8 +1,6 @@
 """ONNX Runtime: graphs in the ONNX format; 8 bits by its dynamic quantisation, which measures each batch as it comes
 and needs no calibration."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 

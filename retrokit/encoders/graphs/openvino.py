@@ -1,7 +1,5 @@
 """OpenVINO: graphs that Intel's runtime compiles for the CPU at hand; 8 bits by NNCF, calibrated by texts."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from functools import cache
 from pathlib import Path

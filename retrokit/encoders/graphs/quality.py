@@ -1,7 +1,5 @@
 """What a graph in 8 bits is calibrated with, and what converting has cost: cosines to the model."""
 
-from __future__ import annotations
-
 import hashlib
 import random
 from collections.abc import Callable, Sequence

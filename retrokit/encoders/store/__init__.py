@@ -3,8 +3,6 @@
 Here is where it lies and how large it may get; :mod:`retrokit.encoders.store.database` is the cache itself.
 """
 
-from __future__ import annotations
-
 import os
 import re
 from functools import cache

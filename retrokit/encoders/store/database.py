@@ -11,8 +11,6 @@ to become smaller. What a process has used or made is not removed to make room f
 the limit the part that fits is kept, and found the next time.
 """
 
-from __future__ import annotations
-
 import json
 import sqlite3
 import time

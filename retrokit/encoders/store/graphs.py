@@ -1,7 +1,5 @@
 """Converted transformers, a folder each, beside the embeddings of the cache: kept until the cache is cleared."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import tempfile

@@ -4,8 +4,6 @@ The file has the metrics of each system and task with their values per item (or 
 is computed again. A task is identified by the digest of its data.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace

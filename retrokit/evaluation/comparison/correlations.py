@@ -4,8 +4,6 @@ Each SURE task is a data set. Other tasks, if there are any, belong to the SURE 
 sets the metrics of each system are averaged, as in SURE's Figure 3, and correlated once more.
 """
 
-from __future__ import annotations
-
 import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

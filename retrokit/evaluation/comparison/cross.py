@@ -4,8 +4,6 @@ It separates what a similarity does to training from what it does at inference: 
 score, a row compares scores of one training.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 

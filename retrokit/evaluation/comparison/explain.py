@@ -1,7 +1,5 @@
 """The queries that changed most between two systems, with the ranks of their relevant documents."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 

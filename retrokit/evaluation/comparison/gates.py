@@ -3,8 +3,6 @@
 An undefined metric fails its gate, and so does a result that lacks a metric which others of its task have.
 """
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 from collections.abc import Iterator, Sequence

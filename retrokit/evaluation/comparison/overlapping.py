@@ -1,7 +1,5 @@
 """Which texts of the tasks are in the data that encoders were trained on: their own, or what is named."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path

@@ -3,8 +3,6 @@
 MAG averages over seeds before it tests anything (Q.1): otherwise luck of one seed would count as a difference.
 """
 
-from __future__ import annotations
-
 import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace

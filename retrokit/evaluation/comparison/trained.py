@@ -3,8 +3,6 @@
 Encoders that differ in nothing but a seed are several draws of one system, and are averaged (MAG, Q).
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 from collections.abc import Iterable

@@ -4,8 +4,6 @@ A folder of local data is a BEIR folder (retrieval), JSONL files named for the t
 columns that the task has on the hub), or a clone of the task's repository on the hub.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Sequence
 from pathlib import Path

@@ -5,8 +5,6 @@ lacks MAG's 2WikiMultihopQA, MuSiQue and NovelHopQA: ``examples/multihop_to_beir
 tasks in several languages the English test set counts.
 """
 
-from __future__ import annotations
-
 GROUPS: dict[str, dict[str, tuple[str, ...]]] = {
     "@sfs": {
         "Retrieval": tuple(

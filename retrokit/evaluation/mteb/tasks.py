@@ -5,8 +5,6 @@ model's name and revision there stand for weights, similarity, prompts, precisio
 is cosine's, ours is the one under the similarity, and mteb's stands beside it.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace

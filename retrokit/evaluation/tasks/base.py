@@ -5,8 +5,6 @@ encoded in one role, as documents, so that no prompt tells them apart. An asymme
 text counting as the query, and a notice says why it will do badly (MAG, 2.1). Over queries and documents any fits.
 """
 
-from __future__ import annotations
-
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace

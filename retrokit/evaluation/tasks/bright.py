@@ -4,8 +4,6 @@ Measured as its reference does: nDCG@10 by pytrec_eval over the ranking after ex
 is no part of the mean.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 from functools import partial
 

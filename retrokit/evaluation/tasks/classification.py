@@ -4,8 +4,6 @@ Logistic regression makes at most 100 iterations, as in MTEB (CROP, A.2), on emb
 of unit norm for cosine, raw for dot. The neighbours' majority under the similarity itself is SFS's evaluation (C).
 """
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Sequence
 

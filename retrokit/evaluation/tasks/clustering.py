@@ -4,8 +4,6 @@ As many clusters as labels, batches of 32 texts (MTEB's own tasks take 500), on 
 them (of unit norm for cosine, raw for dot); the mean over several seeds, because one run is a matter of luck.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

@@ -5,8 +5,6 @@ the majority label of the neighbours (scikit-learn's ``KNeighborsClassifier``). 
 texts, as the authors' code does.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from itertools import product
 

@@ -1,7 +1,5 @@
 """What the tasks of labelled texts share: the split, the neighbours' vote, and the majority-class baseline."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 import numpy as np

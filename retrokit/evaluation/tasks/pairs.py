@@ -4,8 +4,6 @@
 paraphrases) and 0.
 """
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Sequence
 

@@ -5,8 +5,6 @@ The prompt is MAG's (J.3): the question before the passages, so that what a read
 passages; "Answer:" stays.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Sequence
 from contextlib import aclosing, nullcontext

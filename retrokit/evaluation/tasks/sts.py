@@ -4,8 +4,6 @@ Spearman's and Pearson's correlation under the encoder's own similarity, and und
 reports (SFS, Table 2; MAG, Table 5).
 """
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Sequence
 from typing import Any, cast

@@ -10,8 +10,6 @@ A query whose original is not in the list, or that the reference has no scores f
 counted, never imputed.
 """
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property

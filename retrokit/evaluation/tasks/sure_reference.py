@@ -7,8 +7,6 @@ A reranker that orders whole lists, such as a language model by a sliding window
 retriever with a testbed's variants in it, in that retriever's order. Places of two lists are never compared.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any

@@ -1,7 +1,5 @@
 """The contract of a reranker: it scores the documents that a search has found for a query, a whole list at a time."""
 
-from __future__ import annotations
-
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from pathlib import Path

@@ -4,8 +4,6 @@ On held-out pairs that must be rejected, the threshold is the lowest score that 
 them. It is stored in the verifier's folder, where ``retrokit rerank verify`` finds it.
 """
 
-from __future__ import annotations
-
 import hashlib
 import math
 from dataclasses import asdict, dataclass

@@ -8,8 +8,6 @@ Cells of padding are zeroed before every layer, so that padding changes nothing.
 MLP reads the mean over all cells of convolutions over that one channel.
 """
 
-from __future__ import annotations
-
 from itertools import pairwise
 from typing import Any
 

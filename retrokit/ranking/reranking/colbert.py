@@ -4,8 +4,6 @@ Khattab and Zaharia, "ColBERT", 2020. Any ``MultiVectorEncoder`` of the library:
 expansion, projection and list of tokens that do not count, and is scored by its own MaxSim.
 """
 
-from __future__ import annotations
-
 import logging
 import sys
 from collections.abc import Iterator, Sequence

@@ -4,8 +4,6 @@ Nogueira and Cho, "Passage Re-ranking with BERT", 2019. Any ``CrossEncoder`` of 
 Face checkpoint for sequence classification with one output.
 """
 
-from __future__ import annotations
-
 import copy
 import tempfile
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """The reranker ``dense``: the similarity of an encoder's pooled embeddings, which the embedding cache keeps."""
 
-from __future__ import annotations
-
 import copy
 from collections.abc import Sequence
 from typing import Any

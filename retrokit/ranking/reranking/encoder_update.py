@@ -3,8 +3,6 @@
 A matrix's change is kept as the product of two thin ones, in half precision: 2 MB in place of 90.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any

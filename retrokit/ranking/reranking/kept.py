@@ -3,8 +3,6 @@
 The blocks are the same whether or not a run before was interrupted, so the scores are the same to the last bit.
 """
 
-from __future__ import annotations
-
 import os
 import sys
 import time

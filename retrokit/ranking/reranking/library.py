@@ -1,7 +1,5 @@
 """Rerankers that are models of sentence-transformers, from a folder or a hub id."""
 
-from __future__ import annotations
-
 import json
 import os
 from abc import abstractmethod

@@ -10,8 +10,6 @@ leaves out comes after the rest, in its old order; each such answer is counted a
 refuses leaves the order of its window, and is counted. A model whose answers name no passage is given up.
 """
 
-from __future__ import annotations
-
 import asyncio
 import hashlib
 import re

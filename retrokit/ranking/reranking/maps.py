@@ -4,8 +4,6 @@
 :class:`MapScorer`: a reduction (F0, F1, F2) or a small network (F3, F4). Special tokens and padding never count.
 """
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple

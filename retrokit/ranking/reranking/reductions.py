@@ -7,8 +7,6 @@ Each formula takes ``maps``, the cosines float32 ``[…, a, b]`` of the ``a`` to
 document, and which of these count, bool ``[…, a]`` and ``[…, b]``. It gives ``[…]``: −1 to 1, higher is better.
 """
 
-from __future__ import annotations
-
 from functools import partial
 from typing import Any
 

@@ -5,8 +5,6 @@ that are ``cut`` at the limit of tokens, that are ``unfamiliar`` (half of their 
 where the verifier knows English alone are scored as they are.
 """
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Iterable, Sequence

@@ -3,8 +3,6 @@
 TEI takes ``texts`` in place of ``documents``, as its first answer says.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from functools import cached_property

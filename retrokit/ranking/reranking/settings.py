@@ -1,7 +1,5 @@
 """What a trained verifier is asked for: for Python, and as the options of ``rerank calibrate`` and ``verify``."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import KW_ONLY, dataclass
 

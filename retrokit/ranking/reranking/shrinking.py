@@ -1,7 +1,5 @@
 """A small copy of a verifier that was trained end to end: its encoder as an update of the one that it began with."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from safetensors.torch import save_file

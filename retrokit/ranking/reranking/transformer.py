@@ -6,8 +6,6 @@ Each becomes a vector that knows its row and its column, and an MLP reads the ve
 last layer. Patches of padding are never attended to.
 """
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

@@ -4,8 +4,6 @@ Scores of one encoder's maps mean nothing for another's, so a verifier refuses a
 end to end brings its encoder in the same folder, which loads as any run does.
 """
 
-from __future__ import annotations
-
 import json
 import os
 from collections import Counter, defaultdict

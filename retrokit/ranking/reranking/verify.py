@@ -1,7 +1,5 @@
 """Accept or reject pairs of texts, a line each: a calibrated verifier as a filter in a pipe."""
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 from dataclasses import dataclass, field

@@ -6,8 +6,6 @@ similarity. A flat list, clusters or a graph of documents in fewer bits keeps ju
 :mod:`retrokit.data.quantization`. Douze et al., "The Faiss library", 2024.
 """
 
-from __future__ import annotations
-
 import copy
 import os
 import re

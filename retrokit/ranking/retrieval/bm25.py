@@ -5,8 +5,6 @@ faster lexical search via eager sparse scoring", 2024. A text that is no documen
 one, with the documents' frequencies and mean length.
 """
 
-from __future__ import annotations
-
 import hashlib
 from collections import Counter
 from collections.abc import Sequence

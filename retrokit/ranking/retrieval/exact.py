@@ -4,8 +4,6 @@ Factorable similarities cost one matrix product of prepared embeddings, whicheve
 once, so that they may lie on disk; a block of them is prepared once for all queries.
 """
 
-from __future__ import annotations
-
 import copy
 from collections.abc import Iterator
 from dataclasses import dataclass

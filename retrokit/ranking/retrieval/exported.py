@@ -4,8 +4,6 @@ What made them stands in the folder, so the encoder of the queries and the simil
 checked against that.
 """
 
-from __future__ import annotations
-
 from functools import cached_property
 
 import numpy as np

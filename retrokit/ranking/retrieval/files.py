@@ -1,7 +1,5 @@
 """Search from files: a corpus or an exported folder, and queries, to the identifiers of what is found."""
 
-from __future__ import annotations
-
 import secrets
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass

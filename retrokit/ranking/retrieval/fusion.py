@@ -5,8 +5,6 @@ Searches", 1994). Reciprocal rank fusion looks at ranks alone (Cormack, Clarke a
 Outperforms Condorcet and Individual Rank Learning Methods", SIGIR 2009).
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 RRF_K = 60  # of Cormack et al.

@@ -1,7 +1,5 @@
 """What a search is asked for: for Python, and on the command line."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any

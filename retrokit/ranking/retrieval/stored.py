@@ -4,8 +4,6 @@ Queries stay float32, prepared by the similarity, but where signs are compared w
 too, so that everything here is an inner product, whatever the similarity.
 """
 
-from __future__ import annotations
-
 import time
 from dataclasses import dataclass
 from functools import cached_property

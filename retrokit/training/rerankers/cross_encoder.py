@@ -8,8 +8,6 @@ cross-entropy with the softmax of the teacher's scores, ``margin-mse`` compares 
 al., 2020), and ``mse`` the scores.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path

@@ -1,7 +1,5 @@
 """``rerank train``: a verifier on token maps, its encoder frozen or in training too (COMP, D.3); or a cross-encoder."""
 
-from __future__ import annotations
-
 import shutil
 from contextlib import nullcontext
 from dataclasses import dataclass

@@ -4,8 +4,6 @@ Every edit keeps the words (but for agreement, case and articles) and changes wh
 change places without changing what is said does not: coordinates, symmetric relations, ranges, identical heads.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 
 from retrokit.augmentation.near_misses.binding.arguments import ARGUMENTS

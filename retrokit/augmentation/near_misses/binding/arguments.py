@@ -1,7 +1,5 @@
 """Near-misses that give the arguments of a verb or a relational noun to each other (COMP D.1: role reversals)."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 

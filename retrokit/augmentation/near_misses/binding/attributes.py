@@ -1,7 +1,5 @@
 """Near-misses that bind attributes, numbers and names to each other's heads (COMP D.1: attribute–head binding)."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from itertools import pairwise

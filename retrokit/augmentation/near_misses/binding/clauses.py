@@ -1,7 +1,5 @@
 """Near-misses that turn choices, comparisons, places and pairs of clauses round (COMP D.1: argument order)."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 

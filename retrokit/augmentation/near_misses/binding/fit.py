@@ -1,7 +1,5 @@
 """What may change places in a near-miss of binding: whole and comparable phrases that nothing else hangs on."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterator
 

@@ -7,8 +7,6 @@ that raise it ("do not think that it is" is "think that it is not"), and what a 
 is mended or the edit is not made.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from functools import cache
 

@@ -1,7 +1,5 @@
 """A sentence as the rules of negation look at it: its clauses, which of them are negative, what agrees with what."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from itertools import accumulate
 

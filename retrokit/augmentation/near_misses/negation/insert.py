@@ -1,7 +1,5 @@
 """Negating a verb, an object or a question that is not negative: do-support, contractions, *never*, *fail to*, *no*."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from itertools import pairwise
 

@@ -1,7 +1,5 @@
 """Adjectives and prepositions that give way to their opposite: *able*, *with*, *without*."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from retrokit.augmentation.near_misses import tags as c5

@@ -1,7 +1,5 @@
 """Quantifiers that give way to others, and bring the number of noun and verb with them: *all*, *many*, *both*."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from retrokit.augmentation.near_misses import tags as c5

@@ -1,7 +1,5 @@
 """Taking a negative away: *not*, *never*, *no*, *fail to*, *lack*, and mending what only a negative allows (*any*)."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from retrokit.augmentation.near_misses import tags as c5

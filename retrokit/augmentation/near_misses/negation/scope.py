@@ -1,7 +1,5 @@
 """Moving a negative or *only* to another place, where it has another scope."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from retrokit.augmentation.near_misses import tags as c5

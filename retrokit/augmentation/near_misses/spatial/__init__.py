@@ -6,8 +6,6 @@ other reading of the word, or one side of a contrast that the sentence itself dr
 Relations that read the same both ways (*next to*, *between*, *similar to*) are in no table.
 """
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Iterator
 from functools import lru_cache

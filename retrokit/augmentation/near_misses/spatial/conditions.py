@@ -1,7 +1,5 @@
 """What the lines of ``relations.txt`` ask of a word with ``@``."""
 
-from __future__ import annotations
-
 import re
 
 from retrokit.augmentation.near_misses.data import lexicon

@@ -1,8 +1,6 @@
 """Verbs of relation: change (*rise/fall*), action (*buy/sell*), time (*begin/end*), cause (*lead to/result from*); and
 words of direction that depend on a verb (*into*) or on a second word (*from … to*)."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 from retrokit.augmentation.near_misses import tags as c5
