@@ -21,7 +21,7 @@ _NOT_STEPS = {"study", "report", "names", "cache", "doctor", "search"}
 
 
 class KnownCommands:
-    """See :class:`retrokit.study.tables.CommandTree`."""
+    """See :class:`retrokit.study.steps.CommandTree`."""
 
     def below(self, words: tuple[str, ...]) -> tuple[str, ...]:
         """The commands of a group."""

@@ -2,7 +2,7 @@
 
 from retrokit.cli.common import JsonOption, app, show, with_names
 from retrokit.cli.settings import takes
-from retrokit.training.model_settings import DistilSettings
+from retrokit.training.config import DistilSettings
 
 
 @app.command("distil-static", cls=with_names("encoders"))

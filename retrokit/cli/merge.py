@@ -2,7 +2,7 @@
 
 from retrokit.cli.common import JsonOption, app, show, with_names
 from retrokit.cli.settings import takes
-from retrokit.training.model_settings import MergeSettings
+from retrokit.training.config import MergeSettings
 
 
 @app.command(cls=with_names("encoders", "similarities"))

@@ -2,7 +2,7 @@
 
 from retrokit.cli.common import JsonOption, app, show
 from retrokit.cli.settings import takes
-from retrokit.training.model_settings import PushSettings
+from retrokit.training.config import PushSettings
 
 
 @app.command()

@@ -164,7 +164,7 @@ def plan(
     planned = _planned(study, output)
     seconds: dict[str, float | None] = {}
     if estimate:
-        from retrokit.study.estimate import estimates
+        from retrokit.study.questions import estimates
 
         seconds = estimates(planned)
     if as_json:
@@ -204,8 +204,7 @@ def report(folder: FolderArgument, price_per_hour: PriceOption = None) -> None:
 def _planned(path: str, output: str) -> StudyPlan:
     from retrokit.cli.command_lines import KnownCommands, form_of, line_of
     from retrokit.study.state import StudyPlan
-    from retrokit.study.steps import steps_of
-    from retrokit.study.tables import read_study
+    from retrokit.study.steps import read_study, steps_of
 
     study = read_study(path, KnownCommands())
     gates = line_of(("eval",), study.gates, f"{path}: gates")[1:]
@@ -218,8 +217,8 @@ def _report(folder: str, price_per_hour: float | None) -> tuple[Path, bool]:
     from retrokit.report.page import page_of, summary
     from retrokit.report.sources import read_sources
     from retrokit.report.studies import reported
+    from retrokit.study.engine import results_of
     from retrokit.study.state import StudyPlan
-    from retrokit.study.summary import results_of
 
     planned, page = StudyPlan.read(folder), Path(folder, "report.html")
     paths, gates_hold = results_of(planned)

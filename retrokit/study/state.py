@@ -17,8 +17,7 @@ from retrokit.core.errors import UsageError
 from retrokit.core.files import writing
 from retrokit.core.frames import flat, frame
 from retrokit.data.jsonl import read_json, write_json
-from retrokit.study.steps import Step
-from retrokit.study.tables import Study
+from retrokit.study.steps import Step, Study
 
 if TYPE_CHECKING:
     from pandas import DataFrame

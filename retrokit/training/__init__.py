@@ -33,7 +33,7 @@ lora = Registry(
         Entry(
             "lora",
             "low-rank updates of linear layers (LoRA)",
-            "retrokit.training.low_rank:LowRank",
+            "retrokit.training.model:LowRank",
             (
                 Param("rank", int, required=True, minimum=1, summary="of an update"),
                 Param("alpha", float, minimum=1e-6, maximum=1e6, summary="updates count alpha / rank; default: 2 rank"),

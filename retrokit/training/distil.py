@@ -23,7 +23,7 @@ from retrokit.data.corpus import read_corpus
 from retrokit.data.pairs import texts_file
 from retrokit.encoders.base import Encoder
 from retrokit.encoders.towers import tower_of
-from retrokit.training.model_settings import DistilSettings
+from retrokit.training.config import DistilSettings
 from retrokit.training.run_folder import check_name_of_model
 
 TOKENS_AT_ONCE = 2048

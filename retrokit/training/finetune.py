@@ -32,7 +32,6 @@ from retrokit.training.batches import Batches, Collator, Loader, TrainingSet
 from retrokit.training.card import model_card
 from retrokit.training.config import AUTO, FinetuneConfig
 from retrokit.training.evaluations import HOLDOUT, Evaluations, HeldOut, task_names
-from retrokit.training.finetune_trainer import FinetuneTrainer, TableTrainer
 from retrokit.training.history import Outcome
 from retrokit.training.loss import Guide, InfoNCE, PreparedLoss, ScoredMSE, Taught
 from retrokit.training.memory import fitted, forecast
@@ -57,7 +56,7 @@ from retrokit.training.run import (
     shared_input,
     training_precision,
 )
-from retrokit.training.trainer import Options, RunTrainer
+from retrokit.training.trainer import FinetuneTrainer, Options, RunTrainer, TableTrainer
 
 RATE, STATIC_RATE = 2e-5, 0.05
 """Default learning rates: a table of embeddings starts from noise, and each of its rows is in few batches."""

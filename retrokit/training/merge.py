@@ -19,8 +19,8 @@ from retrokit.encoders.fingerprint import describe
 from retrokit.encoders.modules import Prepare
 from retrokit.encoders.towers import with_modules
 from retrokit.training.card import card_of_merged
+from retrokit.training.config import MergeSettings
 from retrokit.training.model import check_weights, export
-from retrokit.training.model_settings import MergeSettings
 from retrokit.training.run import provenance
 from retrokit.training.run_folder import check_name_of_model
 

@@ -5,6 +5,7 @@ import copy
 import json
 import re
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +14,10 @@ from sentence_transformers import SentenceTransformer
 from sentence_transformers.base.modules import Normalize
 from sentence_transformers.sentence_transformer.modules import Dropout, StaticEmbedding
 from torch import nn
+from transformers.pytorch_utils import Conv1D
 
 from retrokit import encoders
-from retrokit.core.errors import DataError, UsageError
+from retrokit.core.errors import DataError, MissingExtra, UsageError, did_you_mean
 from retrokit.core.notices import no_progress_bars, notice
 from retrokit.data.jsonl import read_json
 from retrokit.encoders import engine
@@ -26,8 +28,84 @@ from retrokit.encoders.modules import Prepare
 from retrokit.encoders.torch_encoder import TorchEncoder
 from retrokit.encoders.towers import with_modules
 from retrokit.similarities.base import Similarity
-from retrokit.training.low_rank import LowRank
-from retrokit.training.sharding import part_of
+from retrokit.training.processes import part_of
+
+ALL = "all-linear"
+
+
+@dataclass(frozen=True)
+class LowRank:
+    """An update is ``alpha / rank`` times the product of two matrices, float32, one of which starts at 0.
+
+    Attributes:
+        rank: columns of the first matrix, rows of the second.
+        alpha: default: twice the rank.
+        dropout: probability, of the update's input.
+        targets: names of layers, or ends of their places such as ``attention.output.dense``, with ``+`` between; or
+            ``all-linear``.
+        last: so many of the last layers are updated alone, and no gradient goes through those before; default: all.
+    """
+
+    rank: int
+    alpha: float | None = None
+    dropout: float = 0.0
+    targets: str = ALL
+    last: int | None = None
+
+    def add(self, first: nn.Module, name: str, seed: int, base: str | None) -> None:
+        """Freeze the transformer ``first`` of the encoder ``name``, and add updates; with ``base`` they are saved as an
+        adapter of the model of that name.
+
+        Raises:
+            MissingExtra: the package is not installed.
+            UsageError: there are no such layers.
+        """
+        try:
+            from peft import LoraConfig, inject_adapter_in_model, prepare_model_for_kbit_training
+        except ModuleNotFoundError as error:
+            raise MissingExtra("`lora=`", "lora") from error
+        if isinstance(first, StaticEmbedding):
+            raise UsageError(f"`lora=`: {name} is one table of embeddings and has no linear layers")
+        if hasattr(first, "sub_modules"):
+            raise UsageError(f"`lora=`: {name} begins with a Router; leave out `lora=` to train all of its weights")
+        transformer: Any = getattr(first, "auto_model", first)
+        if is_quantized(transformer):  # norms and embeddings in float32 (QLoRA)
+            prepare_model_for_kbit_training(transformer, use_gradient_checkpointing=False)
+        configuration = LoraConfig(
+            r=self.rank,
+            lora_alpha=2 * self.rank if self.alpha is None else self.alpha,
+            lora_dropout=self.dropout,
+            target_modules=self._targets_in(transformer, name),
+            base_model_name_or_path=base,
+        )
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(seed)
+            inject_adapter_in_model(configuration, transformer)
+        for place, parameter in first.named_parameters():
+            parameter.requires_grad_("lora_" in place)
+            if parameter.requires_grad:
+                parameter.data = parameter.data.float()  # whatever its base has
+
+    def _targets_in(self, transformer: nn.Module, name: str) -> str | list[str]:
+        if self.targets == ALL and self.last is None:
+            return ALL
+        places = [place for place, part in transformer.named_modules() if isinstance(part, (nn.Linear, Conv1D))]
+        targets = [] if self.targets == ALL else self.targets.split("+")
+        if self.last is not None:
+            count = getattr(transformer.config, "num_hidden_layers", 0)
+            if self.last > count:
+                raise UsageError(f"`lora=` last={self.last}: {name} has {count} layers")
+            in_layer = {place: re.search(r"\.(\d+)\.", place) for place in places}
+            places = [place for place, match in in_layer.items() if match and int(match[1]) >= count - self.last]
+        fitting = {target: [place for place in places if f".{place}".endswith(f".{target}")] for target in targets}
+        if missing := [target for target, there in fitting.items() if not there]:
+            known = sorted({place.rpartition(".")[2] for place in places})
+            hint = did_you_mean(missing[0], known)
+            no_layer = f"{name} has no linear layer called {', '.join(missing)}{hint}; it has {', '.join(known)}"
+            raise UsageError(f"`lora=` targets: {no_layer}")
+        if self.last is None:
+            return targets
+        return [place for place in places if not targets or any(place in there for there in fitting.values())]
 
 
 def build(

@@ -27,7 +27,7 @@ from retrokit.data.jsonl import read_json
 from retrokit.data.runs import Run, read_run, write_run
 from retrokit.encoders.folders import MINILM_ID, check_folder
 from retrokit.evaluation.comparison.results_folder import Record, ResultsFolder
-from retrokit.training.model_settings import PushSettings
+from retrokit.training.config import PushSettings
 
 CARD = "README.md"
 _STALE = ["*.safetensors*", "*.bin", "*.json", "[0-9]*_*/*"]

@@ -27,8 +27,7 @@ from retrokit.data.runs import Run
 from retrokit.data.training_rows import Pair
 from retrokit.encoders.precision import choose_precision, multiplies
 from retrokit.training.batches import Batches
-from retrokit.training.callback import TrainingCallback, seconds_per_step
-from retrokit.training.checkpoints import check_state, step_of
+from retrokit.training.callback import TrainingCallback, check_trackers, seconds_per_step, tracking
 from retrokit.training.config import TrainingConfig, differences
 from retrokit.training.history import History, Outcome
 from retrokit.training.processes import (
@@ -41,8 +40,7 @@ from retrokit.training.processes import (
     shared_stdin,
     shares_states,
 )
-from retrokit.training.run_folder import RunFolder
-from retrokit.training.tracking import check_trackers, tracking
+from retrokit.training.run_folder import RunFolder, check_state, step_of
 from retrokit.training.trainer import Options, RunTrainer
 
 FEW_STEPS = 30

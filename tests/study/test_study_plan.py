@@ -15,10 +15,9 @@ from retrokit.cli import app, run
 from retrokit.cli.command_lines import KnownCommands, form_of, line_of
 from retrokit.core.errors import DataError, RetrokitError
 from retrokit.study import steps as steps_module
-from retrokit.study.estimate import estimates
+from retrokit.study.questions import estimates
 from retrokit.study.state import StudyPlan
-from retrokit.study.steps import Form, Step, steps_of
-from retrokit.study.tables import Study, StudyTable, read_study
+from retrokit.study.steps import Form, Step, Study, StudyTable, read_study, steps_of
 from tests.sure.pretending import write_beir_folder
 
 WHOLE = """

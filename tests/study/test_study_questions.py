@@ -12,8 +12,7 @@ from retrokit.evaluation.result import Result
 from retrokit.report.studies import recommendation
 from retrokit.study import questions
 from retrokit.study.state import kept_study
-from retrokit.study.steps import Step, steps_of
-from retrokit.study.tables import read_study
+from retrokit.study.steps import Step, read_study, steps_of
 from tests.sure.pretending import write_beir_folder
 
 

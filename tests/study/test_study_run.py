@@ -20,10 +20,8 @@ from retrokit.core.errors import UsageError
 from retrokit.core.outputs import locked
 from retrokit.data.processor import processor_in_words
 from retrokit.study import engine
-from retrokit.study import step as step_module
 from retrokit.study.state import StudyPlan
-from retrokit.study.steps import steps_of
-from retrokit.study.tables import read_study
+from retrokit.study.steps import read_study, steps_of
 from tests import schemas
 from tests.forked_python import KILL
 
@@ -193,8 +191,8 @@ def test_a_step_that_was_stopped_has_not_failed(monkeypatch: pytest.MonkeyPatch,
     planned = plan()
     planned.folder.mkdir()
     planned.write()
-    monkeypatch.setattr(step_module, "_run", lambda plan, step: plan.marker(step, "log").write_text("") or code)
-    assert step_module.work("out", planned.steps[0].name) == code
+    monkeypatch.setattr(engine, "_run", lambda plan, step: plan.marker(step, "log").write_text("") or code)
+    assert engine.work("out", planned.steps[0].name) == code
     assert planned.states()[0].state == state
     assert planned.states()[0].processor == (processor_in_words() if state != "missing" else "")
 

@@ -14,7 +14,7 @@ from retrokit.data.jsonl import write_jsonl
 from retrokit.training.batches import Collator
 from retrokit.training.config import FinetuneConfig
 from retrokit.training.finetune import finetune, plan
-from retrokit.training.finetune_trainer import FinetuneTrainer
+from retrokit.training.trainer import FinetuneTrainer
 from tests.close import assert_rounded
 from tests.models import sentences
 from tests.runs import assert_same_weights, killed_after

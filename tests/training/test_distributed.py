@@ -19,9 +19,8 @@ from retrokit.core.errors import UsageError
 from retrokit.data.jsonl import write_jsonl
 from retrokit.training.config import FinetuneConfig
 from retrokit.training.finetune import finetune, plan
-from retrokit.training.finetune_trainer import FinetuneTrainer
 from retrokit.training.processes import is_first, leave, own_device
-from retrokit.training.trainer import RunTrainer
+from retrokit.training.trainer import FinetuneTrainer, RunTrainer
 from tests.close import assert_rounded
 from tests.models import sentences
 from tests.processes import Ended, in_processes, retrokit_in, torchrun
@@ -202,15 +201,15 @@ def test_processes_save_resume_and_evaluate(tiny_bert, triplets, benchmark, tmp_
 
 def writers(rank: int) -> None:
     """Note who writes a checkpoint's model."""
-    from retrokit.training import finetune_trainer
+    from retrokit.training import trainer
 
-    real = finetune_trainer.export
+    real = trainer.export
 
     def export(model, folder):
         print(f"process {rank} writes", file=sys.stderr)
         real(model, folder)
 
-    finetune_trainer.export = export
+    trainer.export = export
 
 
 def slow_evaluation(rank: int) -> None:

@@ -26,10 +26,9 @@ from retrokit.report.sheets import TerminalTable
 from retrokit.report.tables import outcome_sheet
 from retrokit.training.config import FinetuneConfig
 from retrokit.training.finetune import finetune, plan
-from retrokit.training.finetune_trainer import FinetuneTrainer, threads
 from retrokit.training.history import History, tenths
 from retrokit.training.run_folder import RunFolder
-from retrokit.training.trainer import Options
+from retrokit.training.trainer import FinetuneTrainer, Options, threads
 from tests.close import assert_rounded
 from tests.models import sentences
 from tests.processes import retrokit_in

@@ -10,7 +10,7 @@ import torch
 from retrokit.core.errors import DataError, UsageError
 from retrokit.data.pairs import read_source
 from retrokit.data.records import text_id
-from retrokit.training import finetune_trainer
+from retrokit.training import trainer
 from retrokit.training.batches import TrainingSet
 from retrokit.training.callback import seconds_per_step
 from retrokit.training.config import FinetuneConfig
@@ -79,7 +79,7 @@ def test_the_loss_by_hand(tmp_path: Path) -> None:
 
 def test_a_lower_loss_is_better_and_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     found = iter([3.0, 1.0, 0.5, 0.7, 0.9])
-    monkeypatch.setattr(finetune_trainer.FinetuneTrainer, "_held_out_loss", lambda self, held_out: next(found))
+    monkeypatch.setattr(trainer.FinetuneTrainer, "_held_out_loss", lambda self, held_out: next(found))
     data = [written(tmp_path / "data.jsonl", ROWS["pairs"])]
     options = SMALL | {"steps": 40, "patience": 2, "best_metric": "loss"}
     outcome = finetune(FinetuneConfig("static:8", data, str(tmp_path / "run"), **options))
@@ -130,14 +130,14 @@ def test_a_resumed_run_is_the_uninterrupted_one(tmp_path: Path, monkeypatch: pyt
     data = [written(tmp_path / "data.jsonl", ROWS["pairs"])]
     options = SMALL | {"save_every": 1, "keep_checkpoints": 9}
     whole = finetune(FinetuneConfig("static:8", data, str(tmp_path / "whole"), **options))
-    step = finetune_trainer.FinetuneTrainer.compute_loss
+    step = trainer.FinetuneTrainer.compute_loss
 
     def stops(self: Any, *args: Any, **kwargs: Any) -> Any:
         if self.state.global_step == 3:
             raise KeyboardInterrupt
         return step(self, *args, **kwargs)
 
-    monkeypatch.setattr(finetune_trainer.FinetuneTrainer, "compute_loss", stops)
+    monkeypatch.setattr(trainer.FinetuneTrainer, "compute_loss", stops)
     with pytest.raises(KeyboardInterrupt):
         finetune(FinetuneConfig("static:8", data, str(tmp_path / "run"), **options))
     monkeypatch.undo()

@@ -12,10 +12,9 @@ from retrokit.training import finetune as finetuning
 from retrokit.training import processes
 from retrokit.training.config import FinetuneConfig
 from retrokit.training.finetune import Plan, finetune, plan
-from retrokit.training.finetune_trainer import FinetuneTrainer
 from retrokit.training.rerankers.config import VerifierConfig
 from retrokit.training.rerankers.verifier import plan_verifier
-from retrokit.training.trainer import Options, RunTrainer
+from retrokit.training.trainer import FinetuneTrainer, Options, RunTrainer
 
 
 def configure(encoder: object, pairs: Path, output: Path | None = None, **options: Any) -> FinetuneConfig:

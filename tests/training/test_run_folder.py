@@ -18,8 +18,8 @@ from retrokit.core.outputs import locked
 from retrokit.data.jsonl import write_jsonl
 from retrokit.data.runs import Run
 from retrokit.training import run_folder
-from retrokit.training.finetune_trainer import FinetuneTrainer
 from retrokit.training.run_folder import RunFolder
+from retrokit.training.trainer import FinetuneTrainer
 from tests.models import sentences
 from tests.processes import retrokit_in
 from tests.runs import assert_same_weights, killed_after, weights

@@ -19,9 +19,9 @@ from transformers import Qwen3Config, Qwen3Model
 import retrokit
 from retrokit.core.errors import DataError
 from retrokit.data.jsonl import write_jsonl
-from retrokit.training.checkpoints import check_state
 from retrokit.training.config import FinetuneConfig
 from retrokit.training.finetune import finetune
+from retrokit.training.run_folder import check_state
 from retrokit.training.trainer import RunTrainer
 from tests.close import assert_rounded
 from tests.evaluation.fakes import write_folder

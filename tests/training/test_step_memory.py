@@ -16,9 +16,9 @@ from retrokit.data.jsonl import write_jsonl
 from retrokit.encoders.loading import described
 from retrokit.training.config import FinetuneConfig
 from retrokit.training.finetune import finetune, plan, with_memory
-from retrokit.training.finetune_trainer import FinetuneTrainer
 from retrokit.training.memory import memory_of
 from retrokit.training.run import carry_out
+from retrokit.training.trainer import FinetuneTrainer
 from tests.models import WORDS
 from tests.runs import killed_after
 

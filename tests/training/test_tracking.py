@@ -11,12 +11,12 @@ from transformers.integrations import TensorBoardCallback
 
 from retrokit.core.errors import MissingExtra, ServiceError, UsageError
 from retrokit.data.jsonl import write_jsonl
+from retrokit.training.callback import numbers_of
 from retrokit.training.config import TRACKERS, FinetuneConfig
 from retrokit.training.finetune import finetune, plan
 from retrokit.training.rerankers.config import VerifierConfig
 from retrokit.training.rerankers.verifier import plan_verifier
 from retrokit.training.run import carry_out
-from retrokit.training.tracking import numbers_of
 from tests.models import sentences
 
 Told = dict[tuple[str, int], float]
