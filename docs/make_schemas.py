@@ -24,13 +24,12 @@ from retrokit.data.overlap import Overlap
 from retrokit.data.runs import FINISHED, TRAINING, Run
 from retrokit.encoders.store.database import Held
 from retrokit.encoders.store.graphs import Graph
-from retrokit.evaluation.comparison.comparison import BaselineChange, Comparison, Gate, OverTasks
+from retrokit.evaluation.comparison.comparison import BaselineChange, Comparison, Explanation, Gate, OverTasks
 from retrokit.evaluation.comparison.correlations import Correlation
-from retrokit.evaluation.comparison.explain import Explanation
 from retrokit.evaluation.deployment import DeploymentRow
 from retrokit.evaluation.result import Result
-from retrokit.metrics.bootstrap import Draws
 from retrokit.metrics.effect_size import EffectSize
+from retrokit.metrics.significance import Draws
 from retrokit.probing.contrast import ContrastProbe
 from retrokit.probing.fisher import Fisher, Information
 from retrokit.probing.fragments import FragmentProbe

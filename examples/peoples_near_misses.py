@@ -33,8 +33,8 @@ import numpy as np
 from retrokit.augmentation.near_misses.family import load_families
 from retrokit.augmentation.near_misses.generator import near_misses
 from retrokit.data.jsonl import read_jsonl, write_jsonl
-from retrokit.metrics.bootstrap import draw
 from retrokit.metrics.separation import false_accept_rate, roc_auc
+from retrokit.metrics.significance import draw
 from retrokit.ranking import reranking
 
 ALIKE = 0.7  # share of the words that two adversarial sentences have in common

@@ -86,16 +86,16 @@ def test_every_name_is_that_of_a_parameter():
 
 
 def test_metrics_are_ones_that_tasks_have():
-    from retrokit.evaluation.tasks import classification, clustering, pairs, rag, sts
+    from retrokit.evaluation.tasks import labelled, pairs, rag
     from retrokit.evaluation.tasks.sure import MEASURES
     from retrokit.metrics.ranking import DEFAULT_METRICS
 
     tasks = (
-        classification.Classification,
-        clustering.Clustering,
+        labelled.Classification,
+        labelled.Clustering,
         pairs.DuplicatePairs,
         rag.Rag,
-        sts.SentenceSimilarity,
+        pairs.SentenceSimilarity,
     )
     known = {*DEFAULT_METRICS, *MEASURES, *(metric for task in tasks for metric in task.default_metrics)}
     assert set(METRICS) <= known

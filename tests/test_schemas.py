@@ -67,7 +67,7 @@ def test_output_that_is_not_as_its_schema_says_is_found(tmp_path, monkeypatch):
         with pytest.raises(ValidationError):
             schemas.check("cache", json.dumps(wrong))
     monkeypatch.setenv("RETROKIT_CACHE", str(tmp_path))
-    monkeypatch.setattr("retrokit.report.cache_table.cache_json", lambda found: ["{}"])
+    monkeypatch.setattr("retrokit.report.tables.cache_json", lambda found: ["{}"])
     with pytest.raises(ValidationError):
         entry.run(["cache", "--json"])
 

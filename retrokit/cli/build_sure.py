@@ -38,7 +38,7 @@ def build(
     compares annotators.
     """
     from retrokit.data.jsonl import to_json
-    from retrokit.report.build_sure import build_sheets, estimate_sheet
+    from retrokit.report.tables import build_sheets, estimate_sheet
     from retrokit.sure.config import build_sure as build_benchmark
     from retrokit.sure.config import estimate_sure
 
@@ -108,7 +108,7 @@ def agreement(
     retrokit build-sure agreement verdicts-anna.jsonl verdicts-ben.jsonl verdicts-model.jsonl
     """
     from retrokit.data.jsonl import to_json
-    from retrokit.report.build_sure import agreement_sheets
+    from retrokit.report.tables import agreement_sheets
     from retrokit.sure.agreement import agreement as compare
     from retrokit.sure.agreement import read_verdicts
 

@@ -22,7 +22,7 @@ def cache(
         raise UsageError("--clear removes everything, --limit leaves something: give one")
     from retrokit.encoders.store import open_cache, read_size
     from retrokit.encoders.store.graphs import clear_graphs
-    from retrokit.report.cache_table import cache_json, cache_table
+    from retrokit.report.tables import cache_json, cache_table
 
     embedding_cache = open_cache()
     if embedding_cache is None:

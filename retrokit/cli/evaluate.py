@@ -98,12 +98,11 @@ class EvaluationOutput(Settings):
 
     def conclude(self, evaluation: Evaluation, sheets: Callable[[], Sequence[Sheet]]) -> None:
         """Write the report of the gates, and raise what they raise; save the baseline if none does."""
-        from retrokit.evaluation.comparison.baseline import save_baseline
         from retrokit.evaluation.comparison.comparison import FAILED
-        from retrokit.evaluation.comparison.gates import check_gates
+        from retrokit.evaluation.comparison.gates import check_gates, save_baseline
 
         if self.junit is not None or self.markdown_summary is not None:
-            from retrokit.report.gates import write_junit, write_summary
+            from retrokit.report.evaluation import write_junit, write_summary
 
             if self.junit is not None:
                 write_junit(evaluation.gates, self.junit)
@@ -152,7 +151,7 @@ def evaluate(settings: EvaluationSettings, output: EvaluationOutput) -> None:
 
         save_runs(evaluation.results, output.save_run)
     if output.plot is not None:
-        from retrokit.report.evaluation_plots import evaluation_plots
+        from retrokit.report.plots import evaluation_plots
 
         evaluation_plots(evaluation, output.plot)
     show(*form(output.shape)(evaluation, output.per_query))
@@ -178,7 +177,7 @@ def _show_deployment(settings: EvaluationSettings, output: EvaluationOutput) -> 
     from retrokit.data.jsonl import to_json
     from retrokit.evaluation.deployment import deployment
     from retrokit.report.deployment import deployment_json, deployment_plot, deployment_sheet
-    from retrokit.report.evaluation_plots import file_name
+    from retrokit.report.plots import file_name
     from retrokit.report.sheets import SHEETS
 
     given: dict[str, Any] = {name: settings.several(name) for name in several if settings.several(name)}

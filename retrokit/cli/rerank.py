@@ -101,7 +101,7 @@ def run_two_stages(
         return
     result = replace(result, whole=output.gated(result.whole))
     if output.plot is not None:
-        from retrokit.report.reranking_plots import reranking_plots
+        from retrokit.report.plots import reranking_plots
 
         reranking_plots(result, output.plot)
     from retrokit.report.reranking import reranking_parts, reranking_sheets

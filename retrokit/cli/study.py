@@ -72,7 +72,7 @@ def which_similarity(
     given = (data, encoder, duration(budget), batch_size)
     _answer(output, "which-similarity", parameters, lambda questions: questions.which_similarity(*given))
     from retrokit.report.sources import read_sources
-    from retrokit.report.studies import recommendation
+    from retrokit.report.words import recommendation
 
     (evaluation,) = read_sources([f"{output}/eval.json"]).evaluations
     show(f"\n{recommendation(evaluation.found)}")
@@ -183,7 +183,7 @@ def status(folder: FolderArgument, as_json: JsonOption = False) -> None:
 
     retrokit study status out
     """
-    from retrokit.report.studies import states_json, states_sheet
+    from retrokit.report.tables import states_json, states_sheet
     from retrokit.study.state import StudyPlan
 
     states = StudyPlan.read(folder).states()
@@ -214,9 +214,8 @@ def _planned(path: str, output: str) -> StudyPlan:
 def _report(folder: str, price_per_hour: float | None) -> tuple[Path, bool]:
     """Write the page of what is done, and say what it begins with: where it is, and whether the gates hold."""
     from retrokit.core.files import writing
-    from retrokit.report.page import page_of, summary
+    from retrokit.report.page import page_of, reported, summary
     from retrokit.report.sources import read_sources
-    from retrokit.report.studies import reported
     from retrokit.study.engine import results_of
     from retrokit.study.state import StudyPlan
 

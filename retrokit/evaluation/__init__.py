@@ -67,7 +67,7 @@ registry = _Tasks(
         _task(
             "bright",
             "retrieval on a domain of BRIGHT: documents and examples with excluded ids, nDCG@10 after exclusion",
-            "bright:bright",
+            "retrieval:bright",
             Param("domain", str, summary="which, where the folder holds several"),
             Param("long", bool, False, summary="whole pages in place of passages"),
             Param("instructions", bool, False, summary="put BRIGHT's instruction of the domain before each query"),
@@ -121,7 +121,7 @@ registry = _Tasks(
         _task(
             "knn",
             "labels from the k nearest texts: JSONL of text and label",
-            "knn:knn",
+            "labelled:knn",
             _TEST,
             Param("k", int, 10, minimum=1, summary="neighbours that vote"),
             Param("metric", str, "euclidean", choices=("euclidean", "cosine", "similarity"), summary="what is near"),
@@ -132,7 +132,7 @@ registry = _Tasks(
         _task(
             "sts",
             "correlation with people's scores: JSONL of sentence1, sentence2, score",
-            "sts:sts",
+            "pairs:sts",
             path="JSONL of sentence1, sentence2, score",
         ),
         _task(
@@ -145,7 +145,7 @@ registry = _Tasks(
         _task(
             "classify",
             "labels by logistic regression and by neighbours: JSONL of text and label",
-            "classification:classify",
+            "labelled:classify",
             _TEST,
             Param("k", int, 3, minimum=1, summary="neighbours that vote"),
             _SAMPLE,
@@ -154,7 +154,7 @@ registry = _Tasks(
         _task(
             "cluster",
             "clusters against labels: JSONL of text and label",
-            "clustering:cluster",
+            "labelled:cluster",
             Param("seeds", int, 10, minimum=1, maximum=1000, summary="runs of k-means, averaged"),
             Param("batch", int, 32, minimum=1, summary="texts of a step of k-means; 500 in MTEB's own tasks"),
             _SAMPLE,

@@ -16,13 +16,12 @@ from retrokit.data.dtypes import quantization_name
 from retrokit.data.faults import strictly
 from retrokit.data.pairs import registry as training_data
 from retrokit.evaluation import registry as tasks
-from retrokit.evaluation.comparison.baseline import read_baseline
-from retrokit.evaluation.comparison.comparison import Evaluation, evaluation_of
+from retrokit.evaluation.comparison.comparison import Evaluation, evaluation_of, explanations
 from retrokit.evaluation.comparison.correlations import METRICS as CORRELATED
 from retrokit.evaluation.comparison.correlations import check_correlated
-from retrokit.evaluation.comparison.explain import explanations
+from retrokit.evaluation.comparison.gates import read_baseline
 from retrokit.evaluation.comparison.results_folder import ResultsFolder
-from retrokit.evaluation.comparison.trained import training_of
+from retrokit.evaluation.comparison.trained import overlaps_with_training, training_of
 from retrokit.evaluation.settings import EvaluationSettings
 from retrokit.evaluation.task import (
     Request,
@@ -50,7 +49,7 @@ def evaluate_systems(settings: EvaluationSettings) -> Evaluation:
     each encoder scores with its own similarity; with ``cross`` under the training similarities of all model folders
     among the encoders. Each task computes those of ``metrics`` that it measures, else its usual ones; ``also`` names
     more, which are not compared. With ``baseline``, a file of
-    :func:`~retrokit.evaluation.comparison.baseline.save_baseline`, every system is compared with its counterpart there.
+    :func:`~retrokit.evaluation.comparison.gates.save_baseline`, every system is compared with its counterpart there.
 
     Raises:
         UsageError: wrong names (all of them in one message), metrics that no task measures, dims, ``cross`` without
@@ -78,8 +77,6 @@ def evaluate_systems(settings: EvaluationSettings) -> Evaluation:
             if baseline is not None:
                 baseline.measured_on(task.spec, digests[task.spec]())
             notice(task.describe())
-        from retrokit.evaluation.comparison.overlapping import overlaps_with_training  # not for stored results
-
         overlaps = overlaps_with_training(loaded, settings.trained_on, embedding, settings.overlap_examples)
         searchers = {
             spec: retrieval.create(spec, settings.device) for spec in settings.encoders if spec not in embedding

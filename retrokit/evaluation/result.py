@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from retrokit.metrics.bootstrap import Draws, draw
+from retrokit.metrics.significance import Draws, draw
 
 
 @dataclass(frozen=True)

@@ -22,15 +22,15 @@ from retrokit.core.settings import EITHER, FOLDER
 from retrokit.core.shards import Shards
 from retrokit.data.faults import strictly
 from retrokit.evaluation import registry as tasks
-from retrokit.evaluation.comparison.baseline import read_baseline
 from retrokit.evaluation.comparison.comparison import Evaluation, evaluation_of
+from retrokit.evaluation.comparison.gates import read_baseline
 from retrokit.evaluation.comparison.results_folder import ResultsFolder
 from retrokit.evaluation.comparison.trained import Training, training_of_stages
 from retrokit.evaluation.evaluate import check_baseline, check_searchers, shown_metrics
 from retrokit.evaluation.result import Result, draws_of
 from retrokit.evaluation.settings import TwoStageOptions as TwoStageOptions
 from retrokit.evaluation.task import Request, Task, check_measured, check_tunable, measures, tuned
-from retrokit.evaluation.tasks.near_misses import read_reference
+from retrokit.evaluation.tasks.pairs import read_reference
 from retrokit.evaluation.tasks.retrieval import save_runs
 from retrokit.ranking import reranking, retrieval
 from retrokit.ranking.reranking.base import Reranker

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from retrokit.metrics.bootstrap import RESAMPLES, Draws
+from retrokit.metrics.significance import RESAMPLES, Draws
 
 SIZES = ((0.8, "large"), (0.5, "medium"), (0.2, "small"))
 """The least ``|d|`` of each size, as in MAG, Figure 4."""

@@ -31,8 +31,8 @@ from retrokit.encoders.base import Encoder
 from retrokit.encoders.views import MemoizedEncoder
 from retrokit.evaluation.task import Request
 from retrokit.evaluation.tasks.retrieval import Retrieval
-from retrokit.metrics.bootstrap import paired_bootstrap
 from retrokit.metrics.effect_size import SIZES, EffectSize, Moments, bootstrapped_d
+from retrokit.metrics.significance import paired_bootstrap
 from retrokit.probing.base import Findings, parse_names, read_retrieval
 from retrokit.probing.settings import DEPTH, MagnitudeOptions, MagnitudeSettings
 from retrokit.ranking.retrieval.embeddings import row_norms

@@ -22,7 +22,7 @@ from retrokit.core.sheet import Sheet
 from retrokit.data.labelled import LabelledSplit
 from retrokit.data.typed import restored
 from retrokit.encoders.views import MemoizedEncoder
-from retrokit.evaluation.tasks.knn import NearestNeighbours, predict_by_distance
+from retrokit.evaluation.tasks.labelled import NearestNeighbours, predict_by_distance
 from retrokit.probing.base import Findings, encoders_of, parse_names, quality, read_task
 from retrokit.probing.settings import MapSettings
 

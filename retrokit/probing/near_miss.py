@@ -21,7 +21,7 @@ from retrokit.core.sheet import Sheet, grouped
 from retrokit.data.training_rows import Pair
 from retrokit.encoders.base import Encoder
 from retrokit.evaluation.task import Request
-from retrokit.evaluation.tasks.near_misses import NearMisses, read_reference
+from retrokit.evaluation.tasks.pairs import NearMisses, read_reference
 from retrokit.metrics.separation import roc_auc
 from retrokit.probing.base import Findings, encoders_of, parse_names
 from retrokit.probing.settings import NearMissProbeSettings

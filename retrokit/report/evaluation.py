@@ -1,31 +1,39 @@
 """An evaluation as tables for people, Markdown, LaTeX, CSV, and strict JSON."""
 
+import re
 import textwrap
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
+from xml.etree import ElementTree
 
 from retrokit.core.errors import UsageError, did_you_mean
+from retrokit.core.files import writing
 from retrokit.core.frames import to_csv
-from retrokit.core.sheet import Cell, Sheet
+from retrokit.core.notices import harmless
+from retrokit.core.sheet import Cell, Sheet, grouped
 from retrokit.data.jsonl import to_json
 from retrokit.evaluation.comparison.comparison import (
     BOOTSTRAP,
+    FAILED,
+    PASSED,
     SIGNIFICANCE,
     T_TEST,
+    UNTESTED,
     BaselineChange,
     Comparison,
+    Cross,
     Evaluation,
+    Explanation,
+    Gate,
+    cross_of,
 )
 from retrokit.evaluation.comparison.correlations import Correlation
-from retrokit.evaluation.comparison.cross import Cross, cross_of
-from retrokit.evaluation.comparison.explain import Explanation
+from retrokit.evaluation.comparison.gates import verdicts
 from retrokit.evaluation.comparison.systems import System, comparable, precisions_of
 from retrokit.evaluation.result import known
 from retrokit.metrics.significance import DRAWS, EXACT_UP_TO
-from retrokit.report.gates import gates_sheet
-from retrokit.report.overlaps import SHOWN, overlap_sheets
-from retrokit.report.sheets import to_latex, to_markdown
+from retrokit.report.sheets import in_markdown, to_latex, to_markdown
 
 Form = Callable[[Evaluation, bool], list[Any]]
 
@@ -350,3 +358,75 @@ def _correlations_sheet(correlations: Sequence[Correlation]) -> Sheet:
         caption += "; mean: of each metric over the data sets"
         names.append(f"mean of {len(names)}")
     return Sheet("correlations", ["metric", "and", *names], 2, rows, caption)
+
+
+SHOWN = 100  # characters of a text
+
+
+def overlap_sheets(overlaps: Sequence[Mapping[str, Any]]) -> list[Sheet]:
+    """Counts and examples of :class:`~retrokit.data.overlap.Overlap` as plain values; what there is nothing of is left
+    out."""
+    counts, examples = [], []
+    for overlap in overlaps:
+        for what in ("queries", "pairs", "documents"):
+            numbers = (overlap["counts"].get(f"{what}{kind}") for kind in ("", "_seen", "_near"))
+            counts.append([overlap["test"], what, *("" if count is None else f"{count:,}" for count in numbers)])
+        for example in overlap["examples"]:
+            texts = [textwrap.shorten(example[side], SHOWN, placeholder="…") for side in ("test", "training")]
+            examples.append([overlap["test"], example["what"], *texts])
+    sheets = [
+        Sheet("tests in the training data", ["test", "", "in all", "there", "nearly"], 2, counts, ""),
+        Sheet("examples", ["test", "", "text of the test", "text of the training data"], 4, examples, ""),
+    ]
+    return [sheet for sheet in sheets if sheet.rows]
+
+
+_NO_XML = re.compile("[\ufffe\uffff]")
+
+
+def gates_sheet(gates: Sequence[Gate]) -> Sheet:
+    """A table with a line for each gate."""
+    rows = []
+    for gate in gates:
+        value = "–" if gate.value is None else f"{gate.value:.4f}"
+        rows.append([gate.task, gate.system, gate.metric, gate.asked, gate.verdict, value])
+    columns = ["task", "system", "metric", "asked", "verdict", "value"]
+    return Sheet("gates", columns, 5, rows, ", ".join(f"{count} {word}" for word, count in verdicts(gates).items()))
+
+
+def write_junit(gates: Sequence[Gate], path: str) -> None:
+    """Write ``path`` as JUnit's XML: a suite a task, a case a gate, whose class is the system. Raises
+    :class:`DataError` if it cannot be written."""
+    root = ElementTree.Element("testsuites", _counts(gates))
+    for task, of_task in grouped(gates, "task").items():
+        suite = ElementTree.SubElement(root, "testsuite", {"name": _in_xml(task), **_counts(of_task)})
+        for gate in of_task:
+            named = {"classname": _in_xml(gate.system), "name": _in_xml(f"{gate.metric} {gate.asked}")}
+            case = ElementTree.SubElement(suite, "testcase", named)
+            if gate.verdict != PASSED:
+                tag = "failure" if gate.verdict == FAILED else "skipped"
+                ElementTree.SubElement(case, tag, {"message": _in_xml(gate.message)})
+    ElementTree.indent(root)
+    with writing(path) as stream:
+        stream.write('<?xml version="1.0" encoding="utf-8"?>\n')
+        stream.write(f"{ElementTree.tostring(root, encoding='unicode')}\n")
+
+
+def write_summary(gates: Sequence[Gate], sheets: Sequence[Sheet], path: str) -> None:
+    """Write ``path`` as GitHub's Markdown: how many gates hold, what the others say, and the tables. Raises
+    :class:`DataError` if it cannot be written."""
+    summary = ", ".join(f"{count} {verdict}" for verdict, count in verdicts(gates).items())
+    said = [f"- {in_markdown(gate.message)}" for gate in gates if gate.verdict == FAILED]
+    with writing(path) as stream:
+        title = f"### retrokit: gates: {summary}" if gates else "### retrokit"
+        stream.write("\n".join([title, "", *said, *([""] if said else []), *map(to_markdown, sheets)]))
+
+
+def _counts(gates: Sequence[Gate]) -> dict[str, str]:
+    counted = verdicts(gates)
+    attributes = {"failures": counted.get(FAILED, 0), "errors": 0, "skipped": counted.get(UNTESTED, 0)}
+    return {name: str(count) for name, count in {"tests": len(gates), **attributes}.items()}
+
+
+def _in_xml(text: str) -> str:
+    return _NO_XML.sub(lambda match: match[0].encode("unicode_escape").decode(), harmless(text))

@@ -7,7 +7,7 @@ from retrokit.core.sheet import Sheet
 from retrokit.data.jsonl import to_json
 from retrokit.evaluation.comparison.systems import System
 from retrokit.evaluation.result import Result
-from retrokit.evaluation.tasks.near_misses import FALSE_ACCEPTS
+from retrokit.evaluation.tasks.pairs import FALSE_ACCEPTS
 from retrokit.evaluation.two_stage import Reranking
 from retrokit.report.evaluation import evaluation_csv, evaluation_json, evaluation_sheets, form, gate_sheets
 from retrokit.report.sheets import SHEETS

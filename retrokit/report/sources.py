@@ -14,9 +14,15 @@ from retrokit.data.jsonl import checked, read_json, read_jsonl
 from retrokit.data.overlap import Overlap
 from retrokit.data.runs import Run, is_run, read_run
 from retrokit.data.typed import restored
-from retrokit.evaluation.comparison.comparison import BaselineChange, Comparison, Evaluation, Gate, OverTasks
+from retrokit.evaluation.comparison.comparison import (
+    BaselineChange,
+    Comparison,
+    Evaluation,
+    Explanation,
+    Gate,
+    OverTasks,
+)
 from retrokit.evaluation.comparison.correlations import Correlation
-from retrokit.evaluation.comparison.explain import Explanation
 from retrokit.evaluation.comparison.systems import systems_of
 from retrokit.evaluation.comparison.trained import Training
 from retrokit.evaluation.deployment import Deployment
@@ -25,9 +31,9 @@ from retrokit.evaluation.result import Result
 from retrokit.probing import ProbeEntry
 from retrokit.probing import registry as probes
 from retrokit.probing.base import Findings
-from retrokit.report.build_sure import build_sheets
 from retrokit.report.deployment import deployment_sheet
 from retrokit.report.evaluation import evaluation_sheets
+from retrokit.report.tables import build_sheets
 from retrokit.sure.build import Built
 
 EXPECTED = (

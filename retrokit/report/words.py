@@ -139,3 +139,18 @@ def _holes(evaluation: Evaluation) -> Iterator[str]:
         if missing := [task for task in evaluation.tasks if task not in there]:
             rest = f" and {len(missing) - 5} more" if len(missing) > 5 else ""
             yield f"{name} has no result on {', '.join(missing[:5])}{rest}."
+
+
+def recommendation(evaluation: Evaluation) -> str:
+    """What to train with, by the leading metric of the first task: another similarity than the first system's where it
+    is above that by more than chance."""
+    standing = standing_on(evaluation, evaluation.tasks[0])
+    if standing is None:
+        return "nothing can be recommended: no system has a value"
+    best, first, compared = standing.best, standing.first, standing.over_first
+    if best is first:
+        return f"train with {first.similarity}: nothing that was tried is above it"
+    if compared is None or not compared.significant:
+        return f"train with {first.similarity}: {best.similarity} is above it, but {UNSURE}"
+    sure = f"more than chance, corrected p = {compared.corrected_p:.2g}"
+    return f"train with {best.similarity}: it is above {first.similarity} by {sure}"

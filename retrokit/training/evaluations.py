@@ -20,8 +20,8 @@ from retrokit.data.overlap import JudgedTexts
 from retrokit.data.training_rows import Pair, ScoredPair, texts_of_record
 from retrokit.evaluation import registry
 from retrokit.evaluation.task import Task
+from retrokit.evaluation.tasks.pairs import SentenceSimilarity
 from retrokit.evaluation.tasks.retrieval import Retrieval
-from retrokit.evaluation.tasks.sts import SentenceSimilarity
 from retrokit.training.batches import Example, TrainingSet
 
 LOSS = "loss"

@@ -18,7 +18,7 @@ from retrokit.data.jsonl import read_json, read_jsonl
 from retrokit.data.pairs import read_source
 from retrokit.data.runs import read_run as described
 from retrokit.data.trec import read_run
-from retrokit.evaluation.comparison.baseline import read_baseline
+from retrokit.evaluation.comparison.gates import read_baseline
 from retrokit.evaluation.comparison.results_folder import ResultsFolder
 from retrokit.report.sources import read_sources
 from retrokit.study.state import StudyPlan

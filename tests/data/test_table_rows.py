@@ -16,7 +16,7 @@ from retrokit.data.labelled import read_labelled, write_split
 from retrokit.data.pairs import read_source
 from retrokit.data.tables import read_rows
 from retrokit.data.training_rows import Pair, ScoredPair
-from retrokit.evaluation.tasks.sts import sts
+from retrokit.evaluation.tasks.pairs import sts
 
 PASSAGES = [{"docid": "1", "title": "T", "text": "b"}], [{"docid": "2", "title": "", "text": "x"}]
 

@@ -12,7 +12,7 @@ import retrokit
 from retrokit.core.errors import UsageError
 from retrokit.evaluation import registry as tasks
 from retrokit.evaluation.task import Request
-from retrokit.evaluation.tasks.bright import Bright
+from retrokit.evaluation.tasks.retrieval import Bright
 from tests.evaluation.fakes import GivenEncoder
 
 DOCUMENT_COUNT, QUERY_COUNT, DIMENSION = 60, 25, 6

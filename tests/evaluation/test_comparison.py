@@ -15,8 +15,7 @@ from retrokit import encoders
 from retrokit.core.errors import GateFailed, UsageError
 from retrokit.core.notices import listening
 from retrokit.core.registry import Entry, Param
-from retrokit.evaluation.comparison.comparison import T_TEST, Evaluation, evaluation_of
-from retrokit.evaluation.comparison.cross import cross_of
+from retrokit.evaluation.comparison.comparison import T_TEST, Evaluation, cross_of, evaluation_of
 from retrokit.evaluation.comparison.gates import check_gates, gates_of, parse_gate
 from retrokit.evaluation.comparison.trained import Training
 from retrokit.evaluation.evaluate import evaluate

@@ -15,8 +15,7 @@ from retrokit.core.errors import DataError, UsageError
 from retrokit.core.notices import listening
 from retrokit.evaluation import registry as tasks
 from retrokit.evaluation.task import Request
-from retrokit.evaluation.tasks.knn import TRANSFORMS, transformed
-from retrokit.evaluation.tasks.labelled import majority
+from retrokit.evaluation.tasks.labelled import TRANSFORMS, majority, transformed
 from tests.evaluation.fakes import GivenEncoder, Notices, write_lines
 
 RNG = np.random.default_rng(5)

@@ -25,9 +25,8 @@ from tests.models import sentences
 mteb = pytest.importorskip("mteb", reason="the extra mteb is not installed")
 
 from retrokit.evaluation.mteb.data import check_hub, leaves  # noqa: E402 - they import mteb
-from retrokit.evaluation.mteb.groups import CLASSIFIERS, GROUPS  # noqa: E402
 from retrokit.evaluation.mteb.model import MtebModel, Neighbours  # noqa: E402
-from retrokit.evaluation.mteb.tasks import _averaged, _blocks, headline  # noqa: E402
+from retrokit.evaluation.mteb.tasks import CLASSIFIERS, GROUPS, _averaged, _blocks, headline  # noqa: E402  # noqa: E402
 from retrokit.ranking.retrieval import registry as searchers  # noqa: E402
 from retrokit.ranking.retrieval.dense import Dense  # noqa: E402
 from retrokit.ranking.retrieval.embeddings import SharedEmbeddings  # noqa: E402

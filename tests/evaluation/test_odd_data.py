@@ -12,9 +12,9 @@ from retrokit import encoders
 from retrokit.core.errors import DataError
 from retrokit.core.registry import Entry, Param
 from retrokit.evaluation.evaluate import evaluate
-from retrokit.evaluation.tasks.knn import transformed
-from retrokit.evaluation.tasks.sts import pearson
-from retrokit.metrics import bootstrap
+from retrokit.evaluation.tasks.labelled import transformed
+from retrokit.evaluation.tasks.pairs import pearson
+from retrokit.metrics import significance
 from retrokit.report.evaluation import FORMATS
 from tests.evaluation.fakes import GivenEncoder, hashed, write_folder, write_lines
 
@@ -52,7 +52,7 @@ def odd(kind: str, device: str | None = None) -> GivenEncoder:
 def _odd_encoders(monkeypatch: pytest.MonkeyPatch) -> None:
     entry = Entry("odd", "", f"{__name__}:odd", (Param("kind", str, required=True),), "kind")
     monkeypatch.setitem(encoders.registry._entries, "odd", entry)
-    monkeypatch.setattr(bootstrap, "RESAMPLES", 20)
+    monkeypatch.setattr(significance, "RESAMPLES", 20)
 
 
 TEXTS = [f"text {i}" for i in range(24)]

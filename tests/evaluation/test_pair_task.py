@@ -18,7 +18,7 @@ from retrokit.evaluation.comparison.gates import check_gates, gates_of
 from retrokit.evaluation.comparison.results_folder import plain
 from retrokit.evaluation.result import Result
 from retrokit.evaluation.task import Request
-from retrokit.metrics import bootstrap
+from retrokit.metrics import significance
 from retrokit.report.evaluation import evaluation_sheets
 from tests.evaluation.fakes import GivenEncoder, Notices, write_lines
 
@@ -162,7 +162,7 @@ def stretched(factor: float) -> GivenEncoder:
 def test_what_is_on_the_scale_of_the_scores_is_not_compared(
     rows: list[dict], own_scale: list[str], comparable: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(bootstrap, "RESAMPLES", 100)
+    monkeypatch.setattr(significance, "RESAMPLES", 100)
     task = tasks.create(f"pairs:{file(tmp_path, rows)}" + (",family=kind" if "kind" in rows[0] else ""))
     dot = retrokit.similarity("dot")
     results = [task.evaluate(Request(stretched(factor), [dot]))[0] for factor in (1.0, 4.0)]

@@ -23,9 +23,9 @@ from retrokit.evaluation.comparison.comparison import Evaluation
 from retrokit.evaluation.evaluate import evaluate
 from retrokit.evaluation.result import Result
 from retrokit.evaluation.task import Request, Task
-from retrokit.evaluation.tasks.sure_reference import make_reference
+from retrokit.evaluation.tasks.sure import make_reference
 from retrokit.llm.replay import ReplayLLM
-from retrokit.metrics import bootstrap
+from retrokit.metrics import significance
 from tests.evaluation.fakes import GivenEncoder, Notices, hashed, piped, write_folder, write_lines
 from tests.models import sentences
 
@@ -54,7 +54,7 @@ class Counted:
 def counted(monkeypatch: pytest.MonkeyPatch) -> Counted:
     made = Counted()
     monkeypatch.setitem(globals(), "COUNTED", made)
-    monkeypatch.setattr(bootstrap, "RESAMPLES", 100)
+    monkeypatch.setattr(significance, "RESAMPLES", 100)
     entry = Entry("counted", "", f"{__name__}:counted_encoder", (Param("number", int, required=True),), "number")
     monkeypatch.setitem(encoders.registry._entries, "counted", entry)
     return made

@@ -22,8 +22,7 @@ from retrokit.evaluation.evaluate import evaluate
 from retrokit.evaluation.result import Result
 from retrokit.evaluation.task import Request
 from retrokit.evaluation.tasks.retrieval import save_runs
-from retrokit.evaluation.tasks.sure import Sure
-from retrokit.evaluation.tasks.sure_reference import RerankerReference, make_reference
+from retrokit.evaluation.tasks.sure import RerankerReference, Sure, make_reference
 from retrokit.ranking import reranking, retrieval
 from retrokit.ranking.reranking.base import PairwiseReranker
 from tests.close import assert_rounded

@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from retrokit.metrics.bootstrap import Draws, draw, mean_of, paired_bootstrap
-from retrokit.metrics.significance import PairedTest, paired_t_test
+from retrokit.metrics.significance import Draws, PairedTest, draw, mean_of, paired_bootstrap, paired_t_test
 
 
 def average(values: np.ndarray):

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from retrokit.metrics.bootstrap import RESAMPLES
 from retrokit.metrics.effect_size import EffectSize, Moments, bootstrapped_d
+from retrokit.metrics.significance import RESAMPLES
 
 
 def cohens_d(first: np.ndarray, second: np.ndarray) -> float:

@@ -20,8 +20,7 @@ from retrokit.data.sure import TESTBEDS, read_sure
 from retrokit.data.trec import write_run
 from retrokit.evaluation import registry as tasks
 from retrokit.evaluation.task import Request
-from retrokit.evaluation.tasks.sure import Sure
-from retrokit.evaluation.tasks.sure_reference import ListReference
+from retrokit.evaluation.tasks.sure import ListReference, Sure
 from retrokit.evaluation.two_stage import TwoStageOptions, rerank
 from retrokit.ranking.reranking import kept, registry
 from retrokit.ranking.reranking.kept import KeptReranker

@@ -20,9 +20,9 @@ from retrokit.probing.layers import LayerProbe, LayerScore
 from retrokit.probing.magnitude import Gain, LengthFinding, Lengths, MagnitudeProbe, correlate
 from retrokit.probing.map import MapProbe, TextMap
 from retrokit.probing.near_miss import ALL, POSITIVES, RANDOM, Blindness, Distribution, NearMissProbe
-from retrokit.report import evaluation_plots, plots, reranking_plots
+from retrokit.report import plots
 
-MODULES = (evaluation_plots, plots, reranking_plots, figures)
+MODULES = (plots, figures)
 RNG = np.random.default_rng(0)
 Names = Sequence[str]
 Draw = Callable[[Path], Any]
@@ -156,6 +156,6 @@ def pictures(names: Names) -> dict[str, Draw]:
         "geometry": geometry(names, 0).plot,
         "geometry-fragments": geometry(names, 6).plot,
         "map": labelled_map(names).plot,
-        "eval": lambda folder: evaluation_plots.evaluation_plots(evaluation_of(cells, shown, {}, True), folder),
-        "rerank": lambda folder: reranking_plots.reranking_plots(reranking(names[:26], names[:14]), folder),
+        "eval": lambda folder: plots.evaluation_plots(evaluation_of(cells, shown, {}, True), folder),
+        "rerank": lambda folder: plots.reranking_plots(reranking(names[:26], names[:14]), folder),
     }

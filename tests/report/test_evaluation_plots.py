@@ -11,7 +11,7 @@ from retrokit.evaluation.comparison.comparison import Evaluation, evaluation_of
 from retrokit.evaluation.comparison.systems import System
 from retrokit.evaluation.comparison.trained import Training
 from retrokit.evaluation.result import Resampled, Result
-from retrokit.report import evaluation_plots as plots
+from retrokit.report import plots
 
 RNG = np.random.default_rng(0)
 VALUES = RNG.uniform(0, 1, 50)

@@ -11,7 +11,7 @@ from matplotlib.text import Text
 
 from retrokit.core.figures import plt, shown, wrapped
 from retrokit.core.notices import listening
-from retrokit.metrics import bootstrap
+from retrokit.metrics import significance
 from tests.evaluation.fakes import Notices
 from tests.report.gallery import MODULES, pictures
 
@@ -31,7 +31,7 @@ MANY = [f"name {i}" for i in range(100)]
 
 @pytest.fixture(autouse=True)
 def few_resamples(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(bootstrap, "RESAMPLES", 20)
+    monkeypatch.setattr(significance, "RESAMPLES", 20)
 
 
 @pytest.fixture

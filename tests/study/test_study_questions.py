@@ -9,7 +9,7 @@ from retrokit.core.errors import DataError, UsageError
 from retrokit.core.notices import heard
 from retrokit.evaluation.comparison.comparison import Evaluation, evaluation_of
 from retrokit.evaluation.result import Result
-from retrokit.report.studies import recommendation
+from retrokit.report.words import recommendation
 from retrokit.study import questions
 from retrokit.study.state import kept_study
 from retrokit.study.steps import Step, read_study, steps_of

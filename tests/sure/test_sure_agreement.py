@@ -8,8 +8,8 @@ import pytest
 from rich.console import Console
 
 from retrokit.core.errors import DataError, UsageError
-from retrokit.report.build_sure import agreement_sheets
 from retrokit.report.sheets import TerminalTable
+from retrokit.report.tables import agreement_sheets
 from retrokit.sure.agreement import agreement, fleiss_kappa, read_verdicts
 
 # the example of Wikipedia's article on Fleiss' kappa: 14 raters, 10 subjects, 5 categories, κ = 0.210

@@ -9,25 +9,26 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import product
 from typing import TYPE_CHECKING, Any
 
 from retrokit.core.frames import frame
+from retrokit.data.beir import RetrievalData
 from retrokit.evaluation.comparison.correlations import Correlation, correlations
 from retrokit.evaluation.comparison.systems import System, comparable, led_by, precisions_of, systems_of
 from retrokit.evaluation.comparison.trained import Training
-from retrokit.evaluation.result import known, leading_metric, settled
-from retrokit.metrics.bootstrap import alike, paired_bootstrap
-from retrokit.metrics.significance import PairedTest, holm, paired_t_test, randomisation_test
+from retrokit.evaluation.result import Result, known, leading_metric, settled
+from retrokit.metrics.ranking import ranks
+from retrokit.metrics.significance import PairedTest, alike, holm, paired_bootstrap, paired_t_test, randomisation_test
 
-if TYPE_CHECKING:  # what was evaluated before is compared and shown without loading a model
+if TYPE_CHECKING:
     from pandas import DataFrame
 
     from retrokit.data.overlap import Overlap
-    from retrokit.evaluation.comparison.explain import Explanation
     from retrokit.evaluation.result import Result
+
 
 SIGNIFICANCE = 0.05
 PASSED, FAILED, UNTESTED = "passed", "failed", "untested"
@@ -333,3 +334,130 @@ def _over_tasks(systems: Sequence[System]) -> list[OverTasks]:
             spread = (statistics.fmean(own.values()), statistics.stdev(own.values()))
             averages.append(OverTasks(name, metric, tuple(own), *spread, by_result.get(name)))
     return averages
+
+
+@dataclass(frozen=True)
+class Cross:
+    """One task's main ``metric`` by encoder (``rows``) and similarity (``columns``). ``cells`` lacks what was not
+    scored, such as a learned similarity on an encoder that has not learned it."""
+
+    task: str
+    metric: str
+    rows: list[str]
+    trained_with: list[str | None]
+    columns: list[str]
+    cells: dict[tuple[str, str], System]
+
+    def value(self, row: str, column: str) -> float | None:
+        """The metric of an encoder under a similarity; ``None`` if it was not scored, or is undefined."""
+        system = self.cells.get((row, column))
+        return known(system.metrics[self.metric]) if system is not None else None
+
+    def labels(self) -> list[str]:
+        """Names of the rows: the training similarity if only one row has it, else with the encoder."""
+        names = [trained or "" for trained in self.trained_with]
+        return [
+            name if name and names.count(name) == 1 else f"{row} ({name or 'not a run'})"
+            for name, row in zip(names, self.rows, strict=True)
+        ]
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain values for strict JSON; a cell that was not scored is null."""
+        encoders = []
+        for row, trained in zip(self.rows, self.trained_with, strict=True):
+            values = [self.value(row, column) for column in self.columns]
+            cells = [self.cells.get((row, column)) for column in self.columns]
+            deviations = [known(system.deviation(self.metric)) if system else None for system in cells]
+            encoders.append({"encoder": row, "trained_with": trained, "values": values, "deviations": deviations})
+        return {"task": self.task, "metric": self.metric, "similarities": self.columns, "encoders": encoders}
+
+
+def cross_of(evaluation: Evaluation) -> list[Cross]:
+    """One table for each task, encoders and similarities in the order in which they were evaluated."""
+    tables = []
+    for task in evaluation.tasks:
+        systems = evaluation.systems_on(task)
+        trained = {system.encoder: system.trained_with for system in systems}
+        columns = list(dict.fromkeys(system.similarity for system in systems))
+        cells = {(system.encoder, system.similarity): system for system in systems}
+        tables.append(Cross(task, evaluation.main_metric(task), list(trained), list(trained.values()), columns, cells))
+    return tables
+
+
+MOST_DOCUMENTS = 5
+"""Relevant documents of a query that are shown, those whose rank changed most."""
+
+
+@dataclass(frozen=True)
+class MovedDocument:
+    """A relevant document of a query: its grade and text, and its rank in both systems, from 1; ``None``: not found."""
+
+    id: str
+    grade: int
+    before: int | None
+    after: int | None
+    text: str
+
+
+@dataclass(frozen=True)
+class MovedQuery:
+    """A query whose ``metric`` differs between two systems, with its relevant documents, ``others`` of which are left
+    out here."""
+
+    id: str
+    query: str
+    before: float
+    after: float
+    documents: list[MovedDocument]
+    others: int
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """How ``system`` differs from ``baseline`` on a task, in one metric: ``better``, ``worse`` and ``equal`` queries,
+    and those that changed most."""
+
+    task: str
+    metric: str
+    baseline: str
+    system: str
+    better: int
+    worse: int
+    equal: int
+    queries: list[MovedQuery]
+
+
+def explanations(
+    results: Sequence[Result], data: Mapping[str, RetrievalData], shown: Mapping[str, Sequence[str]], count: int
+) -> list[Explanation]:
+    """The ``count`` queries that changed most between the first result of a task and each other one, by task of
+    ``data``; of equal differences the first in the data."""
+    entries = []
+    for task, task_data in data.items():
+        first, *others = [result for result in results if result.task == task]
+        metric = leading_metric(first.main_metric, shown[task])
+        texts = dict(zip(task_data.document_ids, task_data.documents, strict=True))
+        queries = dict(zip(task_data.query_ids, task_data.queries, strict=True))
+        for other in others:
+            before, after = first.per_query[metric], other.per_query[metric]
+            change = {query: after[query] - before[query] for query in queries}
+            moved = []
+            for query in sorted(filter(change.get, change), key=lambda query: -abs(change[query]))[:count]:
+                then, now = ranks(first.run.get(query, {})), ranks(other.run.get(query, {}))
+                documents = [
+                    MovedDocument(id, grade, then.get(id), now.get(id), texts[id])
+                    for id, grade in task_data.qrels[query].items()
+                    if grade >= task_data.level and id in texts
+                ]
+                documents.sort(key=lambda one: -abs(1 / (one.before or 10**9) - 1 / (one.after or 10**9)))
+                top, left_out = documents[:MOST_DOCUMENTS], len(documents[MOST_DOCUMENTS:])
+                moved.append(MovedQuery(query, queries[query], before[query], after[query], top, left_out))
+            counts = counted(change.values())
+            entries.append(Explanation(first.task, metric, first.name, other.name, *counts, moved))
+    return entries
+
+
+def counted(change: Collection[float]) -> tuple[int, int, int]:
+    """The number of values above 0, below 0 and neither."""
+    better, worse = (sum(sign * value > 0 for value in change) for sign in (1, -1))
+    return better, worse, len(change) - better - worse

@@ -14,7 +14,7 @@ from retrokit.core.errors import UsageError
 from retrokit.core.notices import notice
 from retrokit.evaluation.comparison.trained import Training
 from retrokit.evaluation.result import Result, draws_of, known
-from retrokit.metrics.bootstrap import Draws, alike, mean_of
+from retrokit.metrics.significance import Draws, alike, mean_of
 
 _DISTINCTIVE = ("dims", "precision", "device", "index", "quantize")
 

@@ -21,8 +21,7 @@ from mteb.models import ModelMeta
 from mteb.types import PromptType
 
 from retrokit.data.images import Prompted
-from retrokit.evaluation.scoring import prepared
-from retrokit.evaluation.tasks.base import run_of
+from retrokit.evaluation.tasks.base import prepared, run_of
 from retrokit.evaluation.tasks.labelled import majority
 from retrokit.ranking.retrieval.base import Index, Ranking, Searcher, TextList
 from retrokit.ranking.retrieval.dense import Dense

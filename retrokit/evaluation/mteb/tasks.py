@@ -19,13 +19,65 @@ from retrokit.core.notices import no_progress_bars, notice, progress
 from retrokit.data.jsonl import read_json, write_json
 from retrokit.encoders.views import MemoizedEncoder
 from retrokit.evaluation.mteb.data import check_hub, folder_digest, judgements, leaves, use_folder
-from retrokit.evaluation.mteb.groups import CLASSIFIERS, GROUPS
 from retrokit.evaluation.mteb.model import MtebModel, MtebSearch, Neighbours
 from retrokit.evaluation.result import Result
 from retrokit.evaluation.task import Request, Task, needs_embeddings
 from retrokit.metrics.ranking import evaluate_run
 from retrokit.ranking.retrieval.base import Searcher
 from retrokit.ranking.retrieval.dense import Dense
+
+GROUPS: dict[str, dict[str, tuple[str, ...]]] = {  # SFS, Table 9; CROP, Table 1; MAG, Table 28
+    "@sfs": {
+        "Retrieval": tuple(
+            f"Nano{name}Retrieval"
+            for name in (
+                *("ArguAna", "ClimateFever", "DBPedia", "FEVER", "FiQA2018", "HotpotQA", "MSMARCO", "NFCorpus"),
+                *("Quora", "SCIDOCS", "SciFact", "Touche2020"),
+            )
+        ),
+        "Reranking": ("AskUbuntuDupQuestions", "MindSmallReranking", "SciDocsRR", "StackOverflowDupQuestions"),
+        "Classification": (
+            *("AmazonCounterfactualClassification", "AmazonPolarityClassification", "AmazonReviewsClassification"),
+            *("Banking77Classification", "ImdbClassification", "ToxicConversationsClassification"),
+            "TweetSentimentExtractionClassification",
+        ),
+        "STS": ("BIOSSES", "STS12", "STS13", "STS14", "STS15", "STS16", "STS17", "STS22"),
+    },
+    "@crop": {
+        "Clustering": (
+            *("ArxivClusteringP2P", "BiorxivClusteringP2P", "MedrxivClusteringP2P", "RedditClusteringP2P"),
+            "StackExchangeClusteringP2P",
+        ),
+        "Reranking": ("SciDocsRR", "MindSmallReranking"),
+        "Retrieval": ("SCIDOCS", "ArguAna"),
+        "STS": ("STS15", "STS16", "STSBenchmark"),
+        "Classification": (
+            *("AmazonPolarityClassification", "Banking77Classification", "ImdbClassification"),
+            *("MassiveIntentClassification", "MassiveScenarioClassification", "MTOPDomainClassification"),
+            "TweetSentimentExtractionClassification",
+        ),
+    },
+    "@mag": {
+        "MS MARCO Dev": ("MSMARCO",),
+        "TREC-DL": ("TRECDL2019", "TRECDL2020"),
+        "BEIR": (
+            *("ArguAna", "ClimateFEVER", "CQADupstackRetrieval", "DBPedia", "FEVER", "FiQA2018", "HotpotQA"),
+            *("NFCorpus", "NQ", "QuoraRetrieval", "SCIDOCS", "SciFact", "TRECCOVID", "Touche2020"),
+        ),
+        "BRIGHT": tuple(
+            f"Bright{name}Retrieval"
+            for name in (
+                *("Aops", "Biology", "EarthScience", "Economics", "Leetcode", "Pony", "Psychology", "Robotics"),
+                *("Stackoverflow", "SustainableLiving", "TheoremQAQuestions", "TheoremQATheorems"),
+            )
+        ),
+    },
+}
+"""The sets that the papers evaluate on, in the blocks of their tables, by MTEB's names, in English.
+MTEB lacks 2WikiMultihopQA, MuSiQue and NovelHopQA of MAG: ``examples/multihop_to_beir.py``."""
+CLASSIFIERS = {"@sfs": "knn"}
+"""What decides tasks of classification where a paper does not take mteb's logistic regression (SFS, C)."""
+
 
 OURS = {"cosine_spearman": "spearman", "cosine_pearson": "pearson"} | dict.fromkeys(
     ("cosine_ap", "max_ap"), "similarity_ap"

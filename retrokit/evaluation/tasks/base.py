@@ -5,12 +5,14 @@ encoded in one role, as documents, so that no prompt tells them apart. An asymme
 text counting as the query, and a notice says why it will do badly (MAG, 2.1). Over queries and documents any fits.
 """
 
+import copy
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
+import torch
 
 from retrokit.evaluation.result import Resampled, Result
 from retrokit.evaluation.task import Request, Task
@@ -187,3 +189,17 @@ def run_of(
 def left_out(counts: Mapping[str, int | float], words: Mapping[str, str]) -> str:
     """For a line of what is used: each count that is not zero, with the words for it."""
     return "".join(f"; {counts[name]:,} {what}" for name, what in words.items() if counts.get(name))
+
+
+@torch.inference_mode()
+def prepared(similarity: Similarity, embeddings: np.ndarray) -> np.ndarray:
+    """Embeddings as ``similarity`` prepares documents, float32 ``[n, d']``: of unit norm for cosine, raw for dot."""
+    rows: np.ndarray = copy.deepcopy(similarity).cpu().prepare(torch.as_tensor(embeddings), "document").numpy()
+    return rows
+
+
+def moderate(numbers: np.ndarray) -> np.ndarray:
+    """``numbers`` times the power of two that brings the largest to between ½ and 1: not a digit changes, and their
+    squares neither overflow nor vanish."""
+    scaled: np.ndarray = np.ldexp(numbers, -np.frexp(np.abs(numbers).max(initial=0))[1])
+    return scaled

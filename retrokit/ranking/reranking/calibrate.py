@@ -14,7 +14,7 @@ from retrokit.core.errors import DataError, UsageError
 from retrokit.core.settings import taking
 from retrokit.data.labelled_pairs import LabelledNearMiss, read_labelled_pairs
 from retrokit.data.runs import add_to_run
-from retrokit.metrics.bootstrap import draw
+from retrokit.metrics.significance import draw
 from retrokit.ranking.reranking.settings import CalibrationSettings
 from retrokit.ranking.reranking.verifier import DEFAULT, load_verifier
 
