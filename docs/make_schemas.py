@@ -17,7 +17,7 @@ from dataclasses import dataclass, field, fields, is_dataclass
 from pathlib import Path
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
-from retrokit.augmentation.queries.settings import TypeCounts, WrittenQueries
+from retrokit.augmentation.queries import TypeCounts, WrittenQueries
 from retrokit.augmentation.splitting import SplitCounts
 from retrokit.data.dtypes import DTYPES
 from retrokit.data.overlap import Overlap

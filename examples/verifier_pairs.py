@@ -21,11 +21,10 @@ from collections import Counter
 from collections.abc import Iterator
 from itertools import islice
 
+from retrokit.augmentation.crops import Multilingual
 from retrokit.augmentation.near_misses.family import load_families
 from retrokit.augmentation.near_misses.generator import why_not
-from retrokit.augmentation.near_misses.sentence import Change, inflected, rewrite, tag
-from retrokit.augmentation.near_misses.view import View
-from retrokit.augmentation.splitters import Multilingual
+from retrokit.augmentation.near_misses.sentence import Change, View, inflected, rewrite, tag
 from retrokit.data.jsonl import read_jsonl, write_jsonl
 
 CONTRACTIONS = [

@@ -10,14 +10,12 @@ from collections.abc import Callable
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from retrokit.augmentation.chunks import CropSettings
-from retrokit.augmentation.crops import crop_pairs, dropout_pairs
+from retrokit.augmentation.crops import CropSettings, crop_pairs, dropout_pairs
 from retrokit.augmentation.masking import Masker, masked_rows
-from retrokit.augmentation.mining.settings import MiningSettings
 from retrokit.augmentation.mixing import mix
 from retrokit.augmentation.near_misses.files import write_near_misses as negatives
-from retrokit.augmentation.queries.write import queries
-from retrokit.augmentation.settings import MaskSettings, PairSettings
+from retrokit.augmentation.queries import queries
+from retrokit.augmentation.settings import MaskSettings, MiningSettings, PairSettings
 from retrokit.augmentation.splitting import split_pairs
 from retrokit.augmentation.texts import Counts, Rows, Texts
 from retrokit.core.outputs import check_settings
@@ -27,7 +25,7 @@ from retrokit.data.labelled import write_split as split
 from retrokit.encoders import registry as encoders
 
 if TYPE_CHECKING:
-    from retrokit.augmentation.mining.mine import mine
+    from retrokit.augmentation.mining import mine
     from retrokit.augmentation.teaching import score
 
 __all__ = [
@@ -49,7 +47,7 @@ __all__ = [
 
 def __getattr__(name: str) -> Any:
     """``mine`` and ``score``, which take PyTorch, as the others do not."""
-    modules = {"mine": "retrokit.augmentation.mining.mine", "score": "retrokit.augmentation.teaching"}
+    modules = {"mine": "retrokit.augmentation.mining", "score": "retrokit.augmentation.teaching"}
     if name in modules:
         return getattr(import_module(modules[name]), name)
     raise AttributeError(f"module 'retrokit.augment' has no attribute {name!r}")

@@ -14,14 +14,13 @@ from typing import Any
 
 import pytest
 
+import retrokit.augmentation.mining as mining
 from retrokit import cli
-from retrokit.augmentation.chunks import CropSettings
-from retrokit.augmentation.crops import crop_pairs, dropout_pairs
+from retrokit.augmentation.crops import CropSettings, crop_pairs, dropout_pairs
 from retrokit.augmentation.masking import Masker, masked_rows
-from retrokit.augmentation.mining import mine as mining
-from retrokit.augmentation.mining.settings import MiningSettings
 from retrokit.augmentation.near_misses import sentence
 from retrokit.augmentation.near_misses.family import load_families
+from retrokit.augmentation.settings import MiningSettings
 from retrokit.augmentation.texts import Rows, Texts
 from retrokit.ranking.retrieval.embeddings import SharedEmbeddings
 from tests.forked_python import light_python

@@ -1,19 +1,159 @@
-"""Crops and dropout: training pairs made of a text's own chunks (CROP, sections 3.1 and A.1).
+"""Crops and dropout: training pairs from a text's own chunks (CROP 3.1, A.1), and the splitters that cut sentences.
 
-A crop pair is two different chunks of a text (:mod:`.chunks`), which may overlap. A dropout pair (SimCSE) is one chunk
-twice, for an encoder in training mode that drops different units each time.
+A chunk is N consecutive sentences, none too short or too long. A crop pair is two different chunks of a text, which may
+overlap. A dropout pair (SimCSE) is one chunk twice, for an encoder that drops different units each time.
 
-What is drawn is a function of the seed, the epoch, the text's running number and the number of the draw alone: a
-training loop draws at random access what a file would hold, and a resumed run sees what the interrupted one would have.
+Every draw is a function of the seed, the epoch, the text's running number and the number of the draw, so a training
+loop draws at random access what a file would hold, and a resumed run sees the same.
 """
 
+import unicodedata
 from collections.abc import Iterator, Sequence
-from functools import partial
+from dataclasses import dataclass
+from functools import cached_property, partial
 from math import isqrt
+from typing import Protocol
 
 from retrokit.augmentation import draws
-from retrokit.augmentation.chunks import CropSettings
 from retrokit.augmentation.texts import Counts, Texts, pair_row
+from retrokit.core.errors import UsageError
+from retrokit.core.registry import Entry, Param, Registry
+from retrokit.core.settings import Settings, setting
+
+_HERE = "retrokit.augmentation.crops"
+# sentencex takes time that grows with the square of a text's quotes and brackets; longer texts go to it in parts
+_PART = 20_000
+
+
+class Splitter(Protocol):
+    """Cuts a text into sentences and joins neighbouring ones."""
+
+    def cut(self, text: str) -> list[str]:
+        """The sentences in order; they may be empty, and may carry white space at their ends."""
+
+    def join(self, sentences: Sequence[str]) -> str:
+        """One text of sentences that follow each other and carry no white space at their ends."""
+
+
+@dataclass(frozen=True)
+class Period:
+    """Cut at every "." and join by ". ": a joined text ends without a period.
+
+    >>> Period().cut("One. Two, e.g. this")
+    ['One', ' Two, e', 'g', ' this']
+    """
+
+    def cut(self, text: str) -> list[str]:
+        """The parts between the periods."""
+        return text.split(".")
+
+    def join(self, sentences: Sequence[str]) -> str:
+        """The sentences with a period and a space between."""
+        return ". ".join(sentences)
+
+
+@dataclass(frozen=True)
+class Multilingual:
+    """Cut as sentencex does for ``language`` (or its nearest relative, in the last resort English), and join by a
+    space, but for after a full-width mark (。！？」); sentences keep their end marks.
+
+    >>> Multilingual("en").cut("Dr. Smith took 3.5 mg, cf. Fig. 2. Why? Nobody knows.")
+    ['Dr. Smith took 3.5 mg, cf. Fig. 2. ', 'Why? ', 'Nobody knows.']
+    """
+
+    language: str
+
+    def cut(self, text: str) -> list[str]:
+        """The sentences of sentencex; one that crosses a multiple of 20,000 characters is cut at a space."""
+        from sentencex import segment
+
+        return [sentence for part in _parts(text) for sentence in segment(self.language, part)]
+
+    def join(self, sentences: Sequence[str]) -> str:
+        """The sentences with a space between where their script has one."""
+        spaced = [sentence if _ends_wide(sentence) else sentence + " " for sentence in sentences[:-1]]
+        return "".join([*spaced, *sentences[-1:]])
+
+
+def _parts(text: str) -> Iterator[str]:
+    start = 0
+    while len(text) - start > _PART:
+        end = text.rfind(" ", start, start + _PART) + 1 or start + _PART
+        yield text[start:end]
+        start = end
+    yield text[start:]
+
+
+def _ends_wide(sentence: str) -> bool:
+    last = sentence[-1:] or " "
+    return unicodedata.category(last).startswith("P") and unicodedata.east_asian_width(last) in "FW"
+
+
+_LANGUAGE = Param(
+    "language", default="en", pattern=r"[a-z]{2,3}(-[a-z0-9]+)*", summary="a language code such as en, de or zh"
+)
+splitters = Registry(
+    "splitter",
+    "retrokit.splitters",
+    [
+        Entry("period", "cut at every period, as the CROP paper does", f"{_HERE}:Period"),
+        Entry(
+            *("multilingual", "real sentences, by the rules of a language", f"{_HERE}:Multilingual", (_LANGUAGE,)),
+            positional="language",
+        ),
+    ],
+)
+
+
+@dataclass(frozen=True)
+class CropSettings(Settings):
+    """How chunks are cut: ``sentences`` (the paper's t) of ``min_chars`` to ``max_chars`` characters each, both
+    included, as ``splitter`` cuts them. Raises :class:`UsageError`: a number out of range, or an unknown splitter."""
+
+    sentences: int = setting(2, "Consecutive sentences of a chunk.", minimum=1)
+    min_chars: int = setting(100, "Shorter sentences are left out.", minimum=1)
+    max_chars: int = setting(250, "Longer sentences are left out.", minimum=1)
+    splitter: str = setting("period", "period (the paper's), or multilingual, or multilingual:de: real sentences.")
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.max_chars < self.min_chars:
+            raise UsageError(f"no sentence has {self.min_chars} or more and {self.max_chars} or fewer characters")
+        _ = self._splitter
+
+    @cached_property
+    def _splitter(self) -> Splitter:
+        return splitters.create(self.splitter)
+
+    def chunks(self, text: str) -> tuple[str, ...]:
+        """The different chunks of ``text``, in order.
+
+        >>> CropSettings(min_chars=2, max_chars=4).chunks("One. Two. a. Three. Four. One. Two.")
+        ('One. Two', 'Two. Four', 'Four. One')
+        """
+        low, high, size = self.min_chars, self.max_chars, self.sentences
+        sentences = [piece for raw in self._splitter.cut(text) if low <= len(piece := raw.strip()) <= high]
+        starts = range(len(sentences) - size + 1)
+        return tuple(dict.fromkeys([self._splitter.join(sentences[i : i + size]) for i in starts]))
+
+    def why_too_few(self, text: str) -> str:
+        """Why ``text`` has no two different chunks, or none at all, in words; for a text that has too few."""
+        lengths = [len(piece) for raw in self._splitter.cut(text) if (piece := raw.strip())]
+        count = sum(self.min_chars <= length <= self.max_chars for length in lengths)
+        wanted = f"{self.min_chars} to {self.max_chars} characters"
+        if not lengths:
+            return "empty text"
+        if max(lengths) < self.min_chars:
+            return f"every sentence under {self.min_chars} characters"
+        if min(lengths) > self.max_chars:
+            return f"every sentence over {self.max_chars} characters"
+        if count == 0:
+            return f"no sentence of {wanted}"
+        if count < self.sentences:
+            return f"fewer than {self.sentences} sentences of {wanted}"
+        if count == self.sentences:
+            return f"only one chunk ({self.sentences} sentence{'s' * (self.sentences > 1)} of {wanted})"
+        return "all chunks the same"
 
 
 def crops_of(chunks: Sequence[str], count: int, seed: int, epoch: int, index: int) -> Iterator[tuple[str, str]]:

@@ -14,8 +14,7 @@ from torch import Tensor
 
 from retrokit import augmentation
 from retrokit.augmentation import draws
-from retrokit.augmentation.chunks import CropSettings
-from retrokit.augmentation.crops import crops_of, twins_of
+from retrokit.augmentation.crops import CropSettings, crops_of, twins_of
 from retrokit.augmentation.masking import check_fraction, mask_ids, special_ids
 from retrokit.augmentation.texts import Counts
 from retrokit.core.errors import UsageError

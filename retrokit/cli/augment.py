@@ -6,15 +6,16 @@ from typing import Any
 
 import typer
 
-from retrokit.augmentation.chunks import CropSettings
-from retrokit.augmentation.mining.settings import MinedFiles, MiningSettings
-from retrokit.augmentation.near_misses.settings import NearMissSettings
-from retrokit.augmentation.queries.settings import QuerySettings
+from retrokit.augmentation.crops import CropSettings
 from retrokit.augmentation.settings import (
     SHARES,
     MaskSettings,
+    MinedFiles,
+    MiningSettings,
     MixSettings,
+    NearMissSettings,
     PairSettings,
+    QuerySettings,
     SplitSettings,
     TeacherSettings,
 )
@@ -135,7 +136,7 @@ def queries(
     retrokit augment queries corpus.jsonl --llm openai:MODEL --negatives 4 -o pairs.jsonl
     """
     import retrokit.augment
-    from retrokit.augmentation.queries.write import estimate_queries
+    from retrokit.augmentation.queries import estimate_queries
     from retrokit.core.notices import notice
     from retrokit.data.jsonl import to_json
 
@@ -168,7 +169,7 @@ def mine(
 
     retrokit augment mine pairs.jsonl --encoder minilm --corpus beir:data/scifact -o hard.jsonl
     """
-    from retrokit.augmentation.mining.mine import mine
+    from retrokit.augmentation.mining import mine
 
     _write(lambda: mine(**vars(files), settings=replace(settings, keep_negatives=not replace_)))
 

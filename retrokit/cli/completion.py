@@ -22,7 +22,7 @@ NAMES = {
     "llms": "retrokit.llm:registry",
     "contrasts": "retrokit.probing:contrasts",
     "corpora": "retrokit.probing:corpora",
-    "splitters": "retrokit.augmentation.splitters:registry",
+    "splitters": "retrokit.augmentation.crops:splitters",
     "mixture": "retrokit.augmentation.mixing:registry",
     "near-misses": "retrokit.augmentation.near_misses:registry",
 }

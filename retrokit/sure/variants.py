@@ -11,8 +11,8 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, TypeVar
 
+from retrokit.augmentation.crops import Multilingual
 from retrokit.augmentation.draws import below
-from retrokit.augmentation.splitters import Multilingual
 from retrokit.core.calls import PromptRefused
 from retrokit.llm.answers import Rejected, read_sentences, read_text, read_verdict
 from retrokit.llm.prompts import PromptTemplate

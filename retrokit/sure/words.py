@@ -5,7 +5,7 @@ from retrokit.llm.words import words_of
 
 def sentences_of(text: str, language: str) -> list[str]:
     """The sentences of ``text`` without the white space around them, by the rules of ``language``; lines end them."""
-    from retrokit.augmentation.splitters import Multilingual
+    from retrokit.augmentation.crops import Multilingual
 
     splitter = Multilingual(language)
     cut = (sentence.strip() for line in text.splitlines() for sentence in splitter.cut(line))

@@ -14,8 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import chisquare
 
-from retrokit.augmentation.chunks import CropSettings
-from retrokit.augmentation.crops import crop_pairs, crops_of, dropout_pairs, twins_of
+from retrokit.augmentation.crops import CropSettings, crop_pairs, crops_of, dropout_pairs, twins_of
 from retrokit.augmentation.texts import Counts, Texts
 from retrokit.core.errors import DataError, UsageError
 from retrokit.data.jsonl import read_jsonl, write_jsonl

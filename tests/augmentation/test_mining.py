@@ -12,10 +12,10 @@ from datasets import Dataset
 from sentence_transformers.util import mine_hard_negatives
 
 import retrokit
+import retrokit.augmentation.mining as mining
 from retrokit import similarities
-from retrokit.augmentation.mining import mine as mining
-from retrokit.augmentation.mining.mine import mine, mine_pairs
-from retrokit.augmentation.mining.settings import Mined, MiningSettings
+from retrokit.augmentation.mining import Mined, mine, mine_pairs
+from retrokit.augmentation.settings import MiningSettings
 from retrokit.core.errors import DataError, Interrupted, UsageError
 from retrokit.data.pairs import read_source
 from retrokit.data.training_rows import Pair

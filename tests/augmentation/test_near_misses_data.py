@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-import retrokit.augmentation.near_misses.data as data
+import retrokit.augmentation.near_misses.patterns as data
 from retrokit.augmentation.near_misses import registry
 
 ROOM = Path(data.__file__).parent

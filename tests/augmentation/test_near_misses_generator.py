@@ -15,7 +15,7 @@ from retrokit.augmentation.near_misses import registry
 from retrokit.augmentation.near_misses.family import Edit, Family, load_families
 from retrokit.augmentation.near_misses.generator import RULES, NearMiss, near_misses, quotas, why_not
 from retrokit.augmentation.near_misses.sentence import Sentence, tag
-from retrokit.augmentation.near_misses.settings import NearMissSettings
+from retrokit.augmentation.settings import NearMissSettings
 from retrokit.core.errors import UsageError
 
 pytest.importorskip("HanTa", reason="of the extra negatives")

@@ -2,10 +2,8 @@
 
 import pytest
 
-from retrokit.augmentation.near_misses.data import Lexicon
-from retrokit.augmentation.near_misses.patterns import read_swaps
-from retrokit.augmentation.near_misses.sentence import Sentence, Token, rewrite
-from retrokit.augmentation.near_misses.view import View
+from retrokit.augmentation.near_misses.patterns import Lexicon, read_swaps
+from retrokit.augmentation.near_misses.sentence import Sentence, Token, View, rewrite
 
 LEXICON = Lexicon({"rooms": frozenset({"kitchen", "hall*"})}, {"sides": {"left": "right", "right": "left"}}, {}, {})
 KNOWN = {"long": lambda view, at: len(view.words[at]) > 5}

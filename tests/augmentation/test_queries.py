@@ -10,8 +10,8 @@ import pytest
 
 from retrokit import cli
 from retrokit.augment import queries
-from retrokit.augmentation.queries.asking import read_grade
-from retrokit.augmentation.queries.settings import CAUSES, SHAPES, TYPES, WrittenQueries
+from retrokit.augmentation.queries import CAUSES, SHAPES, WrittenQueries, read_grade
+from retrokit.augmentation.settings import TYPES
 from retrokit.core.errors import DataError, ServiceError, UsageError
 from retrokit.data.jsonl import write_jsonl
 from retrokit.data.pairs import read_pairs, read_source

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from retrokit.augmentation.splitters import Multilingual, Period, registry
+from retrokit.augmentation.crops import Multilingual, Period, splitters
 from retrokit.core.errors import UsageError
 
 
@@ -81,10 +81,10 @@ def test_multilingual_joins_as_the_script_does(sentences, joined):
     ],
 )
 def test_names(spec, splitter):
-    made = registry.create(spec)
+    made = splitters.create(spec)
     assert made == splitter
     assert pickle.loads(pickle.dumps(made)) == splitter
-    assert registry.parse(str(registry.parse(spec))) == registry.parse(spec)
+    assert splitters.parse(str(splitters.parse(spec))) == splitters.parse(spec)
 
 
 @pytest.mark.parametrize(
@@ -98,4 +98,4 @@ def test_names(spec, splitter):
 )
 def test_wrong_names(spec, problem):
     with pytest.raises(UsageError, match=problem):
-        registry.create(spec)
+        splitters.create(spec)

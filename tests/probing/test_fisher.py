@@ -15,8 +15,17 @@ from retrokit.core.errors import DataError, UsageError
 from retrokit.core.notices import listening
 from retrokit.data.jsonl import write_jsonl
 from retrokit.probing import fisher
-from retrokit.probing.derivatives import gradients, partial_derivatives
-from retrokit.probing.fisher import FAMILY, Fisher, Prediction, condition_number, measure, predict, probe_fisher
+from retrokit.probing.fisher import (
+    FAMILY,
+    Fisher,
+    Prediction,
+    condition_number,
+    gradients,
+    measure,
+    partial_derivatives,
+    predict,
+    probe_fisher,
+)
 from retrokit.training import finetune as training
 from retrokit.training.config import FinetuneConfig
 from retrokit.training.run_folder import RunFolder

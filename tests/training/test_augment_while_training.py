@@ -5,8 +5,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from retrokit.augmentation.chunks import CropSettings
-from retrokit.augmentation.crops import crop_pairs, dropout_pairs
+from retrokit.augmentation.crops import CropSettings, crop_pairs, dropout_pairs
 from retrokit.augmentation.online import combined, masking_of
 from retrokit.augmentation.texts import Texts
 from retrokit.core.errors import DataError, UsageError

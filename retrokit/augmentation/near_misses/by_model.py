@@ -20,9 +20,9 @@ from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain
 
-from retrokit.augmentation.near_misses.data import text as text_of_file
 from retrokit.augmentation.near_misses.family import Edit, Family
 from retrokit.augmentation.near_misses.generator import sentences_of, why_not
+from retrokit.augmentation.near_misses.patterns import text as text_of_file
 from retrokit.augmentation.near_misses.sentence import Sentence
 from retrokit.core.calls import PromptRefused
 from retrokit.core.errors import ServiceError

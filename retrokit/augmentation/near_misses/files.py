@@ -9,7 +9,7 @@ from pathlib import Path
 from retrokit.augmentation.near_misses.by_model import CAUSES, CallEstimate, Writer, estimate, rejections
 from retrokit.augmentation.near_misses.family import Family, load_families
 from retrokit.augmentation.near_misses.generator import RULES, SPLITS, Split, near_misses
-from retrokit.augmentation.near_misses.settings import BUDGET, NearMissSettings
+from retrokit.augmentation.settings import BUDGET, NearMissSettings
 from retrokit.augmentation.texts import Rows, Texts
 from retrokit.core.errors import DataError, UsageError
 from retrokit.core.files import named, writing

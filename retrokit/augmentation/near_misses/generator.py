@@ -13,9 +13,9 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
+from retrokit.augmentation.crops import Multilingual
 from retrokit.augmentation.near_misses.family import MOST_LOTS, Family
 from retrokit.augmentation.near_misses.sentence import tag
-from retrokit.augmentation.splitters import Multilingual
 from retrokit.core.calls import encodable
 from retrokit.data.training_rows import normal_form
 

@@ -1,29 +1,92 @@
-"""Swaps of words that data files describe: what gives way to what, and which company they must be in.
+"""Word lists, and swaps of words that data files describe.
 
-A line of such a file names a kind of edit (``swap-:`` goes on with the words), its swaps, and conditions::
+A file of words has sections: a comment on what they are for, a header, and entries, in which an underscore is a
+space::
+
+    # What becomes of these when their negative goes.
+    [polar pairs]
+    any>some anything>something able/unable
+
+The kinds are words (no kind in the header; ``@name`` includes a section above), ``pairs`` (``a>b``, or ``a/b`` for both
+ways), ``table`` (lines of ``key: words``) and ``groups`` (a line each).
+
+A line of a file of swaps names a kind of edit (``swap-:`` appends the words), its swaps, and conditions::
 
     # Prior to the meeting: after the meeting.
     swap-time: prior_to>after where 1:@np|VVG 1!this|that
 
-``a>b`` swaps one way, ``a/b`` both ways, ``$name`` stands for the pairs of that name in ``words.txt``; an underscore is
-a space, ``*`` marks the word by which the swap is found if it is not the first, and ``~verb`` takes the form of that
-word. A condition is a place, ``:`` (one of these must stand there) or ``!`` (none may), and alternatives. Places count
-from the swapped words: ``-1`` is the word before, ``1`` the word after, ``0`` the one by which the swap is found;
-``1..3`` is any of several places, ``*`` any word of the sentence. Alternatives are words (``turn*``: how they begin),
-tags (``VV*``), ``^`` (the end of the sentence), ``$name`` (words of ``words.txt``), ``@name`` (what the family asks),
-``a&b`` (both of it) and ``a_b`` (one word after the other, ``?`` any). ``%name = …`` names conditions for later lines.
+``$name`` is the pairs of that name in ``words.txt``, ``*`` marks the word by which the swap is found if it is not the
+first, and ``~verb`` takes the form of that word. A condition is a place, ``:`` (one of these must be there) or ``!``
+(none may), and alternatives. Places count from the swapped words: ``-1`` is the word before, ``1`` the word after,
+``0`` the one by which the swap is found; ``1..3`` is any of several places, ``*`` any word of the sentence.
+Alternatives are words (``turn*``: how they begin), tags (``VV*``), ``^`` (the end of the sentence), ``$name`` (words of
+``words.txt``), ``@name`` (a test of the family), ``a&b`` (both of it) and ``a_b`` (one word after the other, ``?``
+any). ``%name = …`` names conditions for later lines.
 """
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
-from typing import Generic, TypeVar
+from functools import cache, partial
+from importlib.resources import files
+from typing import Generic, NamedTuple, TypeVar
 
 from retrokit.augmentation.near_misses import tags as c5
-from retrokit.augmentation.near_misses.data import Lexicon, pairs_of
-from retrokit.augmentation.near_misses.sentence import Change, Named, inflected
-from retrokit.augmentation.near_misses.view import View
+from retrokit.augmentation.near_misses.sentence import Change, Named, View, inflected
+
+
+class Lexicon(NamedTuple):
+    """The sections of a file of words by their kinds and names."""
+
+    words: dict[str, frozenset[str]]
+    pairs: dict[str, dict[str, str]]
+    tables: dict[str, dict[str, frozenset[str]]]
+    groups: dict[str, list[frozenset[str]]]
+
+
+@cache
+def text(package: str, name: str) -> str:
+    """The text of a file next to the modules of ``package``."""
+    return (files(package) / name).read_text(encoding="utf-8").strip()
+
+
+@cache
+def lexicon(package: str, name: str = "words.txt") -> Lexicon:
+    """The words in a file next to the modules of ``package``."""
+    return read_lexicon(text(package, name))
+
+
+def read_lexicon(content: str) -> Lexicon:
+    """The sections of ``content``.
+
+    >>> read_lexicon("# Opposites.\\n[grades pairs]\\nlarge/small tall>not_tall").pairs
+    {'grades': {'large': 'small', 'small': 'large', 'tall': 'not tall'}}
+    """
+    words: dict[str, frozenset[str]] = {}
+    lexicon = Lexicon(words, {}, {}, {})
+
+    def all_of(entries: list[str]) -> frozenset[str]:
+        return frozenset().union(*(words[entry[1:]] if entry.startswith("@") else {entry} for entry in entries))
+
+    for name, kind, body in re.findall(r"^\[([a-z-]+)(?: (\w+))?\]\n((?:[^\[].*\n?|\n)*)", content, re.MULTILINE):
+        lines = (line.split() for line in body.splitlines() if line and not line.startswith("#"))
+        entries = [[entry.replace("_", " ") for entry in line] for line in lines]
+        if kind == "pairs":
+            lexicon.pairs[name] = dict(pair for line in entries for entry in line for pair in pairs_of(entry))
+        elif kind == "table":
+            lexicon.tables[name] = {key.rstrip(":"): all_of(line) for key, *line in entries}
+        elif kind == "groups":
+            lexicon.groups[name] = [all_of(line) for line in entries]
+        else:
+            words[name] = frozenset().union(*map(all_of, entries))
+    return lexicon
+
+
+def pairs_of(entry: str) -> list[tuple[str, str]]:
+    """What gives way to what: ``a>b``, or ``a/b`` both ways."""
+    old, sign, new = re.fullmatch(r"([^/>]+)([/>])([^/>]+)", entry).groups()  # type: ignore[union-attr]
+    return [(old, new), (new, old)][: 2 if sign == "/" else 1]
+
 
 V = TypeVar("V", bound=View)
 """A family's view of a sentence."""

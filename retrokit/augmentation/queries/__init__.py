@@ -3,3 +3,423 @@
 Bonifacio et al., "InPars", 2022, and Dai et al., "Promptagator", 2022 (the round trip: a query is kept if a search with
 it brings its passage back); the judge grades as in Upadhyay et al., "UMBRELA", 2024.
 """
+
+import re
+from collections import Counter
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, TypeVar
+
+import numpy as np
+
+from retrokit import llm as llms
+from retrokit.augmentation.draws import bits
+from retrokit.augmentation.settings import NONE, TYPES, QuerySettings
+from retrokit.core.calls import wait_for
+from retrokit.core.errors import DataError, ServiceError, UsageError
+from retrokit.core.files import named
+from retrokit.core.notices import progress
+from retrokit.core.outputs import check_settings
+from retrokit.core.registry import Registry, parse_all
+from retrokit.core.settings import taking
+from retrokit.data import pairs as training_data
+from retrokit.data.beir import corpus_file, queries_file
+from retrokit.data.corpus import read_corpus, read_queries
+from retrokit.data.jsonl import write_jsonl
+from retrokit.llm.answers import Rejected, after, read_text
+from retrokit.llm.base import LLM, Completion, estimated_tokens
+from retrokit.llm.dialogue import ask_until
+from retrokit.llm.prompts import PromptTemplate, load_prompts
+from retrokit.llm.session import Session, run_all
+from retrokit.llm.settings import PromptShape
+from retrokit.llm.store import ResponseStore
+from retrokit.llm.words import holds_run, words_of
+from retrokit.ranking import retrieval
+from retrokit.ranking.retrieval.base import Index, TextList
+
+SHAPES = {
+    **dict.fromkeys(TYPES, PromptShape(("passage",), ("marker", "none"))),
+    "judge": PromptShape(("query", "passage"), ("marker",)),
+    "retry": PromptShape(("reason",)),
+}
+"""The prompts by name; each is a file NAME.toml."""
+
+CAUSES = {
+    "none": "the model says that the passage has none",
+    "refused": "the model does not take the prompt",
+    "off_format": "the answer is not in the form that was asked for",
+    "cut_off": "the answer is cut off at its longest",
+    "too_long": "longer than any query",
+    "copied": "a sentence of the passage",
+    "refers": "it speaks of the passage, which nobody who asks has seen",
+    "existing": "among the existing queries",
+    "repeated": "written before, of this passage or another",
+    "round_trip": "the search does not bring the passage back",
+    "low_grade": "the judge's grade is too low",
+    "no_grade": "the judge gives no grade",
+}
+"""Why a query is dropped, by the name that it is counted under, in the order of the filters."""
+
+
+@dataclass
+class TypeCounts:
+    """Of one type: how many queries were asked for and kept, and a key of :data:`CAUSES` → how many were dropped."""
+
+    asked: int = 0
+    kept: int = 0
+    dropped: Counter[str] = field(default_factory=Counter)
+
+
+@dataclass(frozen=True)
+class WrittenQueries:
+    """What was written.
+
+    Attributes:
+        output: the file.
+        counts: ``passages`` (asked about), ``passages_without_text``, ``passages_repeated``, ``passages_with_queries``.
+        types: what became of the queries of each type.
+        rejections: a key of :data:`CAUSES` → answers that were rejected, those included that a further answer mended.
+        calls: what the models were asked, and tokens (:attr:`retrokit.llm.session.Session.counts`).
+    """
+
+    output: str
+    counts: Mapping[str, int]
+    types: Mapping[str, TypeCounts]
+    rejections: Mapping[str, int]
+    calls: Mapping[str, int]
+
+    @property
+    def kept(self) -> int:
+        """How many queries were kept."""
+        return sum(type_counts.kept for type_counts in self.types.values())
+
+    def to_json(self) -> dict[str, Any]:
+        """All of it as plain values."""
+        types = {name: {**vars(counts), "dropped": dict(counts.dropped)} for name, counts in self.types.items()}
+        return {**vars(self), "types": types, "kept": self.kept}
+
+    def summary(self) -> list[str]:
+        """What came of it: a line for all, one for each type, and one for what it took."""
+        counts, calls = self.counts, self.calls
+        requested = sum(type_counts.asked for type_counts in self.types.values())
+        whole = f"{self.kept:,} of {requested:,} queries kept, of {counts['passages_with_queries']:,} of "
+        whole += f"{counts['passages']:,} passages"
+        for name, why in (("without_text", "without text"), ("repeated", "repeated")):
+            whole += f"; {counts[f'passages_{name}']:,} {why}, left out" if counts[f"passages_{name}"] else ""
+        lines = [whole]
+        for name, type_counts in self.types.items():
+            why = listed_causes(type_counts.dropped)
+            lines.append(f"{name}: {type_counts.kept:,} of {type_counts.asked:,}{f' ({why})' if why else ''}")
+        if self.rejections:
+            lines.append(f"{sum(self.rejections.values()):,} answers were rejected ({listed_causes(self.rejections)})")
+        tokens = calls["prompt_tokens"] + calls["completion_tokens"]
+        lines.append(f"{calls['calls']:,} calls ({tokens:,} tokens), {calls['from_store']:,} answers from the store")
+        return lines
+
+
+def listed_causes(counts: Mapping[str, int]) -> str:
+    """How many for each cause, in the order of :data:`CAUSES`."""
+    return "; ".join(f"{counts[cause]:,}: {CAUSES[cause]}" for cause in CAUSES if counts.get(cause))
+
+
+LONGEST = 100
+"""Words of a query at most."""
+TELLING = 8
+"""A run of fewer words that passage and query share, such as a name, is no copy."""
+_REFERS = re.compile(
+    r"\b(?:the|this|that|above|given|provided) (?:passage|text|article|excerpt|paragraph|abstract|document)\b", re.I
+)
+_GRADE = re.compile(r"(?<![\d.])([0-3])(?!\d|[.,]\d)")
+
+Read = TypeVar("Read")
+
+
+class Asker:
+    """Asks one model for queries and grades, and counts the answers that it rejects in ``rejections``."""
+
+    def __init__(
+        self, session: Session, prompts: Mapping[str, PromptTemplate], retries: int, rejections: Counter[str]
+    ) -> None:
+        self._session, self._prompts, self._retries, self._rejections = session, prompts, retries, rejections
+
+    async def query(self, passage: str, type: str) -> str:
+        """A query of that type (one of :data:`~retrokit.augmentation.settings.TYPES`) for ``passage``.
+
+        Raises:
+            Rejected: there is none.
+            ServiceError, BudgetSpent: of the session.
+        """
+        words = self._prompts[type].words
+
+        def read(answer: str) -> str:
+            """The query, on one line; nothing where the answer says that there is none."""
+            query = " ".join(read_text(answer, words["marker"]).split())
+            of_query = words_of(query)
+            if of_query == words_of(words["none"]):
+                return ""
+            if len(of_query) > LONGEST:
+                raise Rejected("too_long", f"{len(of_query)} words are too long; use at most {LONGEST}")
+            if _REFERS.search(query):
+                raise Rejected("refers", "it speaks of the passage, which nobody who asks has seen")
+            if len(of_query) >= TELLING and holds_run(words_of(passage), of_query):
+                raise Rejected("copied", "it stands in the passage word for word; use other words")
+            return query
+
+        text = await self._ask(type, read, passage=passage)
+        if not text:
+            raise Rejected("none", "there is none")
+        return text
+
+    async def grade(self, query: str, passage: str) -> int:
+        """How well ``passage`` answers ``query``: from 0, not at all, to 3, just that. Raises as :meth:`query`."""
+        marker = self._prompts["judge"].words["marker"]
+        return await self._ask("judge", lambda text: read_grade(text, marker), query=query, passage=passage)
+
+    async def _ask(self, name: str, read: Callable[[str], Read], **fields: str) -> Read:
+        def whole(completion: Completion) -> Read:
+            try:
+                if completion.finish == "length":
+                    raise Rejected("cut_off", "the answer was too long and is cut off")
+                return read(completion.text)
+            except Rejected as rejected:
+                self._rejections[rejected.cause] += 1
+                raise
+
+        prompt, retry = self._prompts[name], self._prompts["retry"]
+        return await ask_until(self._session, prompt, retry, self._retries, whole, **fields)
+
+
+def read_grade(answer: str, marker: str) -> int:
+    """The grade in an answer: the first number after the marker, or the only one where there is no marker. Raises
+    :class:`Rejected` if it is none from 0 to 3.
+
+    >>> read_grade("**Grade:** 3/3, it is all there", "grade:"), read_grade("2", "grade:")
+    (3, 2)
+    """
+    try:
+        numbers = _GRADE.findall(after(answer, marker))[:1]
+    except Rejected:
+        numbers = re.findall(r"\d+", answer)
+    if len(numbers) != 1 or numbers[0] not in "0123":
+        raise Rejected("off_format", "the answer is no grade from 0 to 3")
+    return int(numbers[0])
+
+
+SEARCHED = 1024  # queries searched at once
+_IN_VAIN = 50  # after so many answers of which none is a query a model is given up
+
+
+@dataclass
+class Query:
+    """A query, the position of its passage, and the further fields of its row: ``dropped`` says why it is none."""
+
+    place: int
+    type: str
+    text: str = ""
+    dropped: str | None = None
+    row: dict[str, Any] = field(default_factory=dict)
+
+
+@taking(QuerySettings)
+def queries(settings: QuerySettings) -> WrittenQueries:
+    """Have a language model write queries for the passages of a corpus, and write those that stand every test as
+    training data: ``{"anchor", "positive", "type", "id"}``, with ``positive_score``, ``negatives`` and
+    ``negative_scores`` of the round trip, and ``grade`` of the judge.
+
+    Answers are cached before they are used, and embeddings too: after a break the same call resumes, to the same bytes.
+
+    Raises:
+        UsageError: wrong names, or a searcher that needs more than texts.
+        DataError: a corpus that cannot be used, or no query that stood every test (the message counts why).
+        ServiceError: a model failed, or nothing that it wrote is a query.
+        BudgetSpent, Interrupted: what the budget allows does not suffice, or Ctrl-C. What was answered is kept.
+    """
+    store, work = settings.kept_in(settings.output), _QueryWork(settings)
+    index = work.searcher.index(work.passages) if work.searcher is not None else None
+    with ResponseStore(store) as responses, responses.going_on():
+        work.write(responses)
+        work.take_once()
+        if index is not None:
+            work.search(index)
+        if settings.judge != NONE:
+            work.grade(responses)
+        written = work.outcome()
+        if not written.kept:
+            why = listed_causes(sum((type_counts.dropped for type_counts in written.types.values()), Counter()))
+            raise DataError(named(settings.source), f"no query is left ({why}); the answers are kept in {store}")
+        rows = (
+            {
+                **{"anchor": query.text, "positive": work.passages[query.place], "type": query.type},
+                **{"id": work.passages.ids[query.place], **query.row},
+            }
+            for query in work.left
+        )
+        write_jsonl(settings.output, rows)
+    return written
+
+
+@taking(QuerySettings)
+def estimate_queries(settings: QuerySettings) -> dict[str, int]:
+    """What writing would take at least, estimated from the texts alone: ``passages``, ``queries`` to write, and about
+    how many ``prompt_tokens``. Grading takes as many calls again at the most. Raises as :func:`queries` does before the
+    first call."""
+    work = _QueryWork(settings)
+    prompts = [work.prompts[type] for type in settings.types]
+    filled = [(prompt, prompt.fill(passage=work.passages[place])) for place in work.chosen for prompt in prompts]
+    tokens = sum(estimated_tokens(prompt.system, question) for prompt, question in filled)
+    return {"passages": len(work.chosen), "queries": len(filled), "prompt_tokens": tokens}
+
+
+class _QueryWork:
+    """The passages (different texts, each with the id of its first document), and their queries on the way through the
+    filters. Raises as :func:`queries` does before the first call."""
+
+    def __init__(self, settings: QuerySettings) -> None:
+        requests: list[tuple[Registry, str]] = [
+            (llms.registry, spec) for spec in (settings.llm, settings.judge) if spec not in (None, NONE)
+        ]
+        has_search = settings.searcher != NONE
+        requests += [(retrieval.registry_of(settings.searcher), settings.searcher)] if has_search else []
+        parse_all(requests)
+        check_settings(settings)
+        self.settings = settings
+        self.prompts = load_prompts(settings.prompts, SHAPES, "retrokit.augmentation.queries")
+        self._read_passages()
+        if [settings.source, *settings.existing].count("-") > 1:
+            raise UsageError("standard input can be read once only")
+        files = [training_data.texts_file(path, queries_file) for path in settings.existing]
+        self.known = {_key(text) for file in files for _, text in read_queries(file)}
+        self.searcher = retrieval.create(settings.searcher, settings.device) if has_search else None
+        self.writer = llms.registry.create(settings.llm)
+        judge = settings.llm if settings.judge is None or settings.judge == NONE else settings.judge
+        self.judge = self.writer if judge == settings.llm else llms.registry.create(judge)
+        self._queries = [Query(place, type) for place in self.chosen for type in settings.types]
+        self._rejections: Counter[str] = Counter()
+        self._calls: Counter[str] = Counter()
+
+    def _read_passages(self) -> None:
+        path = training_data.texts_file(self.settings.source, corpus_file)
+        ids: dict[str, str] = {}
+        self._left_out = {"passages_without_text": 0, "passages_repeated": 0}
+        for document in read_corpus(path):
+            text = document.full_text
+            if not text or text in ids:
+                self._left_out["passages_repeated" if text else "passages_without_text"] += 1
+            else:
+                ids[text] = document.id
+        if not ids:
+            raise DataError(named(path), "holds no passage with text")
+        self.passages = TextList(ids, list(ids.values()))
+        seed = self.settings.seed
+        order = sorted(range(len(ids)), key=lambda place: bits(seed, "passage", self.passages.ids[place]))
+        self.chosen = sorted(order[: self.settings.limit])
+
+    @property
+    def left(self) -> list[Query]:
+        """The queries that no filter has dropped, in the order of the corpus."""
+        return [query for query in self._queries if query.dropped is None]
+
+    def write(self, responses: ResponseStore) -> None:
+        """Have every query written; raises :class:`ServiceError` if none of all, or of the first ones, is one."""
+
+        async def task(asker: Asker, query: Query) -> None:
+            try:
+                query.text = await asker.query(self.passages[query.place], query.type)
+            except Rejected as rejected:
+                query.dropped = rejected.cause
+
+        def check(done: int, session: Session) -> None:
+            tried = self._queries[:done]
+            if done in (_IN_VAIN, len(self._queries)) and all(query.dropped not in (None, NONE) for query in tried):
+                session.check()  # says it better where everything was refused
+                why = listed_causes(Counter(query.dropped for query in tried if query.dropped))
+                where = f"its answers are kept in {responses.path}"
+                raise ServiceError(f"nothing that the model wrote is a query, of {done:,} ({why}); {where}")
+
+        self._ask(self.writer, responses, "writing", self._queries, task, check)
+
+    def take_once(self) -> None:
+        """Drop queries that are known, and all but the first of those with the same words."""
+        taken: set[str] = set()
+        for query in self.left:
+            key = _key(query.text)
+            query.dropped = "existing" if key in self.known else "repeated" if key in taken else None
+            taken.add(key)
+
+    def search(self, index: Index) -> None:
+        """Drop queries that do not bring their passage back; of the others, note the scores and the negatives."""
+        left, settings = self.left, self.settings
+        depth = min(settings.k + settings.negatives, len(self.passages))
+        with progress("round trip", len(left), "queries") as advance:
+            for start in range(0, len(left), SEARCHED):
+                part = left[start : start + SEARCHED]
+                results = index.search(TextList(query.text for query in part), depth)
+                for query, (scores, places) in zip(part, results, strict=True):
+                    own = np.flatnonzero(places[: settings.k] == query.place)
+                    if not len(own):
+                        query.dropped = "round_trip"
+                        continue
+                    below = np.flatnonzero(scores < scores[own[0]])[: settings.negatives]
+                    query.row |= {
+                        "positive_score": round(float(scores[own[0]]), 6),
+                        "negatives": [self.passages[place] for place in places[below]],
+                        "negative_scores": [round(float(score), 6) for score in scores[below]],
+                    }
+                advance(len(part))
+
+    def grade(self, responses: ResponseStore) -> None:
+        """Drop queries that the judge grades too low, or not at all."""
+
+        async def task(asker: Asker, query: Query) -> None:
+            try:
+                grade = await asker.grade(query.text, self.passages[query.place])
+            except Rejected:
+                query.dropped = "no_grade"
+                return
+            query.row["grade"] = grade
+            query.dropped = "low_grade" if grade < self.settings.grade else None
+
+        self._ask(self.judge, responses, "judging", self.left, task, lambda done, session: None)
+
+    def _ask(
+        self,
+        llm: LLM,
+        responses: ResponseStore,
+        doing: str,
+        queries: Sequence[Query],
+        task: Callable[[Asker, Query], Awaitable[None]],
+        check: Callable[[int, Session], None],
+    ) -> None:
+        limit, concurrency = self.settings.max_tokens, self.settings.concurrency
+        spent = self._calls["prompt_tokens"] + self._calls["completion_tokens"]
+        budget = None if limit is None else max(1, limit - spent)
+
+        async def work() -> None:
+            sampling = self.settings.sampling
+            session = Session(llm, responses, concurrency=concurrency, max_tokens=budget, sampling=sampling)
+            asker = Asker(session, self.prompts, self.settings.retries, self._rejections)
+            done = 0
+            async with session:
+                with progress(doing, len(queries), "queries") as advance:
+                    async for _ in run_all(partial(task, asker), queries, limit=max(2 * concurrency, 8)):
+                        advance(1)
+                        check(done := done + 1, session)
+            self._calls.update(session.counts)
+
+        wait_for(work())
+
+    def outcome(self) -> WrittenQueries:
+        """What became of the queries."""
+        types = {type: TypeCounts() for type in self.settings.types}
+        for query in self._queries:
+            types[query.type].asked += 1
+            types[query.type].kept += query.dropped is None
+            types[query.type].dropped.update([] if query.dropped is None else [query.dropped])
+        passages_with = len({query.place for query in self.left})
+        counts = {"passages": len(self.chosen), **self._left_out, "passages_with_queries": passages_with}
+        return WrittenQueries(self.settings.output, counts, types, dict(self._rejections), dict(self._calls))
+
+
+def _key(query: str) -> str:
+    return " ".join(words_of(query))

@@ -8,10 +8,9 @@ from collections.abc import Iterator, Sequence
 
 from retrokit.augmentation.near_misses.binding.arguments import ARGUMENTS
 from retrokit.augmentation.near_misses.binding.attributes import ATTRIBUTES
-from retrokit.augmentation.near_misses.binding.clauses import CLAUSES
 from retrokit.augmentation.near_misses.binding.fit import BindingView
-from retrokit.augmentation.near_misses.data import text
 from retrokit.augmentation.near_misses.family import Edit, Family, written
+from retrokit.augmentation.near_misses.patterns import text
 from retrokit.augmentation.near_misses.sentence import Change, Sentence
 
 
@@ -30,5 +29,5 @@ def edits(sentence: Sentence) -> Iterator[Edit]:
         first, last = min(change.start for change in changes), max(change.end for change in changes)
         return not set('()"?').isdisjoint(view.shape[first:last])
 
-    candidates = (named for make in (*ARGUMENTS, *CLAUSES, *ATTRIBUTES) for named in make(view))
+    candidates = (named for make in (*ARGUMENTS, *ATTRIBUTES) for named in make(view))
     yield from written(sentence, (named for named in candidates if not crosses_quote(named[1])))

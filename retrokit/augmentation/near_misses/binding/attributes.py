@@ -6,8 +6,7 @@ from itertools import pairwise
 
 from retrokit.augmentation.near_misses.binding.arguments import changes_before
 from retrokit.augmentation.near_misses.binding.fit import GROUPS, TERMS, VERBS, WORDS, BindingView
-from retrokit.augmentation.near_misses.sentence import Change, Named, lemma
-from retrokit.augmentation.near_misses.view import Phrase, is_of_name
+from retrokit.augmentation.near_misses.sentence import Change, Named, Phrase, is_of_name, lemma
 
 
 def attributes(view: BindingView) -> Iterator[Named]:

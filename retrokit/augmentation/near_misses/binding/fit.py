@@ -3,9 +3,8 @@
 import re
 from collections.abc import Callable, Iterator
 
-from retrokit.augmentation.near_misses.data import lexicon
-from retrokit.augmentation.near_misses.sentence import Change, Named, lemma
-from retrokit.augmentation.near_misses.view import PRONOUNS, Phrase, VerbGroup, View
+from retrokit.augmentation.near_misses.patterns import lexicon
+from retrokit.augmentation.near_misses.sentence import PRONOUNS, Change, Named, Phrase, VerbGroup, View, lemma
 
 _LEXICON = lexicon(__package__)
 WORDS, TABLES, GROUPS = _LEXICON.words, _LEXICON.tables, _LEXICON.groups

@@ -4,9 +4,8 @@ from collections.abc import Callable, Iterator
 from itertools import accumulate
 
 from retrokit.augmentation.near_misses import tags as c5
-from retrokit.augmentation.near_misses.data import lexicon
-from retrokit.augmentation.near_misses.sentence import Change, Named, Sentence, inflected, lemma
-from retrokit.augmentation.near_misses.view import View
+from retrokit.augmentation.near_misses.patterns import lexicon
+from retrokit.augmentation.near_misses.sentence import Change, Named, Sentence, View, inflected, lemma
 
 LEXICON = lexicon(__package__)
 WORDS, PAIRS = LEXICON.words, LEXICON.pairs

@@ -1,22 +1,285 @@
 """Near-misses of relation: a word of place, direction, time, degree, change or cause gives way to its converse or
 opposite (COMP 3.1, D.1): *before* to *after*, *into* to *out of*, *larger* to *smaller*, *rose* to *fell*.
 
-The words stand in tables; a rule says where one may be swapped. Whatever could be an idiom, a name, a quotation, the
-other reading of the word, or one side of a contrast that the sentence itself draws (*before and after*) is left alone.
-Relations that read the same both ways (*next to*, *between*, *similar to*) are in no table.
+The words are in tables; a rule decides where one may be swapped. An idiom, a name, a quotation, another reading of the
+word, or one side of a contrast that the sentence itself draws (*before and after*) stays as it is. Relations that read
+the same both ways (*next to*, *between*, *similar to*) are in no table.
 """
 
+import re
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import lru_cache
 
-from retrokit.augmentation.near_misses.data import text
+from retrokit.augmentation.near_misses import tags as c5
 from retrokit.augmentation.near_misses.family import Edit, Family, written
-from retrokit.augmentation.near_misses.patterns import read_swaps
-from retrokit.augmentation.near_misses.sentence import Named, Sentence, inflected
-from retrokit.augmentation.near_misses.spatial.conditions import CONDITIONS, LEXICON, PAIRS, WORDS
-from retrokit.augmentation.near_misses.spatial.verbs import Rule, allow, begin, change_noun, from_name, into, verb_rule
-from retrokit.augmentation.near_misses.view import View
+from retrokit.augmentation.near_misses.patterns import Test, lexicon, read_swaps, text
+from retrokit.augmentation.near_misses.sentence import Change, Named, Sentence, View, inflected, lemma
+
+LEXICON = lexicon(__package__)
+WORDS, PAIRS, TABLES = LEXICON.words, LEXICON.pairs, LEXICON.tables
+
+_CORRELATIVE = re.compile(r"\bthe (?:more|less|higher|lower|larger|smaller|better|worse|faster|longer|greater|older)\b")
+
+
+def _gradable(view: View, index: int) -> bool:
+    """Whether *more* before this adjective or adverb means its degree, and not a number of things."""
+    word = view.words[index]
+    if view.tags[index] == "AV0":
+        return word.endswith("ly") or word == "often"
+    return not _short(word) and "-" not in word and word not in {"such", "other", "same", "due", "new", "different"}
+
+
+def _short(word: str) -> bool:
+    """One syllable by its look: such adjectives take -er, never *more*."""
+    return len(re.findall(r"[aeiouy]+", word.removesuffix("e"))) < 2
+
+
+CONDITIONS: dict[str, Test[View]] = {
+    "np": View.starts_noun_phrase,
+    "attributive": View.before_noun,
+    "passive": View.is_passive,
+    "predicate": lambda view, at: view.is_passive(at) and view.ends_phrase(at + 1),
+    "predicative": lambda view, at: (
+        view.is_passive(at) and (view.tags[at + 1] in {"PUN", ""} or view.words[at + 1] in {"in", "for", "at"})
+    ),
+    "banned": lambda view, at: view.words[at + 1] in TABLES["banned-nouns"].get(view.words[at], frozenset()),
+    "correlative": lambda view, at: len(_CORRELATIVE.findall(view.sentence.text.lower())) > 1,
+    # "higher and higher"
+    "twin": lambda view, at: view.says(at + 1, "and", view.words[at]) or view.says(at - 2, view.words[at], "and"),
+    "gradable": _gradable,
+    "short": lambda view, at: _short(view.words[at]),
+    "capital": lambda view, at: view.sentence.tokens[at].text[0].isupper(),
+    "year": lambda view, at: view.words[at].isdigit() and len(view.words[at]) == 4,
+    "will": lambda view, at: view.tags[at] == "CJS" and "will" in view.words[at : at + 10],
+    "repeated": lambda view, at: view.words[at - 1] == view.words[at + 1],
+    "duration": lambda view, at: (
+        view.tags[at] in {"CRD", "DT0", "AT0"} and not WORDS["time-units"].isdisjoint(view.words[at + 1 : at + 4])
+    ),
+}
+
+
+Rule = Callable[[View, int], Named | None]
+
+
+def verb_rule(name: str, lemma: str, opposite: str, ending: str, *, transitive: bool) -> Rule:
+    """The rule for one form of a verb and its opposite, which may be a verb and a particle (*fall below*).
+
+    ``ending`` is the form's Penn tag, ``VBD`` where past and participle look the same; ``transitive`` says whether an
+    object (or the passive) must follow.
+    """
+    head, _, rest = opposite.partition(" ")
+
+    def rule(view: View, index: int) -> Named | None:
+        penn = _verb_form(view, index, lemma, ending, sure=inflected(head, "VBD") == inflected(head, "VBN"))
+        if penn is None or not _verb_frame(view, index, lemma, penn, bool(rest), transitive):
+            return None
+        text = f"{inflected(head, penn)} {rest}".strip()
+        changes = [Change(index, index + 1, text)]
+        if lemma in WORDS["opposite-of-change"]:
+            numbers = from_to(view, index)
+            if numbers is None:
+                return None
+            changes += numbers
+        return name, changes
+
+    return rule
+
+
+def _verb_form(view: View, index: int, lemma: str, ending: str, *, sure: bool) -> str | None:
+    """The Penn tag of the verb form at ``index``; none for a noun, or where past and participle cannot be told."""
+    tag = view.tags[index]
+    if ending in {"VBD", "VBN"}:
+        if tag not in {"VVD", "VVN"}:
+            return "VBN" if tag == "AJ0" and sure and lemma not in {"lack", "contain"} else None
+        if view.tags[view.before_adverbs(index)].startswith(("VB", "VH")):
+            return "VBN"
+        return "VBD" if tag == "VVD" else "VBN" if sure else None
+    if ending == "VBG":
+        return "VBG" if tag == "VVG" else None
+    if ending == "VBZ":
+        return "VBZ" if tag == "VVZ" or (lemma in WORDS["always-verbs"] and tag == "NN2") else None
+    infinitive = tag == "VVI" and view.words[index - 1] == "not" and view.tags[index - 2] == "CJC"
+    return "VB" if tag in {"VVB", "VVI"} and not infinitive else None  # "and not lower specificity"
+
+
+def _verb_frame(view: View, index: int, lemma: str, penn: str, phrasal: bool, transitive: bool) -> bool:
+    following, next_tag = view.words[index + 1], view.tags[index + 1]
+    if index == 0 and penn in {"VBZ", "VBD"}:  # a heading's plural noun
+        return False
+    if next_tag == "AVP" or following in {"out", "up", "off", "and", "or", ",", "-", "into", "upon"}:
+        return False
+    if view.words[index - 1] in {"or", "and", "/"} and view.tags[index - 2].startswith("V"):
+        return False
+    if transitive:
+        return _takes_object(view, index, lemma, penn, phrasal)
+    if lemma in _FOLLOWED_BY:
+        return following in _FOLLOWED_BY[lemma]
+    if penn == "VBN" and view.is_passive(index):
+        return False
+    if following in {"in", "on", "to", "into", "within", "under", "for"} and lemma in {"fall", "jump", "climb", "drop"}:
+        return following == "to" and view.tags[index + 2] in {"CRD", "NN0"}
+    if lemma in WORDS["amounts-change"]:
+        amount = next_tag in {"CRD", "NN0"} or (following == "to" and view.tags[index + 2] == "CRD")
+        return amount or following in WORDS["after-amounts"]
+    manner = following.endswith("ly") and next_tag == "AV0"
+    return not following or following in WORDS["after-intransitive"] or manner
+
+
+_FOLLOWED_BY = {
+    **dict.fromkeys(("fail", "succeed"), frozenset(("in", ".", "at", "because", "when", ""))),
+    **dict.fromkeys(("agree", "disagree"), frozenset(("with", "that", "on", "about"))),
+}
+
+
+def _takes_object(view: View, index: int, lemma: str, penn: str, phrasal: bool) -> bool:
+    if view.words[index + 1] in {"one", "ones"}:
+        return False
+    if penn == "VBN" and view.is_passive(index):
+        return not phrasal and lemma not in WORDS["no-passive"] and view.ends_phrase(index + 1)
+    participle = penn == "VBN" and not view.tags[view.before_adverbs(index)].startswith("VH")
+    attributive = phrasal or lemma in WORDS["no-passive"] or view.is_noun(index + 1) or view.tags[index + 1] == "AJ0"
+    if participle and attributive:
+        return False  # an attributive participle, or a past form tagged wrongly
+    if participle and view.ends_phrase(index + 1):
+        return view.is_noun(index - 1) and view.words[index + 1] == "by"
+    if lemma == "raise":
+        near = view.words[index + 1 : index + 5]
+        return not WORDS["raised"].isdisjoint([*near, *(word.rstrip("s") for word in near)])
+    if lemma == "lower" and view.tags[index] not in {"VVI", "VVZ", "VVG", "VVD", "VVN"}:
+        return False
+    if lemma in {"buy", "sell"} and not {"from", "to", "back"}.isdisjoint(view.words[index + 1 : index + 8]):
+        return False
+    if lemma in {"cause", "prevent"}:  # "causes the engine to stop"
+        within = range(index + 1, min(index + 9, view.size))
+        end = next((k for k in within if view.tags[k] in {"PUN", "CJS", "CJT"}), within.stop)
+        if any(view.words[k] in {"from", "to"} or view.tags[k] == "VVG" for k in within[: end - index]):
+            return False
+    if lemma in {"push", "pull"} and not {"up", "down"}.isdisjoint(view.words[index + 1 : index + 6]):
+        return False
+    if lemma in {"win", "gain", "lose"} and view.words[index + 1] in {"access", "insight", "insights", "the"}:
+        return view.words[index + 1] == "the"
+    return view.starts_noun_phrase(index + 1)
+
+
+def from_to(view: View, index: int) -> list[Change] | None:
+    """The changes that turn *from 3 to 5* round after a verb of change; none of them without numbers; None where the
+    numbers could not be turned."""
+    window = range(index + 1, min(index + 16, view.size))
+    origin = next((k for k in window if view.words[k] == "from"), None)
+    goal = next((k for k in window if view.words[k] in {"to", "-", "–"}), None)
+    numbers = [k for k in window if view.tags[k] in {"CRD", "NN0"} and view.words[k][:1].isdigit()]
+    if origin is None or goal is None or not numbers:
+        return []
+    if view.words[goal] == "to" and origin < goal and set(range(origin + 1, goal)) & set(numbers):
+        left, right = (origin + 1, goal), (goal + 1, goal + (goal - origin))
+        shapes = [[view.tags[k] for k in range(*span)] for span in (left, right)]
+        if shapes[0] == shapes[1] and view.tags[right[1] - 1]:
+            words = view.sentence.words
+            return [Change(*left, words(*right)), Change(*right, words(*left))]
+    return None
+
+
+def allow(view: View, index: int) -> Named | None:
+    """*allows users to edit* → *prevents users from editing*, and back."""
+    penn = _regular_form(view, index)
+    if penn is None or not view.starts_noun_phrase(index + 1):
+        return None
+    prevents = view.words[index].startswith("prevent")
+    opposite = Change(index, index + 1, inflected("allow" if prevents else "prevent", penn))
+    for k in range(index + 2, min(index + 9, view.size - 1)):
+        verb, tag = view.words[k + 1], view.tags[k + 1]
+        if prevents and view.words[k] == "from" and tag in {"VVG", "VBG"}:
+            base = lemma(verb, "VERB")
+            sure = inflected(base, "VBG") == verb
+            return ("swap-action", [opposite, Change(k, k + 2, f"to {base}")]) if sure else None
+        if not prevents and view.tags[k] == "TO0":
+            if tag not in {"VVI", "VBI"} or not verb.isalpha() or _coordinated_infinitive(view, k + 2):
+                return None
+            return "swap-action", [opposite, Change(k, k + 2, f"from {inflected(verb, 'VBG')}")]
+        if (view.tags[k][:1] in {"V", "P"} and view.tags[k] not in {"PRF", "PNP"}) or view.tags[k].startswith("CJ"):
+            return None
+    return None
+
+
+def _coordinated_infinitive(view: View, start: int) -> bool:
+    """Whether another infinitive without *to* may hang on the same verb."""
+    return any(
+        view.tags[k] == "CJC" and (view.tags[k + 1] in {"VVI", "VVB", "AV0", "TO0"} or view.tags[k + 2] == "VVI")
+        for k in range(start, view.size)
+    )
+
+
+def _regular_form(view: View, index: int) -> str | None:
+    """The form of an unambiguous regular verb, by its ending and its neighbours."""
+    word, tag = view.words[index], view.tags[index]
+    if word.endswith("ing"):
+        return "VBG" if tag in {"VVG", "AJ0"} else None
+    if word.endswith("ed"):
+        return "VBD" if tag == "VVD" and not view.is_passive(index) else None
+    if word.endswith("s"):
+        return "VBZ"
+    return "VB" if tag in {"VVB", "VVI", "NN1"} else None
+
+
+def begin(view: View, index: int) -> Named | None:
+    """*began to eat* → *stopped eating*."""
+    penn, verb = c5.PENN.get(view.tags[index]), view.words[index + 2]
+    infinitive = view.tags[index + 1] == "TO0" and view.tags[index + 2] == "VVI" and verb.isalpha()
+    if penn is None or view.is_passive(index) or not infinitive or _coordinated_infinitive(view, index + 3):
+        return None
+    return "swap-time", [Change(index, index + 3, f"{inflected('stop', penn)} {inflected(verb, 'VBG')}")]
+
+
+def change_noun(view: View, index: int) -> Named | None:
+    """*an increase in sales from 3 to 5* → *a decrease in sales from 5 to 3*."""
+    word, following = view.words[index], view.words[index + 1]
+    joined = view.tags[index - 1] == "CJC" or view.words[index - 1] == "dimensionality"
+    takes = {"in"} if word in {"fall", "rise", "growth", "gain", "gains"} else {"in", "of"}
+    if not view.is_noun(index) or joined or following not in takes:
+        return None
+    numbers = from_to(view, index)
+    noun = Change(index, index + 1, PAIRS["change-nouns"][word])
+    return None if numbers is None else ("swap-change", [noun, *numbers])
+
+
+def into(view: View, index: int) -> Named | None:
+    """*walks into the room* → *walks out of the room*, *inserted into the slot* → *removed from the slot*."""
+    if not view.starts_noun_phrase(index + 1) or view.words[index + 1] in {"account", "two", "three", "several"}:
+        return None
+    previous = view.words[index - 1]
+    if previous in WORDS["converted"]:
+        return ("swap-direction", (Change(index, index + 1, "from"),))
+    verb = next((k for k in range(index - 1, max(-1, index - 6), -1) if view.tags[k].startswith("VV")), None)
+    if verb is None:
+        return None
+    if view.words[verb] in WORDS["motion"] and (verb >= index - 2 or view.tags[verb] == "VVG"):
+        abstract = WORDS["abstract-places"] & {view.words[index + 1], view.words[index + 2]}
+        place = view.tags[index + 1] in {"AT0", "DPS", "NP0", "AJ0", "NN1", "NN2"} and view.tags[index + 2] != "VVG"
+        if abstract or view.words[verb].startswith("get") or not place:
+            return None
+        return ("swap-direction", (Change(index, index + 1, "out of"),))
+    base = _CONTAINER_FORMS.get(view.words[verb])
+    if base is None or any(view.tags[k] in {"PUN", "CJC", "PRP"} for k in range(verb + 1, index)):
+        return None
+    return ("swap-direction", (Change(verb, verb + 1, inflected("remove", base)), Change(index, index + 1, "from")))
+
+
+_CONTAINER_FORMS = {
+    base + ending if not (base.endswith("e") and ending in {"ed", "ing"}) else base[:-1] + ending: penn
+    for base in WORDS["containers"] - {"embed"}
+    for ending, penn in {"": "VB", "s": "VBZ", "ed": "VBN", "ing": "VBG"}.items()
+}
+
+
+def from_name(view: View, index: int) -> Named | None:
+    """*from Paris to Rome* → *to Paris from Rome*."""
+    goal = next((k for k in range(index + 2, min(index + 5, view.size)) if view.words[k] == "to"), None)
+    if goal is None or {*view.tags[index + 1 : goal], view.tags[goal + 1]} != {"NP0"}:
+        return None
+    if {view.words[index + 1], view.words[goal + 1]} & WORDS["calendar"]:
+        return None
+    return ("swap-direction", (Change(index, index + 1, "to"), Change(goal, goal + 1, "from")))
 
 
 def family() -> Family:
@@ -101,8 +364,8 @@ def _table() -> dict[str, list[Rule]]:
         for word in words.split():
             table[word].append(rule)
     for verbs, transitive in ((PAIRS["transitive"], True), (PAIRS["intransitive"], False)):
-        for lemma, opposite in verbs.items():
-            name = "swap-change" if lemma in WORDS["opposite-of-change"] else "swap-action"
-            for form, ending in {inflected(lemma, penn): penn for penn in ("VB", "VBZ", "VBN", "VBD", "VBG")}.items():
-                table[form].append(verb_rule(name, lemma, opposite, ending, transitive=transitive))
+        for base, opposite in verbs.items():
+            name = "swap-change" if base in WORDS["opposite-of-change"] else "swap-action"
+            for form, ending in {inflected(base, penn): penn for penn in ("VB", "VBZ", "VBN", "VBD", "VBG")}.items():
+                table[form].append(verb_rule(name, base, opposite, ending, transitive=transitive))
     return dict(table)

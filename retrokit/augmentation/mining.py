@@ -1,0 +1,345 @@
+"""Hard negatives for pairs: texts that a similarity ranks high for an anchor and that are not its positive.
+
+De Souza P. Moreira et al., "NV-Retriever: Improving text embedding models with effective hard-negative mining", 2024;
+the defaults are the recipe of SFS, B.2: the top 7 of a search over the whole corpus, at least 0.04 below the positive.
+Any searcher, and a reranker as judge if wanted, in this order:
+
+1. search: all candidates are ranked for every anchor; the anchor's text, all its known positives and its given
+   negatives are taken out, compared without regard to white space;
+2. rank range: of what is left, the candidates at ranks ``first_rank`` to ``last_rank`` (from 1) are the pool;
+3. judge: if there is one, its scores take the place of the similarity's, in the pool and for the positives;
+4. margins: a candidate stays if ``score + absolute_margin ≤ positive``,
+   ``score ≤ positive − relative_margin·|positive|`` and ``min_score ≤ score ≤ max_score``, where ``positive`` is the
+   score of the row's own positive;
+5. sampling: the best of them (``top``), or any (``random``).
+
+A margin is on the scale of the scores: 0.04 fits cosine, and is next to nothing for inner products in the hundreds. The
+relative margin is a share of the positive's size, so it also asks for lower scores where scores are negative (minus a
+distance). Both are computed as ``sentence_transformers.util.mine_hard_negatives`` does. It differs where an anchor has
+several positives (it takes the lowest of their scores for all rows), and in counting ranks after the margins.
+"""
+
+import hashlib
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any
+
+import numpy as np
+
+from retrokit import similarities
+from retrokit.augmentation.draws import distinct
+from retrokit.augmentation.settings import MinedFiles, MiningSettings
+from retrokit.core.errors import DataError, UsageError
+from retrokit.core.notices import Advance, progress
+from retrokit.core.outputs import check_file, check_settings
+from retrokit.core.registry import Registry, parse_all
+from retrokit.data import pairs as training_data
+from retrokit.data.beir import corpus_file
+from retrokit.data.corpus import read_corpus
+from retrokit.data.jsonl import write_jsonl
+from retrokit.data.pairs import read_pairs
+from retrokit.data.training_rows import Pair
+from retrokit.ranking import reranking, retrieval
+from retrokit.ranking.reranking.base import Reranker
+from retrokit.ranking.reranking.kept import KeptReranker, folder_beside, scores_in
+from retrokit.ranking.retrieval.base import Index, Searcher, TextList
+
+COUNTS = (
+    *("rows", "anchors", "candidates", "candidates_repeated", "candidates_without_text", "positives_not_candidates"),
+    *("excluded", "within_absolute_margin", "within_relative_margin", "above_max_score", "below_min_score"),
+    *("negatives", "rows_complete", "rows_short", "rows_without", "rows_dropped"),
+)
+"""``candidates`` are distinct texts; ``positives_not_candidates``, known positives that the corpus lacks; ``excluded``,
+anchors, known positives and given negatives among the best candidates; the four bounds, what each took out of the rest;
+``rows_complete`` have all wanted negatives, ``rows_short`` some, ``rows_without`` none."""
+
+
+@dataclass(frozen=True)
+class Mined:
+    """What was mined: ``counts`` by the names in :data:`COUNTS`, and mean scores over rows and over mined negatives,
+    ``None`` where there are none."""
+
+    encoder: str
+    similarity: str
+    judge: str | None
+    settings: MiningSettings
+    counts: dict[str, int]
+    mean_positive_score: float | None
+    mean_negative_score: float | None
+
+    def summary(self) -> str:
+        """What came of it, in a line."""
+        counts, wanted = self.counts, self.settings.negatives
+        line = f"{counts['negatives']:,} negatives for {counts['rows']:,} rows from {counts['candidates']:,} candidates"
+        if counts["rows_short"]:
+            line += f"; {counts['rows_short']:,} rows got fewer than {wanted}"
+        if counts["rows_without"]:
+            fate = "left out" if counts["rows_dropped"] else "kept without"
+            line += f"; {counts['rows_without']:,} rows got none ({fate})"
+        if self.mean_positive_score is not None and self.mean_negative_score is not None:
+            line += f"; mean score {self.mean_negative_score:.3f}, of positives {self.mean_positive_score:.3f}"
+        return line
+
+
+class TextSet:
+    """Distinct texts, each known by its position; those that differ in white space only are the same."""
+
+    def __init__(self) -> None:
+        self.texts: list[str] = []
+        self._position: dict[bytes, int] = {}
+
+    def __len__(self) -> int:
+        return len(self.texts)
+
+    def add(self, text: str) -> int:
+        position = self._position.setdefault(_key(text), len(self.texts))
+        if position == len(self.texts):
+            self.texts.append(text)
+        return position
+
+    def find(self, text: str) -> int | None:
+        return self._position.get(_key(text))
+
+
+def _key(text: str) -> bytes:
+    return hashlib.blake2b(" ".join(text.split()).encode(), digest_size=16).digest()
+
+
+class MiningWork:
+    """Anchors, documents and which belong together, as positions; the first ``candidates`` documents are searched."""
+
+    def __init__(self, pairs: Sequence[Pair], candidates: Sequence[str] | None, settings: MiningSettings) -> None:
+        self.pairs = pairs
+        self.anchors, self.documents = TextSet(), TextSet()
+        self.counts: Counter[str] = Counter(rows=len(pairs))
+        own = (text for pair in pairs for text in (pair.positive, *pair.negatives))
+        for text in own if candidates is None else candidates:
+            before = len(self.documents)
+            if not text.strip():
+                self.counts["candidates_without_text"] += 1
+            elif self.documents.add(text) < before:
+                self.counts["candidates_repeated"] += 1
+        self.candidates = len(self.documents)
+        if not self.candidates:
+            raise DataError("mining", "there are no candidates: the corpus holds no text")
+        self.anchor_of = [self.anchors.add(pair.anchor) for pair in pairs]
+        self.positive_of = [self.documents.add(pair.positive) for pair in pairs]
+        self.excluded: list[set[int]] = [set() for _ in self.anchors.texts]
+        self.own: list[dict[int, None]] = [{} for _ in self.anchors.texts]
+        for pair, anchor, positive in zip(pairs, self.anchor_of, self.positive_of, strict=True):
+            excluded = [positive, self.documents.find(pair.anchor)]
+            self.own[anchor][positive] = None
+            if settings.keep_negatives and settings.scores:
+                self.own[anchor].update(dict.fromkeys(self.documents.add(text) for text in pair.negatives))
+            if settings.keep_negatives:
+                excluded += [self.documents.find(text) for text in pair.negatives]
+            self.excluded[anchor].update(place for place in excluded if place is not None and place < self.candidates)
+        outside = {position for position in self.positive_of if position >= self.candidates}
+        self.counts.update(anchors=len(self.anchors), candidates=self.candidates, positives_not_candidates=len(outside))
+
+
+@dataclass
+class Pool:
+    """For one anchor: the pool (positions of documents) and its scores, and the scores of the documents that its own
+    rows hold."""
+
+    pool: np.ndarray
+    scores: np.ndarray
+    own: dict[int, np.float32]
+
+
+class MinedRows:
+    """Makes the rows of the output, and counts."""
+
+    def __init__(self, work: MiningWork, settings: MiningSettings) -> None:
+        self.work, self.settings = work, settings
+        self._sums = {"positive": 0.0, "negative": 0.0}
+
+    @property
+    def means(self) -> dict[str, float | None]:
+        """The mean scores of the positives, over rows, and of the mined negatives; ``None`` of nothing."""
+        counts = {"positive": len(self.work.pairs), "negative": self.work.counts["negatives"]}
+        return {f"mean_{of}_score": self._sums[of] / counts[of] if counts[of] else None for of in counts}
+
+    def all(self, pools: Iterator[Pool], advance: Advance) -> Iterator[dict[str, Any]]:
+        """The rows in order; an anchor's pool is held until its last row."""
+        held: dict[int, Pool] = {}
+        left = Counter(self.work.anchor_of)
+        for row, anchor in enumerate(self.work.anchor_of):
+            if anchor not in held:  # anchors are numbered in the order in which rows first name them
+                held[anchor] = next(pools)
+            mined = self._row(row, held[anchor])
+            left[anchor] -= 1
+            if not left[anchor]:
+                del held[anchor]
+            advance(1)
+            if mined is not None:
+                yield mined
+
+    def _row(self, row: int, pool: Pool) -> dict[str, Any] | None:
+        pair, wanted, counts = self.work.pairs[row], self.settings, self.work.counts
+        positive = pool.own[self.work.positive_of[row]]
+        allowed = self._allowed(pool.scores, positive)
+        if wanted.sampling == "random" and len(allowed) > wanted.negatives:
+            allowed = allowed[sorted(distinct(len(allowed), wanted.negatives, wanted.seed, row))]
+        # best score first; of equal scores the better rank first
+        chosen = allowed[np.argsort(-pool.scores[allowed], kind="stable")][: wanted.negatives]
+        scores = [_rounded(score) for score in pool.scores[chosen]]
+        is_complete = len(chosen) == wanted.negatives
+        counts["rows_complete" if is_complete else "rows_short" if len(chosen) else "rows_without"] += 1
+        counts["negatives"] += len(chosen)
+        self._sums["positive"] += float(positive)
+        self._sums["negative"] += sum(scores)
+        own_negatives = pair.negatives if wanted.keep_negatives else ()
+        negatives = [*own_negatives, *(self.work.documents.texts[document] for document in pool.pool[chosen])]
+        if not negatives and wanted.drop_rows_without:
+            counts["rows_dropped"] += 1
+            return None
+        mined: dict[str, Any] = {"anchor": pair.anchor, "positive": pair.positive, "negatives": negatives}
+        if wanted.scores:
+            own_scores = [_rounded(pool.own[self.work.documents.add(text)]) for text in own_negatives]
+            mined |= {"positive_score": _rounded(positive), "negative_scores": [*own_scores, *scores]}
+        return mined
+
+    def _allowed(self, scores: np.ndarray, positive: np.float32) -> np.ndarray:
+        """Which scores are within all bounds, as positions."""
+        wanted = self.settings
+        allowed = np.ones(len(scores), dtype=bool)
+        outside: dict[str, Any] = {}
+        if wanted.absolute_margin is not None:
+            outside["within_absolute_margin"] = scores + wanted.absolute_margin > positive
+        if wanted.relative_margin is not None:
+            highest = positive - abs(positive) * np.float32(wanted.relative_margin)
+            outside["within_relative_margin"] = scores > highest
+        if wanted.max_score is not None:
+            outside["above_max_score"] = scores > wanted.max_score
+        if wanted.min_score is not None:
+            outside["below_min_score"] = scores < wanted.min_score
+        for name, is_out in outside.items():
+            self.work.counts[name] += int(np.count_nonzero(allowed & is_out))
+            allowed &= ~is_out
+        return np.flatnonzero(allowed)
+
+
+def _rounded(score: np.float32) -> float:
+    """Six decimals: a float32 between 1 and 16 has no more."""
+    return round(float(score), 6)
+
+
+SEARCHED = 1024  # anchors searched at once
+JUDGED = 16  # anchors judged, and their scores kept on disk, at once
+
+
+def mine(searcher: str, data: Sequence[str], output: str, settings: MiningSettings | None = None, **more: Any) -> Mined:
+    """Mine negatives for the pairs of ``data`` and write ``{"anchor", "positive", "negatives"}`` rows to ``output``.
+
+    Args:
+        searcher: spec of an encoder, or of another searcher.
+        data: specs of training data (pairs, with or without negatives); repeated pairs are left out.
+        output: a JSONL file, ``.gz`` too, or ``-``.
+        settings: default: SFS's recipe.
+        more: fields of :class:`MinedFiles`: ``sim``, ``index``, ``corpus``, ``judge``, ``precision``, ``device``.
+
+    Raises:
+        UsageError: wrong names (all of them in one message), or a similarity or an index that does not fit.
+        DataError: data, a corpus or an output that cannot be used.
+        Interrupted: see :func:`mine_pairs`.
+    """
+    files = MinedFiles(searcher, data, output, **more)
+    requests: list[tuple[Registry, str]] = [(retrieval.registry_of(searcher), searcher)]
+    requests += [(training_data.registry, spec) for spec in data]
+    requests += [(similarities.registry, files.sim)] if files.sim else []
+    requests += [(reranking.registry_of(files.judge), files.judge)] if files.judge else []
+    parse_all(requests)
+    check_settings(files)
+    if [*data, files.corpus].count("-") > 1:
+        raise UsageError("standard input can be read once only")
+    pairs, candidates = read_pairs(data), None
+    if files.corpus is not None:
+        path = training_data.texts_file(files.corpus, corpus_file)
+        candidates = [document.full_text for document in read_corpus(path)]
+    options = {"sim": files.sim, "index": files.index, "precision": files.precision}
+    loaded = retrieval.create(searcher, files.device, **options)
+    judge = None if files.judge is None else reranking.create(files.judge, files.device)
+    return mine_pairs(pairs, loaded, output, settings, candidates, judge)
+
+
+def mine_pairs(
+    pairs: Sequence[Pair],
+    searcher: Searcher,
+    output: str,
+    settings: MiningSettings | None = None,
+    candidates: Sequence[str] | None = None,
+    judge: Reranker | None = None,
+) -> Mined:
+    """Mine negatives for ``pairs`` and write them to ``output``, whole or not at all, in the order of ``pairs``.
+
+    A judge's scores are kept in the folder ``OUTPUT.work`` until the output is written, and embeddings in the embedding
+    cache: the same call after a break resumes from there, to the same bytes. With ``output`` standard output, a pipe or
+    a device no scores are kept.
+
+    Raises:
+        UsageError: a searcher that needs more than texts.
+        DataError: no candidates, an output that cannot be written, or embeddings or scores that are not finite.
+        Interrupted: Ctrl-C; what is done is kept.
+    """
+    settings = settings or MiningSettings()
+    check_file(output)
+    work = MiningWork(pairs, candidates, settings)
+    folder = None if judge is None else folder_beside(output)
+    with scores_in(folder, "mining", "the judge's scores") as store:
+        index = searcher.index(TextList(work.documents.texts[: work.candidates]))
+        pools = _search(work, index, settings)
+        if judge is not None:
+            pools = _judged(pools, work, KeptReranker(judge, store, within=True))
+        rows = MinedRows(work, settings)
+        with progress("mining", len(work.pairs), "rows") as advance:
+            write_jsonl(output, rows.all(pools, advance))
+    return Mined(
+        encoder=searcher.spec,
+        similarity=searcher.similarity,
+        judge=None if judge is None else judge.spec,
+        settings=settings,
+        counts={name: work.counts[name] for name in COUNTS},
+        **rows.means,
+    )
+
+
+def _search(work: MiningWork, index: Index, settings: MiningSettings) -> Iterator[Pool]:
+    """The pool of each anchor, in the order of the anchors."""
+    documents = work.documents.texts
+    for start in range(0, len(work.anchors), SEARCHED):
+        numbers = range(start, min(start + SEARCHED, len(work.anchors)))
+        depth = settings.last_rank + max(len(work.excluded[anchor]) for anchor in numbers)
+        results = index.search(TextList(work.anchors.texts[start : numbers.stop]), depth)
+        wanted = [(anchor, document) for anchor in numbers for document in work.own[anchor]]
+        queries = TextList(work.anchors.texts[anchor] for anchor, _ in wanted)
+        scores_of_own = index.score_pairs(queries, TextList(documents[document] for _, document in wanted))
+        own: dict[int, dict[int, np.float32]] = {anchor: {} for anchor in numbers}
+        for (anchor, document), score in zip(wanted, scores_of_own, strict=True):
+            own[anchor][document] = score
+        for anchor, (scores, positions) in zip(numbers, results, strict=True):
+            is_left = ~np.isin(positions, list(work.excluded[anchor]))
+            ranked = np.flatnonzero(is_left)
+            end = ranked[settings.last_rank] if len(ranked) > settings.last_rank else len(is_left)
+            work.counts["excluded"] += int(np.count_nonzero(~is_left[:end]))
+            pool = ranked[settings.first_rank - 1 : settings.last_rank]
+            yield Pool(positions[pool], scores[pool], own[anchor])
+
+
+def _judged(pools: Iterator[Pool], work: MiningWork, judge: KeptReranker) -> Iterator[Pool]:
+    """The same pools with the judge's scores. Each anchor's pool and own documents are a list, best first."""
+    anchor = 0
+    while batch := list(islice(pools, JUDGED)):
+        queries = work.anchors.texts[anchor : anchor + len(batch)]
+        orders = [np.argsort(-np.array([*item.scores, *item.own.values()]), kind="stable") for item in batch]
+        lists = [
+            [work.documents.texts[place] for place in np.array([*item.pool, *item.own])[order]]
+            for item, order in zip(batch, orders, strict=True)
+        ]
+        for item, order, judged in zip(batch, orders, judge.rank_lists(queries, lists), strict=True):
+            pool, own = np.split(judged[np.argsort(order)], [len(item.pool)])
+            yield Pool(item.pool, pool, dict(zip(item.own, own, strict=True)))
+        anchor += len(batch)
