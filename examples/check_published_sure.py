@@ -17,10 +17,9 @@ from collections.abc import Callable, Iterator
 from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS
 
 from retrokit.data.sure import SureData, read_sure
-from retrokit.llm.answers import Rejected
-from retrokit.llm.words import holds_run, words_of
+from retrokit.llm.answers import Rejected, holds_run, words_of
 from retrokit.sure import checks
-from retrokit.sure.words import sentences_of
+from retrokit.sure.statistics import sentences_of
 
 
 def main() -> None:

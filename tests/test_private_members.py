@@ -47,7 +47,7 @@ USED = [
         "sentence-transformers",
         "encoders/loading.py",
     ),
-    Private("_attn_implementation", "transformers:PreTrainedConfig", "transformers", "encoders/attention.py"),
+    Private("_attn_implementation", "transformers:PreTrainedConfig", "transformers", "encoders/fingerprint.py"),
     Private("_load_from_checkpoint", *TRAINER),
     Private("_is_mkldnn_bf16_supported", *OPERATORS),
     Private("_reorder_linear_weight", *OPERATORS),

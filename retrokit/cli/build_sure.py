@@ -76,8 +76,7 @@ def judge_command(config: JudgeConfig) -> None:
     """
     from retrokit import llm as llms
     from retrokit.core.notices import notice
-    from retrokit.sure.audit import draw_sample
-    from retrokit.sure.judging import judge_sample
+    from retrokit.sure.audit import draw_sample, judge_sample
     from retrokit.sure.prompts import judge_prompts
 
     spec = llms.registry.parse(config.llm)

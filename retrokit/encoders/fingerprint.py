@@ -17,11 +17,21 @@ import torch
 from torch import Tensor
 
 from retrokit.core.files import digest
-from retrokit.encoders.attention import attention_of
 from retrokit.encoders.towers import has_routes, towers
 
 if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer
+
+
+def attention_of(config: Any) -> str | None:
+    """The name, such as ``sdpa``; ``None`` where there is none."""
+    name: str | None = getattr(config, "_attn_implementation", None)
+    return name
+
+
+def use_attention(config: Any, name: str) -> None:
+    """Have a model of that configuration compute with the implementation ``name``."""
+    config._attn_implementation = name
 
 
 def digest_of_weights(weights: Mapping[str, Tensor]) -> Any:

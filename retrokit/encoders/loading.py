@@ -22,11 +22,19 @@ from retrokit.core.errors import MissingExtra, RetrokitError, ServiceError, Usag
 from retrokit.core.notices import notice
 from retrokit.data.runs import is_run
 from retrokit.encoders.adapters import keep_as_stored, merge
-from retrokit.encoders.casting import cast
 from retrokit.encoders.checks import UNUSED, check_parts, positions_of, whole_weights
-from retrokit.encoders.folders import MINILM_ID, check_kind, check_minilm, minilm_path, run_similarity
-from retrokit.encoders.hub import ask_hub, loading, shown
+from retrokit.encoders.folders import (
+    MINILM_ID,
+    ask_hub,
+    check_kind,
+    check_minilm,
+    loading,
+    minilm_path,
+    run_similarity,
+    shown,
+)
 from retrokit.encoders.modules import MODULE_CLASSES, Prepare, TokenPooling
+from retrokit.encoders.packed import cast
 from retrokit.encoders.precision import PRECISIONS, choose_precision
 from retrokit.encoders.torch_encoder import TorchEncoder
 from retrokit.encoders.towers import towers
@@ -87,8 +95,7 @@ def load_model(
         encoder.assumed = _assumed(loaded, **options)
     if not is_graph:
         return encoder
-    from retrokit.encoders.graphs.encoder import GraphEncoder
-    from retrokit.encoders.graphs.quality import CalibrationTexts
+    from retrokit.encoders.graphs.encoder import CalibrationTexts, GraphEncoder
 
     return GraphEncoder(encoder, backend, "int8" if dtype == "int8" else "fp32", CalibrationTexts(calibration))
 

@@ -7,21 +7,20 @@ bf16 a short text's attention is fastest as two matrix products. What does not a
 
 import copy
 import inspect
+from collections.abc import Iterator
 from typing import Any
 from weakref import WeakKeyDictionary
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
-from transformers import AttentionInterface, AttentionMaskInterface
+from transformers import AttentionInterface, AttentionMaskInterface, PreTrainedModel
 from transformers.integrations.sdpa_attention import sdpa_attention_forward
 from transformers.masking_utils import sdpa_mask
 
 from retrokit.encoders import onednn
 from retrokit.encoders.adapters import is_quantized
-from retrokit.encoders.attention import attention_of, use_attention
-from retrokit.encoders.casting import cast, exact_buffers
-from retrokit.encoders.fingerprint import stamp
+from retrokit.encoders.fingerprint import attention_of, stamp, use_attention
 
 SHORT = 512  # tokens; the scores of longer texts leave the processor's cache, and the fused kernel wins
 SCORES = 2**21  # attention scores in memory at a time, so that they stay in the processor's cache
@@ -198,3 +197,55 @@ def _short_attention(
 
 AttentionInterface.register(_SHORT_ATTENTION, _short_attention)
 AttentionMaskInterface.register(_SHORT_ATTENTION, sdpa_mask)
+
+
+_exact: WeakKeyDictionary[nn.Module, dict[torch.dtype, frozenset[str]]] = WeakKeyDictionary()
+
+
+def cast(module: nn.Module, dtype: torch.dtype, exact: frozenset[str] | None = None) -> nn.Module:
+    """Cast ``module`` in place, but for the buffers named ``exact``; by default those of :func:`exact_buffers`."""
+    names = exact_buffers(module, dtype) if exact is None else exact
+    buffers = {name: module.get_buffer(name) for name in names}
+    module.to(dtype)
+    for name, buffer in buffers.items():
+        place, _, leaf = name.rpartition(".")
+        setattr(module.get_submodule(place), leaf, buffer)
+    return module
+
+
+def exact_buffers(module: nn.Module, dtype: torch.dtype) -> frozenset[str]:
+    """Names of the buffers that are float32 in ``module``, and in a model of its architecture built in ``dtype``."""
+    known = _exact.setdefault(module, {})
+    if dtype not in known:
+        known[dtype] = frozenset(_exact_buffers(module, dtype)) if dtype != torch.float32 else frozenset()
+    return known[dtype]
+
+
+def _exact_buffers(module: nn.Module, dtype: torch.dtype) -> Iterator[str]:
+    for place, model in _models(module):
+        floats = {name for name, buffer in model.named_buffers() if buffer.dtype == torch.float32}
+        if floats:
+            built = {name for name, buffer in _built(model, dtype).named_buffers() if buffer.dtype == torch.float32}
+            yield from (f"{place}.{name}".lstrip(".") for name in floats & built)
+
+
+def _models(module: nn.Module, place: str = "") -> Iterator[tuple[str, PreTrainedModel]]:
+    """The outermost models of the library within ``module``, with their places."""
+    if isinstance(module, PreTrainedModel):
+        yield place, module
+        return
+    for name, child in module.named_children():
+        yield from _models(child, f"{place}.{name}".lstrip("."))
+
+
+def _built(model: PreTrainedModel, dtype: torch.dtype) -> PreTrainedModel:
+    """A model of the same architecture without memory for weights, made in ``dtype``."""
+    config = copy.deepcopy(model.config)
+    use_attention(config, "eager")  # another kind may look for a device
+    before = torch.get_default_dtype()
+    torch.set_default_dtype(dtype)
+    try:
+        with torch.device("meta"):
+            return type(model)(config)
+    finally:
+        torch.set_default_dtype(before)

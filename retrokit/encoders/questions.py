@@ -16,9 +16,8 @@ import torch
 from retrokit.core.notices import no_progress_bars, progress
 from retrokit.core.registry import importing
 from retrokit.encoders import engine
-from retrokit.encoders.attention import attention_of
 from retrokit.encoders.base import Traits
-from retrokit.encoders.fingerprint import tokenizer_settings
+from retrokit.encoders.fingerprint import attention_of, tokenizer_settings
 from retrokit.encoders.precision import PRECISIONS
 
 if TYPE_CHECKING:

@@ -6,8 +6,7 @@ passes.
 
 from collections.abc import Sequence
 
-from retrokit.llm.answers import Rejected
-from retrokit.llm.words import holds_run, share_within, words_of
+from retrokit.llm.answers import Rejected, holds_run, share_within, words_of
 
 NEARLY = 0.8
 """How much of a text has to be found word for word in another that it is said to be in."""

@@ -23,9 +23,9 @@ from retrokit.core.errors import UsageError
 from retrokit.core.notices import notice
 from retrokit.encoders.adapters import is_quantized
 from retrokit.encoders.base import Encoder
-from retrokit.encoders.casting import cast
 from retrokit.encoders.engine import tokens_at_once
 from retrokit.encoders.folders import is_description
+from retrokit.encoders.packed import cast
 from retrokit.encoders.precision import choose_precision, multiplies
 from retrokit.training.batches import TrainingSet
 from retrokit.training.config import AUTO, FinetuneConfig

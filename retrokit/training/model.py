@@ -23,8 +23,8 @@ from retrokit.data.jsonl import read_json
 from retrokit.encoders import engine
 from retrokit.encoders.adapters import base_of, is_adapter, is_quantized, merge, saving_adapters
 from retrokit.encoders.base import Encoder
-from retrokit.encoders.casting import cast
 from retrokit.encoders.modules import Prepare
+from retrokit.encoders.packed import cast
 from retrokit.encoders.torch_encoder import TorchEncoder
 from retrokit.encoders.towers import with_modules
 from retrokit.similarities.base import Similarity

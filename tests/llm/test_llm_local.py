@@ -12,8 +12,7 @@ from retrokit.core.calls import PromptRefused
 from retrokit.core.errors import UsageError
 from retrokit.llm import registry
 from retrokit.llm.base import Completion, Prompt, Sampling
-from retrokit.llm.generator import Generator, load_generator, nucleus
-from retrokit.llm.local import LocalLLM
+from retrokit.llm.local import Generator, LocalLLM, load_generator, nucleus
 from retrokit.llm.session import Session
 from retrokit.llm.store import ResponseStore
 from tests.models import sentences
@@ -92,7 +91,7 @@ def test_draws_are_of_the_models_distribution(tiny_llama: Path) -> None:
     expected = nucleus(logits / temperature, share).softmax(-1)
     count = 2000
     settings = [Sampling(temperature, share, seed=seed) for seed in range(count)]
-    from retrokit.llm.generator import _Draws
+    from retrokit.llm.local import _Draws
 
     rows = _Draws(["the cat"] * count, settings)(inputs["input_ids"], logits.expand(count, -1)).argmax(-1)
     found = torch.bincount(rows, minlength=len(logits)) / count

@@ -4,9 +4,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from retrokit.llm.answers import Rejected, read_sentences, read_text, read_verdict
-from retrokit.llm.words import words_of
-from retrokit.sure.answers import read_paraphrase, read_two_sentences
+from retrokit.llm.answers import Rejected, read_sentences, read_text, read_verdict, words_of
+from retrokit.sure.variants import read_paraphrase, read_two_sentences
 
 SUMMARY = "Otters rest under the bridge."
 

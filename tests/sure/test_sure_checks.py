@@ -6,11 +6,10 @@ from collections.abc import Iterator
 import pytest
 
 from retrokit.data.sure import read_sure
-from retrokit.llm.answers import Rejected
-from retrokit.llm.words import share_within, words_of
+from retrokit.llm.answers import Rejected, share_within, words_of
 from retrokit.sure import checks
 from retrokit.sure.checks import CAUSES
-from retrokit.sure.words import sentences_of
+from retrokit.sure.statistics import sentences_of
 from tests.sure.pretending import example
 
 PASSAGE = (

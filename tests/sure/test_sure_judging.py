@@ -8,8 +8,7 @@ import pytest
 from retrokit.core.calls import PromptRefused
 from retrokit.llm.base import Completion, Sampling
 from retrokit.sure.agreement import read_verdicts
-from retrokit.sure.audit import Sample, draw_sample
-from retrokit.sure.judging import judge_sample
+from retrokit.sure.audit import Sample, draw_sample, judge_sample
 from retrokit.sure.prompts import load_prompts
 from tests.sure.pretending import ScriptedLLM, fields_of
 from tests.sure_folders import small_folder

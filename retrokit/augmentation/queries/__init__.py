@@ -27,14 +27,13 @@ from retrokit.data import pairs as training_data
 from retrokit.data.beir import corpus_file, queries_file
 from retrokit.data.corpus import read_corpus, read_queries
 from retrokit.data.jsonl import write_jsonl
-from retrokit.llm.answers import Rejected, after, read_text
+from retrokit.llm.answers import Rejected, after, holds_run, read_text, words_of
 from retrokit.llm.base import LLM, Completion, estimated_tokens
 from retrokit.llm.dialogue import ask_until
 from retrokit.llm.prompts import PromptTemplate, load_prompts
 from retrokit.llm.session import Session, run_all
 from retrokit.llm.settings import PromptShape
 from retrokit.llm.store import ResponseStore
-from retrokit.llm.words import holds_run, words_of
 from retrokit.ranking import retrieval
 from retrokit.ranking.retrieval.base import Index, TextList
 

@@ -7,27 +7,152 @@ import io
 import json
 import logging
 import os
+import random
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, redirect_stdout
-from functools import partial
+from functools import cached_property, partial
 from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
+import numpy as np
 import torch
+from sentence_transformers import SentenceTransformer
 from sentence_transformers.base.modules import Transformer
-from torch import nn
+from torch import Tensor, nn
 
-from retrokit.core.errors import MissingExtra, UsageError
+from retrokit.core.errors import DataError, MissingExtra, UsageError
+from retrokit.core.files import digest
 from retrokit.core.notices import notice
+from retrokit.data.beir import corpus_file
+from retrokit.data.pairs import read_source, texts_file
+from retrokit.data.training_rows import Unlabelled
 from retrokit.encoders import check_own_precision
 from retrokit.encoders.base import Encoder, LayeredEncoder, TrainableEncoder
-from retrokit.encoders.graphs.base import OUTPUT, Compute, GraphEngine, Traced, inputs_of
-from retrokit.encoders.graphs.quality import CalibrationTexts
 from retrokit.encoders.store.graphs import kept
 from retrokit.encoders.torch_encoder import TorchEncoder, gives_tokens
+
+OUTPUT = "token_embeddings"
+
+Inputs = Mapping[str, np.ndarray]
+"""Token ids, mask and whatever else the transformer takes, by name: int64 ``[n, t]`` each."""
+Compute = Callable[[Inputs], np.ndarray]
+"""Inputs → token embeddings, float32 ``[n, t, d]``."""
+
+
+class Traced(nn.Module):
+    """A transformer as a function of tensors ``[n, t]``, in the order of ``example``, for a tracer."""
+
+    def __init__(self, transformer: Transformer, example: Inputs) -> None:
+        super().__init__()
+        self.transformer = transformer
+        self.example = {name: torch.from_numpy(array) for name, array in example.items()}
+        self.eval()
+
+    def forward(self, *inputs: Tensor) -> Tensor:
+        """The token embeddings ``[n, t, d]``."""
+        embeddings: Tensor = self.transformer(dict(zip(self.example, inputs, strict=True)))[OUTPUT]
+        return embeddings
+
+
+class GraphEngine(Protocol):
+    """An engine. Its module has these by name; the extra that installs its packages is called as the module is."""
+
+    PACKAGES: tuple[str, ...]
+    """The packages that decide what is computed."""
+
+    def write(self, traced: Traced, dtype: str, calibration: Sequence[Inputs], folder: Path) -> None:
+        """Convert the transformer into files in ``folder``.
+
+        Args:
+            dtype: ``fp32``, or ``int8``: weights and activations in 8 bits.
+            calibration: batches of the texts to calibrate 8 bits with.
+        """
+
+    def read(self, folder: Path, threads: int) -> Compute:
+        """What computes the graph in ``folder`` as it was written, whatever else the processor is fast in."""
+
+
+def inputs_of(features: Mapping[str, Any]) -> dict[str, np.ndarray]:
+    """What a transformer takes of the features of a batch."""
+    return {name: value.numpy() for name, value in features.items() if isinstance(value, Tensor) and value.ndim == 2}
+
+
+CALIBRATION, MEASURED = 96, 200  # texts, and others where there are enough
+BATCH = 8
+Forward = Callable[[dict[str, Any]], dict[str, Any]]
+"""Features of a batch → the features, and token embeddings among them."""
+LEAST = {"fp32": 0.9999, "int8": 0.8}  # median cosine to the model; below, the conversion has failed
+
+
+class CalibrationTexts:
+    """The texts of ``path``: a BEIR folder, a JSONL file of texts, or by default English of Python's own manual.
+
+    Raises:
+        DataError: it is neither.
+    """
+
+    def __init__(self, path: str | None) -> None:
+        self.name = "Python's manual" if path is None else path
+        self._file = None if path is None else texts_file(path, corpus_file)
+
+    @cached_property
+    def digest(self) -> str:
+        """Of all that it reads."""
+        return hashlib.sha256("".join(_manual()).encode()).hexdigest() if self._file is None else digest(self._file)
+
+    @cached_property
+    def texts(self) -> list[str]:
+        """Those to calibrate with first, in an order that is random and always the same."""
+        records = [] if self._file is None else read_source(self._file, "texts").records
+        texts = [record.text for record in records if isinstance(record, Unlabelled)] if records else _manual()
+        texts = [text for text in texts if text.strip()]
+        random.Random(0).shuffle(texts)
+        return texts
+
+    def calibration(self) -> list[list[str]]:
+        """Batches of texts of about one length."""
+        texts = sorted(self.texts[:CALIBRATION], key=len)
+        return [texts[start : start + BATCH] for start in range(0, len(texts), BATCH)]
+
+    def compare(self, model: SentenceTransformer, plain: Forward, computed: Forward, dtype: str) -> str:
+        """What embeddings are worth where ``computed`` stands in for ``plain``, the transformer of ``model``: one line.
+
+        Raises:
+            DataError: they are not those of the model.
+        """
+        texts = self.texts[CALIBRATION if len(self.texts) >= 2 * CALIBRATION else 0 :][:MEASURED]
+        before, after = (_embedded(model, way, texts) for way in (plain, computed))
+        cosines = torch.cosine_similarity(before.double(), after.double())
+        if not cosines.median() >= LEAST[dtype]:
+            problem = f"cannot be computed so: half of the cosines to the model are below {cosines.median():.4f}"
+            raise DataError(self.name, problem)
+        return f"cosine to fp32 at least {cosines.min():.4f}, median {cosines.median():.4f} ({len(cosines)} texts)"
+
+
+def _manual() -> list[str]:
+    """Paragraphs of the manual that comes with Python."""
+    from pydoc_data.topics import topics
+
+    paragraphs = (" ".join(part.split()) for topic in sorted(topics) for part in topics[topic].split("\n\n"))
+    return [paragraph for paragraph in dict.fromkeys(paragraphs) if len(paragraph) >= 80]
+
+
+@torch.inference_mode()
+def _embedded(model: SentenceTransformer, transformer: Forward, texts: Sequence[str]) -> Tensor:
+    """Embeddings of documents, float32 ``[n, d]``, in the order of ``texts``."""
+    order = np.argsort([len(text) for text in texts], kind="stable")
+    embeddings: list[Tensor] = []
+    for rows in np.split(order, range(BATCH, len(order), BATCH)):
+        prompt = (model.prompts or {}).get("document") or None
+        features = transformer(model.preprocess([texts[row] for row in rows], prompt=prompt, task="document"))
+        for module in list(model)[1:]:
+            features = module(features)
+        embeddings.append(features["sentence_embedding"].float())
+    return torch.cat(embeddings)[torch.from_numpy(np.argsort(order))]
+
 
 _IN_CI = {"CI": "true", "NNCF_CI": "1"}
 

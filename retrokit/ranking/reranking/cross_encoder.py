@@ -24,7 +24,7 @@ from retrokit.encoders.adapters import is_quantized
 from retrokit.encoders.base import Encoder
 from retrokit.encoders.checks import PROBES, check_positions, positions_of, whole_weights
 from retrokit.encoders.fingerprint import tokenizer_settings
-from retrokit.encoders.hub import architectures
+from retrokit.encoders.folders import architectures
 from retrokit.encoders.precision import PRECISIONS
 from retrokit.ranking import reranking
 from retrokit.ranking.reranking.library import ModelReranker, loading_model

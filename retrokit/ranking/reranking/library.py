@@ -12,7 +12,7 @@ import torch
 
 from retrokit.core.errors import ServiceError, UsageError, first_line
 from retrokit.encoders.fingerprint import digest_of_weights
-from retrokit.encoders.hub import ask_hub, loading
+from retrokit.encoders.folders import ask_hub, loading
 from retrokit.ranking.reranking.base import PairwiseReranker, check_counts, check_finite
 
 
