@@ -103,7 +103,7 @@ def in_fp32(monkeypatch: pytest.MonkeyPatch) -> None:
     """What ``auto`` is on a processor without bf16."""
     from retrokit.encoders import precision
 
-    monkeypatch.setattr(precision, "_gains", lambda processor: False)
+    monkeypatch.setattr(precision, "_gains", lambda: False)
 
 
 @pytest.fixture

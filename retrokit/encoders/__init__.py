@@ -37,7 +37,6 @@ _LOADED = (
     _DTYPE,
     _ATTENTION,
     Param("backend", str, "torch", choices=("torch", "openvino", "onnx"), summary="what computes the transformer"),
-    Param("calibration", str, summary="BEIR folder or JSONL of texts that 8 bits are calibrated and measured with"),
 )
 _HUB = (
     Param("revision", str, summary="branch, tag or commit of a hub id"),

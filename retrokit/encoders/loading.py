@@ -52,7 +52,6 @@ def load_model(
     *,
     dtype: str = "auto",
     backend: str = "torch",
-    calibration: str | None = None,
     attention: str | None = None,
     revision: str | None = None,
     trust_remote_code: bool = False,
@@ -72,8 +71,8 @@ def load_model(
     is_graph = backend != "torch"
     if is_graph and (dtype not in ("auto", "fp32", "int8") or (device or "cpu") != "cpu" or device_map):
         raise UsageError(f"{name}: backend={backend} computes on the CPU, with dtype fp32 or int8")
-    if not is_graph and (dtype == "int8" or calibration is not None):
-        raise UsageError(f"{name}: int8 and calibration are for backend=openvino or backend=onnx")
+    if not is_graph and dtype == "int8":
+        raise UsageError(f"{name}: int8 is for backend=openvino or backend=onnx")
     if bits is not None and (is_graph or dtype != "auto"):
         raise UsageError(f"{name}: bits={bits} is for weights as they are stored: leave out backend and dtype")
     if trust_remote_code:
@@ -95,9 +94,9 @@ def load_model(
         encoder.assumed = _assumed(loaded, **options)
     if not is_graph:
         return encoder
-    from retrokit.encoders.graphs.encoder import CalibrationTexts, GraphEncoder
+    from retrokit.encoders.graphs.encoder import GraphEncoder
 
-    return GraphEncoder(encoder, backend, "int8" if dtype == "int8" else "fp32", CalibrationTexts(calibration))
+    return GraphEncoder(encoder, backend, "int8" if dtype == "int8" else "fp32")
 
 
 def _assumed(

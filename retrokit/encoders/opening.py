@@ -10,12 +10,12 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import torch
 
 from retrokit.core.errors import DataError
@@ -24,11 +24,10 @@ from retrokit.core.notices import notice
 from retrokit.core.registry import Spec, importing
 from retrokit.data.runs import read_run
 from retrokit.encoders import registry
-from retrokit.encoders.base import Batch, Encoder, Item, Traits, check_finite
+from retrokit.encoders.base import Batch, Encoder, Item
 from retrokit.encoders.fingerprint import PACKAGES, code_of
 from retrokit.encoders.folders import below, check_folder, check_minilm, minilm_path, stands_alone
 from retrokit.encoders.precision import choose_precision, multiplies, name_of
-from retrokit.encoders.questions import QuestionModel, question_settings
 from retrokit.encoders.store import open_cache
 from retrokit.encoders.views import EncoderView
 from retrokit.similarities import registry as similarities
@@ -83,11 +82,11 @@ def _opened(
     record = cache.recall(key) if cache is not None and key is not None else None
     if record is not None:
         assumed = record["assumed"]
-        encoder: Encoder = RememberedEncoder(name, path, record, load, lambda: _key(path, device, options) == key)
+        encoder: Encoder = RememberedEncoder(name, path, record, load)
     else:
         encoder = loaded = load()
         assumed = loaded.assumed
-        new_record = _record(loaded, path) if key is not None else None
+        new_record = _record(loaded) if key is not None else None
         # nobody has changed the folder meanwhile
         if cache is not None and key is not None and new_record is not None and _key(path, device, options) == key:
             cache.remember(key, new_record, new_record["fingerprint"])
@@ -98,13 +97,9 @@ def _opened(
 
 def _key(path: str, device: str | None, options: dict[str, Any]) -> str:
     """The digest of all that decides what comes of loading a folder."""
-    texts = options.get("calibration")
     decided_by = {
         "files": digest(path, [entry.relative_to(path).as_posix() for entry in below(path) if entry.is_file()]),
-        "options": {
-            **options,
-            "calibration": digest(texts) if texts and os.path.exists(texts) else None,
-        },
+        "options": options,
         "device": [device, str(torch.accelerator.current_accelerator()), os.environ.get("LOCAL_RANK")],
         "code": code_of((), map(str, Path(__file__).parent.rglob("*.py"))),
     }
@@ -114,7 +109,7 @@ def _key(path: str, device: str | None, options: dict[str, Any]) -> str:
 # --- what is remembered
 
 
-def _record(encoder: TorchEncoder, path: str) -> dict[str, Any] | None:
+def _record(encoder: TorchEncoder) -> dict[str, Any] | None:
     """What :class:`RememberedEncoder` takes; ``None`` if the model brings classes of its own, or has learned."""
     kinds = {type(module).__module__.partition(".")[0] for module in encoder.model.modules()}
     if encoder.similarity.state_dict() or not kinds <= {*PACKAGES, "retrokit"}:
@@ -130,94 +125,39 @@ def _record(encoder: TorchEncoder, path: str) -> dict[str, Any] | None:
         "dimension": encoder.dimension,
         "prompts": encoder.prompts,
         "max_lengths": {role: encoder.max_length(role) for role in ("query", "document")},
-        "question": question_settings(encoder, path),
     }
 
 
-class _Remembered(Traits):
-    """The traits of a model that was loaded another time, from its record."""
-
-    def __init__(self, record: Mapping[str, Any]) -> None:
-        self._record = record
-
-    @property
-    def dimension(self) -> int:
-        return int(self._record["dimension"])
-
-    @property
-    def device(self) -> torch.device:
-        return torch.device(self._record["device"])
-
-    @property
-    def prompts(self) -> Mapping[str, str | None]:
-        prompts: Mapping[str, str | None] = self._record["prompts"]
-        return prompts
-
-    def max_length(self, role: Role) -> int | None:
-        length: int | None = self._record["max_lengths"][role]
-        return length
-
-    def computes_in(self, precision: str = "auto") -> str:
-        return name_of(choose_precision(precision, self.device, self._record["multiplies"]))
-
-    def fingerprint(self) -> str:
-        return str(self._record["fingerprint"])
-
-    def code(self) -> Mapping[str, str]:
-        code: Mapping[str, str] = self._record["code"]
-        return code
-
-
 class RememberedEncoder(EncoderView):
-    """An encoder that is known from another time; it is loaded once something has to be computed."""
+    """An encoder whose traits are in the cache; the model is loaded once something has to be computed."""
 
-    def __init__(
-        self,
-        spec: str,
-        path: str,
-        record: dict[str, Any],
-        load: Callable[[], Encoder],
-        is_unchanged: Callable[[], bool],
-    ) -> None:
+    def __init__(self, spec: str, path: str, record: dict[str, Any], load: Callable[[], Encoder]) -> None:
         self.spec = spec
         self.similarity = similarities.create(record["similarity"])
         self.had_normalize = record["had_normalize"]
-        self._path = path
-        self._load = load
-        self._encoder: Any = _Remembered(record)  # the traits alone, until it is loaded
-        self._is_loaded = False
-        self._question_settings = record["question"]
-        self._question_model: QuestionModel | None = None
-        self._is_unchanged = is_unchanged
+        self._path, self._load, self._is_loaded = path, load, False
+        device = torch.device(record["device"])
+        self._encoder: Any = SimpleNamespace(  # the traits alone, until the model is loaded
+            dimension=record["dimension"],
+            device=device,
+            prompts=record["prompts"],
+            max_length=record["max_lengths"].get,
+            computes_in=lambda precision: name_of(choose_precision(precision, device, record["multiplies"])),
+            fingerprint=lambda: record["fingerprint"],
+            code=lambda: record["code"],
+        )
 
     def computing(self) -> Encoder:
         if not self._is_loaded:
             loaded = self._load()
-            self._check(loaded.fingerprint() == self._encoder.fingerprint())
+            if loaded.fingerprint() != self._encoder.fingerprint():
+                raise DataError(self._path, "has changed since it was opened; start again")
             loaded.spec = self.spec
             self._encoder, self._is_loaded = loaded, True
         encoder: Encoder = self._encoder
         return encoder
 
-    def _check(self, is_unchanged: bool) -> None:
-        if not is_unchanged:
-            raise DataError(self._path, "has changed since it was opened; start again")
-
-    def embed(self, items: Sequence[Item], role: Role, precision: str = "auto") -> np.ndarray:
-        is_question = role == "query" and len(items) == 1 and type(items[0]) is str
-        if not is_question or self._is_loaded or self._question_settings is None:
-            return super().embed(items, role, precision)
-        if self._question_model is None:
-            self._question_model = QuestionModel(self._path, self._encoder, self._question_settings)
-            self._check(self._is_unchanged())
-        embedding = self._question_model.embed(items[0], precision)
-        check_finite(embedding, self.spec)
-        return embedding
-
     def batches(self, items: Sequence[Item], role: Role, precision: str = "auto") -> Iterator[Batch]:
-        if len(items) == 1:
-            yield np.arange(1), self.embed(items, role, precision)
-        else:
-            yield from self.computing().batches(items, role, precision)
+        return self.computing().batches(items, role, precision)
 
     use_with, in_chunks, settle = Encoder.use_with, Encoder.in_chunks, Encoder.settle

@@ -180,22 +180,18 @@ def _devices() -> Iterator[Finding]:
 
     import torch
 
-    from retrokit.encoders.precision import choose_precision, describe_processor, known_gain, name_of
+    from retrokit.data.processor import processor_in_words
+    from retrokit.encoders.precision import choose_precision, name_of
 
-    processor, threads = describe_processor(), torch.get_num_threads()
+    threads = torch.get_num_threads()
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    yield Finding("devices", "cpu", processor.name)
+    yield Finding("devices", "cpu", processor_in_words())
     # torch takes a thread for each core proper, of which there may be half as many
     problem = "more than there are cores" if threads > cores else "most cores stay idle" if threads < cores // 2 else ""
     state, advice = (NOTE, f"{problem}: OMP_NUM_THREADS={cores}") if problem else (OK, "")
     yield Finding("devices", "threads", f"{threads} of torch for {cores} logical cores", state, advice)
     taken = name_of(choose_precision("auto", torch.device("cpu")))
-    why = (
-        f"bf16 computes at {known_gain(processor):.2f} × the speed of fp32 (measured)"
-        if processor.flags
-        else "the processor has no bf16 instructions"
-    )
-    yield Finding("devices", "fastest precision on cpu", f"{taken}: {why}")
+    yield Finding("devices", "precision auto on cpu", taken)
     for number in range(torch.cuda.device_count()):
         about = torch.cuda.get_device_properties(number)
         auto = name_of(choose_precision("auto", torch.device("cuda", number)))

@@ -315,7 +315,7 @@ def cache_table(cache: EmbeddingCache) -> list[Any]:
     columns = ["encoder", "kind", "precision", "device", "dimensions", "embeddings", "size", "last used", "fingerprint"]
     return [
         *([Sheet(None, columns, 4, rows, last_words=2)] if rows else []),
-        *(f"{graph.spec}: {decimal(graph.size)}; {graph.said} ({graph.sample})" for graph in held_graphs(cache.folder)),
+        *(f"{graph.spec}: {decimal(graph.size)}; {graph.said}" for graph in held_graphs(cache.folder)),
         f"{decimal(sum(encoder.size for encoder in held))} of at most {decimal(cache.limit)} in {cache.folder}",
     ]
 

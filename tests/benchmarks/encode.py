@@ -75,7 +75,7 @@ def main(folder: str, count: int = 1000, rounds: int = 3) -> None:
         "retrokit, bf16": lambda texts: encoder.embed(texts, "document", "bf16"),
     }
     for backend, name in product(BACKENDS, ("fp32", "int8")):
-        other = retrokit.encoder(f"{ENCODER}:backend={backend},dtype={name},calibration={folder}", device="cpu")
+        other = retrokit.encoder(f"{ENCODER}:backend={backend},dtype={name}", device="cpu")
         ways[f"{backend}, {name}"] = partial(other.embed, role="document")
     seconds: dict[str, list[float]] = {name: [] for name in ways}
     made: dict[str, np.ndarray] = {}

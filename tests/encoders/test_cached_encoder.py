@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 import retrokit
 from retrokit.core.errors import DataError
-from retrokit.encoders import engine, opening, store
+from retrokit.encoders import engine, store
 from retrokit.encoders.base import Encoder
 from retrokit.encoders.cached import cached
 from retrokit.encoders.store import embeddings
@@ -42,7 +42,6 @@ def encoded(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[str]:
         return batches(model, texts, *rest, **options)
 
     monkeypatch.setattr(engine, "batches", counted)
-    monkeypatch.setattr(opening, "question_settings", lambda *_: None)  # which embeds a few texts of its own
     return asked
 
 

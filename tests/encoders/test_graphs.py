@@ -14,7 +14,6 @@ import retrokit
 from retrokit.core.errors import DataError, MissingExtra, UsageError
 from retrokit.core.notices import listening
 from retrokit.encoders.graphs import encoder as graphs
-from retrokit.encoders.graphs.encoder import CalibrationTexts
 from retrokit.encoders.store.graphs import clear_graphs, held_graphs
 from tests.evaluation.fakes import Notices, write_folder
 from tests.models import make_bert, make_llama, sentences
@@ -34,13 +33,6 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "cache"
 
 
-@pytest.fixture
-def texts(tmp_path: Path) -> Path:
-    path = tmp_path / "texts.jsonl"
-    path.write_text("".join(json.dumps({"text": text}) + "\n" for text in sentences(60, seed=1)))
-    return path
-
-
 def cosines(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     found: np.ndarray = (a * b).sum(axis=1) / np.linalg.norm(a, axis=1) / np.linalg.norm(b, axis=1)
     return found
@@ -48,11 +40,11 @@ def cosines(a: np.ndarray, b: np.ndarray) -> np.ndarray:
 
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("pooling", ["mean", "last"])
-def test_fp32_is_the_models(backend: str, pooling: str, bert: Path, texts: Path, tmp_path: Path) -> None:
+def test_fp32_is_the_models(backend: str, pooling: str, bert: Path, tmp_path: Path) -> None:
     folder = bert if pooling == "mean" else make_llama(tmp_path / "llama")
     prompts = 'query_prompt="who ",max_length=40'
     plain = retrokit.encoder(f"{folder},{prompts},pooling={pooling}")
-    made = retrokit.encoder(f"{folder},{prompts},pooling={pooling},backend={backend},calibration={texts}")
+    made = retrokit.encoder(f"{folder},{prompts},pooling={pooling},backend={backend}")
     for role in ("query", "document"):
         expected = plain.embed(TEXTS, role, "fp32")
         tolerance = 2**8 * np.finfo(np.float32).eps * np.abs(expected).max()
@@ -69,13 +61,12 @@ def test_fp32_is_the_models(backend: str, pooling: str, bert: Path, texts: Path,
 def test_int8_is_near_the_model_and_is_converted_once(
     backend: str,
     bert: Path,
-    texts: Path,
     cache: Path,
     caplog: pytest.LogCaptureFixture,
     capfd: pytest.CaptureFixture[str],
 ) -> None:
     caplog.set_level("INFO")
-    spec = f"{bert},backend={backend},dtype=int8,calibration={texts}"
+    spec = f"{bert},backend={backend},dtype=int8"
     made = retrokit.encoder(spec)
     embeddings = made.embed(TEXTS, "document")
     assert cosines(embeddings, retrokit.encoder(str(bert)).embed(TEXTS, "document", "fp32")).min() > 0.9
@@ -86,44 +77,34 @@ def test_int8_is_near_the_model_and_is_converted_once(
 
     assert capfd.readouterr().out == "", "standard output is the command's"
     (held,) = held_graphs(cache)
-    assert (held.spec, held.backend, held.dtype, held.sample) == (made.spec, backend, "int8", str(texts))
+    assert (held.spec, held.backend, held.dtype) == (made.spec, backend, "int8")
 
     caplog.clear()
     again = retrokit.encoder(spec)
     assert again.fingerprint() == made.fingerprint()
     np.testing.assert_array_equal(again.embed([*TEXTS, "new"], "document")[:-1], embeddings)
     assert "converted" not in caplog.text
-    texts.write_text(texts.read_text() + '{"text": "one more"}\n')
-    assert retrokit.encoder(spec).fingerprint() != made.fingerprint(), "other texts calibrate otherwise"
     clear_graphs(cache)
     assert held_graphs(cache) == []
 
 
-def test_nobody_is_told_of_a_conversion(bert: Path, texts: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nobody_is_told_of_a_conversion(bert: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from openvino_telemetry.backend import backend_ga4
 
     told = []
     monkeypatch.setattr(backend_ga4.GA4Backend, "send", lambda *given: told.append(given))
     monkeypatch.delenv("CI", raising=False)
-    retrokit.encoder(f"{bert},backend=openvino,calibration={texts}").embed(["a cat"], "query")
+    retrokit.encoder(f"{bert},backend=openvino").embed(["a cat"], "query")
     assert told == []
     assert "CI" not in os.environ
-
-
-def test_what_is_calibrated_with_by_default() -> None:
-    texts = CalibrationTexts(None).texts
-    assert len(texts) > 200
-    assert texts == CalibrationTexts(None).texts
 
 
 @pytest.mark.parametrize(
     ("options", "problem"),
     [
         ("dtype=int8", "backend=openvino or backend=onnx"),
-        ("calibration=x.jsonl", "backend=openvino or backend=onnx"),
         ("backend=onnx,dtype=bf16", "with dtype fp32 or int8"),
         ("backend=tensorrt", "openvino"),
-        ("backend=onnx,dtype=int8,calibration=nowhere.jsonl", "nowhere.jsonl"),
     ],
 )
 def test_what_does_not_fit(options: str, problem: str, bert: Path) -> None:
@@ -168,9 +149,7 @@ def test_the_engine_is_an_extra(bert: Path, monkeypatch: pytest.MonkeyPatch) -> 
         retrokit.encoder(f"{bert},backend=openvino")
 
 
-def test_a_graph_that_computes_otherwise_is_refused(
-    bert: Path, texts: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_graph_that_computes_otherwise_is_refused(bert: Path, cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from retrokit.encoders.graphs import onnx
 
     read = onnx.read
@@ -180,18 +159,18 @@ def test_a_graph_that_computes_otherwise_is_refused(
         return lambda inputs: compute(inputs)[:, ::-1].copy() - 3
 
     monkeypatch.setattr(onnx, "read", wrong)
-    with pytest.raises(DataError, match="half of the cosines"):
-        retrokit.encoder(f"{bert},backend=onnx,calibration={texts}").embed(["a"], "query")
+    with pytest.raises(DataError, match="the median cosine to the model"):
+        retrokit.encoder(f"{bert},backend=onnx").embed(["a"], "query")
     assert not list(cache.glob("graphs/*/conversion.json"))
 
 
-def test_ctrl_c_is_met_after_several_models(bert: Path, texts: Path, cache: Path) -> None:
+def test_ctrl_c_is_met_after_several_models(bert: Path, cache: Path) -> None:
     code = f"""
 import gc, os, signal
 import retrokit
 held = []
 for dtype in ("fp32", "int8", "fp32"):
-    held.append(retrokit.encoder(f"{bert},backend=openvino,dtype={{dtype}},calibration={texts}"))
+    held.append(retrokit.encoder(f"{bert},backend=openvino,dtype={{dtype}}"))
     held[-1].embed(["cat"], "query")
 while held:
     del held[0]

@@ -1,8 +1,6 @@
-"""Which processors and devices ``auto`` computes in bf16 on: by a table, by one timing that is kept, or not at all."""
+"""Which processors and devices ``auto`` computes in bf16 on."""
 
-import math
-import sqlite3
-from contextlib import closing, nullcontext
+from contextlib import nullcontext
 
 import pytest
 import torch
@@ -10,95 +8,36 @@ import torch
 import retrokit
 from retrokit.core.errors import UsageError
 from retrokit.encoders import precision
-from retrokit.encoders.precision import Processor, choose_precision, measure_gain
-from retrokit.encoders.store.database import FILE
+from retrokit.encoders.precision import choose_precision
 
 CPU = torch.device("cpu")
-INTEL, AMD, ARM = "vendor_id GenuineIntel, model 85", "vendor_id AuthenticAMD, model 17", "CPU part 0xd40"
+INTEL, AMD = "GenuineIntel", "AuthenticAMD"
 
 
 @pytest.fixture
-def machine(monkeypatch, tmp_path):
-    """Sets the processor and the gain that its timing finds; the list counts the timings."""
-    timings: list[float] = []
-    monkeypatch.setenv("RETROKIT_CACHE", str(tmp_path / "cache"))
+def machine(monkeypatch):
+    """Sets the processor."""
 
-    def use(name: str, flags: str, gain: float = math.nan) -> list[float]:
+    def use(vendor: str, flags: str) -> None:
         precision._gains.cache_clear()  # as a new process
-        monkeypatch.setattr(precision, "describe_processor", lambda: Processor(name, frozenset(flags.split())))
-        monkeypatch.setattr(precision, "measure_gain", lambda: timings.append(gain) or gain)
-        return timings
+        monkeypatch.setattr(precision, "first_processor", lambda: {"vendor_id": vendor, "flags": flags})
 
     yield use
     precision._gains.cache_clear()
 
 
 @pytest.mark.parametrize(
-    ("name", "flags", "gain", "dtype"),
+    ("vendor", "flags", "dtype"),
     [
-        (INTEL, "avx512_bf16 amx_bf16", None, torch.bfloat16),
-        (AMD, "avx512_bf16", None, torch.bfloat16),
-        (AMD, "", None, torch.float32),
-        (INTEL, "", None, torch.float32),
-        (ARM, "", None, torch.float32),
-        (INTEL, "avx512_bf16", 0.6, torch.float32),
-        (INTEL, "avx512_bf16", 1.19, torch.float32),
-        (INTEL, "avx512_bf16", 1.2, torch.bfloat16),
-        (ARM, "bf16 svebf16", 1.8, torch.bfloat16),
-        (ARM, "bf16", 1.0, torch.float32),
+        (INTEL, "avx2 avx512_bf16 amx_bf16", torch.bfloat16),
+        (INTEL, "avx512_bf16", torch.float32),
+        (AMD, "avx512_bf16", torch.bfloat16),
+        (AMD, "", torch.float32),
     ],
 )
-def test_auto_goes_by_the_processor_and_times_only_what_it_does_not_know(machine, name, flags, gain, dtype):
-    timings = machine(name, flags, math.nan if gain is None else gain)
+def test_auto_goes_by_the_processor(machine, vendor, flags, dtype):
+    machine(vendor, flags)
     assert choose_precision("auto", CPU) == dtype
-    assert timings == ([] if gain is None else [gain])
-
-
-def test_a_processor_is_timed_once_and_another_or_another_pytorch_anew(machine, monkeypatch):
-    machine(INTEL, "avx512_bf16", 1.5)
-    assert choose_precision("auto", CPU) == torch.bfloat16
-    timings = machine(INTEL, "avx512_bf16", 0.5)
-    assert choose_precision("auto", CPU) == torch.bfloat16  # as it was found then
-    assert timings == [1.5]
-    machine(ARM, "bf16", 0.5)
-    assert choose_precision("auto", CPU) == torch.float32
-    monkeypatch.setattr(torch, "__version__", "99.0")
-    machine(INTEL, "avx512_bf16", 0.7)
-    assert choose_precision("auto", CPU) == torch.float32
-    assert timings == [1.5, 0.5, 0.7]
-
-
-def test_a_damaged_record_is_made_again(machine, tmp_path):
-    timings = machine(INTEL, "avx512_bf16", 1.5)
-    assert choose_precision("auto", CPU) == torch.bfloat16
-    with closing(sqlite3.connect(tmp_path / "cache" / FILE)) as opened, opened:
-        opened.execute("UPDATE facts SET content = '0.5'")
-    timings = machine(INTEL, "avx512_bf16", 1.5)
-    assert choose_precision("auto", CPU) == torch.bfloat16
-    assert timings == [1.5, 1.5]
-
-
-@pytest.mark.parametrize("place", ["off", "/dev/null/nowhere"])
-def test_without_a_cache_each_process_times_once(machine, monkeypatch, tmp_path, place):
-    monkeypatch.setenv("RETROKIT_CACHE", place)
-    timings = machine(INTEL, "avx512_bf16", 1.5)
-    assert [choose_precision("auto", CPU) for _ in range(2)] == [torch.bfloat16] * 2
-    assert timings == [1.5]
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_the_timing_is_a_proportion_and_leaves_the_random_numbers_alone():
-    torch.manual_seed(3)
-    expected = torch.rand(2)
-    torch.manual_seed(3)
-    assert 0 < measure_gain(tokens=8) < math.inf
-    assert torch.equal(torch.rand(2), expected)
-
-
-def test_the_processor_at_hand_is_named():
-    found = precision.describe_processor()
-    assert found.name
-    assert found.flags <= precision._BF16
 
 
 @pytest.mark.parametrize(("number", "dtype"), [(0, torch.float32), (1, torch.bfloat16)])
@@ -125,7 +64,7 @@ def test_training_goes_by_the_same_rule(machine):
 
     config = FinetuneConfig("minilm", ("pairs.jsonl",), "runs/a")
     model, table = torch.nn.Linear(2, 2), torch.nn.EmbeddingBag(2, 2)
-    machine(INTEL, "avx512_bf16", 0.6)
+    machine(INTEL, "avx512_bf16")
     assert training_precision(config, model, CPU) == torch.float32
     machine(AMD, "avx512_bf16")
     assert training_precision(config, model, CPU) == torch.bfloat16

@@ -17,7 +17,7 @@ _OPSET = 17
 
 
 def write(traced: Traced, dtype: str, calibration: Sequence[Inputs], folder: Path) -> None:
-    """As :class:`retrokit.encoders.graphs.encoder.GraphEngine` says."""
+    """See :mod:`retrokit.encoders.graphs.encoder`."""
     target = folder / "fp32.onnx" if dtype == "int8" else folder / _FILE
     names = list(traced.example)
     torch.onnx.export(
@@ -37,7 +37,7 @@ def write(traced: Traced, dtype: str, calibration: Sequence[Inputs], folder: Pat
 
 
 def read(folder: Path, threads: int) -> Compute:
-    """As :class:`retrokit.encoders.graphs.encoder.GraphEngine` says."""
+    """See :mod:`retrokit.encoders.graphs.encoder`."""
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = threads
     session = onnxruntime.InferenceSession(folder / _FILE, options, providers=["CPUExecutionProvider"])

@@ -20,7 +20,7 @@ def _core() -> openvino.Core:
 
 
 def write(traced: Traced, dtype: str, calibration: Sequence[Inputs], folder: Path) -> None:
-    """As :class:`retrokit.encoders.graphs.encoder.GraphEngine` says."""
+    """See :mod:`retrokit.encoders.graphs.encoder`."""
     _core()
     graph = openvino.convert_model(traced, example_input=tuple(traced.example.values()))
     graph.reshape({place: [-1, -1] for place in range(len(traced.example))})
@@ -36,7 +36,7 @@ def write(traced: Traced, dtype: str, calibration: Sequence[Inputs], folder: Pat
 
 
 def read(folder: Path, threads: int) -> Compute:
-    """As :class:`retrokit.encoders.graphs.encoder.GraphEngine` says."""
+    """See :mod:`retrokit.encoders.graphs.encoder`."""
     settings = {"INFERENCE_NUM_THREADS": threads, "INFERENCE_PRECISION_HINT": "f32", "PERFORMANCE_HINT": "LATENCY"}
     compiled = _core().compile_model(folder / _FILE, "CPU", settings)
 

@@ -19,7 +19,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from retrokit.core.errors import DataError, disk_errors
 from retrokit.core.notices import notice
@@ -51,8 +51,6 @@ CREATE TABLE IF NOT EXISTS facts (
     key TEXT PRIMARY KEY, fingerprint TEXT NOT NULL, checksum INTEGER NOT NULL, content TEXT NOT NULL
 );
 """
-
-T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -180,20 +178,6 @@ class EmbeddingCache:
         facts: list[Any] = []
         self._look(lambda database: facts.append(_read_fact(database, key)))
         return facts[0] if facts else None
-
-    def agreed(self, key: str, find: Callable[[], T]) -> T:
-        """What is remembered under ``key``, else what ``find`` gives; processes that ask together get the same."""
-        facts: list[T] = [fact for fact in [self.recall(key)] if fact is not None]
-
-        def look(database: sqlite3.Connection) -> None:
-            fact = _read_fact(database, key)
-            facts.append(find() if fact is None else fact)
-            if fact is None:
-                _write_fact(database, key, facts[0], "")
-
-        if not facts:
-            self.write(look)
-        return facts[0] if facts else find()
 
     # --- all of it
 

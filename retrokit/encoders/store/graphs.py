@@ -21,13 +21,12 @@ _ABOUT = "conversion.json"
 
 @dataclass(frozen=True)
 class Graph:
-    """A converted transformer: of which encoder, for which ``backend``, in which ``dtype``, calibrated and measured
-    with which ``sample``, what was ``said`` of its quality, and its ``size`` in bytes."""
+    """A converted transformer: its encoder's ``spec``, ``backend`` and ``dtype``, what was ``said`` of its quality, and
+    its ``size`` in bytes."""
 
     spec: str
     backend: str
     dtype: str
-    sample: str
     said: str
     size: int
 
