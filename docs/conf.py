@@ -20,13 +20,15 @@ html_static_path = ["site.css"]
 html_css_files = ["site.css"]
 
 NAVIGATION = {
-    "First hour": [
-        "tutorials/which-similarity",
-        "tutorials/without-labels",
-        "tutorials/negation",
-        "tutorials/gate",
-        "tutorials/sure",
-        "tutorials/vector-database",
+    "Tutorials": [
+        f"tutorials/{name}" for name in "which-similarity without-labels negation gate sure vector-database".split()
+    ],
+    "How-to": [
+        f"how-to/{name}"
+        for name in (
+            "training-data choose-similarity compare rerank reject-near-misses export-vectors several-gpus "
+            "language-models studies publish"
+        ).split()
     ],
     "Guides": (
         "finetune augment eval ci study report searching rerank verifiers "
@@ -35,7 +37,7 @@ NAVIGATION = {
     "Reference": "cli python similarities encoders grammar data-formats llm cache extending".split(),
     "Results": "reproductions performance".split(),
 }
-"""What stands beside every page. A page that is missing here is an error of the build, as is one that is not there."""
+"""The pages of the sidebar. The build fails if a page is missing here, or if a page here does not exist."""
 
 
 def setup(app: Any) -> None:
