@@ -38,7 +38,7 @@ from retrokit.probing.layers import LayerProbe
 from retrokit.probing.magnitude import EffectChange, Gain, LengthCorrelation, LengthFinding, Lengths
 from retrokit.probing.map import TextMap
 from retrokit.probing.near_miss import Blindness, Distribution
-from retrokit.ranking.reranking.calibrate import Calibration
+from retrokit.ranking.reranking.verify import Calibration
 from retrokit.report import doctor
 from retrokit.study.state import DONE, FAILED, MISSING, State
 from retrokit.study.steps import Step

@@ -20,5 +20,5 @@ for family in binding spatial negation; do # three of five written triplets are 
 done
 train run "${MORE:-1200}" "${EVAL_EVERY:-200}" 5e-4 2.5e-4 first --start first --data written-binding.jsonl,weight=0.35 \
     --data written-spatial.jsonl --data written-negation.jsonl
-[ -d small ] || retrokit rerank shrink run -o small --encoder "${ENCODER:-minilm}" --language en
+[ -d small ] || retrokit rerank shrink run -o small --encoder "${ENCODER:-minilm}"
 retrokit rerank calibrate ./small calibrate.jsonl --false-accept-rate 0.1

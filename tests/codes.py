@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 
 import numpy as np
 
-from retrokit.data.records import pair_codes, text_id
+from retrokit.data.training_rows import pair_codes, text_id
 
 
 def codes(known: Mapping[str, Iterable[str]]) -> np.ndarray:

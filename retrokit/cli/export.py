@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from retrokit.cli.common import JsonOption, app, is_first_process, show, with_names
 from retrokit.cli.settings import takes
-from retrokit.data.export_settings import ExportSettings
+from retrokit.ranking.settings import ExportSettings
 
 
 @app.command(cls=with_names("encoders", "similarities"))

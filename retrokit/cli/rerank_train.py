@@ -10,7 +10,7 @@ from retrokit.cli.finetune import DryRunOption, train_as_planned
 from retrokit.cli.rerank import group
 from retrokit.cli.settings import takes
 from retrokit.core.errors import GateFailed, UsageError
-from retrokit.ranking.reranking.settings import CalibrationSettings, ShrinkSettings, VerifySettings
+from retrokit.ranking.settings import CalibrationSettings, ShrinkSettings, VerifySettings
 from retrokit.training.rerankers.config import VerifierConfig
 
 FolderArgument = Annotated[str, typer.Argument(metavar="RUN", help="Folder that rerank train has made.")]
@@ -51,7 +51,7 @@ def calibrate(settings: CalibrationSettings, as_json: JsonOption = False) -> Non
     retrokit rerank calibrate runs/verifier heldout.jsonl --false-accept-rate 0.05
     """
     from retrokit.data.jsonl import to_json
-    from retrokit.ranking.reranking.calibrate import calibrate as find
+    from retrokit.ranking.reranking.verify import calibrate as find
     from retrokit.report.tables import calibration_sheet
 
     calibration = find(**vars(settings))
@@ -66,7 +66,7 @@ def shrink(settings: ShrinkSettings) -> None:
     retrokit rerank shrink runs/verifier -o runs/small
     """
     from retrokit.core.notices import notice
-    from retrokit.ranking.reranking.shrinking import shrink as make
+    from retrokit.ranking.reranking.verifier import shrink as make
 
     share = make(**vars(settings))
     notice(f"{settings.output} keeps {share:.2%} of what training has changed of the encoder")
@@ -92,14 +92,14 @@ def verify(
         from retrokit.ranking.reranking.verifier import card_of
 
         return show(card_of(settings.folder))
-    from retrokit.ranking.reranking.remarks import told
+    from retrokit.ranking.reranking.base import summary_of
     from retrokit.ranking.reranking.verify import verify as judge
 
     with readers_may_leave():
         verdicts = judge(**vars(settings))
         pairs = verdicts.accepted + verdicts.rejected
         notice(f"{verdicts.accepted:,} accepted, {verdicts.rejected:,} rejected at {verdicts.threshold:.6g}")
-        if said := told(verdicts.remarks, pairs):
-            notice(said)
+        if summary := summary_of(verdicts.remarks, pairs):
+            notice(summary)
         if fail_on_reject and verdicts.rejected:
             raise GateFailed(f"{verdicts.rejected:,} of {pairs:,} pairs are rejected")

@@ -10,7 +10,7 @@ from retrokit.cli.settings import takes
 from retrokit.cli.streams import readers_may_leave
 from retrokit.core.errors import UsageError
 from retrokit.core.settings import FILE
-from retrokit.ranking.retrieval.settings import SearchSettings
+from retrokit.ranking.settings import SearchSettings
 
 FORMS = ("table", "trec", "jsonl")
 

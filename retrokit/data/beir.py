@@ -20,8 +20,7 @@ from retrokit.core.files import digest, plain_or_packed, writing
 from retrokit.core.notices import notice
 from retrokit.core.outputs import folder_in_the_making
 from retrokit.data.corpus import Document, read_corpus, read_queries
-from retrokit.data.faults import Faults
-from retrokit.data.jsonl import fields_of, read_jsonl, write_jsonl
+from retrokit.data.jsonl import Faults, fields_of, read_jsonl, write_jsonl
 from retrokit.data.trec import fits_a_column, read_judgements
 
 PUBLISHED = (

@@ -14,8 +14,7 @@ from typing import NamedTuple
 from retrokit.core.errors import DataError, ServiceError, UsageError, did_you_mean, first_line
 from retrokit.core.files import digest
 from retrokit.data.beir import RetrievalData, retrieval_data
-from retrokit.data.faults import Faults
-from retrokit.data.jsonl import Row, fields_of, kind_of
+from retrokit.data.jsonl import Faults, Row, fields_of, kind_of
 from retrokit.data.tables import read_rows
 from retrokit.data.trec import LARGEST_GRADE
 

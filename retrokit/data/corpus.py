@@ -11,9 +11,8 @@ from typing import Any, NamedTuple, TypeVar
 from retrokit.core.errors import DataError
 from retrokit.core.files import named, read_lines
 from retrokit.core.notices import notice
-from retrokit.data.faults import Faults
 from retrokit.data.images import Image
-from retrokit.data.jsonl import Row
+from retrokit.data.jsonl import Faults, Row
 from retrokit.data.tables import is_table, read_rows, rows_of_lines
 
 _BITS = 2**64 - 1

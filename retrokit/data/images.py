@@ -141,13 +141,3 @@ def check_texts(items: Sequence[str], what: str) -> None:
     image = next((item for item in items if isinstance(item, Image)), None)
     if image is not None:
         raise UsageError(f"{what} takes texts, and no images: {str(image)!r} ({':'.join(map(str, image.where))})")
-
-
-def packed(item: str) -> Any:
-    """An item as a JSON value; :func:`unpacked` makes the item of it."""
-    return [str(item), item.digest, item.where] if isinstance(item, Image) else item
-
-
-def unpacked(value: Any) -> str:
-    """The item of :func:`packed`'s value."""
-    return Image(value[0], value[1], tuple(value[2])) if isinstance(value, list) else str(value)

@@ -1,18 +1,27 @@
-"""JSON files, and JSON lines: one object a line. Both are strict (RFC 8259: UTF-8, no NaN, no Infinity)."""
+"""JSON files and JSON lines, both strict (RFC 8259: UTF-8, no NaN, no Infinity), and values of a declared type.
+
+:class:`Faults` are what a reader continues after, as the field's tools do: counted and reported, or errors."""
 
 from __future__ import annotations
 
 import json
+import math
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import MISSING, fields, is_dataclass
+from numbers import Real
 from pathlib import Path
-from typing import Any
+from types import NoneType, UnionType
+from typing import Any, Union, cast, get_args, get_origin, get_type_hints
 
 from retrokit.core.errors import DataError
 from retrokit.core.files import LARGEST_JSON, decoded, named, read_lines, read_text, syntax_problem, writing
-from retrokit.core.notices import UNSAFE
+from retrokit.core.notices import UNSAFE, notice
 from retrokit.data.images import Image, open_image
-from retrokit.data.typed import kind_of, restored
 
 _SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
 _SHOWN_FIELDS = 12
@@ -66,7 +75,7 @@ def read_row(
 
 
 def read_json(path: str | Path, expected: str, kind: Any = dict, *, nan: bool = False, **fields: Any) -> Any:
-    """The value of a file that is one strict JSON value, as the type ``kind`` (:func:`retrokit.data.typed.restored`).
+    """The value of a file that is one strict JSON value, as the type ``kind`` (:func:`retrokit.data.jsonl.restored`).
 
     Args:
         expected: what the file should be, for messages, such as "a baseline".
@@ -84,7 +93,7 @@ def read_json(path: str | Path, expected: str, kind: Any = dict, *, nan: bool = 
 
 
 def checked(kind: Any, value: Any, path: str | Path, expected: str) -> Any:
-    """As :func:`retrokit.data.typed.restored`; raises :class:`DataError`, which names the file that ``value`` is of."""
+    """As :func:`retrokit.data.jsonl.restored`; raises :class:`DataError`, which names the file that ``value`` is of."""
     try:
         return restored(kind, value)
     except (TypeError, ValueError) as error:
@@ -228,3 +237,124 @@ def write_jsonl(path: str | Path, rows: Iterable[Mapping[str, Any]]) -> int:
             stream.write(json_line(row))
             count += 1
     return count
+
+
+_KINDS: dict[type, str] = {
+    **{type(None): "null", bool: "true or false", str: "a string"},
+    **dict.fromkeys((int, float, Real), "a number"),
+    **{list: "a list", dict: "an object"},
+}
+
+
+def kind_of(value: Any) -> str:
+    """What a decoded JSON value is, in words: "a string", "a number", "null"…"""
+    return _KINDS.get(type(value), type(value).__name__)
+
+
+def restored(kind: Any, value: Any, field: str = "") -> Any:
+    """``value`` as the type ``kind``: of a dataclass, an object with its fields; of a float, null is NaN.
+
+    A dict as ``kind`` has the types of the fields that an object needs (``name?``: may have), which keeps its others. A
+    list of one kind: items of it.
+
+    Raises:
+        TypeError: it is of another type, or lacks a field; the message names the ``field``.
+        ValueError: a number that is too large.
+    """
+    origin, parts = (list, kind) if isinstance(kind, list) else (get_origin(kind), get_args(kind))
+    if kind is Any:
+        return value
+    if origin in (Union, UnionType):
+        kind = Real if set(parts) == {int, float} else parts[0]
+        return None if value is None and NoneType in parts else restored(kind, value, field)
+    if is_dataclass(value):
+        return value
+    if isinstance(kind, dict) or is_dataclass(kind):
+        _check(value, dict, field)
+        hints, required = (kind, list(kind)) if isinstance(kind, dict) else _fields(kind)
+        if missing := [name for name in required if not name.endswith("?") and name not in value]:
+            raise TypeError(f"no field {_within(field, missing[0])!r}")
+        known = {name.rstrip("?"): hint for name, hint in hints.items() if name.rstrip("?") in value}
+        known = {name: restored(hint, value[name], _within(field, name)) for name, hint in known.items()}
+        return {**value, **known} if isinstance(kind, dict) else cast(Any, kind)(**known)
+    if kind is float:
+        number = math.nan if value is None else _check(value, float, field)
+        if abs(number) > sys.float_info.max:
+            raise ValueError(f"field {field!r} is no finite number")
+        return number
+    if getattr(kind, "__name__", "") == "ndarray":
+        import numpy as np
+
+        return np.array(_check(value, list, field), dtype=np.float64)
+    if origin in (tuple, list) or (origin is not None and issubclass(origin, Sequence)):
+        items = [
+            restored(parts[0], item, _within(field, place)) for place, item in enumerate(_check(value, list, field))
+        ]
+        if origin is tuple and ... not in parts and len(items) != len(parts):
+            raise ValueError(f"field {field!r} should have {len(parts)} items, found {len(items)}")
+        return tuple(items) if origin is tuple else items
+    if origin is not None and issubclass(origin, Mapping):
+        named = _check(value, dict, field)
+        return {name: restored(parts[1], item, _within(field, name)) for name, item in named.items()}
+    _check(value, kind, field)
+    if kind is int and abs(value) >= 1 << 63:
+        raise ValueError(f"field {field!r} is larger than 64 bits")
+    return value
+
+
+def _check(value: Any, kind: type, field: str) -> Any:
+    kinds: Any = {float: (int, float), list: (list, tuple)}.get(kind, kind)
+    if not isinstance(value, kinds) or (isinstance(value, bool) and kind is not bool):
+        what = f"field {field!r} should be" if field else "expected"
+        raise TypeError(
+            f"{what} {'a whole number' if kind is int else _KINDS.get(kind, kind.__name__)}, found {kind_of(value)}"
+        )
+    return value
+
+
+def _fields(kind: Any) -> tuple[dict[str, Any], list[str]]:
+    """The fields of a dataclass with their types, and those that it needs."""
+    given, hints = [field for field in fields(kind) if field.init], get_type_hints(kind)
+    needed = [field.name for field in given if field.default is MISSING and field.default_factory is MISSING]
+    return {field.name: hints[field.name] for field in given}, needed
+
+
+def _within(field: str, name: object) -> str:
+    return f"{field}.{name}" if field else str(name)
+
+
+_is_strict: ContextVar[bool] = ContextVar("strict", default=False)
+
+
+@contextmanager
+def strictly(strict: bool) -> Iterator[None]:
+    """Within the block every fault of a data file is an error if ``strict``."""
+    before = _is_strict.set(strict)
+    try:
+        yield
+    finally:
+        _is_strict.reset(before)
+
+
+class Faults:
+    """The faults of one file: ``counts`` by kind."""
+
+    def __init__(self, path: str | Path) -> None:
+        self.path = path
+        self.counts: Counter[str] = Counter()
+        self._first: dict[str, tuple[str, int | None]] = {}
+
+    def add(self, kind: str, problem: str, line: int | None = None) -> None:
+        """Count a fault; raises :class:`DataError` within :func:`strictly`."""
+        if _is_strict.get():
+            raise DataError(named(self.path), problem, line)
+        self.counts[kind] += 1
+        self._first.setdefault(kind, (problem, line))
+
+    def report(self, kind: str, effect: str) -> None:
+        """Report the faults of this kind, if there are any, in one notice: where the first one is, and what follows,
+        ``effect``, in which ``{n}`` is their number."""
+        if count := self.counts[kind]:
+            problem, line = self._first[kind]
+            where = named(self.path) if line is None else f"{named(self.path)}:{line}"
+            notice(f"{where}: {problem}; {effect.format(n=f'{count:,}')}", once=True)

@@ -19,8 +19,7 @@ from retrokit.core.notices import progress
 from retrokit.data.beir import RetrievalData
 from retrokit.data.images import Image
 from retrokit.data.pairs import Source
-from retrokit.data.records import text_id
-from retrokit.data.training_rows import ScoredPair, normal_form, texts_of_record
+from retrokit.data.training_rows import ScoredPair, normal_form, text_id, texts_of_record
 from retrokit.data.words import units
 
 NEAR = 0.7

@@ -1,27 +1,28 @@
 """Training data: pairs with optional negatives, scored pairs, texts to augment, and the sources they come from.
 
 A source is named by a spec — ``pairs.jsonl``, ``beir:data/scifact,split=train``, ``hf:ORG/NAME`` — and read whole and
-validated before training starts, so that a mistake in its last line costs no hours.
-"""
+validated before training starts, so that a mistake in its last line costs no hours."""
 
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 from array import array
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from retrokit.core.errors import DataError, UsageError
+from retrokit.core.errors import DataError, ServiceError, UsageError, first_line
 from retrokit.core.files import check_exists, digest
 from retrokit.core.notices import notice
 from retrokit.core.registry import Entry, Param, Registry
 from retrokit.data.beir import corpus_file, digest_beir, is_beir, located, read_beir
+from retrokit.data.columns import used_columns
 from retrokit.data.corpus import read_corpus
-from retrokit.data.images import Image, packed, unpacked, with_images
+from retrokit.data.images import Image, content_of, with_images
+from retrokit.data.jsonl import fields_of
 from retrokit.data.tables import read_rows, stem
 from retrokit.data.training_rows import (
     WITHOUT_NAMES,
@@ -30,14 +31,19 @@ from retrokit.data.training_rows import (
     Records,
     ScoredPair,
     Unlabelled,
+    digest64,
     iterate_records,
+    normal_form,
+    pair_codes,
     same_kinds,
+    text_id,
     texts_of_record,
     training_rows,
 )
 
 if TYPE_CHECKING:
     import numpy as np
+    from datasets import Dataset
 
 
 @dataclass(frozen=True)
@@ -45,11 +51,12 @@ class Source:
     """The records of one source of training data, all of one type, and how to use them.
 
     ``weight`` is how many times an epoch takes the records; the prompts go before anchors and before documents.
-    ``digest`` is ``sha256:<hex>`` of what was read. ``positives`` are the codes (``records.pair_codes``) of the pairs
+    ``digest`` is ``sha256:<hex>`` of what was read. ``positives`` are the codes (``pair_codes``) of the pairs
     of an anchor and one of its positives, sorted int64 ``[n]``, so that none of them is taken for a negative (none for
     scored pairs; of a text, it with itself). ``counts`` has the keys records, anchors (distinct), documents (distinct:
     positives and negatives, or second sentences) and duplicates (pairs that repeat an earlier one, negatives included:
-    left out); a BEIR source adds pairs_without_text (left out), and one with images how many it has.
+    left out); a BEIR source adds pairs_without_text (left out), and one with images how many it has. ``places`` are the
+    numbers of the records among all that were read, duplicates too; empty: those of the list.
     """
 
     spec: str
@@ -61,6 +68,7 @@ class Source:
     digest: str
     positives: np.ndarray
     counts: dict[str, int]
+    places: Sequence[int] = ()
 
 
 _USE = (
@@ -92,7 +100,7 @@ registry = Registry(
         Entry(
             "hf",
             "a Hugging Face data set: a folder of save_to_disk, a folder of data files, or a hub id",
-            "retrokit.data.hub:from_hf",
+            "retrokit.data.pairs:from_hf",
             (
                 Param("name", required=True, summary="a folder or a hub id"),
                 Param("config", summary="which configuration"),
@@ -241,59 +249,33 @@ def build_source(
     Raises:
         DataError: there are no records.
     """
-
-    from retrokit.data.records import RecordStore
-
-    stream = iter(records)
-    first = next(stream, None)
-    if first is None:
+    every = list(records)
+    if not every:
         raise DataError(spec, "gives no training records")
-    stream = chain([first], stream)
-    source_records: Any
-    if isinstance(first, ScoredPair):
-        source_records, duplicates = list(stream), 0
-    else:
-        pack, unpack = _PAIR if isinstance(first, Pair) else _UNLABELLED
-        source_records = RecordStore(pack, unpack, stream)
-        duplicates = source_records.drop_duplicates()
-    positives, record_counts, images = _numbered(source_records)
-    counts = {"records": len(source_records), **record_counts, "duplicates": duplicates, **(left_out or {})}
-    digest_of_all = with_images(digest(), images)
+    places: dict[Any, int] = {}
+    for place, record in enumerate(every):
+        places.setdefault(place if isinstance(record, ScoredPair) else record, place)
+    unique: Any = [every[place] for place in places.values()]
+    positives, record_counts, images = _numbered(unique)
+    counts = {"records": len(unique), **record_counts, "duplicates": len(every) - len(unique), **(left_out or {})}
     counts |= {"images": len(set(images))} if images else {}
-    return Source(spec, name, source_records, weight, query_prompt, document_prompt, digest_of_all, positives, counts)
+    prompts, whole = (query_prompt, document_prompt), with_images(digest(), images)
+    return Source(spec, name, unique, weight, *prompts, whole, positives, counts, [*places.values()])
 
 
 def part_of(source: Source, keep: np.ndarray) -> Source:
-    """The source with the records that ``keep``, bool ``[n]``, names, counted anew; the others are left out."""
-    from retrokit.data.records import RecordStore
-
-    places, records = keep.nonzero()[0].tolist(), source.records
-    source_records: Any = (
-        records.chosen(places) if isinstance(records, RecordStore) else [records[place] for place in places]
-    )
-    positives, record_counts, _ = _numbered(source_records)
-    counts = {**source.counts, "records": len(source_records), **record_counts}
-    return replace(source, records=source_records, positives=positives, counts=counts)
-
-
-def _packed_pair(pair: Pair) -> list[Any]:
-    return [pair.scores, *(packed(item) for item in (pair.anchor, pair.positive, *pair.negatives))]
-
-
-def _unpacked_pair(row: list[Any]) -> Pair:
-    anchor, positive, *negatives = map(unpacked, row[1:])
-    return Pair(anchor, positive, tuple(negatives), tuple(row[0]))
-
-
-_PAIR = (_packed_pair, _unpacked_pair)
-_UNLABELLED = (lambda record: record.text, Unlabelled)
+    """The source with the records that ``keep``, bool ``[n]``, names, counted again; the others are left out."""
+    rows = keep.nonzero()[0].tolist()
+    records: Any = [source.records[row] for row in rows]
+    positives, record_counts, _ = _numbered(records)
+    counts = {**source.counts, "records": len(records), **record_counts}
+    places = [source.places[row] for row in rows] if source.places else ()
+    return replace(source, records=records, positives=positives, counts=counts, places=places)
 
 
 def _numbered(records: Records) -> tuple[np.ndarray, dict[str, int], list[str]]:
     """The codes of the positives (none of scored pairs), counts of distinct anchors and documents, and all images."""
     import numpy as np
-
-    from retrokit.data.records import pair_codes, text_id
 
     anchors, positives, negatives = array("q"), array("q"), array("q")
     images: list[str] = []
@@ -308,3 +290,111 @@ def _numbered(records: Records) -> tuple[np.ndarray, dict[str, int], list[str]]:
     codes = np.empty(0, dtype=np.int64) if scored else np.unique(pair_codes(first, second))
     documents = np.unique(np.concatenate([second, rest]))
     return codes, {"anchors": len(np.unique(first)), "documents": len(documents)}, images
+
+
+def from_hf(name: str, config: str | None, split: str, *, kind: Kind, spec_text: str, **use: Any) -> Source:
+    """The source ``hf``: the rows of one split, columns named as in ``columns.py``; wrong rows are named from 1.
+
+    ``name`` is a folder that ``save_to_disk`` wrote, a folder of data files, or a hub id.
+
+    Raises:
+        UsageError: no such split or configuration (the message lists those that are there).
+        DataError: a folder that holds no data set, or a row that is wrong.
+        ServiceError: the hub cannot be reached, or has no such data set.
+    """
+    saved = any(os.path.isfile(os.path.join(name, mark)) for mark in ("dataset_dict.json", "state.json"))
+    dataset = _saved(name, config, split) if saved else _loaded(name, config, split)
+    where = f"{name}, split {split}"
+    names = tuple(dataset.column_names)
+    try:
+        used = used_columns(names, kind)
+    except ValueError as error:
+        raise DataError(where, str(error)) from error
+    seen = hashlib.sha256()
+    # the other columns may hold images or audio, which would be decoded row by row
+    rows = training_rows(_rows(dataset.select_columns(used), seen.update), kind, where, names)
+    records = iterate_records(rows, kind, where)
+    return build_source(records, spec_text, Path(name).name, lambda: f"sha256:{seen.hexdigest()}", **use)
+
+
+def _rows(dataset: Dataset, feed: Callable[[bytes], object]) -> Iterator[tuple[int, Mapping[str, Any]]]:
+    for number, row in enumerate(dataset, start=1):
+        feed(json.dumps(row, default=str).encode() + b"\n")
+        yield number, row
+
+
+def _saved(name: str, config: str | None, split: str) -> Dataset:
+    from datasets import DatasetDict, load_from_disk
+
+    if config is not None:
+        raise UsageError(f"{name}: a saved data set has no configurations; leave config={config} out")
+    try:
+        dataset = load_from_disk(name)
+    except Exception as error:
+        raise DataError(name, f"the saved data set could not be read: {_reason(error)}") from error
+    if not isinstance(dataset, DatasetDict):
+        # one saved split may not know its own name; then it is the one that is meant
+        dataset = {str(dataset.split or split): dataset}
+    if split not in dataset:
+        raise UsageError(f"{name}: has no split {split!r}; its splits are {fields_of(dataset)}")
+    return dataset[split]
+
+
+def _loaded(name: str, config: str | None, split: str) -> Dataset:
+    from datasets import load_dataset
+
+    local = os.path.exists(name)
+    if os.path.isfile(name):
+        raise UsageError(f"{name}: is a file; write jsonl:{name}, or name the folder that it is in")
+    if not local and name.startswith(("/", ".", "~")):
+        raise DataError(name, "does not exist; expected a folder with a data set, or a hub id")
+    try:
+        return load_dataset(name, config, split=split)
+    except Exception as error:
+        # whatever a server or another package's file readers raise is about the data set, not about this program
+        reason = _reason(error)
+        if isinstance(error, ValueError) and reason.startswith(("Unknown split", "BuilderConfig", "Unrecognized")):
+            raise UsageError(f"{name}: {reason}") from error
+        if local:
+            raise DataError(name, f"is not a data set that can be read: {reason}") from error
+        tried = f"no folder {name!r} here, and loading it from the hub failed"
+        raise ServiceError(f"hf:{name}: {tried}: {reason}") from error
+
+
+def _reason(error: BaseException) -> str:
+    while error.__cause__ is not None:
+        error = error.__cause__
+    return first_line(error)[:300]
+
+
+def hold_out(
+    sources: Sequence[Source], size: float, seed: int = 0, most: int | None = None
+) -> tuple[list[Source], list[Source]]:
+    """The sources without the examples of some anchors, and those examples; a source that has nothing in
+    one of the parts is not in it.
+
+    An anchor is held out by its text and the seed alone: where its hash is in the lowest ``size`` of all hashes, so
+    that the same text, in whatever case and spacing, is in one part in all sources. ``size`` is a share of the anchors;
+    from 1 on, their number, which is met about, as is ``most``.
+
+    Raises:
+        DataError: nothing is left in one of the parts.
+    """
+    import numpy as np
+
+    places = [np.array([_place(texts_of_record(record)[0], seed) for record in source.records]) for source in sources]
+    count = len(np.unique(np.concatenate(places)))
+    share = min(size if size < 1 else size / count, 1.0 if most is None else most / count)
+    chosen = [mine < share for mine in places]
+    for part, is_left in (("hold out", any(map(np.any, chosen))), ("train on", not all(map(np.all, chosen)))):
+        if not is_left:
+            names = ", ".join(source.spec for source in sources)
+            raise DataError(names, f"a holdout of {size:g} leaves nothing to {part}; anchors: {count}")
+    parts = list(zip(sources, chosen, strict=True))
+    held_out = [part_of(source, mine) for source, mine in parts if mine.any()]
+    return [part_of(source, ~mine) for source, mine in parts if not mine.all()], held_out
+
+
+def _place(anchor: str, seed: int) -> float:
+    """Where an anchor stands among all, from 0 to below 1."""
+    return (digest64(b"%d " % seed + content_of(normal_form(anchor))) >> 11) / 2**53

@@ -16,8 +16,7 @@ from pathlib import Path
 
 from retrokit.core.errors import DataError
 from retrokit.core.files import digest, named, plain_or_packed, read_lines
-from retrokit.data.faults import Faults
-from retrokit.data.jsonl import fields_of, read_jsonl
+from retrokit.data.jsonl import Faults, fields_of, read_jsonl
 from retrokit.data.trec import read_judgements
 
 ORIGINAL = "original"

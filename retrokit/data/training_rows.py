@@ -4,15 +4,20 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from hashlib import blake2b
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from retrokit.core.errors import DataError
 from retrokit.core.files import named
 from retrokit.core.notices import notice
 from retrokit.data.columns import pair_columns, scored_columns, teacher_columns, text_column, used_columns
-from retrokit.data.images import Image
+from retrokit.data.images import Image, content_of
 from retrokit.data.jsonl import Row, fields_of, kind_of
 from retrokit.data.words import normalized
+
+if TYPE_CHECKING:
+    import numpy as np
+    from torch import Tensor
 
 Kind = Literal["pairs", "taught", "scored", "texts"]
 """Pairs; pairs with a teacher's scores; scored pairs; texts."""
@@ -53,6 +58,8 @@ WITHOUT_NAMES: dict[Kind, dict[int, tuple[str, ...]]] = {
 }
 """The columns of rows without names, by how many there are (:func:`retrokit.data.tables.read_rows`)."""
 
+_ODD = 0x9E3779B97F4A7C15 - (1 << 64)  # as a signed 64-bit number; any large odd one would do
+Codes = TypeVar("Codes", "np.ndarray", "Tensor")
 Records = Sequence[Pair] | Sequence[ScoredPair] | Sequence[Unlabelled]
 
 
@@ -63,6 +70,22 @@ def texts_of_record(record: Pair | ScoredPair | Unlabelled) -> tuple[str, tuple[
     if isinstance(record, Unlabelled):
         return record.text, (record.text,)
     return record.sentence1, (record.sentence2,)
+
+
+def text_id(text: str) -> int:
+    """A number from 0 to 2⁶³ − 1 that stands for ``text``, or for an image. Two different ones share it by chance only
+    (one in 10¹⁰ for a million of them)."""
+    return digest64(content_of(text)) >> 1
+
+
+def digest64(data: bytes) -> int:
+    """64 bits of the BLAKE2b digest of ``data``."""
+    return int.from_bytes(blake2b(data, digest_size=8).digest(), "little")
+
+
+def pair_codes(anchors: Codes, documents: Codes) -> Codes:
+    """One int64 for each pair of text ids (int64 arrays or tensors that broadcast), in arithmetic modulo 2⁶⁴."""
+    return anchors * _ODD + documents
 
 
 def normal_form(item: str) -> str:

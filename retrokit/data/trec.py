@@ -13,8 +13,7 @@ from pathlib import Path
 from retrokit.core.errors import DataError
 from retrokit.core.files import named, read_lines, writing
 from retrokit.core.notices import notice
-from retrokit.data.faults import Faults
-from retrokit.data.jsonl import check_id, fields_of, read_row
+from retrokit.data.jsonl import Faults, check_id, fields_of, read_row
 
 LARGEST_GRADE = 1_000_000
 """Measuring takes memory for every grade up to the largest."""

@@ -13,7 +13,7 @@ from retrokit.core.notices import notice
 from retrokit.core.registry import parse_all
 from retrokit.core.settings import taking
 from retrokit.data.dtypes import quantization_name
-from retrokit.data.faults import strictly
+from retrokit.data.jsonl import strictly
 from retrokit.data.pairs import registry as training_data
 from retrokit.evaluation import registry as tasks
 from retrokit.evaluation.comparison.comparison import Evaluation, evaluation_of, explanations

@@ -20,7 +20,7 @@ from retrokit.core.outputs import check_folder, check_outputs, check_own
 from retrokit.core.registry import Registry, parse_all
 from retrokit.core.settings import EITHER, FOLDER
 from retrokit.core.shards import Shards
-from retrokit.data.faults import strictly
+from retrokit.data.jsonl import strictly
 from retrokit.evaluation import registry as tasks
 from retrokit.evaluation.comparison.comparison import Evaluation, evaluation_of
 from retrokit.evaluation.comparison.gates import read_baseline

@@ -15,7 +15,7 @@ from retrokit.core.frames import frame
 from retrokit.core.notices import notice
 from retrokit.core.registry import Registry, Spec, parse_all
 from retrokit.core.sheet import Sheet
-from retrokit.data.typed import restored
+from retrokit.data.jsonl import restored
 from retrokit.encoders.base import Encoder
 from retrokit.evaluation.task import Request, Task
 from retrokit.evaluation.tasks.retrieval import Retrieval

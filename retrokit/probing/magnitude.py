@@ -24,9 +24,8 @@ from retrokit.core.notices import notice
 from retrokit.core.settings import taking
 from retrokit.core.sheet import Sheet
 from retrokit.data.beir import has_judgements, read_unjudged
-from retrokit.data.jsonl import read_jsonl
+from retrokit.data.jsonl import read_jsonl, restored
 from retrokit.data.runs import RUN_FILE, read_run
-from retrokit.data.typed import restored
 from retrokit.encoders.base import Encoder
 from retrokit.encoders.views import MemoizedEncoder
 from retrokit.evaluation.task import Request

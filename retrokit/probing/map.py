@@ -19,8 +19,8 @@ from retrokit.core.errors import DataError, UsageError, installation
 from retrokit.core.notices import notice
 from retrokit.core.settings import taking
 from retrokit.core.sheet import Sheet
+from retrokit.data.jsonl import restored
 from retrokit.data.labelled import LabelledSplit
-from retrokit.data.typed import restored
 from retrokit.encoders.views import MemoizedEncoder
 from retrokit.evaluation.tasks.labelled import NearestNeighbours, predict_by_distance
 from retrokit.probing.base import Findings, encoders_of, parse_names, quality, read_task

@@ -28,15 +28,14 @@ from retrokit.core.outputs import check_folder, check_replaceable, folder_in_the
 from retrokit.core.registry import parse_all
 from retrokit.core.settings import taking
 from retrokit.core.version import __version__
-from retrokit.data import exports, quantization
+from retrokit.data import exports
 from retrokit.data.beir import corpus_file, queries_file
 from retrokit.data.corpus import count_identified, read_corpus, read_queries
-from retrokit.data.export_settings import ROLES, ExportSettings
-from retrokit.data.exports import Export, ExportWriter, open_export
+from retrokit.data.exports import Export, ExportWriter, Quantization, open_export
 from retrokit.data.images import Image, with_images
 from retrokit.data.pairs import texts_file
-from retrokit.data.quantization import Quantization
 from retrokit.encoders.base import Encoder
+from retrokit.ranking.settings import ROLES, ExportSettings
 from retrokit.similarities.base import Role, Similarity
 
 __all__ = ["Export", "export", "open_export"]
@@ -139,7 +138,7 @@ def _write_folder(
             texts: Texts = chain(sample, piped)
             writer.calibrate(lambda: prepared([text for _, text in sample]))
         else:
-            step = quantization.step_of(total)
+            step = exports.step_of(total)
             writer.calibrate(lambda: prepared([text for _, text in islice(read(watched), 0, None, step)]))
             texts = islice(read(watched), rows.start + writer.texts, rows.stop)
         if writer.count:

@@ -25,9 +25,8 @@ from retrokit.core.outputs import check_outputs
 from retrokit.core.settings import FILE
 from retrokit.core.sheet import Sheet
 from retrokit.core.version import __version__
-from retrokit.data.jsonl import checked
+from retrokit.data.jsonl import checked, restored
 from retrokit.data.runs import RUN_FILE
-from retrokit.data.typed import restored
 from retrokit.evaluation.comparison.comparison import Evaluation, counted
 from retrokit.evaluation.comparison.correlations import check_correlated, correlations
 from retrokit.evaluation.comparison.systems import comparable, in_common

@@ -10,10 +10,9 @@ from typing import Any
 from retrokit.core.errors import DataError
 from retrokit.core.notices import heard
 from retrokit.core.sheet import Sheet
-from retrokit.data.jsonl import checked, read_json, read_jsonl
+from retrokit.data.jsonl import checked, read_json, read_jsonl, restored
 from retrokit.data.overlap import Overlap
 from retrokit.data.runs import Run, is_run, read_run
-from retrokit.data.typed import restored
 from retrokit.evaluation.comparison.comparison import (
     BaselineChange,
     Comparison,

@@ -22,7 +22,7 @@ from retrokit.training.rerankers.config import VerifierConfig
 if TYPE_CHECKING:  # showing what is there takes no trainer
     from retrokit.encoders.store.database import EmbeddingCache
     from retrokit.ranking.export import Export
-    from retrokit.ranking.reranking.calibrate import Calibration, Share
+    from retrokit.ranking.reranking.verify import Calibration, Share
     from retrokit.ranking.retrieval.files import Hits
     from retrokit.study.state import State
     from retrokit.sure.agreement import Agreement

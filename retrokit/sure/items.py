@@ -15,8 +15,7 @@ from retrokit.core.errors import DataError, UsageError
 from retrokit.core.files import named
 from retrokit.data.beir import corpus_file, judgements_file, located, queries_file
 from retrokit.data.corpus import read_corpus, read_queries
-from retrokit.data.faults import Faults
-from retrokit.data.jsonl import kind_of, read_jsonl
+from retrokit.data.jsonl import Faults, kind_of, read_jsonl
 from retrokit.data.trec import fits_a_column, read_judgements
 
 SKIPPED: dict[str, str] = {

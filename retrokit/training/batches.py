@@ -22,8 +22,7 @@ from retrokit.augmentation.online import Augmentation, Masking
 from retrokit.core.errors import UsageError
 from retrokit.core.notices import notice
 from retrokit.data.pairs import Source
-from retrokit.data.records import RecordStore, text_id
-from retrokit.data.training_rows import Pair, ScoredPair, Unlabelled, texts_of_record
+from retrokit.data.training_rows import Pair, ScoredPair, Unlabelled, text_id, texts_of_record
 from retrokit.similarities.base import Role
 
 if TYPE_CHECKING:
@@ -65,9 +64,9 @@ class TrainingSet(Dataset):
         anchor, documents = texts_of_record(record)
         if isinstance(record, Unlabelled):
             assert self.augmentation is not None
-            assert isinstance(records, RecordStore)
             # by its place in the file, as `retrokit augment` draws
-            record = Pair(*self.augmentation.pair(record.text, self.seed, self.epoch, records.place(position)))
+            place = self.sources[source].places[position]
+            record = Pair(*self.augmentation.pair(record.text, self.seed, self.epoch, place))
         return Example(source, record, text_id(anchor), tuple(map(text_id, documents)), self.epoch)
 
 

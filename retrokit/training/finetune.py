@@ -14,10 +14,9 @@ from retrokit.augmentation.online import Augmentation, Masking, combined, maskin
 from retrokit.core.errors import DataError, UsageError
 from retrokit.core.notices import notice
 from retrokit.core.settings import taking
-from retrokit.data.faults import strictly
-from retrokit.data.holdout import hold_out
+from retrokit.data.jsonl import strictly
 from retrokit.data.overlap import overlaps
-from retrokit.data.pairs import Source, read_source
+from retrokit.data.pairs import Source, hold_out, read_source
 from retrokit.data.runs import TRAINING, Run
 from retrokit.data.training_rows import ScoredPair
 from retrokit.encoders import engine

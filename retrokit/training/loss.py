@@ -21,7 +21,7 @@ from sentence_transformers.util import all_gather, all_gather_with_grad
 from torch import Tensor, nn
 
 from retrokit import encoders
-from retrokit.data.records import pair_codes
+from retrokit.data.training_rows import pair_codes
 from retrokit.encoders.base import Encoder, Item
 from retrokit.encoders.engine import ranges_of_tokens, tokens_at_once
 from retrokit.similarities.base import Role, Similarity

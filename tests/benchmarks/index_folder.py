@@ -18,9 +18,8 @@ from pathlib import Path
 
 import numpy as np
 
-from retrokit.data.exports import CHUNK, ExportWriter, open_export
+from retrokit.data.exports import CHUNK, ExportWriter, Quantization, open_export
 from retrokit.data.jsonl import write_jsonl
-from retrokit.data.quantization import Quantization
 
 
 def measured(*words: object) -> str:

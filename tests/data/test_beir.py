@@ -9,7 +9,7 @@ from retrokit.core.errors import DataError, UsageError
 from retrokit.core.notices import listening
 from retrokit.data.beir import RetrievalData, digest_beir, read_beir, write_beir
 from retrokit.data.corpus import Document
-from retrokit.data.faults import strictly
+from retrokit.data.jsonl import strictly
 from tests.evaluation.fakes import Notices
 
 CORPUS = """{"_id": "d1", "title": "Cats", "text": "They purr."}

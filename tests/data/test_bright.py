@@ -10,7 +10,7 @@ import pytest
 
 from retrokit.core.errors import DataError, ServiceError, UsageError
 from retrokit.data.bright import DOMAINS, bright_folder, digest_bright, instruction, read_bright
-from retrokit.data.faults import strictly
+from retrokit.data.jsonl import strictly
 
 DOCUMENTS = [
     {"id": "a", "content": "first"},

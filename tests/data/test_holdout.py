@@ -7,8 +7,7 @@ import numpy as np
 import pytest
 
 from retrokit.core.errors import DataError
-from retrokit.data.holdout import hold_out
-from retrokit.data.pairs import Source, read_source
+from retrokit.data.pairs import Source, hold_out, read_source
 from retrokit.data.training_rows import texts_of_record
 from tests.codes import codes
 

@@ -9,8 +9,14 @@ import pytest
 from sklearn.model_selection import train_test_split
 
 from retrokit.core.errors import DataError, UsageError
-from retrokit.data.labelled import read_labelled, read_split, write_split
-from retrokit.data.labelled_pairs import LabelledNearMiss, LabelledPair, read_labelled_pairs
+from retrokit.data.labelled import (
+    LabelledNearMiss,
+    LabelledPair,
+    read_labelled,
+    read_labelled_pairs,
+    read_split,
+    write_split,
+)
 
 
 def write(path: Path, rows: list[dict[str, Any]]) -> Path:

@@ -8,14 +8,16 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
+import torch
 
 from retrokit.core.errors import DataError, UsageError
 from retrokit.core.files import digest
 from retrokit.core.notices import listening
-from retrokit.data.faults import strictly
+from retrokit.data.jsonl import strictly
 from retrokit.data.pairs import read_source, registry
-from retrokit.data.training_rows import Pair, ScoredPair
+from retrokit.data.training_rows import Pair, ScoredPair, pair_codes, text_id
 from tests.codes import codes
 from tests.evaluation.fakes import Notices
 
@@ -314,3 +316,14 @@ def test_a_beir_folder_without_pairs(folder: Path) -> None:
         read_source(f"beir:{folder},split=blank", "pairs")
     with pytest.raises(UsageError, match="a BEIR folder gives pairs or texts, not scored sentences"):
         read_source(f"beir:{folder}", "scored")
+
+
+def test_ids_and_codes_are_the_same_for_arrays_and_tensors():
+    ids = [text_id(text) for text in ("", "a", "b", "\ud800")]
+    assert len(set(ids)) == 4
+    assert all(0 <= number < 2**63 for number in ids)
+    array = np.array(ids, dtype=np.int64)
+    table = pair_codes(array[:, None], array[None, :])
+    assert len(np.unique(table)) == 16  # the order of the two counts
+    tensor = torch.from_numpy(array)
+    assert torch.equal(pair_codes(tensor[:, None], tensor[None, :]), torch.from_numpy(table))

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from retrokit.core.errors import DataError
 from retrokit.core.notices import listening
-from retrokit.data.faults import strictly
+from retrokit.data.jsonl import strictly
 from retrokit.data.trec import read_run, write_run
 from tests.evaluation.fakes import Notices
 from tests.trec import read_qrels

@@ -23,7 +23,7 @@ from transformers import (
 
 import retrokit
 from retrokit.encoders.packed import computing
-from retrokit.ranking.reranking.cross_encoder import cross_encoder
+from retrokit.ranking.reranking.library import cross_encoder
 from tests.models import sentences
 
 SIZES = {"hidden_size": 32, "intermediate_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2}

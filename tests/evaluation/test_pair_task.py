@@ -11,7 +11,7 @@ from sklearn.metrics import average_precision_score, roc_auc_score
 import retrokit
 from retrokit.core.errors import DataError, UsageError
 from retrokit.core.notices import listening
-from retrokit.data.typed import restored
+from retrokit.data.jsonl import restored
 from retrokit.evaluation import registry as tasks
 from retrokit.evaluation.comparison.comparison import T_TEST, evaluation_of
 from retrokit.evaluation.comparison.gates import check_gates, gates_of

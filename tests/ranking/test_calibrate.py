@@ -13,9 +13,8 @@ from retrokit.core.errors import DataError, UsageError
 from retrokit.data.jsonl import read_jsonl, write_jsonl
 from retrokit.data.runs import Run, add_to_run, write_run
 from retrokit.ranking.reranking import registry, verifiers
-from retrokit.ranking.reranking.calibrate import calibrate, share_of, threshold_for
 from retrokit.ranking.reranking.verifier import load_verifier, read_verifier, save_weights
-from retrokit.ranking.reranking.verify import verify
+from retrokit.ranking.reranking.verify import calibrate, share_of, threshold_for, verify
 from tests.close import assert_rounded
 from tests.models import sentences
 

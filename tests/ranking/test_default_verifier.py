@@ -11,9 +11,8 @@ from retrokit.data.jsonl import read_jsonl, write_jsonl
 from retrokit.data.runs import read_run
 from retrokit.metrics.separation import roc_auc
 from retrokit.ranking.reranking import registry
-from retrokit.ranking.reranking.calibrate import calibrate
 from retrokit.ranking.reranking.verifier import card_of, folder_of
-from retrokit.ranking.reranking.verify import verify
+from retrokit.ranking.reranking.verify import calibrate, verify
 
 FOLDER = Path(folder_of("default"))
 WRITTEN = Path(__file__).parents[2] / "examples" / "near_misses" / "test.jsonl"

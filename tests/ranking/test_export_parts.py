@@ -17,10 +17,9 @@ import retrokit
 from retrokit import cli
 from retrokit.core.errors import DataError, Interrupted, UsageError
 from retrokit.core.notices import listening
-from retrokit.data import exports, quantization
+from retrokit.data import exports
 from retrokit.data.dtypes import DTYPES
-from retrokit.data.exports import Export, open_export
-from retrokit.data.quantization import Quantization
+from retrokit.data.exports import Export, Quantization, open_export
 from retrokit.ranking.export import Prepared, export
 from tests.close import assert_rounded
 from tests.evaluation.fakes import Notices, write_lines
@@ -34,7 +33,7 @@ CHUNK = 16  # of which 70 texts make five portions
 @pytest.fixture(autouse=True)
 def portions(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(exports, "CHUNK", CHUNK)
-    monkeypatch.setattr(quantization, "SAMPLE", CHUNK)
+    monkeypatch.setattr(exports, "SAMPLE", CHUNK)
 
 
 @pytest.fixture(scope="module")
@@ -48,7 +47,7 @@ def whole(tiny_bert: Path, corpus: Path, tmp_path_factory: pytest.TempPathFactor
     """An export of each type that nothing has interrupted."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(exports, "CHUNK", CHUNK)
-        patch.setattr(quantization, "SAMPLE", CHUNK)
+        patch.setattr(exports, "SAMPLE", CHUNK)
         folder = tmp_path_factory.mktemp("whole")
         made = {dtype: export(str(tiny_bert), str(corpus), str(folder / dtype), dtype=dtype) for dtype in DTYPES}
     return made
@@ -91,7 +90,7 @@ def interrupt() -> None:
 
 def die(rank: int) -> None:
     """In a process of its own: be killed at the fourth portion."""
-    exports.CHUNK = quantization.SAMPLE = CHUNK
+    exports.CHUNK = exports.SAMPLE = CHUNK
     Breaks(3, lambda: os.kill(os.getpid(), signal.SIGKILL)).put_in(setattr)
 
 
@@ -269,7 +268,7 @@ def test_what_is_damaged_is_said(tiny_bert, corpus, tmp_path):
 
 
 def small_portions(rank: int) -> None:
-    exports.CHUNK = quantization.SAMPLE = CHUNK
+    exports.CHUNK = exports.SAMPLE = CHUNK
 
 
 @pytest.mark.parametrize("given", [(), ("--shard", "2/3")])

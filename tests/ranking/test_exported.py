@@ -11,13 +11,13 @@ import torch
 import retrokit
 from retrokit.core.errors import UsageError
 from retrokit.core.notices import listening
-from retrokit.data import exports, quantization
+from retrokit.data import exports
 from retrokit.data.dtypes import DTYPES
 from retrokit.encoders.torch_encoder import TorchEncoder
 from retrokit.ranking.export import export, open_export
 from retrokit.ranking.retrieval.approximate import ApproximateIndex
 from retrokit.ranking.retrieval.base import TextList
-from retrokit.ranking.retrieval.exported import export_index
+from retrokit.ranking.retrieval.dense import export_index
 from tests.evaluation.fakes import Notices, write_lines
 from tests.models import sentences
 
@@ -30,7 +30,7 @@ CHUNK = 16
 @pytest.fixture(autouse=True)
 def portions(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(exports, "CHUNK", CHUNK)
-    monkeypatch.setattr(quantization, "SAMPLE", CHUNK)
+    monkeypatch.setattr(exports, "SAMPLE", CHUNK)
 
 
 @pytest.fixture(scope="module")

@@ -10,7 +10,7 @@ from retrokit.core.errors import UsageError
 from retrokit.ranking.reranking import maps as module
 from retrokit.ranking.reranking import registry, verifiers
 from retrokit.ranking.reranking.maps import MapReranker, MapScorer, TokenBlock, all_maps, pad_tokens, pair_maps
-from retrokit.ranking.reranking.reductions import mean_of_map, soft_alignment
+from retrokit.ranking.reranking.scorers import mean_of_map, soft_alignment
 from tests.close import assert_rounded
 from tests.models import sentences
 

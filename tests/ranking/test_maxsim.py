@@ -7,7 +7,7 @@ from sentence_transformers.util import mean_maxsim_pairwise
 
 from retrokit.core.errors import UsageError
 from retrokit.ranking.reranking import registry
-from retrokit.ranking.reranking.reductions import maxsim
+from retrokit.ranking.reranking.scorers import maxsim
 from tests.close import assert_rounded
 from tests.models import sentences
 

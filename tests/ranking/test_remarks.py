@@ -18,9 +18,6 @@ CASES = [
     (("", ""), ["empty"]),
     ((LONG, SEEN[0]), ["cut"]),
     ((LONG, LONG), ["identical"]),
-    ((SEEN[0], "☃ ☂ ☀"), ["unfamiliar"]),
-    ((SEEN[0], "Der Hund hat den Mann nicht gebissen."), ["not English"]),
-    (("Собака укусила человека.", SEEN[0]), ["not English"]),
 ]
 
 
@@ -28,7 +25,7 @@ CASES = [
 def folder(tmp_path_factory, tiny_bert) -> str:
     place = tmp_path_factory.mktemp("made") / "verifier"
     calibration = {"threshold": 0.5}
-    return str(make_verifier(place, tiny_bert, calibration=calibration, notes={"language": "en"}))
+    return str(make_verifier(place, tiny_bert, calibration=calibration))
 
 
 @pytest.fixture(scope="module")
@@ -39,8 +36,7 @@ def reranker(folder):
 @pytest.mark.parametrize(("pair", "expected"), CASES)
 def test_remarks_of_a_pair(reranker, pair, expected):
     found = reranker.remarks([pair[0]], [pair[1]])[0]
-    assert set(expected) <= set(found)
-    assert set(found) <= {*expected, "unfamiliar"}, "the tiny model's vocabulary is small"
+    assert found == expected
     (score,) = reranker.score_pairs([pair[0]], [pair[1]])
     if expected == ["identical"]:
         assert score == 1
@@ -68,6 +64,6 @@ def test_verdicts_that_are_certain_ask_no_threshold(folder, tmp_path, threshold)
     for row, (_, expected) in zip(written, CASES, strict=True):
         certain = {"identical": True, "empty": False}.get(expected[0]) if expected else None
         assert row["accepted"] == (threshold == 0.0 if certain is None else certain)
-        assert set(expected) <= set(row.get("remarks", ()))
+        assert row.get("remarks", []) == expected
     assert verdicts.remarks["empty"] == 3
     assert verdicts.remarks["identical"] == 2

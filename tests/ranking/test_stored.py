@@ -7,9 +7,9 @@ from sentence_transformers.util.quantization import quantize_embeddings, semanti
 
 import retrokit
 from retrokit.core.errors import DataError, UsageError
-from retrokit.data import quantization
+from retrokit.data import exports
 from retrokit.data.dtypes import DTYPES
-from retrokit.data.quantization import Quantization
+from retrokit.data.exports import Quantization
 from retrokit.ranking.retrieval.base import TextList
 from retrokit.ranking.retrieval.dense import Dense, StoredIndex
 from retrokit.ranking.retrieval.embeddings import SharedEmbeddings
@@ -155,8 +155,8 @@ def test_numbers_that_are_none_are_not_stored(dtype, number):
 
 
 def test_a_sample_is_taken_evenly(monkeypatch):
-    monkeypatch.setattr(quantization, "SAMPLE", 3)
-    assert list(range(10))[:: quantization.step_of(10)] == [0, 4, 8]
+    monkeypatch.setattr(exports, "SAMPLE", 3)
+    assert list(range(10))[:: exports.step_of(10)] == [0, 4, 8]
     assert searcher("dot", "float32").index(DOCUMENTS).search(QUERIES, 1)[0][0].dtype == np.float32
     assert searcher("dot", "float32").quantize is None
     nothing = searcher("dot", "int8").index(TextList())

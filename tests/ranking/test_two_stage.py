@@ -19,7 +19,7 @@ from retrokit.evaluation.evaluate import evaluate
 from retrokit.evaluation.two_stage import Reranking, TwoStageOptions, rerank
 from retrokit.metrics.significance import holm, randomisation_test
 from retrokit.ranking.reranking import kept
-from retrokit.ranking.retrieval.fusion import blend, min_max
+from retrokit.ranking.retrieval.hybrid import blend, min_max
 from retrokit.report.evaluation import evaluation_json
 from retrokit.report.sources import evaluation_from
 from tests.evaluation.fakes import Notices, write_folder, write_lines

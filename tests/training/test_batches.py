@@ -12,8 +12,7 @@ from sentence_transformers.base.sampler import NoDuplicatesBatchSampler
 
 from retrokit.core.errors import UsageError
 from retrokit.data.pairs import Source
-from retrokit.data.records import text_id
-from retrokit.data.training_rows import Pair
+from retrokit.data.training_rows import Pair, text_id
 from retrokit.training.batches import Batches, Collator, Prefetcher, TrainingSet
 from tests.codes import codes
 

@@ -13,9 +13,8 @@ from retrokit import encoders
 from retrokit.core.errors import DataError, UsageError
 from retrokit.data.jsonl import write_jsonl
 from retrokit.ranking.reranking import registry
-from retrokit.ranking.reranking.calibrate import calibrate
-from retrokit.ranking.reranking.cross_encoder import Beginning
-from retrokit.ranking.reranking.verify import verify
+from retrokit.ranking.reranking.library import Beginning
+from retrokit.ranking.reranking.verify import calibrate, verify
 from retrokit.training.rerankers import cross_encoder
 from retrokit.training.rerankers.config import LOSSES, VerifierConfig
 from retrokit.training.rerankers.cross_encoder import CrossEncoderRun

@@ -9,7 +9,7 @@ import torch
 
 from retrokit.core.errors import DataError, UsageError
 from retrokit.data.pairs import read_source
-from retrokit.data.records import text_id
+from retrokit.data.training_rows import text_id
 from retrokit.training import trainer
 from retrokit.training.batches import TrainingSet
 from retrokit.training.callback import seconds_per_step

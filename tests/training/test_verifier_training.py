@@ -15,7 +15,7 @@ from retrokit.data.jsonl import write_jsonl
 from retrokit.data.pairs import read_source
 from retrokit.data.training_rows import Pair
 from retrokit.ranking.reranking import registry
-from retrokit.ranking.reranking.shrinking import shrink
+from retrokit.ranking.reranking.verifier import shrink
 from retrokit.training.batches import TrainingSet
 from retrokit.training.rerankers import verifier as recipe
 from retrokit.training.rerankers.config import VerifierConfig

@@ -24,8 +24,7 @@ from retrokit.core.errors import DataError, disk_errors
 from retrokit.core.files import digest
 from retrokit.core.notices import notice
 from retrokit.core.version import __version__
-from retrokit.data.jsonl import read_json, write_json
-from retrokit.data.typed import restored
+from retrokit.data.jsonl import read_json, restored, write_json
 from retrokit.evaluation.comparison.trained import Training
 from retrokit.evaluation.result import Result, draws_of, known, settled
 

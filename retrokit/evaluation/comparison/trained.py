@@ -155,7 +155,7 @@ def _read(spec: str) -> Source:
 
 def _of_run(spec: str) -> list[Source]:
     """The training data of the encoder of that spec, if it is a model folder and they are available."""
-    from retrokit.data.holdout import hold_out
+    from retrokit.data.pairs import hold_out
 
     path = str(encoders.registry.parse(spec).params.get("path", ""))
     identity = read_run(path).identity if path and is_run(path) else {}

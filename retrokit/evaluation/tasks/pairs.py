@@ -23,8 +23,7 @@ import numpy as np
 from retrokit import similarities as similarity_functions
 from retrokit.core.errors import DataError
 from retrokit.core.files import named
-from retrokit.data.labelled import short_name
-from retrokit.data.labelled_pairs import LabelledNearMiss, LabelledPair, read_labelled_pairs
+from retrokit.data.labelled import LabelledNearMiss, LabelledPair, read_labelled_pairs, short_name
 from retrokit.data.overlap import JudgedTexts
 from retrokit.data.pairs import read_source
 from retrokit.data.tables import read_rows
@@ -294,7 +293,7 @@ class DuplicatePairs(SymmetricTask):
 
 def pairs(path: str, family: str) -> NearMisses | DuplicatePairs:
     """The task of a file of near-misses or of labelled pairs. Raises :class:`UsageError` or :class:`DataError` as for
-    :func:`retrokit.data.labelled_pairs.read_labelled_pairs`."""
+    :func:`retrokit.data.labelled.read_labelled_pairs`."""
     seen = hashlib.sha256()
     examples = read_labelled_pairs(path, seen.update, family)
     labelled = [example for example in examples if isinstance(example, LabelledPair)]

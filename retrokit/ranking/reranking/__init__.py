@@ -31,7 +31,7 @@ _SOFT = (
     Param("lambda", float, 0.01, minimum=0.0, summary="what a token of distance costs"),
     Param("tau", float, 0.1, minimum=0.001, summary="temperature of the alignment"),
 )
-_LOAD, _REDUCTION = "retrokit.ranking.reranking.verifier", "retrokit.ranking.reranking.reductions"
+_LOAD, _REDUCTION = "retrokit.ranking.reranking.verifier", "retrokit.ranking.reranking.scorers"
 
 registry = SpecRegistry(
     "reranker",
@@ -73,14 +73,14 @@ registry = SpecRegistry(
         Entry(
             "colbert",
             "late interaction of a multi-vector encoder, such as ColBERT, through sentence-transformers",
-            "retrokit.ranking.reranking.colbert:colbert",
+            "retrokit.ranking.reranking.library:colbert",
             (_MODEL, _MAX_LENGTH),
             positional="path",
         ),
         Entry(
             "cross-encoder",
             "a transformer that reads query and document together",
-            "retrokit.ranking.reranking.cross_encoder:cross_encoder",
+            "retrokit.ranking.reranking.library:cross_encoder",
             (
                 _MODEL,
                 _MAX_LENGTH,
@@ -161,7 +161,7 @@ verifiers = Registry(
         Entry(
             "cnn",
             "a convolutional network over the token map (F3)",
-            "retrokit.ranking.reranking.cnn:cnn",
+            "retrokit.ranking.reranking.scorers:cnn",
             (
                 _FORM,
                 Param("channels", int, 8, minimum=1, maximum=4096, summary="of a layer"),
@@ -175,7 +175,7 @@ verifiers = Registry(
         Entry(
             "transformer",
             "a Transformer over patches of the token map (F4)",
-            "retrokit.ranking.reranking.transformer:transformer",
+            "retrokit.ranking.reranking.scorers:transformer",
             (
                 _FORM,
                 Param("patch", int, 4, minimum=1, maximum=512, summary="tokens of a patch's side"),
@@ -197,7 +197,7 @@ verifiers = Registry(
         Entry(
             CROSS_ENCODER,
             "a transformer that reads both texts together, from a cross-encoder or the body of an encoder",
-            "retrokit.ranking.reranking.cross_encoder:Beginning",
+            "retrokit.ranking.reranking.library:Beginning",
         ),
     ],
 )

@@ -1,14 +1,17 @@
-"""The contract of a reranker: it scores the documents that a search has found for a query, a whole list at a time."""
+"""The contract of a reranker: it scores the documents that a search returned for a query, a whole list at a time.
+
+A verifier also remarks on pairs. Of ``identical`` texts (but for white space) and of ``empty`` ones the verdict is
+certain. Texts that are ``cut`` at the limit of tokens are scored by their beginnings."""
 
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
 
 from retrokit.core.errors import DataError, UsageError
-from retrokit.ranking.reranking.remarks import of_texts
 
 
 class Reranker(Protocol):
@@ -93,7 +96,7 @@ class PairwiseReranker(Reranker, Protocol):
         counts, :class:`DataError` for a score that is not finite."""
 
     def remarks(self, queries: Sequence[str], documents: Sequence[str]) -> list[list[str]]:
-        """What is to be told of query i with document i beside the score (:mod:`ranking.reranking.remarks`)."""
+        """Remarks on query i with document i (:data:`IDENTICAL`, :data:`EMPTY`, :data:`CUT`)."""
         return of_texts(queries, documents)
 
     def judge(self, queries: Sequence[str], documents: Sequence[str]) -> tuple[np.ndarray, list[list[str]]]:
@@ -130,3 +133,33 @@ def check_finite(scores: np.ndarray, spec: str, queries: Sequence[str] = ()) -> 
     if len(bad):
         first = f"the query {queries[bad[0]][:60]!r}" if len(queries) else f"pair {bad[0] + 1}"
         raise DataError(spec, f"{len(bad)} of {len(scores)} scores are not finite, the first of {first}")
+
+
+IDENTICAL, EMPTY, CUT = "identical", "empty", "cut"
+VERDICTS = {IDENTICAL: True, EMPTY: False}
+"""Whether a pair is accepted, whatever its score."""
+
+
+def of_texts(first: Sequence[str], second: Sequence[str]) -> list[list[str]]:
+    """What the texts of each pair say by themselves: that they are identical, or that one is empty."""
+    return [
+        [EMPTY] if not (a.strip() and b.strip()) else [IDENTICAL] * (a.split() == b.split())
+        for a, b in zip(first, second, strict=True)
+    ]
+
+
+def decided(remarks: Iterable[str]) -> bool | None:
+    """Whether a pair with these remarks is accepted whatever its score; ``None``: its score decides."""
+    return next((VERDICTS[remark] for remark in remarks if remark in VERDICTS), None)
+
+
+def summary_of(counts: Counter[str], pairs: int) -> str:
+    """The remarks on so many pairs in a line; empty: there are none."""
+    means = {
+        IDENTICAL: "have identical texts, and are accepted",
+        EMPTY: "have an empty text, and are rejected",
+        CUT: "are longer than what is read, and judged by their beginnings",
+    }
+    return "; ".join(
+        f"{counts[remark]:,} of {pairs:,} pairs {meaning}" for remark, meaning in means.items() if counts[remark]
+    )

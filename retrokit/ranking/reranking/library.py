@@ -1,19 +1,42 @@
-"""Rerankers that are models of sentence-transformers, from a folder or a hub id."""
+"""Rerankers that are models of sentence-transformers, from a folder or a hub id: ``colbert`` and ``cross-encoder``.
 
+``colbert``: Khattab and Zaharia, "ColBERT", 2020. Any ``MultiVectorEncoder`` of the library: it brings its own
+prefixes, query expansion, projection and list of tokens that do not count, and is scored by its own MaxSim.
+
+``cross-encoder``: Nogueira and Cho, "Passage Re-ranking with BERT", 2019. Any ``CrossEncoder`` of the library, and any
+Hugging Face checkpoint for sequence classification with one output."""
+
+import copy
 import json
+import logging
 import os
+import sys
+import tempfile
 from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from logging.handlers import BufferingHandler
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
+from safetensors.torch import save_model
+from sentence_transformers import CrossEncoder, MultiVectorEncoder
+from transformers.utils import logging as transformers_logging
 
-from retrokit.core.errors import ServiceError, UsageError, first_line
-from retrokit.encoders.fingerprint import digest_of_weights
-from retrokit.encoders.folders import ask_hub, loading
-from retrokit.ranking.reranking.base import PairwiseReranker, check_counts, check_finite
+from retrokit import encoders
+from retrokit.core.errors import DataError, ServiceError, UsageError, first_line
+from retrokit.core.notices import notice
+from retrokit.data.runs import is_run, read_run
+from retrokit.encoders.adapters import is_quantized
+from retrokit.encoders.base import Encoder
+from retrokit.encoders.checks import PROBES, UNUSED, check_positions, positions_of, whole_weights
+from retrokit.encoders.fingerprint import digest_of_weights, tokenizer_settings
+from retrokit.encoders.folders import architectures, ask_hub, loading
+from retrokit.encoders.precision import PRECISIONS
+from retrokit.ranking import reranking
+from retrokit.ranking.reranking.base import CUT, PairwiseReranker, check_counts, check_finite
 
 
 class ModelReranker(PairwiseReranker):
@@ -65,3 +88,180 @@ def loading_model(name: str, what: str, path: str) -> Iterator[None]:
         ask_hub(path, f"{name}: {path!r} is neither a folder nor a hub id", failed)
     with loading(path, what, failed):
         yield
+
+
+class MultiVectorReranker(ModelReranker):
+    """Scores pairs by the sum, over the query's vectors, of the best product with one of the document's."""
+
+    @torch.inference_mode()
+    def library_scores(self, queries: Sequence[str], documents: Sequence[str]) -> np.ndarray:
+        """Each distinct text is encoded once."""
+        first, second = list(dict.fromkeys(queries)), list(dict.fromkeys(documents))
+        query_of = dict(zip(first, self.model.encode_query(first, show_progress_bar=False), strict=True))
+        document_of = dict(zip(second, self.model.encode_document(second, show_progress_bar=False), strict=True))
+        similarities = self.model.similarity_pairwise(
+            [query_of[text] for text in queries], [document_of[text] for text in documents]
+        )
+        scores: np.ndarray = similarities.float().cpu().numpy()
+        return scores
+
+    def description(self) -> list[Any]:
+        """Modules, tokenizer, prompts, similarity, length."""
+        modules: list[Any] = [(type(part).__name__, getattr(part, "get_config_dict", dict)()) for part in self.model]
+        tokenizer = tokenizer_settings(self.model.tokenizer.backend_tokenizer)
+        return [modules, tokenizer, self.model.prompts, self.model.similarity_fn_name, self.model.max_seq_length]
+
+
+def colbert(path: str, max_length: int | None, device: str | None = None) -> MultiVectorReranker:
+    """A multi-vector encoder from a local folder or a hub id; raises as :func:`loading_model` does."""
+    with loading_model("colbert", "multi-vector encoder", path), whole_weights(UNUSED), _said() as records:
+        loaded = MultiVectorEncoder(path, device=device, model_kwargs={"dtype": torch.float32})
+        check_positions(loaded, path)
+        loaded.encode_document(PROBES, show_progress_bar=False)
+    if any("randomly-initialised" in record.getMessage() for record in records):
+        raise DataError(path, "is not a multi-vector encoder: it has no projection of its token vectors")
+    if max_length is not None:
+        loaded.max_seq_length = max_length
+    return MultiVectorReranker(f"colbert:{path}", loaded)
+
+
+@contextmanager
+def _said() -> Iterator[list[logging.LogRecord]]:
+    """What the library says while it loads: of a model without a projection it makes a random one, and says so in a
+    log line only."""
+    library, handler = logging.getLogger(MultiVectorEncoder.__module__), BufferingHandler(sys.maxsize)
+    before = library.level, library.propagate
+    library.setLevel(logging.INFO)
+    library.propagate = False
+    library.addHandler(handler)
+    try:
+        yield handler.buffer
+    finally:
+        library.removeHandler(handler)
+        library.setLevel(before[0])
+        library.propagate = before[1]
+
+
+CPU_PAIRS = 32  # pairs of a batch
+GPU_PAIRS = 256
+
+_HEAD = "ForSequenceClassification"
+_RELEVANT = ("label_1", "1", "relevant", "positive", "true", "yes", "entailment", "duplicate")
+
+
+class CrossEncoderReranker(ModelReranker):
+    """Scores pairs with a cross-encoder: higher is better, after the model's own activation (most have a sigmoid)."""
+
+    def library_scores(self, queries: Sequence[str], documents: Sequence[str]) -> np.ndarray:
+        """Computed in batches of pairs of like length."""
+        pairs = list(zip(queries, documents, strict=True))
+        batch = CPU_PAIRS if self.model.device.type == "cpu" else GPU_PAIRS
+        scores: np.ndarray = self.model.predict(pairs, batch_size=batch, show_progress_bar=False)
+        return scores if scores.ndim == 1 else scores[:, 1] - scores[:, 0]
+
+    def remarks(self, queries: Sequence[str], documents: Sequence[str]) -> list[list[str]]:
+        results = super().remarks(queries, documents)
+        if (limit := self.model.max_seq_length) and queries:
+            both = self.model.tokenizer(list(queries), list(documents), truncation=False, verbose=False)["input_ids"]
+            for remarks, tokens in zip(results, both, strict=True):
+                remarks += [CUT] * (len(tokens) > limit)
+        return results
+
+    def description(self) -> dict[str, Any]:
+        """Configuration, tokenizer, length, activation, prompts."""
+        backend = getattr(self.model.tokenizer, "backend_tokenizer", None)
+        vocabulary = {} if backend is not None else {"vocabulary": self.model.tokenizer.get_vocab()}
+        return {
+            "config": {key: value for key, value in self.model.config.to_dict().items() if key != "_name_or_path"},
+            "tokenizer": vocabulary or tokenizer_settings(backend),
+            "max_length": self.model.max_seq_length,
+            "activation": repr(self.model.activation_fn),
+            "prompts": self.model.prompts,
+        }
+
+
+def cross_encoder(path: str, max_length: int | None, dtype: str, device: str | None = None) -> CrossEncoderReranker:
+    """A cross-encoder from a local folder or a hub id. Of two outputs, the score is the one for relevance less the
+    other. Raises as :func:`loading_model` does."""
+    if is_run(path):
+        read_run(path).finished(path)
+    with loading_model("cross-encoder", "cross-encoder", path), whole_weights(head=False):
+        loaded = CrossEncoder(path, device=device, model_kwargs={"dtype": PRECISIONS[dtype]})
+        architecture, saved = type(loaded[0].model).__name__, loaded[0].model.config.architectures or []
+        if architecture.endswith(_HEAD) and architecture not in saved:  # the library has made one at random
+            problem = f"it has no scoring head (architecture: {list(saved) or 'unnamed'})"
+            raise DataError(path, f"is not a cross-encoder: {problem}")
+        labels = [str(label) for _, label in sorted(loaded.config.id2label.items())]
+        if loaded.num_labels == 2 and labels[1].lower() in _RELEVANT:
+            notice(f"{path}: has two outputs; a score is that of {labels[1]} less that of {labels[0]}")
+        elif loaded.num_labels != 1:
+            expected = "one output, or two of which the second is called relevant, positive or LABEL_1"
+            problem = f"has {loaded.num_labels} outputs ({', '.join(labels)}); a reranker needs {expected}"
+            raise UsageError(f"{path}: {problem}")
+        check_positions(loaded, path)
+        loaded.predict([(PROBES[0], text) for text in PROBES], show_progress_bar=False)
+    if max_length is not None:
+        _set_length(path, loaded, max_length)
+    return CrossEncoderReranker(f"cross-encoder:{path}", loaded)
+
+
+class Beginning:
+    """What ``rerank train cross-encoder`` begins with."""
+
+    def model(self, base: str, max_length: int | None, seed: int, device: str | None) -> CrossEncoder:
+        """The cross-encoder of a folder or a hub id, in float32; or the transformer of an encoder with a head that is
+        new, as ``AutoModelForSequenceClassification`` has it for the architecture. It reads ``max_length`` tokens of
+        both texts. Raises :class:`UsageError` for an encoder that is no transformer, and as :func:`cross_encoder`."""
+        spec = encoders.registry.parse(base)
+        path = str(spec.params.get("path", ""))
+        if spec.name == "model" and _scores_pairs(path):
+            if len(spec.params) > 1:
+                raise UsageError(f"{base}: a cross-encoder to start from has no options; give {path} alone")
+            loaded: CrossEncoder = cross_encoder(path, None, "fp32", device).model
+            if loaded.num_labels != 1:
+                raise UsageError(f"{base}: has {loaded.num_labels} outputs; a cross-encoder is trained with one")
+        else:
+            with torch.random.fork_rng(devices=[]):
+                torch.manual_seed(seed)
+                loaded = _with_new_head(encoders.registry.create(base, device="cpu"), device)
+        if max_length is not None:
+            _set_length(base, loaded, max_length)
+        return loaded
+
+
+def _scores_pairs(path: str) -> bool:
+    """Whether a checkpoint has a head for pairs."""
+    with loading_model(reranking.CROSS_ENCODER, "model", path):
+        return any(name.endswith(_HEAD) for name in architectures(path))
+
+
+def _with_new_head(encoder: Encoder, device: str | None) -> CrossEncoder:
+    first: Any = encoder.to_train().model[0]
+    if not hasattr(first, "auto_model"):
+        raise UsageError(f"{encoder.spec} has no transformer, which is what a cross-encoder starts from")
+    if is_quantized(first):
+        raise UsageError(f"{encoder.spec}: weights of few bits are not trained")
+    with tempfile.TemporaryDirectory() as folder, loading_model(reranking.CROSS_ENCODER, "transformer", folder):
+        # not by save_pretrained, which writes nothing in all but the first of several processes
+        config = copy.deepcopy(first.auto_model.config)
+        config.architectures = [type(first.auto_model).__name__]
+        config.save_pretrained(folder)
+        save_model(first.auto_model, str(Path(folder, "model.safetensors")), {"format": "pt"})
+        first.tokenizer.save_pretrained(folder)
+        said = transformers_logging.get_verbosity()
+        transformers_logging.set_verbosity_error()  # that the head is new is no news
+        try:
+            with whole_weights(head=False):
+                model = CrossEncoder(folder, num_labels=1, device=device, model_kwargs={"dtype": torch.float32})
+        finally:
+            transformers_logging.set_verbosity(said)
+    if model.config.pad_token_id is None:  # of a decoder, whose head reads the last token that is no padding
+        model.config.pad_token_id = model.tokenizer.pad_token_id
+    return model
+
+
+def _set_length(path: str, loaded: CrossEncoder, max_length: int) -> None:
+    limit = (positions_of(loaded[0]) or (0, getattr(loaded.config, "max_position_embeddings", None)))[1]
+    if limit and 0 < limit < max_length:
+        raise UsageError(f"{path}: max_length={max_length} is more than the model's {limit} positions")
+    loaded.max_seq_length = max_length

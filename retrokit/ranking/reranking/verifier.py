@@ -1,34 +1,39 @@
 """A trained verifier, and its folder: weights, description, and the fingerprint of the encoder that it was made for.
 
 Scores of one encoder's maps mean nothing for another's, so a verifier refuses any other encoder. One that was trained
-end to end brings its encoder in the same folder, which loads as any run does.
-"""
+end to end brings its encoder in the same folder. A small copy of it has the encoder as an update of the one that it
+began with: of each matrix the product of two thin ones, in half precision, 2 MB in place of 90."""
 
 import json
 import os
-from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
-from itertools import chain, repeat
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
+from torch import Tensor
 
 from retrokit import encoders
 from retrokit.core.errors import DataError, UsageError, disk_errors
 from retrokit.core.files import replaced
+from retrokit.core.outputs import folder_in_the_making
 from retrokit.core.registry import Spec
-from retrokit.data.runs import RUN_FILE, Run, is_run, read_run
+from retrokit.core.settings import taking
+from retrokit.data.runs import RUN_FILE, Run, is_run, read_run, write_run
 from retrokit.encoders.base import Encoder
+from retrokit.encoders.fingerprint import digest_of_weights
 from retrokit.ranking import reranking
-from retrokit.ranking.reranking.base import PairwiseReranker
-from retrokit.ranking.reranking.cross_encoder import cross_encoder
-from retrokit.ranking.reranking.encoder_update import add_update
+from retrokit.ranking.reranking.base import CUT, PairwiseReranker, decided, of_texts, summary_of
+from retrokit.ranking.reranking.library import cross_encoder
 from retrokit.ranking.reranking.maps import MapReranker, MapScorer
-from retrokit.ranking.reranking.remarks import CUT, FOREIGN, UNFAMILIAR, decided, is_foreign, of_texts, told
+from retrokit.ranking.settings import ShrinkSettings
 from retrokit.similarities.base import Role
 
 WEIGHTS_FILE = "verifier.safetensors"
@@ -38,11 +43,10 @@ DEFAULT = "default"
 
 class Verifier(MapReranker):
     """Scores token maps with what was trained. A pair of identical texts has the score 1, one with an empty text the
-    lowest; ``english``: it knows no other language."""
+    lowest."""
 
-    def __init__(self, *arguments: Any, english: bool = False) -> None:
+    def __init__(self, *arguments: Any) -> None:
         super().__init__(*arguments)
-        self._english = english
         self._counts: Counter[str] = Counter()
         self._pairs = 0
 
@@ -62,36 +66,22 @@ class Verifier(MapReranker):
     def remarks(self, queries: Sequence[str], documents: Sequence[str]) -> list[list[str]]:
         results = of_texts(queries, documents)
         undecided = [row for row, remarks in enumerate(results) if decided(remarks) is None]
-        of_text: dict[str, list[str]] = defaultdict(list)
         roles: tuple[tuple[Role, Sequence[str]], ...] = ("query", queries), ("document", documents)
         for role, texts in roles:
-            if distinct := list(dict.fromkeys(texts[row] for row in undecided)):
-                cut = self.encoder.cut(distinct, role)
-                for text, is_cut, unknown in zip(
-                    distinct, repeat(False) if cut is None else cut, self._unknown_shares(distinct), strict=False
-                ):
-                    of_text[text] += [CUT] * bool(is_cut) + [UNFAMILIAR] * (unknown >= 0.5)
-                    of_text[text] += [FOREIGN] * (self._english and is_foreign(text))
-        for row in undecided:
-            results[row] += dict.fromkeys([*of_text[queries[row]], *of_text[documents[row]]])
+            distinct = list(dict.fromkeys(texts[row] for row in undecided))
+            cut = self.encoder.cut(distinct, role) if distinct else None
+            long = {text for text, is_cut in zip(distinct, cut, strict=True) if is_cut} if cut is not None else set()
+            for row in undecided:
+                if texts[row] in long and not results[row]:
+                    results[row].append(CUT)
         return results
-
-    def _unknown_shares(self, texts: Sequence[str]) -> list[float]:
-        """The share of each text's tokens that the vocabulary lacks."""
-        tokenizer = self.encoder.tokenizer
-        backend = getattr(tokenizer, "backend_tokenizer", tokenizer)
-        unknown = getattr(tokenizer, "unk_token", None) or getattr(getattr(backend, "model", None), "unk_token", None)
-        if unknown is None or not hasattr(backend, "encode_batch"):
-            return [0.0] * len(texts)
-        encodings = backend.encode_batch(list(texts), add_special_tokens=False)
-        return [encoding.tokens.count(unknown) / max(1, sum(encoding.attention_mask)) for encoding in encodings]
 
     @property
     def counts(self) -> Mapping[str, int]:
         return dict(self._counts)
 
     def describe(self) -> str:
-        summary = told(self._counts, self._pairs)
+        summary = summary_of(self._counts, self._pairs)
         return f"{self.spec}: {summary}" if summary else ""
 
     def fingerprint(self) -> str:
@@ -168,8 +158,7 @@ def load_verifier(
     scorer: MapScorer = reranking.verifiers.create(spec)
     load_weights(scorer, path)
     shown = named if named == DEFAULT else f"{_reranker_of(spec.name)}:{path}"
-    english = read_run(path).notes.get("language") == "en"
-    return Verifier(shown, loaded, scorer, precision, cache, english=english)
+    return Verifier(shown, loaded, scorer, precision, cache)
 
 
 def start_from(scorer: MapScorer, verifier: str, path: str, encoder: Encoder, end_to_end: bool) -> None:
@@ -214,3 +203,117 @@ verifier = load_verifier
 default = partial(load_verifier, DEFAULT)
 cnn = partial(load_verifier, kind="cnn")
 transformer = partial(load_verifier, kind="transformer")
+
+
+UPDATE_FILE = "encoder-update.safetensors"
+_UP, _DOWN, _WHOLE = ".up", ".down", ".change"
+
+
+def low_rank(change: Tensor, rank: int) -> tuple[Tensor, Tensor]:
+    """The two matrices ``[a, rank]`` and ``[rank, b]`` whose product is nearest to ``change`` ``[a, b]`` (its truncated
+    SVD); of fewer columns where ``change`` has a lower rank.
+
+    >>> up, down = low_rank(torch.tensor([[2.0, 0.0], [0.0, 0.0]]), rank=1)
+    >>> (up @ down).round(decimals=4).tolist()
+    [[2.0, 0.0], [0.0, 0.0]]
+    """
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)  # a whole decomposition takes seconds for a matrix
+        left, sizes, right = torch.svd_lowrank(change.double(), min(rank + 8, *change.shape), niter=8)
+    columns = min(rank, int((sizes > 1e-6 * sizes[0]).sum()))
+    roots = sizes[:columns].sqrt()
+    return (left[:, :columns] * roots).float(), (right[:, :columns] * roots).T.float()
+
+
+def update_between(before: Mapping[str, Tensor], after: Mapping[str, Tensor], rank: int) -> dict[str, Tensor]:
+    """What leads from the weights ``before`` to those ``after``, float16: of a matrix ``NAME.up`` and ``NAME.down``, of
+    anything else ``NAME.change``."""
+    update: dict[str, Tensor] = {}
+    for name, old in before.items():
+        change = after[name].float() - old.float()
+        if change.any() and change.ndim == 2:
+            update[name + _UP], update[name + _DOWN] = low_rank(change, rank)
+        elif change.any():
+            update[name + _WHOLE] = change
+    return {name: tensor.half().contiguous() for name, tensor in update.items()}
+
+
+def add_update(encoder: Encoder, folder: Path, made_for: Mapping[str, Any]) -> None:
+    """Add the update in ``folder`` to the weights of ``encoder``, in place.
+
+    Raises:
+        UsageError: it has other weights than those that the update begins with.
+        DataError: the file is damaged.
+    """
+    path = folder / UPDATE_FILE
+    try:
+        update = load_file(path)
+    except (OSError, SafetensorError) as error:
+        raise DataError(path, f"holds no update of an encoder: {str(error).splitlines()[0]}") from error
+    weights = weights_of(encoder)
+    if digest_of(weights, update) != made_for["begins_with"]:
+        raise UsageError(f"{folder} changes the weights of {made_for['encoder']}, and {encoder.spec} has others")
+    with torch.no_grad():
+        for name, change in changes_of(update).items():
+            weights[name] += change.to(weights[name])
+
+
+def changes_of(update: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """The change of each weight, float32, by its name."""
+    whole = {name.removesuffix(_WHOLE): part.float() for name, part in update.items() if name.endswith(_WHOLE)}
+    matrices = [name.removesuffix(_UP) for name in update if name.endswith(_UP)]
+    return whole | {name: update[name + _UP].float() @ update[name + _DOWN].float() for name in matrices}
+
+
+def weights_of(encoder: Encoder) -> dict[str, Tensor]:
+    """The weights of an encoder's transformer, which are not copied, by their names in its checkpoint."""
+    transformer = getattr(encoder.to_train().model[0], "auto_model", None)
+    if transformer is None:
+        raise UsageError(f"{encoder.spec} has no transformer, whose weights an update could change")
+    weights: dict[str, Tensor] = transformer.state_dict()
+    return weights
+
+
+def digest_of(weights: Mapping[str, Tensor], update: Iterable[str]) -> str:
+    """Of the weights that an update changes; empty if one is not there."""
+    names = {name.rpartition(".")[0] for name in update}
+    if not names <= weights.keys():
+        return ""
+    return str(digest_of_weights({name: weights[name] for name in names}).hexdigest())
+
+
+@taking(ShrinkSettings)
+def shrink(settings: ShrinkSettings) -> float:
+    """Write a small copy of the verifier ``folder``, which was trained end to end, to ``output``: its network, and what
+    training has changed of its encoder, in matrices of ``rank``. Returns the share of that change that the copy keeps,
+    of its squares; 1 for updates that were trained in no higher rank (``lora``).
+
+    Raises:
+        UsageError: no verifier with an encoder of its own, or ``output`` exists.
+    """
+    spec, whose = made_for(settings.folder)
+    if not whose["in_folder"]:
+        raise UsageError(f"{settings.folder} has no encoder of its own: train it with `end_to_end=`")
+    whose["encoder"] = settings.encoder or whose["encoder"]
+    before = weights_of(encoders.registry.create(whose["encoder"], device="cpu"))
+    after = weights_of(encoders.registry.create(f'model:"{settings.folder}"', device="cpu"))
+    update = update_between(before, after, settings.rank)
+    if not update:
+        raise UsageError(f"{settings.folder}: its encoder is that of {whose['encoder']}, unchanged")
+    whole = lost = 0.0
+    for name, approximation in changes_of(update).items():
+        change = after[name].float() - before[name].float()
+        whole, lost = whole + float(change.square().sum()), lost + float((change - approximation).square().sum())
+    scorer: MapScorer = reranking.verifiers.create(spec)
+    load_weights(scorer, settings.folder)
+    with folder_in_the_making(settings.output) as staged, disk_errors(settings.output):
+        save_file(update, staged / UPDATE_FILE)
+        save_weights(scorer, staged)
+        whose |= {"in_folder": False, "begins_with": digest_of(before, update), "rank": settings.rank}
+        run = read_run(settings.folder)
+        outcome = {
+            name: value for name, value in (run.outcome or {}).items() if name in ("steps", "best_step", "metric")
+        }
+        notes = {name: value for name, value in run.notes.items() if name != "configuration"}  # which has paths
+        write_run(replace(run, made_for=whose, outcome=outcome, notes=notes, files=None), staged)
+    return 1 - lost / whole

@@ -1,19 +1,28 @@
-"""Accept or reject pairs of texts, a line each: a calibrated verifier as a filter in a pipe."""
+"""Calibrate a verifier's threshold, and accept or reject pairs of texts with it, a line each.
 
+On held-out pairs that must be rejected, the threshold is the lowest score that accepts no more than the target share of
+them. It is stored in the verifier's folder."""
+
+import hashlib
 import math
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from itertools import islice
 
-from retrokit.core.errors import UsageError
+import numpy as np
+
+from retrokit.core.errors import DataError, UsageError
 from retrokit.core.files import check_exists, writing
 from retrokit.core.outputs import check_settings
 from retrokit.core.settings import taking
 from retrokit.data.jsonl import Row, fields_of, json_line
+from retrokit.data.labelled import LabelledNearMiss, read_labelled_pairs
+from retrokit.data.runs import add_to_run
 from retrokit.data.tables import read_rows
-from retrokit.ranking.reranking.remarks import decided
-from retrokit.ranking.reranking.settings import VerifySettings
-from retrokit.ranking.reranking.verifier import folder_of, load_verifier, read_verifier
+from retrokit.metrics.significance import draw
+from retrokit.ranking.reranking.base import decided
+from retrokit.ranking.reranking.verifier import DEFAULT, folder_of, load_verifier, read_verifier
+from retrokit.ranking.settings import CalibrationSettings, VerifySettings
 
 FIELDS = (
     ("text", "candidate"),
@@ -41,7 +50,7 @@ def verify(settings: VerifySettings) -> Verdicts:
     """Write each line of ``pairs`` (two texts each, under one of the names in :data:`FIELDS`) again, with its ``score``
     and whether it is ``accepted``: at least the ``threshold``, by default the calibrated one. ``keep`` says which lines
     to write: ``all``, ``accepted``, ``rejected``; ``-`` is standard input and output. ``remarks`` stand beside pairs
-    that the score does not decide, or should not be trusted with (:mod:`retrokit.ranking.reranking.remarks`).
+    that the score does not decide, or should not be trusted with (:mod:`retrokit.ranking.reranking.base`).
 
     Raises:
         UsageError: a folder that is no verifier or has no threshold, or an unknown ``keep``.
@@ -81,3 +90,115 @@ def _texts(row: Row) -> tuple[str, str]:
             return row.text(first), row.text(second)
     expected = ", or ".join(" and ".join(names) for names in FIELDS)
     raise row.wrong(f"expected {expected}; the fields are {fields_of(row)}")
+
+
+@dataclass(frozen=True)
+class Share:
+    """A share of pairs, and its 95% interval (Wilson, 1927)."""
+
+    value: float
+    low: float
+    high: float
+    pairs: int
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """A threshold, and what it does on the pairs that it was found on.
+
+    Attributes:
+        threshold: the score from which on a pair is accepted.
+        interval: 95% percentile interval of the threshold, over pairs drawn anew.
+        false_accepts: pairs to reject that score at least the threshold.
+        true_accepts: pairs to accept that do so.
+        families: false accepts by family of near-misses, where the file names any.
+        identical: pairs to accept whose two texts are the same, which any verifier accepts.
+    """
+
+    threshold: float
+    interval: tuple[float, float]
+    target: float
+    false_accepts: Share
+    true_accepts: Share
+    families: dict[str, Share]
+    identical: int
+    pairs: dict[str, str]
+
+
+def threshold_for(rejected: np.ndarray, target: float) -> float:
+    """The lowest threshold that accepts at most a share ``target`` of scores ``[n]`` that must be rejected.
+
+    It lies just above the highest score that is to stay out, so that a score equal to it is rejected too.
+
+    >>> threshold_for(np.array([0.1, 0.2, 0.3, 0.4]), target=0.25) > 0.3
+    True
+    >>> threshold_for(np.array([0.1, 0.2, 0.3, 0.4]), target=0.25) <= 0.4
+    True
+    """
+    allowed = math.floor(target * len(rejected) + 1e-9)
+    from_highest = np.sort(rejected)[::-1]
+    return float(np.nextafter(np.float32(from_highest[allowed]), np.float32(np.inf)))
+
+
+def share_of(accepted: np.ndarray) -> Share:
+    """The share of true values ``[n]`` with its Wilson interval.
+
+    >>> share = share_of(np.array([True, False, False, False]))
+    >>> share.value, round(share.low, 3), round(share.high, 3)
+    (0.25, 0.046, 0.699)
+    """
+    count, z = len(accepted), 1.959964
+    share = float(accepted.mean())
+    middle = (share + z * z / (2 * count)) / (1 + z * z / count)
+    half = z / (1 + z * z / count) * math.sqrt(share * (1 - share) / count + z * z / (4 * count * count))
+    return Share(share, max(0.0, middle - half), min(1.0, middle + half), count)
+
+
+@taking(CalibrationSettings)
+def calibrate(settings: CalibrationSettings) -> Calibration:
+    """Find a verifier's threshold on held-out ``pairs``, near-misses or labelled ones, and store it in its ``folder``.
+    ``false_accept_rate`` is the share of pairs to reject that may be accepted, above 0 and below 1.
+
+    Raises:
+        UsageError: a rate out of range, or a folder that is no verifier.
+        DataError: pairs that cannot be read, or too few to reject for the rate.
+    """
+    if settings.folder == DEFAULT:
+        raise UsageError(
+            f"{DEFAULT} comes with retrokit and keeps its threshold: give verify a `threshold=` of your own"
+        )
+    seen = hashlib.sha256()
+    accept: dict[tuple[str, str], None] = {}  # each once
+    reject, of_family = [], []
+    for example in read_labelled_pairs(settings.pairs, seen.update):
+        if isinstance(example, LabelledNearMiss):
+            accept[example.anchor, example.positive] = None
+            reject.append((example.anchor, example.near_miss))
+            of_family.append(example.family)
+        elif example.same:
+            accept[example.first, example.second] = None
+        else:
+            reject.append((example.first, example.second))
+            of_family.append("")
+    rate, families = settings.false_accept_rate, np.array(of_family)
+    if len(reject) * rate < 1:
+        problem = f"has {len(reject)} pairs to reject; a false-accept rate of {rate} needs {math.ceil(1 / rate)}"
+        raise DataError(settings.pairs, problem)
+    reranker = load_verifier(settings.folder, precision=settings.precision, device=settings.device)
+    firsts, seconds = zip(*accept, *reject, strict=True)
+    scores = reranker.score_pairs(firsts, seconds)
+    accepted, rejected = scores[: len(accept)], scores[len(accept) :]
+    threshold = threshold_for(rejected, rate)
+    false_accepts = rejected >= threshold
+    calibration = Calibration(
+        threshold,
+        draw(lambda rows: threshold_for(rejected[rows], rate), len(rejected)).interval,
+        rate,
+        share_of(false_accepts),
+        share_of(accepted >= threshold),
+        {name: share_of(false_accepts[families == name]) for name in sorted(set(of_family)) if name},
+        sum(first == second for first, second in accept),
+        {"path": settings.pairs, "digest": f"sha256:{seen.hexdigest()}"},
+    )
+    add_to_run(settings.folder, calibration=asdict(calibration))
+    return calibration

@@ -155,7 +155,7 @@ def index_of(searcher: str, documents: Sequence[str] | Export, device: str | Non
 
     if isinstance(documents, Export):
         with importing():
-            from retrokit.ranking.retrieval.exported import export_index
+            from retrokit.ranking.retrieval.dense import export_index
 
         if searcher and registry_of(searcher) is registry:
             raise UsageError(f"{documents.folder}: is searched by the encoder that made it, not by {searcher}")

@@ -3,7 +3,7 @@
 An index is named by faiss's factory string, and after a colon by its parameters at search: ``HNSW32``,
 ``IVF4096,PQ32:nprobe=64``. It holds prepared embeddings under the inner product, so that it serves every factorable
 similarity. A flat list, clusters or a graph of documents in fewer bits keeps just the numbers of
-:mod:`retrokit.data.quantization`. Douze et al., "The Faiss library", 2024.
+:mod:`retrokit.data.exports`. Douze et al., "The Faiss library", 2024.
 """
 
 import copy
@@ -20,8 +20,8 @@ import torch
 
 from retrokit.core.errors import DataError, MissingExtra, UsageError, first_line, out_of_range
 from retrokit.core.notices import notice, progress
+from retrokit.data.exports import Quantization
 from retrokit.data.jsonl import read_json, write_json
-from retrokit.data.quantization import Quantization
 from retrokit.ranking.retrieval.embeddings import pair_scores
 from retrokit.ranking.retrieval.exact import checked, in_order, prepared_documents, prepared_queries, top_k
 from retrokit.similarities.base import Embeddings, Similarity

@@ -18,7 +18,7 @@ from retrokit.data.pairs import texts_file
 from retrokit.data.trec import write_run
 from retrokit.ranking import retrieval
 from retrokit.ranking.retrieval.base import TextList
-from retrokit.ranking.retrieval.settings import SearchSettings
+from retrokit.ranking.settings import SearchSettings
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ import numpy as np
 from retrokit.core.errors import DataError, UsageError
 from retrokit.core.files import named
 from retrokit.core.notices import notice
-from retrokit.data.faults import Faults
+from retrokit.data.jsonl import Faults
 from retrokit.data.trec import read_run_lines
 from retrokit.ranking.reranking.base import check_counts
 from retrokit.ranking.retrieval.base import (

@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from retrokit.data.quantization import Quantization
+from retrokit.data.exports import Quantization
 from retrokit.ranking.retrieval.approximate import ApproximateIndex, single_thread
 from retrokit.ranking.retrieval.embeddings import pair_scores
 from retrokit.ranking.retrieval.exact import in_order, top_k

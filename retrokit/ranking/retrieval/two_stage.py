@@ -29,7 +29,7 @@ from retrokit.ranking.retrieval.base import (
     account_of,
     best_first,
 )
-from retrokit.ranking.retrieval.fusion import blend, reciprocal_ranks
+from retrokit.ranking.retrieval.hybrid import blend, reciprocal_ranks
 
 RRF = "rrf"
 

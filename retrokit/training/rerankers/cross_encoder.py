@@ -25,7 +25,7 @@ from retrokit.data.training_rows import Pair, texts_of_record
 from retrokit.encoders.engine import ranges_of_tokens, tokens_at_once
 from retrokit.encoders.precision import name_of
 from retrokit.ranking import reranking
-from retrokit.ranking.reranking.cross_encoder import CrossEncoderReranker
+from retrokit.ranking.reranking.library import CrossEncoderReranker
 from retrokit.training.batches import Example
 from retrokit.training.card import data_section, options_section, results_section
 from retrokit.training.history import Outcome

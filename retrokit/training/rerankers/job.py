@@ -13,8 +13,7 @@ import torch
 from torch import Tensor
 
 from retrokit.core.errors import UsageError
-from retrokit.data.holdout import hold_out
-from retrokit.data.pairs import Source, read_source
+from retrokit.data.pairs import Source, hold_out, read_source
 from retrokit.data.runs import TRAINING, Run
 from retrokit.data.training_rows import Pair, texts_of_record
 from retrokit.ranking import reranking

@@ -1,0 +1,137 @@
+"""Settings of search, export and verifiers, for Python and the command line."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import KW_ONLY, dataclass
+from typing import Any, Literal
+
+from retrokit.core.settings import FILE, FOLDER, PRECISION, PRECISIONS, Settings, setting
+from retrokit.data.dtypes import DTYPES
+
+
+@dataclass(frozen=True)
+class SearchSettings(Settings):
+    """Which documents are searched by what, and for what. ``k`` is the number of documents of a query."""
+
+    searcher: str | None = setting(
+        None,
+        "Encoder, bm25 or another searcher; with `index_folder=` by default the encoder that made it.",
+        argument=True,
+        metavar="SYSTEM",
+    )
+    corpus: str | None = setting(
+        None, "Texts to search in: JSON lines of id and text, - is standard input; or a BEIR folder."
+    )
+    index_folder: str | None = setting(
+        None, "Folder of retrokit export, whole or in shards, whose documents are not embedded again."
+    )
+    queries: str | None = setting(None, "Queries: JSON lines of id and text, TSV of both, or a BEIR folder.")
+    query: Sequence[str] = setting((), "A query. Repeatable.")
+    k: int = setting(10, "Documents of a query.", flags=("-k",), minimum=1)
+    sim: str | None = setting(None, "Similarity; default: the encoder's own, or the folder's.")
+    dims: int | None = setting(None, "Use the first N dimensions of the encoder's only.", minimum=1)
+    index: str | None = setting(
+        None, "Search through an index of faiss, e.g. HNSW32 or IVF4096,PQ32:nprobe=64; default: exactly."
+    )
+    quantize: str | None = setting(
+        None, "Search in fewer bits: float16, int8, binary, binary+rescore; default: none, or the folder's."
+    )
+    precision: str = setting("auto", PRECISION, choices=PRECISIONS)
+    device: str | None = setting(None)
+
+    def options(self) -> dict[str, Any]:
+        """Those of :func:`retrokit.ranking.retrieval.create`."""
+        return {name: getattr(self, name) for name in ("sim", "dims", "precision", "index", "quantize")}
+
+
+ROLES: tuple[Literal["document"], Literal["query"]] = ("document", "query")
+
+
+@dataclass(frozen=True)
+class ExportSettings(Settings):
+    """Embeddings of which texts, by which encoder, written where and how.
+
+    Attributes:
+        source: of a BEIR folder the corpus is taken, or the queries.
+        dtype: for int8 a dimension's range is that of a sample of texts, taken evenly from all of ``source``
+            (:mod:`retrokit.data.exports`).
+        shard: its folder lies within ``output``; all n are read as one.
+    """
+
+    encoder: str = setting(help="Encoder whose embeddings are written.", argument=True)
+    source: str = setting(
+        help="Texts: JSON lines of id and text, - is standard input; or a BEIR folder.", flags=("--on",)
+    )
+    output: str = setting(help="Folder to write.", flags=("--output", "-o"), writes=FOLDER)
+    _: KW_ONLY
+    sim: str | None = setting(None, "Similarity that prepares them; default: the encoder's own.")
+    role: str = setting("document", "What the texts are.", choices=ROLES)
+    dims: int | None = setting(None, "Use the first N dimensions of the encoder's only.")
+    dtype: str = setting("float32", "What is stored; float16 takes half of float32, int8 a quarter.", choices=DTYPES)
+    one_length: bool = setting(
+        False, "Add a dimension in which documents get one length, for stores that know only cosine or L2."
+    )
+    shard: str | None = setting(
+        None, "i/n: the i-th of n parts of the texts; under torchrun each process makes one by itself."
+    )
+    precision: str = setting("auto", PRECISION, choices=PRECISIONS)
+    device: str | None = setting(None)
+    overwrite: bool = setting(False, "Replace the export, or the shard, in the output folder.")
+
+    def problems(self) -> Iterator[str]:
+        yield from super().problems()
+        if self.one_length and self.dtype != "float32":
+            yield f"`one_length=` is for float32, and `dtype=` is {self.dtype}"
+        if self.one_length and self.shard is not None:
+            yield f"`one_length=` is that of all documents: give no `shard=` ({self.shard})"
+
+
+KEEP = ("all", "accepted", "rejected")
+_RUN = "Folder that rerank train has made."
+_JUDGE = "Folder that rerank train has made; or default, which comes with retrokit."
+
+
+@dataclass(frozen=True)
+class CalibrationSettings(Settings):
+    """Which threshold is looked for, and on which pairs."""
+
+    folder: str = setting(help=_RUN, argument=True, metavar="RUN")
+    pairs: str = setting(
+        help="Held-out pairs: what augment negatives writes; text, near_miss, positive; or labels.", argument=True
+    )
+    false_accept_rate: float = setting(0.05, "Share of pairs to reject that may be accepted.", above=0)
+    _: KW_ONLY
+    precision: str = setting("fp32", PRECISION, choices=PRECISIONS)
+    device: str | None = setting(None)
+
+    def problems(self) -> Iterator[str]:
+        yield from super().problems()
+        if self.false_accept_rate >= 1:
+            yield f"`false_accept_rate=` {self.false_accept_rate} must be below 1"
+
+
+@dataclass(frozen=True)
+class ShrinkSettings(Settings):
+    """Which verifier a small copy is made of, and how small."""
+
+    folder: str = setting(
+        help="Folder of a verifier that rerank train --end-to-end has made.", argument=True, metavar="RUN"
+    )
+    output: str = setting(help="Folder to write.", flags=("--output", "-o"), writes=FOLDER)
+    rank: int = setting(32, "Of the matrices that hold what training has changed of a weight.", above=0)
+    encoder: str | None = setting(
+        None, "Encoder to begin with, of the same shape. Default: what the training began with."
+    )
+
+
+@dataclass(frozen=True)
+class VerifySettings(Settings):
+    """Which pairs are judged, and what is written of them."""
+
+    folder: str = setting(help=_JUDGE, argument=True, metavar="RUN")
+    pairs: str = setting("-", "JSON lines with two texts each; - is standard input.", argument=True)
+    output: str = setting("-", "JSON lines to write; - is standard output.", flags=("--output", "-o"), writes=FILE)
+    threshold: float | None = setting(None, "Score from which on a pair is accepted. Default: the calibrated one.")
+    keep: str = setting("all", "Lines to write.", choices=KEEP)
+    _: KW_ONLY
+    precision: str = setting("fp32", PRECISION, choices=PRECISIONS)
+    device: str | None = setting(None)
