@@ -8,30 +8,68 @@ from retrokit import cli
 from tests.test_docs import COMMANDS
 
 LEVELS = sorted({(), *(tuple(name.split()[:depth]) for name in COMMANDS for depth in (1, 2))})
+DEFAULTS = {"build-sure": ("build-sure", "build"), "rerank": ("rerank", "run")}
+RUNNABLE = {name: (*DEFAULTS.get(name, name.split()),) for name in COMMANDS}
 
 
-def test_no_help_shows_types_of_python(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("COLUMNS", "140")
+@pytest.fixture
+def page(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch):
+    """A help page at 80 columns."""
+
+    def of(*words: str, columns: int = 80) -> str:
+        monkeypatch.setenv("COLUMNS", str(columns))
+        assert cli.run(words) == 0
+        return capsys.readouterr().out
+
+    return of
+
+
+def test_no_help_shows_types_of_python(page) -> None:
     for words in LEVELS:
-        assert cli.run([*words, "--help"]) == 0
-        shown = capsys.readouterr().out
-        assert re.search(r"--help +Show", shown), words
-        assert re.findall(r"<(?:str|bool|int|float|list)\b.*?>", shown) == [], words
+        for option in ("--help", "--help-all") if words in RUNNABLE.values() else ("--help",):
+            shown = page(*words, option, columns=140)
+            assert re.search(r"--help\b.* +Show", shown), words
+            assert re.findall(r"<(?:str|bool|int|float|list)\b.*?>", shown) == [], words
 
 
-def test_a_value_has_a_placeholder_and_a_switch_has_none(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("COLUMNS", "140")
-    assert cli.run(["finetune", "--help"]) == 0
-    shown = capsys.readouterr().out
+@pytest.mark.parametrize("name", RUNNABLE)
+def test_the_first_page_is_short_and_the_whole_one_whole(name: str, page) -> None:
+    """At most twelve options (the required ones among them) and 45 lines; examples can be copied."""
+    params = [param for param in COMMANDS[name].params if param.param_type_name == "option"]
+    first = page(*RUNNABLE[name], "--help")
+    shown = [param for param in params if re.search(rf"^  (-\w, )?{param.opts[0]}\b", first, re.MULTILINE)]
+    assert len(first.splitlines()) <= 45
+    assert len(shown) <= 12
+    assert {param.name for param in params if param.required} <= {param.name for param in shown}
+    assert len(shown) == len(params) or f"{len(params) - len(shown)} more options: --help-all" in first
+    joined = re.sub(r" \\\n +", " ", first)
+    examples = [" ".join(text.split()) for text in COMMANDS[name].help.split("\n\n") if text.startswith("retrokit ")]
+    assert examples
+    assert [example for example in examples if example not in joined] == []
+    whole = page(*RUNNABLE[name], "--help-all")
+    assert [param.opts[0] for param in params if param.opts[0] not in whole] == []
+
+
+def test_the_first_options_of_finetune_are_those_of_a_first_run(page) -> None:
+    options = re.findall(r"^  (?:-\w, )?--([\w-]+)", page("finetune", "--help"), re.MULTILINE)
+    expected = "data output eval holdout sim epochs batch-size max-length lr seed dry-run resume help"
+    assert options == expected.split()
+    panels = re.findall(r"^╭─ ([A-Z][\w ]+) ─", page("finetune", "--help-all"), re.MULTILINE)
+    assert panels == [
+        *("Arguments", "Options", "Common options", "Evaluation", "Loss", "Batches", "Optimizer", "Adapters"),
+        *("Checkpoints", "Output"),
+    ]
+
+
+def test_a_value_has_a_placeholder_and_a_switch_has_none(page) -> None:
+    shown = page("finetune", "--help-all", columns=140)
     assert "Usage: retrokit finetune [OPTIONS] {ENCODER}" in shown
     for line in (
         r"ENCODER +Encoder to",
         r"--data +TEXT +Training",
         r"--steps +N +Opt",
         r"--lr +X +High",
-        r"--tf32 +Let",
+        r"--tf32 +\w",
     ):
         assert re.search(line, shown), line
 

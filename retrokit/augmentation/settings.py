@@ -106,6 +106,8 @@ class MixSettings(Settings):
 class MinedFiles(Settings):
     """Which searcher mines for which pairs, in which texts."""
 
+    first = ("output", "searcher", "corpus", "sim", "judge")
+
     searcher: str = setting(help="Encoder, or another searcher such as bm25, that searches.", flags=("--encoder",))
     data: Sequence[str] = setting(help="Pairs: FILE.jsonl, -, beir:PATH, hf:NAME. Repeatable.", argument=True)
     output: str = setting("-", OUTPUT, flags=FLAGS, writes=FILE)
@@ -126,6 +128,8 @@ class MiningSettings(Settings):
 
     ``keep_negatives`` puts the mined negatives after those that a row has, else they replace them.
     """
+
+    first = ("negatives", "sampling", "first_rank", "last_rank", "absolute_margin", "scores", "seed")
 
     negatives: int = setting(7, "Negatives of a pair.", minimum=1)
     sampling: str = setting("top", "top: the best of the range; random: any of it.", choices=SAMPLINGS)
@@ -160,6 +164,8 @@ class MiningSettings(Settings):
 @dataclass(frozen=True)
 class NearMissSettings(Settings):
     """Near-misses of the texts in ``path``, or of the anchors of its pairs, into ``output``."""
+
+    first = ("output", "families", "positive", "per_family", "split", "llm", "max_tokens", "field", "seed", "dry_run")
 
     path: str = setting(
         help="Texts as JSON lines, or pairs with `positive=` paraphrase; .gz too; - is standard input.",
@@ -203,6 +209,11 @@ class NearMissSettings(Settings):
 @dataclass(frozen=True)
 class QuerySettings(Asking):
     """Queries for which passages, by which model, and what they have to stand."""
+
+    first = (
+        *("llm", "output", "types", "searcher", "k", "negatives", "judge", "existing", "limit", "max_tokens", "seed"),
+        "dry_run",
+    )
 
     source: str = setting(
         help="Passages: JSON lines of id, text and optionally title, .gz too; a BEIR folder; - is standard input.",

@@ -3,7 +3,8 @@
 import os
 import shutil
 import textwrap
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from copy import copy
 from typing import Annotated, Any, ClassVar
 
 import typer
@@ -19,6 +20,7 @@ from retrokit.core.notices import harmless
 from retrokit.core.version import __version__
 
 _OUTPUTS = "retrokit.outputs"
+_ALL = "--help-all"
 
 
 def option(name: str) -> str:
@@ -77,15 +79,46 @@ class GroupWithDefault(Group):
 
 
 class Command(Described, TyperCommand):
-    """A command that refuses numbers which nothing could compute with, all of them at once, and outputs that would
-    replace an input or each other. ``kinds`` are those of the names that it takes."""
+    """A command that refuses numbers out of range, all of them at once, and outputs that would replace an input or each
+    other. ``kinds`` are those of the names that it takes. ``--help`` shows the options that come first, ``--help-all``
+    all options and the names."""
 
     kinds: ClassVar[tuple[str, ...]] = ()
+
+    def get_help_option_names(self, ctx: Any) -> list[str]:
+        return ["--help", _ALL]
+
+    def get_help_option(self, ctx: Any) -> Any:
+        option: Any = super().get_help_option(ctx)
+        option.help = "Show common options, or all and the names; exit."
+        return option
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        """Show a copy of the command that has the options of the page."""
+        page, shows_all = copy(self), ctx.meta.get(_ALL, False)
+        options: dict[str, Any] = {
+            param.name: copy(param) for param in self.params if param.param_type_name == "option"
+        }
+        first = [options.pop(name) for name in getattr(self.callback, "first", ())]
+        for param in first:
+            param.rich_help_panel = "Common options" if shows_all else None
+        arguments = [param for param in self.params if param.param_type_name == "argument"]
+        page.params = [*arguments, *first, *(options.values() if shows_all or not first else ())]
+        if not shows_all:
+            page.rich_markup_mode, page.help = None, "\n\n".join(map(_copyable, (self.help or "").split("\n\n")))
+        super(Command, page).format_help(ctx, formatter)
+        if shows_all:
+            show(_names_of(self.kinds))
+        else:
+            more = f" {len(options)} more options: {_ALL}.\n" if first else ""
+            names = f" Names: retrokit names {' '.join(self.kinds)}\n" if self.kinds else ""
+            formatter.write(f"\n{more}{names}".rstrip() + "\n")
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """As the base class; raises :class:`UsageError` for a number out of range. A whole number counts something, and
         is at least 1 where its option names no least value. Outputs are checked by
         :func:`~retrokit.core.outputs.check_outputs`."""
+        ctx.meta[_ALL] = _ALL in args
         rest = super().parse_args(ctx, args)
         problems = [problem for param in self.params for problem in _out_of_range(param, ctx.params.get(param.name))]
         if problems:
@@ -107,6 +140,14 @@ class Command(Described, TyperCommand):
                 named(kind)  # a name that it knows is no path
             check_outputs(outputs, given)
         return rest
+
+
+def _copyable(paragraph: str) -> str:
+    """A paragraph of a help; an example has lines that a shell reads as one."""
+    if not paragraph.startswith("retrokit "):
+        return paragraph
+    lines = textwrap.wrap(" ".join(paragraph.split()), 74, break_on_hyphens=False, subsequent_indent=4 * " ")
+    return "\b\n" + " \\\n".join(lines)
 
 
 def _is_there(given: Any) -> bool:
@@ -142,23 +183,18 @@ class Commands(typer.Typer):
 
 
 def with_names(*kinds: str) -> type[TyperCommand]:
-    """A command whose help ends with the names of the given kinds, third parties' included."""
+    """A command that takes names of the given kinds, third parties' included."""
+    return type("WithNames", (Command,), {"kinds": kinds})
 
-    class WithNames(Command):
-        def format_help(self, ctx: Any, formatter: Any) -> None:
-            """Add the names when help is asked for, and only then."""
-            super().format_help(ctx, formatter)
-            width = max(60, min(100, shutil.get_terminal_size().columns))
-            lines = [f" Names (what each is and takes: retrokit names {kinds[0]})"]
-            for kind in kinds:
-                names = ", ".join(named(kind).names())
-                lines += textwrap.wrap(
-                    names, width, initial_indent=f"   {kind:<14} ", subsequent_indent=18 * " ", break_on_hyphens=False
-                )
-            show("\n".join(lines) + "\n")
 
-    WithNames.kinds = kinds
-    return WithNames
+def _names_of(kinds: Sequence[str]) -> str:
+    """The names of each kind, for a help page."""
+    width = max(60, min(100, shutil.get_terminal_size().columns))
+    lines = [" Names (described by: retrokit names KIND)"] if kinds else []
+    for kind in kinds:
+        names, first = ", ".join(named(kind).names()), f"   {kind:<14} "
+        lines += textwrap.wrap(names, width, initial_indent=first, subsequent_indent=18 * " ", break_on_hyphens=False)
+    return "\n".join(lines) + "\n"
 
 
 app = Commands(

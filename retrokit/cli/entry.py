@@ -109,7 +109,7 @@ def _resume_line(words: Sequence[str], parameters: tuple[str, ...]) -> str:
 def run(argv: Sequence[str]) -> int:
     """Run the command that the words name (``["eval", "minilm", "--on", …]``) and return its exit code."""
     completes = "_RETROKIT_COMPLETE" in os.environ  # which takes its words from elsewhere
-    helps = not argv or not {"--help", "--version"}.isdisjoint(argv)
+    helps = not argv or not {"--help", "--help-all", "--version"}.isdisjoint(argv)
     try:
         outline = list(argv) in ([], ["--help"]) and not completes
         command = typer.main.get_command(_outlined(app)) if outline else _command()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, fields, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from retrokit.cli.common import app, option, show, with_names
 from retrokit.cli.settings import takes
@@ -23,46 +23,46 @@ FORMATS = ("table", "json", "csv", "markdown", "latex")
 
 @dataclass(frozen=True)
 class EvaluationOutput(Settings):
-    """How an evaluation is shown and what is written of it; and what it must reach."""
+    """How an evaluation is shown, which files are written, and the gates."""
 
     panels = (OUTPUT, GATES)
+    first: ClassVar[tuple[str, ...]] = ("max_drop", "save_baseline", "fail_under", "save_run", "as_json")
 
     format: str | None = setting(None, "Default: table.", OUTPUT, choices=FORMATS)
     as_json: bool = setting(False)
-    plot: str | None = setting(
-        None, "Draw each task as PNG and SVG into this folder: bars, heat maps of --cross.", OUTPUT, writes=FOLDER
-    )
+    plot: str | None = setting(None, "Folder for a chart of each task as PNG and SVG.", OUTPUT, writes=FOLDER)
     save_run: str | None = setting(
         None,
-        "Write the ranking of retrieval as a TREC run; a folder if there are several results, or with a / at its end.",
+        "TREC run to write; a folder if there are several or if it ends with /.",
         OUTPUT,
         writes=EITHER,
     )
     deployment: bool = setting(
         False,
-        "A sheet of dimensions × numbers × index: quality, recall, bytes, time. Takes several --dims and --quantize, "
-        "with commas between, and several --index, with spaces (exact is one).",
+        "Compare every combination of --dims A,B, --quantize A,B and --index 'A B': quality, recall, bytes, time.",
         OUTPUT,
     )
-    per_query: bool = setting(False, "With --json: add the values of every query, text or pair.", OUTPUT)
-    fail_under: Sequence[str] = setting((), "Exit 1 if a result is lower, e.g. ndcg@10=0.64. Repeatable.", GATES)
-    fail_if_worse: bool = setting(False, "Exit 1 if a result is significantly worse than the first (p < 0.05).", GATES)
+    per_query: bool = setting(False, "With --json: include per-query values.", OUTPUT)
+    fail_under: Sequence[str] = setting(
+        (), "Exit 1 if a result is below METRIC=X, e.g. ndcg@10=0.64. Repeatable.", GATES
+    )
+    fail_if_worse: bool = setting(False, "Exit 1 if a system is significantly worse than the first (p < 0.05).", GATES)
     save_baseline: str | None = setting(
-        None, "Keep what was reached in this file, unless a gate fails.", GATES, writes="baseline"
+        None, "Save results as a baseline unless a gate fails.", GATES, writes="baseline"
     )
     max_drop: float | None = setting(
         None,
-        "Exit 1 if a result is lower than the baseline's by more than this, and by more than chance.",
+        "Exit 1 if the drop from --baseline exceeds X and is significant.",
         GATES,
         minimum=0,
     )
-    junit: str | None = setting(None, "Write what became of the gates as JUnit's XML, for CI.", GATES, writes=FILE)
+    junit: str | None = setting(None, "Write gate results as JUnit XML.", GATES, writes=FILE)
     markdown_summary: str | None = setting(
-        None, "Write gates and tables as Markdown, for a pull request's comment.", GATES, writes=FILE
+        None, "Write gates and tables as Markdown, for a pull request.", GATES, writes=FILE
     )
 
     def __post_init__(self) -> None:
-        """Raise :class:`UsageError` for an unknown form, or for options that contradict it."""
+        """Raise :class:`UsageError` for an unknown format, or for options that contradict it."""
         from retrokit.report.evaluation import form
 
         if self.as_json and self.format not in (None, "json"):
@@ -71,16 +71,16 @@ class EvaluationOutput(Settings):
         if self.per_query and self.shape != "json":
             raise UsageError("--per-query adds to --json: give both")
         if self.junit is not None and not self.fail_under and not self.fail_if_worse and self.max_drop is None:
-            raise UsageError("--junit tells of gates: give --fail-under, --fail-if-worse or --max-drop")
+            raise UsageError("--junit reports gates: give --fail-under, --fail-if-worse or --max-drop")
 
     @property
     def shape(self) -> str:
-        """The name of the form in which results are printed."""
+        """The name of the format in which results are printed."""
         return "json" if self.as_json else self.format or "table"
 
     @property
     def least(self) -> list[tuple[str, float]]:
-        """The gates: metrics with their least values."""
+        """The gates: metrics with their minimum values."""
         from retrokit.evaluation.comparison.gates import parse_gate
 
         return [parse_gate(text) for text in self.fail_under]
@@ -88,7 +88,7 @@ class EvaluationOutput(Settings):
     def check_drop(self, baseline: str | None) -> None:
         """Raise :class:`UsageError` for a largest drop without a baseline."""
         if self.max_drop is not None and baseline is None:
-            raise UsageError("--max-drop is about --baseline FILE: give both")
+            raise UsageError("--max-drop needs --baseline FILE")
 
     def gated(self, evaluation: Evaluation) -> Evaluation:
         """The evaluation with its gates."""
@@ -109,7 +109,7 @@ class EvaluationOutput(Settings):
             if self.markdown_summary is not None:
                 write_summary(evaluation.gates, sheets(), self.markdown_summary)
         if self.save_baseline is not None and any(gate.verdict == FAILED for gate in evaluation.gates):
-            notice(f"{self.save_baseline} is left as it was: a gate has failed")
+            notice(f"{self.save_baseline}: not changed, because a gate failed")
         check_gates(evaluation.gates)
         if self.save_baseline is not None:
             save_baseline(evaluation, self.save_baseline)
@@ -118,7 +118,7 @@ class EvaluationOutput(Settings):
 @app.command("eval", cls=with_names("encoders", "searchers", "similarities", "tasks"))
 @takes(EvaluationSettings, EvaluationOutput, also=None, keep_runs=None)
 def evaluate(settings: EvaluationSettings, output: EvaluationOutput) -> None:
-    """Evaluate encoders on retrieval, labels, clusters, similarity and pairs, with paired tests and means over seeds.
+    """Evaluate systems on tasks, with paired tests and means over seeds.
 
     retrokit eval minilm runs/qnorm --on beir:data/scifact
 
@@ -131,9 +131,7 @@ def evaluate(settings: EvaluationSettings, output: EvaluationOutput) -> None:
         raise UsageError("give a task: --on TASK, as in --on beir:data/scifact")
     if not settings.encoders:
         if settings.results is None:
-            raise UsageError(
-                "give encoders and --on TASK; or --results FOLDER alone, to show what was evaluated before"
-            )
+            raise UsageError("give encoders and --on TASK; or only --results FOLDER, to show earlier results")
         needing = ("precision", "dims", "device", "index", "quantize", "explain", "trained_on", "overlap_examples")
         given = _changed(settings, needing) + (["--save-run"] if output.save_run is not None else [])
         if given:
@@ -159,7 +157,7 @@ def evaluate(settings: EvaluationSettings, output: EvaluationOutput) -> None:
 
 
 def _changed(settings: Settings, names: Iterable[str]) -> list[str]:
-    """The options of those names that are not as by default."""
+    """The options of those names that differ from their defaults."""
     usual = type(settings)()
     return [option(name) for name in names if getattr(settings, name) != getattr(usual, name)]
 

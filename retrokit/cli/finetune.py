@@ -11,21 +11,13 @@ from retrokit.cli.common import JsonOption, app, is_first_process, show, with_na
 from retrokit.cli.settings import takes
 from retrokit.core.errors import UsageError
 from retrokit.core.registry import importing
-from retrokit.training.config import RUN, FinetuneConfig
+from retrokit.training.config import FinetuneConfig
 
 if TYPE_CHECKING:  # help is shown without loading what trains
     from retrokit.training.run import Job
 
-DryRunOption = Annotated[
-    bool,
-    typer.Option(
-        "--dry-run", help="Check everything, print the plan (of finetune with its memory), stop.", rich_help_panel=RUN
-    ),
-]
-TimeOption = Annotated[
-    bool,
-    typer.Option("--time", help="With --dry-run: time a few steps, and tell how long all take.", rich_help_panel=RUN),
-]
+DryRunOption = Annotated[bool, typer.Option("--dry-run", help="Validate, print plan and memory estimate, exit.")]
+TimeOption = Annotated[bool, typer.Option("--time", help="With --dry-run: measure some steps and estimate the total.")]
 
 
 @app.command(cls=with_names("encoders", "similarities", "data", "augmentations", "tasks"))
@@ -38,9 +30,9 @@ def finetune(
 ) -> None:
     """Fine-tune an encoder with any similarity.
 
-    retrokit finetune minilm --data pairs.jsonl --sim qnorm -o runs/qnorm
+    retrokit finetune minilm --data pairs.jsonl --holdout 0.1 -o runs/mine
 
-    retrokit finetune minilm --data beir:data/scifact,split=train --eval beir:data/scifact --steps 200 -o runs/scifact
+    retrokit finetune minilm --data pairs.jsonl --holdout 0.1 --sim qnorm --scale auto -o runs/qnorm
 
     retrokit finetune static --data texts.jsonl --augment crops --time-budget 4m -o runs/crops
     """

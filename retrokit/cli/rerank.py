@@ -1,4 +1,4 @@
-"""``retrokit rerank run``, or ``retrokit rerank`` alone: two stages of retrieval, and near-misses, measured.
+"""``retrokit rerank run``, or ``retrokit rerank``: evaluate two-stage retrieval, and rerankers on near-misses.
 
 The group's first word is one of its commands, or else belongs to ``run``: ``retrokit rerank minilm --on TASK --with
 maxsim`` is ``retrokit rerank run minilm …``. An encoder's folder that is named like a command is written ``./train``.
@@ -24,7 +24,7 @@ class _Running(GroupWithDefault):
 
 group = Commands(
     cls=_Running,
-    help="Score what a search has found anew, from the tokens of both texts; train, calibrate and use verifiers.\n\n"
+    help="Rerank first-stage results; train and apply verifiers.\n\n"
     "retrokit rerank ENCODER --on TASK --with RERANKER is short for retrokit rerank run.",
 )
 app.add_typer(group, name="rerank")
@@ -32,23 +32,24 @@ app.add_typer(group, name="rerank")
 
 @dataclass(frozen=True)
 class RerankingOutput(EvaluationOutput):
-    """How both stages are shown and what is written of them."""
+    """How both stages are shown and which files are written."""
 
-    per_query: bool = setting(False, "With --json: add the values of every query or pair.", OUTPUT)
+    first = ("save_run", "plot", "as_json")
+
+    per_query: bool = setting(False, "With --json: include per-query values.", OUTPUT)
     plot: str | None = setting(
-        None, "Draw each task as PNG and SVG into this folder, with the data as CSV.", OUTPUT, writes=FOLDER
+        None, "Folder for a chart of each task as PNG and SVG, and the data as CSV.", OUTPUT, writes=FOLDER
     )
     save_run: str | None = setting(
         None,
-        "Write the reranked ranking as a TREC run; a folder if there are several, or with a / at its end; - is "
-        "standard output, and tables go to standard error.",
+        "TREC run to write; a folder if there are several or if it ends with /; - is standard output.",
         OUTPUT,
         writes=EITHER,
     )
     work: str | None = setting(
         None,
-        "Keep scores in this folder: a run that was interrupted goes on, and other metrics or blends need no "
-        "new ones. Default: FILE.work beside --save-run FILE, until it is written.",
+        "Cache scores in this folder, to resume or to change metrics and blend. Default: FILE.work of --save-run FILE, "
+        "removed at the end.",
         OUTPUT,
         writes=FOLDER,
     )
@@ -57,31 +58,24 @@ class RerankingOutput(EvaluationOutput):
 @group.command("run", cls=with_names("encoders", "searchers", "similarities", "tasks", "rerankers"))
 @takes(TwoStageOptions, RerankingOutput, also=None, deployment=None)
 def run_two_stages(
-    encoders: list[str] | None = typer.Argument(
-        None, help="Encoders or searchers of the first stage; left out where --run gives it."
-    ),
+    encoders: list[str] | None = typer.Argument(None, help="First-stage encoders or searchers; none with --run."),
     on: list[str] | None = typer.Option(
-        None, "--on", help="Task: beir:data/scifact, or near-misses: pairs:FILE. Repeatable."
+        None, "--on", help="Task, e.g. beir:data/scifact; near-misses: pairs:FILE. Repeatable."
     ),
     with_: list[str] | None = typer.Option(
-        None, "--with", help="Reranker, e.g. maxsim, cross-encoder:PATH, or an encoder. Repeatable."
+        None, "--with", help="Reranker: maxsim, cross-encoder:PATH, an encoder … Repeatable."
     ),
     *,
     options: TwoStageOptions,
     output: RerankingOutput,
 ) -> None:
-    """Rerank what a search or a run has found, and measure both stages; test rerankers on near-misses (COMP 3.2).
+    """Rerank first-stage results and evaluate both stages; test rerankers on near-misses (COMP 3.2).
 
     retrokit rerank minilm --on beir:data/scifact --with maxsim --with cross-encoder:models/ce
-
-    retrokit rerank bm25 static --on beir:data/scifact --with minilm --results results
 
     retrokit rerank --run bm25.trec --on beir:data/scifact --with maxsim --save-run reranked.trec
 
     retrokit rerank minilm --on pairs:near-misses.jsonl --with maxsim
-
-    `retrokit rerank train` makes a verifier of near-misses, `calibrate` finds the score from which it accepts, and
-    `verify` accepts or rejects pairs.
     """
     if not on or not with_:
         missing = "--on TASK, as in --on beir:data/scifact" if not on else "--with RERANKER, as in --with maxsim"
@@ -89,7 +83,7 @@ def run_two_stages(
     output.check_drop(options.baseline)
     to_output = output.save_run == "-"
     if to_output and output.shape == "json":
-        raise UsageError("standard output takes the run of --save-run - or JSON: give one of them")
+        raise UsageError("--save-run - and JSON both need standard output; give one")
     with importing():
         from retrokit.evaluation.two_stage import rerank
 

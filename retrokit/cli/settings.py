@@ -35,6 +35,7 @@ def takes(*settings: type[Settings], **annotations: Any) -> Callable[[Callable[.
             }
             command(**values, **given)
 
+        run.first = tuple(name for kind in settings for name in kind.first)  # type: ignore[attr-defined]
         names: dict[type[Settings], str] = {}
         parameters = []
         for param in inspect.signature(command, eval_str=True).parameters.values():

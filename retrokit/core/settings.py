@@ -95,6 +95,8 @@ class Settings:
 
     panels: ClassVar[tuple[str | None, ...]] = ()
     """Headings of the help page, in order; ``None``: what has none."""
+    first: ClassVar[tuple[str, ...]] = ()
+    """Options of a command that its first help page shows, at most twelve, in order; empty: all."""
 
     @classmethod
     def ordered(cls) -> list[Field[Any]]:

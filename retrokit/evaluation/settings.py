@@ -41,6 +41,7 @@ class EvaluationSettings(Settings):
     """
 
     panels = (None, SCORES, OUTPUT, GATES)
+    first = ("on", "sim", "metrics", "dims", "quantize", "results", "baseline")
 
     encoders: Sequence[str] = setting(
         (), "Encoders or searchers to evaluate; the first is the one compared with.", argument=True
@@ -135,6 +136,7 @@ class TwoStageOptions(Settings):
     """
 
     panels = (None, STAGES, FIRST_STAGE, NEAR_MISSES, OUTPUT, GATES)
+    first = ("on", "with_", "depth", "blend", "fusion", "run", "sim", "metrics", "results")
 
     depth: int = setting(100, "How many of each query's best documents are reranked.", STAGES, minimum=1)
     blend: float | None = setting(

@@ -58,6 +58,11 @@ class MagnitudeSettings(ProbeSettings):
     retrokit probe magnitude minilm runs/qnorm --on beir:data/scifact --plot pictures
     """
 
+    first = (
+        *("on", "irrelevant", "without_labels", "proxies", "checkpoints", "plot"),
+        *("device", "seed", "as_json"),
+    )
+
     on: Sequence[str] = setting(help="Task, e.g. beir:data/scifact or beir:PATH,split=dev. Repeatable.")
     _: KW_ONLY
     irrelevant: str = setting("top", _IRRELEVANT, choices=IRRELEVANT)

@@ -12,6 +12,11 @@ from retrokit.data.dtypes import DTYPES
 class SearchSettings(Settings):
     """Which documents are searched by what, and for what. ``k`` is the number of documents of a query."""
 
+    first = (
+        *("corpus", "index_folder", "queries", "query", "k", "sim", "index", "quantize", "interactive", "output"),
+        "form",
+    )
+
     searcher: str | None = setting(
         None,
         "Encoder, bm25 or another searcher; with `index_folder=` by default the encoder that made it.",
@@ -56,6 +61,8 @@ class ExportSettings(Settings):
             (:mod:`retrokit.data.exports`).
         shard: its folder lies within ``output``; all n are read as one.
     """
+
+    first = ("source", "output", "sim", "role", "dims", "dtype", "one_length", "shard", "overwrite", "as_json")
 
     encoder: str = setting(help="Encoder whose embeddings are written.", argument=True)
     source: str = setting(

@@ -42,6 +42,11 @@ class JudgeConfig(Asking, SampleConfig):
 class SureConfig(Asking):
     """A benchmark to build (SURE 3.2)."""
 
+    first = (
+        *("llm", "output", "split", "queries", "passages", "qrels", "testbeds", "limit", "prompts", "max_tokens"),
+        *("seed", "dry_run"),
+    )
+
     data: str | None = setting(
         None, "A BEIR folder with judgements, or the name of a BEIR set.", argument=True, metavar="DATA"
     )

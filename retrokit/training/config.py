@@ -38,8 +38,8 @@ DEFAULT_SCALE = {"infonce": 20.0, "kl": 20.0, "margin-mse": 1.0, "mse": 1.0}
 AUTO = "auto"
 """In place of a similarity: the one that a probe of the encoder chooses; of a size: the largest that fits."""
 
-LOSS, BATCHES, OPTIMIZER = "Similarity and loss", "Batches and length", "Optimizer"
-TRAINED, EVALUATION, RUN = "What is trained", "Evaluation", "Run folder"
+LOSS, BATCHES, OPTIMIZER, EVALUATION = "Loss", "Batches", "Optimizer", "Evaluation"
+TRAINED, CHECKPOINTS, OUTPUT = "Adapters", "Checkpoints", "Output"
 
 
 def rank_or_spec(text: str) -> int | str:
@@ -61,7 +61,7 @@ class TrainingConfig(Settings):
         help="Training data: FILE.jsonl, -, beir:PATH, hf:NAME; with ,weight=2 to mix. Repeatable."
     )
     output: str | None = setting(
-        None, "Run folder to write.", RUN, flags=("--output", "-o"), result=False, writes=FOLDER
+        None, "Model folder to write.", OUTPUT, flags=("--output", "-o"), result=False, writes=FOLDER
     )
     _: KW_ONLY
     epochs: float | None = setting(None, "Passes over the data. Default: 1.", BATCHES, above=0, maximum=1e6)
@@ -93,17 +93,20 @@ class TrainingConfig(Settings):
         None, "Metric that decides: TASK:METRIC, e.g. scifact:mrr@10. Default: the main one of the first.", EVALUATION
     )
     patience: int | None = setting(None, "Stop after N evaluations without a better one.", EVALUATION, above=0)
-    log_every: int = setting(10, "Steps of a line in metrics.jsonl.", RUN, above=0, result=False)
+    log_every: int = setting(10, "Log every N steps.", OUTPUT, above=0, result=False)
     save_every: int | None = setting(
-        None, "Steps between checkpoints. Default: `eval_every=`, else a tenth of the run, at least 50.", RUN, above=0
+        None,
+        "Steps between checkpoints. Default: `eval_every=`, else a tenth of the run, at least 50.",
+        CHECKPOINTS,
+        above=0,
     )
-    keep_checkpoints: int = setting(1, "Checkpoints to keep, besides the best.", RUN, above=0, result=False)
+    keep_checkpoints: int = setting(1, "Checkpoints to keep, besides the best.", CHECKPOINTS, above=0, result=False)
     track: Sequence[str] = setting(
-        (), "Tell a tracker what metrics.jsonl holds. Repeatable.", RUN, choices=TRACKERS, result=False
+        (), "Log metrics to this tracker. Repeatable.", OUTPUT, choices=TRACKERS, result=False
     )
     device: str | None = setting(None, "cpu, cuda, cuda:1, mps; default: the best there is.", result=False)
-    overwrite: bool = setting(False, "Replace the run in the output folder.", RUN, result=False)
-    resume: bool = setting(False, "Go on from the last checkpoint.", RUN, result=False)
+    overwrite: bool = setting(False, "Replace the output folder.", OUTPUT, result=False)
+    resume: bool = setting(False, "Resume from the last checkpoint.", CHECKPOINTS, result=False)
 
     def __post_init__(self) -> None:
         parse_all(self.specs())
@@ -158,7 +161,11 @@ class TrainingConfig(Settings):
 class FinetuneConfig(TrainingConfig):
     """What to fine-tune, and how."""
 
-    panels = (None, RUN, LOSS, BATCHES, OPTIMIZER, TRAINED, EVALUATION)
+    panels = (None, EVALUATION, LOSS, BATCHES, OPTIMIZER, TRAINED, CHECKPOINTS, OUTPUT)
+    first = (
+        *("data", "output", "eval", "holdout", "sim", "epochs", "batch_size", "max_length", "lr", "seed"),
+        *("dry_run", "resume"),
+    )
 
     _: KW_ONLY
     sim: str = setting(

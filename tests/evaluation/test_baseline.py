@@ -138,7 +138,7 @@ def test_a_gate_that_fails_keeps_the_old_baseline(data, baseline, tmp_path, caps
     gate = ["--baseline", baseline, "--max-drop", 0.01, "--save-baseline", baseline]
     capsys.readouterr()
     assert evaluate(data, now, *gate) == 1
-    assert f"{baseline} is left as it was: a gate has failed" in capsys.readouterr().err
+    assert f"{baseline}: not changed, because a gate failed" in capsys.readouterr().err
     assert baseline.read_bytes() == before
     assert evaluate(data, now, "--save-baseline", baseline) == 0
     assert baseline.read_bytes() != before
@@ -153,4 +153,4 @@ def test_what_is_no_baseline_is_one_line(content, data, tmp_path, capsys):
     message = capsys.readouterr().err
     assert re.search(r"base\.json:.*(expected|is not) a baseline that", message)
     assert evaluate(data, "run:nowhere", "--max-drop", 0.1) == 2
-    assert "--max-drop is about --baseline FILE" in capsys.readouterr().err
+    assert "--max-drop needs --baseline FILE" in capsys.readouterr().err

@@ -144,13 +144,13 @@ def test_the_metric_of_gates_is_named(data, tmp_path, capsys):
 @pytest.mark.parametrize(
     ("words", "told"),
     [
-        (["--junit", "x.xml"], "--junit tells of gates"),
+        (["--junit", "x.xml"], "--junit reports gates"),
         (["--baseline-system", "run:nowhere"], "--baseline-system run:nowhere is none of run:"),
         (["--baseline-system", "{run} dot"], "there is none of that name; there are {run} own"),
         (["--gate-metric", "ndgc@10"], "did you mean ndcg"),
         (["--fail-under", "mrr@10=0", "--junit", "{folder}"], "could not be written: it is a folder"),
         (["--fail-if-worse", "--junit", "{folder}/junit.xml"], "--fail-if-worse compares nothing here: one system"),
-        (["--max-drop", "0.1"], "--max-drop is about --baseline FILE"),
+        (["--max-drop", "0.1"], "--max-drop needs --baseline FILE"),
     ],
 )
 def test_wrong_use_is_one_line(words, told, data, tmp_path, capsys):

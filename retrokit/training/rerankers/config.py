@@ -9,7 +9,17 @@ from typing import TYPE_CHECKING, Any
 from retrokit.core.registry import Registry
 from retrokit.core.settings import FOLDER, Settings, setting
 from retrokit.ranking import reranking
-from retrokit.training.config import BATCHES, EVALUATION, LOSS, OPTIMIZER, RUN, TrainingConfig, one_of, rank_or_spec
+from retrokit.training.config import (
+    BATCHES,
+    CHECKPOINTS,
+    EVALUATION,
+    LOSS,
+    OPTIMIZER,
+    OUTPUT,
+    TrainingConfig,
+    one_of,
+    rank_or_spec,
+)
 
 if TYPE_CHECKING:
     from retrokit.data.training_rows import Kind
@@ -38,7 +48,11 @@ class _What(Settings):
 class VerifierConfig(TrainingConfig, _What):
     """Which verifier to train, and how; or a cross-encoder."""
 
-    panels = (None, DATA, RUN, LOSS, BATCHES, OPTIMIZER, EVALUATION)
+    panels = (None, DATA, EVALUATION, LOSS, BATCHES, OPTIMIZER, CHECKPOINTS, OUTPUT)
+    first = (
+        *("data", "output", "dev", "loss", "epochs", "batch_size", "max_length", "lr", "end_to_end", "seed"),
+        *("dry_run", "resume"),
+    )
 
     encoder: str = setting(
         help="Encoder whose token embeddings make the maps. For cross-encoder, what it starts from: a cross-encoder, "
@@ -53,7 +67,10 @@ class VerifierConfig(TrainingConfig, _What):
         (), "Examples to measure on. Default: a tenth of the anchors, or about 500 (cross-encoder: 100).", DATA
     )
     start: str | None = setting(
-        None, "Finished verifier to start from, of the same spec, made for this encoder; or default.", RUN, result=False
+        None,
+        "Finished verifier to start from, of the same spec, made for this encoder; or default.",
+        DATA,
+        result=False,
     )
     loss: str | None = setting(
         None,
@@ -111,7 +128,7 @@ class VerifierConfig(TrainingConfig, _What):
     cache: str | None = setting(
         None,
         "Folder of a cache for token embeddings. Default: the embedding cache; if that is off, in the run.",
-        RUN,
+        OUTPUT,
         result=False,
         writes=FOLDER,
     )
