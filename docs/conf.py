@@ -27,14 +27,17 @@ NAVIGATION = {
         f"how-to/{name}"
         for name in (
             "training-data choose-similarity compare rerank reject-near-misses export-vectors several-gpus "
-            "language-models studies publish"
+            "language-models studies publish python"
         ).split()
     ],
-    "Guides": (
-        "finetune augment eval ci study report searching rerank verifiers "
-        "probe probe-embeddings build-sure export stores gpu"
-    ).split(),
-    "Reference": "cli python similarities encoders grammar data-formats llm cache extending".split(),
+    "Guides": "finetune augment ci study report searching rerank verifiers build-sure export stores llm gpu".split(),
+    "Reference": [
+        f"reference/{page}"
+        for page in "cli names python schemas formats metrics similarities encoders grammar caches plugins".split()
+    ],
+    "Explanation": [
+        f"explanation/{page}" for page in "scale-and-temperature statistics near-misses sure design".split()
+    ],
     "Results": "reproductions performance".split(),
 }
 """The pages of the sidebar. The build fails if a page is missing here, or if a page here does not exist."""

@@ -1,4 +1,4 @@
-"""What the documents say exists: commands, links, names, snippets, and the example package of docs/extending.md."""
+"""What the documents name exists: commands, links, names, snippets, the example package of the page on plugins."""
 
 import ast
 import importlib
@@ -71,7 +71,7 @@ def blocks(page: Path) -> Iterator[Block]:
     for number, line in enumerate(page.read_text(encoding="utf-8").splitlines(), start=1):
         if line.startswith("```"):
             if started:
-                yield Block(page.name, started, language, "\n".join(lines))
+                yield Block(str(page.relative_to(ROOT)), started, language, "\n".join(lines))
                 started = 0
             else:
                 started, language, lines = number, line.removeprefix("```"), []
@@ -133,7 +133,7 @@ def _script(name: str) -> ModuleType:
 @pytest.fixture
 def generator() -> ModuleType:
     """The script that writes the reference."""
-    return _script("make_cli_reference")
+    return _script("make_reference")
 
 
 def test_the_site_and_the_map_name_every_page():
@@ -147,33 +147,35 @@ def test_the_site_and_the_map_name_every_page():
 
 
 def test_the_reference_is_up_to_date(generator):
-    written = (ROOT / "docs" / "cli.md").read_text(encoding="utf-8")
-    assert written == generator.reference(), "run: python docs/make_cli_reference.py"
+    for name, text in generator.pages().items():
+        written = (ROOT / "docs" / "reference" / name).read_text(encoding="utf-8")
+        assert written == text, f"{name}: run python docs/make_reference.py"
 
 
 @pytest.mark.parametrize("columns", ["40", "300"])
 def test_the_reference_depends_on_no_terminal_and_no_plugin(generator, monkeypatch, columns):
-    before = generator.reference()
+    before = generator.pages()
     monkeypatch.setenv("COLUMNS", columns)
     monkeypatch.setitem(similarities.registry._entries, "theirs", Entry("theirs", "a plugin's", "elsewhere:theirs"))
     assert "theirs" in similarities.registry.describe()
-    assert generator.reference() == before
+    assert generator.pages() == before
 
 
 def test_check_says_when_the_reference_is_stale(generator, monkeypatch, tmp_path, capsys):
-    monkeypatch.setattr(generator, "TARGET", tmp_path / "cli.md")
-    monkeypatch.setattr("sys.argv", ["make_cli_reference.py"])
+    monkeypatch.setattr(generator, "FOLDER", tmp_path)
+    monkeypatch.setattr(generator, "pages", lambda: {"cli.md": "new"})
+    monkeypatch.setattr("sys.argv", ["make_reference.py"])
     assert generator.main() == 0
-    monkeypatch.setattr("sys.argv", ["make_cli_reference.py", "--check"])
+    monkeypatch.setattr("sys.argv", ["make_reference.py", "--check"])
     assert generator.main() == 0
     (tmp_path / "cli.md").write_text("old", encoding="utf-8")
     assert generator.main() == 1
-    assert "python docs/make_cli_reference.py" in capsys.readouterr().err
+    assert "stale: cli.md; run: python docs/make_reference.py" in capsys.readouterr().err
     assert (tmp_path / "cli.md").read_text(encoding="utf-8") == "old"
 
 
 def test_the_reference_names_every_command_option_and_name():
-    written = (ROOT / "docs" / "cli.md").read_text(encoding="utf-8")
+    written = "".join((ROOT / "docs" / "reference" / page).read_text("utf-8") for page in ("cli.md", "names.md"))
     for name, command in COMMANDS.items():
         assert f"## retrokit {name}\n" in written
         for param in command.params:
@@ -191,11 +193,11 @@ def test_the_reference_names_every_command_option_and_name():
                 assert f"\n   {entry.name} " in written
 
 
-@pytest.mark.parametrize("name", ["eval.md", "grammar.md", "data-formats.md", "reproductions.md"])
+@pytest.mark.parametrize("name", ["metrics", "grammar", "formats"])
 def test_specs_in_the_text_parse(name):
     """Names with parameters, as in `bm25:k1=0.9`; a name with nothing but a word to replace, as `sure:FOLDER`, may lack
     what it needs."""
-    written = re.findall(r"`'?([a-z0-9-]+:[^`\s…]+?)'?`", prose(ROOT / "docs" / name))
+    written = re.findall(r"`'?([a-z0-9-]+:[^`\s…]+?)'?`", prose(ROOT / "docs" / "reference" / f"{name}.md"))
     found = [spec for spec in written if not re.fullmatch(r"[a-z0-9-]+:[A-Z]+", spec)]
     known = [retrieval.registry, evaluation.registry, similarities.registry, reranking.registry]
     parsed = {spec: [_parsed(registry, spec) for registry in known] for spec in found}
@@ -219,10 +221,10 @@ def test_every_similarity_and_encoder_is_explained():
     for registry, page in (
         (similarities.registry, "similarities.md"),
         (encoders.registry, "encoders.md"),
-        (evaluation.registry, "eval.md"),
-        (retrieval.registry, "eval.md"),
+        (evaluation.registry, "metrics.md"),
+        (retrieval.registry, "metrics.md"),
     ):
-        text = (ROOT / "docs" / page).read_text(encoding="utf-8")
+        text = (ROOT / "docs" / "reference" / page).read_text(encoding="utf-8")
         for entry in registry.entries():
             if entry.target.startswith("retrokit."):
                 assert re.search(rf"`{entry.name}\b", text), f"{page} does not mention {entry.name}"
@@ -242,7 +244,9 @@ def test_links_lead_somewhere(page):
 
 
 @pytest.mark.parametrize(
-    "page", [page for page in PAGES if page.name not in ("CHANGELOG.md", "cli.md")], ids=lambda page: page.name
+    "page",
+    [page for page in PAGES if page.name != "CHANGELOG.md" and "generated by" not in page.read_text("utf-8")[:50]],
+    ids=lambda page: page.name,
 )
 def test_a_page_with_a_papers_key_leads_to_the_paper(page):
     if re.search(r"\b(MAG|SFS|CROP|COMP|SURE)\b", re.sub(r"`[^`]*`", "", prose(page))):
@@ -256,15 +260,13 @@ def test_commands_parse(page, words, tmp_path, monkeypatch):
     name, arguments = " ".join(words[:size]), words[size:]
     assert name in COMMANDS
     if "--config" in arguments:  # the file that the page shows
-        (shown,) = re.findall(
-            r"^```toml\n(.*?)^```$", (ROOT / "docs" / page).read_text("utf-8"), re.DOTALL | re.MULTILINE
-        )
+        (shown,) = re.findall(r"^```toml\n(.*?)^```$", (ROOT / page).read_text("utf-8"), re.DOTALL | re.MULTILINE)
         monkeypatch.chdir(tmp_path)
         path = Path(arguments[arguments.index("--config") + 1])
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(shown, encoding="utf-8")
     given = COMMANDS[name].make_context(name, list(arguments)).params
-    if page == "extending.md":  # its commands use the names of its example package
+    if page.endswith("plugins.md"):  # its commands use the names of its example package
         return
     systems = _listed(given.get("encoders") or given.get("encoder"))
     if name in WITH_RETRIEVERS:
@@ -293,7 +295,11 @@ def test_commands_are_found():
         ["finetune", "a", "--data", "-"],
         ["eval", "a", "--on", "b:c d"],
     ]
-    assert {param.values[0] for param in SHELL_LINES} >= {"README.md", "cli.md", "finetune.md", "eval.md"}
+    assert {param.values[0] for param in SHELL_LINES} >= {
+        "README.md",
+        "docs/reference/cli.md",
+        "docs/reference/encoders.md",
+    }
 
 
 @pytest.mark.parametrize("line", README_LINES)
@@ -335,8 +341,8 @@ def test_the_changelog_keeps_its_form():
 
 @pytest.fixture
 def example(tmp_path, monkeypatch) -> Iterator[Path]:
-    """The example package of docs/extending.md, installed: its files, and the entry points of its pyproject.toml."""
-    text = (ROOT / "docs" / "extending.md").read_text(encoding="utf-8")
+    """The example package of the page on plugins, installed: its files, and its entry points."""
+    text = (ROOT / "docs" / "reference" / "plugins.md").read_text(encoding="utf-8")
     files = dict(re.findall(r"^`([\w./]+)`:\n\n```\w+\n(.*?)^```$", text, flags=re.MULTILINE | re.DOTALL))
     for name, content in files.items():
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)

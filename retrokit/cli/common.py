@@ -36,7 +36,7 @@ _NUMBERS = {"int": "N", "float": "X"}
 
 
 def placeholder(param: Any) -> str:
-    """How the help and ``docs/cli.md`` name the value of an option or of an argument."""
+    """How help and reference name the value of an option or of an argument."""
     if param.metavar is not None:
         return param.metavar
     if param.param_type_name == "argument":
