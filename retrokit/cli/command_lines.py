@@ -20,19 +20,16 @@ _LONGEST_WORD = 128 << 10
 _NOT_STEPS = {"study", "report", "names", "cache", "doctor", "search"}
 
 
-class KnownCommands:
-    """See :class:`retrokit.study.steps.CommandTree`."""
+def below(words: tuple[str, ...]) -> tuple[str, ...]:
+    """The commands of a group that a study may name; none if the words are no group."""
+    commands = getattr(_command(words), "commands", {})
+    return tuple(name for name in commands if words or name not in _NOT_STEPS)
 
-    def below(self, words: tuple[str, ...]) -> tuple[str, ...]:
-        """The commands of a group."""
-        command = _command(words)
-        below = getattr(command, "commands", {})
-        return tuple(name for name in below if words or name not in _NOT_STEPS)
 
-    def is_command(self, words: tuple[str, ...]) -> bool:
-        """Whether the words run something."""
-        command = _command(words)
-        return not hasattr(command, "commands") or isinstance(command, GroupWithDefault)
+def is_command(words: tuple[str, ...]) -> bool:
+    """Whether the words run without a further word."""
+    command = _command(words)
+    return not hasattr(command, "commands") or isinstance(command, GroupWithDefault)
 
 
 def line_of(words: tuple[str, ...], options: Mapping[str, Any], where: str) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
@@ -202,13 +203,14 @@ def report(folder: FolderArgument, price_per_hour: PriceOption = None) -> None:
 
 
 def _planned(path: str, output: str) -> StudyPlan:
-    from retrokit.cli.command_lines import KnownCommands, form_of, line_of
+    from retrokit.cli import command_lines
     from retrokit.study.state import StudyPlan
     from retrokit.study.steps import read_study, steps_of
 
-    study = read_study(path, KnownCommands())
-    gates = line_of(("eval",), study.gates, f"{path}: gates")[1:]
-    return StudyPlan.of(study, output, steps_of(study, output, line_of, form_of), gates)
+    study = read_study(path, command_lines)
+    gates = command_lines.line_of(("eval",), study.gates, f"{path}: gates")[1:]
+    steps = steps_of(study, output, command_lines)
+    return StudyPlan(Path(output), study.title, study.text, os.getcwd(), tuple(gates), steps)
 
 
 def _report(folder: str, price_per_hour: float | None) -> tuple[Path, bool]:

@@ -1,12 +1,11 @@
-"""Snakemake works through the steps: it owns the graph, parallel jobs, retries and clusters.
+"""Snakemake runs the steps: it has the graph, parallel jobs, retries and clusters.
 
 Its rules are made from the plan, and name no file but the marks of steps. A step is done if it has its mark and what it
 reads is unchanged; one whose command has changed has another name. So neither a date in the future nor braces in a path
-reach the engine.
+reach the engine. It runs a step by ``python -m retrokit.study.engine FOLDER NAME``.
 """
 
 import importlib.util
-import json
 import os
 import re
 import shlex
@@ -16,8 +15,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -31,10 +29,15 @@ from retrokit.core.outputs import check_own, locked
 from retrokit.data.jsonl import read_json, write_json
 from retrokit.data.processor import processor_in_words
 from retrokit.data.runs import FINISHED, is_run, read_run
-from retrokit.study.state import DONE, FAILED, LINES, MISSING, PLAN, State, StudyPlan
+from retrokit.study.state import DONE, FAILED, MISSING, PLAN, State, StudyPlan
 from retrokit.study.steps import Step
 
-LOOKED = 0.3
+LOOK_EVERY, OWNER_EVERY = 0.3, 1.0  # seconds
+LINES = 5
+"""Last lines of a failed step's standard error that its state keeps."""
+OWNER = "RETROKIT_STUDY_OF"
+"""Environment variable: host and process of the study that a step belongs to."""
+STOPPED = (Interrupted.exit_code, 128 + signal.SIGTERM)  # of a command, and of one that had hardly begun
 
 _RULES = """import json
 
@@ -56,15 +59,25 @@ for one in rules:
 
 
 def check_engine() -> None:
-    """Raise :class:`MissingExtra` where Snakemake is not installed."""
+    """Raise :class:`MissingExtra` unless Snakemake is installed."""
     if importlib.util.find_spec("snakemake") is None:
         raise MissingExtra("study", "study")
 
 
 def run(plan: StudyPlan, jobs: int = 1, retries: int = 0, further: Sequence[str] = ()) -> list[State]:
-    """Do what is not done: as many steps at once as ``jobs``, a step that fails ``retries`` times more; what became of
-    each. ``further`` are options of Snakemake, such as those of a cluster's executor. Raises :class:`MissingExtra`
-    without Snakemake, :class:`ServiceError` if it fails, :class:`UsageError` if another command works in the folder."""
+    """Do what is not done, and return the state of each step.
+
+    Args:
+        jobs: steps at once.
+        retries: further tries of a step that fails.
+        further: options of Snakemake, such as those of a cluster's executor.
+
+    Raises:
+        MissingExtra: Snakemake is not installed.
+        ServiceError: Snakemake fails.
+        UsageError: another command works in the folder.
+        Interrupted: stopped by the user.
+    """
     check_engine()
     with locked(plan.folder):
         plan.folder.mkdir(parents=True, exist_ok=True)
@@ -76,13 +89,13 @@ def run(plan: StudyPlan, jobs: int = 1, retries: int = 0, further: Sequence[str]
 
 
 def _drop_outdated(plan: StudyPlan) -> None:
-    """Remove the marks of steps that failed, or are to be done again: since their files or a step before have changed.
-    All others get one date, by which none of them is newer than what depends on it."""
+    """Remove the marks of steps that failed, and of those whose files or earlier steps have changed. All others get one
+    date, so that none is newer than what depends on it."""
     now = time.time()
     valid: set[str] = set()
     for state in plan.states():
         step = state.step
-        if state.state == DONE and same_files(plan, step) and valid.issuperset(step.after):
+        if state.state == DONE and _same_files(plan, step) and valid.issuperset(step.after):
             valid.add(step.name)
             os.utime(plan.marker(step), (now, now))
         elif state.state != MISSING:
@@ -94,16 +107,22 @@ def _work(plan: StudyPlan, jobs: int, retries: int, further: Sequence[str]) -> N
     rules, snakefile, log_path = folder / "rules.json", folder / "Snakefile", folder / "log"
     for path in (folder, rules, snakefile, log_path):
         check_own(path)
-    folder.mkdir(exist_ok=True)
-    for path, text in ((rules, json.dumps(_rules(plan), indent=1)), (snakefile, _RULES)):
-        with writing(path) as file:
-            file.write(text)
-    words = ["--cores", str(jobs), "--retries", str(retries), "--keep-going", "--nolock", "--rerun-incomplete"]
-    words += ["--scheduler", "greedy"]  # the other one needs a solver of linear programs that is not everywhere
-    words += ["--rerun-triggers", "mtime", *further]
+    write_json(rules, _rules(plan), indent=1)
+    with writing(snakefile) as file:
+        file.write(_RULES)
+    words = ["--snakefile", str(snakefile), "--cores", str(jobs), "--retries", str(retries), "--keep-going", "--nolock"]
+    words += ["--rerun-incomplete", "--rerun-triggers", "mtime"]
+    words += ["--scheduler", "greedy", *further]  # the other one needs a solver of linear programs
+    signals: list[int] = []
+
+    def stop() -> None:
+        """Stop the engine and its steps, which keep what they can resume from."""
+        signals.append(signal.SIGTERM if not signals else signal.SIGKILL)
+        os.killpg(engine.pid, signals[-1])
+
     with open(log_path, "w", encoding="utf-8") as log:
         engine = subprocess.Popen(
-            [sys.executable, "-m", "snakemake", "--snakefile", str(snakefile), *words],
+            [sys.executable, "-m", "snakemake", *words],
             cwd=folder,
             stdout=log,
             stderr=log,
@@ -112,17 +131,17 @@ def _work(plan: StudyPlan, jobs: int, retries: int, further: Sequence[str]) -> N
             start_new_session=True,  # Ctrl-C reaches it through us, once
         )
         seen = {state.step.name for state in plan.states() if state.state == DONE}
-        with _stopping(engine) as signals:
+        with stopping_by(stop):
             is_running = True
             while is_running:
                 is_running = engine.poll() is None
-                time.sleep(LOOKED * is_running)
+                time.sleep(LOOK_EVERY * is_running)
                 _report(plan, seen)
     if signals:
-        raise Interrupted(f"stopped; what is done is kept in {plan.folder}: the same command goes on")
+        raise Interrupted(f"stopped; finished steps are in {plan.folder}; run the same command to resume")
     if engine.returncode and not any(state.state == FAILED for state in plan.states()):
         last = " / ".join(log_path.read_text(encoding="utf-8", errors="replace").strip().splitlines()[-3:])
-        raise ServiceError(f"Snakemake ended with {engine.returncode}: {last} (all it said: {log_path})")
+        raise ServiceError(f"Snakemake ended with {engine.returncode}: {last}; see {log_path}")
 
 
 def _rules(plan: StudyPlan) -> list[dict[str, Any]]:
@@ -140,7 +159,7 @@ def _rules(plan: StudyPlan) -> list[dict[str, Any]]:
 
 
 def _report(plan: StudyPlan, seen: set[str]) -> None:
-    """A notice for each step that has ended since, and is not yet among ``seen``."""
+    """A notice for each step that has ended and is not yet among ``seen``."""
     states = plan.states()
     done = sum(state.state == DONE for state in states)
     for state in states:
@@ -153,27 +172,11 @@ def _report(plan: StudyPlan, seen: set[str]) -> None:
             notice(f"{name} {state.state} in {state.seconds:.0f} s{why} ({done} of {len(plan.steps)} done)")
 
 
-@contextmanager
-def _stopping(engine: subprocess.Popen[bytes]) -> Iterator[list[int]]:
-    """Within it, Ctrl-C and SIGTERM stop the engine and its steps, which keep what they can resume from."""
-    signals: list[int] = []
-
-    def stop() -> None:
-        signals.append(signal.SIGTERM if not signals else signal.SIGKILL)
-        os.killpg(engine.pid, signals[-1])
-
-    with stopping_by(stop):
-        yield signals
-
-
-OWNER = "RETROKIT_STUDY_OF"
-"""Environment variable: host and process of the study that steps belong to; without it they go on."""
-WATCHED = 1.0
-STOPPED = (Interrupted.exit_code, 128 + signal.SIGTERM)  # by a command, and by one that had hardly begun
+# --- one step, in a process of its own
 
 
 def work(folder: str, name: str) -> int:
-    """Run the step, and leave its mark: the exit code of its command."""
+    """Run the step, write its mark, and return the exit code of its command."""
     plan = StudyPlan.read(folder)
     step = next(step for step in plan.steps if step.name == name)
     done, failed = plan.marker(step), plan.marker(step, "failed.json")
@@ -185,21 +188,19 @@ def work(folder: str, name: str) -> int:
         began = time.time()
         # a run may have been finished, from the same files, before a kill kept it from being marked
         is_finished = step.resumes and is_run(step.output) and read_run(step.output).status == FINISHED
-        code = 0 if is_finished and same_files(plan, step) else _run(plan, step)
-        if code in STOPPED:  # it is as if it had not been begun, but for what it goes on from
-            return code
-        seconds = round(time.time() - began, 3)
-        record = {"command": ["retrokit", *step.command], "seconds": seconds, "code": code}
-        record["processor"] = processor_in_words()
-        if code:
-            last = plan.marker(step, "log").read_text(encoding="utf-8", errors="replace").splitlines()[-LINES:]
-            record["error"] = "\n".join(last)
-        write_json(failed if code else done, record, indent=1)
+        code = 0 if is_finished and _same_files(plan, step) else _run(plan, step)
+        if code not in STOPPED:
+            record = {"command": ["retrokit", *step.command], "seconds": round(time.time() - began, 3), "code": code}
+            record["processor"] = processor_in_words()
+            if code:
+                last = plan.marker(step, "log").read_text(encoding="utf-8", errors="replace").splitlines()[-LINES:]
+                record["error"] = "\n".join(last)
+            write_json(failed if code else done, record, indent=1)
     return code
 
 
-def same_files(plan: StudyPlan, step: Step) -> bool:
-    """Whether the files that the step reads are as they were when it was last begun."""
+def _same_files(plan: StudyPlan, step: Step) -> bool:
+    """Whether the files that the step reads are as they were when it last began."""
     begun = plan.marker(step, "begun.json")
     return begun.is_file() and read_json(begun, "the files that a step has read") == _stamps(step)
 
@@ -210,43 +211,39 @@ def _stamps(step: Step) -> dict[str, list[int]]:
 
 
 def _run(plan: StudyPlan, step: Step) -> int:
-    """The exit code of the command; it goes on with what it had begun with the same files, and replaces anything else
-    of its own."""
+    """The exit code of the command. It resumes what it had begun with the same files, and replaces any other output."""
     more: list[str] = []
-    if step.resumes and is_run(step.output) and same_files(plan, step):
+    if step.resumes and is_run(step.output) and _same_files(plan, step):
         more = ["--resume"]
     elif step.replaces and os.path.lexists(step.output):
         more = ["--overwrite"]
     write_json(plan.marker(step, "begun.json"), _stamps(step))
-    part_path, log_path = Path(f"{step.output}.part"), plan.marker(step, "log")
-    for path in (part_path, log_path):
-        path.unlink(missing_ok=True)
-    part_path.parent.mkdir(parents=True, exist_ok=True)
     words = [sys.executable, "-m", "retrokit", *step.command, *more]
-    with open(log_path, "ab") as log, open(part_path if step.prints else log_path, "ab") as printed:
+    with open(plan.marker(step, "log"), "wb") as log:
+        printed = subprocess.PIPE if step.prints else log
         child = subprocess.Popen(words, stdout=printed, stderr=log, stdin=subprocess.DEVNULL)
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, lambda received, frame: child.send_signal(signal.SIGTERM))
         threading.Thread(target=_watch, args=(child,), daemon=True).start()
-        code = child.wait()
-    if step.prints and code == 0:
-        os.replace(part_path, step.output)
-    part_path.unlink(missing_ok=True)
-    return code if code >= 0 else 128 - code
+        text, _ = child.communicate()
+    if step.prints and child.returncode == 0:
+        with writing(step.output) as file:
+            file.write(text.decode())
+    return child.returncode if child.returncode >= 0 else 128 - child.returncode
 
 
 def _watch(child: subprocess.Popen[bytes]) -> None:
-    """Stop the command when the study that it belongs to has been killed; it keeps what it can go on from."""
+    """Stop the command, which keeps what it can resume from, once the study that it belongs to has been killed."""
     while child.poll() is None:
         if not _is_owned():
             child.terminate()
             return
-        time.sleep(WATCHED)
+        time.sleep(OWNER_EVERY)
 
 
 def _is_owned() -> bool:
     host, _, process = os.environ.get(OWNER, "").partition(":")
-    if host != socket.gethostname():  # a cluster's: the engine there says when to stop
+    if host != socket.gethostname():  # a cluster's: the engine there stops it
         return True
     try:
         os.kill(int(process), 0)
@@ -257,22 +254,15 @@ def _is_owned() -> bool:
     return True
 
 
-if __name__ == "__main__":
-    if not _is_owned():
-        sys.exit(130)
-    sys.exit(work(*sys.argv[1:]))
+# --- results
 
 
 def results_of(plan: StudyPlan) -> tuple[list[Path], bool]:
-    """The paths of what is done, and whether the gates hold.
-
-    The systems of an evaluation are compared by one command, which computes nothing anew; as JSON it lies beside the
-    folder of results.
-    """
-    done = [state.step for state in plan.states() if state.state == DONE]
+    """The paths of the results of finished steps, and whether the gates hold. The systems of an evaluation are compared
+    by one command, which reads their results, into a JSON file next to the folder of results."""
     evaluations: dict[str, list[Step]] = {}
     paths = []
-    for step in done:
+    for step in (state.step for state in plan.states() if state.state == DONE):
         if step.command[0] == "eval":
             evaluations.setdefault(step.table, []).append(step)
         elif step.prints or is_run(step.output):
@@ -282,21 +272,18 @@ def results_of(plan: StudyPlan) -> tuple[list[Path], bool]:
     return [*compared, *paths], all(hold)
 
 
-def _compare(plan: StudyPlan, steps: Iterable[Step], path: Path) -> bool:
+def _compare(plan: StudyPlan, steps: Sequence[Step], path: Path) -> bool:
     """Write the evaluation of all systems as JSON; whether the gates hold."""
-    systems = [step.command[1] for step in steps]
-    options = next(iter(steps)).command[2:]
-    words = ["eval", *systems, *options, *plan.gates, "--json", "--per-query"]
-    part_path = path.with_suffix(".part")
-    check_own(part_path)
-    with open(part_path, "wb") as file:
-        ended = subprocess.run(
-            [sys.executable, "-m", "retrokit", *words], cwd=plan.started_in, stdout=file, stderr=subprocess.PIPE
-        )
+    words = ["eval", *(step.command[1] for step in steps), *steps[0].command[2:], *plan.gates, "--json", "--per-query"]
+    ended = subprocess.run([sys.executable, "-m", "retrokit", *words], cwd=plan.started_in, capture_output=True)
     if ended.returncode not in (0, 1):
-        part_path.unlink()
         error = RetrokitError(ended.stderr.decode(errors="replace").strip().splitlines()[-1])
         error.exit_code = ended.returncode
         raise error
-    os.replace(part_path, path)
+    with writing(path) as file:
+        file.write(ended.stdout.decode())
     return ended.returncode == 0
+
+
+if __name__ == "__main__":
+    sys.exit(work(*sys.argv[1:]) if _is_owned() else Interrupted.exit_code)

@@ -1,4 +1,5 @@
-"""Studies that answer one question each, made from what a person has: pairs, texts, an encoder, a time to spend."""
+"""Studies that answer one question each, made from what a person has: pairs, texts, an encoder, a time to spend; and
+how long the steps of any study take."""
 
 import json
 import math
@@ -7,12 +8,10 @@ import sys
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cache
 from statistics import fmean
-from typing import Any
 
 from retrokit import encoders, evaluation
-from retrokit.core.errors import RetrokitError, UsageError
+from retrokit.core.errors import UsageError
 from retrokit.core.notices import notice
 from retrokit.data.jsonl import read_jsonl
 from retrokit.encoders.base import Encoder
@@ -25,7 +24,7 @@ from retrokit.training.preflight import texts_of
 from retrokit.training.run import timed
 
 SIMILARITIES = ("cosine", "sfs:16", "qnorm", "dnorm", "dot", "learn")
-"""What is tried, that which is left out last first; the first is what the others are compared with."""
+"""What is tried, the first to be dropped last; the others are compared with the first."""
 SEEDS = 3
 FEW_STEPS = 30
 MOST_EPOCHS = 3
@@ -33,11 +32,14 @@ SLACK = 2
 """How many times the budget the smallest sweep may take and still be run: a busy machine is timed no better."""
 TESTED = 0.2
 """Share of the pairs that is held out to test on."""
+SAMPLE = 64
+_ALIKE = {"seed", "sim", "sim-lr", "lr", "scale", "temperature", "steps", "epochs"}
+"""Options of a training on which the time of a step hardly depends."""
 
 
 def which_similarity(data: str, encoder: str, budget: float, batch_size: int) -> str:
-    """A sweep over similarities and seeds on a split of pairs, that fits into ``budget`` seconds by measured speed; the
-    smallest one, where none fits.
+    """The largest sweep over similarities and seeds, on a split of pairs, that fits into ``budget`` seconds by measured
+    speed; the smallest if none fits.
 
     Raises:
         UsageError: two similarities would take more than twice the budget.
@@ -48,9 +50,8 @@ def which_similarity(data: str, encoder: str, budget: float, batch_size: int) ->
     sizes = [(seeds, count) for seeds in range(SEEDS, 0, -1) for count in range(len(SIMILARITIES), 1, -1)]
     fits = [(*size, speed.steps(budget, size[0] * size[1])) for size in sizes]
     seeds, count, steps = next((size for size in fits if size[2] >= few), (1, 2, few))
-    steps = min(steps, most)
-    runs = seeds * count
-    takes = speed.seconds(runs, steps)
+    steps, runs = min(steps, most), seeds * count
+    takes = runs * (steps * speed.each + speed.besides)
     if takes > SLACK * budget:
         raise UsageError(f"`budget=` {budget:g} s is too little: two similarities and {few} steps take {takes:,.0f} s")
     notice(f"{runs} trainings of {steps} steps ({speed.each:.2g} s each) and their tests take about {takes:,.0f} s")
@@ -69,19 +70,18 @@ def which_similarity(data: str, encoder: str, budget: float, batch_size: int) ->
 
 
 def better_than_bm25(encoder: str, on: Sequence[str]) -> str:
-    """An encoder, BM25, and both fused, on tasks of retrieval; raises what is wrong with either before anything is
-    written."""
+    """An encoder, BM25, and both fused, on retrieval tasks; both are opened first, so that a wrong one raises."""
     for spec in on:
         if evaluation.registry.create(spec).judged() is None:
-            raise UsageError(f"{spec} is no task of retrieval, such as beir:data/scifact")
+            raise UsageError(f"{spec} is no retrieval task; expected one such as beir:data/scifact")
     retrieval.create(encoder)
     systems = ["bm25", encoder, f"hybrid:a=bm25,b={encoder},fusion=rrf"]
     return _BEATS.format(systems=json.dumps(systems), on=json.dumps(list(on)))
 
 
 def sees_near_misses(encoder: str, texts: str) -> str:
-    """Edits of a user's own sentences that change what they mean, and whether the score falls with them; raises what is
-    wrong with texts or encoder before anything is written."""
+    """Edits of a user's own sentences that change the meaning, and whether the score falls; texts and encoder are
+    opened first, so that a wrong one raises."""
     next(read_jsonl(texts), None)
     encoders.registry.create(encoder)
     return _SEES.format(texts=json.dumps(texts), encoder=json.dumps(encoder))
@@ -89,8 +89,8 @@ def sees_near_misses(encoder: str, texts: str) -> str:
 
 @dataclass(frozen=True)
 class _Speed:
-    """Seconds of a step; steps of an epoch; seconds of all else of a run: to encode what it is tested on, and to start
-    two commands."""
+    """Seconds of a step; steps of an epoch; seconds of a run besides its steps: to encode what it is tested on, and to
+    start two commands."""
 
     each: float
     per_epoch: float
@@ -99,21 +99,60 @@ class _Speed:
     def steps(self, budget: float, runs: int) -> int:
         return int((budget / runs - self.besides) / self.each)
 
-    def seconds(self, runs: int, steps: int) -> float:
-        return runs * (steps * self.each + self.besides)
-
 
 def _speed(data: str, encoder: str, batch_size: int) -> _Speed:
-    planned = plan(FinetuneConfig(encoder, (data,), batch_size=batch_size))
-    job = timed(planned)
-    preflight = job.preflight.to_json()
-    rate = texts_per_second(planned.encoder, texts_of(job.batches.data, SAMPLE, seed=0)[1])
+    job = timed(plan(FinetuneConfig(encoder, (data,), batch_size=batch_size)))
+    sample = texts_of(job.batches.data, SAMPLE, seed=0)[1]
+    trained: Encoder = encoders.registry.create(encoder)
+    trained.embed(sample[:8], "document")
+    began = time.perf_counter()
+    trained.embed(sample, "document")
+    each_text = (time.perf_counter() - began) / len(sample)
     began = time.perf_counter()
     subprocess.run([sys.executable, "-c", "import sentence_transformers"], check=True)
     starts = time.perf_counter() - began
-    texts = sum(source["documents"] + TESTED * source["anchors"] for source in preflight["sources"])
-    per_epoch = (1 - TESTED) * preflight["steps"]["per_epoch"]
-    return _Speed(preflight["steps"]["seconds_each"], per_epoch, texts / rate + 2 * starts)
+    texts = sum(source["documents"] + TESTED * source["anchors"] for source in job.preflight.sources)
+    steps = job.preflight.steps
+    return _Speed(steps["seconds_each"], (1 - TESTED) * steps["per_epoch"], texts * each_text + 2 * starts)
+
+
+def estimates(plan: StudyPlan) -> dict[str, float | None]:
+    """Seconds of each step, by its name: as measured, if it is done; of a training, by a few steps of one of its kind;
+    else the mean of the finished steps of its table, ``None`` if there are none. The start of a command is not
+    included."""
+    done = {state.step.name: state.seconds for state in plan.states() if state.state == DONE}
+    trainings: dict[tuple[str, ...], dict[str, float] | None] = {}
+    durations: dict[str, float | None] = {}
+    for step in plan.steps:
+        known = done.get(step.name)
+        if known is None and step.command[0] == "finetune":
+            kind = tuple(word for word in step.command[:-2] if word[2:].partition("=")[0] not in _ALIKE)
+            if kind not in trainings:
+                trainings[kind] = _timed(plan, step)
+            known = _training(step, trainings[kind])
+        if known is None:
+            alike = [seconds for other in plan.steps if other.table == step.table and (seconds := done.get(other.name))]
+            known = fmean(alike) if alike else None
+        durations[step.name] = known
+    return durations
+
+
+def _training(step: Step, timed: dict[str, float] | None) -> float | None:
+    options = dict(word[2:].partition("=")[::2] for word in step.command if word.startswith("--"))
+    if timed is None or "time-budget" in options:
+        return None
+    steps = options.get("steps") or math.ceil(float(options.get("epochs", 1)) * timed["per_epoch"])
+    return float(steps) * timed["seconds_each"]
+
+
+def _timed(plan: StudyPlan, step: Step) -> dict[str, float] | None:
+    """Steps of an epoch, and seconds of one; ``None`` while its data are still to be made."""
+    words = [sys.executable, "-m", "retrokit", *step.command[:-2], "--dry-run", "--time", "--json"]
+    ended = subprocess.run(words, cwd=plan.started_in, capture_output=True, text=True)
+    if ended.returncode:
+        notice(f"{step.name} cannot be timed yet: {(ended.stderr.strip().splitlines() or ['no message'])[-1]}")
+        return None
+    return dict(json.loads(ended.stdout)["steps"])
 
 
 _SWEEP = """title = "Which similarity for these pairs?"
@@ -154,89 +193,3 @@ input = {texts}
 encoders = {encoder}
 on = "pairs:{{augment-negatives}}"
 """
-
-
-SAMPLE = 64
-_ALIKE = {"seed", "sim", "sim-lr", "lr", "scale", "temperature", "steps", "epochs"}
-"""Options of a training on which the time of a step hardly depends."""
-
-
-def estimates(plan: StudyPlan) -> dict[str, float | None]:
-    """Seconds of each step, by its name; ``None`` where nothing tells.
-
-    A step that is done tells for itself; a training by a few steps of one of its kind; an evaluation of retrieval by
-    the encoding of some of its texts, with the encoder that a training starts from in place of one that is not there
-    yet; any other by the mean of those of its table that are done. What a command takes to start is not counted.
-    """
-    done = {state.step.name: state.seconds for state in plan.states() if state.state == DONE}
-    starts = {step.output: step.command[1] for step in plan.steps if step.command[0] == "finetune"}
-    trainings: dict[tuple[str, ...], dict[str, float] | None] = {}
-    rates: dict[str, float] = {}
-
-    def seconds(step: Step) -> float | None:
-        if step.name in done:
-            return done[step.name]
-        if step.command[0] == "finetune":
-            kind = tuple(word for word in step.command[:-2] if word[2:].partition("=")[0] not in _ALIKE)
-            if kind not in trainings:
-                trainings[kind] = _timed(plan, step)
-            return _training(step, trainings[kind])
-        if step.command[0] == "eval":
-            system = starts.get(step.command[1], step.command[1])
-            try:
-                return _evaluation(step, system, rates)
-            except RetrokitError as error:
-                notice(f"{step.name} cannot be timed yet: {error}")
-        return None
-
-    durations = {}
-    for step in plan.steps:
-        alike = [known for other in plan.steps if other.table == step.table and (known := done.get(other.name))]
-        known = seconds(step)
-        durations[step.name] = fmean(alike) if known is None and alike else known
-    return durations
-
-
-def _training(step: Step, timed: dict[str, float] | None) -> float | None:
-    options = dict(word[2:].partition("=")[::2] for word in step.command if word.startswith("--"))
-    if timed is None or "time-budget" in options:
-        return None
-    steps = options.get("steps") or math.ceil(float(options.get("epochs", 1)) * timed["per_epoch"])
-    return float(steps) * timed["seconds_each"]
-
-
-def _timed(plan: StudyPlan, step: Step) -> dict[str, float] | None:
-    """Steps of an epoch, and seconds of one; ``None`` where its data are still to be made."""
-    words = [sys.executable, "-m", "retrokit", *step.command[:-2], "--dry-run", "--time", "--json"]
-    ended = subprocess.run(words, cwd=plan.started_in, capture_output=True, text=True)
-    if ended.returncode:
-        notice(f"{step.name} cannot be timed yet: {(ended.stderr.strip().splitlines() or ['no word'])[-1]}")
-        return None
-    return dict(json.loads(ended.stdout)["steps"])
-
-
-def _evaluation(step: Step, system: str, rates: dict[str, float]) -> float | None:
-    """From the texts of its tasks, and the texts that the encoder reads in a second, which ``rates`` caches."""
-    if retrieval.registry_of(system) is not encoders.registry:
-        return None
-    specs = [word.partition("=")[2] for word in step.command if word.startswith("--on=")]
-    tasks = [_judged(spec) for spec in specs]
-    if any(data is None for data in tasks):  # no retrieval
-        return None
-    if system not in rates:
-        encoder, documents = encoders.registry.create(system), tasks[0].documents
-        rates[system] = texts_per_second(encoder, documents[:: max(1, len(documents) // SAMPLE)])
-    return sum(len(data.documents) + len(data.queries) for data in tasks) / rates[system]
-
-
-@cache
-def _judged(spec: str) -> Any:
-    return evaluation.registry.create(spec).judged()
-
-
-def texts_per_second(encoder: Encoder, texts: Sequence[str]) -> float:
-    """How many of such texts the encoder reads in a second, once warm."""
-    encoder.embed(texts[:8], "document")
-    began = time.perf_counter()
-    encoder.embed(texts, "document")
-    return len(texts) / (time.perf_counter() - began)

@@ -1,12 +1,11 @@
-"""What a study's folder tells: the plan, and of each step whether it is done, how long it took, and why it failed.
+"""A study's folder: the plan, and of each step whether it is done, how long it took, and why it failed.
 
-``plan.json`` holds the steps; ``steps/NAME.json`` stands when a step is done, ``steps/NAME.failed.json`` when its last
-run failed, ``steps/NAME.log`` is what it said.
+``plan.json`` contains the steps. A step that is done has ``steps/NAME.json``, one that failed
+``steps/NAME.failed.json``. ``steps/NAME.log`` is its standard error.
 """
 
 from __future__ import annotations
 
-import os
 import shlex
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -17,28 +16,25 @@ from retrokit.core.errors import UsageError
 from retrokit.core.files import writing
 from retrokit.core.frames import flat, frame
 from retrokit.data.jsonl import read_json, write_json
-from retrokit.study.steps import Step, Study
+from retrokit.study.steps import Step
 
 if TYPE_CHECKING:
     from pandas import DataFrame
 
 PLAN = "plan.json"
 DONE, FAILED, MISSING = "done", "failed", "missing"
-LINES = 5
-"""Of what a failed step said last."""
 
 
 def kept_study(folder: str, question: Sequence[str], text: Callable[[], str]) -> str:
-    """The path of the study that answers a question, which is made the first time and kept, so that the same question
-    goes on with it. Raises :class:`UsageError` if another study's results are there."""
+    """The path of the study that answers a question: the one in the folder, so that the same question resumes, else a
+    new one of this ``text``. Raises :class:`UsageError` if the folder contains another study."""
     path = Path(folder, "study.toml")
     line = f"# retrokit study {shlex.join(question)}\n"
     if path.is_file() and path.read_text(encoding="utf-8").startswith(line):
         return str(path)
     if path.is_file() or Path(folder, PLAN).exists():
-        raise UsageError(f"{folder} holds another study; give another `output=`")
+        raise UsageError(f"{folder} contains another study; give another `output=`")
     content = line + text()
-    path.parent.mkdir(parents=True, exist_ok=True)
     with writing(path) as file:
         file.write(content)
     return str(path)
@@ -57,13 +53,13 @@ class State:
 
     @property
     def last_word(self) -> str:
-        """The last line of what it said, where it failed."""
+        """The last line of its standard error, if it failed."""
         return (self.error or "").rpartition("\n")[2]
 
 
 @dataclass(frozen=True)
 class StudyPlan:
-    """A study with its steps, in the folder where its results go, made in the folder ``started_in``."""
+    """A study with its steps, the folder of its results, and the folder that it was started in."""
 
     folder: Path
     title: str
@@ -71,11 +67,6 @@ class StudyPlan:
     started_in: str
     gates: tuple[str, ...]
     steps: Sequence[Step]
-
-    @classmethod
-    def of(cls, study: Study, folder: str, steps: Sequence[Step], gates: Sequence[str]) -> StudyPlan:
-        """The plan of a study that is started in the current folder."""
-        return cls(Path(folder), study.title, study.text, os.getcwd(), tuple(gates), steps)
 
     def write(self) -> None:
         """Put it into its folder."""
@@ -92,12 +83,12 @@ class StudyPlan:
         """
         path = Path(folder, PLAN)
         if not path.exists():
-            raise UsageError(f"{folder} holds no study; run one into it: retrokit study run FILE -o {folder}")
+            raise UsageError(f"{folder} contains no study; run one into it: retrokit study run FILE -o {folder}")
         plan: StudyPlan = read_json(path, "the plan of a study", cls, folder=Path(folder))
         return plan
 
     def to_frame(self) -> DataFrame:
-        """A row for each step: what it is, and what became of it."""
+        """A row for each step: its name, table and cell, its state and seconds."""
         names = ("name", "table", "cell")
         rows = [(state, {name: getattr(state.step, name) for name in names}) for state in self.states()]
         return frame(flat({**row, "state": state.state, "seconds": state.seconds}) for state, row in rows)
@@ -108,7 +99,7 @@ class StudyPlan:
 
     def states(self) -> list[State]:
         """What became of each step."""
-        return [self._state_of(step) for step in self.steps]
+        return list(map(self._state_of, self.steps))
 
     def _state_of(self, step: Step) -> State:
         for state, what in ((DONE, "json"), (FAILED, "failed.json")):

@@ -14,8 +14,7 @@ import pytest
 
 pytest.importorskip("snakemake", reason="needs the extra study")
 
-from retrokit.cli import run
-from retrokit.cli.command_lines import KnownCommands, form_of, line_of
+from retrokit.cli import command_lines, run
 from retrokit.core.errors import UsageError
 from retrokit.core.outputs import locked
 from retrokit.data.processor import processor_in_words
@@ -51,8 +50,8 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, python: str) -> Iter
 
 def plan(text: str = STUDY) -> StudyPlan:
     Path("study.toml").write_text(text)
-    study = read_study("study.toml", KnownCommands())
-    return StudyPlan.of(study, "out", steps_of(study, "out", line_of, form_of), [])
+    study = read_study("study.toml", command_lines)
+    return StudyPlan(Path("out"), study.title, study.text, os.getcwd(), (), steps_of(study, "out", command_lines))
 
 
 def begun() -> dict[str, int]:
