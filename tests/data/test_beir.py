@@ -111,16 +111,8 @@ def test_what_is_no_beir_folder(
             "q1\td1\t1\n",
             "qrels/test.tsv:5: query 'q1' and document 'd1' have grade 2 on an earlier line, here 1",
         ),
-        (
-            "corpus.jsonl",
-            '{"_id": "d1", "text": ""}',
-            "corpus.jsonl:4: the id 'd1' is already on line 1",
-        ),
-        (
-            "queries.jsonl",
-            '{"_id": "q1", "text": ""}',
-            "queries.jsonl:4: the id 'q1' is already on line 1",
-        ),
+        ("corpus.jsonl", '{"_id": "d1", "text": ""}', "corpus.jsonl:4: the id 'd1' is already on line 1"),
+        ("queries.jsonl", '{"_id": "q1", "text": ""}', "queries.jsonl:4: the id 'q1' is already on line 1"),
         ("queries.jsonl", '{"_id": "q4"}', "queries.jsonl:4: no field 'text'; the fields are '_id'"),
     ],
 )

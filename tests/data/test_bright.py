@@ -12,11 +12,7 @@ from retrokit.core.errors import DataError, ServiceError, UsageError
 from retrokit.data.bright import DOMAINS, bright_folder, digest_bright, instruction, read_bright
 from retrokit.data.jsonl import strictly
 
-DOCUMENTS = [
-    {"id": "a", "content": "first"},
-    {"id": "b", "content": "second"},
-    {"id": "c", "content": ""},
-]
+DOCUMENTS = [{"id": "a", "content": "first"}, {"id": "b", "content": "second"}, {"id": "c", "content": ""}]
 EXAMPLES = [
     {"id": "0", "query": "one?", "excluded_ids": ["N/A"], "gold_ids": ["a"], "gold_ids_long": ["A"]},
     {"id": "1", "query": "two?", "excluded_ids": ["c", "c", "zz"], "gold_ids": ["b", "a", "b"], "gold_ids_long": ["B"]},

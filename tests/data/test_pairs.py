@@ -107,10 +107,7 @@ def test_no_negatives(tmp_path: Path, negative: object) -> None:
             "no field 'positive' (or answer, response, pos, passage, document, text2) for the positive;"
             " the fields are 'anchor'",
         ),
-        (
-            {"query": "a", "question": "q", "positive": "b"},
-            "the anchor could be any of 'query', 'question'; keep one",
-        ),
+        ({"query": "a", "question": "q", "positive": "b"}, "the anchor could be any of 'query', 'question'; keep one"),
         (
             {"anchor": "a", "positive": "b", "negative": "x", "negative_1": "y"},
             "the negatives could be any of 'negative', 'negative_1'; keep one",
@@ -119,10 +116,7 @@ def test_no_negatives(tmp_path: Path, negative: object) -> None:
         ({"anchor": " \n", "positive": "b"}, "field 'anchor' is empty"),
         ({"anchor": "a", "positive": ""}, "field 'positive' is empty"),
         ({"anchor": "a", "positive": []}, "field 'positive' is an empty list"),
-        (
-            {"anchor": "a", "positive": None},
-            "field 'positive' should be a string or a list of strings, found null",
-        ),
+        ({"anchor": "a", "positive": None}, "field 'positive' should be a string or a list of strings, found null"),
         ({"anchor": "a", "positive": ["b", 3]}, "field 'positive' should hold strings, found a number in its list"),
         ({"anchor": "a", "positive": "b", "negatives": ["x", ""]}, "field 'negatives' is empty"),
         (
@@ -185,10 +179,7 @@ def test_each_of_several_positives_has_a_score(tmp_path: Path) -> None:
             ', "positive_score": null, "negative_scores": [1, 2]',
             "field 'positive_score' should be a number, found null",
         ),
-        (
-            ', "positive_score": 1, "negative_scores": [1, 1e999]',
-            "field 'negative_scores' should be a finite number",
-        ),
+        (', "positive_score": 1, "negative_scores": [1, 1e999]', "field 'negative_scores' should be a finite number"),
         (', "positive_score": 1, "negative_scores": [1, NaN]', "NaN is no JSON number"),
     ],
 )

@@ -41,22 +41,10 @@ def test_what_is_written_is_read(tmp_path: Path) -> None:
         ({"status": "finished", "encoder": "minilm"}, "no field 'similarity'"),
         ({"status": "finished", "similarity": "cosine"}, "no field 'identity'"),
         ({"status": "done", "similarity": "cosine", "identity": {}}, "status is 'done'; expected training or finished"),
-        (
-            {"status": "finished", "similarity": 5, "identity": {}},
-            "'similarity' should be a string",
-        ),
-        (
-            {"status": "finished", "similarity": "dot", "identity": []},
-            "'identity' should be an object",
-        ),
-        (
-            {"status": "finished", "similarity": "dot", "identity": {}, "files": "all"},
-            "'files' should be a list",
-        ),
-        (
-            {"status": "finished", "similarity": "dot", "identity": {}, "files": [1]},
-            "'files.0' should be a string",
-        ),
+        ({"status": "finished", "similarity": 5, "identity": {}}, "'similarity' should be a string"),
+        ({"status": "finished", "similarity": "dot", "identity": []}, "'identity' should be an object"),
+        ({"status": "finished", "similarity": "dot", "identity": {}, "files": "all"}, "'files' should be a list"),
+        ({"status": "finished", "similarity": "dot", "identity": {}, "files": [1]}, "'files.0' should be a string"),
         *(
             (
                 {"status": "finished", "similarity": "dot", "identity": {}, "files": ["README.md", name]},
@@ -65,10 +53,7 @@ def test_what_is_written_is_read(tmp_path: Path) -> None:
             for name in ("../secret.txt", "/etc/passwd", "..", "sub/model.bin", "")
         ),
         ({"status": "finished", "similarity": "dot", "identity": {}, "outcome": {}}, "no field 'outcome.steps'"),
-        (
-            {"status": "finished", "similarity": "dot", "identity": {}, "steps": "9"},
-            "'steps' should be a whole number",
-        ),
+        ({"status": "finished", "similarity": "dot", "identity": {}, "steps": "9"}, "'steps' should be a whole number"),
         (
             {"status": "finished", "similarity": "dot", "identity": {}, "made_for": {"encoder": "minilm"}},
             "no field 'made_for.fingerprint'",

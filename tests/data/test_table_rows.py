@@ -52,11 +52,7 @@ def user(text: str) -> list[dict[str, str]]:
             [Pair("a", "b", ("x",))],
             "read as sentence pairs (query, response, rejected_response)",
         ),
-        (
-            [{"sentence1": "a", "sentence2": "b"}],
-            [Pair("a", "b")],
-            "read as sentence pairs (sentence1, sentence2)",
-        ),
+        ([{"sentence1": "a", "sentence2": "b"}], [Pair("a", "b")], "read as sentence pairs (sentence1, sentence2)"),
         (
             [{"sentence_A": "a", "sentence_B": "b", "label": 1}, {"sentence_A": "c", "sentence_B": "d", "label": 0}],
             [Pair("a", "b")],

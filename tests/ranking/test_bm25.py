@@ -96,11 +96,7 @@ def test_bigrams_are_counted_as_words_and_said():
     with heard() as said:
         index = registry.create("bm25:language=none").index(documents)
     assert said == ["bm25: character bigrams for Han, Hiragana (40.9% of the characters)"]
-    by_words = [
-        "護照 照申 申請 護 照 申 請 abc".split(),
-        "天気 気が がい いい 天 気".split(),
-        ["plain", "words"],
-    ]
+    by_words = ["護照 照申 申請 護 照 申 請 abc".split(), "天気 気が がい いい 天 気".split(), ["plain", "words"]]
     average, length = sum(map(len, by_words)) / 3, len(by_words[0])
     expected = 4 * math.log(1 + 2.5 / 1.5) / (1 + 1.5 * (0.25 + 0.75 * length / average))
     ((scores, positions),) = index.search(["申請 請"], 3)

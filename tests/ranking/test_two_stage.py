@@ -73,9 +73,7 @@ def test_both_stages_by_hand(folder: Path, tmp_path: Path, monkeypatch: pytest.M
     assert after.counts["reranked_pairs"] == 6
     assert after.counts["documents_below_depth"] == 2
     assert after.configuration["cost"]["pairs_computed"] == 6
-    assert made[0].calls == [
-        [(text, f"text {name}") for text in QUERIES.values() for name in "abc"],
-    ]
+    assert made[0].calls == [[(text, f"text {name}") for text in QUERIES.values() for name in "abc"]]
     assert read_run(tmp_path / "second.trec") == after.run
     assert list(found.whole.shown.values()) == [["ndcg@10", "accuracy@1", "mrr@10"]]
     assert not (tmp_path / "second.trec.work").exists()

@@ -151,11 +151,7 @@ verifiers = Registry(
     "verifier",
     "retrokit.verifiers",
     [
-        Entry(
-            "mean",
-            "the mean of the token map (F0); trains the encoder alone",
-            f"{_REDUCTION}:MeanOfMap",
-        ),
+        Entry("mean", "the mean of the token map (F0); trains the encoder alone", f"{_REDUCTION}:MeanOfMap"),
         Entry("maxsim", "late interaction (F1); trains the encoder alone", f"{_REDUCTION}:MaxSim"),
         Entry("soft", "soft alignment with a positional bias (F2)", f"{_REDUCTION}:SoftAlignment", _SOFT),
         Entry(

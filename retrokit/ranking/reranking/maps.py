@@ -143,12 +143,7 @@ class MapReranker(PairwiseReranker):
     """
 
     def __init__(
-        self,
-        spec: str,
-        encoder: Encoder,
-        scorer: MapScorer,
-        precision: str = "fp32",
-        cache: str | None = None,
+        self, spec: str, encoder: Encoder, scorer: MapScorer, precision: str = "fp32", cache: str | None = None
     ) -> None:
         self.spec = spec
         self.encoder = encoder.with_tokens()

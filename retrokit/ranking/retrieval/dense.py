@@ -35,11 +35,7 @@ class Dense(Searcher):
     ``quantize``, in what a store would keep of them (:mod:`retrokit.ranking.retrieval.stored`)."""
 
     def __init__(
-        self,
-        embeddings: SharedEmbeddings,
-        scorer: Similarity,
-        faiss: str | None = None,
-        quantize: str | None = None,
+        self, embeddings: SharedEmbeddings, scorer: Similarity, faiss: str | None = None, quantize: str | None = None
     ) -> None:
         check_fits(scorer, embeddings.dims, faiss, quantize)
         self.spec = embeddings.encoder.spec
