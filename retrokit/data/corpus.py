@@ -2,11 +2,10 @@
 
 import html
 import re
-from array import array
-from collections.abc import Callable, Container, Hashable, Iterable, Iterator
+from collections.abc import Callable, Hashable, Iterable, Iterator
 from itertools import chain
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import NamedTuple, TypeVar
 
 from retrokit.core.errors import DataError
 from retrokit.core.files import named, read_lines
@@ -47,7 +46,6 @@ def read_corpus(
     path: str | Path,
     feed: Callable[[bytes], object] | None = None,
     images: bool = False,
-    watched: Container[int] | None = None,
 ) -> Iterator[Document]:
     """The documents of a corpus, in file order: JSON lines of ``id`` (or ``_id``), ``text``, and optionally ``title``;
     or a table with tabs of an id and a text, or of the columns that its header names so.
@@ -55,9 +53,6 @@ def read_corpus(
     A document whose line is repeated with the same text is yielded once, counted and reported. Only the identifiers are
     kept in memory. ``feed`` is that of :func:`retrokit.core.files.read_lines`. With ``images``, a document that has a
     field ``image`` is that image; without, it is its text.
-
-    Args:
-        watched: look for repetitions among the identifiers with these hashes, and keep these alone; default: among all.
 
     Raises:
         DataError: a line that is no such object, or an identifier that an earlier line has with another text (both
@@ -68,13 +63,11 @@ def read_corpus(
         return row.text("title", ""), row.item() if images else row.text("text")
 
     rows = _rows(path, 'documents, one {"id": …, "text": …} a line', feed)
-    for identifier, (title, text) in _identified(rows, read, path, watched):
+    for identifier, (title, text) in _identified(rows, read, path):
         yield Document(identifier, title, text)
 
 
-def read_queries(
-    path: str | Path, images: bool = False, watched: Container[int] | None = None
-) -> Iterator[tuple[str, str]]:
+def read_queries(path: str | Path, images: bool = False) -> Iterator[tuple[str, str]]:
     """``(id, text)`` of each query of a file, in file order; the rest is as for :func:`read_corpus`. The file may also
     consist of TREC topics, whose titles are the queries."""
 
@@ -82,44 +75,23 @@ def read_queries(
         return row.item() if images else row.text("text")
 
     rows = _rows(path, 'queries, one {"id": …, "text": …} a line', topics=True)
-    return _identified(rows, read, path, watched)
+    return _identified(rows, read, path)
 
 
-def count_identified(read: Callable[[Container[int]], Iterable[tuple[str, Any]]]) -> tuple[int, Container[int]]:
-    """How many items there are, all lines checked, in eight bytes of memory an item; and what to watch to get these.
-
-    Args:
-        read: identifiers with what is theirs, given what to watch (see :func:`read_corpus`); read twice where
-            identifiers seem to be repeated.
-
-    Raises:
-        DataError: as ``read`` does.
-    """
-    import numpy as np
-
-    hashes = np.frombuffer(array("q", (hash(identifier) for identifier, _ in read(()))), dtype=np.int64)
-    hashes.sort()
-    repeated = set(hashes[1:][hashes[1:] == hashes[:-1]].tolist())
-    return sum(1 for _ in read(repeated)) if repeated else len(hashes), repeated
-
-
-def _identified(
-    rows: Iterable[Row], read: Callable[[Row], _Read], path: str | Path, watched: Container[int] | None
-) -> Iterator[tuple[str, _Read]]:
-    """The identifier of each row and what ``read`` gives of it, once each."""
+def _identified(rows: Iterable[Row], read: Callable[[Row], _Read], path: str | Path) -> Iterator[tuple[str, _Read]]:
+    """The identifier of each row and its ``read`` content, once each."""
     faults = Faults(path)
     seen: dict[str, int] = {}  # the line, and in the lower bits a hash of what was read there
     for row in rows:
         identifier, content = row.id, read(row)
-        if watched is None or hash(identifier) in watched:
-            code = row.line << 64 | hash(content) & _BITS
-            first = seen.setdefault(identifier, code)
-            if first != code:
-                if (first ^ code) & _BITS:
-                    raise row.wrong(f"the id {identifier!r} is already on line {first >> 64}, with another text")
-                faults.add("repeated", f"the line repeats line {first >> 64}", row.line)
-                continue
-        yield identifier, content
+        code = row.line << 64 | hash(content) & _BITS
+        first = seen.setdefault(identifier, code)
+        if first == code:
+            yield identifier, content
+        elif (first ^ code) & _BITS:
+            raise row.wrong(f"the id {identifier!r} is already on line {first >> 64}, with another text")
+        else:
+            faults.add("repeated", f"the line repeats line {first >> 64}", row.line)
     faults.report("repeated", "{n} repeated lines are left out")
 
 

@@ -19,17 +19,18 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
-from itertools import groupby, islice
+from functools import cached_property
+from itertools import islice
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 import numpy as np
 
 from retrokit.core.errors import DataError, UsageError, disk_errors, first_line
+from retrokit.core.files import replaced
 from retrokit.core.notices import progress
 from retrokit.data.dtypes import DTYPES
-from retrokit.data.jsonl import Row, checked, json_line, read_json, read_jsonl, read_row, write_json
+from retrokit.data.jsonl import Row, checked, json_line, read_json, read_jsonl, write_json
 
 CHUNK = 8192  # rows of a portion, and of a row group of the Parquet file
 EMBEDDINGS, TABLE, IDS, RANGES, NOTE = "embeddings.npy", "embeddings.parquet", "ids.jsonl", "ranges.npy", "export.json"
@@ -85,65 +86,43 @@ class Export:
 
     def ids(self) -> list[str]:
         """The identifiers of the rows, in their order."""
-        return [row.text("id") for row in self._lines()]
+        identifiers: list[str] = self._names["id"].to_pylist()
+        return identifiers
 
     def ids_at(self, positions: Iterable[int]) -> dict[int, str]:
-        """The identifiers of some documents by position, as a search has them. Where lines lie is found once.
-
-        Raises:
-            DataError: there are not as many identifiers as rows.
-        """
-        rows = {place: place if self._first_rows is None else int(self._first_rows[place]) for place in positions}
-        starts = np.cumsum([0, *(part.note["count"] for part in self.parts)])
-        ids, files = {}, dict[int, BinaryIO]()
-        with ExitStack() as opened:
-            for place, row in sorted(rows.items(), key=lambda item: item[1]):
-                number = int(np.searchsorted(starts, row, side="right")) - 1
-                part = self.parts[number]
-                ends = part._ends
-                if number not in files:
-                    files[number] = opened.enter_context(open(part.folder / IDS, "rb"))
-                row -= int(starts[number])
-                files[number].seek(ends[row - 1] + 1 if row else 0)
-                entry = read_row(files[number].readline(), part.folder / IDS, row + 1)
-                ids[place] = entry.text("id" if self._first_rows is None else "document")
-        return ids
+        """The identifiers of some documents by position, as a search has them."""
+        places = list(positions)
+        owners = self.owners
+        rows = places if owners is None else np.searchsorted(owners, places)
+        names = self._names["id" if owners is None else "document"]
+        return dict(zip(places, names.take(rows).to_pylist(), strict=True))
 
     @cached_property
-    def _ends(self) -> np.ndarray:
-        """Where the lines of the identifiers end, int64 ``[n]``."""
-        if not (self.folder / IDS).is_file():
-            raise DataError(self.folder / IDS, "is not a file; export again")
-        ends = [np.empty(0, dtype=np.int64)]
-        with open(self.folder / IDS, "rb") as lines:
-            for number, block in enumerate(iter(partial(lines.read, _BLOCK), b"")):
-                ends.append(np.flatnonzero(np.frombuffer(block, np.uint8) == ord("\n")) + number * _BLOCK)
-        line_ends = np.concatenate(ends)
-        if len(line_ends) != self.note["count"]:
-            raise DataError(self.folder / IDS, f"holds {len(line_ends)} lines, and {NOTE} says {self.note['count']}")
-        return line_ends
-
-    @cached_property
-    def _first_rows(self) -> np.ndarray | None:
-        """The first row of each document, int64 ``[n]``; ``None``: a row is a document."""
-        owners = self.owners()
-        return None if owners is None else np.flatnonzero(np.diff(owners, prepend=-1))
-
     def owners(self) -> np.ndarray | None:
         """The position of each row's document, int64 ``[n]``; ``None``: a row is a document."""
-        return self._owners
-
-    @cached_property
-    def _owners(self) -> np.ndarray | None:
         if "documents" not in self.note:
             return None
-        sizes = [sum(1 for _ in rows) for _, rows in groupby(row.text("document") for row in self._lines())]
-        return np.repeat(np.arange(len(sizes)), sizes)
+        names = np.array(self._names["document"].to_pylist(), dtype=object)
+        return np.cumsum(np.append(0, names[1:] != names[:-1]))[: len(names)]
 
-    def _lines(self) -> Iterator[Row]:
+    @cached_property
+    def _names(self) -> Any:
+        """The columns ``id`` and, of chunks, ``document`` as a table of pyarrow; raises :class:`DataError`."""
+        import pyarrow
+        from pyarrow import parquet
+
+        tables = []
         for part in self.parts:
-            if part.note["count"]:
-                yield from (row for _, row in read_jsonl(part.folder / IDS, "identifiers"))
+            path = part.folder / TABLE
+            try:
+                with open(path, "rb") as file:  # pyarrow takes no path that is not UTF-8
+                    table = parquet.read_table(file, columns=["id", "document"] if "documents" in self.note else ["id"])
+            except (OSError, pyarrow.ArrowException) as error:
+                raise DataError(path, f"could not be read ({first_line(error)}); export again") from error
+            if table.num_rows != part.note["count"]:
+                raise DataError(path, f"has {table.num_rows} rows, and {NOTE} says {part.note['count']}; export again")
+            tables.append(table)
+        return pyarrow.concat_tables(tables)
 
 
 def open_export(folder: str | Path) -> Export:
@@ -219,13 +198,9 @@ def _loaded(path: Path) -> np.ndarray:
 
 
 class ExportWriter:
-    """Rows and identifiers of a folder, which grow a portion at a time, stored as ``kept`` says; ``count`` are there,
-    of ``texts`` texts, those included which an earlier writer has left that was told the same ``about``. What another
-    one has left is removed. ``None``: nothing is to be left.
-
-    Raises:
-        DataError: the folder cannot be written.
-    """
+    """Rows and identifiers of a folder, which grow a portion at a time. ``count`` rows of ``texts`` texts are there,
+    with what an earlier writer of the same ``about`` has left; what another one has left is removed. An ``about`` of
+    ``None`` leaves nothing. Raises :class:`DataError` if the folder cannot be written."""
 
     def __init__(self, folder: Path, quantization: Quantization, about: Mapping[str, Any] | None) -> None:
         self.folder, self.kept = folder, quantization
@@ -285,8 +260,7 @@ class ExportWriter:
             if self._about is None:
                 return
             state = {"about": self._about, "rows": self.count, "texts": self.texts, "ids": self._ids.tell()}
-            (self.folder / f"{_STATE}.new").write_text(json.dumps(state), encoding="utf-8")
-            os.replace(self.folder / f"{_STATE}.new", self.folder / _STATE)
+            write_json(self.folder / _STATE, state)
 
     def calibrate(self, sample: Callable[[], np.ndarray]) -> None:
         """Take the ranges of int8 from what ``sample`` gives; those of the rows that are there, if there are any."""
@@ -296,10 +270,8 @@ class ExportWriter:
             self.kept = replace(self.kept, ranges=np.array(_loaded(self.folder / RANGES)))
             return
         self.kept = self.kept.calibrated(sample())
-        with disk_errors(self.folder), open(self.folder / RANGES, "wb") as file:
+        with replaced(self.folder / RANGES) as new, disk_errors(self.folder), open(new, "wb") as file:
             np.save(file, np.asarray(self.kept.ranges), allow_pickle=False)
-            file.flush()
-            os.fsync(file.fileno())
 
     def finish(self, note: Mapping[str, Any], one_length: bool = False) -> None:
         """Write what comes last: the header, the table and the note; with ``one_length`` the last dimension too."""
@@ -337,9 +309,12 @@ def _write_table(export: Export) -> None:
     import pyarrow
     from pyarrow.parquet import ParquetWriter
 
+    def lines() -> Iterator[Row]:
+        return (row for _, row in read_jsonl(export.folder / IDS)) if len(rows) else iter(())
+
     rows = export.embeddings()
     value = pyarrow.from_numpy_dtype(rows.dtype)
-    names = list(next(export._lines(), {"id": ""}))
+    names = list(next(lines(), {"id": ""}))
     named = [(name, pyarrow.string()) for name in names]
     columns = pyarrow.schema([*named, ("embedding", pyarrow.list_(value, rows.shape[1]))])
     with (
@@ -347,10 +322,10 @@ def _write_table(export: Export) -> None:
         ParquetWriter(file, columns, use_dictionary=False) as table,  # no two embeddings are alike
         progress("writing the table", len(rows), "embeddings") as advance,
     ):
-        lines = export._lines()
+        identifiers = lines()
         for start in range(0, len(rows), CHUNK):
             part = np.array(rows[start : start + CHUNK])
-            entries = list(islice(lines, len(part)))
+            entries = list(islice(identifiers, len(part)))
             texts = [pyarrow.array([entry[name] for entry in entries], pyarrow.string()) for name in names]
             vectors = pyarrow.FixedSizeListArray.from_arrays(pyarrow.array(part.reshape(-1)), rows.shape[1])
             table.write_table(pyarrow.table([*texts, vectors], schema=columns))

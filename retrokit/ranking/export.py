@@ -2,17 +2,16 @@
 
     score(q, d) = prepare(q, "query") · prepare(d, "document")
 
-A folder holds the embeddings of one role (:mod:`retrokit.data.exports`), and says how to prepare the other side. They
-are written while they are made: memory holds a portion of them, and 8 bytes of each identifier while these are checked.
-An export that was broken off goes on where it stopped, and becomes what it would have become. Several machines may make
-a shard each.
+A folder has the embeddings of one role (:mod:`retrokit.data.exports`), and how to prepare the other side. They are
+written while they are computed: memory has one portion of them, and the identifiers. An interrupted export resumes
+where it stopped, with the same result. Several machines may make a shard each.
 """
 
 import copy
 import os
 import re
 import shlex
-from collections.abc import Container, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import chain, islice
 from pathlib import Path
 from typing import Any
@@ -30,7 +29,7 @@ from retrokit.core.settings import taking
 from retrokit.core.version import __version__
 from retrokit.data import exports
 from retrokit.data.beir import corpus_file, queries_file
-from retrokit.data.corpus import count_identified, read_corpus, read_queries
+from retrokit.data.corpus import read_corpus, read_queries
 from retrokit.data.exports import Export, ExportWriter, Quantization, open_export
 from retrokit.data.images import Image, with_images
 from retrokit.data.pairs import texts_file
@@ -105,20 +104,17 @@ def _write_folder(
     role: Role = "document" if settings.role == "document" else "query"
     images: list[str] = []
 
-    def read(watched: Container[int] | None) -> Texts:
-        """As retrieval reads them; ``watched``: the identifiers that may be repeated, ``None``: all."""
+    def read() -> Texts:
+        """As retrieval reads them."""
         if role == "query":
-            return read_queries(path, images=True, watched=watched)
-        return ((document.id, document.full_text) for document in read_corpus(path, images=True, watched=watched))
+            return read_queries(path, images=True)
+        return ((document.id, document.full_text) for document in read_corpus(path, images=True))
 
-    def read_noting_images(watched: Container[int] | None) -> Texts:
-        images.clear()
-        for identifier, item in read(watched):
-            if isinstance(item, Image):
-                images.append(item)
-            yield identifier, item
-
-    total, watched = (0, None) if is_pipe else count_identified(read_noting_images)
+    total = 0
+    for _, item in () if is_pipe else read():  # checked before anything is encoded
+        total += 1
+        if isinstance(item, Image):
+            images.append(item)
     # a shard has whole portions, so that its embeddings are those of an export that is whole, to the bit
     portions = -(-total // exports.CHUNK)
     rows = range(*(min(total, portions * i // count * exports.CHUNK) for i in (number - 1, number)))
@@ -133,14 +129,14 @@ def _write_folder(
     numbers = Quantization(settings.dtype, prepared.width)
     with ExportWriter(unfinished, numbers, decided_by) as writer:
         if is_pipe:
-            piped = read(None)
+            piped = read()
             sample = list(islice(piped, exports.CHUNK))
             texts: Texts = chain(sample, piped)
             writer.calibrate(lambda: prepared([text for _, text in sample]))
         else:
             step = exports.step_of(total)
-            writer.calibrate(lambda: prepared([text for _, text in islice(read(watched), 0, None, step)]))
-            texts = islice(read(watched), rows.start + writer.texts, rows.stop)
+            writer.calibrate(lambda: prepared([text for _, text in islice(read(), 0, None, step)]))
+            texts = islice(read(), rows.start + writer.texts, rows.stop)
         if writer.count:
             notice(f"goes on after {writer.count:,} embeddings, which an export that was broken off has left")
         with progress("exporting embeddings", None if is_pipe else len(rows), "texts") as advance:

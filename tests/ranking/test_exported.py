@@ -177,7 +177,7 @@ def test_an_index_of_faiss_is_kept_in_the_folder(tiny_bert, corpus, tmp_path, mo
         with listening(heard):
             again = search()
         assert again == first or "HNSW" in kind  # which threads build, not twice alike
-        assert any("is damaged, and made anew" in said for said in heard.messages)
+        assert any("is damaged; the index is built again" in said for said in heard.messages)
     assert built == [kind] * 3
     file.unlink()
     with monkeypatch.context() as patch, listening(heard):

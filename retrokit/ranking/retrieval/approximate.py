@@ -7,9 +7,7 @@ similarity. A flat list, clusters or a graph of documents in fewer bits keeps ju
 """
 
 import copy
-import os
 import re
-import secrets
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -19,6 +17,7 @@ import numpy as np
 import torch
 
 from retrokit.core.errors import DataError, MissingExtra, UsageError, first_line, out_of_range
+from retrokit.core.files import replaced
 from retrokit.core.notices import notice, progress
 from retrokit.data.exports import Quantization
 from retrokit.data.jsonl import read_json, write_json
@@ -30,8 +29,8 @@ QUERIES_CHECKED = 100  # whose best documents are searched exactly too
 QUERY_BLOCK = 1024
 TRAINING_NUMBERS = 128_000_000  # of the embeddings that an index is trained on, at most: 512 MB
 ROUNDING = 1e-5  # by which two ways of summing one score may differ, of its size
-_LARGEST_BREADTH = 1_000_000  # of a search, for which faiss takes memory at once
 _LENGTH = 8  # bytes of a number at the end of a file: faiss before 1.15 finds what is not there in an IVF that was cut
+_LARGEST_BREADTH = 1_000_000  # of a search, for which faiss takes memory at once
 _PLAIN = re.compile(r"((IVF\d+(?:_HNSW\d+)?),)?Flat|((?:HNSW|NSG)\d*)(?:,Flat)?")
 _CODECS = {"float16": "SQfp16", "int8": "SQ8"}
 
@@ -199,7 +198,7 @@ class ApproximateIndex:
             with suppress(RuntimeError):
                 cached = _for_kind(self.faiss_index, "read_index")(str(self._file), *flags)
         if cached is None or (cached.ntotal, cached.d) != (len(self._documents), self.faiss_index.d):
-            notice(f"{self._file}: is damaged, and made anew")
+            notice(f"{self._file}: is damaged; the index is built again")
             return False
         self.faiss_index = cached
         _set_parameters(cached, self._index)
@@ -210,15 +209,13 @@ class ApproximateIndex:
         return True
 
     def _write(self, path: Path) -> None:
-        new = path.with_name(f"{path.name}.{secrets.token_hex(8)}.tmp")
         try:
-            _for_kind(self.faiss_index, "write_index")(self.faiss_index, str(new))
-            with open(new, "ab") as file:
-                file.write(file.tell().to_bytes(_LENGTH))
-            os.replace(new, path)
-        except (OSError, RuntimeError, TypeError) as error:  # the last: faiss takes no path that is not UTF-8
-            notice(f"{path}: could not be written ({first_line(error)}); the index is made anew the next time")
-            new.unlink(missing_ok=True)
+            with replaced(path) as new:
+                _for_kind(self.faiss_index, "write_index")(self.faiss_index, str(new))
+                with open(new, "ab") as file:
+                    file.write(file.tell().to_bytes(_LENGTH))
+        except (DataError, RuntimeError, TypeError) as error:  # the last: faiss takes no path that is not UTF-8
+            notice(f"{path}: could not be written ({first_line(error)}); the index is built again the next time")
 
 
 def factory_of(factory: str, dtype: str) -> str:

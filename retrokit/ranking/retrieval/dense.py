@@ -256,7 +256,7 @@ class ExportIndex(StoredIndex):
         return [self._part(part.embeddings(), part.quantization(), part.folder) for part in self._export.parts]
 
     def _owners(self) -> np.ndarray | None:
-        return self._export.owners()
+        return self._export.owners
 
     def embed_queries(self, queries: TextList) -> np.ndarray:
         """As the similarity prepares them, and a 0 where the documents have one dimension more."""
