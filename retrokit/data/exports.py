@@ -54,14 +54,8 @@ class Export:
         return self.shards or (self,)
 
     def embeddings(self) -> np.ndarray:
-        """``[n, width]`` as they are stored, read from disk where they are touched.
-
-        Raises:
-            UsageError: it consists of shards, which have theirs.
-            DataError: they are damaged.
-        """
-        if self.shards:
-            raise UsageError(f"{self.folder}: consists of {len(self.shards)} shards; ask each of its `parts`")
+        """``[n, width]`` in the storage dtype, mapped from disk; of shards, take each of :attr:`parts`. Raises
+        :class:`DataError` if they are damaged."""
         rows = _loaded(self.folder / EMBEDDINGS)
         if rows.shape != (self.note["count"], self._shape.width):
             raise DataError(self.folder / EMBEDDINGS, f"holds {list(rows.shape)}, and {NOTE} says otherwise")
@@ -126,11 +120,8 @@ class Export:
 
 
 def open_export(folder: str | Path) -> Export:
-    """The export that lies in ``folder``, whole or in shards.
-
-    Raises:
-        UsageError: there is none, a shard is missing, or shards do not belong together.
-    """
+    """The export in ``folder``, whole or in shards. Raises :class:`UsageError` if there is none, a shard is missing, or
+    shards do not belong together."""
     folder = Path(folder)
     places = [] if (folder / NOTE).is_file() else sorted(folder.glob(SHARDS))
     if not places:
@@ -242,8 +233,9 @@ class ExportWriter:
         return int(state["ids"])
 
     def add(self, ids: Sequence[str], rows: np.ndarray, counts: np.ndarray | None = None) -> None:
-        """Append float32 rows and their identifiers; after it they outlive a break. With ``counts`` each text has so
-        many rows, its chunks. Raises :class:`DataError` for numbers beyond the type as well."""
+        """Append float32 rows and their identifiers to the disk. With ``counts`` each text has as many rows, its
+        chunks.
+        Raises :class:`DataError` for numbers beyond the storage dtype."""
         stored = self.kept.narrowed(rows)
         names: Iterable[dict[str, str]] = ({"id": id} for id in ids)
         if counts is not None:
@@ -263,7 +255,7 @@ class ExportWriter:
             write_json(self.folder / _STATE, state)
 
     def calibrate(self, sample: Callable[[], np.ndarray]) -> None:
-        """Take the ranges of int8 from what ``sample`` gives; those of the rows that are there, if there are any."""
+        """Take the ranges of int8 from ``sample``, or those of the rows that are there."""
         if self.kept.dtype != "int8":
             return
         if self.count:
@@ -337,12 +329,8 @@ SAMPLE = 8192  # rows at most that ranges are taken from
 
 @dataclass(frozen=True)
 class Quantization:
-    """How embeddings of ``dimension`` numbers are stored.
-
-    Attributes:
-        dtype: of the stored numbers, by the names of :data:`~retrokit.data.dtypes.DTYPES`.
-        ranges: of int8, the least and the largest number of each dimension, float32 ``[2, dimension]``.
-    """
+    """How embeddings of ``dimension`` numbers are stored in a ``dtype`` (:data:`~retrokit.data.dtypes.DTYPES`). Of
+    int8, ``ranges`` are the least and the largest number of each dimension, float32 ``[2, dimension]``."""
 
     dtype: str
     dimension: int

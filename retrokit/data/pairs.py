@@ -48,15 +48,17 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Source:
-    """The records of one source of training data, all of one type, and how to use them.
+    """The records of one source of training data, all of one type.
 
-    ``weight`` is how many times an epoch takes the records; the prompts go before anchors and before documents.
-    ``digest`` is ``sha256:<hex>`` of what was read. ``positives`` are the codes (``pair_codes``) of the pairs
-    of an anchor and one of its positives, sorted int64 ``[n]``, so that none of them is taken for a negative (none for
-    scored pairs; of a text, it with itself). ``counts`` has the keys records, anchors (distinct), documents (distinct:
-    positives and negatives, or second sentences) and duplicates (pairs that repeat an earlier one, negatives included:
-    left out); a BEIR source adds pairs_without_text (left out), and one with images how many it has. ``places`` are the
-    numbers of the records among all that were read, duplicates too; empty: those of the list.
+    Attributes:
+        weight: how many times an epoch takes the records.
+        query_prompt, document_prompt: what goes before anchors and before documents.
+        digest: ``sha256:<hex>`` of what was read.
+        positives: the codes (:func:`pair_codes`) of each anchor with each of its positives, sorted int64 ``[n]``; none
+            of scored pairs; a text with itself.
+        counts: records, anchors and documents (distinct), duplicates (left out, negatives count too), images, and of
+            BEIR pairs_without_text (left out).
+        places: numbers of the records among all that were read, duplicates too; empty: those of the list.
     """
 
     spec: str
@@ -115,12 +117,11 @@ registry = Registry(
 
 
 def read_source(text: str, kind: Kind, images: bool = False) -> Source:
-    """Read and validate the training data that the spec ``text`` names: as pairs (with
-    a teacher's scores: taught), as scored pairs, or as texts. Pairs may hold images if ``images`` says so.
+    """Read and validate the training data of the spec ``text`` as records of a kind, with images if ``images``.
 
     Raises:
-        UsageError: a wrong spec, or a source that cannot give this kind, or gives images where texts are meant.
-        DataError: a line or row that is wrong.
+        UsageError: a wrong spec, or a source that has no such records, or has images.
+        DataError: a wrong line or row.
         ServiceError: a hub that cannot be reached.
     """
     spec = registry.parse(text)
@@ -131,56 +132,36 @@ def read_source(text: str, kind: Kind, images: bool = False) -> Source:
 
 
 def check_files(data: Sequence[str]) -> None:
-    """That the files of training data are there, before a command spends seconds on its libraries; in one process
-    alone, as one of several that ended here would leave the others waiting for it.
-
-    Raises:
-        UsageError: a wrong spec.
-        DataError: a JSONL file that does not exist.
-    """
+    """Raise :class:`UsageError` for a wrong spec and :class:`DataError` for a file that does not exist, before a
+    command imports its libraries. Not in one of several processes: the others would wait for it."""
     for spec in map(registry.parse, data) if os.environ.get("WORLD_SIZE", "1") == "1" else ():
         if spec.name == "jsonl":
             check_exists(str(spec.params["path"]))
 
 
 def read_pairs(data: Sequence[str]) -> list[Pair]:
-    """The different pairs of several sources, for a command that takes every one once, as it is.
-
-    Raises:
-        UsageError: a source with a weight or prompts; otherwise as :func:`read_source`.
-    """
+    """The distinct pairs of several sources. Raises :class:`UsageError` for a weight or prompts, and as
+    :func:`read_source`."""
     pairs: dict[Pair, None] = {}
     for spec in data:
         source = read_source(spec, "pairs")
         if source.weight != 1 or source.query_prompt is not None or source.document_prompt is not None:
-            raise UsageError(
-                f"{spec}: every row is taken once, as it is; weights are for mixing and training, "
-                "and prompts are given to the encoder (ENCODER,query_prompt=…,document_prompt=…)"
-            )
+            raise UsageError(f"{spec}: rows are taken once, without prompts; leave out weight and prompts")
         pairs.update(dict.fromkeys(pair for pair in source.records if isinstance(pair, Pair)))
     return list(pairs)
 
 
 def texts_file(source: str, file_of: Callable[[str | Path], Path]) -> str:
-    """The file of documents or queries that ``source`` names: a JSONL file, ``-``, or what ``file_of`` finds in a BEIR
-    folder (``beir.corpus_file``, ``beir.queries_file``), which may also be one of BEIR's sets.
-
-    Raises:
-        UsageError: a wrong spec.
-        DataError: a folder without that file.
-        MissingExtra, ServiceError: as for :func:`retrokit.data.beir.located`.
-    """
+    """The file of texts that ``source`` names: a file, ``-``, or ``file_of`` (``beir.corpus_file``, ``queries_file``)
+    of a BEIR folder or of one of BEIR's sets. Raises :class:`UsageError`, and as ``file_of`` and ``beir.located``."""
     path = str(dict(registry.parse(source).params).get("path", source))
     resolved = path if path == "-" or os.path.isfile(path) else located(path)
     return str(file_of(resolved)) if os.path.isdir(resolved) else path
 
 
 def from_jsonl(path: str, *, kind: Kind, spec_text: str, **use: Any) -> Source:
-    """The source ``jsonl``: a file of JSON lines (``-``: standard input), a JSON array, or a CSV, TSV or Parquet file,
-    columns named as in ``columns.py``.
-
-    A list of positives gives one pair each. Raises as :func:`read_source`.
-    """
+    """The source ``jsonl``: a file that :func:`read_rows` reads; a list of positives gives one pair each. Raises as
+    :func:`read_source`."""
     if os.path.isdir(path):
         raise UsageError(f"{path}: is a folder; for training data write {'beir' if is_beir(path) else 'hf'}:{path}")
     seen = hashlib.sha256()
@@ -196,11 +177,8 @@ def from_jsonl(path: str, *, kind: Kind, spec_text: str, **use: Any) -> Source:
 
 
 def from_beir(path: str, split: str, level: int, *, kind: Kind, spec_text: str, **use: Any) -> Source:
-    """The source ``beir``: one pair per query and document with a grade of at least ``level`` in the split; or the
-    corpus' texts.
-
-    Documents without any text are left out, counted, and mentioned in a notice. Raises as :func:`read_source`.
-    """
+    """The source ``beir``: a pair for each query and document with a grade of at least ``level`` in the split, those
+    without text left out; or the corpus' texts. Raises as :func:`read_source`."""
     if kind == "texts":
         texts = (Unlabelled(document.text) for document in read_corpus(corpus_file(path)))
         return build_source(texts, spec_text, Path(path).name, lambda: digest(corpus_file(path)), **use)
@@ -241,14 +219,8 @@ def build_source(
     document_prompt: str | None,
     left_out: Mapping[str, int] | None = None,
 ) -> Source:
-    """A source of ``records``, all of one type: repeated pairs left out, positives gathered, everything counted.
-
-    Scored pairs are kept as they are: how often people judged a pair is part of the data. ``digest`` is called when
-    all records are read.
-
-    Raises:
-        DataError: there are no records.
-    """
+    """A source of ``records``, all of one type, without repeated ones (scored pairs may repeat). ``digest`` is called
+    when all are read. Raises :class:`DataError` if there are none."""
     every = list(records)
     if not every:
         raise DataError(spec, "gives no training records")
@@ -293,13 +265,12 @@ def _numbered(records: Records) -> tuple[np.ndarray, dict[str, int], list[str]]:
 
 
 def from_hf(name: str, config: str | None, split: str, *, kind: Kind, spec_text: str, **use: Any) -> Source:
-    """The source ``hf``: the rows of one split, columns named as in ``columns.py``; wrong rows are named from 1.
-
-    ``name`` is a folder that ``save_to_disk`` wrote, a folder of data files, or a hub id.
+    """The source ``hf``: the rows, from 1, of one split of a Hugging Face data set: a folder of ``save_to_disk`` or of
+    data files, or a hub id.
 
     Raises:
-        UsageError: no such split or configuration (the message lists those that are there).
-        DataError: a folder that holds no data set, or a row that is wrong.
+        UsageError: no such split or configuration; the message lists those that are there.
+        DataError: a folder without a data set, or a wrong row.
         ServiceError: the hub cannot be reached, or has no such data set.
     """
     saved = any(os.path.isfile(os.path.join(name, mark)) for mark in ("dataset_dict.json", "state.json"))
@@ -370,12 +341,10 @@ def _reason(error: BaseException) -> str:
 def hold_out(
     sources: Sequence[Source], size: float, seed: int = 0, most: int | None = None
 ) -> tuple[list[Source], list[Source]]:
-    """The sources without the examples of some anchors, and those examples; a source that has nothing in
-    one of the parts is not in it.
+    """The sources without the examples of some anchors, and those examples; empty sources are left out.
 
-    An anchor is held out by its text and the seed alone: where its hash is in the lowest ``size`` of all hashes, so
-    that the same text, in whatever case and spacing, is in one part in all sources. ``size`` is a share of the anchors;
-    from 1 on, their number, which is met about, as is ``most``.
+    An anchor is held out by the hash of its text and the seed: the same text, in whatever case and spacing, is in one
+    part in all sources. ``size`` is a share of the anchors, or from 1 on about their number, as is ``most``.
 
     Raises:
         DataError: nothing is left in one of the parts.
@@ -396,5 +365,5 @@ def hold_out(
 
 
 def _place(anchor: str, seed: int) -> float:
-    """Where an anchor stands among all, from 0 to below 1."""
+    """The hash of an anchor, 0 to below 1."""
     return (digest64(b"%d " % seed + content_of(normal_form(anchor))) >> 11) / 2**53

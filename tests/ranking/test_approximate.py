@@ -8,10 +8,15 @@ import pytest
 import retrokit
 from retrokit.core.errors import MissingExtra, UsageError
 from retrokit.ranking.retrieval import approximate, exact
-from retrokit.ranking.retrieval.approximate import approximate_top_k, empty_index
+from retrokit.ranking.retrieval.approximate import Approximate, ApproximateIndex, empty_index
 from retrokit.ranking.retrieval.exact import top_k
 from tests.close import assert_rounded
 from tests.ranking.test_exact import FORMULAS, embeddings
+
+
+def search(similarity, queries: np.ndarray, documents: np.ndarray, k: int, index: str) -> Approximate:
+    return ApproximateIndex(similarity, documents, index).search(queries, k)
+
 
 INNER_PRODUCTS = [spec for spec in FORMULAS if retrokit.similarity(spec).factorable]
 
@@ -21,7 +26,7 @@ def test_a_flat_index_finds_what_exact_search_finds(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(exact, "DOCUMENT_BLOCK", 7)
     monkeypatch.setattr(approximate, "QUERY_BLOCK", 3)
     queries, documents = embeddings()
-    found = approximate_top_k(retrokit.similarity(spec), queries, documents, 20, "Flat")
+    found = search(retrokit.similarity(spec), queries, documents, 20, "Flat")
     scores = FORMULAS[spec](queries.astype(np.float64), documents.astype(np.float64))
     order = np.argsort(-scores, axis=1)[:, :20]
     np.testing.assert_array_equal(found.indices, order)
@@ -33,7 +38,7 @@ def test_a_flat_index_finds_what_exact_search_finds(monkeypatch: pytest.MonkeyPa
 @pytest.mark.parametrize("spec", ["cosine", "dot", "sfs:4"])
 def test_a_graph_finds_nearly_all(spec: str) -> None:
     queries, documents = embeddings(40, 2000)
-    found = approximate_top_k(retrokit.similarity(spec), queries, documents, 10, "HNSW32:efSearch=300")
+    found = search(retrokit.similarity(spec), queries, documents, 10, "HNSW32:efSearch=300")
     _, best = top_k(retrokit.similarity(spec), queries, documents, 10)
     shared = np.mean([len(set(a) & set(b)) / 10 for a, b in zip(found.indices, best, strict=True)])
     assert shared > 0.97
@@ -44,20 +49,20 @@ def test_recall_counts_what_was_found() -> None:
     """One of four clusters is looked into; what it holds of the best is counted here by hand."""
     queries, documents = embeddings(30, 400)
     similarity = retrokit.similarity("cosine")
-    found = approximate_top_k(similarity, queries, documents, 50, "IVF4,Flat")
+    found = search(similarity, queries, documents, 50, "IVF4,Flat")
     _, best = top_k(similarity, queries, documents, 50)
     for k in (10, 50):
         shared = np.mean([len(set(a[:k]) & set(b[:k])) / k for a, b in zip(found.indices, best, strict=True)])
         assert found.recall[k] == pytest.approx(shared)
     assert 0.2 < found.recall[50] < 0.95
-    every = approximate_top_k(similarity, queries, documents, 50, "IVF4,Flat:nprobe=4")
+    every = search(similarity, queries, documents, 50, "IVF4,Flat:nprobe=4")
     assert every.recall == {10: 1.0, 50: 1.0}
 
 
 def test_documents_that_are_not_found() -> None:
     """A cluster that holds fewer documents than are wanted."""
     queries, documents = embeddings(20, 60)
-    found = approximate_top_k(retrokit.similarity("cosine"), queries, documents, 60, "IVF8,Flat")
+    found = search(retrokit.similarity("cosine"), queries, documents, 60, "IVF8,Flat")
     absent = found.indices < 0
     assert absent.any()
     assert (absent == np.isneginf(found.scores)).all()
@@ -67,7 +72,7 @@ def test_documents_that_are_not_found() -> None:
 
 def test_equal_documents_count_as_found() -> None:
     documents = np.repeat(np.eye(8, dtype=np.float32), 20, axis=0)
-    found = approximate_top_k(retrokit.similarity("dot"), np.eye(8, dtype=np.float32), documents, 5, "Flat")
+    found = search(retrokit.similarity("dot"), np.eye(8, dtype=np.float32), documents, 5, "Flat")
     assert found.recall == {5: 1.0}
     assert (np.sort(found.indices, axis=1) == found.indices).all()
     assert (found.indices // 20 == np.arange(8)[:, None]).all()
@@ -78,23 +83,17 @@ def test_recall_is_measured_on_a_sample_of_many_queries(monkeypatch: pytest.Monk
     measure = approximate._recall
     monkeypatch.setattr(approximate, "_recall", lambda *of: asked.append(len(of[1])) or measure(*of))
     queries, documents = embeddings(250, 60)
-    found = approximate_top_k(retrokit.similarity("cosine"), queries, documents, 5, "Flat")
+    found = search(retrokit.similarity("cosine"), queries, documents, 5, "Flat")
     assert (found.queries_checked, asked, found.indices.shape) == (100, [100], (250, 5))
 
 
 def test_an_index_is_trained_on_a_sample_of_many_documents(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(approximate, "TRAINING_NUMBERS", 16 * 100)
     queries, documents = embeddings(10, 1000)
-    found = approximate_top_k(retrokit.similarity("cosine"), queries, documents, 5, "IVF100,Flat:nprobe=100")
+    found = search(retrokit.similarity("cosine"), queries, documents, 5, "IVF100,Flat:nprobe=100")
     assert found.recall == {5: 1.0}
     with pytest.raises(UsageError, match=r"IVF101,Flat: faiss: Number of training points \(100\) should be at least"):
-        approximate_top_k(retrokit.similarity("cosine"), queries, documents, 5, "IVF101,Flat")
-
-
-@pytest.mark.parametrize(("queries", "documents", "shape"), [(0, 5, (0, 3)), (4, 0, (4, 0))])
-def test_nothing_to_search(queries: int, documents: int, shape: tuple[int, int]) -> None:
-    found = approximate_top_k(retrokit.similarity("cosine"), *embeddings(queries, documents), 3, "HNSW32")
-    assert (found.scores.shape, found.indices.shape, found.recall) == (shape, shape, {})
+        search(retrokit.similarity("cosine"), queries, documents, 5, "IVF101,Flat")
 
 
 @pytest.mark.parametrize(
@@ -123,7 +122,7 @@ def test_an_index_that_cannot_be(index: str, complaint: str) -> None:
 @pytest.mark.parametrize(("index", "complaint"), [("IVF100,Flat", "Number of training points"), ("IDMap,Flat", "add ")])
 def test_an_index_that_cannot_be_filled(index: str, complaint: str) -> None:
     with pytest.raises(UsageError, match=f"^index {index}: faiss: {complaint}"):
-        approximate_top_k(retrokit.similarity("cosine"), *embeddings(), 3, index)
+        search(retrokit.similarity("cosine"), *embeddings(), 3, index)
 
 
 @pytest.mark.parametrize("spec", [spec for spec in FORMULAS if spec not in INNER_PRODUCTS])

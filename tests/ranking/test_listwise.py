@@ -113,7 +113,7 @@ def test_lists_of_several_queries() -> None:
 
 
 def test_pairs_are_not_taken_for_lists() -> None:
-    with serve(by_value) as server, pytest.raises(UsageError, match="orders lists and scores no pair by itself"):
+    with serve(by_value) as server, pytest.raises(UsageError, match="listwise reranker; cannot score pairs"):
         reranker(server).score_pairs(["a", "a"], ["n 1", "n 2"])
 
 

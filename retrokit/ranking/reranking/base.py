@@ -16,14 +16,13 @@ from retrokit.core.errors import DataError, UsageError
 
 class Reranker(Protocol):
     """Orders lists of documents, each for a query. A subclass gives :meth:`rank` and :meth:`fingerprint`; one that
-    scores a pair without the rest of its list is a :class:`PairwiseReranker`, which has lists for nothing.
+    scores pairs is a :class:`PairwiseReranker`.
 
     Attributes:
-        spec: the canonical spec it was made from.
-        listwise: whether a score says nothing but the place in a list.
-        computes_in: ``float32``, ``bfloat16`` or ``float16``; ``None`` where it cannot tell.
-        keeps_itself: whether it keeps its own work (:meth:`keep_in`), so that nobody need keep its scores; it is given
-            all lists at once then.
+        spec: its canonical spec.
+        listwise: whether a score is only a place in a list.
+        computes_in: ``float32``, ``bfloat16`` or ``float16``; ``None``: unknown.
+        keeps_itself: whether it stores its own work (:meth:`keep_in`); it then gets all lists at once.
     """
 
     spec: str
@@ -33,29 +32,22 @@ class Reranker(Protocol):
 
     @property
     def device(self) -> Any:
-        """Where it computes; ``None``: not on this machine, or it does not matter."""
+        """Where it computes; ``None``: a service."""
         return None
 
     @property
     def counts(self) -> Mapping[str, int]:
-        """What it has counted so far, by name."""
+        """Its counts so far, by name."""
         return {}
 
     @abstractmethod
     def rank(self, query: str, documents: Sequence[str]) -> np.ndarray:
-        """Scores float32 ``[n]`` of a query's documents, which come in the first stage's order; higher is better.
-
-        Raises:
-            DataError: a score is not finite.
-        """
+        """Scores float32 ``[n]`` of a query's documents, in the first stage's order; higher is better. Raises
+        :class:`DataError` for a score that is not finite."""
 
     def rank_lists(self, queries: Sequence[str], lists: Sequence[Sequence[str]]) -> list[np.ndarray]:
-        """:meth:`rank` of each query with its own list; two queries may have one text.
-
-        Raises:
-            UsageError: different counts.
-            DataError: a score is not finite, or a document has none.
-        """
+        """:meth:`rank` of each query with its own list. Raises :class:`UsageError` for different counts, and
+        :class:`DataError` for a score that is missing or not finite."""
         check_counts(queries, lists)
         results = [self.rank(query, documents) for query, documents in zip(queries, lists, strict=True)]
         for scores, documents in zip(results, lists, strict=True):
@@ -64,29 +56,24 @@ class Reranker(Protocol):
         return results
 
     def score_pairs(self, queries: Sequence[str], documents: Sequence[str]) -> np.ndarray:
-        """Scores float32 ``[n]`` of query i with document i, where a pair has one without a list.
-
-        Raises:
-            UsageError: it has none (:attr:`listwise`), or different counts.
-            DataError: a score is not finite.
-        """
-        raise UsageError(f"{self.spec} orders lists and scores no pair by itself")
+        """Scores float32 ``[n]`` of query i with document i. Raises :class:`UsageError` if it is :attr:`listwise`."""
+        raise UsageError(f"{self.spec}: listwise reranker; cannot score pairs")
 
     @abstractmethod
     def fingerprint(self) -> str:
         """A digest of all that decides a score."""
 
     def keep_in(self, folder: Path) -> None:
-        """Keep what it has done in ``folder``, if it keeps anything itself."""
+        """Store its work in ``folder``, if it stores any."""
         return
 
     def describe(self) -> str:
-        """What became of its work so far, in a line; empty: nothing worth telling."""
+        """A summary of its work so far, in a line; may be empty."""
         return ""
 
 
 class PairwiseReranker(Reranker, Protocol):
-    """Scores each pair by itself. A subclass gives :meth:`score_pairs` and :meth:`fingerprint`."""
+    """Scores pairs. A subclass gives :meth:`score_pairs` and :meth:`fingerprint`."""
 
     listwise: bool = False
 

@@ -1,9 +1,8 @@
 """Approximate search through an index of faiss, with its recall measured against exact search.
 
-An index is named by faiss's factory string, and after a colon by its parameters at search: ``HNSW32``,
-``IVF4096,PQ32:nprobe=64``. It holds prepared embeddings under the inner product, so that it serves every factorable
-similarity. A flat list, clusters or a graph of documents in fewer bits keeps just the numbers of
-:mod:`retrokit.data.exports`. Douze et al., "The Faiss library", 2024.
+An index has prepared embeddings under the inner product, so that it serves every factorable similarity. A flat list,
+clusters or a graph has the storage dtype of its documents (:class:`~retrokit.data.exports.Quantization`).
+Douze et al., "The Faiss library", 2024.
 """
 
 import copy
@@ -39,11 +38,11 @@ class Approximate(NamedTuple):
     """Result of an approximate search.
 
     Attributes:
-        scores: float32 ``[nq, k]``, best first, as the index computes them; −∞ where it found no more documents.
-        indices: int64 ``[nq, k]``, of equal scores the lower first; −1 where it found no more documents.
-        recall: at k, and at 10 where k is larger: the mean share of as many documents found first that score no lower
-            than the last of as many exact ones; from 0 to 1, higher is better.
-        queries_checked: over so many queries, drawn at random where there are more than :data:`QUERIES_CHECKED`.
+        scores: float32 ``[nq, k]``, best first, as the index computes them; −∞ if it has no more documents.
+        indices: int64 ``[nq, k]``, of equal scores the lower first; −1 if it has no more documents.
+        recall: at k, and at 10 if k is larger: the mean share of the first documents that score no lower than the last
+            of as many exact ones; from 0 to 1, higher is better.
+        queries_checked: the number of queries of the recall, drawn at random from more than :data:`QUERIES_CHECKED`.
     """
 
     scores: np.ndarray
@@ -52,39 +51,19 @@ class Approximate(NamedTuple):
     queries_checked: int
 
 
-def approximate_top_k(
-    similarity: Similarity,
-    queries: Embeddings,
-    documents: Embeddings,
-    k: int,
-    index: str,
-    device: torch.device | str = "cpu",
-) -> Approximate:
-    """About the ``k`` best documents of every query, and how many of them are.
-
-    The index is built, searched and dropped. It is built in several threads, so that two of one graph (HNSW) need not
-    be the same.
+class ApproximateIndex:
+    """Documents in an index of faiss, built once, in several threads: two of one graph (HNSW) need not be the same.
 
     Args:
-        similarity, queries, documents, k: as for :func:`~ranking.retrieval.exact.top_k`; a factorable similarity.
+        similarity, documents: as for :func:`~ranking.retrieval.exact.top_k`; a factorable similarity.
         index: faiss's factory string, and after a colon parameters: ``IVF4096,PQ32:nprobe=64``.
         device: where to prepare embeddings and to search exactly; the index itself works on the CPU.
+        folder: caches the index and its recall, mapped into memory the next time; default: no cache.
+        stored: storage dtype of the documents and of the index; default: float32.
 
     Raises:
-        UsageError: as for :func:`empty_index`; different dimensions; k below 1; too few documents to train on.
+        UsageError: as for :func:`empty_index`; too few documents to train on.
         MissingExtra: faiss is not installed.
-    """
-    queries, documents, k = checked(queries, documents, k)
-    empty_index(index, similarity, documents.shape[-1])
-    if not len(queries) or not len(documents):
-        return Approximate(*top_k(similarity, queries, documents, max(1, k), device), recall={}, queries_checked=0)
-    return ApproximateIndex(similarity, documents, index, device).search(queries, k)
-
-
-class ApproximateIndex:
-    """Documents in an index of faiss, built once; arguments and errors are those of :func:`approximate_top_k`. With a
-    ``folder``, which belongs to the documents, it is cached there, with its recall, and mapped into memory the next
-    time. ``stored`` says how the documents are stored, if not as floats, and so how the index keeps them.
     """
 
     @torch.inference_mode()

@@ -1,8 +1,4 @@
-"""The contract of what ranks: a searcher makes documents searchable, and an index finds the best of them.
-
-An encoder under a similarity, counted words, a ranking in a file and two stages of these are all searchers, so whatever
-searches takes any of them.
-"""
+"""The contract of what ranks: a searcher makes documents searchable, and an index finds the best of them."""
 
 from __future__ import annotations
 
@@ -21,18 +17,18 @@ if TYPE_CHECKING:
     from pandas import DataFrame
 
 OWN_SIMILARITY = "own"
-"""What results say where the similarity of an encoder would stand."""
+"""The similarity in results of what is no encoder."""
 
 Ranking = tuple[np.ndarray, np.ndarray]
-"""What is found for a query: scores ``[n]``, best first, and positions int64 ``[n]`` in the documents."""
+"""Scores ``[n]`` of a query, best first, and positions int64 ``[n]`` in the documents."""
 
 
 class Rankings(list[Ranking]):
-    """What is found for each of several queries, in their order."""
+    """The rankings of several queries, in their order."""
 
     def to_frame(self) -> DataFrame:
-        """A row per query and document that was found: ``query`` and ``document`` by their positions from 0, ``rank``
-        from 1, ``score``."""
+        """A row per query and ranked document: ``query`` and ``document`` by position from 0, ``rank`` from 1,
+        ``score``."""
         return frame(
             {"query": query, "rank": rank, "document": document, "score": score}
             for query, (scores, documents) in enumerate(self)
@@ -50,13 +46,8 @@ class TextList(list[str]):
 
 @dataclass(frozen=True)
 class Account:
-    """What an index says of its work once it has searched, for a result.
-
-    Attributes:
-        configuration: what made the ranking.
-        norms: of the embeddings, by role, where there are any.
-        counts: what was used and what was left out.
-    """
+    """What results report of a search: ``configuration``, statistics of embeddings' ``norms``, and ``counts`` of what
+    was used and left out."""
 
     configuration: dict[str, Any] = field(default_factory=dict)
     norms: dict[str, float] = field(default_factory=dict)
@@ -64,52 +55,33 @@ class Account:
 
 
 class Index(Protocol):
-    """Documents that can be searched. A subclass gives :meth:`search` and :meth:`score_pairs`.
-
-    Attributes:
-        unlisted: scores of what the last search ranks without having it among the documents, by the ids of query and
-            document; only a TREC run has such.
-    """
+    """Documents that can be searched. A subclass gives :meth:`search` and :meth:`score_pairs`. ``unlisted`` has the
+    scores of documents of a TREC run that are not in the corpus, by the ids of query and document."""
 
     unlisted: Mapping[str, Mapping[str, float]] = MappingProxyType({})
 
     @abstractmethod
     def search(self, queries: TextList, k: int) -> Sequence[Ranking]:
-        """At most ``k`` documents of each query, higher scores first.
-
-        Of equal scores the lower position comes first, at the cut as well. What a document must have to be found is the
-        searcher's matter: with words counted, one in common with the query.
-
-        Raises:
-            UsageError: k below 1.
-        """
+        """At most ``k`` documents of each query, higher scores first; of equal scores the lower position, at the cut as
+        well. Raises :class:`UsageError` for k below 1."""
 
     @abstractmethod
     def score_pairs(self, queries: TextList, texts: TextList) -> np.ndarray:
-        """Scores ``[n]`` of query i with text i, on the scale of :meth:`search`; NaN where there is none.
-
-        A text need not be one of the documents; the statistics are theirs alone.
-
-        Raises:
-            UsageError: different counts, or a pair has no score by itself.
-        """
+        """Scores ``[n]`` of query i with text i, which need not be a document, on the scale of :meth:`search`; NaN:
+        there is none. Raises :class:`UsageError` for different counts, or if only whole lists are scored."""
 
     def search_without(self, queries: TextList, k: int, left_out: Sequence[Set[int]]) -> Sequence[Ranking]:
         """As :meth:`search`, where query i does not find the documents at the positions ``left_out[i]``."""
         most = max(map(len, left_out), default=0)
         rankings = self.search(queries, k + most)
-        return (
-            rankings
-            if not most
-            else [without(ranking, out, k) for ranking, out in zip(rankings, left_out, strict=True)]
-        )
+        return [without(ranking, out, k) for ranking, out in zip(rankings, left_out, strict=True)] if most else rankings
 
     def ready(self) -> Index:
-        """The same documents, for many searches of a few queries each: what can be done beforehand is done."""
+        """The same documents, prepared for many searches of a few queries each."""
         return self
 
     def account(self) -> Account:
-        """What it says of its work so far."""
+        """A report of its work so far."""
         return Account()
 
 
@@ -117,7 +89,6 @@ class FilteredIndex(Index):
     """An index that leaves documents out by itself. A subclass gives :meth:`search_without`, and has the search."""
 
     def search(self, queries: TextList, k: int) -> Sequence[Ranking]:
-        """As :meth:`search_without`, with nothing left out."""
         return self.search_without(queries, k, [frozenset()] * len(queries))
 
     @abstractmethod
@@ -126,15 +97,8 @@ class FilteredIndex(Index):
 
 @dataclass(frozen=True)
 class TuningQueries:
-    """Judged queries that are tuned on, and never those that are reported.
-
-    Attributes:
-        documents: what the queries that are reported search, too.
-        left_out: positions of documents that each query does not find.
-        depth: how many documents of each ``measure`` needs.
-        measure: what the rankings of the queries, in their order, are worth; higher is better.
-        about: what results tell of them: ``split``, ``metric`` and the number of ``queries``.
-    """
+    """Judged queries to tune on, other than those that are evaluated. ``measure`` takes their rankings, ``depth`` deep
+    and without the positions ``left_out``, and gives a number; higher is better. ``about`` is for results."""
 
     documents: TextList
     queries: TextList
@@ -145,13 +109,8 @@ class TuningQueries:
 
 
 class Searcher(Protocol):
-    """Ranks documents. A subclass gives :meth:`index` and :meth:`fingerprint`.
-
-    Attributes:
-        spec: the canonical spec it was made from.
-        similarity: what it scores with, as results name it.
-        by_ids: whether it goes by ids, whatever the texts are.
-    """
+    """Ranks documents. A subclass gives :meth:`index` and :meth:`fingerprint`. ``similarity`` is its name in results;
+    ``by_ids``: it ranks by ids, not by texts."""
 
     spec: str
     by_ids: bool = False
@@ -159,35 +118,30 @@ class Searcher(Protocol):
 
     @abstractmethod
     def index(self, documents: TextList) -> Index:
-        """Make documents searchable; what is heavy may wait for the first search.
-
-        Raises:
-            UsageError: it needs ids, and these documents have none.
-        """
+        """Make documents searchable; what is heavy may wait for the first search. Raises :class:`UsageError` if it
+        needs ids and these documents have none."""
 
     @abstractmethod
     def fingerprint(self) -> str:
-        """A digest of all that decides a score, but the documents."""
+        """A digest of all that decides a score except the documents."""
 
     def check(self, documents: TextList, queries: TextList) -> None:
-        """Raise :class:`DataError` for what it can tell, before any work, that it could not rank."""
+        """Raise :class:`DataError` before any work for what it cannot rank."""
         return
 
     def tuned(self, on: TuningQueries) -> Searcher:
-        """The searcher with what its spec leaves open decided by the queries ``on``, for the same documents; itself, if
-        that is nothing."""
+        """The searcher with what its spec leaves open tuned on the queries ``on``."""
         return self
 
 
 def account_of(searcher: Searcher, index: Index) -> Account:
-    """What ``index`` says of its work, or else which ``searcher`` it is of."""
+    """The account of ``index``, with the fingerprint of its ``searcher`` if it has no configuration."""
     account = index.account()
     return replace(account, configuration=account.configuration or {"fingerprint": searcher.fingerprint()})
 
 
 class Shared(Searcher):
-    """A searcher over one task's documents, those that it is given first, whose last search is kept: for what several
-    compared ones begin with."""
+    """A searcher over one task's documents that keeps its last search, for the first stage of several systems."""
 
     def __init__(self, searcher: Searcher) -> None:
         self.spec, self.similarity, self.by_ids = searcher.spec, searcher.similarity, searcher.by_ids
@@ -207,7 +161,7 @@ class Shared(Searcher):
 
 
 class _SharedIndex(FilteredIndex):
-    """Keeps what was found, and the account of it, which would embed anew what another task has displaced."""
+    """Keeps the last rankings and their account."""
 
     def __init__(self, searcher: Searcher, index: Index) -> None:
         self._searcher, self._index = searcher, index
@@ -230,8 +184,8 @@ class _SharedIndex(FilteredIndex):
 
 
 def best_first(scores: np.ndarray, positions: np.ndarray) -> np.ndarray:
-    """The order of documents by descending score ``[n]``, equal ones by ascending position. Scores count in single
-    precision, in which trec_eval compares them: so a metric does not depend on how many documents were searched for.
+    """The order of documents by descending score ``[n]`` in single precision, as trec_eval compares; equal ones by
+    ascending position.
 
     >>> best_first(np.array([1.0, 2.0, 1 + 1e-9]), np.array([3, 4, 5])).tolist()
     [1, 0, 2]
@@ -242,7 +196,7 @@ def best_first(scores: np.ndarray, positions: np.ndarray) -> np.ndarray:
 
 
 def without(ranking: Ranking, left_out: Set[int], k: int) -> Ranking:
-    """The ``k`` best of what was found that are not among the positions ``left_out``."""
+    """The ``k`` best of a ranking that are not among the positions ``left_out``."""
     scores, positions = ranking
     places = np.flatnonzero(~np.isin(positions, list(left_out)))[:k] if left_out else slice(k)
     return scores[places], positions[places]
