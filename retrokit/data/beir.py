@@ -35,15 +35,13 @@ _LAYOUT = "a BEIR folder (corpus.jsonl, queries.jsonl, qrels/)"
 
 @dataclass(frozen=True)
 class RetrievalData:
-    """A corpus, and the queries of one split with their judgements.
+    """A corpus, and the queries of one split with their judgements, in file order.
 
-    ``documents`` and ``queries`` are texts, aligned with ``document_ids`` and ``query_ids``, in file order; a
-    document's text is its title and text joined as BEIR does. ``query_ids`` holds only queries that ``qrels`` (query
-    id → document id → grade) judges; a grade below ``level`` means not relevant. ``counts`` has the keys documents,
-    documents_without_text, queries, queries_without_judgements (left out: in the file, but not in the split),
-    judgements, queries_without_relevant (every grade below ``level``). If ``qrels`` judges documents that are not among
-    ``documents``: also judgements_of_absent_documents, and highest_recall, the mean over queries with a relevant
-    document of the share of their relevant documents that can be found.
+    A document's text is its title and text joined as BEIR does. ``queries`` are those that ``qrels`` (query id →
+    document id → grade) judges; a grade below ``level`` means not relevant. ``counts`` has documents,
+    documents_without_text, queries, queries_without_judgements (left out), judgements, queries_without_relevant; and of
+    absent documents judgements_of_absent_documents and highest_recall, the mean share of a query's relevant documents
+    that are there.
     """
 
     name: str
@@ -75,17 +73,14 @@ def read_beir(
     documents: Mapping[str, str] | None = None,
     level: int = 1,
 ) -> RetrievalData:
-    """Read the corpus of a BEIR folder and the queries that ``split`` judges; ``images`` is that of
-    :func:`~retrokit.data.corpus.read_corpus`.
+    """Read the corpus of a BEIR folder or set (:func:`located`) and the queries that ``split`` judges.
 
-    Judgements are read by :func:`~retrokit.data.trec.read_judgements`. Those of absent queries are left out, those of
-    absent documents stay; both are counted and reported. ``folder`` may also be the name of one of BEIR's sets
-    (:func:`located`). ``documents`` by id are those of the corpus, where they were read before.
+    Judgements of absent queries are left out, those of absent documents stay; both are counted and reported.
+    ``documents`` by id are the corpus, if it was read before.
 
     Raises:
         MissingExtra, ServiceError: as for :func:`located`.
-        DataError: no folder, no BEIR folder, no such split (the message lists those that are there), a line of any
-            of the three files that is wrong, or a split that judges none of the queries or none of the documents.
+        DataError: no BEIR folder, no such split (the message lists the splits), a wrong line, or no judged query.
     """
     folder = located(folder)
     corpus_path, queries_path, qrels_path = _layout(folder, split)
@@ -112,8 +107,8 @@ def read_beir(
 
 
 def read_other_split(folder: str | Path, data: RetrievalData) -> RetrievalData | None:
-    """The queries of the split ``dev``, or else of ``train``, over the documents of ``data``, without those that are
-    queries of ``data`` too, by id or by text; ``None`` where none is left. Raises as :func:`read_beir`."""
+    """The split ``dev``, or else ``train``, over the documents of ``data``, without the queries of ``data`` by id or
+    text; ``None`` if none is left. Raises as :func:`read_beir`."""
     documents, texts = dict(zip(data.document_ids, data.documents, strict=True)), set(data.queries)
     for split in ("dev", "train"):
         if split == data.split or _part(located(folder) / "qrels", split, _QRELS) is None:
@@ -136,7 +131,7 @@ def retrieval_data(
     more_counts: Mapping[str, int | float] | None = None,
     level: int = 1,
 ) -> RetrievalData:
-    """What was read, counted: of the ``queries`` those that ``qrels`` judges; all of them, where it judges none."""
+    """The data with their counts, and the ``queries`` that ``qrels`` judges, or all if it judges none."""
     evaluated = {query_id: text for query_id, text in queries.items() if query_id in qrels or not qrels}
     relevant = [relevant_ids for grades in qrels.values() if (relevant_ids := _relevant(grades, level))]
     counts: dict[str, int | float] = {
@@ -160,12 +155,8 @@ def retrieval_data(
 
 
 def read_answers(folder: str | Path) -> dict[str, list[str]]:
-    """The right answers to each query of ``queries.jsonl``, each as good as the others: its field ``answers`` (a list)
-    or ``answer`` (one), in the object itself or in its ``metadata``. Queries that have none are left out.
-
-    Raises:
-        DataError: no such file, or answers that are no strings.
-    """
+    """The right answers to each query: the field ``answers`` (a list) or ``answer`` (one) of its object or its
+    ``metadata``. Queries without any are left out. Raises :class:`DataError` for a missing file or other values."""
     path = queries_file(folder)
     answers_by_query = {}
     for _, row in read_jsonl(path):
@@ -181,24 +172,19 @@ def read_answers(folder: str | Path) -> dict[str, list[str]]:
 
 
 def digest_beir(folder: str | Path, split: str) -> str:
-    """``sha256:<hex>`` over the three files that :func:`read_beir` reads; other splits do not change it.
-
-    Raises:
-        DataError: the folder or one of the files is not there.
-    """
+    """``sha256:<hex>`` over the three files that :func:`read_beir` reads. Raises :class:`DataError` if one is
+    missing."""
     folder = located(folder)
     return digest(folder, [path.relative_to(folder).as_posix() for path in _layout(folder, split)])
 
 
 def located(folder: str | Path) -> Path:
-    """The folder itself; where nothing is called so, but one of BEIR's published sets is, that set, downloaded once.
-
-    Downloads are kept in ``beir`` of the folder that the environment variable ``RETROKIT_DATA`` names, else of
-    ``~/.cache/retrokit``.
+    """The folder itself, or one of BEIR's published sets by name, downloaded once into ``beir`` of ``$RETROKIT_DATA``,
+    by default of ``~/.cache/retrokit``.
 
     Raises:
-        MissingExtra: the set has to be downloaded, and the ``beir`` package is not there.
-        ServiceError: it cannot be downloaded: what to get by other means, and where to put it.
+        MissingExtra: the ``beir`` package is missing.
+        ServiceError: the download failed; the message has the address and the place of the set.
     """
     name = str(folder)
     published = name.partition("/")[0]
@@ -227,8 +213,8 @@ def _download(name: str, folder: Path) -> None:
     except (requests.RequestException, OSError, zipfile.BadZipFile) as error:
         reason = first_line(error)[:200]
         raise ServiceError(
-            f"beir:{name}: there is no folder {name!r} here, and the download failed ({reason}); get {address} by "
-            f"other means and unpack it as {folder / name}, or name the unpacked folder: beir:FOLDER"
+            f"beir:{name}: no folder {name!r}, and the download failed ({reason}); unpack {address} as "
+            f"{folder / name}, or give the unpacked folder: beir:FOLDER"
         ) from error
     finally:
         shutil.rmtree(unfinished, ignore_errors=True)
@@ -245,11 +231,7 @@ def has_judgements(folder: str | Path) -> bool:
 
 
 def read_unjudged(folder: str | Path) -> RetrievalData:
-    """Read the corpus and all queries, images too, of a folder that need not hold judgements: ``qrels`` is empty.
-
-    Raises:
-        DataError: no corpus, no queries, or a line of either that is wrong.
-    """
+    """Read the corpus and all queries, images too, without judgements. Raises :class:`DataError`."""
     queries = queries_file(folder)
     documents = {document.id: document.full_text for document in read_corpus(corpus_file(folder), images=True)}
     name = Path(folder).resolve().name
@@ -257,13 +239,13 @@ def read_unjudged(folder: str | Path) -> RetrievalData:
 
 
 def _part(folder: str | Path, name: str, endings: Sequence[str]) -> Path | None:
-    """The first file of that name with one of the endings, or with ``.gz`` after it; ``None`` if there is none."""
+    """The first file of that name with one of the endings, packed or not."""
     paths = (plain_or_packed(Path(folder) / f"{name}{ending}") for ending in endings)
     return next((path for path in paths if path is not None), None)
 
 
 def _file(name: str, endings: Sequence[str], folder: str | Path) -> Path:
-    """The file of that name in a folder; raises :class:`DataError` where there is none."""
+    """The file of that name in a BEIR folder; raises :class:`DataError` if there is none."""
     file = _part(folder, name, endings)
     if file is None:
         present = fields_of(sorted(path.name for path in Path(folder).glob("*")))
@@ -275,17 +257,11 @@ _TEXTS = (".jsonl", ".tsv")
 _TOPICS = (*_TEXTS, ".xml", ".txt")
 _QRELS = (".tsv", ".txt", ".jsonl", ".json")
 corpus_file = partial(_file, "corpus", _TEXTS)
-"""The corpus of a BEIR folder, which needs no queries for this."""
 queries_file = partial(_file, "queries", _TOPICS)
-"""The queries of a BEIR folder, which needs no judgements for this."""
 
 
 def judgements_file(folder: str | Path, split: str) -> Path:
-    """The judgements of a split of a BEIR folder.
-
-    Raises:
-        DataError: no BEIR folder, or no such split (the message lists those that are there).
-    """
+    """The judgements of a split of a BEIR folder. Raises :class:`DataError`, which lists the splits."""
     return _layout(folder, split)[2]
 
 
@@ -318,13 +294,12 @@ def write_beir(
     qrels: Mapping[str, Mapping[str, Mapping[str, int]]],
     answers: Mapping[str, Sequence[str]] | None = None,
 ) -> None:
-    """Write a BEIR folder, whole or not at all: ``queries`` are (id, text), ``qrels`` split → query → document → grade.
-
-    ``answers`` of a query, each as good as the others, go beside its text, where :func:`read_answers` finds them.
+    """Write a BEIR folder, whole or not at all: ``queries`` are (id, text), ``qrels`` split → query → document → grade,
+    ``answers`` those of :func:`read_answers`.
 
     Raises:
         UsageError: ``folder`` exists already.
-        DataError: it cannot be written, or a judgement names an id that was not written or that a TSV cannot hold.
+        DataError: it cannot be written, or a judged id was not written or does not fit a TSV.
     """
     folder = Path(folder)
     with folder_in_the_making(folder) as unfinished:

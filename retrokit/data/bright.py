@@ -39,12 +39,11 @@ _LAYOUT = "documents and examples of BRIGHT, as documents.jsonl or documents/DOM
 
 @dataclass(frozen=True)
 class BrightData:
-    """One domain: its judged examples, and which documents each leaves out of its ranking.
+    """One domain: its judged examples, and the documents that each leaves out of its ranking.
 
-    ``retrieval.counts`` has BEIR's keys, where an example without gold ids is a query without judgements, and:
-    repeated_documents (an id that came before; the last one counts, as in the reference), repeated_gold_ids,
-    exclusions (pairs of query and document, each once), unknown_exclusions (of documents that are not there),
-    gold_not_in_documents, gold_excluded (pairs that are gold and excluded at once), queries_with_all_gold_excluded.
+    ``retrieval.counts`` has BEIR's keys, and: repeated_documents (the last one of an id counts, as in the reference),
+    repeated_gold_ids, exclusions, unknown_exclusions (of absent documents), gold_not_in_documents, gold_excluded (gold
+    and excluded at once), queries_with_all_gold_excluded.
     """
 
     retrieval: RetrievalData
@@ -60,19 +59,16 @@ class _Example(NamedTuple):
 
 
 def read_bright(folder: str | Path, domain: str | None = None, long: bool = False) -> BrightData:
-    """Read one domain of a folder; ``domain`` may be left out where the folder holds one only.
+    """Read one domain of a folder; ``domain`` may be left out if there is only one.
 
     Args:
-        folder: holds ``documents`` and ``examples`` (and ``long_documents``), each a file, or a folder of files per
-            domain as on the hub, or both in a folder per domain.
-        domain: which.
+        folder: has ``documents`` and ``examples`` (and ``long_documents``), each a file, or a folder of files per
+            domain as on the hub, or both in a folder per domain. Gold ids are a list, or an object of id and grade.
         long: whole pages (``long_documents``, ``gold_ids_long``) in place of passages.
 
-    Gold ids are a list (each of grade 1), or an object of id and grade.
-
     Raises:
-        UsageError: the folder holds several domains, or not this one; the message lists those that are there.
-        DataError: no folder, no such layout, a wrong line, or no example that has a gold id.
+        UsageError: several domains, or not this one; the message lists them.
+        DataError: no folder, no such layout, a wrong line, or no example with a gold id.
     """
     folder = Path(folder)
     kind, key = ("long_documents", "gold_ids_long") if long else ("documents", "gold_ids")
@@ -111,11 +107,7 @@ def read_bright(folder: str | Path, domain: str | None = None, long: bool = Fals
 
 
 def digest_bright(folder: str | Path, domain: str | None = None, long: bool = False) -> str:
-    """``sha256:<hex>`` over the files that :func:`read_bright` reads.
-
-    Raises:
-        UsageError, DataError: as for :func:`read_bright`.
-    """
+    """``sha256:<hex>`` over the files that :func:`read_bright` reads; raises as it does."""
     kind = "long_documents" if long else "documents"
     _, files = _chosen(Path(folder), domain, kind)
     names = [path.relative_to(folder).as_posix() for paths in files.values() for path in paths]
@@ -123,13 +115,10 @@ def digest_bright(folder: str | Path, domain: str | None = None, long: bool = Fa
 
 
 def instruction(domain: str, long: bool = False) -> str:
-    """What the published evaluation puts before a query of ``domain`` for instruction-following encoders.
+    """The published evaluation's prompt of queries of ``domain``; raises :class:`UsageError` for another domain.
 
     >>> instruction("biology")
     'Instruct: Given a biology post, retrieve relevant passages that help answer the post\\nQuery: '
-
-    Raises:
-        UsageError: none of BRIGHT's domains.
     """
     if domain not in _WHAT_HELPS:
         raise UsageError(f"{domain!r} has no instruction of BRIGHT's; its domains are {', '.join(DOMAINS)}")
@@ -138,11 +127,11 @@ def instruction(domain: str, long: bool = False) -> str:
 
 
 def bright_folder(name: str, long: bool = False) -> tuple[str, str | None]:
-    """Where to read ``name`` from, and the domain that it names: a folder as it is, or a domain from the hub's copy.
+    """A folder as it is, or the hub's copy of the domain ``name``, and the domain.
 
     Raises:
-        UsageError: neither a folder nor one of the domains; the message has the nearest ones.
-        ServiceError: the hub cannot be reached: what to download, and how to name it then.
+        UsageError: neither a folder nor a domain; the message has the nearest ones.
+        ServiceError: the hub cannot be reached; the message has what to download.
     """
     if os.path.exists(name):
         return name, None
@@ -161,14 +150,13 @@ def bright_folder(name: str, long: bool = False) -> tuple[str, str | None]:
         reason = first_line(error)
         files = " and ".join(patterns)
         raise ServiceError(
-            f"bright:{name}: there is no folder {name!r} here, and the hub gave nothing ({reason}); download "
-            f"{files} of https://huggingface.co/datasets/{HUB_ID} into a folder and name it: "
-            f"bright:FOLDER,domain={name}"
+            f"bright:{name}: no folder {name!r}, and not found on the model hub ({reason}); download {files} of "
+            f"https://huggingface.co/datasets/{HUB_ID} into a folder: bright:FOLDER,domain={name}"
         ) from error
 
 
 def _chosen(folder: Path, domain: str | None, kind: str) -> tuple[str, dict[str, list[Path]]]:
-    """The domain that is meant, and its files by part."""
+    """The domain and its files by part."""
     if not os.path.isdir(folder):
         problem = "is a file" if os.path.exists(folder) else "does not exist"
         raise DataError(folder, f"{problem}; expected a folder with {_LAYOUT}")
@@ -187,7 +175,7 @@ def _chosen(folder: Path, domain: str | None, kind: str) -> tuple[str, dict[str,
 
 
 def _files_by_domain(folder: Path, part: str, domain: str | None) -> dict[str, list[Path]]:
-    """The files of ``part`` by domain; one that names none is of the domain that is asked for, or its folder's name."""
+    """The files of ``part`` by domain; one that names none is of the requested domain, or of its folder's name."""
     files: dict[str, list[Path]] = {}
     for path in [*folder.glob(f"{part}*"), *folder.glob(f"*/{part}*"), *folder.glob(f"{part}/*")]:
         match = _FILE.fullmatch(path.name)
@@ -202,7 +190,7 @@ def _files_by_domain(folder: Path, part: str, domain: str | None) -> dict[str, l
 
 
 def _read_documents(paths: Iterable[Path]) -> tuple[dict[str, str], int]:
-    """Text by id, and how many ids came again; the last one counts."""
+    """Text by id (the last one counts), and the number of repeated ids."""
     rows = [(row.id, row.text("content")) for path in paths for _, row in read_rows(path)]
     documents = dict(rows)
     return documents, len(rows) - len(documents)

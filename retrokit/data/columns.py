@@ -1,7 +1,6 @@
-"""Which columns of a training file hold what: the names that public data sets use, and the one that is meant.
+"""Columns of training files by the names of public data sets.
 
-Sentence-transformers' own documentation, its published data sets and BEIR's training files use a dozen names for the
-same three things. A role is clear when exactly one of its names is there, or all columns of a known layout.
+A role is clear if exactly one of its names is there, or all columns of a known layout.
 """
 
 import re
@@ -24,8 +23,7 @@ _NUMBERED = re.compile(r"((?:hard_)?negative|neg)_?([0-9]{1,6})")
 
 
 class Layout(NamedTuple):
-    """Columns of pairs that belong together: a row is one if all of the anchor, the positive and, unless it is one of
-    ``SCORE``, the label are there. Rows whose label is one of ``negative_labels`` are no positive pairs."""
+    """Columns of pairs that belong together. Rows with one of ``negative_labels`` are no positive pairs."""
 
     name: str
     anchor: str
@@ -55,8 +53,7 @@ LAYOUTS = (
 
 
 class PairColumns(NamedTuple):
-    """The columns of pairs; ``negatives`` is none, one, or numbered ones in order. Of a :class:`Layout`, what that is,
-    and its ``label``."""
+    """The columns of pairs, and their :class:`Layout` if it is a known one."""
 
     anchor: str
     positive: str
@@ -66,11 +63,7 @@ class PairColumns(NamedTuple):
 
 @lru_cache(maxsize=64)
 def pair_columns(names: tuple[str, ...]) -> PairColumns:
-    """The columns of pairs among ``names``.
-
-    Raises:
-        ValueError: a role has no column or several; the message says which, and what is there.
-    """
+    """The columns of pairs among ``names``; raises :class:`ValueError` for a role with no column or several."""
     for layout in LAYOUTS:
         if {layout.anchor, layout.positive, layout.label or layout.anchor} <= set(names):
             negatives = next(((name,) for name in layout.negatives if name in names), _negatives(names))
@@ -89,11 +82,7 @@ def _negatives(names: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def used_columns(names: tuple[str, ...], kind: str) -> list[str]:
-    """The columns among ``names`` that records of a kind (``training_rows.Kind``) are made of.
-
-    Raises:
-        ValueError: as for :func:`pair_columns`.
-    """
+    """The columns among ``names`` that records of a kind (``training_rows.Kind``) need; raises :class:`ValueError`."""
     if kind == "texts":
         return [text_column(names)]
     if kind == "scored":
@@ -105,12 +94,12 @@ def used_columns(names: tuple[str, ...], kind: str) -> list[str]:
 
 
 def is_score(name: str) -> bool:
-    """Whether a column of that name holds numbers, or labels that may be some."""
+    """Whether a column of that name has numbers or labels."""
     return name in {*SCORE, *POSITIVE_SCORE, *NEGATIVE_SCORES, *ALL_SCORES, "is_duplicate"}
 
 
 def is_negative(name: str) -> bool:
-    """Whether a column of that name holds negatives, which a row may lack."""
+    """Whether a column of that name has negatives, which a row may lack."""
     return name in NEGATIVES or _NUMBERED.fullmatch(name) is not None
 
 
@@ -146,8 +135,8 @@ def is_header(names: Sequence[str]) -> bool:
 
 @lru_cache(maxsize=64)
 def teacher_columns(names: tuple[str, ...]) -> tuple[str, str | None]:
-    """The columns of a teacher's scores among ``names``: of the positive, or of each, and of the negatives; or the one
-    of all, and ``None``. Raises as :func:`pair_columns`."""
+    """The columns of a teacher's scores among ``names``: of positives and of negatives, or of all and ``None``. Raises
+    as :func:`pair_columns`."""
     if {*POSITIVE_SCORE, *NEGATIVE_SCORES}.isdisjoint(names) and not set(ALL_SCORES).isdisjoint(names):
         return _only(names, "teacher's scores", ALL_SCORES), None
     positive = _only(names, "teacher's score of the positive", POSITIVE_SCORE)

@@ -38,7 +38,7 @@ class Document(NamedTuple):
 
     @property
     def full_text(self) -> str:
-        """Title and text in one, joined exactly as BEIR's evaluation does; an image stands by itself."""
+        """Title and text joined as BEIR's evaluation does; or the image."""
         return self.text if isinstance(self.text, Image) else (self.title + " " + self.text).strip()
 
 
@@ -47,16 +47,12 @@ def read_corpus(
     feed: Callable[[bytes], object] | None = None,
     images: bool = False,
 ) -> Iterator[Document]:
-    """The documents of a corpus, in file order: JSON lines of ``id`` (or ``_id``), ``text``, and optionally ``title``;
-    or a table with tabs of an id and a text, or of the columns that its header names so.
-
-    A document whose line is repeated with the same text is yielded once, counted and reported. Only the identifiers are
-    kept in memory. ``feed`` is that of :func:`retrokit.core.files.read_lines`. With ``images``, a document that has a
-    field ``image`` is that image; without, it is its text.
+    """The documents of a corpus, in file order: rows (:func:`retrokit.data.tables.read_rows`) of ``id`` (or ``_id``),
+    ``text``, and optionally ``title``. Repeated lines are left out and reported. With ``images``, a document with a
+    field ``image`` is that image. ``feed`` is that of :func:`retrokit.core.files.read_lines`.
 
     Raises:
-        DataError: a line that is no such object, or an identifier that an earlier line has with another text (both
-            lines are named).
+        DataError: another row, or an identifier that an earlier line has with another text.
     """
 
     def read(row: Row) -> tuple[str, str]:
@@ -68,8 +64,7 @@ def read_corpus(
 
 
 def read_queries(path: str | Path, images: bool = False) -> Iterator[tuple[str, str]]:
-    """``(id, text)`` of each query of a file, in file order; the rest is as for :func:`read_corpus`. The file may also
-    consist of TREC topics, whose titles are the queries."""
+    """``(id, text)`` of each query of a file, as for :func:`read_corpus`; also the titles of TREC topics."""
 
     def read(row: Row) -> str:
         return row.item() if images else row.text("text")

@@ -1,7 +1,4 @@
-"""Image files as items: what stands where a text else stands, in corpora, queries and training pairs.
-
-An image is known by its bytes: two files of the same bytes are one item, and no text is ever equal to an image.
-"""
+"""Image files in place of texts, in corpora, queries and training pairs. Two files of the same bytes are equal."""
 
 from __future__ import annotations
 
@@ -19,19 +16,14 @@ if TYPE_CHECKING:
     from PIL.Image import Image as Picture
 
 FORMATS = ("PNG", "JPEG", "GIF", "BMP", "TIFF", "WEBP", "PPM")
-"""Formats that are read; what runs other programs (EPS) or holds many pages is none of them."""
+"""Formats that are read: none that runs other programs (EPS) or has many pages."""
 _sound: set[bytes] = set()
-"""Digests of images that were found to be whole, so that a file which is read again is not decoded again."""
+"""Digests of images that were decoded once."""
 _GLANCE = (16, 16)  # pixels; a JPEG is decoded at an eighth of its size if no more are asked for
 
 
 class Image(str):
-    """An image file, printed as its path.
-
-    Attributes:
-        digest: SHA-256 of its bytes, in hexadecimal digits.
-        where: the file that names it, and the line there; for messages.
-    """
+    """An image file, printed as its path, with the SHA-256 of its bytes; ``where``: file and line that name it."""
 
     digest: str
     where: tuple[str, int | None]
@@ -54,8 +46,7 @@ class Image(str):
         return hash((Image, self.digest))
 
     def picture(self) -> Picture:
-        """The image, upright, in red, green and blue. Raises :class:`DataError` if the file is no longer the one that
-        was read."""
+        """The image, upright, in RGB. Raises :class:`DataError` if the file has changed since it was read."""
         from PIL.ImageOps import exif_transpose
 
         content = _content(str(self), *self.where)
@@ -66,12 +57,10 @@ class Image(str):
 
 
 def open_image(path: str | Path, source: str | None = None, line: int | None = None) -> Image:
-    """The image file ``path``, which the ``line`` of the file ``source`` names (default: nobody does).
-
-    It is decoded once, a JPEG at a fraction of its size, so that a broken one is found before any work starts.
+    """The image file ``path``, named on the ``line`` of ``source``, decoded once, a JPEG at a fraction of its size.
 
     Raises:
-        DataError: no such file, or it is no image of :data:`FORMATS`, damaged, or of more pixels than PIL's limit.
+        DataError: no such file, no image of :data:`FORMATS`, damaged, or of more pixels than PIL's limit.
     """
     where = (source or str(path), line)
     content = _content(str(path), *where)
@@ -120,7 +109,7 @@ class Prompted(str):
 
 
 def content_of(item: str) -> bytes:
-    """What stands for an item in a digest: of a text its bytes, which are UTF-8, of an image what is no UTF-8."""
+    """The bytes of an item for a digest: UTF-8 of a text, no UTF-8 of an image."""
     if isinstance(item, Image):
         return b"\xffimage " + item.digest.encode()
     if isinstance(item, Prompted):
@@ -129,7 +118,7 @@ def content_of(item: str) -> bytes:
 
 
 def with_images(digest: str, items: Iterable[str]) -> str:
-    """``digest``, ``sha256:<hex>``, of files that name images: over their bytes too, in the order of ``items``."""
+    """``digest``, ``sha256:<hex>``, of files, with the bytes of the images among their ``items``."""
     whole = hashlib.sha256(digest.encode())
     images = [item.digest for item in items if isinstance(item, Image)]
     whole.update("".join(images).encode())

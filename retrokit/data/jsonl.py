@@ -47,14 +47,8 @@ def _decode(line: str) -> Any:
 def read_jsonl(
     path: str | Path, expected: str = "one JSON object a line", feed: Callable[[bytes], object] | None = None
 ) -> Iterator[tuple[int, Row]]:
-    """The objects of a JSONL file, each with its line number (from 1); blank lines are skipped.
-
-    ``path`` may be ``-`` (standard input) and may end in ``.gz``. ``expected`` and ``feed`` are those of
-    :func:`retrokit.core.files.read_lines`.
-
-    Raises:
-        DataError: a file that cannot be read or is empty, or a line (named) that is no strict JSON object.
-    """
+    """The objects of a JSONL file with their line numbers from 1; the arguments are those of
+    :func:`retrokit.core.files.read_lines`. Raises :class:`DataError` as it does, and for a line that is no object."""
     for number, line in read_lines(path, expected, feed):
         yield number, read_row(line, path, number)
 
@@ -62,8 +56,7 @@ def read_jsonl(
 def read_row(
     line: str | bytes, path: str | Path, number: int, columns: Mapping[int, tuple[str, ...]] | None = None
 ) -> Row:
-    """The object of one line of a JSONL file; raises :class:`DataError` if it is no strict JSON object, or an array of
-    as many values as ``columns`` has names for."""
+    """The object of a line, or an array with the names of ``columns`` by its length; raises :class:`DataError`."""
     if isinstance(line, bytes):
         line = decoded(line, path, number).rstrip("\r\n")
     row = _value(line, path, number)
@@ -75,12 +68,12 @@ def read_row(
 
 
 def read_json(path: str | Path, expected: str, kind: Any = dict, *, nan: bool = False, **fields: Any) -> Any:
-    """The value of a file that is one strict JSON value, as the type ``kind`` (:func:`retrokit.data.jsonl.restored`).
+    """The value of a strict JSON file as the type ``kind`` (:func:`restored`).
 
     Args:
         expected: what the file should be, for messages, such as "a baseline".
-        nan: accept NaN and infinities, which Python's own writer spells as words: the libraries' files have them.
-        fields: of a dataclass, the values of fields that the file does not contain.
+        nan: accept NaN and infinities, which files of the libraries contain.
+        fields: of a dataclass, the fields that the file does not contain.
 
     Raises:
         DataError: a file that cannot be read or is empty, no strict JSON, or a value of another type.
@@ -93,7 +86,7 @@ def read_json(path: str | Path, expected: str, kind: Any = dict, *, nan: bool = 
 
 
 def checked(kind: Any, value: Any, path: str | Path, expected: str) -> Any:
-    """As :func:`retrokit.data.jsonl.restored`; raises :class:`DataError`, which names the file that ``value`` is of."""
+    """As :func:`restored`; raises :class:`DataError`, which names the file."""
     try:
         return restored(kind, value)
     except (TypeError, ValueError) as error:
@@ -103,7 +96,7 @@ def checked(kind: Any, value: Any, path: str | Path, expected: str) -> Any:
 def _value(
     text: str, path: str | Path, line: int | None = None, expected: str = "", decode: Callable[[str], Any] = _decode
 ) -> Any:
-    """The value of a JSON text, which is the line of that number, or the whole file."""
+    """The value of a JSON text: a line of a file, or the file."""
     try:
         value = decode(text)
         if _SURROGATE.search(text):  # half of a surrogate pair, which can be neither written, hashed nor tokenized
@@ -129,25 +122,24 @@ def fields_of(names: Iterable[str]) -> str:
 
 
 class Row(dict[str, Any]):
-    """A JSON object of a file, and where it stands: line ``line`` of ``path``. What asks for a field raises
-    :class:`DataError`, which names both, where the field is not as expected."""
+    """A JSON object on line ``line`` of ``path``. Its methods raise :class:`DataError`, which names both."""
 
     def __init__(self, fields: Mapping[str, Any], path: str | Path, line: int) -> None:
         super().__init__(fields)
         self.path, self.line = path, line
 
     def wrong(self, problem: str) -> DataError:
-        """What is wrong with this line, as an error to raise."""
+        """An error about this line."""
         return DataError(named(self.path), problem, self.line)
 
     def required(self, key: str) -> Any:
-        """The value of the field ``key``; without it the message names the fields that are there."""
+        """The value of the field ``key``."""
         if key not in self:
             raise self.wrong(f"no field {key!r}; the fields are {fields_of(self)}")
         return self[key]
 
     def text(self, key: str, default: str | None = None) -> str:
-        """The string in the field ``key``; ``default``, if given, where there is none, or null."""
+        """The string in the field ``key``; ``default``, if given, for a missing field or null."""
         if default is not None and self.get(key) is None:
             return default
         value = self.required(key)
@@ -156,17 +148,17 @@ class Row(dict[str, Any]):
         return value
 
     def image(self, path: str) -> Image:
-        """The image file of that path, relative to the folder that the line's own file lies in."""
+        """The image file of that path, relative to the folder of the line's file."""
         return open_image(Path(self.path).parent / path, named(self.path), self.line)
 
     def item(self) -> str:
-        """What the line stands for: the image of its field ``image`` if it has one, else its ``text``."""
+        """The image of its field ``image`` if it has one, else its ``text``."""
         path = self.text("image", "")
         return self.image(path) if path else self.text("text")
 
     @property
     def id(self) -> str:
-        """The identifier in the field ``id`` or ``_id``: a string, or a whole number that becomes one."""
+        """The identifier in the field ``id`` or ``_id``: a string or a whole number, as a string."""
         keys = [key for key in ("id", "_id") if key in self]
         if not keys:
             raise self.wrong(f"no field 'id' or '_id'; the fields are {fields_of(self)}")
@@ -197,10 +189,7 @@ _encode = json.JSONEncoder(ensure_ascii=False, allow_nan=False).encode
 
 
 def to_json(value: Any, indent: int | None = 2) -> str:
-    """``value`` as strict JSON. Characters that a terminal must not get are written as the escapes of JSON.
-
-    Raises:
-        ValueError: it contains NaN or an infinity, for which JSON has no numbers.
+    """``value`` as strict JSON, control characters escaped; raises :class:`ValueError` for NaN and infinities.
 
     >>> to_json(["\x9b2J"], indent=None)
     '["\\\\u009b2J"]'
@@ -215,22 +204,14 @@ def json_line(row: Mapping[str, Any]) -> str:
 
 
 def write_json(path: str | Path, value: Any, indent: int | None = None) -> None:
-    """Write ``value`` as a JSON file, whole or not at all; see :func:`to_json`.
-
-    Raises:
-        DataError: the file cannot be written.
-    """
+    """Write ``value`` as a JSON file, whole or not at all; raises :class:`DataError`."""
     with writing(path) as stream:
         stream.write(to_json(value, indent) + "\n")
 
 
 def write_jsonl(path: str | Path, rows: Iterable[Mapping[str, Any]]) -> int:
-    """Write ``rows`` as JSONL, whole or not at all, and return how many there were; ``-`` is standard output.
-
-    Raises:
-        DataError: the file cannot be written.
-        ValueError: a row holds NaN or an infinity, which JSON has no numbers for.
-    """
+    """Write ``rows`` as JSONL, whole or not at all, and return their number; raises :class:`DataError`, and
+    :class:`ValueError` for NaN and infinities."""
     count = 0
     with writing(path) as stream:
         for row in rows:
@@ -252,13 +233,11 @@ def kind_of(value: Any) -> str:
 
 
 def restored(kind: Any, value: Any, field: str = "") -> Any:
-    """``value`` as the type ``kind``: of a dataclass, an object with its fields; of a float, null is NaN.
-
-    A dict as ``kind`` has the types of the fields that an object needs (``name?``: may have), which keeps its others. A
-    list of one kind: items of it.
+    """``value`` as the type ``kind``: a dataclass of an object; NaN of null for a float; a dict has the types of the
+    fields of an object (``name?``: may be missing), which keeps its others; a list of one kind has items of it.
 
     Raises:
-        TypeError: it is of another type, or lacks a field; the message names the ``field``.
+        TypeError: another type, or a missing field; the message names the ``field``.
         ValueError: a number that is too large.
     """
     origin, parts = (list, kind) if isinstance(kind, list) else (get_origin(kind), get_args(kind))
@@ -328,7 +307,7 @@ _is_strict: ContextVar[bool] = ContextVar("strict", default=False)
 
 @contextmanager
 def strictly(strict: bool) -> Iterator[None]:
-    """Within the block every fault of a data file is an error if ``strict``."""
+    """Make every fault of a data file an error in the block if ``strict``."""
     before = _is_strict.set(strict)
     try:
         yield
@@ -352,8 +331,8 @@ class Faults:
         self._first.setdefault(kind, (problem, line))
 
     def report(self, kind: str, effect: str) -> None:
-        """Report the faults of this kind, if there are any, in one notice: where the first one is, and what follows,
-        ``effect``, in which ``{n}`` is their number."""
+        """Report the faults of this kind, if there are any, in one notice: the first one, and the ``effect`` of all
+        ``{n}``."""
         if count := self.counts[kind]:
             problem, line = self._first[kind]
             where = named(self.path) if line is None else f"{named(self.path)}:{line}"

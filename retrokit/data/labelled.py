@@ -26,11 +26,9 @@ _EXPECTED = 'labelled texts, one {"text": …, "label": …} a line'
 
 @dataclass(frozen=True)
 class LabelledTexts:
-    """Texts with their labels, in file order; ``ids`` are the numbers of their lines.
-
-    ``labels`` holds the labels as text, and ``classes`` each of them once: whole numbers in order of their value, else
-    in alphabetical order, which is the order in which scikit-learn decides ties. ``digest`` is that of the lines read.
-    """
+    """Texts with their labels, in file order; ``ids`` are line numbers. ``classes`` are the distinct labels: whole
+    numbers in order, else in alphabetical order, in which scikit-learn decides ties. ``digest`` is that of the lines
+    read."""
 
     name: str
     ids: list[str]
@@ -41,17 +39,14 @@ class LabelledTexts:
 
     @property
     def counts(self) -> dict[str, int]:
-        """How much there is: texts, labels, texts without text (kept as empty)."""
+        """Numbers of texts, labels, and texts without text (kept as empty)."""
         empty = sum(not text.strip() for text in self.texts)
         return {"texts": len(self.texts), "labels": len(self.classes), "texts_without_text": empty}
 
 
 @dataclass(frozen=True)
 class LabelledSplit:
-    """Labelled texts, of which those at ``train`` are learned from and those at ``test`` are asked about.
-
-    ``labels`` are positions in ``classes``.
-    """
+    """Labelled texts with the positions of ``train`` and ``test`` texts. ``labels`` are positions in ``classes``."""
 
     name: str
     ids: list[str]
@@ -64,7 +59,7 @@ class LabelledSplit:
 
     @property
     def counts(self) -> dict[str, int]:
-        """How much there is, and how many test texts have a label that no text to learn from has."""
+        """Numbers of texts and labels, and of test texts with a label that no training text has."""
         known = {self.labels[i] for i in self.train}
         return {
             "test_texts": len(self.test),
@@ -76,7 +71,7 @@ class LabelledSplit:
 
 
 def short_name(path: str | Path) -> str:
-    """A file with its folder, which tells two files of one name apart.
+    """A file with its folder.
 
     >>> short_name("data/stsb/test.jsonl")
     'stsb/test.jsonl'
@@ -85,13 +80,8 @@ def short_name(path: str | Path) -> str:
 
 
 def read_labelled(path: str | Path, sample: int | None = None, least: int = 2) -> LabelledTexts:
-    """Read ``text`` and ``label`` (a string or a whole number) of every line; other fields are ignored.
-
-    ``sample`` keeps so many of the lines, drawn at random with seed 42, in file order; all, where there are fewer.
-
-    Raises:
-        DataError: a line without them or of another type, labels of two types, or fewer than ``least`` labels.
-    """
+    """Read ``text`` and ``label`` (a string or a whole number) of every line, or of a ``sample`` drawn with seed 42, in
+    file order. Raises :class:`DataError` for other lines, labels of two types, or fewer than ``least`` labels."""
     seen = hashlib.sha256()
     rows = [(line, row.text("text"), _label(row)) for line, row in read_rows(path, _EXPECTED, seen.update)]
     first_line, _, first = rows[0]
@@ -126,12 +116,12 @@ def _label(row: Row) -> Any:
 
 
 def read_split(path: str | Path, test: str | Path | None = None, sample: int | None = None) -> LabelledSplit:
-    """The texts of ``path``, divided 9:1 (scikit-learn's ``train_test_split``, seed 42); or, with the file ``test``,
-    all of ``path`` to learn from and all of ``test`` to be asked about.
+    """The texts of ``path``, divided 9:1 (scikit-learn's ``train_test_split``, seed 42); or all of ``path`` for
+    training and all of the file ``test``.
 
     Raises:
-        UsageError: ``sample`` beside ``test``.
-        DataError: as for :func:`read_labelled`, or all texts to learn from have one label.
+        UsageError: both ``sample`` and ``test``.
+        DataError: as for :func:`read_labelled`, or all training texts have one label.
     """
     if test is not None:
         if sample is not None:
@@ -164,10 +154,8 @@ def read_split(path: str | Path, test: str | Path | None = None, sample: int | N
 
 
 def write_split(path: str | Path, train: str | Path, test: str | Path) -> tuple[int, int]:
-    """Write the rows of a JSONL file that :func:`read_split` would learn from to ``train``, the others to ``test``, and
-    return how many each has: what is trained on ``train`` has not seen what it is asked about (CROP, Table S4).
-
-    The rows keep their order and all their fields.
+    """Write the training rows of :func:`read_split` to ``train``, the others to ``test`` (CROP, Table S4), unchanged
+    and in their order, and return their numbers.
 
     Raises:
         UsageError: an output is the input, or the other output.
@@ -197,10 +185,8 @@ _LAYOUTS = "anchor, positive and negatives; or text and near_miss; or sentence1,
 
 @dataclass(frozen=True)
 class LabelledNearMiss:
-    """A text, one that means the same (or the text itself), and one that differs in few words and in meaning.
-
-    ``family`` is the kind of edit; empty where the file does not say.
-    """
+    """A text, one that means the same (or the text itself), and a near-miss; ``family`` is the kind of edit or
+    empty."""
 
     id: str
     anchor: str
@@ -222,13 +208,12 @@ class LabelledPair:
 def read_labelled_pairs(
     path: str | Path, feed: Callable[[bytes], object] | None = None, family: str = FAMILY
 ) -> list[LabelledNearMiss] | list[LabelledPair]:
-    """Read a file of near-misses or of labelled pairs; its first line decides which. Ids are line numbers. ``feed`` is
-    that of :func:`retrokit.core.files.read_lines`, ``family`` the field that names a near-miss's family.
+    """Read a file of near-misses or of labelled pairs, as its first line is. Ids are line numbers. ``feed`` is that of
+    :func:`retrokit.core.files.read_lines`, ``family`` the field of a near-miss's family.
 
     Raises:
-        UsageError: a ``family`` of labelled pairs.
-        DataError: no line has the field ``family`` that was asked for, another layout, a line of another layout than
-            the first, a near-miss that is its own text, or labelled pairs of one label only.
+        UsageError: a ``family`` of labelled pairs. DataError: another layout, no line with the field ``family``, a
+        near-miss that is its own text, or one label only.
     """
     rows = [row for _, row in read_rows(path, f"pairs, one object a line with {_LAYOUTS}", feed)]
     first = rows[0]

@@ -1,7 +1,4 @@
-"""``retrokit.json``, the description of a run: one record, read and written here alone.
-
-It lies at the top of a run's folder, be it an encoder's or a verifier's, and of each checkpoint that loads by itself.
-"""
+"""``retrokit.json``, the description of a model folder, an encoder's or a verifier's, and of its checkpoints."""
 
 from __future__ import annotations
 
@@ -31,23 +28,22 @@ _DESCRIBED = {
 
 @dataclass(frozen=True)
 class Run:
-    """What is known of a run.
+    """The description of a model folder.
 
     Attributes:
         status: ``training``, or ``finished`` once the model is in place.
         similarity: spec of the similarity that it is trained with.
         encoder: spec of the encoder that it began with.
-        identity: what decides the result: options, digests of what was read, the number of processes.
+        identity: what decides the result: options, digests of data, the number of processes.
         steps: planned optimizer steps.
         step: of a checkpoint, the step at which it was written.
-        outcome: of a finished run, what the training yielded: ``steps``, ``best_step`` and more.
+        outcome: of a finished run: ``steps``, ``best_step`` and more.
         files: names of the model's files at the top; ``None`` in a folder of a version that did not list them.
-        verifier: of a verifier, its spec.
-        made_for: of a finished verifier, the encoder whose maps it scores: ``encoder``, ``fingerprint`` and
-            ``in_folder``.
-        calibration: of a calibrated verifier, its ``threshold`` and how that was found.
-        similarity_chosen_by: the findings by which ``auto`` became the similarity.
-        notes: all else, for people: versions, the resolved configuration, the data, the state of the repository.
+        verifier: spec of a verifier.
+        made_for: the encoder of a finished verifier: ``encoder``, ``fingerprint`` and ``in_folder``.
+        calibration: ``threshold`` of a calibrated verifier, with its evidence.
+        similarity_chosen_by: why ``auto`` became the similarity.
+        notes: all else, for people: versions, configuration, data, the state of the repository.
     """
 
     status: str
@@ -77,11 +73,11 @@ def is_run(folder: str | Path) -> bool:
 
 
 def read_run(folder: str | Path, *needed: str, what: str = "retrokit run") -> Run:
-    """The description of the run in ``folder``, which should be a ``what``; with the fields that are ``needed``.
+    """The description of the run in ``folder``, which should be a ``what``, with the fields that are ``needed``.
 
     Raises:
-        UsageError: no run lies there.
-        DataError: the description is damaged, another program's, or of a version that did not yet write what is needed.
+        UsageError: there is no run.
+        DataError: the description is damaged, another program's, or lacks a needed field.
     """
     path = Path(folder, RUN_FILE)
     if not is_run(folder):
@@ -100,16 +96,12 @@ def read_run(folder: str | Path, *needed: str, what: str = "retrokit run") -> Ru
 
 
 def write_run(run: Run, folder: str | Path) -> None:
-    """Put the description in its place, whole or not at all.
-
-    Raises:
-        DataError: it cannot be written.
-    """
+    """Write the description, whole or not at all; raises :class:`DataError`."""
     known = {field.name: getattr(run, field.name) for field in fields(run) if field.name != "notes"}
     described = {**{name: value for name, value in known.items() if value is not None}, **run.notes}
     write_json(Path(folder, RUN_FILE), described, indent=2)
 
 
 def add_to_run(folder: str | Path, **entries: Any) -> None:
-    """Write the description of the run in ``folder`` anew, with these entries."""
+    """Update entries of the description of the run in ``folder``."""
     write_run(replace(read_run(folder), **entries), folder)

@@ -44,17 +44,16 @@ _LAYOUT = f"a SURE folder (query-N.tsv, query-N{_EQUIVALENCE}.tsv, qrels-N.tsv, 
 
 @dataclass(frozen=True)
 class SureData:
-    """Queries with the passage that answers them, and that passage's variants.
+    """Queries with the passage that answers them, and that passage's variants, in file order.
 
     Attributes:
-        name: the folder's.
-        queries: query id → text, in file order; those of the equivalence testbed alone come last.
-        originals: query id → the id of its relevant passage; queries without a judgement are not in it.
-        passages: passage id → text, in file order.
-        variants: kind of variant (the keys of :data:`VARIANT_FILES`) → passage id → text; only of testbeds read.
-        testbeds: testbed → the ids of its queries that have a passage and all variants, in file order.
-        dropped: testbed → reason → how many of its queries it has lost: ``without_judgement``, ``without_variants``.
-        repeated: how many ids have come again with another text.
+        queries: query id → text.
+        originals: query id → the id of its relevant passage, if it is judged.
+        passages: passage id → text.
+        variants: kind of variant (:data:`VARIANT_FILES`) → passage id → text; of testbeds that were read.
+        testbeds: testbed → the ids of its queries that have a passage and all variants.
+        dropped: testbed → reason (``without_judgement``, ``without_variants``) → number of queries left out.
+        repeated: number of ids that came again with another text.
     """
 
     name: str
@@ -73,7 +72,7 @@ def kinds_of(testbeds: Iterable[str]) -> list[str]:
 
 
 def variant_id(passage_id: str, kind: str) -> str:
-    """What a variant is called in a TREC run.
+    """The id of a variant in a TREC run.
 
     >>> variant_id("88124", "summary")
     '88124#summary'
@@ -82,14 +81,11 @@ def variant_id(passage_id: str, kind: str) -> str:
 
 
 def read_sure(folder: str | Path, testbed: str | None = None) -> SureData:
-    """Read ``testbed`` of a SURE folder, or all those whose files are there.
-
-    A folder that ``build-sure`` wrote may lack some variants of a query: it then leaves the testbed, and is counted.
+    """Read ``testbed`` of a SURE folder, or all whose files are there, without queries that lack a variant.
 
     Raises:
-        DataError: no folder, none of this layout or without the files of ``testbed`` (the message names what is
-            missing), a wrong line, a query with two texts or with two relevant passages, or a testbed that no query is
-            left of.
+        DataError: no such folder or files (the message names what is missing), a wrong line, a query with two texts or
+            two relevant passages, or a testbed without a query.
     """
     folder = Path(folder)
     files = _files(folder, wanted := _testbeds_there(folder, testbed))
@@ -122,11 +118,7 @@ def read_sure(folder: str | Path, testbed: str | None = None) -> SureData:
 
 
 def digest_sure(folder: str | Path, testbed: str | None = None) -> str:
-    """``sha256:<hex>`` over the files that :func:`read_sure` reads.
-
-    Raises:
-        DataError: as for :func:`read_sure`, of files that are missing.
-    """
+    """``sha256:<hex>`` over the files that :func:`read_sure` reads; raises :class:`DataError` for missing ones."""
     folder = Path(folder)
     files = _files(folder, _testbeds_there(folder, testbed)).values()
     return digest(folder, [path.relative_to(folder).as_posix() for path in files])
@@ -159,7 +151,7 @@ def _query_name(testbed: str) -> str:
 
 
 def _found(folder: Path, testbeds: Iterable[str]) -> dict[str, list[Path]]:
-    """What there is of each file that the testbeds need. N is how many lines a file has, so it is not known before."""
+    """The files of the testbeds that are there; N is the number of a file's lines."""
     names = (PASSAGES, *(VARIANT_FILES[kind] for kind in kinds_of(testbeds)))
     files = {name: [path] if (path := plain_or_packed(folder / name)) is not None else [] for name in names}
     for name in (*map(_query_name, testbeds), _QRELS):
@@ -190,7 +182,7 @@ def _read_queries(path: Path) -> dict[str, str]:
 
 
 def _read_texts(path: Path) -> tuple[dict[str, str], int]:
-    """Passage id → text, and how many ids have come again with another text."""
+    """Passage id → text, and the number of ids with another text on an earlier line."""
     texts: dict[str, str] = {}
     repeated = 0
     for _, row in read_jsonl(path, 'passages, one {"id": …, "contents": …} a line'):

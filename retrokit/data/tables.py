@@ -23,7 +23,7 @@ _ENDINGS = re.compile(r"(\.(jsonl|json|csv|tsv|parquet))?(\.gz)?\Z", re.IGNORECA
 
 
 def stem(path: str | Path) -> str:
-    """What a file of data is called: its name without its endings; ``stdin`` for ``-``."""
+    """The name of a data file without its endings; ``stdin`` for ``-``."""
     return "stdin" if str(path) == "-" else _ENDINGS.sub("", Path(path).name)
 
 
@@ -49,18 +49,17 @@ def read_rows(
 ) -> Iterator[tuple[int, Row]]:
     """The rows of a data set, each with its line number (of an array or Parquet: its number), from 1.
 
-    The file's name says what it is: ``.csv`` (quoted, separated by commas, semicolons or tabs; a first line of names),
-    ``.tsv`` (a row a line, quotes are part of the text; a first line of names or none), ``.parquet``; else JSON lines
-    (objects, or arrays of texts), one JSON array of such, or what a ``.tsv`` file holds.
-    Cells of scores and labels that are numbers become numbers.
+    By its name a file is ``.csv`` (quoted; commas, semicolons or tabs; a header), ``.tsv`` (quotes are text; a header
+    or none) or ``.parquet``; else JSON lines (objects, or arrays of texts), one JSON array of such, or a TSV. Cells of
+    scores and labels that are numbers become numbers.
 
     Args:
         expected, feed: those of :func:`retrokit.core.files.read_lines`.
-        columns: names for rows without any; default: such rows are refused.
-        aliases: other names of the columns of a table → those of its rows.
+        columns: names for rows without any, by their number; default: such rows are refused.
+        aliases: other names of columns → names.
 
     Raises:
-        DataError: a file that cannot be read or is empty, or a row (named) of another form.
+        DataError: a file that cannot be read or is empty, or a row of another form.
     """
     name = _TABLE.search(str(path))
     kind = name[1].lower() if name is not None else "json"
@@ -81,7 +80,7 @@ def rows_of_lines(
     columns: Columns | None = None,
     aliases: Mapping[str, str] | None = None,
 ) -> Iterator[tuple[int, Row]]:
-    """The rows of a file that is neither CSV nor Parquet, given its ``lines``; the rest as for :func:`read_rows`."""
+    """As :func:`read_rows`, of the ``lines`` of a file that is neither CSV nor Parquet."""
     number, first = next(lines)
     start = first.lstrip()[0]
     lines = chain([(number, first)], lines)

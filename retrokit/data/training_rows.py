@@ -25,8 +25,8 @@ Kind = Literal["pairs", "taught", "scored", "texts"]
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """A query-like text, a text that belongs to it, and texts that do not; or images in place of either. ``scores`` are
-    a teacher's, of the positive and then of each negative; higher is more relevant; none where none were asked for."""
+    """An anchor, its positive and its negatives: texts or images. ``scores`` are a teacher's, of the positive and of
+    each negative; higher is more relevant; may be empty."""
 
     anchor: str
     positive: str
@@ -36,7 +36,7 @@ class Pair:
 
 @dataclass(frozen=True, slots=True)
 class ScoredPair:
-    """Two sentences and how similar people found them; higher is more similar, the scale is the data's own."""
+    """Two sentences and their similarity by people, on the data's own scale; higher is more similar."""
 
     sentence1: str
     sentence2: str
@@ -64,7 +64,7 @@ Records = Sequence[Pair] | Sequence[ScoredPair] | Sequence[Unlabelled]
 
 
 def texts_of_record(record: Pair | ScoredPair | Unlabelled) -> tuple[str, tuple[str, ...]]:
-    """The query-like text of a record, and its documents, a positive first."""
+    """The anchor of a record, and its documents, a positive first."""
     if isinstance(record, Pair):
         return record.anchor, (record.positive, *record.negatives)
     if isinstance(record, Unlabelled):
@@ -98,11 +98,8 @@ def normal_form(item: str) -> str:
 
 
 def iterate_records(rows: Iterable[tuple[int, Mapping[str, Any]]], kind: Kind, where: str) -> Iterator[Any]:
-    """The records of numbered rows of the place ``where`` (a path or a data set's name).
-
-    Raises:
-        DataError: a row (named by its number) without the columns that ``kind`` needs, or with a wrong value in one.
-    """
+    """The records of numbered rows of ``where`` (a path or a data set). Raises :class:`DataError` for missing columns
+    and wrong values."""
     makers: dict[str, Callable[[Mapping[str, Any]], list[Any]]]
     makers = {"pairs": _pairs_of, "taught": _taught_pairs_of, "scored": _scored_of, "texts": _unlabelled_of}
     records_of = makers[kind]
@@ -121,14 +118,9 @@ Rows = Iterable[tuple[int, Mapping[str, Any]]]
 
 
 def training_rows(rows: Rows, kind: Kind, where: str, names: Sequence[str] = ()) -> Iterator[tuple[int, Any]]:
-    """Numbered rows of the place ``where`` without those that are no positive pair by their label, or have no positive.
-
-    A notice at the end names the layout of the columns, those that were not used (among ``names`` too), and how many
-    rows were left out.
-
-    Raises:
-        DataError: a label that says neither.
-    """
+    """Numbered rows of ``where`` without those that are no positive pair by their label, or have no positive. A notice
+    at the end has the layout, unused columns (of ``names`` too), and the number of rows left out. Raises
+    :class:`DataError` for another label."""
     unused: dict[str, None] = {}
     used: Sequence[str] = ()
     columns, layout, before, left_out = None, None, None, 0
@@ -158,8 +150,8 @@ def training_rows(rows: Rows, kind: Kind, where: str, names: Sequence[str] = ())
 
 
 def same_kinds(pair: Pair, before: tuple[str, ...] | None) -> tuple[str, ...]:
-    """Whether the anchor, and the documents, are a text or an image: the same in all pairs of a source, for a batch
-    goes through one tower on either side."""
+    """The kinds (text or image) of anchor and documents; raises :class:`ValueError` if they differ from those
+    ``before``, for a batch goes through one tower on either side."""
     anchor, documents = texts_of_record(pair)
     kind_pairs = [
         tuple("an image" if isinstance(item, Image) else "a text" for item in (anchor, document))
@@ -246,7 +238,7 @@ def _item(row: Mapping[str, Any], column: str) -> str:
 
 
 def _composed(value: Any) -> str | None:
-    """The text of a passage (``title``, ``text``) or of a list of messages (``content``); ``None``: it is neither."""
+    """The text of a passage (``title``, ``text``) or of a list of messages (``content``), or ``None``."""
     if isinstance(value, dict) and isinstance(value.get("text"), str):
         return " ".join(part for part in (value.get("title"), value["text"]) if part).strip()
     if isinstance(value, list) and value and all(isinstance(message, dict) for message in value):

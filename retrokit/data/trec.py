@@ -32,13 +32,13 @@ _FIELDS = (
 def read_judgements(path: str | Path) -> Iterator[tuple[int, str, str, int]]:
     """``(line, query id, document id, grade)`` of each judgement of a qrels file, in file order, repetitions left out.
 
-    The file is read by its content: columns (three, BEIR; four, TREC; or those that a header names), JSON lines, or a
-    JSON object of query id → document id → grade. Grades of zero and below mean not relevant. As in trec_eval, decimals
-    of a grade are cut off. Such grades, comments and blank lines are counted and reported.
+    The file has columns (three, BEIR; four, TREC; or those of a header), JSON lines, or a JSON object of query id →
+    document id → grade. Grades of zero and below mean not relevant. Decimals of a grade are cut off, as in trec_eval;
+    such grades and comments are counted and reported.
 
     Raises:
-        DataError: a line (named) with another number of columns or a grade that is no number or beyond 1,000,000, a
-            document judged twice for a query with different grades, or no judgement at all.
+        DataError: a line with other columns or a grade that is no number or beyond 1,000,000, two grades of a query and
+            document, or no judgement.
     """
     faults = Faults(path)
     grades: dict[tuple[str, str], int] = {}
@@ -53,8 +53,7 @@ def read_judgements(path: str | Path) -> Iterator[tuple[int, str, str, int]]:
             problem = f"the grade {given!r} is beyond {LARGEST_GRADE:,}, up to which there is memory to measure"
             raise DataError(named(path), problem, line)
         if number[2] is not None:
-            kind = "fractions" if number[2].strip(".0") else "decimals"
-            faults.add(kind, f"the grade {given!r} is not a whole number", line)
+            faults.add("decimals", f"the grade {given!r} is not a whole number", line)
         check_id(query_id + document_id, path, line)
         pair = query_id, document_id
         if pair not in grades:
@@ -66,22 +65,17 @@ def read_judgements(path: str | Path) -> Iterator[tuple[int, str, str, int]]:
     if not grades:
         raise DataError(named(path), f"holds a header alone; expected {_QRELS}")
     faults.report("comments", "{n} comments are skipped")
-    faults.report("blank", "{n} blank lines are skipped")
-    faults.report("decimals", "{n} grades are read without their decimals")
-    faults.report("fractions", "{n} grades are cut to whole numbers, as in trec_eval")
+    faults.report("decimals", "{n} grades are cut to whole numbers, as in trec_eval")
 
 
 def _judged(path: str | Path, faults: Faults) -> Iterator[tuple[int, str, str, str]]:
     """Line, query id, document id and grade as they are written."""
-    columns, places, last = 0, (0, -2, -1), 0
+    columns, places = 0, (0, -2, -1)
     is_json, lines = _opened(path, _QRELS)
     if is_json:
         yield from _json_entries(path, lines)
         return
     for line, text in lines:
-        for blank in range(last + 1, line):
-            faults.add("blank", "the line is blank", blank)
-        last = line
         cells = _cells(text)
         fits = len(cells) == columns if columns else len(cells) in (3, 4)
         is_judgement = fits and _GRADE.fullmatch(cells[places[2]]) is not None
@@ -103,7 +97,7 @@ def _judged(path: str | Path, faults: Faults) -> Iterator[tuple[int, str, str, s
 
 
 def _places(names: Sequence[str]) -> tuple[int, int, int] | None:
-    """Where the query, the document and the grade or score are among columns or fields; ``None``: not all are there."""
+    """The places of query, document, and grade or score among columns or fields, or ``None``."""
     plain = [re.sub("[- ]", "_", name.strip().lower()) for name in names]
     query, document, value = ([place for place, name in enumerate(plain) if name in field] for field in _FIELDS)
     return (query[0], document[0], value[0]) if query and document and value else None
@@ -149,13 +143,12 @@ def read_run_lines(
 ) -> Iterator[tuple[int, str, str, float]]:
     """``(line, query id, document id, score)`` of each line of a run, in file order; higher scores are better.
 
-    The file is read by its content: a TREC run, whose ranks and tags are not used, as in trec_eval; three or four
-    columns of query, document, rank (MS MARCO) and score, of which either may be missing; JSON lines, or a JSON object
-    of query id → document id → score. Of ranks alone the score is their negative.
+    The file is a TREC run, whose ranks and tags are not used, as in trec_eval; three or four columns of query,
+    document, rank (MS MARCO) and score; JSON lines; or a JSON object of query id → document id → score. Of ranks alone
+    the score is their negative.
 
     Raises:
-        DataError: a line (named) with another number of columns, a score that is no finite number, or a document that
-            a query has on an earlier line.
+        DataError: a line with other columns, a score that is no finite number, or a repeated document of a query.
     """
     seen: set[tuple[str, str]] = set()
     is_json, lines = _opened(path, _RUN, feed)
@@ -197,7 +190,6 @@ def _ranked(path: str | Path, lines: Iterator[tuple[int, str]]) -> Iterator[tupl
     ranks: dict[str, list[str]] = {}
     for _, cells in rows:
         ranks.setdefault(cells[0], []).append(cells[-1])
-    # the ranks of a query are different whole numbers from 1
     are_ranks = columns == 3 and all(
         "1" in given and len(set(given)) == len(given) and all(map(str.isdecimal, given)) for given in ranks.values()
     )
@@ -216,14 +208,11 @@ def read_run(path: str | Path) -> dict[str, dict[str, float]]:
 
 
 def write_run(path: str | Path, run: Mapping[str, Mapping[str, float]], tag: str) -> None:
-    """Write ``run`` (query id → document id → score) as a TREC run named ``tag``, whole or not at all.
-
-    Ranks count from 1 by descending score, then by descending document id, as trec_eval orders. Scores keep every
-    digit: what :func:`read_run` gives back is equal. A query without documents leaves no line.
+    """Write ``run`` (query id → document id → score) as a TREC run named ``tag``, whole or not at all, with all digits.
+    Ranks count from 1 by descending score, then by descending document id, as trec_eval orders.
 
     Raises:
-        DataError: the file cannot be written, an id or the tag is empty or holds white space (which the format cannot
-            express), or a score is not finite.
+        DataError: the file cannot be written, an id or the tag is empty or has white space, or a score is not finite.
     """
     _check_word(path, "tag", tag)
     with writing(path) as stream:

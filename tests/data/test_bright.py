@@ -222,9 +222,9 @@ def test_a_domain_that_cannot_be_had(monkeypatch: pytest.MonkeyPatch, tmp_path: 
         bright_folder("aops", long=True)
     assert failure.value.exit_code == 4
     assert str(failure.value) == (
-        "bright:aops: there is no folder 'aops' here, and the hub gave nothing (no network); download "
+        "bright:aops: no folder 'aops', and not found on the model hub (no network); download "
         "long_documents/aops-*.parquet and examples/aops-*.parquet of https://huggingface.co/datasets/xlangai/BRIGHT "
-        "into a folder and name it: bright:FOLDER,domain=aops"
+        "into a folder: bright:FOLDER,domain=aops"
     )
     assert asked["name"] == "xlangai/BRIGHT"
     assert asked["allow_patterns"] == ["long_documents/aops-*.parquet", "examples/aops-*.parquet"]

@@ -82,9 +82,7 @@ def test_what_trec_eval_reads_is_counted_and_reported(tmp_path: Path) -> None:
         assert read_qrels(path) == {"q1": {"d1": 1, "d2": 0}, "q2": {"d1": 2}, "#q3": {"d1": -1}}
     assert notices.messages == [
         f"{path}:1: the line is a comment; 2 comments are skipped",
-        f"{path}:3: the line is blank; 1 blank lines are skipped",
-        f"{path}:2: the grade '1.0' is not a whole number; 2 grades are read without their decimals",
-        f"{path}:4: the grade '0.5' is not a whole number; 1 grades are cut to whole numbers, as in trec_eval",
+        f"{path}:2: the grade '1.0' is not a whole number; 3 grades are cut to whole numbers, as in trec_eval",
     ]
     with strictly(True), pytest.raises(DataError, match=r"qrels\.txt:1: the line is a comment$"):
         read_qrels(path)

@@ -80,18 +80,14 @@ class MeanOfMap(MapScorer):
     """F0."""
 
     dense = 0.3
-
-    def forward(self, maps: Tensor, query_mask: Tensor, document_mask: Tensor) -> Tensor:
-        return mean_of_map(maps, query_mask, document_mask)
+    forward = staticmethod(mean_of_map)
 
 
 class MaxSim(MapScorer):
     """F1."""
 
     dense = 0.3
-
-    def forward(self, maps: Tensor, query_mask: Tensor, document_mask: Tensor) -> Tensor:
-        return maxsim(maps, query_mask, document_mask)
+    forward = staticmethod(maxsim)
 
 
 class SoftAlignment(MapScorer):
@@ -101,7 +97,7 @@ class SoftAlignment(MapScorer):
     dense = 0.5
 
     def __init__(self, **options: float) -> None:
-        """The parameters of the spec, one of which is named like a keyword of Python: ``lambda`` and ``tau``."""
+        """``lambda`` and ``tau``."""
         super().__init__()
         self.bias = nn.Parameter(torch.tensor(options["lambda"]))
         self.temperature = nn.Parameter(torch.tensor(options["tau"]))
@@ -128,11 +124,8 @@ PLAIN = "plain"
 
 
 def map_channels(maps: Tensor, query_mask: Tensor, document_mask: Tensor) -> Tensor:
-    """What a network sees of maps ``[n, a, b]`` (φ in COMP, Eq. 8): float32 ``[n, 5, a, b]``, 0 in padding.
-
-    The cosine; how far it is below the best of its row, and of its column; where it lies off the diagonal, −1 to 1;
-    and 1, which tells cells from padding.
-    """
+    """φ of maps ``[n, a, b]`` (COMP, Eq. 8): float32 ``[n, 5, a, b]``, 0 in padding. The cosine; its distance to the
+    best of its row, and of its column; its place off the diagonal, −1 to 1; and 1."""
     counts = query_mask.unsqueeze(2) & document_mask.unsqueeze(1)
     shown = maps.masked_fill(~counts, -1.0)
     rows = _positions(query_mask).unsqueeze(2)
@@ -160,10 +153,9 @@ def clipped(maps: Tensor, query_mask: Tensor, document_mask: Tensor) -> Tensor:
 
 
 def convolutions(inputs: int, channels: int, layers: int, kernel: int) -> nn.ModuleList:
-    """So many layers that keep the size of a map, from ``inputs`` channels to ``channels``. Raises :class:`UsageError`
-    for a kernel that has no middle."""
+    """Layers that keep the size of a map. Raises :class:`UsageError` for an even kernel."""
     if kernel % 2 == 0:
-        raise UsageError(f"cnn: kernel={kernel} is even; a kernel has a middle")
+        raise UsageError(f"cnn: kernel={kernel}: kernel size must be odd")
     widths = pairwise([inputs] + [channels] * layers)
     return nn.ModuleList(nn.Conv2d(before, after, kernel, padding=kernel // 2) for before, after in widths)
 
@@ -283,12 +275,12 @@ class MapTransformer(LogitScorer):
         return self.head(self.norm(features[:, 0])).squeeze(1)
 
     def shown(self, maps: Tensor, query_mask: Tensor, document_mask: Tensor) -> Tensor:
-        """What it sees of maps, ``[n, c, a, b]``, first how well the cells match."""
+        """Its channels ``[n, c, a, b]`` of maps, cosines first."""
         return map_channels(maps, query_mask, document_mask)
 
     def _patches(self, channels: Tensor, cells: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """The patches that are kept, ``[n, rows, k, c·p²]``, of channels ``[n, c, a, b]``; which of them hold a cell,
-        bool ``[n, rows, k]``; and their columns, ``[n, rows, k]``. ``cells`` are no padding, bool ``[n, a, b]``."""
+        """The best patches ``[n, rows, k, c·p²]`` of channels ``[n, c, a, b]``; which of them have a cell, bool, and
+        their columns, both ``[n, rows, k]``. ``cells`` are no padding, bool ``[n, a, b]``."""
         size = self.patch
         below, right = (-channels.shape[2]) % size, (-channels.shape[3]) % size
         both = torch.cat([channels, cells.unsqueeze(1).to(channels.dtype)], dim=1)
@@ -304,7 +296,7 @@ class MapTransformer(LogitScorer):
 
 
 class PlainTransformer(MapTransformer):
-    """F4, ``plain``: as the paper writes it, it attends to all patches of the clipped cosines."""
+    """F4, ``plain``."""
 
     channels = 1
 
@@ -327,7 +319,7 @@ def _sinusoids(count: int, dim: int, like: Tensor) -> Tensor:
 
 
 def transformer(form: str, keep: int | None, **options: Any) -> MapScorer:
-    """The network of that form; ``plain`` attends to all patches, and ``ours`` to 8 of a row if ``keep`` is open."""
+    """The network of that form; ``plain`` attends to all patches, ``ours`` by default to 8 of a row."""
     if form == PLAIN and keep is not None:
         raise UsageError(f"transformer:plain attends to all patches: leave out keep={keep}")
     return PlainTransformer(None, **options) if form == PLAIN else MapTransformer(keep or 8, **options)

@@ -26,7 +26,7 @@ from retrokit.core.files import replaced
 from retrokit.core.outputs import folder_in_the_making
 from retrokit.core.registry import Spec
 from retrokit.core.settings import taking
-from retrokit.data.runs import RUN_FILE, Run, is_run, read_run, write_run
+from retrokit.data.runs import RUN_FILE, Run, read_run, write_run
 from retrokit.encoders.base import Encoder
 from retrokit.encoders.fingerprint import digest_of_weights
 from retrokit.ranking import reranking
@@ -94,10 +94,10 @@ def folder_of(path: str) -> str:
 
 
 def card_of(path: str) -> str:
-    """What the card of a verifier says; raises :class:`UsageError` where there is none."""
+    """The card of a verifier; raises :class:`UsageError` if there is none."""
     card = Path(folder_of(path), "README.md")
     if not card.is_file():
-        raise UsageError(f"{path} has no card (README.md); its {RUN_FILE} says how it was trained")
+        raise UsageError(f"{path} has no card (README.md); see its {RUN_FILE}")
     return card.read_text(encoding="utf-8")
 
 
@@ -109,7 +109,7 @@ def save_weights(scorer: MapScorer, folder: Path) -> None:
 
 
 def load_weights(scorer: MapScorer, folder: str | Path) -> None:
-    """Put back what :func:`save_weights` wrote; raises :class:`DataError` if it is damaged or another verifier's."""
+    """Load the weights of :func:`save_weights`; raises :class:`DataError` for a damaged file or another verifier's."""
     path = Path(folder) / WEIGHTS_FILE
     try:
         scorer.load_state_dict(load_file(path))
@@ -118,12 +118,10 @@ def load_weights(scorer: MapScorer, folder: str | Path) -> None:
 
 
 def read_verifier(folder: str | Path) -> Run:
-    """The description of what ``rerank train`` has finished; raises :class:`UsageError` if the folder holds none."""
-    if not is_run(folder) and Path(folder).exists():
-        raise UsageError(f"{folder} is not a verifier: it has no {RUN_FILE}; rerank train makes one")
+    """The description of a finished verifier; raises :class:`UsageError` for another folder."""
     run = read_run(folder, what="verifier")
     if run.verifier is None:
-        raise UsageError(f"{folder} is a run, but no verifier; rerank train makes one")
+        raise UsageError(f"{folder}: a model folder, but not a verifier; run retrokit rerank train")
     return run.finished(folder)
 
 
@@ -135,9 +133,8 @@ def load_verifier(
     device: str | None = None,
     kind: str | None = None,
 ) -> PairwiseReranker:
-    """The reranker of a verifier's folder, or of a cross-encoder's; ``encoder`` is the spec of the one that it was made
-    for, where that is not as the folder says, and ``kind`` what the verifier must be, such as ``cnn``. Raises
-    :class:`UsageError` for another kind or another encoder."""
+    """The reranker of a verifier's folder, or of a cross-encoder's. ``encoder`` replaces the spec of its encoder, and
+    ``kind`` is what the verifier must be. Raises :class:`UsageError` for another kind or encoder."""
     named, path = path, folder_of(path)
     spec = reranking.verifiers.parse(str(read_verifier(path).verifier))
     if kind is not None and spec.name != kind:
@@ -162,9 +159,8 @@ def load_verifier(
 
 
 def start_from(scorer: MapScorer, verifier: str, path: str, encoder: Encoder, end_to_end: bool) -> None:
-    """Give ``scorer``, which is to be trained on the maps of ``encoder``, the weights of a finished verifier of the
-    same spec, made for the same encoder; to the encoder, the update that a small copy holds, which must then be trained
-    ``end_to_end`` to be saved."""
+    """Start ``scorer`` with the weights of a verifier of the same spec and encoder, and ``encoder`` with the update of
+    a small copy, which must then be trained ``end_to_end``."""
     named, path = path, folder_of(path)
     spec, whose = made_for(path)
     if str(spec) != str(reranking.verifiers.parse(verifier)):
@@ -179,7 +175,7 @@ def start_from(scorer: MapScorer, verifier: str, path: str, encoder: Encoder, en
 
 
 def made_for(path: str) -> tuple[Spec, dict[str, Any]]:
-    """The spec of a folder's verifier, and what it was made for: ``encoder``, ``fingerprint``, ``in_folder``."""
+    """The spec of a folder's verifier, and its ``encoder``, ``fingerprint``, ``in_folder``."""
     run = read_verifier(path)
     return reranking.verifiers.parse(str(run.verifier)), read_run(path, "made_for").made_for or {}
 
@@ -189,7 +185,7 @@ def _check_encoder(path: str, needed: dict[str, Any], encoder: Encoder) -> None:
     if encoder.fingerprint() != fingerprint:
         raise UsageError(
             f"{path} was made for another encoder ({whose}, fingerprint {fingerprint[:12]}) than {encoder.spec} "
-            f"({encoder.fingerprint()[:12]}): train it anew for that one"
+            f"({encoder.fingerprint()[:12]}); train one for it"
         )
 
 
@@ -210,8 +206,7 @@ _UP, _DOWN, _WHOLE = ".up", ".down", ".change"
 
 
 def low_rank(change: Tensor, rank: int) -> tuple[Tensor, Tensor]:
-    """The two matrices ``[a, rank]`` and ``[rank, b]`` whose product is nearest to ``change`` ``[a, b]`` (its truncated
-    SVD); of fewer columns where ``change`` has a lower rank.
+    """The truncated SVD of ``change`` ``[a, b]`` as two matrices ``[a, rank]`` and ``[rank, b]``, or of its lower rank.
 
     >>> up, down = low_rank(torch.tensor([[2.0, 0.0], [0.0, 0.0]]), rank=1)
     >>> (up @ down).round(decimals=4).tolist()
@@ -226,8 +221,8 @@ def low_rank(change: Tensor, rank: int) -> tuple[Tensor, Tensor]:
 
 
 def update_between(before: Mapping[str, Tensor], after: Mapping[str, Tensor], rank: int) -> dict[str, Tensor]:
-    """What leads from the weights ``before`` to those ``after``, float16: of a matrix ``NAME.up`` and ``NAME.down``, of
-    anything else ``NAME.change``."""
+    """The update of the weights ``before`` to those ``after``, float16: of a matrix ``NAME.up`` and ``NAME.down``, else
+    ``NAME.change``."""
     update: dict[str, Tensor] = {}
     for name, old in before.items():
         change = after[name].float() - old.float()
@@ -239,12 +234,8 @@ def update_between(before: Mapping[str, Tensor], after: Mapping[str, Tensor], ra
 
 
 def add_update(encoder: Encoder, folder: Path, made_for: Mapping[str, Any]) -> None:
-    """Add the update in ``folder`` to the weights of ``encoder``, in place.
-
-    Raises:
-        UsageError: it has other weights than those that the update begins with.
-        DataError: the file is damaged.
-    """
+    """Add the update in ``folder`` to the weights of ``encoder``, in place. Raises :class:`UsageError` for other
+    weights than those it begins with, :class:`DataError` for a damaged file."""
     path = folder / UPDATE_FILE
     try:
         update = load_file(path)
@@ -266,7 +257,7 @@ def changes_of(update: Mapping[str, Tensor]) -> dict[str, Tensor]:
 
 
 def weights_of(encoder: Encoder) -> dict[str, Tensor]:
-    """The weights of an encoder's transformer, which are not copied, by their names in its checkpoint."""
+    """The weights of an encoder's transformer, not copied."""
     transformer = getattr(encoder.to_train().model[0], "auto_model", None)
     if transformer is None:
         raise UsageError(f"{encoder.spec} has no transformer, whose weights an update could change")
@@ -275,7 +266,7 @@ def weights_of(encoder: Encoder) -> dict[str, Tensor]:
 
 
 def digest_of(weights: Mapping[str, Tensor], update: Iterable[str]) -> str:
-    """Of the weights that an update changes; empty if one is not there."""
+    """The digest of the weights that an update changes; empty if one is missing."""
     names = {name.rpartition(".")[0] for name in update}
     if not names <= weights.keys():
         return ""
@@ -284,9 +275,8 @@ def digest_of(weights: Mapping[str, Tensor], update: Iterable[str]) -> str:
 
 @taking(ShrinkSettings)
 def shrink(settings: ShrinkSettings) -> float:
-    """Write a small copy of the verifier ``folder``, which was trained end to end, to ``output``: its network, and what
-    training has changed of its encoder, in matrices of ``rank``. Returns the share of that change that the copy keeps,
-    of its squares; 1 for updates that were trained in no higher rank (``lora``).
+    """Write a small copy of a verifier that was trained end to end: its network, and the update of its encoder in
+    matrices of ``rank``. Returns the share of the update that the copy keeps, of its squares.
 
     Raises:
         UsageError: no verifier with an encoder of its own, or ``output`` exists.
@@ -314,6 +304,6 @@ def shrink(settings: ShrinkSettings) -> float:
         outcome = {
             name: value for name, value in (run.outcome or {}).items() if name in ("steps", "best_step", "metric")
         }
-        notes = {name: value for name, value in run.notes.items() if name != "configuration"}  # which has paths
+        notes = {name: value for name, value in run.notes.items() if name != "configuration"}  # has paths
         write_run(replace(run, made_for=whose, outcome=outcome, notes=notes, files=None), staged)
     return 1 - lost / whole

@@ -31,13 +31,13 @@ FIELDS = (
     ("query", "document"),
     ("anchor", "positive"),
 )
-"""The names under which a line may hold its two texts; the first that fit count."""
+"""The names of a line's two texts; the first that fit count."""
 AT_ONCE = 512  # lines
 
 
 @dataclass
 class Verdicts:
-    """How many lines were accepted and rejected, the score that decided, and how often which remark was made."""
+    """The numbers of accepted and rejected lines, the threshold, and the remarks."""
 
     threshold: float
     accepted: int = 0
@@ -47,13 +47,11 @@ class Verdicts:
 
 @taking(VerifySettings)
 def verify(settings: VerifySettings) -> Verdicts:
-    """Write each line of ``pairs`` (two texts each, under one of the names in :data:`FIELDS`) again, with its ``score``
-    and whether it is ``accepted``: at least the ``threshold``, by default the calibrated one. ``keep`` says which lines
-    to write: ``all``, ``accepted``, ``rejected``; ``-`` is standard input and output. ``remarks`` stand beside pairs
-    that the score does not decide, or should not be trusted with (:mod:`retrokit.ranking.reranking.base`).
+    """Write each line of ``pairs`` (with texts named as in :data:`FIELDS`) with its ``score``, whether it is
+    ``accepted`` (a score of at least the ``threshold``, by default the calibrated one), and its ``remarks``.
 
     Raises:
-        UsageError: a folder that is no verifier or has no threshold, or an unknown ``keep``.
+        UsageError: a folder that is no verifier or has no threshold.
         DataError: a line without two texts.
     """
     calibration = read_verifier(folder_of(settings.folder)).calibration
@@ -104,14 +102,13 @@ class Share:
 
 @dataclass(frozen=True)
 class Calibration:
-    """A threshold, and what it does on the pairs that it was found on.
+    """A threshold, and its effect on the pairs of the calibration.
 
     Attributes:
-        threshold: the score from which on a pair is accepted.
-        interval: 95% percentile interval of the threshold, over pairs drawn anew.
-        false_accepts: pairs to reject that score at least the threshold.
-        true_accepts: pairs to accept that do so.
-        families: false accepts by family of near-misses, where the file names any.
+        threshold: the lowest accepted score.
+        interval: 95% percentile interval of the threshold, by bootstrap.
+        false_accepts: accepted pairs among those to reject; also by family of near-misses, in ``families``.
+        true_accepts: accepted pairs among those to accept.
         identical: pairs to accept whose two texts are the same, which any verifier accepts.
     """
 
@@ -126,13 +123,10 @@ class Calibration:
 
 
 def threshold_for(rejected: np.ndarray, target: float) -> float:
-    """The lowest threshold that accepts at most a share ``target`` of scores ``[n]`` that must be rejected.
+    """The lowest threshold that accepts at most a share ``target`` of scores ``[n]`` to reject: just above the highest
+    rejected one.
 
-    It lies just above the highest score that is to stay out, so that a score equal to it is rejected too.
-
-    >>> threshold_for(np.array([0.1, 0.2, 0.3, 0.4]), target=0.25) > 0.3
-    True
-    >>> threshold_for(np.array([0.1, 0.2, 0.3, 0.4]), target=0.25) <= 0.4
+    >>> 0.3 < threshold_for(np.array([0.1, 0.2, 0.3, 0.4]), target=0.25) <= 0.4
     True
     """
     allowed = math.floor(target * len(rejected) + 1e-9)
@@ -157,16 +151,13 @@ def share_of(accepted: np.ndarray) -> Share:
 @taking(CalibrationSettings)
 def calibrate(settings: CalibrationSettings) -> Calibration:
     """Find a verifier's threshold on held-out ``pairs``, near-misses or labelled ones, and store it in its ``folder``.
-    ``false_accept_rate`` is the share of pairs to reject that may be accepted, above 0 and below 1.
 
     Raises:
         UsageError: a rate out of range, or a folder that is no verifier.
         DataError: pairs that cannot be read, or too few to reject for the rate.
     """
     if settings.folder == DEFAULT:
-        raise UsageError(
-            f"{DEFAULT} comes with retrokit and keeps its threshold: give verify a `threshold=` of your own"
-        )
+        raise UsageError(f"{DEFAULT} keeps its threshold; give verify a `threshold=`")
     seen = hashlib.sha256()
     accept: dict[tuple[str, str], None] = {}  # each once
     reject, of_family = [], []
