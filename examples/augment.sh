@@ -18,7 +18,7 @@ retrokit augment mine "$out/crops.jsonl" --encoder "$encoder" --margin none --fi
     -o "$out/hard.jsonl"
 
 # Sentences with near-misses, at most 500 of each family: 80% of them to train with, the others to test with.
-retrokit augment negatives "$corpus" --per-family 500 --split 0.8 -o "$out/near.jsonl"
+retrokit augment near-misses "$corpus" --per-family 500 --split 0.8 -o "$out/near.jsonl"
 
 # All in one, shuffled, each row with the name of its source; and through a pipe into training.
 retrokit augment mix "$out/hard.jsonl" "$out/near.train.jsonl" |

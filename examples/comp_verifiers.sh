@@ -11,7 +11,7 @@ here=$(cd "$(dirname "$0")" && pwd)
 titles=$(realpath "$1") sets=$(realpath $3) frozen=$4 together=$5
 mkdir -p "$2" && cd "$2"
 
-[ -f near.train.jsonl ] || retrokit augment negatives "$titles/corpus.jsonl" --per-family 630 --split 0.8 -o near.jsonl
+[ -f near.train.jsonl ] || retrokit augment near-misses "$titles/corpus.jsonl" --per-family 630 --split 0.8 -o near.jsonl
 mine() { # OUTPUT SPLIT NEGATIVES
     [ -f "$1" ] || retrokit augment mine "beir:$titles,split=$2" --encoder bm25 --corpus "$titles" --negatives "$3" \
         --margin none --first-rank 2 -o "$1"

@@ -7,7 +7,7 @@
 of the standard library and the licences of installed packages: sources that the default verifier was not trained on.
 
 - Paraphrases are people's: pairs of STS-B that people scored 4.6 and more. Near-misses of theirs, and of texts without
-  a paraphrase, are rule edits of people's sentences (``retrokit augment negatives``): the rule is the training's, the
+  a paraphrase, are rule edits of people's sentences (``retrokit augment near-misses``): the rule is the training's, the
   sentences are not. (ParaDetox's two sides are not used as paraphrases: what is left out is often what was said.)
 - ``adversarial`` are people's own near-misses: pairs of STS-B in nearly the same words that people scored 3 or less,
   and claims of SciFact in nearly the same words.

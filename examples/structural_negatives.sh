@@ -11,7 +11,7 @@ data=$1 other=$2 out=$3 seeds=$4 budget=$5
 mkdir -p "$out"
 
 if [ ! -f "$out/mixture.jsonl" ]; then
-    retrokit augment negatives "$data/corpus.jsonl" --per-family 1000 --split 0.8 -o "$out/near.jsonl"
+    retrokit augment near-misses "$data/corpus.jsonl" --per-family 1000 --split 0.8 -o "$out/near.jsonl"
     python - "beir:$data,split=train" "$out/pairs.jsonl" <<'PYTHON'
 import sys
 

@@ -9,7 +9,7 @@ ways count: of a near-miss, its own rewritings are positives and the sentence is
     python examples/verifier_pairs.py rewritten BEFORE.jsonl AFTER.jsonl -o OUT.jsonl
     python examples/verifier_pairs.py mirrored TRIPLETS.jsonl -o OUT.jsonl
 
-``texts`` takes sentences as ``retrokit augment negatives`` does, and ``rewritten`` aligns the sentences of texts with
+``texts`` takes sentences as ``retrokit augment near-misses`` does, and ``rewritten`` aligns the sentences of texts with
 those of their rewritings by others (fields id, contents). ``mirrored`` writes triplets, and each again with the anchor
 and the positive exchanged.
 """

@@ -13,11 +13,12 @@ from typing import TYPE_CHECKING, Any
 from retrokit.augmentation.crops import CropSettings, crop_pairs, dropout_pairs
 from retrokit.augmentation.masking import Masker, masked_rows
 from retrokit.augmentation.mixing import mix
-from retrokit.augmentation.near_misses.files import write_near_misses as negatives
+from retrokit.augmentation.near_misses.files import write_near_misses as near_misses
 from retrokit.augmentation.queries import queries
 from retrokit.augmentation.settings import MaskSettings, MiningSettings, PairSettings
 from retrokit.augmentation.splitting import split_pairs
 from retrokit.augmentation.texts import Counts, Rows, Texts
+from retrokit.core.notices import notice
 from retrokit.core.outputs import check_settings
 from retrokit.core.settings import taking
 from retrokit.data.jsonl import write_jsonl
@@ -37,7 +38,7 @@ __all__ = [
     "mask",
     "mine",
     "mix",
-    "negatives",
+    "near_misses",
     "queries",
     "score",
     "split",
@@ -46,7 +47,10 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """``mine`` and ``score``, which take PyTorch, as the others do not."""
+    """``mine`` and ``score``, which take PyTorch, as the others do not; and the former name of ``near_misses``."""
+    if name == "negatives":
+        notice("retrokit.augment.negatives: renamed; use near_misses")
+        return near_misses
     modules = {"mine": "retrokit.augmentation.mining", "score": "retrokit.augmentation.teaching"}
     if name in modules:
         return getattr(import_module(modules[name]), name)

@@ -293,7 +293,7 @@ def test_messages_mark_their_parameters():
         (["augment", "crops", "--help-all"], "multilingual"),
         (["augment", "dropout", "--help-all"], "multilingual"),
         (["augment", "mask", "--help-all"], "scratch"),
-        (["augment", "negatives", "--help-all"], "negation,binding,spatial"),
+        (["augment", "near-misses", "--help-all"], "negation,binding,spatial"),
         (["augment", "mine", "--help-all"], "cross-encoder"),
         (["augment", "mix", "--help-all"], "mixture"),
         (["rerank", "run", "--help-all"], "cross-encoder"),

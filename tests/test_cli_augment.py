@@ -77,14 +77,14 @@ def commands(tiny_bert: Path) -> dict[str, list[str]]:
         "crops": ["crops", "corpus.jsonl"],
         "dropout": ["dropout", "corpus.jsonl"],
         "mask": ["mask", "corpus.jsonl", "--encoder", str(tiny_bert), "--fraction", "0.3"],
-        "negatives": ["negatives", "corpus.jsonl"],
+        "near-misses": ["near-misses", "corpus.jsonl"],
         "mine": ["mine", "pairs.jsonl", "--encoder", str(tiny_bert), "--margin", "none", "--sampling", "random"],
         "mix": ["mix", "pairs.jsonl,count=30"],
     }
 
 
-ALL = ("crops", "dropout", "mask", "negatives", "mine", "mix")
-OF_TEXTS = ("crops", "dropout", "mask", "negatives")
+ALL = ("crops", "dropout", "mask", "near-misses", "mine", "mix")
+OF_TEXTS = ("crops", "dropout", "mask", "near-misses")
 
 
 def names(folder: Path) -> set[str]:
@@ -138,9 +138,16 @@ def test_what_becomes_of_the_texts_is_said(typed, tiny_bert):
     assert typed("mask", "-", "--encoder", tiny_bert, stdin=given)[2] == said
 
 
+def test_a_former_name_works_and_reports_the_present_one(typed):
+    present = typed("near-misses", "corpus.jsonl")
+    code, out, err = typed("negatives", "corpus.jsonl")
+    assert (code, out) == present[:2]
+    assert err.removesuffix(present[2]) == "retrokit augment negatives: renamed; use retrokit augment near-misses\n"
+
+
 def test_negatives_say_what_was_dropped(typed):
     texts = ["", "Hi. The lamp is not above the table. See https://x.org for the whole of the text."]
-    code, out, err = typed("negatives", "-", stdin=lines_of(*({"text": text} for text in texts)))
+    code, out, err = typed("near-misses", "-", stdin=lines_of(*({"text": text} for text in texts)))
     assert code == 0
     anchors = {json.loads(line)["anchor"] for line in out.splitlines()}
     assert anchors == {"The lamp is not above the table."}
@@ -187,7 +194,7 @@ def test_options_of_mask(typed, tiny_bert, tmp_path):
 
 
 def test_a_split_makes_two_files_that_share_no_sentence(typed, tmp_path):
-    code, out, err = typed("negatives", "corpus.jsonl", "--per-family", 10, "--split", 0.8, "-o", "near.jsonl")
+    code, out, err = typed("near-misses", "corpus.jsonl", "--per-family", 10, "--split", 0.8, "-o", "near.jsonl")
     assert (code, out) == (0, "")
     parts = {part: read(tmp_path / f"near.{part}.jsonl") for part in ("train", "test")}
     for part, size in (("train", 8), ("test", 2)):
@@ -202,7 +209,7 @@ def test_a_split_makes_two_files_that_share_no_sentence(typed, tmp_path):
 def test_families_and_paraphrases(typed):
     pair = {"anchor": "Anna does not see the lamp above the table.", "positive": "Anna overlooks the lamp."}
     code, out, err = typed(
-        "negatives", "-", "--families", "negation, spatial", "--positive", "paraphrase", stdin=lines_of(pair)
+        "near-misses", "-", "--families", "negation, spatial", "--positive", "paraphrase", stdin=lines_of(pair)
     )
     assert code == 0, err
     rows = [json.loads(line) for line in out.splitlines()]
@@ -212,7 +219,7 @@ def test_families_and_paraphrases(typed):
 
 def test_quotas_that_the_texts_do_not_fill_are_said(typed):
     given = lines_of({"text": "The lamp is not above the table."})
-    code, out, err = typed("negatives", "-", "--per-family", 5, "--families", "negation", stdin=given)
+    code, out, err = typed("near-misses", "-", "--per-family", 5, "--families", "negation", stdin=given)
     assert (code, out.count("\n")) == (0, 1)
     assert err.splitlines()[-1] == "the texts did not fill every quota: 4 of negation/train are missing"
 
@@ -333,7 +340,7 @@ def test_a_bad_line_in_the_middle_is_named_and_nothing_is_left(typed, commands, 
 
 def test_both_files_of_a_split_are_left_out(typed, tmp_path):
     (tmp_path / "corpus.jsonl").write_bytes(CORPUS + b"{\n")
-    code, _, err = typed("negatives", "corpus.jsonl", "--split", 0.5, "-o", "near.jsonl")
+    code, _, err = typed("near-misses", "corpus.jsonl", "--split", 0.5, "-o", "near.jsonl")
     assert code == 2
     assert err.startswith("retrokit: corpus.jsonl:11: malformed JSON: ")
     assert names(tmp_path) == {"corpus.jsonl", "pairs.jsonl"}
@@ -345,7 +352,7 @@ NOTHING = {
     **{"crops": TOO_LONG, "dropout": TOO_LONG},
     "mask": "no text gives a pair: 2 texts (1: empty text; 1: too few tokens for two maskings); "
     "a larger fraction may mask more",
-    "negatives": "gives no near-miss: 2 sentences gave none (1: over 60 words or 400 characters; "
+    "near-misses": "gives no near-miss: 2 sentences gave none (1: over 60 words or 400 characters; "
     "1: no text at all, or a pair without a paraphrase)",
 }
 
@@ -385,14 +392,16 @@ WRONG = {
     "mask corpus.jsonl --encoder BERT --fraction 1": (
         "a fraction of 1 of the tokens: expected more than 0 and less than 1"
     ),
-    "negatives corpus.jsonl --families negation,bindings": (
+    "near-misses corpus.jsonl --families negation,bindings": (
         "unknown family of near-misses 'bindings' (did you mean binding?); known: negation, binding, spatial"
     ),
-    "negatives corpus.jsonl --positive other": "--positive other is none of anchor, paraphrase",
-    "negatives corpus.jsonl --positive paraphrase": "corpus.jsonl:1: no field 'anchor'; the fields are 'id', 'text'",
-    "negatives corpus.jsonl --split 0.8": "--split writes two files: give --output NAME.jsonl",
-    "negatives corpus.jsonl --split 1 -o x.jsonl": ("the share of the training split must lie between 0 and 1, not 1"),
-    "negatives corpus.jsonl --per-family 0": "--per-family 0 is out of range (at least 1)",
+    "near-misses corpus.jsonl --positive other": "--positive other is none of anchor, paraphrase",
+    "near-misses corpus.jsonl --positive paraphrase": "corpus.jsonl:1: no field 'anchor'; the fields are 'id', 'text'",
+    "near-misses corpus.jsonl --split 0.8": "--split writes two files: give --output NAME.jsonl",
+    "near-misses corpus.jsonl --split 1 -o x.jsonl": (
+        "the share of the training split must lie between 0 and 1, not 1"
+    ),
+    "near-misses corpus.jsonl --per-family 0": "--per-family 0 is out of range (at least 1)",
     "mine pairs.jsonl --encoder BERT --margin 0,04": "--margin 0,04: expected a number",
     "mine pairs.jsonl --encoder BERT --margin -1": "--margin -1.0 is out of range (at least 0)",
     "mine pairs.jsonl --encoder BERT --last-rank 5": "7 negatives cannot come from 5 ranks; widen the range of ranks",
@@ -440,7 +449,7 @@ def no_tagger_yet() -> Iterator[None]:
 def test_a_missing_package_is_named_with_its_extra(typed, tmp_path, monkeypatch, package):
     monkeypatch.setitem(sys.modules, package, None)
     (tmp_path / "corpus.jsonl").write_bytes(lines_of({"text": "The cat sees the dog under the table."}))
-    code, out, err = typed("negatives", "corpus.jsonl", "-o", "near.jsonl")
+    code, out, err = typed("near-misses", "corpus.jsonl", "-o", "near.jsonl")
     message = "retrokit: near-misses needs an optional package: python -m pip install 'retrokit-ir[negatives]'\n"
     assert (code, out, err) == (3, "", message)
     assert names(tmp_path) == {"corpus.jsonl", "pairs.jsonl"}

@@ -62,7 +62,7 @@ def data(tmp_path_factory: pytest.TempPathFactory, service: ChatServer) -> Path:
 COMMANDS = {
     "build-sure": "build-sure {data}/law --llm {llm} -o out/sure",
     "judge": "build-sure judge {data}/sure --sample 3 --llm {llm} -o out/verdicts.jsonl",
-    "negatives": "augment negatives {data}/texts.jsonl --llm {llm} -o out/near.jsonl",
+    "negatives": "augment near-misses {data}/texts.jsonl --llm {llm} -o out/near.jsonl",
     "rerank": 'rerank --run {data}/run.trec --on beir:{data}/beir --with llm:"{llm}" --save-run out/run.trec',
     "rag": 'eval {bert} --on rag:{data}/questions,reader="{llm}",store=out/s.sqlite --save-run out/runs',
 }

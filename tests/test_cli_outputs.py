@@ -22,7 +22,7 @@ FILES = {
     "augment crops": "augment crops in/texts.jsonl -o {o}",
     "augment dropout": "augment dropout in/texts.jsonl -o {o}",
     "augment mask": "augment mask in/texts.jsonl --encoder in/bert -o {o}",
-    "augment negatives": "augment negatives in/texts.jsonl -o {o}",
+    "augment near-misses": "augment near-misses in/texts.jsonl -o {o}",
     "augment mine": "augment mine in/pairs.jsonl --encoder static:8 --margin none --last-rank 7 -o {o}",
     "augment mix": "augment mix in/pairs.jsonl -o {o}",
     "eval --save-run": "eval static:8 --on beir:in/beir --save-run {o}",
@@ -117,7 +117,7 @@ def test_an_input_is_never_the_output(typed: Typed, command: str, how: str) -> N
 def test_a_split_output_that_is_the_input(typed: Typed) -> None:
     os.rename("in/texts.jsonl", "in/x.train.jsonl")
     before = content()
-    code, err = typed("augment negatives in/x.train.jsonl --split 0.5 -o in/x.jsonl")
+    code, err = typed("augment near-misses in/x.train.jsonl --split 0.5 -o in/x.jsonl")
     assert (code, "in/x.train.jsonl: is an input too" in err) == (2, True)
     assert content() == before
 
@@ -170,7 +170,7 @@ LINES = {
     "augment dropout": "in/texts.jsonl",
     "augment mask": "in/texts.jsonl --encoder in/bert",
     "augment split": "in/pairs.jsonl",
-    "augment negatives": "in/texts.jsonl --llm openai:x",
+    "augment near-misses": "in/texts.jsonl --llm openai:x",
     "augment queries": "in/texts.jsonl --llm openai:x --existing in/pairs.jsonl -o new.jsonl",
     "augment mine": "in/pairs.jsonl --encoder in/bert --corpus in/beir --judge maxsim:encoder=in/bert",
     "augment score": "beir:in/beir --with in/bert",

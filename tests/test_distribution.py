@@ -58,7 +58,7 @@ WITHOUT = {
     "beir": ["eval", TABLE, "--on", "beir:scifact"],
     "mteb": ["eval", TABLE, "--on", "mteb:SciFact"],
     "bm25": ["search", "bm25", "--corpus", "corpus.jsonl", "--query", "a cat"],
-    "negatives": ["augment", "negatives", "corpus.jsonl", "-o", "near.jsonl"],
+    "negatives": ["augment", "near-misses", "corpus.jsonl", "-o", "near.jsonl"],
     "map": ["probe", "map", TABLE, "--on", "knn:labelled.jsonl", "--plot", "plots"],
     "faiss": ["search", TABLE, "--corpus", "corpus.jsonl", "--query", "a cat", "--index", "HNSW32"],
     "tensorboard": ["finetune", TABLE, "--track", "tensorboard", *TRAIN, "unmade"],

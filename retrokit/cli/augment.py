@@ -104,9 +104,9 @@ def split(settings: SplitSettings, as_json: JsonOption = False) -> None:
         show(to_json(counts))
 
 
-@augment.command(cls=with_names("near-misses", "llms"))
+@augment.command("near-misses", cls=with_names("near-misses", "llms"))
 @takes(NearMissSettings)
-def negatives(
+def near_misses(
     settings: NearMissSettings,
     dry_run: bool = typer.Option(
         False, "--dry-run", help="Count the calls of a model and estimate their tokens; ask nothing."
@@ -114,7 +114,7 @@ def negatives(
 ) -> None:
     """Structural near-misses: minimal edits of sentences that change their meaning (COMP D.1).
 
-    retrokit augment negatives corpus.jsonl --per-family 9940 --split 0.8 -o near-misses.jsonl
+    retrokit augment near-misses corpus.jsonl --per-family 9940 --split 0.8 -o near-misses.jsonl
     """
     from retrokit.augmentation.near_misses.files import estimate_of, write_near_misses
 

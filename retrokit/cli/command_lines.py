@@ -7,7 +7,7 @@ from typing import Any
 
 import typer
 
-from retrokit.cli.common import GroupWithDefault, app
+from retrokit.cli.common import FORMER, GroupWithDefault, app
 from retrokit.cli.completion import KINDS, named
 from retrokit.cli.config import options_of, typed
 from retrokit.core.errors import DataError, UsageError, did_you_mean
@@ -23,7 +23,8 @@ _NOT_STEPS = {"study", "report", "names", "cache", "doctor", "search"}
 def below(words: tuple[str, ...]) -> tuple[str, ...]:
     """The commands of a group that a study may name; none if the words are no group."""
     commands = getattr(_command(words), "commands", {})
-    return tuple(name for name in commands if words or name not in _NOT_STEPS)
+    former = [name for name, present in FORMER.items() if present in commands]
+    return tuple(name for name in (*commands, *former) if words or name not in _NOT_STEPS)
 
 
 def is_command(words: tuple[str, ...]) -> bool:
@@ -88,7 +89,7 @@ def _application() -> Any:
 def _command(words: tuple[str, ...]) -> Any:
     command = _application()
     for word in words:
-        command = command.commands[word]
+        command = command.commands[FORMER.get(word, word)]
     return command
 
 

@@ -140,7 +140,7 @@ registry = _Tasks(
             "do scores tell near-misses or non-duplicates apart: JSONL of pairs",
             "pairs:pairs",
             Param("family", str, "family", summary="field that names the family of a near-miss"),
-            path="what augment negatives writes, or labelled pairs",
+            path="what augment near-misses writes, or labelled pairs",
         ),
         _task(
             "classify",

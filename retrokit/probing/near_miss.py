@@ -224,7 +224,7 @@ def probe_near_misses(settings: NearMissProbeSettings) -> NearMissProbe:
     _, source = parse_names(settings.encoders, *others)
     task = evaluation.registry.create(source) if source.name == "pairs" else None
     if not isinstance(task, NearMisses):
-        raise UsageError(f"{source} holds no near-misses: expected pairs:FILE, which augment negatives writes")
+        raise UsageError(f"{source} holds no near-misses: expected pairs:FILE, which augment near-misses writes")
     pairs = read_reference(settings.reference, settings.reference_pairs) if settings.reference is not None else None
     notice(task.describe(None if pairs is None else len(pairs)))
     probe = NearMissProbe(task.name, settings.reference, [], [])

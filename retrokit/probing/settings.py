@@ -151,7 +151,7 @@ class NearMissProbeSettings(ProbeSettings):
 
     names = ("encoders", "similarities", "data")
 
-    on: str = setting(help="pairs:FILE of near-misses: from augment negatives, or text, near_miss, family.")
+    on: str = setting(help="pairs:FILE of near-misses: from augment near-misses, or text, near_miss, family.")
     sim: str = setting("cosine", "Similarity that scores.")
     reference: str | None = setting(
         None, "Pairs that do mean the same, e.g. beir:PATH,split=train. Default: the file's own positives."

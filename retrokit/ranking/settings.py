@@ -103,7 +103,7 @@ class CalibrationSettings(Settings):
 
     folder: str = setting(help=_RUN, argument=True, metavar="RUN")
     pairs: str = setting(
-        help="Held-out pairs: what augment negatives writes; text, near_miss, positive; or labels.", argument=True
+        help="Held-out pairs: what augment near-misses writes; text, near_miss, positive; or labels.", argument=True
     )
     false_accept_rate: float = setting(0.05, "Share of pairs to reject that may be accepted.", above=0)
     _: KW_ONLY

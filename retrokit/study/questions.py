@@ -186,10 +186,10 @@ on = {on}
 
 _SEES = """title = "Does it see near-misses?"
 
-[augment.negatives]
+[augment.near-misses]
 input = {texts}
 
 [probe.near-miss]
 encoders = {encoder}
-on = "pairs:{{augment-negatives}}"
+on = "pairs:{{augment-near-misses}}"
 """

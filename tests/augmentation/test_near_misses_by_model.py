@@ -182,7 +182,7 @@ def test_a_useless_model_is_given_up(
 def test_the_estimate_counts_the_calls(
     corpus: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert run(["augment", "negatives", str(corpus), "--dry-run"]) == 0
+    assert run(["augment", "near-misses", str(corpus), "--dry-run"]) == 0
     assert re.fullmatch(
         r"56 texts: 56 sentences, at most 168 calls, about [\d,]+ tokens of prompts and [\d,]+ of answers\n",
         capsys.readouterr().out,

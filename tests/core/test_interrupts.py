@@ -114,7 +114,7 @@ def test_ctrl_c_is_one_line_in_every_command(tmp_path: Path, started, words: tup
     [
         ("augment", "crops", "FIFO", "-o", "out"),
         ("augment", "mix", "FIFO", "-o", "out"),
-        ("augment", "negatives", "FIFO", "-o", "out"),
+        ("augment", "near-misses", "FIFO", "-o", "out"),
         ("augment", "split", "FIFO", "-o", "out"),
         ("build-sure", "--queries", "FIFO", "--passages", "FIFO", "--llm", "replay:FIFO", "-o", "out"),
         ("eval", "static:dim=4", "--on", "classify:FIFO"),

@@ -79,7 +79,7 @@ def test_the_other_questions_are_studies(tmp_path: Path):
     texts = tmp_path / "texts.jsonl"
     texts.write_text('{"text": "A cat sleeps."}\n')
     edited, probed = planned(questions.sees_near_misses("static:8", str(texts)), tmp_path)
-    assert edited.command[:3] == ("augment", "negatives", str(texts))
+    assert edited.command[:3] == ("augment", "near-misses", str(texts))
     assert probed.command == ("probe", "near-miss", "static:8", f"--on=pairs:{edited.output}", "--json")
 
 
