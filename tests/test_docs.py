@@ -92,7 +92,12 @@ def anchors(page: Path) -> set[str]:
 
 
 def retrokit_lines(text: str) -> list[list[str]]:
-    """The words after ``retrokit`` of each command in a shell block, up to a pipe, a redirection or the line's end."""
+    """The words after ``retrokit`` of each command in a shell block, up to a pipe, a redirection or the line's end.
+
+    The variable of a loop has the loop's first value.
+    """
+    for name, value in re.findall(r"^\s*for (\w+) in ([^\s;]+)", text, flags=re.MULTILINE):
+        text = re.sub(rf"\$(?:{name}\b|{{{name}\b[^}}]*}})", value, text)
     found = []
     for line in text.replace("\\\n", " ").splitlines():
         lexer = shlex.shlex(line, posix=True, punctuation_chars=True)

@@ -1,0 +1,111 @@
+"""Download a public data set and write it in the layout that the commands read.
+
+python docs/results/get_data.py scifact|cisi|sure|stsb|banking77|counterfactual|paradetox FOLDER
+
+Needs the network. Files are compared with the SHA-256 in data.toml; a difference is reported, not an error.
+"""
+
+import hashlib
+import io
+import json
+import sys
+import tarfile
+import zipfile
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+from urllib.request import urlopen
+
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+import make
+
+HUB = {
+    "stsb": ("mteb/stsbenchmark-sts", None, {"train": "train", "dev": "validation", "test": "test"}),
+    "banking77": ("mteb/banking77", None, {"train": "train", "test": "test"}),
+    "counterfactual": (
+        "mteb/amazon_counterfactual",
+        "en-ext",
+        {"train": "train", "valid": "validation", "test": "test"},
+    ),
+}
+FIELDS = {
+    "stsb": {name: name for name in ("sentence1", "sentence2", "score", "genre")},
+    "banking77": {"text": "text", "label": "label_text"},
+    "counterfactual": {"text": "text", "label": "label"},
+}
+GITHUB = "https://github.com/{}/archive/refs/heads/main.zip"
+
+
+def write_lines(path: Path, rows: Iterable[dict[str, Any]]) -> None:
+    """JSON lines."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows), "utf-8")
+
+
+def unzip(address: str, inside: str, out: Path) -> None:
+    """The files of a folder inside an archive."""
+    with zipfile.ZipFile(io.BytesIO(urlopen(address).read())) as archive:
+        for name in archive.namelist():
+            _, found, rest = name.partition(inside + "/")
+            if found and rest and not name.endswith("/"):
+                (out / rest).parent.mkdir(parents=True, exist_ok=True)
+                (out / rest).write_bytes(archive.read(name))
+
+
+def entries(text: str) -> Iterator[dict[str, str]]:
+    """The entries of a file of CISI: fields by their letters, I for the number."""
+    for block in ("\n" + text).split("\n.I ")[1:]:
+        number, _, rest = block.partition("\n")
+        fields = {"I": number.strip()}
+        for part in ("\n" + rest).split("\n.")[1:]:
+            fields[part[0]] = " ".join([fields.get(part[0], ""), *part[1:].split()]).strip()
+        yield fields
+
+
+def cisi(address: str, out: Path) -> None:
+    """CISI as a BEIR folder."""
+    with tarfile.open(fileobj=io.BytesIO(urlopen(address).read())) as archive:
+        texts = {
+            Path(member.name).name: archive.extractfile(member).read().decode("latin-1")
+            for member in archive.getmembers()
+            if member.isfile()
+        }
+    documents = entries(texts["CISI.ALL"])
+    rows = ({"_id": entry["I"], "title": entry.get("T", ""), "text": entry.get("W", "")} for entry in documents)
+    write_lines(out / "corpus.jsonl", rows)
+    queries = entries(texts["CISI.QRY"])
+    write_lines(out / "queries.jsonl", ({"_id": entry["I"], "text": entry.get("W", "")} for entry in queries))
+    pairs = [line.split()[:2] for line in texts["CISI.REL"].splitlines() if line.strip()]
+    (out / "qrels").mkdir(exist_ok=True)
+    lines = ["query-id\tcorpus-id\tscore", *(f"{query}\t{document}\t1" for query, document in pairs), ""]
+    (out / "qrels" / "test.tsv").write_text("\n".join(lines), "utf-8")
+
+
+def main(name: str, out: Path) -> None:
+    """Write one folder."""
+    record = make.data()[name]
+    if name == "scifact":
+        unzip(record["address"], "scifact", out)
+    elif name == "cisi":
+        cisi(record["address"], out)
+    elif name == "sure":
+        unzip(GITHUB.format("icip-cas/SURE"), "data", out)
+    elif name == "paradetox":
+        unzip(GITHUB.format("s-nlp/paradetox"), "paradetox", out)
+        rows = [line.split("\t") for line in (out / "paradetox.tsv").read_text("utf-8").splitlines()[1:]]
+        write_lines(out / "pairs.jsonl", ({"toxic": toxic, "neutral": neutral} for toxic, neutral, *_ in rows))
+    else:
+        from datasets import load_dataset
+
+        path, configuration, splits = HUB[name]
+        for file, split in splits.items():
+            rows = load_dataset(path, configuration, split=split)
+            chosen = ({to: row[field] for to, field in FIELDS[name].items()} for row in rows)
+            write_lines(out / f"{file}.jsonl", chosen)
+    for file, digest in record.get("sha256", {}).items():
+        same = hashlib.sha256((out / file).read_bytes()).hexdigest() == digest
+        print(f"{file}: {'as recorded' if same else 'differs from the recorded SHA-256'}")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], Path(sys.argv[2]))

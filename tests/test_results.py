@@ -1,0 +1,142 @@
+"""docs/results: its files are complete, its pages up to date, its commands real; reproduce.py on a made-up claim."""
+
+import importlib
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests import test_docs
+
+FOLDER = Path(__file__).resolve().parents[1] / "docs" / "results"
+sys.path.insert(0, str(FOLDER))
+make, reproduce, get_data = (importlib.import_module(name) for name in ("make", "reproduce", "get_data"))
+sys.path.remove(str(FOLDER))
+
+READS = [
+    pytest.param(words, id=f"{name}:{number}")
+    for name, claim in make.records("claims").items()
+    for number, words in enumerate(test_docs.retrokit_lines(claim.get("read", "")))
+]
+
+
+def test_every_file_is_complete():
+    assert list(make.problems()) == []
+    assert len(make.records("claims")) > 50
+
+
+def test_the_pages_are_up_to_date():
+    for path, text in make.pages().items():
+        assert path.read_text("utf-8") == text, f"{path.name}: run: python docs/results/make.py"
+        assert text.startswith(make.MARK)
+
+
+@pytest.mark.parametrize("words", READS)
+def test_the_commands_of_claims_parse(words, tmp_path, monkeypatch):
+    test_docs.test_commands_parse("claims", words, tmp_path, monkeypatch)
+
+
+def test_scripts_and_pictures_exist():
+    root = FOLDER.parents[1]
+    for run in [*make.records("runs").values(), *make.records("benchmarks").values(), *make.data().values()]:
+        words = " ".join(run.get(field, "") for field in ("command", "read", "make")).split()
+        assert all((root / word).exists() for word in words if word.startswith(("examples/", "tests/", "docs/")))
+        assert all((root / "docs/pictures" / name).exists() for name in run.get("pictures", {}))
+
+
+def test_every_run_has_a_claim():
+    used = {claim["run"] for claim in make.records("claims").values() if "run" in claim}
+    assert used == make.records("runs").keys()
+
+
+@pytest.fixture
+def small(tmp_path, monkeypatch):
+    """Three claims and a run that prints JSON, and a table below it."""
+    printed = json.dumps({"results": [{"encoder": "a", "metrics": {"ndcg@10": 0.5}}, {"encoder": "b", "metrics": {}}]})
+    run = f"""
+title = "Small"
+page = "MAG"
+setting = ""
+departures = ""
+seeds = {{pretraining = 0, finetuning = 0}}
+command = "touch $OUT/ran"
+read = '''echo '{printed}' '''
+minutes = 0
+commit = ""
+processor = ""
+data = ["given"]
+"""
+    claim = """
+paper = "MAG"
+where = "Table 0"
+claim = "."
+published = ""
+figure = ""
+interval = "none"
+verdict = "agrees"
+run = "small"
+[[checks]]
+at = ["results", "encoder=a*", "metrics", "ndcg@10"]
+value = {}
+within = 0.01
+"""
+    for name, value in (("good", 0.505), ("close", 0.52), ("far", 0.9)):
+        (tmp_path / "claims").mkdir(exist_ok=True)
+        (tmp_path / "claims" / f"{name}.toml").write_text(claim.format(value))
+    (tmp_path / "runs").mkdir()
+    (tmp_path / "runs" / "small.toml").write_text(run)
+    (tmp_path / "data.toml").write_text('[given]\nvariable = "GIVEN"\ncontents = "a folder"\naddress = "nowhere"\n')
+    monkeypatch.setattr(make, "FOLDER", tmp_path)
+    monkeypatch.setenv("OUT", str(tmp_path / "out"))
+    monkeypatch.setenv("GIVEN", str(tmp_path))
+    return tmp_path
+
+
+@pytest.mark.parametrize(("claim", "word", "status"), [("good", "ok", 0), ("close", "near", 0), ("far", "fail", 1)])
+def test_reproduce_prints_ok_near_or_fail(small, capsys, claim, word, status):
+    assert reproduce.main([claim]) == status
+    assert capsys.readouterr().out.splitlines()[-1] == word
+    assert (small / "out" / "ran").exists()
+
+
+def test_reproduce_reads_without_running(small, capsys):
+    assert reproduce.main(["good", "--read"]) == 0
+    assert not (small / "out" / "ran").exists()
+
+
+def test_reproduce_names_what_is_missing(small, capsys, monkeypatch):
+    assert reproduce.main(["other"]) == 2
+    assert "close, far, good" in capsys.readouterr().err
+    monkeypatch.delenv("GIVEN")
+    assert reproduce.main(["good"]) == 2
+    assert capsys.readouterr().err == "GIVEN: not set to a path that exists; a folder; nowhere\n"
+
+
+def test_reproduce_reports_a_command_that_fails(small, capsys):
+    path = small / "runs" / "small.toml"
+    path.write_text(path.read_text().replace("touch $OUT/ran", "exit 3"))
+    assert reproduce.main(["good"]) == 1
+    assert capsys.readouterr().out == "fail  exit status 3: exit 3\n"
+
+
+def test_a_figure_is_read_from_a_line_of_a_table():
+    table = "| a | 1 | 2.5 ± 0.1 |\n| b | 1 | −3.5 |\n"
+    assert reproduce.figure(table, {"line": r"^\| a \|[^|]*\| ([\d.]+)"}) == 2.5
+    assert reproduce.figure(table, {"line": r"^\| b \|[^|]*\| (\S+)"}) == -3.5
+    assert reproduce.judge(table, [{"line": r"^\| c \| (\S+)", "value": 1, "within": 1}]) == "fail"
+
+
+def test_problems_are_found(small):
+    path = small / "claims" / "good.toml"
+    path.write_text(path.read_text().replace('"agrees"', '"holds"') + 'colour = "red"\n')
+    assert "claims/good.toml: verdict or paper unknown" in list(make.problems())
+
+
+def test_cisi_is_read_by_its_letters():
+    text = ".I 1\n.T\nA title\n.A\nSomebody\n.W\nOne line\n and another.\n.X\n1 5 1\n.I 2\n.W\nA query\n"
+    first, second = get_data.entries(text)
+    assert first["I"] == "1"
+    assert first["T"] == "A title"
+    assert first["W"] == "One line and another."
+    assert second == {"I": "2", "W": "A query"}
