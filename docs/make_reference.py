@@ -78,6 +78,7 @@ SCHEMAS = """\
 
 `python docs/make_schemas.py` writes these JSON Schemas (2020-12) to `docs/schemas`.
 They describe what commands print with `--json` and what files contain.
+Every output of a command, and every result and baseline, starts with its `kind` and the `version` of its form.
 
 ```bash
 retrokit eval minilm --on beir:data/scifact --json > scores.json

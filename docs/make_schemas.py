@@ -315,6 +315,22 @@ OUTPUTS: dict[str, Any] = {
 }
 """By command, its words with dashes between."""
 
+KINDS = {
+    "augment-split": ["split"],
+    "augment-queries": ["queries", "estimate"],
+    "build-sure-build": ["estimate", "build-sure"],
+    "build-sure-agreement": ["agreement"],
+    "doctor": ["diagnosis"],
+    "eval": ["evaluation", "deployment"],
+    "finetune": ["preflight", "training", "memory"],
+    "rerank-calibrate": ["calibration"],
+    "rerank-run": ["reranking"],
+    "rerank-train": ["preflight", "training"],
+    "study-plan": ["step"],
+    "study-status": ["state"],
+}
+"""The ``kind`` of what a command prints, if it is not the command's own name."""
+
 KEPT_RESULT = but(
     Result, "run", metrics=NUMBERS, per_query={"*": NUMBERS}, resampled={"*": but(Draws, drawn=[float | None])}
 )
@@ -358,7 +374,7 @@ FILES: dict[str, tuple[str, Any]] = {
     "result": (
         "A file of a results folder (eval --results).",
         {
-            **{"checksum": str, "format": int, "key": (dict[str, Any], "What decides the result."), "asked": [str]},
+            **{"checksum": str, "key": (dict[str, Any], "What decides the result."), "asked": [str]},
             **{"shown": [str], "training": dict[str, Any] | None, "added": str, "made": str},
             "result": KEPT_RESULT,
         },
@@ -366,7 +382,7 @@ FILES: dict[str, tuple[str, Any]] = {
     "baseline": (
         "A file of eval --save-baseline.",
         {
-            **{"format": int, "retrokit": str, "libraries": ({"*": str}, "Versions of those that decide a result.")},
+            **{"retrokit": str, "libraries": ({"*": str}, "Versions of those that decide a result.")},
             "systems": [
                 {
                     "data": (str | None, "Digest of the task's data."),
@@ -423,7 +439,7 @@ FILES: dict[str, tuple[str, Any]] = {
     "conversion": ("conversion.json, in the cache: a converted encoder.", but(Graph, "size")),
     "mteb-queries": (
         "retrokit/results/MODEL/REVISION/TASK.json, in mteb's cache: metrics of each query, by metric and id.",
-        {"*": {"*": float}},
+        {"metrics": {"*": {"*": float}}},
     ),
     "hits": (
         "A line of what retrokit search writes as jsonl, in a file or between questions.",
@@ -449,23 +465,38 @@ FILES: dict[str, tuple[str, Any]] = {
 """By name: what the file is, and a shape."""
 
 
-def document(name: str, about: str, shape: Any) -> dict[str, Any]:
-    """The whole schema of a shape."""
+def document(name: str, about: str, shape: Any, kinds: Sequence[str] = ()) -> dict[str, Any]:
+    """The whole schema of a shape, which says that it is of one of ``kinds``, if there are any."""
     parts: dict[str, Any] = {}
     made = _schema(shape, parts)
+    made = _of_kinds(made, parts, kinds) if kinds else made
     head = {"$schema": DRAFT, "$id": f"{name}.json", "title": name, "description": about}
     return {**head, **made, **({"$defs": dict(sorted(parts.items()))} if parts else {})}
 
 
+def _of_kinds(made: dict[str, Any], parts: dict[str, Any], kinds: Sequence[str]) -> dict[str, Any]:
+    if "$ref" in made:
+        name = made["$ref"].rpartition("/")[2]
+        parts[name] = _of_kinds(parts[name], parts, kinds)
+        return made
+    if "anyOf" in made:
+        return {**made, "anyOf": [_of_kinds(one, parts, kinds) for one in made["anyOf"]]}
+    if "items" in made:
+        return {**made, "items": _of_kinds(made["items"], parts, kinds)}
+    about = {"kind": {"enum": [*kinds]}, "version": {"const": 1, "description": "Of this form."}}
+    required = [*about, *made.get("required", ())]
+    return {**made, "properties": {**about, **made.get("properties", {})}, "required": required}
+
+
 def documents() -> dict[str, str]:
     """All schemas as JSON text, by the name of their file."""
-    found = {
-        name: document(
-            name, f"What retrokit {name.replace('-', ' ', 2)} --json prints.".replace("build sure", "build-sure"), shape
-        )
-        for name, shape in OUTPUTS.items()
-    }
-    found |= {f"file-{name}": document(f"file-{name}", about, shape) for name, (about, shape) in FILES.items()}
+    found = {}
+    for name, shape in OUTPUTS.items():
+        about = f"What retrokit {name.replace('-', ' ', 2)} --json prints.".replace("build sure", "build-sure")
+        found[name] = document(name, about, shape, KINDS.get(name, [name]))
+    for name, (about, shape) in FILES.items():
+        own = [name] if name in ("result", "baseline", "mteb-queries") else []
+        found[f"file-{name}"] = document(f"file-{name}", about, shape, own)
     return {f"{name}.json": json.dumps(one, indent=2, ensure_ascii=False) + "\n" for name, one in found.items()}
 
 

@@ -73,7 +73,7 @@ def check_file(path: Path, command: str = "") -> None:
     """Check a file of a kind that has a schema: it is known by its name, or what ``augment`` has written."""
     place = path.absolute().as_posix()
     found = next((schema for pattern, schema in FILES.items() if re.search(f"/{pattern}$", place)), None)
-    if found is None and path.suffix == ".json" and path.read_bytes().startswith(b'{"format": 1, "retrokit"'):
+    if found is None and path.suffix == ".json" and path.read_bytes().startswith(b'{"kind": "baseline"'):
         found = "file-baseline"
     if found is None and path.suffix == ".jsonl":
         found = next((schema for pattern, schema in LINES.items() if re.fullmatch(pattern, command)), None)

@@ -59,8 +59,8 @@ def test_packages_and_extras_that_are_there_too_old_or_missing():
     extras = findings("extras")
     assert [(one.name, one.found, one.state) for one in extras.values()] == [
         ("faiss", "faiss-cpu 1.9.0", doctor.OK),
-        ("bm25", "bm25s 0.2, where bm25s>=99 is needed", doctor.BROKEN),
-        ("map", "not installed", doctor.MISSING),
+        ("bm25", "bm25s 0.2; needed: >=99", doctor.BROKEN),
+        ("map", "none-such not installed", doctor.MISSING),
     ]
     for one in extras.values():
         assert (
@@ -68,18 +68,12 @@ def test_packages_and_extras_that_are_there_too_old_or_missing():
         )
 
 
-def test_an_uninstalled_package_says_that_its_versions_are_not_known(monkeypatch):
-    monkeypatch.setattr(importlib.metadata, "packages_distributions", dict)
-    assert [one.state for one in findings("packages").values()] == [doctor.OK, doctor.NOTE]
-
-
 @pytest.mark.parametrize(
     ("place", "limit", "state", "told"),
     [
-        ("cache", "1MB", doctor.OK, "0.0 MB of at most 1.0 MB"),
+        ("cache", "1MB", doctor.OK, "0 bytes of at most 1.0 MB"),
         ("off", "1MB", doctor.NOTE, "turned off"),
         ("file", "1MB", doctor.BROKEN, "is a file"),
-        ("cache", "900000TB", doctor.NOTE, "of the disk are free"),
         ("cache", "much", doctor.BROKEN, "is not a size"),
     ],
 )
@@ -128,29 +122,7 @@ def test_devices_name_the_precision_of_auto_and_too_many_threads(monkeypatch, in
     import torch
 
     assert findings("devices")["precision auto on cpu"].found == "float32"
-    monkeypatch.setattr(torch, "get_num_threads", lambda: 4096)
-    assert findings("devices")["threads"].state == doctor.NOTE
-
-
-def test_no_password_is_shown(capsys, monkeypatch):
-    address = "https://me:pass/word@mirror.example/api?token=hunter2&page=1"
-    monkeypatch.setenv("HF_ENDPOINT", address)
-    monkeypatch.setattr(huggingface_hub.constants, "ENDPOINT", address)
-
-    def broken() -> Any:
-        raise OSError(f"{address}: refused")
-
-    monkeypatch.setitem(doctor._PARTS, "devices", broken)
-    shown = "https://…@mirror.example/api?token=…&page=1"
-    assert findings("hub")[shown].state == doctor.OK
-    assert findings("settings")["HF_ENDPOINT"].found == shown
-    (found,) = findings("devices").values()
-    assert (found.state, found.found) == (doctor.BROKEN, f"OSError: {shown}: refused")
-    for words in (["doctor"], ["doctor", "--json"]):
-        cli.run(words)
-        out, err = capsys.readouterr()
-        assert "mirror.example" in out
-        assert not any(secret in out + err for secret in ("pass/word", "hunter2", "//me"))
+    assert f"{torch.get_num_threads()} threads" in findings("devices")["cpu"].found
 
 
 def test_the_command_fails_for_what_is_broken_alone(capsys, monkeypatch):
@@ -187,3 +159,24 @@ def test_what_is_optional_and_missing_takes_two_lines():
         "  bm25: install bm25",
         "  extras, those that you need: python -m pip install 'retrokit-ir[lora,map]'",
     ]
+
+
+def test_no_password_is_shown(capsys, monkeypatch):
+    address = "https://me:pass/word@mirror.example/api?token=hunter2&page=1"
+    monkeypatch.setenv("HF_ENDPOINT", address)
+    monkeypatch.setattr(huggingface_hub.constants, "ENDPOINT", address)
+
+    def broken() -> Any:
+        raise OSError(f"{address}: refused")
+
+    monkeypatch.setitem(doctor._PARTS, "devices", broken)
+    shown = "https://…@mirror.example/api?token=…&page=1"
+    assert findings("hub")[shown].state == doctor.OK
+    assert findings("settings")["HF_ENDPOINT"].found == shown
+    (found,) = findings("devices").values()
+    assert (found.state, found.found) == (doctor.BROKEN, f"OSError: {shown}: refused")
+    for words in (["doctor"], ["doctor", "--json"]):
+        cli.run(words)
+        out, err = capsys.readouterr()
+        assert "mirror.example" in out
+        assert not any(secret in out + err for secret in ("pass/word", "hunter2", "//me"))

@@ -31,7 +31,7 @@ def made() -> ModuleType:
 
 
 def test_the_schemas_are_sound_and_listed(made):
-    listed = (DOCS / "data-formats.md").read_text(encoding="utf-8")
+    listed = (DOCS / "reference" / "schemas.md").read_text(encoding="utf-8")
     for name, text in made.documents().items():
         Draft202012Validator.check_schema(json.loads(text))
         assert f"`{name.removesuffix('.json')}`" in listed
@@ -61,9 +61,9 @@ def test_outputs_are_known_by_their_command(words, name):
 
 
 def test_output_that_is_not_as_its_schema_says_is_found(tmp_path, monkeypatch):
-    cache = {"folder": "f", "limit": 1, "size": 0, "encoders": [], "graphs": []}
+    cache = {"kind": "cache", "version": 1, "folder": "f", "limit": 1, "size": 0, "encoders": [], "graphs": []}
     schemas.check("cache", json.dumps(cache))
-    for wrong in ({**cache, "more": 1}, {**cache, "size": "0"}, {"folder": "f"}):
+    for wrong in ({**cache, "more": 1}, {**cache, "size": "0"}, {**cache, "kind": "x"}, {"folder": "f"}):
         with pytest.raises(ValidationError):
             schemas.check("cache", json.dumps(wrong))
     monkeypatch.setenv("RETROKIT_CACHE", str(tmp_path))
@@ -116,10 +116,14 @@ def test_what_is_moved_into_place_is_checked(tmp_path):
         ("index-hnsw.json", {"recall": {"10": 0.9}, "queries": 5}, {"recall": {"10": None}, "queries": 5}),
         (
             "conversion.json",
-            dict.fromkeys(("spec", "backend", "dtype", "sample", "said"), "a"),
-            dict.fromkeys(("spec", "backend", "dtype", "sample"), "a"),
+            dict.fromkeys(("spec", "backend", "dtype", "said"), "a"),
+            dict.fromkeys(("spec", "backend", "dtype"), "a"),
         ),
-        ("retrokit/results/a/b/Task.json", {"ndcg@10": {"q": 0.5}}, {"ndcg@10": 0.5}),
+        (
+            "retrokit/results/a/b/Task.json",
+            {"kind": "mteb-queries", "version": 1, "metrics": {"ndcg@10": {"q": 0.5}}},
+            {"ndcg@10": {"q": 0.5}},
+        ),
     ],
 )
 def test_files_are_known_by_their_names(tmp_path, name, right, wrong):

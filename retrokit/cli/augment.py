@@ -101,7 +101,7 @@ def split(settings: SplitSettings, as_json: JsonOption = False) -> None:
             f"{parts[0]:,} rows to train on, {parts[1]:,} to ask about: --on knn:{settings.train},test={settings.test}"
         )
     if as_json:
-        show(to_json(counts))
+        show(to_json(counts, kind="split"))
 
 
 @augment.command("near-misses", cls=with_names("near-misses", "llms"))
@@ -144,7 +144,7 @@ def queries(
         estimate = estimate_queries(**vars(settings))
         about = "{passages:,} passages: {queries:,} queries to write, about {prompt_tokens:,} tokens of prompts; "
         about += "grading asks once more for each query that is left by then"
-        show(to_json(estimate) if as_json else about.format(**estimate))
+        show(to_json(estimate, kind="estimate") if as_json else about.format(**estimate))
         return
     if as_json and settings.output == "-":
         raise UsageError("standard output takes the rows or --json, not both: name a file with -o")
@@ -153,7 +153,7 @@ def queries(
         for line in () if as_json else written.summary():
             notice(line)
     if as_json:
-        show(to_json(written.to_json()))
+        show(to_json(written.to_json(), kind="queries"))
 
 
 @augment.command(cls=with_names("encoders", "searchers", "similarities", "rerankers"))

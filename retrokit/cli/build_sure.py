@@ -44,10 +44,10 @@ def build(
 
     if dry_run:
         estimated = estimate_sure(**vars(config))
-        show(to_json(asdict(estimated)) if as_json else estimate_sheet(estimated))
+        show(to_json(asdict(estimated), kind="estimate") if as_json else estimate_sheet(estimated))
         return
     built = build_benchmark(**vars(config))
-    show(*([to_json({**built.record, "calls": built.counts})] if as_json else build_sheets(built)))
+    show(*([to_json({**built.record, "calls": built.counts}, kind="build-sure")] if as_json else build_sheets(built)))
 
 
 @build_sure.command()
@@ -112,4 +112,4 @@ def agreement(
     from retrokit.sure.agreement import read_verdicts
 
     result = compare(read_verdicts(verdicts))
-    show(*([to_json(result.to_json())] if as_json else agreement_sheets(result)))
+    show(*([to_json(result.to_json(), kind="agreement")] if as_json else agreement_sheets(result)))

@@ -18,7 +18,7 @@ def distil_static(settings: DistilSettings, as_json: JsonOption = False) -> None
 
     result = distil_static(**vars(settings))
     if as_json:
-        show(to_json(vars(result)))
+        show(to_json(vars(result), kind="distil-static"))
         return
     dimensions = f"{result.dimension} dimensions that keep {result.variance:.1%} of the variance"
     notice(f"{result.folder}: {result.tokens:,} tokens, {dimensions}")

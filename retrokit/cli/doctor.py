@@ -16,6 +16,6 @@ def doctor(as_json: JsonOption = False) -> None:
     from retrokit.report.doctor import examine
 
     diagnosis = examine()
-    show(*([to_json(diagnosis.to_json())] if as_json else [diagnosis.sheet(), diagnosis.advice()]))
+    show(*([to_json(diagnosis.to_json(), kind="diagnosis")] if as_json else [diagnosis.sheet(), diagnosis.advice()]))
     if diagnosis.broken:
         raise GateFailed(f"broken: {', '.join(finding.name for finding in diagnosis.broken)}")

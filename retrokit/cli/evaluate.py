@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, fields, replace
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from retrokit.cli.common import app, option, show, with_names
 from retrokit.cli.settings import takes
@@ -163,25 +163,25 @@ def _changed(settings: Settings, names: Iterable[str]) -> list[str]:
 
 
 def _show_deployment(settings: EvaluationSettings, output: EvaluationOutput) -> None:
-    several, alike = ("dims", "quantize", "index"), ("encoders", "on", "sim", "metrics", "precision", "device")
+    taken = ("dims", "quantize", "index", "encoders", "on", "sim", "metrics", "precision", "device")
     shown = ("deployment", "format", "as_json", "plot")
     others = [
         name
         for group in (settings, output)
-        for name in _changed(group, [f.name for f in fields(group) if f.name not in (*several, *alike, *shown)])
+        for name in _changed(group, [f.name for f in fields(group) if f.name not in (*taken, *shown)])
     ]
     if others or output.shape == "csv":
         raise UsageError(f"--deployment is a sheet of its own, without {', '.join(others) or '--format csv'}")
     from retrokit.data.jsonl import to_json
-    from retrokit.evaluation.deployment import deployment
+    from retrokit.evaluation.deployment import deploy_systems
     from retrokit.report.deployment import deployment_json, deployment_plot, deployment_sheet
     from retrokit.report.plots import file_name
     from retrokit.report.sheets import SHEETS
 
-    given: dict[str, Any] = {name: settings.several(name) for name in several if settings.several(name)}
-    sheets = deployment(**given, **{name: getattr(settings, name) for name in alike})
+    sheets = deploy_systems(settings)
     if output.plot is not None:
         for number, sheet in enumerate(sheets, start=1):
             deployment_plot(sheet, output.plot, f"{number:02}-{file_name(sheet.task)}-deployment")
     written = SHEETS.get(output.shape)
-    show(*(written(deployment_sheet(sheet)) for sheet in sheets) if written else [to_json(deployment_json(sheets))])
+    as_json = to_json(deployment_json(sheets), kind="deployment")
+    show(*(written(deployment_sheet(sheet)) for sheet in sheets) if written else [as_json])

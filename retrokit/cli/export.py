@@ -30,4 +30,4 @@ def export(settings: ExportSettings, as_json: JsonOption = False) -> None:
     result = export(**vars(settings))
     if not is_first_process():
         return
-    show(to_json({"folder": str(result.folder), **result.note}) if as_json else export_sheet(result))
+    show(to_json({"folder": str(result.folder), **result.note}, kind="export") if as_json else export_sheet(result))

@@ -52,7 +52,7 @@ def finetune(
     from retrokit.report.tables import memory_sheets, preflight_sheets
 
     if dry_run and (memory := of_description(config)) is not None:
-        show(*([to_json({"memory": memory})] if as_json else memory_sheets(memory)))
+        show(*([to_json({"memory": memory}, kind="memory")] if as_json else memory_sheets(memory)))
         return
 
     def draw(folder: str) -> None:
@@ -80,11 +80,11 @@ def train_as_planned(
 
     shown = tables_of(plan.preflight)
     if dry_run:
-        show(*([to_json(plan.preflight.to_json())] if as_json else shown))
+        show(*([to_json(plan.preflight.to_json(), kind="preflight")] if as_json else shown))
         return
     if is_first_process():
         show(*shown, error=True)
     outcome = carry_out(plan)
     if is_first_process():
         draw(outcome.folder)
-        show(to_json(outcome.to_json()) if as_json else outcome_sheet(outcome))
+        show(to_json(outcome.to_json(), kind="training") if as_json else outcome_sheet(outcome))

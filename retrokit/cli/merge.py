@@ -20,7 +20,7 @@ def merge(settings: MergeSettings, as_json: JsonOption = False) -> None:
 
     result = merge(**vars(settings))
     if as_json:
-        show(to_json(vars(result)))
+        show(to_json(vars(result), kind="merge"))
         return
     counts = ", ".join(f"{share:g} × {encoder}" for encoder, share in result.shares)
     notice(f"{result.folder}: {counts}; similarity {result.similarity}")

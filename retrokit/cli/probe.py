@@ -51,7 +51,10 @@ def _add(group: Commands, entry: Any) -> None:
         if plot is not None:
             write_csv(findings.rows(), plot)
             findings.plot(plot)
-        show(*([to_json(findings.to_json())] if as_json else [*findings.sheets(), findings.conclusion]))
+        if as_json:
+            show(to_json(findings.to_json(), kind=f"probe-{entry.name}"))
+        else:
+            show(*findings.sheets(), findings.conclusion)
 
     run.__name__, run.__doc__ = entry.name, settings_type.__doc__
     group.command(entry.name, cls=with_names(*settings_type.names))(takes(settings_type)(run))

@@ -20,6 +20,6 @@ def push(settings: PushSettings, as_json: JsonOption = False) -> None:
 
     result = push(**vars(settings))
     if as_json:
-        show(to_json(vars(result)))
+        show(to_json(vars(result), kind="push"))
         return
     notice(f"{result.url or settings.dry_run}: {', '.join(result.files)}")

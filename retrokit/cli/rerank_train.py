@@ -55,7 +55,7 @@ def calibrate(settings: CalibrationSettings, as_json: JsonOption = False) -> Non
     from retrokit.report.tables import calibration_sheet
 
     calibration = find(**vars(settings))
-    show(to_json(asdict(calibration)) if as_json else calibration_sheet(calibration))
+    show(to_json(asdict(calibration), kind="calibration") if as_json else calibration_sheet(calibration))
 
 
 @group.command()

@@ -169,7 +169,7 @@ def plan(
 
         seconds = estimates(planned)
     if as_json:
-        show(to_json([{**step.to_json(), "seconds": seconds.get(step.name)} for step in planned.steps]))
+        show(to_json([{**of.to_json(), "seconds": seconds.get(of.name)} for of in planned.steps], kind="step"))
         return
     show(_script(planned, seconds))
     if estimate:
@@ -216,17 +216,17 @@ def _planned(path: str, output: str) -> StudyPlan:
 def _report(folder: str, price_per_hour: float | None) -> tuple[Path, bool]:
     """Write the page of what is done, and say what it begins with: where it is, and whether the gates hold."""
     from retrokit.core.files import writing
-    from retrokit.report.page import page_of, reported, summary
+    from retrokit.report.page import page_of, summary
     from retrokit.report.sources import read_sources
     from retrokit.study.engine import results_of
     from retrokit.study.state import StudyPlan
 
     planned, page = StudyPlan.read(folder), Path(folder, "report.html")
     paths, gates_hold = results_of(planned)
-    sources, study = read_sources([str(path) for path in paths]), reported(planned)
+    sources = read_sources([str(path) for path in paths])
     with writing(page) as file:
-        file.write(page_of(sources, study=study, price_per_hour=price_per_hour))
-    show("\n\n".join(summary(sources, study)))
+        file.write(page_of(sources, study=planned, price_per_hour=price_per_hour))
+    show("\n\n".join(summary(sources, planned)))
     notice(f"the report is {page}")
     return page, gates_hold
 

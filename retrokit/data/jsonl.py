@@ -188,12 +188,25 @@ def check_id(value: str, path: str | Path, line: int) -> None:
 _encode = json.JSONEncoder(ensure_ascii=False, allow_nan=False).encode
 
 
-def to_json(value: Any, indent: int | None = 2) -> str:
-    """``value`` as strict JSON, control characters escaped; raises :class:`ValueError` for NaN and infinities.
+def of_kind(kind: str, value: Any, version: int = 1) -> Any:
+    """An object, or each of a list, with its ``kind`` and the ``version`` of its form, as all JSON output has them.
+
+    >>> of_kind("cache", {"size": 0})
+    {'kind': 'cache', 'version': 1, 'size': 0}
+    """
+    if isinstance(value, list):
+        return [of_kind(kind, item, version) for item in value]
+    return {"kind": kind, "version": version, **value}
+
+
+def to_json(value: Any, indent: int | None = 2, kind: str | None = None) -> str:
+    """``value`` as strict JSON, control characters escaped, as :func:`of_kind` has it for a ``kind``; raises
+    :class:`ValueError` for NaN and infinities.
 
     >>> to_json(["\x9b2J"], indent=None)
     '["\\\\u009b2J"]'
     """
+    value = value if kind is None else of_kind(kind, value)
     text = _encode(value) if indent is None else json.dumps(value, indent=indent, ensure_ascii=False, allow_nan=False)
     return UNSAFE.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
 
@@ -203,10 +216,10 @@ def json_line(row: Mapping[str, Any]) -> str:
     return to_json(row, indent=None) + "\n"
 
 
-def write_json(path: str | Path, value: Any, indent: int | None = None) -> None:
-    """Write ``value`` as a JSON file, whole or not at all; raises :class:`DataError`."""
+def write_json(path: str | Path, value: Any, indent: int | None = None, kind: str | None = None) -> None:
+    """Write ``value`` as :func:`to_json` has it as a file, whole or not at all; raises :class:`DataError`."""
     with writing(path) as stream:
-        stream.write(to_json(value, indent) + "\n")
+        stream.write(to_json(value, indent, kind) + "\n")
 
 
 def write_jsonl(path: str | Path, rows: Iterable[Mapping[str, Any]]) -> int:

@@ -5,22 +5,14 @@ import os
 from retrokit.core.registry import Entry, Param, SpecRegistry
 
 _TEST = Param("test", str, summary="a test file; default: a tenth of the texts, seed 42")
-_SAMPLE = Param("sample", int, minimum=2, summary="so many of the texts, at random, seed 42")
-
-_OF_FIELDS = (
-    ({"text", "label"}, "knn"),
-    ({"sentence1", "sentence2", "score"}, "sts"),
-    *((fields, "pairs") for fields in ({"sentence1", "sentence2", "label"}, {"anchor", "negatives"}, {"near_miss"})),
-)
+_SAMPLE = Param("sample", int, minimum=2, summary="N of the texts, at random, seed 42")
 
 
 class _Tasks(SpecRegistry):
     """The tasks; the message for a path without the name of one says which to write."""
 
     def unknown(self, name: str) -> str:
-        from retrokit.core.errors import DataError
         from retrokit.data.beir import PUBLISHED, is_beir
-        from retrokit.data.tables import read_rows
 
         path = name.partition(",")[0]
         if is_beir(path) or (path in PUBLISHED and not os.path.exists(path)):
@@ -28,12 +20,7 @@ class _Tasks(SpecRegistry):
         elif os.path.isdir(path):
             instead = f"beir:{name}, bright:{name}, sure:{name} or rag:{name}, by its layout"
         elif os.path.isfile(path):
-            try:
-                fields = set(next(read_rows(path))[1])
-            except DataError:
-                fields = set()
-            by_fields = f"knn:{name}, sts:{name} or pairs:{name}, by its fields"
-            instead = next((f"{task}:{name}" for needed, task in _OF_FIELDS if needed <= fields), by_fields)
+            instead = f"knn:{name}, sts:{name} or pairs:{name}, by its fields"
         else:
             return super().unknown(name)
         return f"write {instead}: a path needs the name of its task first"
@@ -68,7 +55,7 @@ registry = _Tasks(
             "bright",
             "retrieval on a domain of BRIGHT: documents and examples with excluded ids, nDCG@10 after exclusion",
             "retrieval:bright",
-            Param("domain", str, summary="which, where the folder holds several"),
+            Param("domain", str, summary="required if the folder contains several"),
             Param("long", bool, False, summary="whole pages in place of passages"),
             Param("instructions", bool, False, summary="put BRIGHT's instruction of the domain before each query"),
             path="a folder, or a domain of the hub's copy",

@@ -1,14 +1,13 @@
-"""What a deployment costs and keeps: dimensions × quantisation × index, each with quality, recall, bytes and time.
+"""What a deployment costs: dimensions × quantisation × index, each with quality, recall, bytes and time.
 
-Texts are encoded once. Every line is compared with exact search in float32 and all dimensions, by the paired tests of
-any evaluation, corrected over all lines.
+Texts are encoded once. Every row is compared with exact search in float32 and all dimensions, by the paired tests of
+any evaluation, corrected over all rows.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import KW_ONLY, dataclass, replace
+from dataclasses import dataclass, replace
 from itertools import product
 from typing import TYPE_CHECKING
 
@@ -19,12 +18,13 @@ from retrokit.core.errors import UsageError
 from retrokit.core.frames import frame
 from retrokit.core.notices import notice, progress
 from retrokit.core.registry import parse_all
-from retrokit.core.settings import PRECISION, PRECISIONS, Settings, setting, taking
+from retrokit.core.settings import taking
 from retrokit.data.dtypes import quantization_name, stored_as
 from retrokit.encoders.views import MemoizedEncoder
 from retrokit.evaluation import registry as tasks
 from retrokit.evaluation.comparison.comparison import Comparison, evaluation_of
 from retrokit.evaluation.result import Result
+from retrokit.evaluation.settings import EvaluationSettings
 from retrokit.evaluation.task import Request, check_measured
 from retrokit.evaluation.tasks.retrieval import Retrieval
 from retrokit.ranking.retrieval import registry_of
@@ -39,29 +39,6 @@ if TYPE_CHECKING:
 EXACT = "exact"
 QUANTIZATIONS = ("float32", "int8", "binary", "binary+rescore")
 _FLAT = "Flat"
-
-
-@dataclass(frozen=True)
-class DeploymentSettings(Settings):
-    """Which encoders on which tasks, stored and searched how.
-
-    Attributes:
-        dims: numbers of dimensions; by default all, a half and a quarter, as far as the similarity takes them.
-        quantize: names of quantisations.
-        index: ``exact``, and indexes of faiss; by default ``exact``, HNSW32, and clusters as many as the root of the
-            documents' number, an eighth of which is looked into.
-    """
-
-    encoders: Sequence[str] = setting(())
-    on: Sequence[str] = setting(())
-    _: KW_ONLY
-    sim: Sequence[str] = setting(())
-    metrics: Sequence[str] = setting(())
-    dims: Sequence[int] = setting((), minimum=1)
-    quantize: Sequence[str] = setting(QUANTIZATIONS)
-    index: Sequence[str] = setting(())
-    precision: str = setting("auto", PRECISION, choices=PRECISIONS)
-    device: str | None = setting(None)
 
 
 @dataclass(frozen=True)
@@ -89,7 +66,7 @@ class DeploymentRow:
 
     @property
     def name(self) -> str:
-        """What tells it from the others of a sheet."""
+        """Dimensions, quantisation and index."""
         return f"{self.dims} {self.quantize} {self.index}"
 
 
@@ -129,9 +106,12 @@ class Deployment:
         return rows
 
 
-@taking(DeploymentSettings)
-def deployment(settings: DeploymentSettings) -> list[Deployment]:
+def deploy_systems(settings: EvaluationSettings) -> list[Deployment]:
     """A sheet for every encoder, similarity and task.
+
+    ``dims``, ``quantize`` and ``index`` are each one or several. Default: all dimensions, a half and a quarter, if the
+    similarity takes them; every quantisation; exact search, HNSW32, and as many clusters as the root of the number
+    of documents, an eighth of which is searched.
 
     Raises:
         UsageError: wrong names, a task that is no retrieval, a similarity that is no inner product, or dimensions,
@@ -160,18 +140,22 @@ def deployment(settings: DeploymentSettings) -> list[Deployment]:
     return sheets
 
 
+deployment = taking(EvaluationSettings)(deploy_systems)
+
+
 def _sheet(
-    encoder: MemoizedEncoder, similarity: Similarity, task: Retrieval, settings: DeploymentSettings
+    encoder: MemoizedEncoder, similarity: Similarity, task: Retrieval, settings: EvaluationSettings
 ) -> Deployment:
     if not similarity.factorable:
         raise UsageError(f"`deployment=`: stores hold inner products, and {similarity.spec} is none")
     # all combinations, exact float32 search in all dimensions first
     whole, documents = encoder.dimension, max(1, len(task.documents))
-    dims_given = list(settings.dims) or [part for part in (whole, whole // 2, whole // 4) if _takes(similarity, part)]
+    every_dims = settings.several("dims") or [n for n in (whole, whole // 2, whole // 4) if _takes(similarity, n)]
     lists = 2 ** max(0, round(math.log2(math.sqrt(documents))))
-    indexes = list(settings.index) or [EXACT, "HNSW32", f"IVF{lists},Flat:nprobe={max(1, lists // 8)}"]
-    quantizations = [quantization_name(name) or "float32" for name in settings.quantize]
-    grid = list(dict.fromkeys([(whole, "float32", EXACT), *product(dims_given, quantizations, indexes)]))
+    indexes = [*settings.several("index")] or [EXACT, "HNSW32", f"IVF{lists},Flat:nprobe={max(1, lists // 8)}"]
+    quantizations = [quantization_name(name) or "float32" for name in settings.several("quantize") or QUANTIZATIONS]
+    grid = [(whole, "float32", EXACT), *product(every_dims, quantizations, indexes)]
+    grid = list(dict.fromkeys(grid))
     for dims, quantize, index in grid:
         check_fits(similarity, dims, _FLAT if index == EXACT else index, quantize)
     names = Request(metrics=settings.metrics or (task.main_metric,)).names(task)

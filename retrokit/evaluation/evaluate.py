@@ -22,7 +22,7 @@ from retrokit.evaluation.comparison.correlations import check_correlated
 from retrokit.evaluation.comparison.gates import read_baseline
 from retrokit.evaluation.comparison.results_folder import ResultsFolder
 from retrokit.evaluation.comparison.trained import overlaps_with_training, training_of
-from retrokit.evaluation.settings import EvaluationSettings
+from retrokit.evaluation.settings import EvaluationSettings, requested
 from retrokit.evaluation.task import (
     Request,
     Task,
@@ -135,9 +135,9 @@ def _parsed(settings: EvaluationSettings) -> list[str]:
 
 def _checked_metrics(settings: EvaluationSettings, loaded: Sequence[Task], systems: int) -> list[str]:
     """The metrics that are computed and not compared. Raises :class:`UsageError` for one that no task measures."""
-    also = [*settings.also, *([settings.gate_metric] if settings.gate_metric is not None else [])]
-    for name in dict.fromkeys([*settings.metrics, *also]):
+    for name in requested(settings):
         check_measured(loaded, name)
+    also = [name for name in requested(settings) if name not in settings.metrics]
     if settings.correlations:
         check_correlated({task.spec: task.main_metric for task in loaded}, systems)
         also += CORRELATED
@@ -209,9 +209,9 @@ def shown_metrics(task: Task, metrics: Sequence[str], usual: Sequence[str]) -> l
 
 
 def _stored(settings: EvaluationSettings) -> Evaluation:
-    """What a results folder has, without computing anything; of ``on`` and ``sim`` alone if those are given."""
+    """What a results folder has, without computing anything; only of ``on`` and ``sim`` if those are given."""
     if settings.results is None:
-        raise UsageError("give `encoders` to evaluate, or `results=`, a folder of what was evaluated before")
+        raise UsageError("give `encoders` to evaluate, or `results=`, a folder of earlier results")
     sim = similarities.registry
     parse_all([*((tasks, spec) for spec in settings.on), *((sim, spec) for spec in settings.sim)])
     wanted, scored = [str(tasks.parse(spec)) for spec in settings.on], [str(sim.parse(spec)) for spec in settings.sim]
@@ -221,12 +221,11 @@ def _stored(settings: EvaluationSettings) -> Evaluation:
         if (not wanted or record.result.task in wanted) and (not scored or record.result.similarity in scored)
     ]
     if not records:
-        raise UsageError(f"{settings.results} holds no result of {', '.join([*wanted, *scored])}")
+        raise UsageError(f"{settings.results} contains no result of {', '.join([*wanted, *scored])}")
     shown = {record.result.task: record.shown for record in records}
     results = sorted((record.result for record in records), key=lambda result: list(shown).index(result.task))
-    names = [*settings.metrics, *settings.also, *([] if settings.gate_metric is None else [settings.gate_metric])]
-    if unknown := [name for name in names if not any(name in result.metrics for result in results)]:
-        raise UsageError(f"{settings.results} holds no {', '.join(unknown)}; evaluate the encoders for it")
+    if unknown := [name for name in requested(settings) if not any(name in result.metrics for result in results)]:
+        raise UsageError(f"{settings.results} contains no {', '.join(unknown)}; evaluate the encoders for it")
     for task, usual in shown.items():
         there = [name for result in results if result.task == task for name in result.metrics]
         shown[task] = [m for m in settings.metrics if m in there] or [m for m in usual if m in there] or there[:1]

@@ -14,7 +14,7 @@ from retrokit.metrics.significance import Draws, draw
 
 @dataclass(frozen=True)
 class Resampled:
-    """A metric that is no mean over items (a correlation, an area): ``value(rows)`` is it on the items at ``rows``, of
+    """A metric that is no mean over items (a correlation, ROC-AUC): ``value(rows)`` is it on the items at ``rows``, of
     ``items`` in all, or NaN where those leave it undefined."""
 
     items: int
@@ -22,7 +22,7 @@ class Resampled:
 
 
 def draws_of(metric: Resampled | Draws) -> Draws:
-    """The metric on items drawn anew."""
+    """The metric on resampled items."""
     return metric if isinstance(metric, Draws) else draw(metric.value, metric.items)
 
 
@@ -34,12 +34,12 @@ class Result:
         metrics: by name (``ndcg@10``); NaN where one is undefined.
         per_query: of the metrics that are means over queries (or texts, or pairs), each one's value, by name and id.
         counts: used and left out.
-        norms: mean, deviation and coefficient of variation of the raw embeddings' norms, by role.
-        configuration: what made the result: precision, dimensions, fingerprint, versions.
+        norms: mean, SD and coefficient of variation of the raw embeddings' norms, by role.
+        configuration: how it was computed: precision, dimensions, fingerprint, versions.
         run: the ranking, ``{query: {document: score}}``; empty for tasks that do not rank documents.
         own_scale: metrics on the scale of the scores, which no two systems need to share: they are not compared.
-        resampled: of the metrics that are no means, how to compute them on items drawn anew; or, of a result that was
-            read from a file, what they were on those.
+        resampled: of the metrics that are no means, how to compute them on resampled items; or, of a result from a
+            file, their values on those.
     """
 
     encoder: str
@@ -57,12 +57,12 @@ class Result:
 
     @property
     def name(self) -> str:
-        """What tells it from the others of a table."""
+        """Its name in tables."""
         return f"{self.encoder} {self.similarity}"
 
     @property
     def precision(self) -> str | None:
-        """What it was computed in, such as ``bfloat16``; ``None`` where nothing tells."""
+        """What it was computed in, such as ``bfloat16``; ``None`` if unknown."""
         return self.configuration.get("precision")
 
     def without(self, metrics: Set[str]) -> Result:
@@ -79,7 +79,7 @@ class Result:
 
 
 def leading_metric(main: str, shown: Sequence[str]) -> str:
-    """What one figure tells: the ``main`` metric, or the first of those ``shown``, where it is none of them."""
+    """The leading metric: ``main``, or the first of those ``shown``, where it is none of them."""
     return shown[0] if shown and main not in shown else main
 
 

@@ -1,4 +1,4 @@
-"""What an evaluation is asked for, and what two stages of retrieval are asked for."""
+"""Settings of an evaluation, and of two-stage retrieval."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class EvaluationSettings(Settings):
 
     Attributes:
         also: further metrics to compute, which are not compared.
-        keep_runs: rankings are asked for; they are not kept in ``results``, so everything is computed.
+        keep_runs: return rankings; ``results`` has none, so everything is computed.
     """
 
     panels = (None, SCORES, OUTPUT, GATES)
@@ -129,7 +129,7 @@ class EvaluationSettings(Settings):
 
 @dataclass(frozen=True)
 class TwoStageOptions(Settings):
-    """How both stages work together, and how the first one is made.
+    """How both stages work together, and the settings of the first one.
 
     Attributes:
         also: further metrics to compute.
@@ -169,7 +169,7 @@ class TwoStageOptions(Settings):
         "For near-misses: pairs that do mean the same, e.g. beir:PATH,split=train. Default: the file's own positives.",
         NEAR_MISSES,
     )
-    reference_pairs: int = setting(10_000, "At most so many of them, at random.", NEAR_MISSES, minimum=2)
+    reference_pairs: int = setting(10_000, "Maximum reference pairs (random sample).", NEAR_MISSES, minimum=2)
     baseline: str | None = setting(None, BASELINE, GATES)
     baseline_system: str | None = setting(None, BASELINE_SYSTEM, GATES)
     gate_metric: str | None = setting(None, GATE_METRIC, GATES)
@@ -185,3 +185,9 @@ class TwoStageOptions(Settings):
         from retrokit.ranking.retrieval.two_stage import Fusion
 
         return Fusion(self.depth, self.blend, self.fusion)
+
+
+def requested(settings: EvaluationSettings | TwoStageOptions) -> list[str]:
+    """All metrics that are named."""
+    gate = [] if settings.gate_metric is None else [settings.gate_metric]
+    return list(dict.fromkeys([*settings.metrics, *settings.also, *gate]))

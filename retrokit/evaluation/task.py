@@ -45,7 +45,7 @@ class Request:
         searcher: what searches in place of the encoder.
         reranker: what scores pairs of texts in place of the encoder.
         whole: rank all that the searcher has, however deep.
-        alone: compute nothing but ``metrics``.
+        alone: compute only ``metrics``.
     """
 
     encoder: Encoder | None = None
@@ -73,7 +73,7 @@ class Request:
         return self.encoder.device
 
     def names(self, task: Task) -> list[str]:
-        """The metrics to compute; the main one, if it was not asked for, first."""
+        """The metrics to compute; the main one, if not requested, first."""
         metrics = list(dict.fromkeys(self.metrics or task.default_metrics))
         return metrics if self.alone or task.main_metric in metrics else [task.main_metric, *metrics]
 
@@ -110,10 +110,10 @@ class Task(Protocol):
     """What ``retrokit eval --on`` and ``retrokit finetune --eval`` can run.
 
     Attributes:
-        spec: what it was made from; its name in messages.
+        spec: its name, also in messages.
         main_metric: decides which of two results is better; higher is better.
         shown_metrics: the columns of a table, and what a training run tracks.
-        default_metrics: what is computed where nothing else is asked for.
+        default_metrics: what is computed by default.
         known_metrics: all that it measures, where that is more.
         symmetric: whether the texts are of one kind, so that a similarity must not depend on the roles (MAG, 2.1).
         searches: whether it takes a searcher, and an index.
@@ -164,7 +164,7 @@ class Task(Protocol):
         return None
 
     def judged_texts(self) -> JudgedTexts | None:
-        """What is asked with and for, to be looked for in training data; ``None`` of tasks that have no pairs."""
+        """Queries and relevant texts, to look for in training data; ``None`` of tasks that have no pairs."""
         data = self.judged()
         if data is None:
             return None

@@ -27,10 +27,11 @@ from retrokit.evaluation.comparison.gates import read_baseline
 from retrokit.evaluation.comparison.results_folder import ResultsFolder
 from retrokit.evaluation.comparison.trained import Training, training_of_stages
 from retrokit.evaluation.evaluate import check_baseline, check_searchers, shown_metrics
-from retrokit.evaluation.result import Result, draws_of
+from retrokit.evaluation.result import Result
 from retrokit.evaluation.settings import TwoStageOptions as TwoStageOptions
+from retrokit.evaluation.settings import requested
 from retrokit.evaluation.task import Request, Task, check_measured, check_tunable, measures, tuned
-from retrokit.evaluation.tasks.pairs import read_reference
+from retrokit.evaluation.tasks.pairs import FALSE_ACCEPTS, read_reference
 from retrokit.evaluation.tasks.retrieval import save_runs
 from retrokit.ranking import reranking, retrieval
 from retrokit.ranking.reranking.base import Reranker
@@ -48,12 +49,24 @@ METRICS = ("ndcg@10", "accuracy@1", "mrr@10")
 
 @dataclass(frozen=True)
 class Reranking:
-    """The evaluation of all results, the first stage's first on each task; and of the tasks that rank documents and of
+    """The evaluation of all results, the first stage's first on each task; and its parts on rankings and on
     near-misses, each ``None`` if there is none."""
 
     whole: Evaluation
-    rankings: Evaluation | None
-    near_misses: Evaluation | None
+
+    @property
+    def rankings(self) -> Evaluation | None:
+        """The tasks that rank documents."""
+        return self._part(False)
+
+    @property
+    def near_misses(self) -> Evaluation | None:
+        """The tasks of near-misses."""
+        return self._part(True)
+
+    def _part(self, gated: bool) -> Evaluation | None:
+        tasks = {result.task for result in self.whole.results if (FALSE_ACCEPTS in result.metrics) is gated}
+        return self.whole.part(tasks) if tasks else None
 
     def to_frame(self) -> DataFrame:
         """All results, as :meth:`Evaluation.to_frame` gives them."""
@@ -77,7 +90,7 @@ def rerank(
         on: tasks that rank documents, or ``pairs:FILE`` of near-misses.
         rerankers: what to rerank with, one after the other: rerankers, or encoders, which score under their own
             similarity.
-        options: how, made of ``more`` where they are not given; by default as in COMP.
+        options: how; built of ``more`` if not given; by default as in COMP.
         work: folder for scores, so that the same call resumes after a break, and other metrics or fusions need no new
             scores. Default: with ``save_run`` a folder next to it, which is removed in the end; else none.
         save_run: where the second stage's rankings are written as TREC runs: a file, ``-``, or a folder for several.
@@ -86,7 +99,7 @@ def rerank(
         UsageError: wrong names (all of them in one message), a task that is of neither kind, no first stage, or dims
             or a similarity that does not fit, or a baseline of other data.
         DataError: a task's files, the run, the baseline, or what a reranker is loaded from.
-        Interrupted: Ctrl-C; what is done is kept in ``work``.
+        Interrupted: Ctrl-C; finished work stays in ``work``.
     """
     options = options or TwoStageOptions(**more)
     baseline = read_baseline(options.baseline) if options.baseline is not None else None
@@ -115,23 +128,16 @@ def rerank(
         gates = [task.spec for task in loaded if not task.searches]
         scorers = [reranking.create(spec, options.device) for spec in dict.fromkeys(rerankers)]
         if gates and (listwise := [scorer.spec for scorer in scorers if scorer.listwise]):
-            raise UsageError(f"{listwise[0]} orders lists and scores no pair by itself: {gates[0]} is not for it")
+            raise UsageError(f"{listwise[0]} is listwise and cannot score the pairs of {gates[0]}")
         results, trainings = _measured(firsts, loaded, scorers, options, store, save_run is not None)
         for line in filter(None, (scorer.describe() for scorer in scorers)):
             notice(line)
-        # drawn once for all evaluations of them
-        drawn = [replace(r, resampled={name: draws_of(m) for name, m in r.resampled.items()}) for r in results]
         shown, gate = {task.spec: _shown(task, options) for task in loaded}, options.gate_metric
-        whole = evaluation_of(drawn, shown, trainings, baseline_system=options.baseline_system, gate_metric=gate)
-        parts = []
-        for searched in (True, False):
-            specs = [task.spec for task in loaded if task.searches is searched]
-            own = [result for result in whole.results if result.task in specs]
-            parts.append(evaluation_of(own, shown, trainings, gate_metric=gate) if own else None)
+        whole = evaluation_of(results, shown, trainings, baseline_system=options.baseline_system, gate_metric=gate)
         if save_run is not None:
             save_runs([result for result in results if result.run and "reranker" in result.configuration], save_run)
     whole = replace(whole, digests={task.spec: task.digest for task in loaded})
-    return Reranking(whole if baseline is None else baseline.compared(whole), *parts)
+    return Reranking(whole if baseline is None else baseline.compared(whole))
 
 
 def _tasks(firsts: Sequence[str], on: Sequence[str], rerankers: Sequence[str], options: TwoStageOptions) -> list[Task]:
@@ -170,18 +176,13 @@ def _tasks(firsts: Sequence[str], on: Sequence[str], rerankers: Sequence[str], o
         raise UsageError("a reference is for near-misses (pairs:FILE), and there are none here")
     if not rankings and (options.blend is not None or options.fusion is not None):
         raise UsageError("blend and fusion are for rankings, and no task here has any")
-    for name in _requested(options):
+    for name in requested(options):
         check_measured(loaded, name)
     for task in loaded:
         for spec in filter(retrieval.leaves_open, firsts if task.searches else ()):  # before a model is loaded
             check_tunable(task, spec, task.main_metric)
         notice(task.describe())
     return loaded
-
-
-def _requested(options: TwoStageOptions) -> list[str]:
-    """The metrics that are named."""
-    return [*options.metrics, *options.also, *([] if options.gate_metric is None else [options.gate_metric])]
 
 
 def _shown(task: Task, options: TwoStageOptions) -> list[str]:
@@ -223,32 +224,24 @@ def _measured(
         trainings.update(dict.fromkeys((result.name for result in measured), training))
         return measured
 
-    begun: list[tuple[Task, Request | None, list[Result]]] = []
-    for task in loaded:  # all first stages before the first reranker
-        if not task.searches:
-            first_results = []
-            for request in requests:
-                if request.encoder is not None:
-                    first_results += evaluate(task, replace(request, index=None, metrics=task.default_metrics))
-            begun.append((task, None, first_results))
-            continue
-        named = [name for name in _requested(options) if measures(task, name)]
-        # the last is the share of relevant documents that reranking can bring up
-        names = [task.main_metric, *_shown(task, options), *named, f"recall@{options.depth}"]
-        for request in on_rankings:
-            (searcher,) = request.searchers(task)
-            searcher = tuned(searcher, searcher.spec, task, _shown(task, options))
-            first = replace(request, searcher=Shared(searcher), metrics=names)
-            begun.append((task, first, evaluate(task, first)))
     results: list[Result] = []
-    for task, begun_with, first_results in begun:
-        results += first_results
-        for scorer in scorers:
-            reranker = KeptReranker(scorer, store)
-            if begun_with is not None and begun_with.searcher is not None:
-                second = TwoStage(begun_with.searcher, reranker, options.together)
-                results += evaluate(task, Request(searcher=second, metrics=begun_with.metrics, whole=begun_with.whole))
-            else:
+    for task in loaded:
+        if task.searches:
+            named = [name for name in requested(options) if measures(task, name)]
+            # the last is the share of relevant documents that reranking can bring up
+            names = [task.main_metric, *_shown(task, options), *named, f"recall@{options.depth}"]
+            for request in on_rankings:
+                (searcher,) = request.searchers(task)
+                first = Shared(tuned(searcher, searcher.spec, task, _shown(task, options)))
+                results += evaluate(task, replace(request, searcher=first, metrics=names))
+                for scorer in scorers:
+                    second = TwoStage(first, KeptReranker(scorer, store), options.together)
+                    results += evaluate(task, Request(searcher=second, metrics=names, whole=request.whole))
+        else:
+            for request in (request for request in requests if request.encoder is not None):
+                results += evaluate(task, replace(request, index=None, metrics=task.default_metrics))
+            for scorer in scorers:
+                reranker = KeptReranker(scorer, store)
                 (result,) = evaluate(task, Request(reranker=reranker, metrics=task.default_metrics))
                 results.append(replace(result, configuration=reranker.configuration()))
     if folder is not None:

@@ -1,4 +1,4 @@
-"""How far apart do two groups lie in one number? Cohen's d with the pooled deviation, and its bootstrap interval.
+"""How far apart do two groups lie in one number? Cohen's d with the pooled SD, and its bootstrap interval.
 
 MAG 4.3 and Figure 4; Cohen, "Statistical Power Analysis for the Behavioral Sciences", 1988. Values come in clusters
 (the documents of a query), and it is clusters that the bootstrap draws: values of one cluster are not independent.
@@ -22,7 +22,7 @@ SIZES = ((0.8, "large"), (0.5, "medium"), (0.2, "small"))
 @dataclass(frozen=True)
 class EffectSize:
     """Cohen's d, ``value``, and its 95% percentile interval; above 0, the first group has the higher mean. NaN is what
-    too few values leave undefined. ``draws``: d on clusters drawn anew, to compare with that of the same clusters."""
+    too few values leave undefined. ``draws``: d on resampled clusters, to compare with that of the same clusters."""
 
     value: float
     low: float
@@ -49,7 +49,7 @@ class EffectSize:
 
 @dataclass(frozen=True, eq=False)
 class Moments:
-    """All that d needs of a group: how many values each cluster holds, their sum, and the sum of their squares.
+    """All that d needs of a group: the number of values of each cluster, their sum, and the sum of their squares.
 
     Attributes:
         table: float64 ``[clusters, 3]``: count, sum, sum of squares, of the values minus ``origin``.
@@ -79,17 +79,17 @@ class Moments:
 
     @property
     def deviation(self) -> float:
-        """Population standard deviation of all values; NaN for none."""
+        """Population SD of all values; NaN for none."""
         count, total, squares = self.table.sum(axis=0)
         return float(np.sqrt(max(0.0, squares / count - (total / count) ** 2))) if count else float("nan")
 
 
 def bootstrapped_d(first: Moments, second: Moments, seed: int = 0) -> EffectSize:
-    """Cohen's d, ``(mean of first − mean of second) / pooled deviation``, of two groups whose clusters belong together
-    row by row, with the interval over clusters drawn anew.
+    """Cohen's d, ``(mean of first − mean of second) / pooled SD``, of two groups whose clusters belong together
+    row by row, with the interval over resampled clusters.
 
     d is NaN if a group is empty, if there are fewer than three values, or if no value differs from its group's mean. A
-    draw that leaves it undefined is left out of the interval. One cluster alone has no interval (NaN).
+    draw that leaves it undefined is left out of the interval. A single cluster has no interval (NaN).
 
     >>> one, other = (Moments.of([np.array(values)]) for values in ([3.0, 5.0], [1.0, 3.0]))
     >>> round(bootstrapped_d(one, other).value, 4)  # (4 − 2) / √2

@@ -35,7 +35,7 @@ def exact_match(prediction: str, answers: Sequence[str]) -> float:
 def token_f1(prediction: str, answers: Sequence[str]) -> float:
     """The best F1 of the prediction's tokens with those of an answer; 0 where there is no answer.
 
-    Two texts without a token (of articles and punctuation alone) are equal; one such text shares nothing.
+    Two texts without a token (only articles and punctuation) are equal; one such text shares nothing.
 
     >>> token_f1("in the year 1999", ["1999", "the year 2000"])
     0.5

@@ -1,5 +1,5 @@
-"""How well does one score tell two groups apart? The area under the ROC curve, the threshold of best accuracy, and how
-many of the wrong ones pass a gate that lets the right ones through."""
+"""How well does one score tell two groups apart? ROC-AUC, the threshold of best accuracy, and the
+false-accept rate at a given true-accept rate."""
 
 import math
 from typing import NamedTuple

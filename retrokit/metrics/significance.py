@@ -93,8 +93,8 @@ def _differences(a: Mapping[str, float], b: Mapping[str, float]) -> np.ndarray:
 def holm(p_values: Sequence[float]) -> list[float]:
     """Holm's correction: each p times the number of those not below it, never below the corrected one of a smaller p.
 
-    Rejecting those below 0.05 keeps the chance of even one false rejection below 0.05, whatever the tests have to do
-    with each other.
+    Rejecting those below 0.05 keeps the chance of even one false rejection below 0.05, whether or not the tests depend
+    on each other.
 
     >>> holm([0.01, 0.04, 0.03, 0.005])
     [0.03, 0.06, 0.06, 0.02]
@@ -128,7 +128,7 @@ class Draws:
 
 
 def draw(statistic: Statistic, items: int, seed: int = 0) -> Draws:
-    """Compute ``statistic``, a function of items' positions ``[n]``, on all ``items`` and on items drawn anew.
+    """Compute ``statistic``, a function of items' positions ``[n]``, on all ``items`` and on resampled ones.
 
     >>> values = np.array([1.0, 2.0, 4.0])
     >>> largest = draw(lambda rows: float(values[rows].max()), 3)

@@ -1,6 +1,6 @@
 """How alike do two rankings place the variants of a passage? Ranks after insertion, RDC, ROC and the range of ranks.
 
-SURE, 3.3 (Equations 7 to 9) and B.2, as the published evaluator computes them: population deviations, and pairs that a
+SURE, 3.3 (Equations 7 to 9) and B.2, as the published evaluator computes them: population SDs, and pairs that a
 ranking ties left out of ROC.
 """
 
@@ -33,7 +33,7 @@ def ranks_after_insertion(scores: np.ndarray, original: int, variants: np.ndarra
 def ranks_counted_twice(scores: np.ndarray, same_id: np.ndarray, variants: np.ndarray) -> tuple[int, np.ndarray]:
     """Ranks of an original and its variants as the published script has them unless it is given another list.
 
-    Its list already holds the variants, under the original's id, and it inserts them a second time. The original has
+    Its list already contains the variants, under the original's id, and it inserts them a second time. The original has
     the rank of the last entry with its id, the variants those of their second copies.
 
     >>> scores = np.array([0.9, 0.8, 0.5, 0.4])  # the original, at 0.8, between its variants, at 0.9 and 0.5
@@ -45,7 +45,7 @@ def ranks_counted_twice(scores: np.ndarray, same_id: np.ndarray, variants: np.nd
 
 
 def deviation_consistency(ranks: np.ndarray, reference: np.ndarray) -> np.ndarray:
-    """The smaller deviation of the ranks over the larger one, ``[q, n], [q, n] → [q]`` in 0 to 1; 1 where both are 0.
+    """The smaller SD of the ranks over the larger one, ``[q, n], [q, n] → [q]`` in 0 to 1; 1 where both are 0.
 
     Equal to one minus their difference relative to the larger (SURE, Eq. 7). RDC is the mean over the queries.
 

@@ -1,1 +1,1 @@
-"""What a person sees: tables, JSON, plots, progress. Used by the command line alone."""
+"""Output for people: tables, JSON, plots, progress. Used only by the command line."""

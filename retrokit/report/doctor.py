@@ -6,14 +6,14 @@ import os
 import platform
 import re
 from collections.abc import Callable, Iterator
-from contextlib import suppress
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from retrokit.core.errors import DataError, RetrokitError, first_line, installation, redacted
+from rich.filesize import decimal
+
+from retrokit.core.errors import DISTRIBUTION, RetrokitError, first_line, installation, redacted
 from retrokit.core.frames import frame
-from retrokit.core.sheet import Sheet, facts, grouped
+from retrokit.core.sheet import Sheet, facts
 from retrokit.core.version import __version__
 
 if TYPE_CHECKING:
@@ -34,8 +34,8 @@ class Finding:
 
     Attributes:
         part: what it belongs to: ``packages``, ``extras``, ``devices``, ``cache``, ``weights``, ``hub``, ``settings``.
-        name: what was looked at.
-        found: what is there, in words.
+        name: the thing examined.
+        found: its condition, in words.
         state: ``ok``; ``note``: it works, and could do better; ``missing``: something optional is not there;
             ``broken``: something that is there, or must be, does not work.
         advice: what to do about it; empty where nothing is to be done.
@@ -68,33 +68,23 @@ class Diagnosis:
         return {"findings": [asdict(finding) for finding in self.findings], "broken": len(self.broken)}
 
     def sheet(self) -> Sheet:
-        """A row for each finding, those that are well and of many together, and extras that are missing."""
-        rows: dict[str, str] = {}
-        for part, findings in grouped(self.findings, "part").items():
-            well = [finding for finding in findings if finding.state == OK]
-            if part in SUMMED_UP and well:
-                rows |= {of.name: of.found for of in well if of.name == "retrokit"}
-                names = (of.name if part == "extras" else f"{of.name} {of.found}" for of in well if of.name not in rows)
-                rows[part] = ", ".join(names)
-            else:
-                rows |= {f"{part}: {of.name}" if part in ("cache", "hub") else of.name: of.found for of in well}
-            if part == "extras" and self.absent:
-                rows[f"extras ({MISSING})"] = ", ".join(self.absent)
-            others = (of for of in findings if of.state != OK and (part != "extras" or of.state != MISSING))
-            rows |= {f"{of.name} ({of.state})": of.found for of in others}
-        return facts(None, rows)
-
-    @property
-    def absent(self) -> list[str]:
-        """The extras that are not installed."""
-        return [of.name for of in self.findings if of.part == "extras" and of.state == MISSING]
+        """A row for each finding; what is well of packages, extras and settings in one row each, as missing extras."""
+        rows: dict[str, list[str]] = {}
+        for of in self.findings:
+            name, text = of.name if of.state == OK else f"{of.name} ({of.state})", of.found
+            if of.state == MISSING and of.part == "extras":
+                name, text = f"extras ({MISSING})", of.name
+            elif of.state == OK and of.part in SUMMED_UP and of.name != "retrokit":
+                name, text = of.part, of.name if of.part == "extras" else f"{of.name} {of.found}"
+            rows.setdefault(name, []).append(text)
+        return facts(None, {name: ", ".join(texts) for name, texts in rows.items()})
 
     def advice(self) -> str:
         """What to do, a line each."""
-        others = (of for of in self.findings if of.advice and (of.part != "extras" or of.state != MISSING))
-        lines = [f"  {of.name}: {of.advice}" for of in others]
-        if self.absent:
-            lines.append(f"  extras, those that you need: {installation(','.join(self.absent[:2]))}")
+        absent = [of.name for of in self.findings if of.part == "extras" and of.state == MISSING]
+        lines = [f"  {of.name}: {of.advice}" for of in self.findings if of.advice and of.name not in absent]
+        if absent:
+            lines.append(f"  extras, those that you need: {installation(','.join(absent[:2]))}")
         return "\n".join(["", "to do:", *lines] if lines else ["all is well"])
 
 
@@ -115,64 +105,51 @@ def _looked(part: str, look: Callable[[], Iterator[Finding]]) -> Iterator[Findin
         yield Finding(part, part, problem, BROKEN, "the installation is damaged: reinstall what the message names")
 
 
-def _requirements() -> tuple[str, list[Any]]:
-    """The name of our distribution and what it requires; none where the package is not installed."""
-    from importlib.metadata import packages_distributions, requires
+def _requirements() -> list[tuple[Any, str, bool]]:
+    """Each requirement, the installed version, empty if there is none, and whether it fits."""
+    from importlib.metadata import PackageNotFoundError, packages_distributions, requires, version
 
     from packaging.requirements import Requirement
 
-    names = packages_distributions().get("retrokit", [])
-    return (names[0], [Requirement(text) for text in requires(names[0]) or []]) if names else ("", [])
+    found = []
+    for requirement in map(Requirement, requires(packages_distributions().get("retrokit", [DISTRIBUTION])[0]) or []):
+        try:
+            release = version(requirement.name)
+        except PackageNotFoundError:
+            release = ""
+        found.append((requirement, release, bool(release) and requirement.specifier.contains(release, True)))
+    return found
 
 
 def _applies(requirement: Any, extra: str = "") -> bool:
-    """Whether it is required here, with an extra or without one."""
     return requirement.marker is None or requirement.marker.evaluate({"extra": extra})
 
 
-def _installed(requirement: Any) -> tuple[str, bool]:
-    """The installed version, empty if there is none; and whether it is one of those that are required."""
-    from importlib.metadata import PackageNotFoundError, version
-
-    try:
-        release = version(requirement.name)
-    except PackageNotFoundError:
-        return "", False
-    return release, requirement.specifier.contains(release, prereleases=True)
-
-
 def _packages() -> Iterator[Finding]:
-    distribution, requirements = _requirements()
     yield Finding("packages", "retrokit", f"{__version__}, Python {platform.python_version()}, {platform.platform()}")
-    if not distribution:
-        again = "in its folder: python -m pip install -e ."
-        yield Finding("packages", "versions", "not known: retrokit runs uninstalled", NOTE, again)
-    for requirement in filter(_applies, requirements):
+    for requirement, release, fits in _requirements():
         name, needed = requirement.name, requirement.specifier
-        release, fits = _installed(requirement)
-        if fits:
+        if fits and _applies(requirement):
             yield Finding("packages", name, release)
-        else:
+        elif _applies(requirement):
             text = f"{release or 'not installed'}; needed: {needed or 'any version'}"
             yield Finding("packages", name, text, BROKEN, f"python -m pip install '{name}{needed}'")
 
 
 def _extras() -> Iterator[Finding]:
-    every = [requirement for requirement in _requirements()[1] if not _applies(requirement)]
-    markers = " ".join(str(requirement.marker) for requirement in every)
+    every = [(of, release, fits) for of, release, fits in _requirements() if not _applies(of)]
+    markers = " ".join(str(requirement.marker) for requirement, *_ in every)
     for extra in dict.fromkeys(re.findall(r'extra == "([^"]+)"', markers)):
-        versions = {of: _installed(of) for of in every if _applies(of, extra)}
-        there = ", ".join(f"{of.name} {release}" for of, (release, _) in versions.items() if release)
-        absent = [of.name for of, (release, _) in versions.items() if not release]
-        old = [f"{of.name}{of.specifier}" for of, (release, fits) in versions.items() if release and not fits]
-        if extra == "test":
-            continue
-        if not absent and not old:
-            yield Finding("extras", extra, there)
-            continue
-        text = [f"without {', '.join(absent)}" if there else "not installed"] if absent else []
-        text += [f"{there}, where {', '.join(old)} is needed"] if old else []
-        yield Finding("extras", extra, "; ".join(text), BROKEN if old else MISSING, installation(extra))
+        own = [(of, release, fits) for of, release, fits in every if _applies(of, extra)]
+        state = OK if all(fits for *_, fits in own) else MISSING
+        if any(release and not fits for _, release, fits in own):
+            state = BROKEN
+        text = ", ".join(
+            f"{of.name} {release or 'not installed'}" + ("" if fits or not release else f"; needed: {of.specifier}")
+            for of, release, fits in own
+        )
+        if extra != "test":
+            yield Finding("extras", extra, text, state, "" if state == OK else installation(extra))
 
 
 def _devices() -> Iterator[Finding]:
@@ -183,13 +160,7 @@ def _devices() -> Iterator[Finding]:
     from retrokit.data.processor import processor_in_words
     from retrokit.encoders.precision import choose_precision, name_of
 
-    threads = torch.get_num_threads()
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    yield Finding("devices", "cpu", processor_in_words())
-    # torch takes a thread for each core proper, of which there may be half as many
-    problem = "more than there are cores" if threads > cores else "most cores stay idle" if threads < cores // 2 else ""
-    state, advice = (NOTE, f"{problem}: OMP_NUM_THREADS={cores}") if problem else (OK, "")
-    yield Finding("devices", "threads", f"{threads} of torch for {cores} logical cores", state, advice)
+    yield Finding("devices", "cpu", f"{processor_in_words()}; {torch.get_num_threads()} threads of torch")
     taken = name_of(choose_precision("auto", torch.device("cpu")))
     yield Finding("devices", "precision auto on cpu", taken)
     for number in range(torch.cuda.device_count()):
@@ -204,56 +175,38 @@ def _devices() -> Iterator[Finding]:
 
 
 def _cache() -> Iterator[Finding]:
-    import shutil
-
     from retrokit.encoders.store import PLACE, open_cache
-    from retrokit.encoders.store.database import LIMIT
     from retrokit.encoders.store.graphs import held_graphs
 
     cache = open_cache()
     if cache is None:
-        yield Finding("cache", "embeddings", "turned off", NOTE, f"every text is encoded anew; unset {PLACE}")
+        yield Finding("cache", "embeddings", "turned off", NOTE, f"every text is encoded again; unset {PLACE}")
         return
-    held, graphs = cache.held(), held_graphs(cache.folder)
-    size = sum(entry.size for entry in held) + sum(entry.size for entry in graphs)
+    size = sum(entry.size for entry in cache.held()) + sum(graph.size for graph in held_graphs(cache.folder))
+    text = f"{decimal(size)} of at most {decimal(cache.limit)}, in {cache.folder}"
     above = next(place for place in (cache.folder, *cache.folder.absolute().parents) if place.exists())
-    text = f"{_size(size)} of at most {_size(cache.limit)}, {len(held)} of encoders, in {cache.folder}"
-    if not os.access(above, os.W_OK | os.X_OK) or not above.is_dir():
-        yield Finding("cache", "embeddings", f"{text}: cannot be written", BROKEN, f"{PLACE}=FOLDER, or =off")
-    elif (free := shutil.disk_usage(above).free) < cache.limit - size:
-        advice = f"less than the limit: {LIMIT}={max(1, int((size + free) / 2e9))}GB, or retrokit cache --limit"
-        yield Finding("cache", "embeddings", f"{text}; {_size(free)} of the disk are free", NOTE, advice)
-    else:
+    if above.is_dir() and os.access(above, os.W_OK | os.X_OK):
         yield Finding("cache", "embeddings", text)
+    else:
+        yield Finding("cache", "embeddings", f"{text}: cannot be written", BROKEN, f"{PLACE}=FOLDER, or =off")
 
 
 def _weights() -> Iterator[Finding]:
-    from huggingface_hub import CacheNotFound, constants, scan_cache_dir
+    from huggingface_hub import try_to_load_from_cache
 
     from retrokit.encoders.folders import MINILM_AGAIN, MINILM_ID, check_minilm, minilm_path
 
-    path = Path(minilm_path())
-    sizes: dict[str, int] = {}
-    with suppress(CacheNotFound):
-        sizes = {repo.repo_id: repo.size_on_disk for repo in scan_cache_dir().repos if repo.repo_type == "model"}
-    if path.is_absolute() and not path.is_dir():
-        yield Finding("weights", "minilm", f"{path} is not there", BROKEN, MINILM_AGAIN)
-    elif path.is_absolute():
-        try:
-            check_minilm(str(path))
-        except DataError as error:
-            problem, _, advice = str(error).partition("; ")
-            yield Finding("weights", "minilm", problem, BROKEN, advice or MINILM_AGAIN)
-        else:
-            yield Finding("weights", "minilm", f"from its package: {path}")
-    elif MINILM_ID in sizes:
+    path = minilm_path()
+    if os.path.isdir(path):
+        check_minilm(path)
+        yield Finding("weights", "minilm", f"from its package: {path}")
+    elif os.path.isabs(path):
+        yield Finding("weights", "minilm", f"{path} does not exist", BROKEN, MINILM_AGAIN)
+    elif isinstance(try_to_load_from_cache(MINILM_ID, "config.json"), str):
         yield Finding("weights", "minilm", f"from the hub's cache: {MINILM_ID}")
     else:
-        text = "neither its package nor the hub's cache has it: it is downloaded when it is first used"
+        text = "neither its package nor the hub's cache has it: downloaded at its first use"
         yield Finding("weights", "minilm", text, MISSING, installation("minilm"))
-    total = f"{len(sizes)} of {_size(sum(sizes.values()))}: " if sizes else ""
-    names = f"{total}{', '.join(sorted(sizes)) or 'no models'}, in {constants.HF_HUB_CACHE}"
-    yield Finding("weights", "hub cache", names)
 
 
 def _hub() -> Iterator[Finding]:
@@ -276,10 +229,6 @@ def _settings() -> Iterator[Finding]:
     for name in VARIABLES:
         if name in os.environ:
             yield Finding("settings", name, os.environ[name])
-
-
-def _size(size: int) -> str:
-    return f"{size / 1e9:,.1f} GB" if size >= 1e9 else f"{size / 1e6:,.1f} MB"
 
 
 _PARTS = {

@@ -40,7 +40,7 @@ Form = Callable[[Evaluation, bool], list[Any]]
 
 def form(name: str) -> Form:
     """How to write an evaluation in the format ``name``: a function of it, and of whether the values of every query
-    belong to it (JSON alone), that returns what to print by parts. Raises :class:`UsageError` for an unknown name."""
+    belong to it (only JSON), that returns what to print by parts. Raises :class:`UsageError` for an unknown name."""
     if name not in FORMATS:
         raise UsageError(f"unknown format {name!r}{did_you_mean(name, FORMATS)}; known: {', '.join(FORMATS)}")
     return FORMATS[name]
@@ -66,7 +66,7 @@ def evaluation_sheets(evaluation: Evaluation, every_test: bool = False) -> list[
 
 
 def gate_sheets(evaluation: Evaluation) -> list[Sheet]:
-    """How far systems are from the stored baseline, and what became of the gates, where there are any."""
+    """How far systems are from the stored baseline, and the verdicts of the gates, if any."""
     changes = [_changes_sheet(evaluation.changes)] if evaluation.changes else []
     return [*changes, *([gates_sheet(evaluation.gates)] if evaluation.gates else [])]
 
@@ -103,7 +103,7 @@ def evaluation_csv(evaluation: Evaluation) -> str:
 
 FORMATS: dict[str, Form] = {
     "table": lambda evaluation, _: evaluation_sheets(evaluation),
-    "json": lambda evaluation, with_queries: [to_json(evaluation_json(evaluation, with_queries))],
+    "json": lambda evaluation, with_queries: [to_json(evaluation_json(evaluation, with_queries), kind="evaluation")],
     "csv": lambda evaluation, _: [evaluation_csv(evaluation)],
     "markdown": lambda evaluation, _: list(map(to_markdown, evaluation_sheets(evaluation))),
     "latex": lambda evaluation, _: list(map(to_latex, evaluation_sheets(evaluation))),
@@ -145,7 +145,7 @@ def _task_sheet(evaluation: Evaluation, task: str) -> Sheet:
         *_about_precisions(systems),
         *_about_cuts(systems),
     ]
-    return Sheet(task, ["encoder", "similarity", *metrics], 2, rows, "; ".join(part for part in caption if part))
+    return Sheet(task, ["system", "similarity", *metrics], 2, rows, "; ".join(part for part in caption if part))
 
 
 def _value(system: System, metric: str) -> str:
@@ -187,11 +187,11 @@ def _how_compared(methods: Sequence[str]) -> str:
 
 def _about_seeds(systems: Sequence[System]) -> list[str]:
     has_seeds = any(len(system.results) > 1 for system in systems)
-    return ["± standard deviation over seeds, which are averaged before testing"] * has_seeds
+    return ["± SD over seeds, which are averaged before testing"] * has_seeds
 
 
 def _about_indexes(systems: Sequence[System]) -> list[str]:
-    """What the indexes found of what exact search finds."""
+    """Recall of the indexes against exact search."""
     notes = []
     for system in systems:
         for result in system.results:
@@ -222,7 +222,7 @@ def _about_cuts(systems: Sequence[System]) -> list[str]:
 
 
 def _about_weights(name: str, configuration: Mapping[str, Any]) -> Iterator[str]:
-    """The weights that were tuned, in what made a result and in its parts."""
+    """The weights that were tuned, of a result and its parts."""
     if on := configuration.get("tuned_on"):
         queries = f"{on['queries']:,} queries of the split {on['split']}"
         yield f"{name}: weight {configuration['weight']:g} by {on['metric']} of {queries}"
@@ -246,9 +246,9 @@ def _over_tasks_sheet(evaluation: Evaluation) -> Sheet:
         tested = (difference_of(c), f"p={c.corrected_p:.2g}") if c is not None else ()
         cell = (f"{entry.mean:.4f} ± {entry.deviation:.4f}", *tested)
         rows.append([system.encoder, system.similarity, entry.metric, str(len(entry.tasks)), cell])
-    caption = f"mean ± standard deviation over tasks, which are what is tested (MAG, Q.1); {_how_compared([T_TEST])}"
+    caption = f"mean ± SD over tasks, which are the items of the test (MAG, Q.1); {_how_compared([T_TEST])}"
     caption = "; ".join([caption, *_about_precisions(evaluation.systems)])
-    return Sheet("over tasks", ["encoder", "similarity", "metric", "tasks", "mean"], 3, rows, caption)
+    return Sheet("over tasks", ["system", "similarity", "metric", "tasks", "mean"], 3, rows, caption)
 
 
 def _tests_on_tasks(evaluation: Evaluation, every_test: bool) -> list[Comparison]:
@@ -316,7 +316,7 @@ def _changes_sheet(changes: Sequence[BaselineChange]) -> Sheet:
     names = ["task", "system", "baseline", "metric"]
     columns = [*names, "before", "after", "difference", "95% interval", "Holm p", "visible"]
     caption = (
-        "difference from the stored baseline; visible: the smallest drop that so many items show four times in five; "
+        "difference from the stored baseline; visible: the smallest drop that as many items show with 80% power; "
         f"* where the p, corrected over the lines of a metric, is below {SIGNIFICANCE}"
     )
     return Sheet("since the baseline", columns, 4, rows, caption)
@@ -335,37 +335,27 @@ def _cross_sheet(cross: Cross) -> Sheet:
     caption = f"{cross.metric}; columns: evaluated with; < where that is what it was trained with"
     systems = list(cross.cells.values())
     caption = "; ".join([caption, _sizes(systems[0]), *_about_seeds(systems), *_about_precisions(systems)])
-    return Sheet(cross.task, ["encoder", "trained with", *cross.columns], 2, rows, caption)
+    return Sheet(cross.task, ["system", "trained with", *cross.columns], 2, rows, caption)
 
 
 def _correlations_sheet(correlations: Sequence[Correlation]) -> Sheet:
-    sets = list(dict.fromkeys(correlation.tasks for correlation in correlations))
-    counts = {correlation.systems for correlation in correlations}
-    cells: dict[tuple[str, str], dict[tuple[str, ...], Cell]] = {}
+    sets = list(dict.fromkeys(correlation.data_set for correlation in correlations))
+    cells: dict[tuple[str, str], dict[str, Cell]] = {}
     for correlation in correlations:
         value = f"{correlation.spearman:.2f}" if correlation.spearman is not None else "–"
-        note = () if len(counts) == 1 else (f"n={correlation.systems}",)
-        cells.setdefault((correlation.first, correlation.second), {})[correlation.tasks] = (value, *note)
-    rows = [[a, b, *(row.get(name, "–") for name in sets)] for (a, b), row in cells.items()]
-    over = f"{min(counts)}" if len(counts) == 1 else "n"
-    caption = f"Spearman's rank correlation of two metrics over {over} systems (SURE, Figure 5 and Table 5)"
-    single = [tasks[0] for tasks in sets if len(tasks) == 1]
-    names = [task.partition(":")[2].partition(",")[0].rstrip("/").rpartition("/")[2] for task in single]
-    if len(set(names)) < len(names):
-        names = [str(number) for number in range(1, len(names) + 1)]
-    caption += "".join(f"; {name}: {task}" for name, task in zip(names, single, strict=True))
-    if len(single) < len(sets):
-        caption += "; mean: of each metric over the data sets"
-        names.append(f"mean of {len(names)}")
-    return Sheet("correlations", ["metric", "and", *names], 2, rows, caption)
+        row = cells.setdefault((correlation.first, correlation.second), {})
+        row[correlation.data_set] = (value, f"n={correlation.systems}")
+    rows = [[*pair, *(row.get(name, "–") for name in sets)] for pair, row in cells.items()]
+    caption = "Spearman's rank correlation of two metrics over n systems (SURE, Figure 5 and Table 5)"
+    return Sheet("correlations", ["metric", "and", *sets], 2, rows, caption)
 
 
 SHOWN = 100  # characters of a text
 
 
 def overlap_sheets(overlaps: Sequence[Mapping[str, Any]]) -> list[Sheet]:
-    """Counts and examples of :class:`~retrokit.data.overlap.Overlap` as plain values; what there is nothing of is left
-    out."""
+    """Counts and examples of :class:`~retrokit.data.overlap.Overlap` as plain values; without
+    empty tables."""
     counts, examples = [], []
     for overlap in overlaps:
         for what in ("queries", "pairs", "documents"):
@@ -390,7 +380,7 @@ def gates_sheet(gates: Sequence[Gate]) -> Sheet:
     for gate in gates:
         value = "–" if gate.value is None else f"{gate.value:.4f}"
         rows.append([gate.task, gate.system, gate.metric, gate.asked, gate.verdict, value])
-    columns = ["task", "system", "metric", "asked", "verdict", "value"]
+    columns = ["task", "system", "metric", "required", "verdict", "value"]
     return Sheet("gates", columns, 5, rows, ", ".join(f"{count} {word}" for word, count in verdicts(gates).items()))
 
 

@@ -62,34 +62,6 @@ def cross_plots(evaluation: Evaluation, folder: str | Path) -> list[Path]:
     return [path for written in files for path in written]
 
 
-def task_map_plot(evaluation: Evaluation, folder: str | Path) -> list[Path]:
-    """Systems down, tasks across: the leading metric of each task, the lighter the higher within the task; returns the
-    files written."""
-    names = fitting(list(dict.fromkeys(system.name for system in evaluation.systems)), ROWS, "systems", "tasks")
-    tasks = fitting(evaluation.tasks, PANELS, "tasks", "tasks")
-    metrics = [evaluation.leading_metric(task) for task in tasks]
-    scores = {(system.name, system.task): system.metrics for system in evaluation.systems}
-    values = np.array(
-        [
-            [known(scores.get((name, task), {}).get(metric)) for task, metric in zip(tasks, metrics, strict=True)]
-            for name in names
-        ],
-        dtype=np.float64,
-    )
-    low, high = np.nanmin(values, axis=0), np.nanmax(values, axis=0)
-    shares = (values - low) / np.where(high > low, high - low, 1)
-    figure, (axes,) = panels(1, 1.6 + 0.4 * len(names))
-    axes.imshow(shares, cmap="cividis", aspect="auto", vmin=0, vmax=1)
-    told_in_cells(axes, values, np.nan, ".4f", "–", fontsize=8)
-    for text, share in zip(axes.texts, shares.flat, strict=True):
-        text.set_color("white" if share < 0.5 else "black")
-    labels = [f"{wrapped(task, 16)}\n{shown(metric, 16)}" for task, metric in zip(tasks, metrics, strict=True)]
-    axes.set_xticks(range(len(tasks)), labels, fontsize=8)
-    axes.set_yticks(range(len(names)), [wrapped(name) for name in names], fontsize=8)
-    axes.set_xlabel("colour: from the lowest to the highest value of the task")
-    return save(figure, folder, "tasks")
-
-
 def file_name(task: str) -> str:
     return re.sub(r"[^A-Za-z0-9._-]+", "-", task).strip("-._")[-80:]
 
@@ -112,9 +84,9 @@ def tests_of(evaluation: Evaluation, task: str, metric: str) -> dict[str, Paired
 def _bars(evaluation: Evaluation, task: str, folder: str | Path, name: str) -> list[Path]:
     """One horizontal bar a system, the first one on top, with its value.
 
-    Systems are compared on the same items, which an interval of each by itself would hide. So the interval is that of
+    Systems are compared on the same items, which separate intervals would hide. So the interval is that of
     the difference from the first, and leaves the first one's line out where the difference is more than chance. One
-    system alone has its own interval.
+    single system has its own interval.
     """
     metric = evaluation.main_metric(task)
     systems = fitting(evaluation.systems_on(task), ROWS, "systems", name)
@@ -185,7 +157,7 @@ LABEL = 26  # letters of a name on one line
 
 
 def reranking_plots(reranking: Reranking, folder: str | Path) -> list[Path]:
-    """Draw each task as PNG and SVG into ``folder``, with the data beside it as CSV; returns the files written. Raises
+    """Draw each task as PNG and SVG into ``folder``, with the data as CSV; returns the files written. Raises
     :class:`DataError` if the folder or a file could not be written."""
     tables = {"reranking": ranking_rows(reranking), "near-misses": near_miss_rows(reranking)}
     written = write_csv({name: rows for name, rows in tables.items() if rows}, folder)
@@ -333,7 +305,7 @@ def curves_of(runs: Sequence[tuple[str, Sequence[Mapping[str, Any]]]]) -> dict[s
 
 
 def curves_plots(curves: Mapping[str, Sequence[tuple[str, Points]]], folder: str | Path) -> list[Path]:
-    """Draw what :func:`curves_of` found: a picture each, in which runs of one name, seeds of one training, share a
+    """Draw the result of :func:`curves_of`: a picture each, in which runs of one name, seeds of one training, share a
     colour. Returns the files written."""
     written = []
     every = dict.fromkeys(name for drawn in curves.values() for name, _ in drawn)
@@ -358,7 +330,7 @@ def full_windows(points: Sequence[tuple[int, float]]) -> tuple[Points, int]:
     """Means of a loss, joined until each is over as many steps as the longest of them; and how many those are.
 
     A point is the mean since the point before it. A checkpoint or the end closes a window early, and a mean of a few
-    steps beside means of many would look like a jump. What is left at the end joins the last one.
+    steps next to means of many would look like a jump. What is left at the end joins the last one.
 
     >>> full_windows([(10, 4.0), (20, 2.0), (24, 1.0)])  # (10 · 2 + 4 · 1) / 14
     ([(10, 4.0), (24, 1.7142857142857142)], 10)
@@ -394,7 +366,7 @@ def _nested(rows: Sequence[Mapping[str, Any]], key: str, ending: str) -> Series:
 
 
 def _by_task(name: str, series: Series, label: str) -> dict[str, tuple[Series, str]]:
-    """A picture for each task whose name stands before the names of the curves, if there are several."""
+    """A picture for each task whose name prefixes the names of the curves, if there are several."""
     tasks = {curve: curve.rpartition(":")[0] for curve in series}
     several = len(set(tasks.values())) > 1
     pictures: dict[str, tuple[Series, str]] = {}

@@ -21,7 +21,7 @@ def reranking_parts(reranking: Reranking, format: str, with_queries: bool = Fals
     form(format)  # raises for an unknown one
     if format == "json":
         whole = evaluation_json(reranking.whole, with_queries)
-        return [to_json({**whole, "near_misses": near_miss_rows(reranking)})]
+        return [to_json({**whole, "near_misses": near_miss_rows(reranking)}, kind="reranking")]
     if format == "csv":
         return [evaluation_csv(reranking.whole)]
     return [SHEETS[format](sheet) for sheet in reranking_sheets(reranking)]
@@ -75,11 +75,11 @@ def _near_miss_sheet(near_misses: Sequence[Mapping[str, Any]], task: str) -> She
             words = [row["scorer"], row["similarity"], row["family"]]
             numbers = [f"{row['near_misses']:,}", f"{row['near_miss']:.3f}", positive, area]
             rows.append([*words, *numbers, f"{row[FALSE_ACCEPTS]:.1%}"])
-    columns = ["scorer", "similarity", "family", "pairs", "near-misses", "positives", "AUC", "false accepts"]
+    columns = ["system", "similarity", "family", "pairs", "near-misses", "positives", "ROC-AUC", "false-accept rate"]
     caption = (
-        "mean scores of near-misses (COMP, Figure 3) and of positives, each on the scorer's own scale; AUC of all "
-        "positives against the near-misses, with 95% bootstrap interval; false accepts: near-misses at or above the "
-        "score that 95% of the positives reach"
+        "mean scores of near-misses (COMP, Figure 3) and of positives, each on the system's own scale; ROC-AUC of all "
+        "positives against the near-misses, with 95% bootstrap interval; false-accept rate: near-misses that reach the "
+        "score of 95% of the positives"
     )
     return Sheet(task, columns, 3, rows, caption)
 

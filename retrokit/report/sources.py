@@ -1,4 +1,4 @@
-"""What a report is made from: results folders, runs, and what ``--json`` has printed, told apart by what is in them."""
+"""Sources of a report: results folders, model folders, and ``--json`` output, recognised by their content."""
 
 import os
 from collections.abc import Mapping, Sequence
@@ -61,7 +61,7 @@ class RunSource:
 
 @dataclass(frozen=True)
 class ProbeSource:
-    """What the probe of that name found."""
+    """The result of the probe of that name."""
 
     path: str
     name: str
@@ -70,7 +70,7 @@ class ProbeSource:
 
 @dataclass
 class Sources:
-    """All that a report is made from; ``notices`` are what reading it had to say."""
+    """All sources of a report; ``notices`` are from reading them."""
 
     evaluations: list[EvaluationSource] = field(default_factory=list)
     rerankings: list[EvaluationSource] = field(default_factory=list)
@@ -89,7 +89,7 @@ _METRICS = {
 
 
 def read_sources(paths: Sequence[str]) -> Sources:
-    """What lies at the ``paths``. Raises :class:`DataError` for a path that is nothing a report is made from."""
+    """The sources at the ``paths``. Raises :class:`DataError` for a path that a report cannot show."""
     sources = Sources()
     with heard() as sources.notices:
         for path in paths:
@@ -110,7 +110,7 @@ def _read_folder(path: str, sources: Sources) -> None:
     try:
         sources.evaluations.append(EvaluationSource(path, evaluate(results=path)))
     except DataError as error:
-        raise DataError(path, f"holds nothing to report; expected {EXPECTED}") from error
+        raise DataError(path, f"contains nothing to report; expected {EXPECTED}") from error
 
 
 def _read_file(path: str, sources: Sources) -> None:
@@ -122,52 +122,56 @@ def _read_file(path: str, sources: Sources) -> None:
 
 
 def _sort(path: str, content: Any, sources: Sources) -> None:
-    if (
-        isinstance(content, list)
-        and content
-        and all(isinstance(entry, dict) and "fronts" in entry for entry in content)
-    ):
-        for entry in content:
+    entries = content if isinstance(content, list) else [content]
+    first = entries[0] if entries and isinstance(entries[0], dict) else {}
+    kind = first.get("kind") or _kind_without_name(first)
+    own = {f"probe-{entry.name}": entry for entry in probes.entries() if isinstance(entry, ProbeEntry)}
+    if kind == "deployment":
+        for entry in entries:
             rows = [{**row, "result": {"per_query": {}, **row}} for row in entry["rows"]]
-            sheet = restored(Deployment, {**entry, "rows": rows})
-            sources.deployments.append((sheet, deployment_sheet(sheet)))
-        return
-    keys = set(content) if isinstance(content, dict) else set()
-    if {"results", "comparisons"} <= keys:
-        entry = EvaluationSource(path, evaluation_from(content), content.get("near_misses"))
-        if not evaluation_sheets(entry.found):  # which also finds what does not fit together
+            deployment = restored(Deployment, {**entry, "rows": rows})
+            sources.deployments.append((deployment, deployment_sheet(deployment)))
+    elif kind in ("evaluation", "reranking"):
+        source = EvaluationSource(path, evaluation_from(first), first.get("near_misses"))
+        if not evaluation_sheets(source.found):  # which also finds what does not fit together
             raise ValueError("there is no result")
-        (sources.evaluations if entry.near_misses is None else sources.rerankings).append(entry)
-        return
-    if {"testbeds", "kinds", "calls"} <= keys:
-        record = {name: value for name, value in content.items() if name != "calls"}
-        built = Built(Path(path), record, restored(dict[str, int], content["calls"]))
+        (sources.evaluations if source.near_misses is None else sources.rerankings).append(source)
+    elif kind == "build-sure":
+        record = {name: value for name, value in first.items() if name != "calls"}
+        built = Built(Path(path), record, restored(dict[str, int], first["calls"]))
         sources.builds.append((path, build_sheets(built)))
-        return
-    if "conclusion" in keys:
-        restored({"conclusion": str}, content)
-        kinds = {entry.name: entry.load_findings() for entry in probes.entries() if isinstance(entry, ProbeEntry)}
+    elif kind in own:
+        restored({"conclusion": str}, first)
+        probe = own[kind].load_findings().from_json(first)
+        if not any(probe.rows().values()):
+            raise ValueError("there is no result")
+        probe.sheets()  # which also finds what does not fit together
+        sources.probes.append(ProbeSource(path, own[kind].name, probe))
+    else:
+        raise DataError(path, f"is JSON of something else; expected {EXPECTED}")
+
+
+def _kind_without_name(content: Mapping[str, Any]) -> str:
+    """The kind of JSON from before it had a ``kind``, by its keys; empty for none."""
+    if "fronts" in content:
+        return "deployment"
+    if {"results", "comparisons"} <= set(content):
+        return "evaluation"
+    if {"testbeds", "kinds", "calls"} <= set(content):
+        return "build-sure"
+    fitting = {"": 0}
+    for entry in (entry for entry in probes.entries() if "conclusion" in content and isinstance(entry, ProbeEntry)):
         tables = {
-            name: {
-                field.name
-                for field in fields(kind)
-                if str(field.type).startswith("list[") and field.default_factory is MISSING
-            }
-            for name, kind in kinds.items()
+            of.name
+            for of in fields(entry.load_findings())
+            if str(of.type).startswith("list[") and of.default_factory is MISSING
         }
-        if fitting := [name for name, own in tables.items() if own <= keys]:
-            name = max(fitting, key=lambda name: len(tables[name]))
-            probe = kinds[name].from_json(content)
-            if not any(probe.rows().values()):
-                raise ValueError("there is no result")
-            probe.sheets()  # which also finds what does not fit together
-            sources.probes.append(ProbeSource(path, name, probe))
-            return
-    raise DataError(path, f"is JSON of something else; expected {EXPECTED}")
+        fitting |= {f"probe-{entry.name}": len(tables)} if tables <= set(content) else {}
+    return max(fitting, key=fitting.__getitem__)
 
 
 def evaluation_from(plain: Mapping[str, Any]) -> Evaluation:
-    """An evaluation from what :func:`~retrokit.report.evaluation.evaluation_json` made of it: its tests are taken as
+    """An evaluation from the output of :func:`~retrokit.report.evaluation.evaluation_json`: its tests are taken as
     they are."""
     results = [restored(Result, {"per_query": {}, **result}) for result in plain["results"]]
     main_metrics: dict[str, str] = {}

@@ -80,7 +80,7 @@ def memory_sheets(memory: Mapping[str, Any]) -> list[Sheet]:
 
 
 def _data_sheets(preflight: Preflight | VerifierPreflight) -> list[Sheet]:
-    """What each source of training data holds, and how long the texts of each role are."""
+    """Sizes of the sources of training data, and lengths of the texts of each role."""
     counts = ("records", "anchors", "documents", "duplicates")
     sources = [
         [source["name"], *(f"{source[key]:,}" for key in counts), f"{source['weight']:g}"]
@@ -138,7 +138,7 @@ def outcome_sheet(outcome: Outcome) -> Sheet:
 
 
 def export_sheet(export: Export) -> Sheet:
-    """What an export holds, and what the other side must be put through."""
+    """The contents of an export, and the transforms that its queries need."""
     note = export.note
     rows = {
         "folder": str(export.folder),
@@ -152,7 +152,7 @@ def export_sheet(export: Export) -> Sheet:
 
 
 def hits_sheets(hits: Hits) -> list[Sheet]:
-    """What a search found, a table a query."""
+    """The hits of a search, a table a query."""
     sheets = []
     for query, ranking in zip(hits.queries, hits.found, strict=True):
         texts = ["text"] if any(hit.text is not None for hit in ranking) else []
@@ -182,7 +182,7 @@ def verifier_preflight_sheets(preflight: VerifierPreflight) -> list[Sheet]:
 
 
 def calibration_sheet(calibration: Calibration) -> Sheet:
-    """The threshold, and what it lets in."""
+    """The threshold, and its false-accept rate."""
 
     def row(name: str, share: Share) -> list[str]:
         return [name, f"{share.value:.1%}", f"{share.low:.1%} – {share.high:.1%}", f"{share.pairs:,}"]
@@ -190,12 +190,12 @@ def calibration_sheet(calibration: Calibration) -> Sheet:
     low, high = calibration.interval
     rows = [
         ["threshold", f"{calibration.threshold:.6f}", f"{low:.6f} – {high:.6f}", ""],
-        row("false accepts", calibration.false_accepts),
+        row("false-accept rate", calibration.false_accepts),
         *(row(f"  {family}", share) for family, share in calibration.families.items()),
-        row("true accepts", calibration.true_accepts),
-        *([["  of them one text twice", "", "", f"{calibration.identical:,}"]] if calibration.identical else []),
+        row("true-accept rate", calibration.true_accepts),
+        *([["  of them identical texts", "", "", f"{calibration.identical:,}"]] if calibration.identical else []),
     ]
-    title = f"{calibration.pairs['path']}: {calibration.target:.1%} false accepts asked for"
+    title = f"{calibration.pairs['path']}: target false-accept rate {calibration.target:.1%}"
     return Sheet(title, ["", "value", "95% interval", "pairs"], 1, rows)
 
 
@@ -262,22 +262,14 @@ def _group(annotators: Sequence[str]) -> str:
 
 
 def _cohen_notes(agreement: Agreement) -> list[str]:
-    """A line for each two annotators; of many annotators the least and the most alike, and what is left out."""
+    """A line for each two annotators; of many annotators the lowest, the median and the highest kappa."""
     if len(agreement.judged) <= ALL_GROUPS_UP_TO:
         pairs = agreement.cohen.items()
         return [f"Cohen's kappa of {annotator} and {other}: {_kappa(value)}" for (annotator, other), value in pairs]
-    known = {pair: value for pair, value in agreement.cohen.items() if value is not None}
-    notes = []
-    for what, choose in (("lowest", min), ("highest", max)) if known else ():
-        annotator, other = choose(known, key=known.__getitem__)
-        notes.append(f"Cohen's kappa, {what}: {annotator} and {other}: {known[annotator, other]:.3f}")
-    if known:
-        notes.append(f"Cohen's kappa, median of {len(known):,} pairs: {median(known.values()):.3f}; each: --json")
-    notes.append(
-        f"of {len(agreement.judged):,} annotators each and all together are counted, not the groups between; of up to "
-        f"{ALL_GROUPS_UP_TO}, every group"
-    )
-    return notes
+    if not (known := [value for value in agreement.cohen.values() if value is not None]):
+        return []
+    shares = f"{min(known):.3f}, median {median(known):.3f}, highest {max(known):.3f}"
+    return [f"Cohen's kappa of {len(known):,} pairs: lowest {shares}; each: --json"]
 
 
 def _kappa(value: float | None) -> str:
@@ -299,7 +291,7 @@ def cache_json(cache: EmbeddingCache) -> list[str]:
     ]
     graphs = [asdict(graph) for graph in held_graphs(cache.folder)]
     about = {"folder": str(cache.folder), "limit": cache.limit, "size": sum(encoder.size for encoder in held)}
-    return [to_json({**about, "encoders": encoders, "graphs": graphs})]
+    return [to_json({**about, "encoders": encoders, "graphs": graphs}, kind="cache")]
 
 
 def cache_table(cache: EmbeddingCache) -> list[Any]:
@@ -322,7 +314,7 @@ def cache_table(cache: EmbeddingCache) -> list[Any]:
 
 def states_json(states: Sequence[State]) -> str:
     """A list with an object for each step."""
-    return to_json([asdict(state) for state in states])
+    return to_json([asdict(state) for state in states], kind="state")
 
 
 def states_sheet(states: Sequence[State]) -> Sheet:

@@ -1,4 +1,4 @@
-"""What an evaluation found, in sentences that are made of its numbers."""
+"""The results of an evaluation in sentences."""
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from itertools import groupby
 
 from retrokit.core.sheet import grouped
-from retrokit.evaluation.comparison.comparison import Comparison, Evaluation, tested
+from retrokit.evaluation.comparison.comparison import Comparison, Evaluation
 from retrokit.evaluation.comparison.systems import System
 from retrokit.evaluation.result import known
 
@@ -21,17 +21,16 @@ class Standing:
 
     Attributes:
         ranked: the systems that have a value, the best first.
-        over_first: how the best differs from the first row, as in the table of tests; ``None`` where it is the first,
-            or nothing was tested.
-        over_next: how the best differs from the second best, p corrected for the choice among all pairs (Bonferroni).
+        rival: the first row, or where the best is that, the second best; ``None`` without another system.
+        over_rival: how the best differs from it, as in the table of tests; ``None`` without a test.
     """
 
     task: str
     metric: str
     first: System
     ranked: list[System]
-    over_first: Comparison | None
-    over_next: Comparison | None
+    rival: System | None
+    over_rival: Comparison | None
 
     @property
     def best(self) -> System:
@@ -41,27 +40,22 @@ class Standing:
 
 def standing_on(evaluation: Evaluation, task: str) -> Standing | None:
     """Who leads on ``task``; ``None`` where no system has a value there, or their scores have no common scale."""
-    systems, metric = evaluation.systems_on(task), evaluation.leading_metric(task)
-    there = [system for system in systems if known(system.metrics.get(metric)) is not None]
+    (first, *_), metric = evaluation.systems_on(task), evaluation.leading_metric(task)
+    there = [system for system in evaluation.systems_on(task) if known(system.metrics.get(metric)) is not None]
     if not there or any(metric in result.own_scale for system in there for result in system.results):
         return None
-    ranked = sorted(there, key=lambda system: -system.metrics[metric])
-    best = ranked[0]
-    compared = {(c.result, c.metric): c for c in evaluation.comparisons if c.task == task}
-    over_next = None
-    if len(ranked) > 1 and systems[0] not in ranked[:2]:
-        pairs = len(ranked) * (len(ranked) - 1) // 2
-        comparison = tested(ranked[1], best, metric)
-        over_next = replace(comparison, corrected_p=min(1.0, comparison.p * pairs)) if comparison is not None else None
-    elif best is systems[0] and len(ranked) > 1 and (comparison := compared.get((ranked[1].name, metric))) is not None:
-        of = comparison.test  # the table of tests has it, the other way round
-        test = replace(of, difference=-of.difference, low=-of.high, high=-of.low)
-        over_next = replace(comparison, baseline=comparison.result, result=comparison.baseline, test=test)
-    return Standing(task, metric, systems[0], ranked, compared.get((best.name, metric)), over_next)
+    best, *others = ranked = sorted(there, key=lambda system: -system.metrics[metric])
+    tests = {c.result: c for c in evaluation.comparisons if (c.task, c.metric) == (task, metric)}
+    if best is not first:
+        return Standing(task, metric, first, ranked, first, tests.get(best.name))
+    if (over := tests.get(others[0].name) if others else None) is not None:  # the other way round
+        of = over.test
+        over = replace(over, test=replace(of, difference=-of.difference, low=-of.high, high=-of.low))
+    return Standing(task, metric, first, ranked, others[0] if others else None, over)
 
 
 def sentences(evaluation: Evaluation) -> Iterator[str]:
-    """Who is best on what, and whether it can be told; what was trained on; then what is missing."""
+    """The best system of each task with its test; texts seen in training; then missing results."""
     standings = [standing for task in evaluation.tasks if (standing := standing_on(evaluation, task)) is not None]
     if len(standings) > MOST_TASKS:
         yield from _on_many(standings)
@@ -73,22 +67,12 @@ def sentences(evaluation: Evaluation) -> Iterator[str]:
 
 
 def _on_one(standing: Standing) -> str:
-    best, metric = standing.best, standing.metric
-    value = _value(best, metric)
-    if len(standing.ranked) == 1:
-        return f"On {standing.task}, {best.name} reaches {metric} {value}; nothing is compared with it."
-    text = f"On {standing.task}, {best.name} is best in {metric} ({value})"
-    parts = []
-    if best is not standing.first:
-        parts.append(
-            f"above the first row, {standing.first.name} ({_value(standing.first, metric)}), {_by(standing.over_first)}"
-        )
-    if standing.ranked[1] is not standing.first or best is standing.first:
-        parts.append(
-            f"above the next, {standing.ranked[1].name} ({_value(standing.ranked[1], metric)}), "
-            f"{_by(standing.over_next)}"
-        )
-    return f"{text}: {'; '.join(parts)}."
+    best, metric, rival = standing.best, standing.metric, standing.rival
+    if rival is None:
+        return f"On {standing.task}, {best.name} reaches {metric} {_value(best, metric)}; nothing is compared with it."
+    which = "the first row" if rival is standing.first else "the next"
+    text = f"On {standing.task}, {best.name} is best in {metric} ({_value(best, metric)}): above {which}, "
+    return f"{text}{rival.name} ({_value(rival, metric)}), {_by(standing.over_rival)}."
 
 
 def _by(comparison: Comparison | None) -> str:
@@ -111,8 +95,9 @@ def _value(system: System, metric: str) -> str:
 def _on_many(standings: Sequence[Standing]) -> Iterator[str]:
     for name, count in Counter(standing.best.name for standing in standings).most_common():
         own = [standing for standing in standings if standing.best.name == name]
-        sure = sum(standing.over_first is not None and standing.over_first.significant for standing in own)
         led = sum(standing.best is standing.first for standing in own)
+        ahead = [standing.over_rival for standing in own if standing.rival is standing.first]
+        sure = sum(test is not None and test.significant for test in ahead)
         text = f"{name} is best on {count} of {len(standings)} tasks"
         if led < count:
             text += f", on {sure} of them above the first row by more than chance (corrected p < 0.05)"
@@ -147,7 +132,7 @@ def recommendation(evaluation: Evaluation) -> str:
     standing = standing_on(evaluation, evaluation.tasks[0])
     if standing is None:
         return "nothing can be recommended: no system has a value"
-    best, first, compared = standing.best, standing.first, standing.over_first
+    best, first, compared = standing.best, standing.first, standing.over_rival
     if best is first:
         return f"train with {first.similarity}: nothing that was tried is above it"
     if compared is None or not compared.significant:

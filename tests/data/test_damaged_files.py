@@ -205,7 +205,7 @@ def test_what_is_no_value_is_one_clear_line(tmp_path: Path, reader: str, content
     with pytest.raises(DataError) as caught:
         read(tmp_path / name)
     message = str(caught.value)
-    assert message.startswith(f"{tmp_path}/{name}" if reader != "results" else f"{tmp_path}: holds no results")
+    assert message.startswith(f"{tmp_path}/{name}" if reader != "results" else f"{tmp_path}: contains no results")
     assert len(message.splitlines()) == 1
     assert "sys.set_int_max_str_digits" not in message
 

@@ -13,11 +13,10 @@ from sklearn.model_selection import train_test_split
 from sklearn.neighbors import KNeighborsClassifier
 
 import retrokit
-from retrokit.core.notices import listening
 from retrokit.evaluation import registry as tasks
 from retrokit.evaluation.result import Result
 from retrokit.evaluation.task import Request
-from tests.evaluation.fakes import GivenEncoder, Notices, write_lines
+from tests.evaluation.fakes import GivenEncoder, write_lines
 
 RNG = np.random.default_rng(11)
 COUNT = 200
@@ -72,22 +71,6 @@ def test_per_text_values_have_the_means(file: Path) -> None:
         assert np.mean(list(values.values())) == pytest.approx(result.metrics[name])
     _, test = train_test_split(range(COUNT), test_size=0.1, random_state=42)
     assert list(result.per_query["accuracy"]) == [str(i + 1) for i in test]
-
-
-def test_regression_is_deaf_to_the_roles(file: Path) -> None:
-    with listening(heard := Notices()):
-        dot, qnorm = evaluate(f"classify:{file}", ["dot", "qnorm"], metrics=["accuracy"])
-    assert dot.metrics == qnorm.metrics  # as documents, both are raw
-    assert len(heard.messages) == 1
-    assert "a test text (of knn_accuracy) counts as the query" in heard.messages[0]
-
-
-def test_a_test_file_of_its_own(tmp_path: Path) -> None:
-    rows = [{"text": text, "label": int(label)} for text, label in zip(TEXTS, LABELS, strict=True)]
-    train, test = write_lines(tmp_path / "train.jsonl", rows[:150]), write_lines(tmp_path / "test.jsonl", rows[150:])
-    (result,) = evaluate(f"classify:{train},test={test}", ["dot"])
-    model = LogisticRegression(max_iter=100).fit(EMBEDDINGS[:150], LABELS[:150])
-    assert result.metrics["accuracy"] == pytest.approx(model.score(EMBEDDINGS[150:], LABELS[150:]), abs=1e-6)
 
 
 def test_iterations_that_do_not_suffice_are_no_warning(tmp_path: Path) -> None:

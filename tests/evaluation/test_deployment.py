@@ -3,13 +3,11 @@
 import json
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 
 from retrokit import cli
-from retrokit.encoders.torch_encoder import TorchEncoder
 from retrokit.evaluation import evaluate as evaluation
 from retrokit.evaluation.deployment import Deployment, DeploymentRow, deployment
 from retrokit.evaluation.result import Result
@@ -81,24 +79,6 @@ def test_the_tests_are_corrected_over_the_sheet(sheet):
     baseline = sheet.rows[0].result.metrics["ndcg@10"]
     for row in sheet.rows[1:]:
         assert row.comparison.test.difference == pytest.approx(row.result.metrics["ndcg@10"] - baseline)
-
-
-def test_texts_are_encoded_once(tiny_bert, folder, monkeypatch):
-    asked = []
-    real = TorchEncoder.embed
-
-    def embed(self: Any, items: Any, *more: Any) -> Any:
-        asked.append(len(items))
-        return real(self, items, *more)
-
-    monkeypatch.setattr(TorchEncoder, "embed", embed)
-    given = {"dims": [16, 8], "quantize": ["int8", "binary+rescore:2", "float32"], "index": ["exact"]}
-    made = deployment([str(tiny_bert)], [folder], sim=["cosine", "sfs:4"], **given)
-    assert sorted(asked) == [20, 120]
-    assert [row.name for row in made[1].rows] == [
-        *("16 float32 exact", "16 int8 exact", "16 binary+rescore:2 exact"),
-        *("8 int8 exact", "8 binary+rescore:2 exact", "8 float32 exact"),
-    ]
 
 
 def row(quality: float, size: float, time: float) -> DeploymentRow:

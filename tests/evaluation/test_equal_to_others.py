@@ -1,12 +1,6 @@
-"""Runs that are given, evaluated and fused, against pytrec_eval and ranx: values of every query, to 1e-9.
+"""Runs that are given, evaluated and fused, against pytrec_eval: values of every query, to 1e-9.
 
-Ties are where tools differ. trec_eval, and with it pytrec_eval and retrokit, ranks by the score in single precision,
-and equal ones by descending document id, whatever the ranks of the file say. ranx sorts double precision by NumPy's
-unstable sort, so that equal scores, and those that are equal in single precision alone, stand in no order that one
-could rely on. A run is therefore given to ranx with its ties broken as trec_eval breaks them; without ties nothing has
-to be done. ranx counts a document that one of two fused runs lacks as 0. So does retrokit by ranks and under
-``minmax``, whose lowest score is 0; under ``zscore`` 0 is the mean, retrokit takes the lowest score, and both agree
-where both runs have the same documents.
+Ties are where tools differ: trec_eval ranks by the score in single precision, and equal ones by descending document id.
 """
 
 import json
@@ -20,9 +14,6 @@ import pytrec_eval
 
 from retrokit import cli
 from retrokit.data.trec import read_run, write_run
-from retrokit.metrics.ranking import evaluate_run
-from retrokit.metrics.ranking import ranks as trec_ranks
-from retrokit.ranking.retrieval.hybrid import fuse
 from tests.evaluation.fakes import write_folder
 
 RNG = np.random.default_rng(8)
@@ -30,19 +21,6 @@ DOCUMENTS = [f"d{place}" for place in range(150)]
 QUERIES = [f"q{place}" for place in range(40)]
 TREC = {"ndcg@10": "ndcg_cut_10", "ndcg@100": "ndcg_cut_100", "recall@5": "recall_5", "recall@100": "recall_100"}
 TREC |= {"map@100": "map_cut_100", "precision@5": "P_5", "accuracy@1": "success_1", "mrr@1000": "recip_rank"}
-RANX = {"ndcg@10": "ndcg@10", "ndcg@100": "ndcg@100", "recall@5": "recall@5", "recall@100": "recall@100"}
-RANX |= {"map@100": "map@100", "precision@5": "precision@5", "accuracy@1": "hit_rate@1", "mrr@1000": "mrr@1000"}
-
-
-@pytest.fixture(scope="module")
-def ranx() -> Any:
-    """ranx without its compiler, which would take minutes and write beside the package."""
-    numba = pytest.importorskip("numba", reason="ranx is not installed: python -m pip install ranx")
-    before, numba.config.DISABLE_JIT = numba.config.DISABLE_JIT, True
-    try:
-        yield pytest.importorskip("ranx", reason="ranx is not installed: python -m pip install ranx")
-    finally:
-        numba.config.DISABLE_JIT = before
 
 
 def graded() -> dict[str, dict[str, int]]:
@@ -123,42 +101,3 @@ def test_no_metric_depends_on_how_deep_another_one_looks(kind, fusion, folder, c
     for metric, values in shallow["per_query"].items():
         assert values == pytest.approx(deep["per_query"][metric], abs=1e-9)
         assert fusion or values == pytest.approx(by_trec_eval(RUNS[kind])[metric], abs=1e-9)
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_a_run_is_measured_as_ranx_measures_it(kind, ranx):
-    order = {query: trec_ranks(scores) for query, scores in RUNS[kind].items()}
-    broken = {query: {document: -float(rank) for document, rank in one.items()} for query, one in order.items()}
-    given = RUNS[kind] if kind == "distinct" else broken
-    judged = {query: {document: grade for document, grade in one.items() if grade > 0} for query, one in QRELS.items()}
-    judged = {query: one for query, one in judged.items() if one and query in given}  # ranx has no place for the others
-    ours = evaluate_run(QRELS, RUNS[kind], RANX)
-    run = ranx.Run({query: given[query] for query in judged})
-    theirs = ranx.evaluate(ranx.Qrels(judged), run, [*RANX.values()], return_mean=False)
-    for metric, name in RANX.items():
-        values = dict(zip(sorted(judged), theirs[name].tolist(), strict=True))
-        assert {query: ours[metric][query] for query in judged} == pytest.approx(values, abs=1e-9)
-        assert all(ours[metric][query] == 0 for query in QUERIES if query not in judged)
-
-
-@pytest.mark.parametrize("weight", [0.5, 0.3])
-@pytest.mark.parametrize(("fusion", "shared"), [("rrf", False), ("minmax", False), ("zscore", True)])
-def test_hybrids_fuse_as_ranx_fuses(fusion, shared, weight, ranx):
-    ids = RNG.permutation(60)
-    found = [ids[: 40 if not shared else 60], ids[0 if shared else 20 :]]
-    sides = [dict(zip(one.tolist(), RNG.permutation(len(one)).astype(float).tolist(), strict=True)) for one in found]
-    if fusion == "rrf":
-        norm, method, options, scale = None, "rrf", {}, 2.0  # which has no weights: retrokit's share of each is ½
-        weight = 0.5
-    else:
-        norm, scale = {"minmax": "min-max", "zscore": "zmuv"}[fusion], 1.0
-        method, options = "wsum", {"params": {"weights": (1 - weight, weight)}}
-    runs = [ranx.Run({"q": {f"d{id}": score for id, score in side.items()}}) for side in sides]
-    expected = ranx.fuse(runs=runs, norm=norm, method=method, **options).to_dict()["q"]
-    rankings = []
-    for side in sides:
-        ordered = sorted(side, key=lambda id: -side[id])
-        rankings.append((np.array([side[id] for id in ordered]), np.array(ordered)))
-    scores, positions = fuse(*rankings, fusion, weight, 1000)
-    ours = {f"d{id}": scale * score for id, score in zip(positions.tolist(), scores.tolist(), strict=True)}
-    assert ours == pytest.approx(expected, abs=1e-9)

@@ -1,6 +1,5 @@
 """The neighbour task against scikit-learn called directly."""
 
-import json
 from collections.abc import Callable
 from pathlib import Path
 
@@ -131,20 +130,6 @@ def test_a_test_file_of_its_own(tmp_path: Path) -> None:
     assert task.describe().endswith(f"b.jsonl: {told}")
 
 
-def test_the_first_dimensions(file: Path) -> None:
-    (result,) = tasks.create(f"knn:{file}").evaluate(Request(encoder(), [retrokit.similarity("cosine")], dims=3))
-    assert result.metrics["accuracy"] == pytest.approx(scikit_learn(EMBEDDINGS[:, :3], 10, "euclidean"))
-    assert result.configuration["dims"] == 3
-
-
-def test_texts_are_documents_and_are_encoded_once(file: Path) -> None:
-    own = encoder()
-    tasks.create(f"knn:{file},metric=similarity").evaluate(
-        Request(own, [retrokit.similarity(s) for s in ("cosine", "l1")])
-    )
-    assert own.embedded == [("document", TEXTS, "auto")]
-
-
 def test_majority_prefers_the_lowest_of_equals() -> None:
     assert majority(np.array([[3, 1, 1, 3], [0, 2, 2, 1], [2, 1, 0, 3]])).tolist() == [1, 2, 0]
     assert majority(np.empty((0, 3), dtype=np.int64)).tolist() == []
@@ -182,52 +167,3 @@ def test_too_few_neighbours_or_labels(task: str, tmp_path: Path) -> None:
 def test_wrong_specs(file: Path, options: str, problem: str) -> None:
     with pytest.raises(UsageError, match=problem):
         tasks.create(f"knn:{file},{options}")
-
-
-def test_a_training_run_follows_it(tiny_bert: Path, tmp_path: Path) -> None:
-    from retrokit.training.config import FinetuneConfig
-    from retrokit.training.finetune import finetune
-    from tests.models import sentences
-
-    texts = sentences(60, seed=1)
-    labels = write_lines(tmp_path / "labels.jsonl", [{"text": t, "label": i % 2} for i, t in enumerate(texts)])
-    pairs = write_lines(tmp_path / "pairs.jsonl", [{"anchor": t, "positive": t[::-1]} for t in texts[:16]])
-    config = FinetuneConfig(
-        encoder=str(tiny_bert),
-        data=(str(pairs),),
-        output=str(tmp_path / "run"),
-        batch_size=8,
-        steps=2,
-        eval=f"knn:{labels}",
-        device="cpu",
-        precision="fp32",
-    )
-    outcome = finetune(config)
-    assert [row["step"] for row in outcome.evaluations] == [0, 2]
-    for row in outcome.evaluations:
-        (accuracy,) = row["evaluation"].items()
-        assert accuracy[0].endswith(":accuracy")
-        assert 0 <= accuracy[1] <= 1
-    lines = [json.loads(line) for line in (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()]
-    assert any(name.endswith(":text_norm_mean") for name in lines[0]["norms"])
-
-
-@pytest.mark.shared_data
-def test_real_abstracts(shared_data: Path) -> None:
-    path = shared_data / "ml-abstracts" / "abstracts.jsonl"
-    task = tasks.create(f"knn:{path},sample=1500")
-    static = retrokit.encoder("static:dim=64")
-    metrics = ["raw_cosine", "whitened_euclidean"]
-    (result,) = task.evaluate(Request(static, [static.similarity], metrics, precision="fp32"))
-    texts, labels = task.data.texts, np.array([task.data.classes[i] for i in task.data.labels])
-    rows = {json.loads(line)["text"]: json.loads(line)["label"] for line in path.read_text().splitlines()}
-    assert [rows[text] for text in texts] == labels.tolist()
-    embeddings = static.model.encode(texts)
-    for name, post, metric in (
-        ("accuracy", "raw", "euclidean"),
-        ("raw_cosine", "raw", "cosine"),
-        ("whitened_euclidean", "whitened", "euclidean"),
-    ):
-        train, test, known, expected = train_test_split(POST[post](embeddings), labels, test_size=0.1, random_state=42)
-        score = KNeighborsClassifier(10, metric=metric).fit(train, known).score(test, expected)
-        assert result.metrics[name] == pytest.approx(score, abs=1e-6), name

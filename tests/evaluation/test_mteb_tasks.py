@@ -24,7 +24,7 @@ from tests.models import sentences
 
 mteb = pytest.importorskip("mteb", reason="the extra mteb is not installed")
 
-from retrokit.evaluation.mteb.data import check_hub, leaves  # noqa: E402 - they import mteb
+from retrokit.evaluation.mteb.data import leaves, use_hub  # noqa: E402 - they import mteb
 from retrokit.evaluation.mteb.model import MtebModel, Neighbours  # noqa: E402
 from retrokit.evaluation.mteb.tasks import CLASSIFIERS, GROUPS, _averaged, _blocks, headline  # noqa: E402  # noqa: E402
 from retrokit.ranking.retrieval import registry as searchers  # noqa: E402
@@ -347,7 +347,7 @@ def test_the_digest_follows_the_data(folder: Path) -> None:
     [
         ("mteb:@sf", UsageError, "mteb:@sf: no such set; the sets are @sfs, @crop, @mag"),
         ("mteb:SciFact,data={}/nowhere", DataError, "nowhere: does not exist; expected the data of SciFact"),
-        ("mteb:@sfs,data={}", DataError, "holds no folder of any task's name, such as NanoArguAna"),
+        ("mteb:@sfs,data={}", DataError, "contains no folder of any task's name, such as NanoArguAna"),
         ("mteb:STS12,data={}/made", DataError, "is a BEIR folder, but STS12 is a task of type STS"),
     ],
 )
@@ -369,26 +369,19 @@ def test_wrong_local_data(folder: Path, tmp_path: Path) -> None:
         tasks.create(f"mteb:SciFact,data={folder}")
 
 
-def test_a_hub_that_gives_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_hub_that_gives_nothing() -> None:
     def fail(*_: Any, **__: Any) -> None:
         raise ConnectionError("no network\nand more")
 
-    monkeypatch.setattr("huggingface_hub.HfApi.dataset_info", fail)
-    chosen = [mteb.get_task(name) for name in ("SciFact", "STS12")]
-    for task in chosen:
-        task.load_data = fail
+    task = mteb.get_task("SciFact")
+    task.load_data = fail
+    use_hub(task, "into FOLDER")
     with pytest.raises(ServiceError) as failure:
-        check_hub(chosen, "each into FOLDER/TASK")
+        task.load_data()
     assert failure.value.exit_code == 4
     assert str(failure.value) == (
-        "mteb: the hub gave nothing (no network); download SciFact (https://huggingface.co/datasets/mteb/scifact), "
-        "STS12 (https://huggingface.co/datasets/mteb/sts12-sts) each into FOLDER/TASK"
+        "mteb: SciFact is not available (no network); download https://huggingface.co/datasets/mteb/scifact into FOLDER"
     )
-    seen = []
-    chosen[0].load_data = lambda **_: seen.append("from the cache")
-    chosen[0].data_loaded = True
-    check_hub(chosen[:1], "")
-    assert seen == ["from the cache"]
 
 
 def test_without_the_package(monkeypatch: pytest.MonkeyPatch) -> None:

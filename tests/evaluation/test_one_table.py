@@ -37,19 +37,8 @@ def told(words: list[str], capsys: pytest.CaptureFixture[str], code: int = 0) ->
 def test_all_systems_stand_in_one_table_with_one_correction(data, tmp_path, capsys):
     write_lines(tmp_path / "pairs.jsonl", ({"anchor": text.split()[0], "positive": text} for text in TEXTS))
     run = tmp_path / "run"
-    training = [
-        "finetune",
-        "static:32",
-        "--data",
-        f"{tmp_path / 'pairs.jsonl'}",
-        "--batch-size",
-        "8",
-        "--epochs",
-        "1",
-        "-o",
-        str(run),
-    ]
-    assert cli.run(training) == 0
+    training = f"finetune static:32 --data {tmp_path / 'pairs.jsonl'} --batch-size 8 --epochs 1 -o {run}"
+    assert cli.run(training.split()) == 0
     two_stages = [
         "two-stage:bm25,reranker=maxsim:static",
         "two-stage:bm25,reranker=static",

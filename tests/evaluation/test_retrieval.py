@@ -13,7 +13,7 @@ import pytest
 import pytrec_eval
 
 import retrokit
-from retrokit.core.errors import DataError, UsageError
+from retrokit.core.errors import UsageError
 from retrokit.core.notices import listening
 from retrokit.data.beir import read_beir
 from retrokit.data.trec import read_run
@@ -250,15 +250,6 @@ def test_norm_statistics() -> None:
     )
 
 
-def test_norm_statistics_need_no_copy_of_the_embeddings() -> None:
-    embeddings = np.ones((20_000, 256), dtype=np.float32)
-    tracemalloc.start()
-    row_norms(embeddings)
-    peak = tracemalloc.get_traced_memory()[1]
-    tracemalloc.stop()
-    assert peak < 0.25 * embeddings.nbytes  # one block in float64, and a length per row
-
-
 def test_distinct_texts_need_one_copy_of_the_embeddings() -> None:
     class Known(Encoder):
         dimension, spec = 256, "known"
@@ -298,21 +289,6 @@ def test_saved_run(folder: Path, tmp_path: Path) -> None:
     assert read_run(written) == results[0].run
 
 
-def test_saved_runs(folder: Path, tmp_path: Path) -> None:
-    results = evaluate(folder, ["cosine", "sfs:2,base=l2", "dot"])
-    target = tmp_path / "deep" / "runs"
-    save_runs(results, str(target))
-    names = sorted(path.name for path in target.iterdir())
-    starts = ["given-cosine-beir_", "given-dot-beir_", "given-sfs_2_base=l2-beir_"]
-    assert len(names) == 3
-    assert all(name.startswith(start) for name, start in zip(names, starts, strict=True))
-    assert all(name.endswith("_hand.trec") for name in names)
-    for result in results:
-        (path,) = [target / name for name in names if name.startswith(f"given-{result.similarity[:3]}")]
-        assert read_run(path) == result.run
-        assert_same_metrics(path, folder, result)
-
-
 def test_only_rankings_are_saved(folder: Path, tmp_path: Path) -> None:
     (ranked,) = evaluate(folder, ["cosine"])
     other = replace(ranked, task="knn:x", run={})
@@ -324,12 +300,3 @@ def test_only_rankings_are_saved(folder: Path, tmp_path: Path) -> None:
         save_runs([ranked, other], str(path))
     assert read_run(path) == ranked.run
     assert len(heard.messages) == 1
-
-
-def test_runs_that_cannot_be_saved(folder: Path, tmp_path: Path) -> None:
-    results = evaluate(folder, ["cosine", "dot"])
-    (tmp_path / "file").write_text("")
-    with pytest.raises(DataError, match=r"file: could not be written"):
-        save_runs(results, str(tmp_path / "file"))
-    with pytest.raises(DataError, match=r"could not be written"):
-        save_runs(results[:1], str(tmp_path / "file" / "run.trec"))

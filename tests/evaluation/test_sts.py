@@ -8,14 +8,11 @@ import pytest
 from scipy import stats
 
 import retrokit
-from retrokit.core.errors import DataError, UsageError
+from retrokit.core.errors import DataError
 from retrokit.core.notices import listening
 from retrokit.evaluation import registry as tasks
-from retrokit.evaluation.comparison.comparison import BOOTSTRAP
-from retrokit.evaluation.evaluate import evaluate
 from retrokit.evaluation.task import Request
 from tests.evaluation.fakes import GivenEncoder, Notices, write_lines
-from tests.models import sentences
 
 RNG = np.random.default_rng(8)
 COUNT = 60
@@ -106,24 +103,6 @@ def test_a_difference_is_tested_by_bootstrap(file: Path) -> None:
         assert np.isnan(again.value(np.zeros(5, dtype=int)))
 
 
-def test_comparisons_of_correlations(tmp_path: Path, tiny_bert: Path) -> None:
-    texts = sentences(80, seed=3)
-    rows = [
-        {"sentence1": a, "sentence2": b, "score": i % 6}
-        for i, (a, b) in enumerate(zip(texts[:40], texts[40:], strict=True))
-    ]
-    file = write_lines(tmp_path / "x.jsonl", rows)
-    found = evaluate([str(tiny_bert)], [f"sts:{file}"], ["cosine", "dot"], precision="fp32")
-    assert [(c.metric, c.method) for c in found.comparisons] == [
-        (metric, BOOTSTRAP) for metric in ("spearman", "pearson", "cosine_spearman", "cosine_pearson")
-    ]
-    main, cosine = found.comparisons[0].test, found.comparisons[2].test
-    values = [result.metrics["spearman"] for result in found.results]
-    assert main.difference == pytest.approx(values[1] - values[0])
-    assert main.low <= main.difference <= main.high
-    assert (cosine.difference, cosine.p) == (0.0, 1.0)
-
-
 def test_scores_that_do_not_differ(tmp_path: Path) -> None:
     rows = [{"sentence1": f"a{i}", "sentence2": f"b{i}", "score": 3} for i in range(4)]
     file = write_lines(tmp_path / "flat.jsonl", rows)
@@ -132,35 +111,6 @@ def test_scores_that_do_not_differ(tmp_path: Path) -> None:
     (tmp_path / "one.jsonl").write_text(json.dumps(rows[0]))
     with pytest.raises(DataError, match="every score is 3"):
         tasks.create(f"sts:{tmp_path / 'one.jsonl'}")
-
-
-def test_an_encoder_that_tells_nothing_apart(file: Path) -> None:
-    encoder = GivenEncoder({text: [1.0, 0.0] for text in VECTORS}, spec="collapsed")
-    with pytest.raises(
-        DataError, match="collapsed: scores every pair 1 under cosine: a correlation with that is undefined"
-    ):
-        tasks.create(f"sts:{file}").evaluate(Request(encoder, [retrokit.similarity("cosine")]))
-
-
-@pytest.mark.parametrize(
-    ("line", "problem"),
-    [('{"sentence1": "a", "score": 1}', "no field 'sentence2'"), ("", "is empty; expected pairs")],
-)
-def test_files_of_another_layout(tmp_path: Path, line: str, problem: str) -> None:
-    (tmp_path / "x.jsonl").write_text(line)
-    with pytest.raises(DataError, match=problem):
-        tasks.create(f"sts:{tmp_path / 'x.jsonl'}")
-
-
-def test_metrics(file: Path) -> None:
-    with pytest.raises(
-        UsageError, match=r"unknown metric 'spearmn' \(did you mean spearman\?\); sts:.* has spearman, pe"
-    ):
-        tasks.create(f"sts:{file}").check_metrics(["spearmn"])
-    (result,) = tasks.create(f"sts:{file}").evaluate(
-        Request(GivenEncoder(VECTORS), [retrokit.similarity("dot")], ["pearson"])
-    )
-    assert list(result.metrics) == ["spearman", "pearson"]
 
 
 @pytest.mark.slow

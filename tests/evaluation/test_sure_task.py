@@ -265,25 +265,6 @@ def test_references_are_made_on_the_device_of_the_command(tmp_path, tiny_bert, m
             tasks.create_on(f"sure:{folder},reference={spec}", "nowhere")
 
 
-def test_an_encoder_and_maxsim_are_references(tmp_path, tiny_bert):
-    texts = iter(sentences(70))
-    ids = [f"p{i}" for i in range(10)]
-    queries = {f"q{i}": next(texts) for i in range(10)}
-    qrels = dict(zip(queries, ids, strict=True))
-    passages, *variants = ({id: next(texts) for id in ids} for _ in range(6))
-    folder = write_sure(tmp_path / "x", queries, qrels, passages, dict(zip(VARIANTS, variants, strict=True)))
-    encoder = retrokit.encoder(str(tiny_bert), device="cpu")
-    own, token_level = (
-        tasks.create(f"sure:{folder},reference={spec}") for spec in (str(tiny_bert), f"maxsim:{tiny_bert}")
-    )
-    (result,) = own.evaluate(Request(encoder, [retrokit.similarity("cosine")]))
-    assert result.metrics["roc"] > 0.95
-    (other,) = token_level.evaluate(Request(encoder, [retrokit.similarity("cosine")]))
-    assert other.configuration["reference"] == f"maxsim:{tiny_bert}"
-    assert 0.3 < other.metrics["rdc"] < 0.95
-    assert result.metrics["reranked_mrr@2000"] == pytest.approx(result.metrics["mrr@2000"], abs=0.02)
-
-
 def test_bm25_is_a_reference(tmp_path):
     texts = iter(sentences(90))
     ids = [f"p{i}" for i in range(12)]

@@ -160,7 +160,7 @@ def test_near_misses_are_pairs(ran):
     code, _, err = ran["no lists"]
     assert code == 2
     assert (
-        err.strip().splitlines()[-1].startswith("retrokit: backwards orders lists and scores no pair by itself: pairs:")
+        err.strip().splitlines()[-1].startswith("retrokit: backwards is listwise and cannot score the pairs of pairs:")
     )
 
 

@@ -134,8 +134,7 @@ def reranking(names: Names, families: Names) -> Reranking:
     metrics = [f"{kind}{ending}" for kind in kinds for ending in endings]
     near = [result(name, "pairs:x", metrics, "own") for name in names[:10]]
     shown = {names[0]: ["ndcg@10", "mrr@10"], "pairs:x": ["near_miss"]}
-    whole, rankings, near_misses = (evaluation_of(rows, shown, {}) for rows in ([*ranked, *near], ranked, near))
-    return Reranking(whole, rankings, near_misses)
+    return Reranking(evaluation_of([*ranked, *near], shown, {}))
 
 
 def pictures(names: Names) -> dict[str, Draw]:

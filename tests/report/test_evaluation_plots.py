@@ -6,7 +6,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from retrokit.core.errors import DataError
 from retrokit.evaluation.comparison.comparison import Evaluation, evaluation_of
 from retrokit.evaluation.comparison.systems import System
 from retrokit.evaluation.comparison.trained import Training
@@ -122,9 +121,3 @@ def test_files_are_pictures_wide_enough_to_read(tmp_path: Path) -> None:
             assert (width, height > 150) == (800, True)
         else:
             assert b"<svg" in content
-
-
-def test_a_folder_that_cannot_be_made(tmp_path: Path) -> None:
-    (tmp_path / "file").write_text("")
-    with pytest.raises(DataError, match="could not be written"):
-        plots.evaluation_plots(evaluation(result("a")), tmp_path / "file" / "plots")

@@ -2,13 +2,11 @@
 
 import io
 import re
-from pathlib import Path
 
 import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
-import retrokit.report
 from retrokit.core.sheet import Sheet, facts
 from retrokit.evaluation.comparison.comparison import evaluation_of
 from retrokit.report.evaluation import evaluation_sheets
@@ -127,9 +125,3 @@ def test_names_and_values_of_two_columns(columns: str, monkeypatch: pytest.Monke
     table = TerminalTable(facts(None, {"trainable parameters": LONG}))
     (name, value) = folded_cells(printed(table, columns, monkeypatch), 2)
     assert (name, value) == ("trainableparameters", LONG)
-
-
-def test_every_table_is_one_that_drops_nothing() -> None:
-    for module in Path(retrokit.report.__file__).parent.glob("*.py"):
-        if module.name != "sheets.py":
-            assert not re.search(r"rich\.table|no_wrap|overflow=", module.read_text(encoding="utf-8")), module.name

@@ -15,7 +15,8 @@ def opened(browser, tmp_path_factory):
     """A page with much on it, in the browser."""
     folder = tmp_path_factory.mktemp("page")
     found = evaluation("second", "third", "first", f"a{HOSTILE}")
-    page_from(folder, evaluation_json(found, True), gallery.layers(["a", HOSTILE]).to_json())
+    page = page_from(folder, evaluation_json(found, True), gallery.layers(["a", HOSTILE]).to_json())
+    (folder / "page.html").write_text(page)
     browser.get((folder / "page.html").as_uri())
     yield browser
     assert browser.get_log("browser") == []  # nothing was refused, nothing failed

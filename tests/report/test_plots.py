@@ -6,7 +6,6 @@ from pathlib import Path
 import matplotlib.pyplot as plt
 import pytest
 
-from retrokit.core.errors import DataError
 from retrokit.report import plots
 from retrokit.report.plots import training_plots
 
@@ -120,16 +119,3 @@ def test_axes_are_plain_and_legends_cover_nothing(tmp_path: Path, monkeypatch: p
     assert len(figures["gamma"].legends) == 1
     low, high = figures["gamma"].axes[0].get_ylim()
     assert high - low >= 0.02
-
-
-def test_pictures_are_replaced(tmp_path: Path) -> None:
-    run = log(tmp_path, ROWS[:2])
-    before = {path: path.read_bytes() for path in training_plots(run) if path.suffix == ".png"}
-    after = {path: path.read_bytes() for path in training_plots(log(tmp_path, ROWS)) if path.suffix == ".png"}
-    assert before.keys() == after.keys()
-    assert all(before[path] != after[path] for path in before)
-
-
-def test_a_folder_without_a_log(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match=r"metrics\.jsonl: does not exist"):
-        training_plots(tmp_path)

@@ -35,12 +35,6 @@ def test_of_many_fragments_those_that_stand_out_are_shown() -> None:
     assert "more fragments are in the CSV and the JSON" in shown
 
 
-def test_few_fragments_are_all_shown() -> None:
-    shown = text(*contrast(12).sheets())
-    assert shown.count("│ e ") == 12
-    assert "more fragments" not in shown
-
-
 def test_prefixes_have_a_row_per_number_of_dimensions() -> None:
     wholes = [WholeScore("e", "cosine", 0.5), WholeScore("e", "sfs:2", 0.51), WholeScore("e", "sfs:4", 0.52)]
     fragments = [

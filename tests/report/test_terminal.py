@@ -1,7 +1,5 @@
 """Notices and progress where standard error is no terminal, and where it is one."""
 
-import io
-
 import pytest
 
 from retrokit.core.notices import listening, notice, progress
@@ -91,24 +89,6 @@ def test_progress_that_fails_leaves_the_next_one_visible(clock: Clock, capsys: p
             clock.now += 20
             advance(2)
     assert capsys.readouterr().err == "second: 2 of 2 steps, 0.1/s, 0 s left\n"
-
-
-def test_a_bar_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
-    class Terminal(io.StringIO):
-        def isatty(self) -> bool:
-            return True
-
-    on_a_terminal = Terminal()
-    monkeypatch.setenv("TERM", "xterm-256color")
-    monkeypatch.delenv("NO_COLOR", raising=False)
-    monkeypatch.setattr("sys.stderr", on_a_terminal)  # here: pytest's own comes back between a fixture and the test
-    with listening(TerminalListener()), progress("encoding", 10, "texts") as advance:
-        advance(10)
-    shown = on_a_terminal.getvalue()
-    assert "encoding" in shown
-    assert "10/10" in shown
-    assert "texts/s" in shown
-    assert "\x1b[" in shown  # it moves the cursor, and goes when it is done
 
 
 def test_what_is_no_terminal_is_plain(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:

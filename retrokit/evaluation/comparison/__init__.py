@@ -1,1 +1,1 @@
-"""Results beside each other: kept in a folder, averaged over seeds, tested, correlated, gated."""
+"""Results side by side: cached in a folder, averaged over seeds, tested, correlated, gated."""

@@ -62,7 +62,7 @@ class Comparison:
 
     @property
     def p(self) -> float:
-        """The larger p of the tests that were made, not corrected."""
+        """The larger p of the tests, not corrected."""
         return self.test.p if self.randomisation_p is None else max(self.test.p, self.randomisation_p)
 
     @property
@@ -90,7 +90,7 @@ class BaselineChange:
 
     @property
     def visible(self) -> float | None:
-        """The smallest drop that as many items show with a power of 80%; ``None`` without a test or a deviation."""
+        """The smallest drop that as many items show with a power of 80%; ``None`` without a test or a spread."""
         width = self.comparison.test.high - self.comparison.test.low if self.comparison else 0.0
         return _POWER * width / (2 * _MARGIN) if width > 0 else None
 
@@ -104,14 +104,14 @@ class BaselineChange:
 
 @dataclass(frozen=True)
 class Gate:
-    """What a setting asks of one system on one task, and whether it holds.
+    """What a setting requires of one system on one task, and the verdict.
 
     Attributes:
         setting: ``fail_under``, ``max_drop`` or ``fail_if_worse``.
-        asked: what of ``metric``, in words: the same in every run with the same settings.
+        asked: the requirement on ``metric``, in words: the same in every run with the same settings.
         value: the metric; ``None`` where there is none, or it is undefined.
         verdict: ``passed``, ``failed`` or ``untested``.
-        message: why it does not hold or was not tested, in a line; empty where it holds.
+        message: why it failed or was not tested, in a line; empty if it passed.
     """
 
     setting: str
@@ -126,8 +126,8 @@ class Gate:
 
 @dataclass(frozen=True)
 class OverTasks:
-    """One system over the tasks of one main metric (MAG, Table 30): their ``mean``, the sample standard ``deviation``
-    between them, and the comparison with the first system, which has none."""
+    """One system over the tasks of one main metric (MAG, Table 30): their ``mean``, the sample SD
+    (``deviation``) between them, and the comparison with the first system, which has none."""
 
     system: str
     metric: str
@@ -142,7 +142,7 @@ class Evaluation:
     """All results and what follows from them.
 
     Attributes:
-        systems: the rows of each task: results, those that differ in their seed alone averaged.
+        systems: the rows of each task: results, averaged over seeds.
         comparisons: of each task's systems with its first one.
         over_tasks: systems over the tasks that have one main metric.
         shown: the metrics to show, by task.
@@ -184,7 +184,7 @@ class Evaluation:
         return self.gate_metric if self.gate_metric is not None and named else usual
 
     def leading_metric(self, task: str) -> str:
-        """What one figure tells of ``task``: the metric named for gates, else the main one, or the first of those shown
+        """The metric that leads ``task``: the metric named for gates, else the main one, or the first of those shown
         where it is none of them."""
         first = self.systems_on(task)[0].first
         return self.gated_metric(task, leading_metric(first.main_metric, self.shown.get(task, ())))
@@ -192,6 +192,16 @@ class Evaluation:
     def systems_on(self, task: str) -> list[System]:
         """The rows of one task; the first is what the others are compared with."""
         return [system for system in self.systems if system.task == task]
+
+    def part(self, tasks: Collection[str]) -> Evaluation:
+        """What is about these ``tasks``, without gates and changes."""
+        results, systems, comparisons = (
+            [entry for entry in entries if entry.task in tasks]
+            for entries in (self.results, self.systems, self.comparisons)
+        )
+        over_tasks = [entry for entry in self.over_tasks if {*entry.tasks} <= {*tasks}]
+        parts: dict[str, Any] = {"results": results, "systems": systems, "comparisons": comparisons}
+        return replace(self, **parts, over_tasks=over_tasks, changes=(), gates=())
 
     def to_frame(self) -> DataFrame:
         """A row per system and metric on each task, then one per system over tasks, with the comparison, if any; then
@@ -247,8 +257,7 @@ def evaluation_of(
     """All that follows from ``results``; ``trainings`` says how their encoders came about, by spec.
 
     The system of the name ``baseline_system`` comes first on each task, and is what the others are compared with.
-    ``gate_metric`` is compared beside the metrics that are ``shown``. Raises :class:`UsageError` where there is no such
-    system.
+    ``gate_metric`` is compared next to the metrics ``shown``. Raises :class:`UsageError` if there is no such system.
     """
     results = [settled(result) for result in results]
     if baseline_system is not None:

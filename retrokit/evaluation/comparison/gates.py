@@ -30,7 +30,6 @@ from retrokit.evaluation.comparison.results_folder import library_versions, plai
 from retrokit.evaluation.comparison.systems import System
 from retrokit.evaluation.result import known
 
-FORMAT = 1
 _EXPECTED = "a baseline that `save_baseline=` of an evaluation has written"
 
 
@@ -44,7 +43,7 @@ def save_baseline(evaluation: Evaluation, path: str) -> None:
         about = {"seeds": system.seeds, "trained_with": system.trained_with, "distinction": system.distinction}
         systems.append({"data": digests[system.task], **about, "results": results})
     made_with = {"retrokit": __version__, "libraries": library_versions()}
-    write_json(path, {"format": FORMAT, **made_with, "systems": systems})
+    write_json(path, {**made_with, "systems": systems}, kind="baseline")
 
 
 @dataclass(frozen=True)
@@ -61,7 +60,7 @@ class Baseline:
         of_task = [(digest, own) for digest, own in self.systems if own.task == task or (data and digest == data)]
         if not of_task:
             there = ", ".join(dict.fromkeys(system.task for _, system in self.systems)) or "nothing"
-            raise UsageError(f"{named(self.path)}: holds no baseline on {task}; it holds {there}")
+            raise UsageError(f"{named(self.path)}: contains no baseline on {task}; it contains {there}")
         same = [system for digest, system in of_task if digest == data]
         if not same:
             raise UsageError(f"{named(self.path)}: was measured on other data of {task}; store a new baseline")
@@ -82,7 +81,7 @@ class Baseline:
             by_name = [candidate for candidate in same if candidate.name == system.name]
             if not by_name and len(same) > 1:
                 names = ", ".join(candidate.name for candidate in same)
-                where = f"{named(self.path)}: holds several systems on {system.task}"
+                where = f"{named(self.path)}: contains several systems on {system.task}"
                 raise UsageError(f"{where}, and none is {system.name}: {names}")
             before, metric = (by_name or same)[0], evaluation.leading_metric(system.task)
             then, now = (side.metrics.get(metric, math.nan) for side in (before, system))
@@ -96,10 +95,10 @@ class Baseline:
 
 def read_baseline(path: str) -> Baseline:
     """What :func:`save_baseline` has written. Raises :class:`DataError` if it cannot be read, or is something else."""
-    stored = {"format": int, "systems": list[dict[str, Any]], "libraries?": dict[str, str]}  # which older files lack
-    content = read_json(path, _EXPECTED, stored)
+    versions = {"version?": int, "format?": int, "libraries?": dict[str, str]}  # older files have some of these only
+    content = read_json(path, _EXPECTED, {"systems": list[dict[str, Any]], **versions})
     systems = [(entry.get("data"), checked(System, entry, path, _EXPECTED)) for entry in content["systems"]]
-    if content["format"] != FORMAT or not all(system.results for _, system in systems):
+    if content.get("version", content.get("format")) != 1 or not all(system.results for _, system in systems):
         raise DataError(path, f"is not {_EXPECTED}")
     return Baseline(path, systems, content.get("libraries", {}))
 
@@ -173,8 +172,8 @@ def _fallen(evaluation: Evaluation, most: float) -> Iterator[Gate]:
         elif drop > most:
             notice(f"{name} is {drop:.4f} lower than the baseline, which may be chance")
         if visible is not None and visible > most:
-            text = f"a drop of {visible:.4f} is found four times in five, one of {most:g} less often"
-            notice(f"{name}: {text}; more queries would tell")
+            text = f"80% power needs a drop of {visible:.4f}, more than {most:g}"
+            notice(f"{name}: {text}; add queries")
         about = (change.task, change.system, change.metric, f"at most {most:g} below the stored baseline")
         yield Gate("max_drop", *about, known(change.after), FAILED if failure else PASSED, failure)
 

@@ -24,14 +24,13 @@ from retrokit.core.errors import DataError, disk_errors
 from retrokit.core.files import digest
 from retrokit.core.notices import notice
 from retrokit.core.version import __version__
-from retrokit.data.jsonl import read_json, restored, write_json
+from retrokit.data.jsonl import of_kind, read_json, restored, write_json
 from retrokit.evaluation.comparison.trained import Training
 from retrokit.evaluation.result import Result, draws_of, known, settled
 
 if TYPE_CHECKING:  # a folder is read and shown without loading a model
     from retrokit.evaluation.task import Request, Task
 
-FORMAT = 1
 _LABEL = ("encoder", "similarity", "task", "precision", "dims", "index", "quantize")
 _LIBRARIES = (
     *("torch", "transformers", "tokenizers", "sentence-transformers", "numpy", "scipy", "scikit-learn"),
@@ -75,7 +74,7 @@ class ResultsFolder:
         """As ``task.evaluate``; a valid result of the folder is not computed again, and the rest is written.
 
         With ``keep_runs`` everything is computed, because rankings are not stored. Raises :class:`DataError` if the
-        folder cannot be written to, or whatever the task raises.
+        folder cannot be written to, or what the task raises.
         """
         metrics, given = list(request.metrics), request.similarities
         keys = self._keys(task, request)
@@ -104,9 +103,9 @@ class ResultsFolder:
     def read(self) -> list[Record]:
         """All sound results, in the order in which they were first evaluated. A notice names each damaged file, and
         each result on data that have changed since: of one task, those on the data seen last count. Raises
-        :class:`DataError` if there is no such folder, or it holds no sound result."""
+        :class:`DataError` if there is no such folder, or it contains no sound result."""
         if not self.path.is_dir():
-            raise DataError(self.path, "is not a folder of results; `results=` of an evaluation makes one")
+            raise DataError(self.path, "is not a folder of results; `results=` of an evaluation writes one")
         records = []
         for file in sorted(self.path.glob("*.json")):
             if (record := _read(file)) is not None:
@@ -114,7 +113,7 @@ class ResultsFolder:
             else:
                 notice(f"{file} is damaged and left out; evaluate its encoder again")
         if not records:
-            raise DataError(self.path, "holds no results; `results=` of an evaluation makes them")
+            raise DataError(self.path, "contains no results; `results=` of an evaluation writes them")
         latest = {record.key["task"]: record.key["data"] for record in sorted(records, key=lambda r: r.made)}
         current = []
         for record in sorted(records, key=lambda record: record.added):
@@ -161,7 +160,7 @@ class ResultsFolder:
         return self.path / f"{shown}-{hashlib.sha256(json.dumps(label).encode()).hexdigest()[:16]}.json"
 
     def _valid(self, key: dict[str, Any]) -> Record | None:
-        """The record that was made under just this key; a damaged one is named and counts as none."""
+        """The record of exactly this key; a damaged one is named and counts as none."""
         file = self._file(key)
         if not file.exists():
             return None
@@ -176,9 +175,11 @@ class ResultsFolder:
         now, file = datetime.now(UTC).isoformat(timespec="microseconds"), self._file(key)
         result = settled(result)
         result = replace(result, resampled={name: draws_of(metric) for name, metric in result.resampled.items()})
-        record = Record(key, metrics, list(task.shown_metrics), training, _added(file) or now, now, result)
+        before = _read(file) if file.exists() else None
+        added = now if before is None else before.added
+        record = Record(key, metrics, list(task.shown_metrics), training, added, now, result)
         about = {"training": vars(training) if training is not None else None, "result": plain(result)}
-        content = {"format": FORMAT, **vars(record), **about}
+        content = of_kind("result", {**vars(record), **about})
         with disk_errors(self.path):
             self.path.mkdir(parents=True, exist_ok=True)
         write_json(file, {"checksum": _checksum(content), **content})
@@ -187,24 +188,14 @@ class ResultsFolder:
 
 
 def _read(file: Path) -> Record | None:
-    """The record in ``file``; ``None`` if it is not what was written."""
+    """The record in ``file``; ``None`` for other content."""
     try:
         content = read_json(file, "a result")
-        if content.pop("checksum", None) != _checksum(content) or content.pop("format", None) != FORMAT:
+        if content.pop("checksum", None) != _checksum(content) or content.get("version", content.get("format")) != 1:
             return None
         restored({"key": {"task": str, "data": str | None, "libraries?": dict[str, str]}}, content)
         return cast(Record, restored(Record, content))
     except (ValueError, TypeError, DataError):
-        return None
-
-
-def _added(file: Path) -> str | None:
-    """When a result was first written to ``file``, also of a damaged one: its row keeps its place."""
-    try:
-        with open(file, encoding="utf-8", errors="replace") as stream:
-            match = re.search(r'"added": "([^"]+)"', stream.read(1 << 20))
-        return datetime.fromisoformat(match[1]).isoformat(timespec="microseconds") if match else None
-    except (OSError, ValueError):  # no file, or no time
         return None
 
 
@@ -245,7 +236,7 @@ def library_versions() -> dict[str, str]:
 
 def _source(*objects: object) -> str | None:
     """A digest of retrokit's source, and of the files of the objects' classes that are a plugin's; ``None`` if a class
-    is in no file. The version alone would not do: a checkout changes without it."""
+    is in no file. The version does not suffice: a checkout changes without it."""
     try:
         files = {inspect.getfile(type(instance)) for instance in objects}
     except (TypeError, OSError):  # made in an interactive session

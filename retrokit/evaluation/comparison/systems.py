@@ -1,4 +1,4 @@
-"""What is compared on a task: a result, or the mean of the results of models that differ in their seeds alone.
+"""What is compared on a task: a result, or the mean of the results of models that differ only in their seeds.
 
 MAG averages over seeds before it tests anything (Q.1): otherwise luck of one seed would count as a difference.
 """
@@ -26,7 +26,7 @@ class System:
     Attributes:
         results: one; or one for each of ``seeds``, of one task and one similarity.
         trained_with: the similarity of the training, where that is known.
-        distinction: what tells it from another system of the same name, such as its number of dimensions.
+        distinction: the difference from another system of the same name, such as its number of dimensions.
     """
 
     results: tuple[Result, ...]
@@ -61,12 +61,12 @@ class System:
 
     @property
     def name(self) -> str:
-        """What tells it from the others of a table."""
+        """Its name in tables."""
         return f"{self.encoder} {self.similarity}"
 
     @property
     def precision(self) -> str:
-        """What it was computed in, such as ``bfloat16``; empty where nothing tells, as of words counted."""
+        """What it was computed in, such as ``bfloat16``; empty if unknown, as of BM25."""
         return " and ".join(dict.fromkeys(result.precision for result in self.results if result.precision))
 
     @cached_property
@@ -76,7 +76,7 @@ class System:
         return {name: statistics.fmean(result.metrics[name] for result in self.results) for name in names}
 
     def deviation(self, metric: str) -> float | None:
-        """The sample standard deviation (n − 1) of a metric over the seeds; ``None`` for a single result."""
+        """The sample SD (n − 1) of a metric over the seeds; ``None`` for a single result."""
         values = [result.metrics[metric] for result in self.results]
         return statistics.stdev(values) if len(values) > 1 else None
 
@@ -164,8 +164,8 @@ def systems_of(results: Sequence[Result], trainings: Mapping[str, Training | Non
 
 
 def led_by(name: str, results: Sequence[Result], systems: Sequence[System]) -> list[Result]:
-    """The results in the same order, but on each task those of the system ``name`` first: of an encoder's name alone,
-    the first that it has there. A notice names a task that has none; :class:`UsageError` if no task has one."""
+    """The results in the same order, but on each task those of the system ``name`` first; an encoder's name means its
+    first system. A notice names a task without it; :class:`UsageError` if no task has it."""
     tasks, leading = list(dict.fromkeys(result.task for result in results)), set()
     for task in tasks:
         of_task = [system for system in systems if system.task == task]

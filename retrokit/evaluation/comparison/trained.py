@@ -36,7 +36,7 @@ class Training:
 
     Attributes:
         similarity: of the training; ``None`` for fresh weights.
-        group: a digest of every option but seeds; encoders of one group differ in their seeds alone.
+        group: a digest of every option but seeds; encoders of one group differ only in their seeds.
         seed: of the training, or of fresh weights; of both, if a training began with fresh weights.
     """
 
@@ -74,7 +74,7 @@ def training_of(spec: str) -> Training | None:
 
 
 def training_of_stages(first: str | None, reranker: str | None) -> Training | None:
-    """How a first stage with a reranker behind it came about, or a reranker alone: a seed of either is one of theirs.
+    """How a first stage with a reranker behind it came about, or only a reranker: the seeds of both count.
 
     Args:
         first: spec of an encoder, or of a searcher, of which nothing is recorded; ``None`` without a first stage.

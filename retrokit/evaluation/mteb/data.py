@@ -121,45 +121,17 @@ def judgements(task: Any) -> dict[tuple[str, str], dict[str, dict[str, int]]]:
     return qrels
 
 
-def check_hub(tasks: Sequence[Any], how: str) -> None:
-    """Make sure that the data of ``tasks`` can be had, before anything is encoded. Raises :class:`ServiceError` if the
-    hub has or gives nothing of some, and they are not in the machine's cache either; it names what to download, and
-    ``how`` says where to put it."""
-    from huggingface_hub import HfApi
-
-    missing, reasons = [], []
-    for task in tasks:
-        path, revision = task.metadata.dataset["path"], task.metadata.dataset["revision"]
-        try:
-            HfApi().dataset_info(path, revision=revision, timeout=10)
-        except Exception as error:  # the hub client's own errors and its transport's share no base class
-            if not _is_cached(task):
-                missing.append(f"{task.metadata.name} (https://huggingface.co/datasets/{path})")
-                reasons.append(first_line(error)[:160])
-    if missing:
-        raise ServiceError(f"mteb: the hub gave nothing ({reasons[0]}); download {', '.join(missing)} {how}")
-
-
-def _is_cached(task: Any) -> bool:
-    """Whether the task's data are in the cache of the ``datasets`` package; the task takes them from there then."""
-    import datasets
-    from huggingface_hub import constants
-
-    own_load = task.load_data
+def use_hub(task: Any, how: str) -> None:
+    """Let ``task`` raise :class:`ServiceError` if neither the hub nor the machine's cache has its data; ``how`` says
+    where to put them."""
+    load = task.load_data
 
     def load_data(**kwargs: Any) -> None:
-        """Load without asking the hub, which its client would try for half a minute."""
-        before = constants.HF_HUB_OFFLINE, datasets.config.HF_HUB_OFFLINE
-        constants.HF_HUB_OFFLINE = datasets.config.HF_HUB_OFFLINE = True
         try:
-            own_load(**kwargs)
-        finally:
-            constants.HF_HUB_OFFLINE, datasets.config.HF_HUB_OFFLINE = before
+            load(**kwargs)
+        except Exception as error:  # the clients' errors share no base class
+            address = f"https://huggingface.co/datasets/{task.metadata.dataset['path']}"
+            problem = f"mteb: {task.metadata.name} is not available ({first_line(error)[:160]})"
+            raise ServiceError(f"{problem}; download {address} {how}") from error
 
-    try:
-        load_data()
-    except Exception:  # each task loads its data in its own way; whatever it raises, they are not there
-        return False
-    task.unload_data()
     task.load_data = load_data
-    return True

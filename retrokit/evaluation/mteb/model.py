@@ -1,6 +1,6 @@
 """An encoder and a similarity as MTEB asks for a model: through its encoder protocol and its search protocol.
 
-An object with the methods of both is asked for its own search, which is how a ranking under any similarity enters
+An object with the methods of both uses its own search, which is how a ranking under any similarity enters
 MTEB's retrieval and reranking tasks; the tasks over pairs ask for ``similarity`` and ``similarity_pairwise``.
 """
 
@@ -35,9 +35,9 @@ FED_TO_A_LEARNER = frozenset({"Classification", "MultilabelClassification", "Clu
 class MtebSearch:
     """What MTEB evaluates on tasks that search: any searcher.
 
-    It must never have a method ``predict``: MTEB would take it for a cross-encoder. With ``task_prompts`` the prompt
-    that MTEB has for a task stands before its texts, in the form ``Instruct: …``, in place of the encoder's own;
-    ``identity`` is what else decides a result, such as the digest of local data. ``runs`` has what was searched, by
+    It must never have a method ``predict``: MTEB would take it for a cross-encoder. With ``task_prompts`` MTEB's
+    prompt for a task comes before its texts, in the form ``Instruct: …``, in place of the encoder's own;
+    ``identity`` is what else decides a result, such as the digest of local data. ``runs`` has the rankings, by
     split and subset.
     """
 
@@ -66,7 +66,7 @@ class MtebSearch:
         num_proc: int | None,
         **kwargs: Any,
     ) -> dict[str, dict[str, float]]:
-        """The ``top_k`` best documents of each query with their scores; of ``top_ranked``'s alone where it is given."""
+        """The ``top_k`` best documents of each query with their scores; only of ``top_ranked`` if given."""
         ids = list(self._documents["id"])
         # in descending order of ids, so that equal scores rank as trec_eval ranks them
         order = sorted(range(len(ids)), key=ids.__getitem__, reverse=True)

@@ -2,7 +2,7 @@
 
 ``mteb:SciFact``, ``mteb:"MTEB(eng, v2)"``, ``mteb:@crop``. Results are in mteb's own JSON in its own cache folder; the
 model's name and revision there stand for weights, similarity, prompts, precision and local data. Where mteb's headline
-is cosine's, ours is the one under the similarity, and mteb's stands beside it.
+is cosine's, ours is the one under the similarity, next to mteb's.
 """
 
 import math
@@ -16,9 +16,9 @@ import numpy as np
 
 from retrokit.core.errors import DataError, UsageError, disk_errors
 from retrokit.core.notices import no_progress_bars, notice, progress
-from retrokit.data.jsonl import read_json, write_json
+from retrokit.data.jsonl import checked, read_json, write_json
 from retrokit.encoders.views import MemoizedEncoder
-from retrokit.evaluation.mteb.data import check_hub, folder_digest, judgements, leaves, use_folder
+from retrokit.evaluation.mteb.data import folder_digest, judgements, leaves, use_folder, use_hub
 from retrokit.evaluation.mteb.model import MtebModel, MtebSearch, Neighbours
 from retrokit.evaluation.result import Result
 from retrokit.evaluation.task import Request, Task, needs_embeddings
@@ -114,7 +114,7 @@ class MtebTask(Task):
     ``block_average`` over the blocks (CROP, Table 1).
 
     ``blocks`` has mteb's tasks, ``folders`` those of local data by the task's name, and ``cache`` is mteb's own by
-    default. With ``task_prompts`` mteb's prompt stands before the texts; with ``by_neighbours`` the three nearest texts
+    default. With ``task_prompts`` mteb's prompt comes before the texts; with ``by_neighbours`` the three nearest texts
     under the similarity decide tasks of classification (SFS, C), not mteb's logistic regression.
     """
 
@@ -261,12 +261,16 @@ class MtebTask(Task):
 def _per_query(task: Any, model: MtebSearch, file: Path) -> dict[str, dict[str, float]]:
     """The scores of each query of a retrieval task, by metric, so that differences can be tested.
 
-    mteb's results have means alone. What a search just made is measured and written beside them, at ``file``; a result
-    from mteb's cache takes what was written with it.
+    mteb's results have only means. New rankings are measured and the scores written to ``file``; a result from mteb's
+    cache reads them.
     """
     if not model.runs or task.metadata.type != "Retrieval" or hasattr(task, "tasks"):
         fresh_or_none = model.runs or not file.is_file()
-        return {} if fresh_or_none else read_json(file, "scores of queries", dict[str, dict[str, float]])
+        if fresh_or_none:
+            return {}
+        content = read_json(file, "scores of queries", Any)
+        table = content.get("metrics", content) if isinstance(content, dict) else content  # older files
+        return checked(dict[str, dict[str, float]], table, file, "scores of queries")
     names = [name for name in _shown(task) if int(name.partition("@")[2]) <= max(task.k_values)]
     scores: dict[str, dict[str, float]] = {name: {} for name in names}
     for (split, subset), qrels in judgements(task).items():
@@ -280,7 +284,7 @@ def _per_query(task: Any, model: MtebSearch, file: Path) -> dict[str, dict[str, 
             scores[name] |= {f"{prefix}{query}": value for query, value in values.items()}
     with disk_errors(file):
         file.parent.mkdir(parents=True, exist_ok=True)
-    write_json(file, scores)
+    write_json(file, {"metrics": scores}, kind="mteb-queries")
     return scores
 
 
@@ -322,13 +326,12 @@ def mteb(
 ) -> MtebTask:
     """A task, a benchmark or a set of the papers by name.
 
-    ``data`` is a folder with the data of one task; of several, it holds a folder named for each task, and those that
+    ``data`` is a folder with the data of one task; of several, it contains a folder named for each task, and those that
     it lacks come from the hub.
 
     Raises:
         UsageError: an unknown name, with the nearest ones.
         DataError: a folder that does not hold a task's data.
-        ServiceError: data that the hub would have to give and does not.
     """
     blocks = _blocks(name, language)
     parts = [leaf for tasks in blocks.values() for task in tasks for leaf in leaves(task)]
@@ -339,13 +342,13 @@ def mteb(
         if not folders and len(parts) == 1:
             folders = {parts[0].metadata.name: Path(data)}
         elif not folders:
-            raise DataError(data, f"holds no folder of any task's name, such as {next(iter(candidates))}")
+            raise DataError(data, f"contains no folder of any task's name, such as {next(iter(candidates))}")
+    where = "into FOLDER" if len(parts) == 1 else "each into FOLDER/TASK"
     for part in parts:
         if part.metadata.name in folders:
             use_folder(part, folders[part.metadata.name])
-    where = "into FOLDER" if len(parts) == 1 else "each into FOLDER/TASK"
-    remote = [part for part in parts if part.metadata.name not in folders]
-    check_hub(remote, f"{where} and name it: mteb:{name},data=FOLDER")
+        else:
+            use_hub(part, f"{where} and name it: mteb:{name},data=FOLDER")
     by_neighbours = (classifier or CLASSIFIERS.get(name)) == "knn"
     return MtebTask(blocks, folders, cache, task_prompts, by_neighbours)
 

@@ -1,7 +1,7 @@
 """Bases of the tasks that embed texts, score them and measure the scores; and of those among them that search.
 
 A task over texts of one kind is symmetric: it wants ``score(a, b) == score(b, a)``. All its texts are therefore
-encoded in one role, as documents, so that no prompt tells them apart. An asymmetric similarity runs nevertheless, one
+encoded in one role, as documents, so that no prompt distinguishes them. An asymmetric similarity runs nevertheless, one
 text counting as the query, and a notice says why it will do badly (MAG, 2.1). Over queries and documents any fits.
 """
 
@@ -24,7 +24,7 @@ from retrokit.similarities.base import Role, Similarity
 @dataclass(frozen=True)
 class Measured:
     """What a task measured under one similarity, as in :class:`retrokit.evaluation.result.Result`; counts and
-    configuration beside those that every similarity shares. It may be more than was asked for. A metric that is not
+    configuration in addition to those that every similarity shares. It may be more than requested. A metric that is not
     among ``metrics`` is the mean of its values in ``per_query``, or what is ``resampled``, of all items."""
 
     metrics: dict[str, float] = field(default_factory=dict)
@@ -45,7 +45,7 @@ class Measured:
 
 
 class MeasuringTask(Task):
-    """A task over data that it holds.
+    """A task over data in memory.
 
     Attributes:
         counts: what is used and what is left out.
@@ -67,7 +67,7 @@ class MeasuringTask(Task):
         norms: Mapping[str, float] | None = None,
         configuration: Mapping[str, Any] | None = None,
     ) -> Result:
-        """The metrics ``names`` of what was measured, as a result under the names ``encoder`` and ``similarity``."""
+        """The measured metrics ``names``, as a result under the names ``encoder`` and ``similarity``."""
         return Result(
             encoder,
             similarity,

@@ -109,7 +109,7 @@ class NearMisses(SymmetricTask):
     def measure(
         self, request: Request, similarity: Similarity, embeddings: Sequence[np.ndarray], names: Sequence[str]
     ) -> Measured:
-        """Means with each near-miss's value; areas that can be resampled over pairs; threshold."""
+        """Means with each near-miss's value; ROC-AUC, resampled over pairs; threshold."""
         (rows,) = embeddings
 
         def scores(first: np.ndarray, second: np.ndarray, by: Similarity = similarity) -> np.ndarray:
@@ -155,7 +155,7 @@ class Verification(NearMisses):
     per family, because one gate serves all families. Lower is better for ``near_miss`` and ``false_accept@95``.
 
     Positives are the ``reference`` pairs, if there are any, else the file's positives that are other texts than their
-    anchors, else the anchors themselves (COMP's triplets): these only ask whether identity is told from near-misses.
+    anchors, else the anchors themselves (COMP's triplets): these only test identity against near-misses.
     """
 
     def __init__(
@@ -270,7 +270,7 @@ class DuplicatePairs(SymmetricTask):
     def measure(
         self, request: Request, similarity: Similarity, embeddings: Sequence[np.ndarray], names: Sequence[str]
     ) -> Measured:
-        """Areas that can be resampled over pairs, the threshold, and the scores of both groups."""
+        """ROC-AUC, resampled over pairs, the threshold, and the scores of both groups."""
         from sklearn.metrics import average_precision_score
 
         first, second = embeddings[0][self._first], embeddings[0][self._second]

@@ -78,7 +78,7 @@ def read_questions(folder: str | Path) -> Questions:
 
 class Rag(SearchTask):
     """Answers to the questions of a folder from the ``k`` best passages: greedy ones of ``reader``, of ``new_tokens``
-    at most, kept in the file ``store`` if there is one."""
+    at most, cached in the file ``store`` if given."""
 
     main_metric = "exact_match"
     shown_metrics = ("exact_match", "f1")
@@ -169,7 +169,7 @@ def rag(path: str, reader: str, k: int, new_tokens: int, store: str | None, devi
 
     Raises:
         UsageError: a reader's spec that is wrong.
-        DataError: as for :func:`read_questions`, or a folder that holds no reader.
+        DataError: as for :func:`read_questions`, or a folder without a reader.
         ServiceError: a reader's hub id that cannot be had.
     """
     named = reader.partition(":")[0] in llms.names()

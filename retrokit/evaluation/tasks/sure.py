@@ -44,7 +44,7 @@ from retrokit.ranking.retrieval.embeddings import DistinctTexts
 @dataclass(frozen=True)
 class SureCandidates:
     """All queries, and all that can be ranked for them ("entries"): first the ``passages``, of which that is the
-    number, then variants. ``texts`` are the distinct ones, and ``text_of`` says where each entry's text stands among
+    number, then variants. ``texts`` are the distinct ones, and ``text_of`` is the position of each entry's text in
     them, int64 ``[entries]``."""
 
     queries: TextList
@@ -154,7 +154,7 @@ def make_reference(spec: str, device: str | None = None) -> RerankerReference:
 
     Raises:
         UsageError: an unknown name, or wrong parameters.
-        DataError: a run that cannot be read, or a folder that holds no model.
+        DataError: a run that cannot be read, or a folder without a model.
         ServiceError: a hub id that cannot be had.
     """
     if retrieval.registry_of(spec) is retrieval.registry or reranking.registry_of(spec) is not reranking.registry:
@@ -436,8 +436,8 @@ class MeanOfMeans:
 
 
 class SureRun(Mapping[str, dict[str, float]]):
-    """The lists and the variants of all queries as ``{query: {id: score}}``, made for one query at a time: two thousand
-    passages for each of thousands of queries would fill the memory."""
+    """The lists and the variants of all queries as ``{query: {id: score}}``, built for one query at a time to save
+    memory."""
 
     def __init__(
         self, candidates: SureCandidates, rankings: Sequence[VariantRanking], variants: Sequence[np.ndarray]
