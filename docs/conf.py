@@ -27,7 +27,7 @@ NAVIGATION = {
         f"how-to/{name}"
         for name in (
             "training-data choose-similarity compare rerank reject-near-misses export-vectors several-gpus "
-            "language-models studies publish python"
+            "language-models studies reproduce publish python"
         ).split()
     ],
     "Guides": "finetune augment ci study report searching rerank verifiers build-sure export stores llm gpu".split(),
