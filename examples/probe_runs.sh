@@ -25,7 +25,7 @@ for part in $parts; do
     case $part in
     magnitude)
         probe magnitude magnitude "${encoders[@]}" --on "beir:$data/scifact" --cv-baseline "${encoders[4]}"
-        probe magnitude-gain magnitude "${encoders[@]:2}" --on "beir:$data/scifact" --baseline "${encoders[1]}"
+        probe magnitude-gain magnitude "${encoders[@]:2}" --on "beir:$data/scifact" --reference-encoder "${encoders[1]}"
         probe magnitude-proxies magnitude "${encoders[@]}" --on "beir:$data/scifact" --without-labels
         ;;
     fisher) probe fisher fisher "${encoders[@]}" --on "beir:$data/scifact,split=train" ;;
@@ -40,7 +40,7 @@ for part in $parts; do
     contrast) probe contrast contrast "${fragments[@]}" --on "pairs:$data/paradetox/pairs.jsonl,a=toxic,b=neutral" --size 16 ;;
     near-miss)
         probe near-miss near-miss "${encoders[@]}" --on "pairs:$data/near-misses.jsonl" \
-            --reference "beir:$data/scifact,split=train"
+            --paraphrases "beir:$data/scifact,split=train"
         ;;
     geometry) probe geometry geometry "${encoders[@]}" --on "beir:$data/scifact" --size 16 ;;
     layers) probe layers layers "${encoders[@]:0:4}" --on "classify:$data/banking77/test.jsonl" --sim cosine ;;

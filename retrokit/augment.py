@@ -1,7 +1,6 @@
 """Training data without labels: what ``retrokit augment`` does, each way a function that reads and writes JSON lines.
 
-A path may end in ``.gz``; ``-`` is standard input or output. All return what became of the rows. Nothing is left of an
-output that was not finished.
+A path may end in ``.gz``; ``-`` is standard input or output. All return counts. An unfinished output leaves no file.
 """
 
 from __future__ import annotations
@@ -71,7 +70,7 @@ def crops(source: str, output: str, settings: CropSettings = CropSettings(), **m
 
 
 def dropout(source: str, output: str, settings: CropSettings = CropSettings(), **more: Any) -> Counts:
-    """Write pairs of a chunk with itself, for an encoder whose dropout tells them apart (SimCSE, CROP 3.1); ``more`` as
+    """Write pairs of a chunk with itself, for an encoder whose dropout differs (SimCSE, CROP 3.1); ``more`` as
     in :class:`PairSettings`."""
     return _pairs(dropout_pairs, source, output, settings, more)
 

@@ -1,4 +1,4 @@
-"""What an embedding space holds: the probes of ``retrokit probe``, each a function that returns what it measured."""
+"""The probes of ``retrokit probe``, each a function that returns its findings."""
 
 from retrokit.probing.contrast import probe_contrast as contrast
 from retrokit.probing.fisher import probe_fisher as fisher
@@ -9,17 +9,5 @@ from retrokit.probing.magnitude import probe_magnitude as magnitude
 from retrokit.probing.magnitude import probe_training as training
 from retrokit.probing.map import probe_map as map
 from retrokit.probing.near_miss import probe_near_misses as near_misses
-from retrokit.probing.settings import MagnitudeOptions
 
-__all__ = [
-    "MagnitudeOptions",
-    "contrast",
-    "fisher",
-    "fragments",
-    "geometry",
-    "layers",
-    "magnitude",
-    "map",
-    "near_misses",
-    "training",
-]
+__all__ = ["contrast", "fisher", "fragments", "geometry", "layers", "magnitude", "map", "near_misses", "training"]

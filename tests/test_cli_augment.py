@@ -130,9 +130,9 @@ def test_standard_input_is_a_file(typed, commands, tmp_path, name):
 def test_what_becomes_of_the_texts_is_said(typed, tiny_bert):
     texts = ["", "short. text", TEXTS[0], ". ".join(TEXTS[1].split(". ")[:2])]
     given = lines_of(*({"text": text} for text in texts))
-    assert typed("crops", "-", "--per-text", 3, "--epochs", 2, stdin=given)[2] == (
-        "4 texts: 1 gave 6 pairs; 3 gave none (1: empty text; 1: every sentence under 100 characters; "
-        "1: only one chunk (2 sentences of 100 to 250 characters))\n"
+    assert typed("crops", "-", "--per-text", 3, stdin=given)[2] == (
+        "4 texts: 1 gave 3 pairs; 3 gave none (2: too few chunks of 2 sentences of 100 to 250 characters; "
+        "1: empty text)\n"
     )
     said = "4 texts: 3 gave pairs; 1 gave none (1: empty text)\n"
     assert typed("mask", "-", "--encoder", tiny_bert, stdin=given)[2] == said

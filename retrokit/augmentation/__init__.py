@@ -1,6 +1,6 @@
 """Training data without labels: crops, dropout, masking, structural and mined negatives, mixing.
 
-The registry holds what ``retrokit finetune --augment`` can make pairs with while it trains.
+The registry lists the augmentations of ``retrokit finetune --augment``, which create pairs in training.
 """
 
 from retrokit.core.registry import Entry, Param, SpecRegistry

@@ -137,23 +137,9 @@ class CropSettings(Settings):
         return tuple(dict.fromkeys([self._splitter.join(sentences[i : i + size]) for i in starts]))
 
     def why_too_few(self, text: str) -> str:
-        """Why ``text`` has no two different chunks, or none at all, in words; for a text that has too few."""
-        lengths = [len(piece) for raw in self._splitter.cut(text) if (piece := raw.strip())]
-        count = sum(self.min_chars <= length <= self.max_chars for length in lengths)
-        wanted = f"{self.min_chars} to {self.max_chars} characters"
-        if not lengths:
-            return "empty text"
-        if max(lengths) < self.min_chars:
-            return f"every sentence under {self.min_chars} characters"
-        if min(lengths) > self.max_chars:
-            return f"every sentence over {self.max_chars} characters"
-        if count == 0:
-            return f"no sentence of {wanted}"
-        if count < self.sentences:
-            return f"fewer than {self.sentences} sentences of {wanted}"
-        if count == self.sentences:
-            return f"only one chunk ({self.sentences} sentence{'s' * (self.sentences > 1)} of {wanted})"
-        return "all chunks the same"
+        """Why ``text`` has no two different chunks, or none at all."""
+        wanted = f"{self.sentences} sentence{'s' * (self.sentences > 1)} of {self.min_chars} to {self.max_chars}"
+        return f"too few chunks of {wanted} characters" if text.strip() else "empty text"
 
 
 def crops_of(chunks: Sequence[str], count: int, seed: int, epoch: int, index: int) -> Iterator[tuple[str, str]]:
@@ -196,16 +182,15 @@ def crop_pairs(
     """Rows ``anchor``, ``positive`` and, where the text has one, ``id``, as a stream: one epoch after another, in the
     texts' order, ``per_text`` pairs each; of two chunks, or with ``twice`` of one chunk and itself.
 
-    A text's running number counts those that are left out too. What the texts gave is added to ``counts``. For several
-    epochs a pipe is copied into a temporary file.
+    A text's running number counts those that are left out too. What the texts gave is added to ``counts``.
 
     Raises:
+        UsageError: several epochs of a pipe.
         DataError: a line that is no text, or no text with enough chunks (the message counts them by reason).
     """
     counts = Counts() if counts is None else counts
     pairs_of = twins_of if twice else crops_of
-    if epochs > 1:
-        texts.keep()
+    texts.check(epochs)
     for epoch in range(epochs):
         for index, text in enumerate(texts):
             chunks = settings.chunks(text.text)

@@ -1,12 +1,8 @@
-"""Masking: a fraction of the tokens replaced by the tokenizer's mask token (CROP, A.1).
+"""Masking: a fraction of the tokens replaced by the tokenizer's mask token (CROP, A.1), with or without crops.
 
-In A.1 it comes on top of crops (both chunks of a pair are masked, each in its own way), or without them (two different
-maskings of a whole text make a pair). :func:`mask_ids` masks token ids in a training loop, :class:`Masker` the text
-itself, for a file.
-
-A masked text holds the mask token as it is spelled ("[MASK]"). Read again by the tokenizer it has exactly the mask
-tokens that were put in, but where only a part of a word is masked, the rest of it may become other pieces: "em" of
-"em ##bed ##ding" leaves "[MASK]bedding", which is "[MASK] bed ##ding". Where exactness counts, mask the ids.
+:func:`mask_ids` masks token ids in a training loop, :class:`Masker` the text itself, for a file. The tokenizer reads
+a masked text back with the same mask tokens, but the rest of a word that is masked in part may become other pieces:
+"em" of "em ##bed ##ding" leaves "[MASK]bedding", which is "[MASK] bed ##ding". If exactness counts, mask the ids.
 """
 
 from __future__ import annotations
@@ -59,19 +55,13 @@ def mask_ids(
     mask_id: int,
     generator: torch.Generator | None = None,
 ) -> Tensor:
-    """Token ids with a fraction of each row's tokens replaced by ``mask_id``; ``ids`` itself is left as it is.
+    """Token ids int64 ``[b, n]`` with a fraction of each row's tokens replaced by ``mask_id``, as a new tensor. In a
+    row of k maskable tokens exactly ``masked_count(k, fraction)`` differ, any choice of them being equally likely.
 
     Args:
-        ids: int64 ``[b, n]``.
         attention_mask: ``[b, n]``, 0 at padding.
         special: ids that are neither counted nor masked (:func:`special_ids`).
-        fraction: of the tokens of a row that are neither special nor padding.
-        mask_id: the mask token.
-        generator: draws the places, on its own device; without one, PyTorch's.
-
-    Returns:
-        int64 ``[b, n]``: in a row of k maskable tokens exactly ``masked_count(k, fraction)`` differ, any choice of
-        them being equally likely.
+        generator: draws the places, on its own device. Default: PyTorch's.
 
     >>> import torch
     >>> ids = torch.tensor([[101, 7, 8, 9, 7, 102], [101, 7, 102, 0, 0, 0]])
@@ -146,19 +136,16 @@ class Masker:
 def masked_rows(
     rows: Rows, masker: Masker, field: str = "text", epochs: int = 1, seed: int = 0, counts: Counts | None = None
 ) -> Iterator[dict[str, Any]]:
-    """The pairs of a file masked, and its texts made pairs: as a stream, one epoch after another, in the file's order.
+    """The rows of a file masked, as a stream, one epoch after another, in the file's order; counted in ``counts``.
 
-    Of a row with ``anchor`` and ``positive`` both are masked, each in its own way, and all else, negatives too, stays;
-    equal rows are masked differently. Any other is a text, in the field ``field``: two different maskings of it make a
-    row ``anchor``, ``positive`` and, where it has one, ``id``. What became of the rows is added to ``counts``; for
-    several epochs a pipe is copied into a temporary file.
+    A row with ``anchor`` and ``positive`` has both masked, independently, and keeps all else. Any other row is a text
+    in the field ``field``: two different maskings of it make a row ``anchor``, ``positive`` and, if it has one, ``id``.
 
     Raises:
         DataError: a line that is neither pair nor text, or no row that can be masked; while the rows are read.
     """
     counts = Counts() if counts is None else counts
-    if epochs > 1:
-        rows.keep()
+    rows.check(epochs)
     for epoch in range(epochs):
         texts = (
             (row, [row.text(key) for key in (_SIDES if row.keys() >= set(_SIDES) else (field,))]) for _, row in rows

@@ -1,22 +1,17 @@
 """Hard negatives for pairs: texts that a similarity ranks high for an anchor and that are not its positive.
 
-De Souza P. Moreira et al., "NV-Retriever: Improving text embedding models with effective hard-negative mining", 2024;
-the defaults are the recipe of SFS, B.2: the top 7 of a search over the whole corpus, at least 0.04 below the positive.
-Any searcher, and a reranker as judge if wanted, in this order:
+De Souza P. Moreira et al., "NV-Retriever: Improving text embedding models with effective hard-negative mining", 2024.
+The defaults are the recipe of SFS, B.2: the top 7 of the whole corpus, at least 0.04 below the positive. In order:
 
-1. search: all candidates are ranked for every anchor; the anchor's text, all its known positives and its given
-   negatives are taken out, compared without regard to white space;
-2. rank range: of what is left, the candidates at ranks ``first_rank`` to ``last_rank`` (from 1) are the pool;
-3. judge: if there is one, its scores take the place of the similarity's, in the pool and for the positives;
+1. search: rank all candidates for each anchor, without its own text, known positives and given negatives;
+2. ranks: the candidates at ``first_rank`` to ``last_rank`` are the pool;
+3. judge: a reranker's scores replace those of the similarity, in the pool and for the positives;
 4. margins: a candidate stays if ``score + absolute_margin ≤ positive``,
-   ``score ≤ positive − relative_margin·|positive|`` and ``min_score ≤ score ≤ max_score``, where ``positive`` is the
-   score of the row's own positive;
+   ``score ≤ positive − relative_margin·|positive|`` and ``min_score ≤ score ≤ max_score``, for the row's own positive;
 5. sampling: the best of them (``top``), or any (``random``).
 
-A margin is on the scale of the scores: 0.04 fits cosine, and is next to nothing for inner products in the hundreds. The
-relative margin is a share of the positive's size, so it also asks for lower scores where scores are negative (minus a
-distance). Both are computed as ``sentence_transformers.util.mine_hard_negatives`` does. It differs where an anchor has
-several positives (it takes the lowest of their scores for all rows), and in counting ranks after the margins.
+The margins are those of ``sentence_transformers.util.mine_hard_negatives``, which differs for anchors with several
+positives (it takes the lowest of their scores for all rows) and counts ranks after the margins.
 """
 
 import hashlib
@@ -58,8 +53,8 @@ anchors, known positives and given negatives among the best candidates; the four
 
 @dataclass(frozen=True)
 class Mined:
-    """What was mined: ``counts`` by the names in :data:`COUNTS`, and mean scores over rows and over mined negatives,
-    ``None`` where there are none."""
+    """The ``counts`` by the names in :data:`COUNTS`, and mean scores over rows and over mined negatives, ``None`` where
+    there are none."""
 
     encoder: str
     similarity: str
@@ -70,7 +65,7 @@ class Mined:
     mean_negative_score: float | None
 
     def summary(self) -> str:
-        """What came of it, in a line."""
+        """A summary in a line."""
         counts, wanted = self.counts, self.settings.negatives
         line = f"{counts['negatives']:,} negatives for {counts['rows']:,} rows from {counts['candidates']:,} candidates"
         if counts["rows_short"]:
@@ -123,7 +118,7 @@ class MiningWork:
                 self.counts["candidates_repeated"] += 1
         self.candidates = len(self.documents)
         if not self.candidates:
-            raise DataError("mining", "there are no candidates: the corpus holds no text")
+            raise DataError("mining", "no candidates: the corpus contains no text")
         self.anchor_of = [self.anchors.add(pair.anchor) for pair in pairs]
         self.positive_of = [self.documents.add(pair.positive) for pair in pairs]
         self.excluded: list[set[int]] = [set() for _ in self.anchors.texts]
@@ -236,11 +231,8 @@ def mine(searcher: str, data: Sequence[str], output: str, settings: MiningSettin
     """Mine negatives for the pairs of ``data`` and write ``{"anchor", "positive", "negatives"}`` rows to ``output``.
 
     Args:
-        searcher: spec of an encoder, or of another searcher.
-        data: specs of training data (pairs, with or without negatives); repeated pairs are left out.
-        output: a JSONL file, ``.gz`` too, or ``-``.
         settings: default: SFS's recipe.
-        more: fields of :class:`MinedFiles`: ``sim``, ``index``, ``corpus``, ``judge``, ``precision``, ``device``.
+        more: further fields of :class:`MinedFiles`.
 
     Raises:
         UsageError: wrong names (all of them in one message), or a similarity or an index that does not fit.
@@ -276,14 +268,13 @@ def mine_pairs(
 ) -> Mined:
     """Mine negatives for ``pairs`` and write them to ``output``, whole or not at all, in the order of ``pairs``.
 
-    A judge's scores are kept in the folder ``OUTPUT.work`` until the output is written, and embeddings in the embedding
-    cache: the same call after a break resumes from there, to the same bytes. With ``output`` standard output, a pipe or
-    a device no scores are kept.
+    A judge's scores are cached in the folder ``OUTPUT.work`` until the output is written: the same call after a break
+    resumes from there, to the same bytes. Standard output, pipes and devices have no such folder.
 
     Raises:
         UsageError: a searcher that needs more than texts.
         DataError: no candidates, an output that cannot be written, or embeddings or scores that are not finite.
-        Interrupted: Ctrl-C; what is done is kept.
+        Interrupted: Ctrl-C; the judge's scores are cached.
     """
     settings = settings or MiningSettings()
     check_file(output)

@@ -1,28 +1,24 @@
-"""One data set from several: each taken by weight or by count, all shuffled, every row with where it comes from.
+"""One data set from several: each part taken by weight or count, all shuffled, each row with the name of its part.
 
 COMP, 3.1 and D.1, is ``mix(["nq.jsonl,count=100000", "near.jsonl,count=23856"], "mixture.jsonl")``: 123,856 rows, of
-which 19.26% are structural near-misses.
-
-The rows stay in their files: memory holds 25 bytes a row, however long the texts are. A first pass checks every line
-and notes where it starts; the second reads the lines in the shuffled order, with one random access a row. Compressed
-files and pipes are first unpacked into a temporary file (in ``TMPDIR``).
+which 19.26% are structural near-misses. Memory is 16 bytes a row: a first pass checks each row and copies it into a
+temporary file (in ``TMPDIR``), a second reads the rows in shuffled order.
 """
 
 from __future__ import annotations
 
 import codecs
 import json
-import os
 import tempfile
 from array import array
-from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, BinaryIO, cast
 
 from retrokit.augmentation.settings import MixSettings
-from retrokit.core.errors import DataError, UsageError, disk_errors
-from retrokit.core.files import named, opened, writing
+from retrokit.core.errors import UsageError, disk_errors
+from retrokit.core.files import named, writing
 from retrokit.core.notices import progress
 from retrokit.core.outputs import check_settings
 from retrokit.core.registry import Entry, Param, Registry
@@ -36,7 +32,6 @@ if TYPE_CHECKING:
     import numpy as np
 
 KINDS: dict[Kind, str] = {"pairs": "pairs", "scored": "scored pairs", "texts": "texts"}
-BLOCK = 1000  # rows whose places are worked out at once
 
 
 @dataclass(frozen=True)
@@ -87,7 +82,7 @@ registry = Registry(
                 Param("name", summary="what its rows say that they come from; default: the file's name"),
             ),
             positional="path",
-        ),
+        )
     ],
     fallback="jsonl",
 )
@@ -113,7 +108,7 @@ class PartCounts:
 
 @dataclass(frozen=True)
 class Mixture:
-    """What was written: its ``kind`` (pairs, scored, texts), ``rows`` and ``parts``."""
+    """A mixture: its ``kind`` (pairs, scored, texts), ``rows`` and ``parts``."""
 
     kind: Kind
     rows: int
@@ -136,85 +131,55 @@ def mix(settings: MixSettings) -> Mixture:
         UsageError: a wrong spec, a count beyond a part's rows, an output that is an input, or standard input twice.
         DataError: a line that is wrong, parts of different kinds, or a file that cannot be read or written.
     """
+    import numpy as np
+
     chosen = [cast(Part, registry.create(spec)) for spec in settings.parts]
     if sum(part.path == "-" for part in chosen) > 1:
         raise UsageError("standard input can be read once only")
     check_settings(settings)
-    with ExitStack() as stack:
-        indexed: list[_Indexed] = []
-        for part in chosen:
-            indexed.append(stack.enter_context(_indexed(part, settings.field)))
-            if indexed[0].kind != indexed[-1].kind:
-                ends = (indexed[0], indexed[-1])
-                holds = [f"{named(end.part.path)} holds {KINDS[cast(Kind, end.kind)]}" for end in ends]
-                raise UsageError(f"a mixture is of one kind: {', '.join(holds)}")
-        taken = [source.part.sample(len(source.starts), settings.seed, place) for place, source in enumerate(indexed)]
-        _write(settings, indexed, taken)
-    total = sum(map(len, taken))
+    with tempfile.TemporaryFile() as stream:
+        kinds, starts = zip(*(_copied(part, settings.field, stream) for part in chosen), strict=True)
+        if other := next((place for place, kind in enumerate(kinds) if kind != kinds[0]), None):
+            holds = [f"{named(chosen[place].path)} holds {KINDS[kinds[place]]}" for place in (0, other)]
+            raise UsageError(f"a mixture is of one kind: {', '.join(holds)}")
+        taken = [part.sample(len(starts[place]), settings.seed, place) for place, part in enumerate(chosen)]
+        order = np.concatenate([np.frombuffer(of, np.int64)[rows] for of, rows in zip(starts, taken, strict=True)])
+        np.random.default_rng(np.random.SeedSequence(settings.seed)).shuffle(order)
+        with progress("mixing", len(order), "rows") as advance, writing(settings.output) as output:
+            for start in order:
+                stream.seek(start)
+                output.write(stream.readline().decode())
+                advance(1)
     counts = [
-        PartCounts(source.part.name, source.part.path, len(source.starts), len(rows), len(rows) / total)
-        for source, rows in zip(indexed, taken, strict=True)
+        PartCounts(part.name, part.path, len(of), len(rows), len(rows) / len(order))
+        for part, of, rows in zip(chosen, starts, taken, strict=True)
     ]
-    return Mixture(cast(Kind, indexed[0].kind), total, counts)
+    return Mixture(kinds[0], len(order), counts)
 
 
-class _Indexed:
-    """A part whose rows can be read in any order: from its file, or a ``copy`` of what is compressed or a pipe."""
+def _copied(part: Part, field: str | None, stream: BinaryIO) -> tuple[Kind, array[int]]:
+    """Check the rows of a part and append them to ``stream`` as they are to be written; where each of them starts."""
+    has_lines, expected = is_json_lines(part.path), "rows of a data set, one JSON object a line"
+    end = "}" if field is None else f", {json.dumps({field: part.name}, ensure_ascii=False)[1:]}"
+    raw, kind, starts = b"", None, array("q")
 
-    def __init__(self, part: Part, stream: BinaryIO, copy: bool) -> None:
-        self.part, self.stream, self.copy = part, stream, copy
-        self.kind: Kind | None = None
-        self.starts = array("q")
-        self.has_field = bytearray()  # which rows have the provenance field already
-        self.state = None if copy else _state(part)
-        self._start = self._end = 0
+    def feed(line: bytes) -> None:
+        nonlocal raw
+        raw = line
 
-    def feed(self, raw: bytes) -> None:
-        """Take the next line, which may be a row."""
-        self._start, self._end = self._end, self._end + len(raw)
-        if self.copy:
+    table = partial(read_rows, columns=WITHOUT_NAMES["pairs"])
+    rows = read_jsonl(part.path, expected, feed) if has_lines else table(part.path, expected)
+    with progress(f"reading {part.name}", None, "rows") as advance:
+        for _, row in rows:
+            kind = kind or _kind_of(row)
+            list(iterate_records([(row.line, row)], kind, part.path))
+            line = (raw if has_lines else json_line(row).encode()).removeprefix(codecs.BOM_UTF8).strip()
+            line = line if field in row else line[:-1].rstrip() + end.encode()
+            starts.append(stream.tell())
             with disk_errors(f"a temporary file in {tempfile.gettempdir()}"):
-                self.stream.write(raw)
-
-    def add(self, row: Row, field: str | None) -> None:
-        """Check the row that the last line holds, and note where it starts."""
-        self.kind = self.kind or _kind_of(row)
-        list(iterate_records([(row.line, row)], self.kind, self.part.path))
-        self.starts.append(self._start)
-        self.has_field.append(field in row)
-
-    def line(self, row: int) -> bytes:
-        """The JSON object of a row, without white space around it."""
-        self.stream.seek(self.starts[row])
-        return self.stream.readline().removeprefix(codecs.BOM_UTF8).strip()
-
-
-@contextmanager
-def _indexed(part: Part, field: str | None) -> Iterator[_Indexed]:
-    """Check the whole of a part; the file that its rows are read from stays open in the block."""
-    has_lines = is_json_lines(part.path)
-    is_plain = has_lines and os.path.isfile(part.path) and not part.path.endswith(".gz")
-    expected = "rows of a data set, one JSON object a line"
-    with opened(part.path) if is_plain else tempfile.TemporaryFile() as stream:
-        source = _Indexed(part, stream, copy=not is_plain)
-        rows = (
-            read_jsonl(part.path, expected, source.feed)
-            if has_lines
-            else read_rows(part.path, expected, columns=WITHOUT_NAMES["pairs"])
-        )
-        with progress(f"reading {part.name}", None, "rows") as advance:
-            for number, (_, row) in enumerate(rows, start=1):
-                if not has_lines:
-                    source.feed(json_line(row).encode())
-                source.add(row, field)
-                advance(BLOCK * (number % BLOCK == 0))
-        yield source
-
-
-def _state(part: Part) -> tuple[int, int]:
-    """Differs once the file has been written to."""
-    status = os.stat(part.path)
-    return status.st_size, status.st_mtime_ns
+                stream.write(line + b"\n")
+            advance(1)
+    return cast(Kind, kind), starts
 
 
 def _kind_of(row: Row) -> Kind:
@@ -229,32 +194,3 @@ def _kind_of(row: Row) -> Kind:
         return "texts"
     expected = "a pair ('anchor', 'positive'), a scored pair ('sentence1', 'sentence2', 'score') or a 'text'"
     raise row.wrong(f"expected {expected}; the fields are {fields_of(names)}")
-
-
-def _write(settings: MixSettings, indexed: Sequence[_Indexed], taken: Sequence[np.ndarray]) -> None:
-    """The second pass: read in the order of the mixture."""
-    import numpy as np
-
-    field = settings.field
-    first_of = np.cumsum([0, *(len(source.starts) for source in indexed)])  # rows are numbered through all parts
-    order = np.concatenate([rows + first for rows, first in zip(taken, first_of, strict=False)])
-    np.random.default_rng(np.random.SeedSequence(settings.seed)).shuffle(order)
-    ends = [
-        "}" if field is None else f", {json.dumps({field: source.part.name}, ensure_ascii=False)[1:]}"
-        for source in indexed
-    ]
-    with progress("mixing", len(order), "rows") as advance, writing(settings.output) as stream:
-        for start in range(0, len(order), BLOCK):
-            numbers = order[start : start + BLOCK]
-            positions = np.searchsorted(first_of, numbers, side="right") - 1
-            rows = numbers - first_of[positions]
-            for position, row in zip(positions.tolist(), rows.tolist(), strict=True):
-                source = indexed[position]
-                line = source.line(row)
-                if not source.has_field[row]:
-                    line = line[:-1].rstrip() + ends[position].encode()
-                stream.write(line.decode() + "\n")
-            advance(len(rows))
-        for source in indexed:
-            if source.state is not None and source.state != _state(source.part):
-                raise DataError(source.part.path, "was written to while it was read")

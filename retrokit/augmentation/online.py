@@ -1,6 +1,6 @@
 """Augmentation while training: fresh pairs of every text in every epoch, without a file (CROP 3.1, A.1).
 
-What a text gives is a function of the seed, the epoch and the text's running number alone, so that a resumed run sees
+What a text gives is a function of the seed, the epoch and the text's running number, so that a resumed run sees
 the same.
 """
 
@@ -28,8 +28,8 @@ class Augmentation(Protocol):
     """Makes pairs of texts while training.
 
     Attributes:
-        spec: how it was asked for.
-        needs_dropout: whether anchor and positive are the same text, told apart by the encoder's dropout alone.
+        spec: its name, with parameters.
+        needs_dropout: whether anchor and positive are the same text, so that only the encoder's dropout differs.
         fraction: the share of the tokens of both that is masked.
     """
 

@@ -1,4 +1,4 @@
-"""Pairs as a BEIR folder of train, dev and test, none of which holds what another one asks with or for."""
+"""Pairs as a BEIR folder of train, dev and test that share no texts."""
 
 import math
 from collections import Counter
@@ -21,13 +21,8 @@ SPLITS = ("train", "dev", "test")
 
 @dataclass(frozen=True)
 class SplitCounts:
-    """What became of pairs.
-
-    Attributes:
-        queries, judgements: of each split.
-        documents: of the corpus; ``unjudged``, those of them that are negatives alone.
-        groups: of anchors that texts join; ``largest`` has so many anchors.
-    """
+    """Queries and judgements by split, documents and how many of them are negatives only (``unjudged``), ``groups`` of
+    joined anchors, and the ``largest`` group's anchors."""
 
     folder: str
     queries: dict[str, int]
@@ -48,16 +43,15 @@ class SplitCounts:
 def split_pairs(
     data: Sequence[str], output: str, shares: tuple[float, float, float] = SHARES, seed: int = 0
 ) -> SplitCounts:
-    """Write a BEIR folder of the pairs of the specs ``data``, whose splits train, dev and test have about these
-    ``shares`` of the anchors; one with a share of 0 is not written.
+    """Write the pairs of the specs ``data`` as a BEIR folder, whose splits train, dev and test have about these
+    ``shares`` of the anchors; one with a share of 0 is not written. Negatives become unjudged documents.
 
-    Texts that differ in case or white space alone count as one. Anchors that any chain of shared texts, or of nearly
-    the same (:data:`retrokit.data.overlap.NEAR`), joins are in one split. The seed and the texts alone decide which
-    groups go where; those that are too large for dev and test are trained on. Negatives become unjudged documents.
+    Anchors that a chain of shared texts joins are in one split; texts that differ in case or white space only, and
+    near-duplicates (:data:`retrokit.data.overlap.NEAR`), are the same. Groups too large for dev and test are for train.
 
     Raises:
         UsageError: wrong specs, shares that do not add up to 1, or a folder that exists.
-        DataError: data that cannot be used, or a split of which no group is small enough.
+        DataError: data that cannot be used, or a split for which no group is small enough.
     """
     if min(shares) < 0 or not math.isclose(sum(shares), 1, abs_tol=1e-6) or shares[0] == 0:
         raise UsageError(f"`shares=` {','.join(f'{share:g}' for share in shares)}: expected three that add up to 1")

@@ -32,7 +32,7 @@ def score(settings: TeacherSettings) -> int:
     pairs = read_pairs(settings.data)
     teacher = reranking.create(settings.teacher, settings.device)
     if teacher.listwise:
-        raise UsageError(f"{teacher.spec} orders lists; a teacher scores every pair by itself")
+        raise UsageError(f"{teacher.spec}: listwise reranker; a teacher must score pairs")
     with scores_in(folder_beside(settings.output), "scoring", "the scores so far") as store:
         lists = [texts_of_record(pair)[1] for pair in pairs]
         scores = KeptReranker(teacher, store).rank_lists([pair.anchor for pair in pairs], lists)

@@ -4,14 +4,13 @@ No text outlives the next one, so a corpus of millions of lines takes no more me
 """
 
 import os
-import tempfile
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO, NamedTuple
+from typing import NamedTuple
 
-from retrokit.core.errors import DataError, disk_errors
+from retrokit.core.errors import DataError, UsageError
 from retrokit.core.files import named
 from retrokit.data.jsonl import Row
 from retrokit.data.tables import read_rows
@@ -31,43 +30,24 @@ class Rows:
 
     def __init__(self, path: str | Path) -> None:
         self.path, self.name = path, named(path)
-        self._copy: IO[bytes] | None = None
-        self._is_copied = False
 
-    def keep(self) -> None:
-        """Let a pipe be iterated again: the first pass copies it into a temporary file, removed with this object."""
-        if self._copy is None and not os.path.isfile(self.path):
-            self._copy = tempfile.NamedTemporaryFile(suffix=".jsonl")  # noqa: SIM115 # lives as long as the object
+    def check(self, epochs: int) -> None:
+        """Raise :class:`UsageError` for more than one epoch of a pipe, which can be read once."""
+        if epochs > 1 and not os.path.isfile(self.path):
+            raise UsageError(f"{self.name}: {epochs} epochs need a file; a pipe can be read once")
 
     def __iter__(self) -> Iterator[tuple[int, Row]]:
         """Read from the start; raises :class:`DataError` as :func:`retrokit.data.tables.read_rows` does."""
-        copy, about = self._copy, f"the copy of {self.name} in {tempfile.gettempdir()}"
-        path = copy.name if copy and self._is_copied else self.path
-        is_first = copy is not None and not self._is_copied
-
-        def feed(raw: bytes) -> None:
-            with disk_errors(about):
-                copy.write(raw)  # type: ignore[union-attr] # on the first pass alone
-
-        expected = 'texts, one {"text": …} a line'
-        yield from read_rows(path, expected, feed if is_first else None, WITHOUT_NAMES["texts"])
-        if copy is not None and is_first:
-            with disk_errors(about):
-                copy.flush()
-            self._is_copied = True
+        return read_rows(self.path, 'texts, one {"text": …} a line', columns=WITHOUT_NAMES["texts"])
 
 
 class Texts:
-    """The texts of a JSONL file, from the field ``field`` of its objects, as a stream; an empty one comes as ``""``.
-
-    Raises, when it is read:
-        DataError: as :func:`retrokit.data.tables.read_rows`; a line without a string in the field; an identifier that
-            is neither a string nor a whole number.
-    """
+    """The texts of a JSONL file, from the field ``field``, as a stream; an empty one is ``""``. Reading raises
+    :class:`DataError` as :func:`retrokit.data.tables.read_rows` does, and for a line without a string in the field."""
 
     def __init__(self, path: str | Path, field: str = "text") -> None:
         self._rows, self._field = Rows(path), field
-        self.name, self.keep = self._rows.name, self._rows.keep
+        self.name, self.check = self._rows.name, self._rows.check
 
     def __iter__(self) -> Iterator[Text]:
         return (Text(line, row.id_if_any, row.text(self._field)) for line, row in self._rows)
@@ -80,7 +60,7 @@ def pair_row(anchor: str, positive: str, identifier: str | None) -> dict[str, st
 
 @dataclass
 class Counts:
-    """How many texts were read, how many pairs were made, and how many texts gave none and why.
+    """Texts read, pairs created, and texts without a pair by reason.
 
     A text counts once, however many epochs it is read in; pairs count in every epoch.
     """

@@ -13,7 +13,7 @@ from typer.core import TyperCommand, TyperGroup
 from retrokit.cli.completion import NAMES as NAMES
 from retrokit.cli.completion import completing
 from retrokit.cli.completion import named as named
-from retrokit.cli.config import taking_config
+from retrokit.cli.config import current, options_of, taking_config
 from retrokit.cli.streams import printing
 from retrokit.core.errors import UsageError, out_of_range
 from retrokit.core.notices import harmless, notice
@@ -127,6 +127,11 @@ class Command(Described, TyperCommand):
         is at least 1 where its option names no least value. Outputs are checked by
         :func:`~retrokit.core.outputs.check_outputs`."""
         ctx.meta[_ALL] = _ALL in args
+        known = options_of(self)
+        for place, word in enumerate(args):
+            if word.startswith("--"):
+                name, sign, value = word[2:].partition("=")
+                args[place] = f"--{current(name, known)}{sign}{value}"
         rest = super().parse_args(ctx, args)
         problems = [problem for param in self.params for problem in _out_of_range(param, ctx.params.get(param.name))]
         if problems:

@@ -1,14 +1,26 @@
 """``--config FILE.toml``: options of a command from a file, under their own names; the command line wins."""
 
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Sequence
 from typing import Annotated, Any
 
 import typer
 
 from retrokit.core.errors import DataError, did_you_mean
+from retrokit.core.notices import notice
 
 _NOT_IN_A_FILE = {"config", "help"}
+FORMER_OPTIONS = {"baseline": "reference-encoder", "reference": "paraphrases", "reference-pairs": "max-paraphrases"}
+"""Former names of options, which work for one release in a command that has the present one."""
+
+
+def current(name: str, known: Container[str]) -> str:
+    """The option's name today, ``known`` being those of the command; a notice reports a former one."""
+    new = FORMER_OPTIONS.get(name, name)
+    if name in known or new not in known:
+        return name
+    notice(f"--{name}: renamed; use --{new}")
+    return new
 
 
 def taking_config(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -47,7 +59,7 @@ def _read(ctx: typer.Context, path: str | None) -> str | None:
 
     _, given = read_toml(path)
     params = options_of(ctx.command)
-    given_params = {key: params.get(key.replace("_", "-")) for key in given}
+    given_params = {key: params.get(current(key.replace("_", "-"), params)) for key in given}
     if unknown := [f"{key}{_whose(key, params, ctx)}" for key, param in given_params.items() if param is None]:
         raise DataError(path, f"{ctx.command_path} has no option {', '.join(unknown)}")
     ctx.default_map = {param.name: typed(path, key, param, given[key]) for key, param in given_params.items() if param}

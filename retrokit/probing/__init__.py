@@ -1,7 +1,7 @@
-"""Probes of an encoder, a file each, and the registries of what only probes read.
+"""Probes of an encoder, a file each, and the registries that only probes read.
 
-A probe's settings are in :mod:`retrokit.probing.settings`, which help is made from without what computes. Its file has
-the computation, and what it yields with its sheets and pictures.
+A probe's settings are in :mod:`retrokit.probing.settings`, which help reads without importing the computation. Its file
+has the computation, and its findings with their sheets and pictures.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ contrasts = Registry(
     ],
 )
 
-_SAMPLED = Param("sample", int, SAMPLE, minimum=2, summary=f"at most so many of the texts, at random, seed {SEED}")
+_SAMPLED = Param("sample", int, SAMPLE, minimum=2, summary=f"maximum of texts, a random sample, seed {SEED}")
 
 corpora = Registry(
     "corpus",
@@ -78,7 +78,7 @@ def _probe(name: str, module: str, function: str, findings: str, options: type[s
 
 
 PROBES = [
-    _probe("magnitude", "magnitude", "probe_lengths", "MagnitudeProbe", settings.MagnitudeSettings),
+    _probe("magnitude", "magnitude", "probe_magnitude", "MagnitudeProbe", settings.MagnitudeSettings),
     _probe("fisher", "fisher", "probe_fisher", "FisherProbe", settings.FisherSettings),
     _probe("fragments", "fragments", "probe_fragments", "FragmentProbe", settings.FragmentSettings),
     _probe("contrast", "contrast", "probe_contrast", "ContrastProbe", settings.ContrastSettings),

@@ -1,8 +1,8 @@
 """Where in an embedding does one attribute of a text show? Pairs of texts that differ in it (SFS, 6.1.2, Figure 3).
 
 Per dimension, the standard deviation over pairs of the difference of the two embeddings, grouped by fragment: a few
-dimensions that stand out hold the attribute. Per fragment, the mean cosine between the two texts. A mean difference
-is measured beside them: a deviation alone does not tell a dimension that moves to and fro from one that moves one way.
+outlying dimensions carry the attribute. Per fragment, the mean cosine between the two texts, and the shift: an SD
+does not separate a dimension that moves to and fro from one that moves one way.
 """
 
 from collections.abc import Sequence
@@ -25,8 +25,8 @@ from retrokit.probing.base import Findings, encoders_of, parse_names
 from retrokit.probing.settings import ContrastSettings
 from retrokit.ranking.retrieval.embeddings import DistinctTexts
 
-ALL_FRAGMENTS = 12  # of an encoder, up to which a table shows them all
-BOXES = 64  # fragments of which each has a box of its own
+ALL_FRAGMENTS = 12  # of an encoder in a table: those whose texts are furthest apart
+BOXES = 64  # fragments in a picture
 OUTLIER = 1.5  # quartile distances above the upper quartile from which a dimension stands out (Tukey's box plot)
 
 
@@ -63,12 +63,11 @@ class FragmentContrast:
     """How one fragment (from 1; dimensions ``first`` to ``last``, from 1) responds to the attribute.
 
     Attributes:
-        mean_cosine: of the two texts' fragments, over pairs; NaN-free: a zero fragment has cosine 0.
-        deviation: median over the fragment's dimensions of the standard deviation of the difference.
-        largest_deviation: the highest of them.
-        outliers: how many dimensions stand out, by Tukey's rule over all dimensions of the embedding.
-        shift: norm of the mean difference over the root mean square norm of the differences: 1 where every pair moves
-            alike, about 1/√pairs where they move at random.
+        mean_cosine: of the two texts' fragments, over pairs; a zero fragment has cosine 0.
+        deviation, largest_deviation: median and maximum, over dimensions, of the SD of the difference.
+        outliers: dimensions that are outliers by Tukey's rule over all dimensions of the embedding.
+        shift: norm of the mean difference over the root mean square norm of the differences: 1 if all pairs move alike,
+            about 1/√pairs by chance.
     """
 
     encoder: str
@@ -109,69 +108,51 @@ class ContrastProbe(Findings):
 
     @property
     def conclusion(self) -> str:
-        encoder = self.fragments[0].encoder
-        own = [row for row in self.fragments if row.encoder == encoder]
-        apart = min(own, key=lambda row: row.mean_cosine)
-        shifted = max(own, key=lambda row: row.shift)
-        outliers = sum(row.outliers for row in own)
-        spread = max(row.mean_cosine for row in own) - apart.mean_cosine
-        return (
-            f"{encoder}: {self.a} and {self.b} are furthest apart in fragment {apart.fragment} of {len(own)} "
-            f"(mean cosine {apart.mean_cosine:.3f}; all lie within {spread:.3f}), move most alike in fragment "
-            f"{shifted.fragment} (shift {shifted.shift:.2f} of 1; {self.pairs**-0.5:.2f} is chance), and "
-            f"{outliers:,} of {own[-1].last:,} dimensions stand out."
-        )
+        parts = []
+        for encoder, own in grouped(self.fragments, "encoder").items():
+            apart = min(own, key=lambda row: row.mean_cosine)
+            shifted = max(own, key=lambda row: row.shift)
+            parts.append(
+                f"{encoder}: {self.a} and {self.b} are furthest apart in fragment {apart.fragment} of {len(own)} (mean "
+                f"cosine {apart.mean_cosine:.3f}) and move most alike in fragment {shifted.fragment} (shift "
+                f"{shifted.shift:.2f}, chance {self.pairs**-0.5:.2f})"
+            )
+        return "; ".join(parts) + "."
 
     def sheets(self) -> list[Sheet]:
         rows = []
         for own in grouped(self.fragments, "encoder").values():
-            for row in own if len(own) <= ALL_FRAGMENTS else _outstanding(own):
+            furthest = sorted(own, key=lambda row: row.mean_cosine)[:ALL_FRAGMENTS]
+            for row in sorted(furthest, key=lambda row: row.fragment):
                 cells = [f"{value:.4f}" for value in (row.mean_cosine, row.deviation, row.largest_deviation)]
                 cells += [f"{row.outliers}", f"{row.shift:.3f}"]
                 rows.append([row.encoder, str(row.fragment), f"{row.first}-{row.last}", *cells])
         note = (
-            f"{self.pairs:,} pairs; deviation: of the difference over pairs, by dimension; outliers: dimensions that "
-            "stand out of all (Tukey's rule); shift: 1 where all pairs move alike"
+            f"{self.pairs:,} pairs; SD: of the difference over pairs, by dimension; outliers: by Tukey's rule; "
+            f"shift: 1 where all pairs move alike; up to {ALL_FRAGMENTS} fragments an encoder, all in CSV and JSON"
         )
-        if hidden := len(self.fragments) - len(rows):
-            note += f"; {hidden} more fragments are in the CSV and the JSON"
-        columns = [
-            "encoder",
-            "fragment",
-            "dimensions",
-            "mean cosine",
-            "median deviation",
-            "largest",
-            "outliers",
-            "shift",
-        ]
+        columns = ["encoder", "fragment", "dimensions", "mean cosine", "median SD", "largest", "outliers", "shift"]
         return [Sheet(f"{self.a} against {self.b}: {self.data}", columns, 1, rows, note)]
 
     def plot(self, folder: str | Path) -> list[Path]:
         """SFS, Figure 3: deviations by fragment as box plots, and the mean cosine of each fragment."""
-        from retrokit.core.figures import BLUE, RED, WIDTH, plt, save, shown
+        from retrokit.core.figures import BLUE, RED, WIDTH, fitting, plt, save, shown
 
         written = []
         encoders = grouped(self.fragments, "encoder")
         for i, (encoder, own) in enumerate(encoders.items()):
             figure, (upper, lower) = plt.subplots(2, 1, figsize=(WIDTH, 5.6), layout="constrained", sharex=True)
+            own = fitting(own, BOXES, "fragments", "contrast")
             places = [row.fragment for row in own]
             every = [row.deviation for row in self.dimensions if row.encoder == encoder]
             deviations = [np.array(every[row.first - 1 : row.last]) for row in own]
-            if len(own) <= BOXES:
-                upper.boxplot(
-                    deviations,
-                    positions=places,
-                    widths=0.6,
-                    flierprops={"marker": ".", "markersize": 5, "markerfacecolor": RED, "markeredgecolor": RED},
-                    medianprops={"color": BLUE, "linewidth": 1.5},
-                )
-            else:
-                upper.plot(
-                    places, [values.max() for values in deviations], ".", color=RED, markersize=3, label="largest"
-                )
-                upper.plot(places, [row.deviation for row in own], color=BLUE, linewidth=1, label="median")
-                upper.legend(loc="lower right", bbox_to_anchor=(1, 1), ncols=2, fontsize=8, frameon=False)
+            upper.boxplot(
+                deviations,
+                positions=places,
+                widths=0.6,
+                flierprops={"marker": ".", "markersize": 5, "markerfacecolor": RED, "markeredgecolor": RED},
+                medianprops={"color": BLUE, "linewidth": 1.5},
+            )
             upper.set_ylabel(f"deviation of {shown(self.a, 20)}\n− {shown(self.b, 20)}, by dimension", fontsize=9)
             upper.set_title(f"{shown(encoder)}: {self.pairs:,} pairs\nof {shown(self.data)}", fontsize=9, loc="left")
             lower.plot(places, [row.mean_cosine for row in own], "o", color=BLUE)
@@ -183,15 +164,6 @@ class ContrastProbe(Findings):
                 axes.grid(alpha=0.3, axis="y")
             written += save(figure, folder, "contrast" if len(encoders) == 1 else f"contrast-{i + 1}")
         return written
-
-
-def _outstanding(rows: Sequence[FragmentContrast]) -> list[FragmentContrast]:
-    """The rows of lowest and highest cosine, of largest deviation and of largest shift, in order of fragments."""
-    by_cosine = sorted(rows, key=lambda row: row.mean_cosine)
-    by_deviation = sorted(rows, key=lambda row: -row.largest_deviation)
-    by_shift = sorted(rows, key=lambda row: -row.shift)
-    chosen = {row.fragment for row in (*by_cosine[:3], *by_cosine[-2:], *by_deviation[:3], *by_shift[:3])}
-    return [row for row in rows if row.fragment in chosen]
 
 
 @taking(ContrastSettings)

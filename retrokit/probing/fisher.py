@@ -1,12 +1,11 @@
-"""What can training move? Fisher information of lengths and angle, and which side to normalise (MAG 4.1, 4.5, M).
+"""What can training move? Fisher information of norms and angle, and which side to normalise (MAG 4.1, 4.5, M).
 
-E[(∂s/∂·)²] over pairs for the document's length, the query's length and the angle between them says what a similarity
+E[(∂s/∂·)²] over pairs for the document's norm, the query's norm and the angle between them is what a similarity
 lets training change (Table 2). The condition number κ of the second-moment matrix of ∂s/∂(q, d), smaller being more
 balanced, predicts whether ``qnorm`` or ``dnorm`` trains better (Table 3, Eq. 26).
 """
 
 import math
-import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -36,14 +35,10 @@ from retrokit.similarities.magnitude import LearnedMagnitude, Magnitude
 def partial_derivatives(
     gammas: tuple[float, float], queries: np.ndarray, documents: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """∂s/∂‖d‖, ∂s/∂‖q‖ and ∂s/∂θ, float64 ``[n]``, of ``s = ‖q‖^(1−γq) ‖d‖^(1−γd) cos θ`` (MAG, Eq. 11 to 25).
+    """∂s/∂‖d‖, ∂s/∂‖q‖ and ∂s/∂θ, float64 ``[n]``, of ``s = ‖q‖^(1−γq) ‖d‖^(1−γd) cos θ`` (MAG, Eq. 11 to 25), for
+    raw embeddings ``[n, d]``, row by row. γq = γd = 1 is cosine, whose first two derivatives are exactly 0.
 
-    Args:
-        gammas: γq and γd; 1 and 1 is cosine, whose first two derivatives are exactly 0.
-        queries: raw embeddings ``[n, d]``.
-        documents: raw embeddings ``[n, d]``, row by row the queries' partners.
-
-    >>> q, d = np.array([[3.0, 4.0]]), np.array([[0.0, 2.0]])  # lengths 5 and 2, cos θ = 0.8
+    >>> q, d = np.array([[3.0, 4.0]]), np.array([[0.0, 2.0]])  # norms 5 and 2, cos θ = 0.8
     >>> [round(float(part[0]), 6) for part in partial_derivatives((1.0, 0.0), q, d)]  # qnorm: cos θ, 0, −‖d‖ sin θ
     [0.8, 0.0, -1.2]
     """
@@ -73,7 +68,7 @@ def gradients(gammas: tuple[float, float], queries: np.ndarray, documents: np.nd
 
 
 def _polar(queries: np.ndarray, documents: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Both lengths (at least ``TINY``, as in the similarities) and cos θ, float64 ``[n]``."""
+    """Both norms (at least ``TINY``, as in the similarities) and cos θ, float64 ``[n]``."""
     queries, documents = queries.astype(np.float64), documents.astype(np.float64)
     q, d = (np.maximum(np.linalg.norm(side, axis=1), TINY) for side in (queries, documents))
     return q, d, np.clip((queries * documents).sum(axis=1) / (q * d), -1.0, 1.0)
@@ -86,8 +81,8 @@ UNDECIDED = "learn"
 DRAWS = 100
 _LEAST_EIGENVALUE = 1e-10  # of the largest; smaller ones are rounding
 _LEAST_PAIRS = 10
-_NOT_SAID = "Whether it is better than cosine, κ does not say; `retrokit study which-similarity` measures that"
-_NORMAL = 1.96  # deviations to each side of the mean that hold 95%
+COMPONENTS = {"document": "document norm", "query": "query norm", "angle": "angle"}
+_NORMAL = 1.96  # standard deviations to each side of the mean that contain 95%
 
 TextPairs = Sequence[tuple[str, str]]
 Family = Magnitude | LearnedMagnitude
@@ -112,15 +107,12 @@ def condition_number(rows: np.ndarray) -> tuple[float, int]:
 
 @dataclass(frozen=True)
 class Prediction:
-    """log₁₀ κ of both candidates and what follows from them (MAG, Eq. 26).
+    """log₁₀ κ and the number of its eigenvalues by candidate, and what follows (MAG, Eq. 26).
 
     Attributes:
-        log_kappa: log₁₀ κ by candidate.
-        eigenvalues: how many eigenvalues κ is taken over, by candidate.
-        difference: log₁₀ κ(qnorm) − log₁₀ κ(dnorm).
-        low, high: its 95% interval, ± 1.96 bootstrap deviations, over pairs drawn anew.
+        difference: log₁₀ κ(qnorm) − log₁₀ κ(dnorm); ``low`` and ``high`` are ± 1.96 bootstrap SDs over pairs.
         lower: the candidate of the smaller κ, which Eq. 26 predicts.
-        choice: the same where the interval leaves 0 out; ``learn`` where it does not.
+        choice: the same if the interval excludes 0, else ``learn``.
     """
 
     log_kappa: dict[str, float]
@@ -139,7 +131,7 @@ def predict(queries: np.ndarray, documents: np.ndarray, seed: int = 0) -> Predic
     logs = {name: math.log10(kappa) for name, (kappa, _) in numbers.items()}
     first, second = CANDIDATES
     difference = logs[first] - logs[second]
-    margin = _NORMAL * _sampling_deviation(list(sides.values()), seed)
+    margin = _NORMAL * _sampling_sd(list(sides.values()), seed)
     low, high = difference - margin, difference + margin
     lower = min(CANDIDATES, key=lambda name: logs[name])
     return Prediction(
@@ -153,11 +145,10 @@ def predict(queries: np.ndarray, documents: np.ndarray, seed: int = 0) -> Predic
     )
 
 
-def _sampling_deviation(both: Sequence[np.ndarray], seed: int) -> float:
-    """Bootstrap deviation of the difference of log₁₀ κ of two sets of gradients ``[n, m]``, over pairs drawn anew.
+def _sampling_sd(both: Sequence[np.ndarray], seed: int) -> float:
+    """Bootstrap SD of the difference of log₁₀ κ of two sets of gradients ``[n, m]``, over pairs.
 
-    Not percentiles: a draw repeats pairs and spans fewer directions, so its κ lies beside that of the whole sample,
-    and the same way for both.
+    Not percentiles: a resample repeats pairs and spans fewer directions, so its κ is biased, the same way for both.
     """
     pairs = len(both[0])
     rng = np.random.default_rng(seed)
@@ -177,7 +168,7 @@ def _sampling_deviation(both: Sequence[np.ndarray], seed: int) -> float:
 
 @dataclass(frozen=True)
 class Information:
-    """E[(∂s/∂·)²] of one similarity: of document length, query length and angle; exactly 0 where nothing can move."""
+    """E[(∂s/∂·)²] of one similarity: of document norm, query norm and angle; exactly 0 where nothing can move."""
 
     similarity: str
     document: float
@@ -186,7 +177,7 @@ class Information:
 
     def to_json(self) -> dict[str, Any]:
         """Plain values; ``log10`` of 0 is null."""
-        parts = {name: getattr(self, name) for name in ("document", "query", "angle")}
+        parts = {name: getattr(self, name) for name in COMPONENTS}
         return {"similarity": self.similarity, **parts, "log10": {name: log10(value) for name, value in parts.items()}}
 
 
@@ -207,76 +198,67 @@ class Fisher:
     prediction: Prediction
 
     @property
+    def logs(self) -> np.ndarray:
+        """log₁₀ of the information ``[3, similarities]``, NaN for exactly 0."""
+        with np.errstate(divide="ignore"):
+            logs = np.log10([[getattr(entry, name) for entry in self.information] for name in COMPONENTS])
+        return np.where(np.isfinite(logs), logs, np.nan)
+
+    @property
     def method(self) -> str:
-        """How κ was computed: to be said beside every figure of it."""
-        counts = self.prediction.eigenvalues
-        candidates = " and ".join(f"{counts[name]:,} ({name})" for name in CANDIDATES)
+        """How κ was computed."""
+        counts = ", ".join(f"{count:,} ({name})" for name, count in self.prediction.eigenvalues.items())
         text = (
             f"κ: second-moment matrix of ∂s/∂(q, d) over {self.pairs:,} pairs, {2 * self.dimension:,} dimensions; "
-            f"eigenvalues above {_LEAST_EIGENVALUE:g} of the largest: {candidates}; interval: {DRAWS} draws of pairs"
+            f"eigenvalues above {_LEAST_EIGENVALUE:g} of the largest: {counts}; interval: {DRAWS} resamples of pairs"
         )
-        if self.pairs < 2 * self.dimension:
-            text += (
-                f"; fewer pairs than dimensions: the matrix has at most rank {self.pairs:,}, and κ is over the "
-                "directions that the pairs span"
-            )
-        return text
+        return text + self._few
+
+    @property
+    def _few(self) -> str:
+        few = self.pairs < 2 * self.dimension
+        return f"; fewer pairs than dimensions: κ covers at most {self.pairs:,} directions" if few else ""
 
     @property
     def verdict(self) -> str:
-        """What κ says, in a few words."""
-        prediction = self.prediction
-        kappas = ", ".join(f"log₁₀ κ({name}) = {prediction.log_kappa[name]:.2f}" for name in CANDIDATES)
-        interval = f"95%: {prediction.low:+.2f} to {prediction.high:+.2f}"
-        if prediction.choice == UNDECIDED:
-            unsure = f"they differ by less than the sampling error ({interval}), so neither is predicted"
-            return f"{kappas}: {unsure}; {UNDECIDED} is the safe choice. {_NOT_SAID}"
-        other = next(name for name in CANDIDATES if name != prediction.choice)
-        sure = f"the difference is {prediction.difference:+.2f} ({interval})"
-        if self.pairs < 2 * self.dimension:
-            sure += f", but of {self.pairs:,} pairs in {2 * self.dimension:,} dimensions, too few to rely on"
-        choice = f"{prediction.choice} is predicted to train better than {other} (MAG, Eq. 26)"
-        return f"{kappas}: {choice}; {sure}. {_NOT_SAID}"
+        """What κ predicts, in a few words."""
+        of = self.prediction
+        kappas = ", ".join(f"log₁₀ κ({name}) = {value:.2f}" for name, value in of.log_kappa.items())
+        difference = f"the difference is {of.difference:+.2f} (95%: {of.low:+.2f} to {of.high:+.2f})"
+        if of.choice == UNDECIDED:
+            return f"{kappas}: {difference}, so neither is predicted and {UNDECIDED} is the safe choice"
+        other = next(name for name in CANDIDATES if name != of.choice)
+        return f"{kappas}: {of.choice} is predicted to train better than {other}; {difference}{self._few}"
 
     def to_json(self) -> dict[str, Any]:
         """Plain values for strict JSON."""
         information = [item.to_json() for item in self.information]
-        return {
-            **vars(self),
-            "information": information,
-            "prediction": dict(vars(self.prediction)),
-            "kappa": self.method,
-        }
+        prediction = dict(vars(self.prediction))
+        return {**vars(self), "information": information, "prediction": prediction, "kappa": self.method}
 
 
 @dataclass(frozen=True)
 class FisherProbe(Findings):
     """The findings for several encoders on the same pairs."""
 
-    pictures: ClassVar = {"fisher": "Fisher information by similarity", "kappa": "Difference of the condition numbers"}
+    pictures: ClassVar = {"fisher": "Fisher information by similarity"}
 
     results: list[Fisher]
 
     @property
-    def notes(self) -> list[str]:
-        """What is to be said beside the figures: the same for all encoders of one dimension, said once."""
-        return list(dict.fromkeys(result.method for result in self.results))
-
-    @property
     def conclusion(self) -> str:
-        verdicts = "; ".join(f"{result.encoder}: {result.verdict}" for result in self.results)
-        return f"{verdicts}."
+        return "; ".join(f"{result.encoder}: {result.verdict}" for result in self.results) + "."
 
     def to_json(self) -> dict[str, Any]:
         return {"results": [result.to_json() for result in self.results], "conclusion": self.conclusion}
 
     def rows(self) -> dict[str, list[dict[str, Any]]]:
         information = [
-            {"encoder": result.encoder, "similarity": side.similarity, "component": name, "information": value}
-            | {"log10": log10(value)}
+            {"encoder": result.encoder, "similarity": side.similarity, "component": name}
+            | {"information": getattr(side, name), "log10": log10(getattr(side, name))}
             for result in self.results
             for side in result.information
-            for name, value in (("document", side.document), ("query", side.query), ("angle", side.angle))
+            for name in COMPONENTS
         ]
         kappas = [
             {"encoder": result.encoder, "similarity": name, "log10_kappa": result.prediction.log_kappa[name]}
@@ -290,69 +272,37 @@ class FisherProbe(Findings):
     def sheets(self) -> list[Sheet]:
         information, kappa = [], []
         for result in self.results:
-            for name, label in (("document", "document length"), ("query", "query length"), ("angle", "angle")):
-                values = [log10(getattr(entry, name)) for entry in result.information]
-                information.append([result.encoder, label, *("none" if v is None else f"{v:.2f}" for v in values)])
+            for label, values in zip(COMPONENTS.values(), result.logs.tolist(), strict=True):
+                information.append([result.encoder, label, *("none" if v != v else f"{v:.2f}" for v in values)])
             of = result.prediction
             logs = [f"{of.log_kappa[name]:.3f}" for name in CANDIDATES]
             difference = f"{of.difference:+.3f} ({of.low:+.3f} to {of.high:+.3f})"
             kappa.append([result.encoder, *logs, difference, of.lower, of.choice])
         scored = [entry.similarity for entry in self.results[0].information]
-        pairs = [f"{result.encoder}: {result.pairs:,} pairs of {result.data}" for result in self.results]
-        notes = [*pairs, "none: exactly 0, by the closed form"]
+        notes = [f"{self.results[0].pairs:,} pairs of {self.results[0].data}", "none: exactly 0, by the closed form"]
+        methods = list(dict.fromkeys(result.method for result in self.results))
         columns = ["encoder", *CANDIDATES, "difference (95%)", "lower", "choice"]
         return [
             Sheet("Fisher information, log₁₀ of E[(∂s/∂·)²]", ["encoder", "of", *scored], 2, information, notes),
-            Sheet("condition number, log₁₀ κ", columns, 1, kappa, self.notes),
+            Sheet("condition number, log₁₀ κ", columns, 1, kappa, methods),
         ]
 
     def plot(self, folder: str | Path) -> list[Path]:
-        """Draw MAG's Table 2 as a heat map for each encoder, and κ of both candidates; returns the files written."""
-        return [*_heat_maps(self, folder), *_kappa(self, folder)]
+        """Draw MAG's Table 2 as a heat map for each encoder; returns the files written."""
+        from retrokit.core.figures import PANELS, fitting, panels, save, shown, told_in_cells
 
-
-def _heat_maps(probe: FisherProbe, folder: str | Path) -> list[Path]:
-    from retrokit.core.figures import PANELS, fitting, panels, save, shown, told_in_cells
-
-    results = fitting(probe.results, PANELS, "encoders", "fisher")
-    names = [entry.similarity for entry in results[0].information]
-    figure, rows = panels(len(results), 1.6 + 1.0 / len(results))
-    tables = [_log_table(result) for result in results]
-    known = np.concatenate([table[np.isfinite(table)] for table in tables])
-    image = None
-    for axes, result, table in zip(rows, results, tables, strict=True):
-        image = axes.imshow(table, cmap="cividis", vmin=known.min(), vmax=known.max(), aspect="auto")
-        told_in_cells(axes, table, (known.min() + known.max()) / 2, ".1f", "none", fontsize=9)
-        axes.set_xticks(range(len(names)), names)
-        axes.set_yticks(range(3), ["document length", "query length", "angle"])
-        axes.set_title(shown(result.encoder, 60), fontsize=9, loc="left")
-    assert image is not None
-    figure.colorbar(image, ax=rows, label="log₁₀ E[(∂s/∂·)²]; none: exactly 0")
-    return save(figure, folder, "fisher")
-
-
-def _log_table(result: Fisher) -> np.ndarray:
-    """log₁₀ of the information ``[3, similarities]``, NaN for exactly 0."""
-    parts = ("document", "query", "angle")
-    logs = [[log10(getattr(entry, part)) for entry in result.information] for part in parts]
-    return np.array([[np.nan if value is None else value for value in row] for row in logs])
-
-
-def _kappa(probe: FisherProbe, folder: str | Path) -> list[Path]:
-    """The difference of both candidates' log₁₀ κ with its interval; the two values alone would look sure."""
-    from retrokit.core.figures import ROWS, differences_figure, fitting, save, shown
-
-    results = fitting(probe.results, ROWS, "rows", "kappa")
-    labels = [f"{shown(result.encoder, 34)}\nchoice: {result.prediction.choice}" for result in results]
-    predictions = [result.prediction for result in results]
-    differences = np.array([(prediction.difference, prediction.low, prediction.high) for prediction in predictions])
-    figure, axes = differences_figure(labels, differences, 0.1, 1)
-    first, second = CANDIDATES
-    axes.set_title(f"← {first} predicted", loc="left", fontsize=9)
-    axes.set_title(f"{second} predicted →", loc="right", fontsize=9)
-    axes.set_xlabel(f"log₁₀ κ({first}) − log₁₀ κ({second}), 95% interval")
-    figure.supxlabel("\n".join(textwrap.fill(note, 110) for note in probe.notes), fontsize=7)
-    return save(figure, folder, "kappa")
+        results = fitting(self.results, PANELS, "encoders", "fisher")
+        figure, rows = panels(len(results), 1.6 + 1.0 / len(results))
+        tables = [result.logs for result in results]
+        low, high = np.nanmin(tables), np.nanmax(tables)
+        for axes, result, table in zip(rows, results, tables, strict=True):
+            image = axes.imshow(table, cmap="cividis", vmin=low, vmax=high, aspect="auto")
+            told_in_cells(axes, table, (low + high) / 2, ".1f", "none", fontsize=9)
+            axes.set_xticks(range(len(FAMILY)), [entry.similarity for entry in results[0].information])
+            axes.set_yticks(range(3), list(COMPONENTS.values()))
+            axes.set_title(shown(result.encoder, 60), fontsize=9, loc="left")
+        figure.colorbar(image, ax=rows, label="log₁₀ E[(∂s/∂·)²]; none: exactly 0")
+        return save(figure, folder, "fisher")
 
 
 @taking(FisherSettings)

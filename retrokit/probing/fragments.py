@@ -1,10 +1,9 @@
-"""What each fragment of an embedding holds by itself, and how few fragments are enough (SFS, 6.1.1 and 6.2).
+"""How good each single fragment of an embedding is, and how few fragments are enough (SFS, 6.1.1 and 6.2).
 
-Each fragment alone, under cosine, is set against the whole embedding: under cosine, and as the mean of the fragments'
-cosines (SFS, Figure 2 and Table 7). Two baselines, which are ours, say how much that is: always the most frequent
-label, and random slices, which are fragments of the same embedding with its dimensions shuffled. The first fragments
-under the fragment similarity are set against the same dimensions under cosine, as in Matryoshka representations (SFS,
-Figure 4 and Table 19).
+Each fragment, under cosine, is compared with the whole: under cosine, and as the mean of the fragments' cosines (SFS,
+Figure 2 and Table 7). Two baselines are ours: the majority class, and random slices, which are fragments of the
+embedding with its dimensions shuffled. The first fragments under the fragment similarity are compared with the same
+dimensions under cosine, as in Matryoshka representations (SFS, Figure 4 and Table 19).
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -53,7 +52,7 @@ class WholeScore:
 
 @dataclass(frozen=True)
 class FragmentScore:
-    """The metric of fragment ``fragment`` of ``fragments`` (from 1), dimensions ``first`` to ``last`` (from 1), alone.
+    """The metric of fragment ``fragment`` of ``fragments`` (from 1), dimensions ``first`` to ``last`` (from 1).
 
     ``difference`` is its distance from the whole under cosine; ``p`` that of a paired t-test, times the number of
     fragments of that size (Bonferroni), or ``None`` for a metric that is no mean over items.
@@ -72,7 +71,7 @@ class FragmentScore:
 
 @dataclass(frozen=True)
 class RandomSlice:
-    """The metric of ``size`` dimensions alone that were drawn at random: every dimension is in one slice of a size."""
+    """The metric of ``size`` random dimensions: every dimension is in one slice of a size."""
 
     encoder: str
     size: int
@@ -117,36 +116,15 @@ class FragmentProbe(Findings):
 
     @property
     def conclusion(self) -> str:
-        """One sentence on what the numbers mean, about the first encoder and the size whose best fragment is best."""
-        first = self.wholes[0]  # under cosine
-        encoder, whole, guess = first.encoder, first.value, first.guess
-        own = [row for row in self.fragments if row.encoder == encoder]
-        best = max(own, key=lambda row: row.value)
-        drawn = self.at_random(encoder, best.size)
-        named, all_of_it = (
-            f"fragment {best.fragment} of {best.fragments} ({best.value:.4f})",
-            f"the whole ({whole:.4f})",
+        """About the first encoder and the size whose best fragment is best."""
+        encoder, whole = self.wholes[0].encoder, self.wholes[0].value  # under cosine
+        best = max((row for row in self.fragments if row.encoder == encoder), key=lambda row: row.value)
+        of = self.whole(encoder, f"sfs:{best.size}")
+        return (
+            f"{encoder}: fragment {best.fragment} of {best.fragments} alone is best ({best.value:.4f}), the whole has "
+            f"{whole:.4f}, the best random slice {max(self.at_random(encoder, best.size)):.4f}; sfs:{best.size} "
+            f"instead of cosine: {of - whole:+.4f}."
         )
-        is_clear = best.p is not None and best.p < SIGNIFICANCE
-        if best.difference > 0 and is_clear:
-            alone = "so it specialises in this task" if best.value > max(drawn) else "and so does a random slice"
-            text = f"{named} alone does better than {all_of_it}, {alone}"
-        elif guess is not None and first.p is not None and (whole <= guess or first.p >= SIGNIFICANCE):
-            text = (
-                f"{all_of_it} cannot be told from always the most frequent label ({guess:.4f}), nor what fragments keep"
-            )
-        elif best.difference > 0:
-            text = f"{named} alone is above {all_of_it}, but no more than chance may do"
-        else:
-            floor = guess or 0.0
-            share = f"{max(0.0, best.value - floor) / (whole - floor):.0%}" if whole > floor else "none"
-            beyond = f" what it has above the most frequent label ({guess:.4f})" if guess is not None else " it"
-            text = f"no fragment alone reaches {all_of_it}; the best, {named}, keeps {share} of{beyond}"
-        spread, other = np.ptp([row.value for row in own if row.size == best.size]), np.ptp(drawn)
-        text += f"; fragments of that size differ by {spread:.4f}, random slices by {other:.4f} (best {max(drawn):.4f})"
-        gain = self.whole(encoder, f"sfs:{best.size}") - whole
-        effect = f"gains {gain:.4f}" if gain > 0 else f"loses {-gain:.4f}" if gain < 0 else "changes nothing"
-        return f"{encoder}: {text}; scoring the whole with sfs:{best.size} instead of cosine {effect}."
 
     def sheets(self) -> list[Sheet]:
         rows = []
@@ -167,13 +145,9 @@ class FragmentProbe(Findings):
             )
         columns = ["encoder", "size", "fragments", "cosine", "sfs", "best alone", "its number", "median", "worst"]
         columns += ["random slices", "above the whole"]
-        notes = [
-            f"* differs from the whole under cosine, p < {SIGNIFICANCE} (paired t-test, Bonferroni over fragments)"
-        ]
-        for encoder, (whole, *_) in grouped(self.wholes, "encoder").items():  # under cosine
-            if whole.guess is not None:
-                text = f"always the most frequent label: {whole.guess:.4f}"
-                notes.append(f"{encoder}, {text}; the whole differs from that with p = {whole.p:.2g}")
+        notes = [f"* differs from the whole, p < {SIGNIFICANCE} (paired t-test, Bonferroni over fragments)"]
+        if (guess := self.wholes[0].guess) is not None:
+            notes.append(f"majority-class baseline: {guess:.4f}")
         title = f"{self.metric} of the whole and of single fragments: {self.task}"
         sizes = list(dict.fromkeys(row.size for row in self.prefixes))
         prefixes = []
@@ -190,7 +164,7 @@ class FragmentProbe(Findings):
         ]
 
     def plot(self, folder: str | Path) -> list[Path]:
-        """The heat map of fragments alone, and the curves of prefixes; returns the files written."""
+        """The heat map of fragments and the curves of prefixes; returns the files written."""
         return [*_heat_map(self, folder), *_prefix_curves(self, folder)]
 
 
@@ -224,9 +198,7 @@ def _heat_map(probe: FragmentProbe, folder: str | Path) -> list[Path]:
         axes.invert_yaxis()
         axes.set_xlim(0, max(row.last for row in own))
         axes.set_ylabel("fragment size")
-        guess = next(row.guess for row in probe.wholes if row.encoder == encoder)
-        note = "" if guess is None else f", most frequent label {guess:.4f}"
-        axes.set_title(f"{shown(encoder)}: whole {probe.whole(encoder, 'cosine'):.4f}{note}", fontsize=9)
+        axes.set_title(f"{shown(encoder)}: whole {probe.whole(encoder, 'cosine'):.4f}", fontsize=9)
     every_axes[-1].set_xlabel("dimension of the embedding")
     image = mpl.cm.ScalarMappable(norm=norm, cmap=colors)
     figure.colorbar(image, ax=every_axes, label=f"{shown(probe.metric)}: fragment − whole", shrink=0.9)
@@ -258,7 +230,7 @@ def _prefix_curves(probe: FragmentProbe, folder: str | Path) -> list[Path]:
 
 @taking(FragmentSettings)
 def probe_fragments(settings: FragmentSettings) -> FragmentProbe:
-    """Measure every fragment of every size alone, the whole, and prefixes, on the task ``on``.
+    """Measure every single fragment of every size, the whole, and prefixes, on the task ``on``.
 
     Raises:
         UsageError: an unknown name, a size that does not divide (the message lists those that do), or a prefix that
@@ -309,7 +281,7 @@ def _whole(encoder: Encoder, similarity: str, whole: Quality, guess: Mapping[str
 def _slices(
     measure: Measure, encoder: MemoizedEncoder, size: int, what: str, order: Sequence[int] | None = None
 ) -> Iterator[Quality]:
-    """Each slice of ``size`` dimensions alone, of the dimensions in their order or in another."""
+    """The quality of each slice of ``size`` dimensions, in their order or another."""
     cosine, count = similarities.registry.create("cosine"), encoder.dimension // size
     with progress(f"measuring {what}s of {size}", count, f"{what}s") as advance:
         for i in range(count):

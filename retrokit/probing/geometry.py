@@ -41,7 +41,7 @@ def texts_of_jsonl(path: str, sample: int) -> tuple[str, list[str]]:
 def texts_of_beir(path: str, sample: int) -> tuple[str, list[str]]:
     """The documents of a BEIR folder."""
     if not is_beir(path):
-        raise DataError(path, "is no BEIR folder: it holds no corpus.jsonl")
+        raise DataError(path, "is no BEIR folder: it contains no corpus.jsonl")
     return _sampled(short_name(path), [document.full_text for document in read_corpus(corpus_file(path))], sample)
 
 
@@ -59,14 +59,12 @@ class Geometry:
     """How the texts lie in one part of an embedding: a fragment (from 1), or all of it (fragment 0).
 
     Attributes:
-        dimensions: of the part.
-        anisotropy: mean cosine of two different texts, over all couples; 0 where they point everywhere alike, 1 where
-            they all point one way.
-        effective_rank: over how many directions the texts spread around their mean: ``exp(H(p))``, p being the singular
-            values over their sum (Roy and Vetterli, "The effective rank", 2007); at most ``dimensions``.
-        hubness: skewness of how often a text is among the 10 nearest of the others (Radovanović et al., "Hubs in
-            space", 2010); 0 where all are alike often, above 1 where a few texts are near to everything.
-        largest_hub: share of the other texts that have the same one among their 10 nearest.
+        anisotropy: mean cosine of two different texts; 0: all directions, 1: one direction.
+        effective_rank: ``exp(H(p))``, p being the singular values around the mean over their sum (Roy and Vetterli,
+            "The effective rank", 2007); at most ``dimensions``.
+        hubness: skewness of how often a text is among the nearest of the others (Radovanović et al., "Hubs in space",
+            2010); above 1, a few texts are near to everything.
+        largest_hub: share of the other texts that have the same one among their nearest.
     """
 
     encoder: str
@@ -117,34 +115,22 @@ class GeometryProbe(Findings):
         return [Sheet(f"geometry of {self.texts:,} texts: {self.data}", columns, 2, rows, note)]
 
     def plot(self, folder: str | Path) -> list[Path]:
-        """Each measure by fragment, with the whole as a line; by encoder where there are no fragments."""
-        from retrokit.core.figures import CURVES, MARKERS, ROWS, color_of, fitting, legend_above, panels, save, shown
+        """Each measure by fragment, with the whole as a line."""
+        from retrokit.core.figures import CURVES, MARKERS, color_of, fitting, legend_above, panels, save, shown
 
-        by_fragment = any(part.fragment != WHOLE for part in self.parts)
-        encoders = fitting(
-            list(grouped(self.parts, "encoder").items()), CURVES if by_fragment else ROWS, "encoders", "geometry"
-        )
-        figure, every_axes = panels(len(_MEASURES), 2.2 if by_fragment else max(1.2, 0.7 + 0.25 * len(encoders)))
+        encoders = fitting(list(grouped(self.parts, "encoder").items()), CURVES, "encoders", "geometry")
+        figure, every_axes = panels(len(_MEASURES), 2.2)
         for axes, (name, label) in zip(every_axes, _MEASURES, strict=True):
-            for i, (encoder, own) in enumerate(encoders):
-                color = color_of(i)
-                if by_fragment:
-                    axes.axhline(_measure(own[0], name), color=color, linestyle="--", linewidth=1)
-                    places = [part.fragment for part in own[1:]]
-                    values = [_measure(part, name) for part in own[1:]]
-                    axes.plot(places, values, MARKERS[i % 3], color=color, markersize=5, label=shown(encoder))
-                else:
-                    axes.barh(i, _measure(own[0], name), color=color, height=0.6)
-            if by_fragment:
-                axes.set_ylabel(label, fontsize=8)
-            else:
-                axes.set_yticks(range(len(encoders)), [shown(encoder, 30) for encoder, _ in encoders], fontsize=8)
-                axes.invert_yaxis()
-                axes.set_xlabel(label, fontsize=9)
-            axes.grid(alpha=0.3, axis="y" if by_fragment else "x")
-        if by_fragment:
-            every_axes[-1].set_xlabel("fragment (dashed: the whole)")
-            legend_above(figure, every_axes[0])
+            for i, (encoder, (whole, *fragments)) in enumerate(encoders):
+                color, style = color_of(i), MARKERS[i % 3]
+                axes.axhline(_measure(whole, name), color=color, linestyle="--", linewidth=1)
+                places = [part.fragment for part in fragments]
+                values = [_measure(part, name) for part in fragments]
+                axes.plot(places, values, style, color=color, markersize=5, label=shown(encoder))
+            axes.set_ylabel(label, fontsize=8)
+            axes.grid(alpha=0.3, axis="y")
+        every_axes[-1].set_xlabel("fragment (dashed: the whole)")
+        legend_above(figure, every_axes[0])
         return save(figure, folder, "geometry")
 
 
@@ -161,23 +147,12 @@ def _measure(part: Geometry, name: str) -> float:
 
 
 def _in_words(whole: Geometry, probe: GeometryProbe) -> str:
-    cone = (
-        "texts crowd into a narrow cone"
-        if whole.anisotropy > 0.5
-        else "texts lean one way"
-        if whole.anisotropy > 0.2
-        else "texts point in all directions"
-    )
     words = (
-        f"{whole.encoder}: {cone} (mean cosine {whole.anisotropy:.3f}), spread over {whole.effective_rank:.0f} of "
-        f"{whole.dimensions} dimensions, and the largest hub is among the {probe.neighbours} nearest of "
-        f"{whole.largest_hub:.1%} of them (skewness {whole.hubness:.2f})"
+        f"{whole.encoder}: mean cosine {whole.anisotropy:.3f}, effective rank {whole.effective_rank:.0f} of "
+        f"{whole.dimensions}, largest hub among the {probe.neighbours} nearest of {whole.largest_hub:.1%} of texts"
     )
-    fragments = [part for part in probe.parts if part.encoder == whole.encoder and part.fragment != WHOLE]
-    if fragments:
-        mean = float(np.mean([part.anisotropy for part in fragments]))
-        words += f"; within its {len(fragments)} fragments the mean cosine is {mean:.3f}"
-    return words
+    fragments = [part.anisotropy for part in probe.parts if part.encoder == whole.encoder and part.fragment != WHOLE]
+    return f"{words}; mean cosine within fragments {np.mean(fragments):.3f}" if fragments else words
 
 
 @taking(GeometrySettings)

@@ -19,8 +19,6 @@ from retrokit.probing.base import Findings, encoders_of, parse_names, quality, r
 from retrokit.probing.settings import LayerSettings
 from retrokit.similarities.base import Similarity
 
-_AS_GOOD = 0.01  # share of the last layer's quality that a layer may lack and still count as being as good
-
 
 @dataclass(frozen=True)
 class LayerScore:
@@ -56,24 +54,12 @@ class LayerProbe(Findings):
 
     def _in_words(self, encoder: str) -> str:
         rows = self.of(encoder)
-        last, best = rows[-1], max(reversed(rows), key=lambda row: row.value)
-        first_value, last_value, best_value = (f"{row.value:.4f}" for row in (rows[0], last, best))
-        if len({row.value for row in rows}) == 1:
-            words = f"{encoder} does alike after every layer ({self.metric} {last_value}): the task tells none apart"
-        elif best is last:
-            words = (
-                f"{encoder} is best after its last layer ({self.metric} {best_value}; embedding layer {first_value})"
-            )
-        else:
-            words = f"{encoder} is best after layer {best.layer} ({self.metric} {best_value}; last layer {last_value})"
-        lacking = [row.layer for row in rows if row.value < (1 - _AS_GOOD) * last.value]
-        enough = max(lacking, default=-1) + 1
-        if 0 < enough < last.layer:
-            words += f", and within {_AS_GOOD:.0%} of its last layer, or above it, from layer {enough} on"
-        moved = [row for row in rows if row.moved is not None]
-        if moved:
-            most = max(moved, key=lambda row: row.moved or 0.0)
-            words += f", and training moved layer {most.layer} most ({most.moved:.2%} of its weights' length)"
+        best = max(reversed(rows), key=lambda row: row.value)
+        words = f"{encoder} is best after layer {best.layer} of {rows[-1].layer} ({self.metric} {best.value:.4f}; "
+        words += f"last layer {rows[-1].value:.4f}, embedding layer {rows[0].value:.4f})"
+        if rows[0].moved is not None:
+            most = max(rows, key=lambda row: row.moved or 0.0)
+            words += f", and training moved layer {most.layer} most ({most.moved:.2%} of its weights' norm)"
         return words
 
     def sheets(self) -> list[Sheet]:

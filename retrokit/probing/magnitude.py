@@ -1,8 +1,7 @@
-"""What do the lengths of embeddings say about relevance? (MAG 4.3, N.2 and O; Figures 4 to 6 and 13; Tables 25 and 26)
+"""What do the norms of embeddings say about relevance? (MAG 4.3, N.2 and O; Figures 4 to 6 and 13; Tables 25 and 26)
 
-Cohen's d between the lengths of relevant and irrelevant documents says whether a similarity in which document length
-counts (``qnorm``, ``dot``) has something to use; the spread of query lengths says how far ``dnorm`` tells queries
-apart.
+Cohen's d between the norms of relevant and irrelevant documents shows whether a similarity in which the document's norm
+counts (``qnorm``, ``dot``) has something to use; the spread of query norms shows how far ``dnorm`` separates queries.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ from retrokit import evaluation, similarities
 from retrokit.core.errors import DataError, RetrokitError, UsageError
 from retrokit.core.notices import notice
 from retrokit.core.settings import taking
-from retrokit.core.sheet import Sheet
+from retrokit.core.sheet import Sheet, grouped
 from retrokit.data.beir import has_judgements, read_unjudged
 from retrokit.data.jsonl import read_jsonl, restored
 from retrokit.data.runs import RUN_FILE, read_run
@@ -32,8 +31,8 @@ from retrokit.evaluation.task import Request
 from retrokit.evaluation.tasks.retrieval import Retrieval
 from retrokit.metrics.effect_size import SIZES, EffectSize, Moments, bootstrapped_d
 from retrokit.metrics.significance import paired_bootstrap
-from retrokit.probing.base import Findings, parse_names, read_retrieval
-from retrokit.probing.settings import DEPTH, MagnitudeOptions, MagnitudeSettings
+from retrokit.probing.base import Findings, encoders_of, parse_names, read_retrieval
+from retrokit.probing.settings import DEPTH, MagnitudeSettings
 from retrokit.ranking.retrieval.embeddings import row_norms
 from retrokit.similarities.base import Similarity
 
@@ -43,12 +42,12 @@ if TYPE_CHECKING:
 METRIC = "ndcg@10"
 LEAST_FOR_CORRELATION = 3
 _RANKED = [METRIC, f"recall@{DEPTH}"]
-_SAME_LENGTH = 1e-5  # a coefficient of variation below this is rounding
+_SAME_NORM = 1e-5  # a coefficient of variation below this is rounding
 
 
 @dataclass(frozen=True)
 class Lengths:
-    """Lengths of embeddings: how many, mean, population deviation; ``cv`` is deviation / mean (MAG, Eq. 27)."""
+    """Norms of embeddings: how many, mean, population SD; ``cv`` is SD / mean (MAG, Eq. 27)."""
 
     count: int
     mean: float
@@ -81,8 +80,8 @@ class Gain:
 
 @dataclass(frozen=True)
 class CvRatio:
-    """Coefficient of variation of the query lengths of one encoder, ``over`` that of another; ``value`` is ``None``
-    where the other's are all the same. MAG's ΔCV is that of a ``dnorm`` run over a ``dot`` run (N.2)."""
+    """Coefficient of variation of the query norms of one encoder, ``over`` that of another; ``value`` is ``None``
+    if the other's are all equal. MAG's ΔCV is that of a ``dnorm`` encoder over a ``dot`` one (N.2)."""
 
     of: str
     over: str
@@ -94,11 +93,11 @@ class LengthFinding:
     """The findings for one encoder on one data set.
 
     Attributes:
-        effect: Cohen's d of relevant against irrelevant documents' lengths, the interval over queries drawn anew.
-        gain: of qnorm's scores over cosine's on the same embeddings; with a baseline, of the encoder with its own
-            similarity over the baseline with its own; ``None`` without labels.
+        effect: Cohen's d of relevant against irrelevant documents' norms, with the interval over resampled queries.
+        gain: of qnorm's scores over cosine's on the same embeddings; with a reference, of the encoder with its own
+            similarity over the reference with its own; ``None`` without labels.
         cv_ratio: ``None`` without an encoder to compare with.
-        step: of a run's checkpoint; 0 is the encoder that it started from.
+        step: of a model folder's checkpoint; 0 is the encoder that it started from.
     """
 
     encoder: str
@@ -149,7 +148,7 @@ class LengthCorrelation:
 
 @dataclass(frozen=True)
 class EffectChange:
-    """How d of one data set changed from a run's start to its end, over the same queries drawn anew for both."""
+    """How d of one data set changed from a training's start to its end, over the same resampled queries."""
 
     task: str
     first_step: int
@@ -167,13 +166,12 @@ class EffectChange:
 
 @dataclass(frozen=True)
 class MagnitudeProbe(Findings):
-    """All findings; ``notes`` say what was used and what could not be computed; ``curve`` is γ by step of a run."""
+    """All findings; ``notes`` describe the groups; ``curve`` is γ by step of a model folder."""
 
     pictures: ClassVar = {
-        "effect": "Cohen's d of the lengths of relevant documents",
-        "lengths": "Lengths of queries, relevant and irrelevant documents",
+        "effect": "Cohen's d of the norms of relevant documents",
         "correlation": "Effect size and gain over data sets",
-        "training": "Lengths and their effect through training",
+        "training": "Norms and their effect through training",
         "gamma": "γ through training",
     }
 
@@ -184,27 +182,19 @@ class MagnitudeProbe(Findings):
 
     @property
     def changes(self) -> list[EffectChange]:
-        """Of a run, the change of d on every data set that has its interval at both ends."""
-        ends = [(own[0], own[-1]) for own in self.by_task() if own[0].step is not None]
-        return [change for first, last in ends if (change := change_of(first, last)) is not None]
-
-    def by_task(self) -> list[list[LengthFinding]]:
-        """The results on each data set."""
-        tasks = dict.fromkeys(result.task for result in self.results)
-        return [[result for result in self.results if result.task == task] for task in tasks]
+        """The change of d through training on every data set that has its interval at both ends."""
+        trained = grouped((result for result in self.results if result.step is not None), "task")
+        return [change for own in trained.values() if (change := change_of(own[0], own[-1])) is not None]
 
     @property
     def conclusion(self) -> str:
         if any(result.step is not None for result in self.results):
-            return _through_training(self)
-        text = _single(self.results[0]) if len(self.results) == 1 else _several(self.results)
-        strong = [line for line in self.correlations if line.p < 0.05]
-        if self.correlations and not strong:
-            text += "; d does not predict the gain here (p ≥ 0.05)"
-        elif strong:
-            direction = "larger" if strong[0].r > 0 else "smaller"
-            text += f"; where d is higher, the gain is {direction} (r = {strong[0].r:.2f}, p = {strong[0].p:.2g})"
-        return text + "."
+            text = _through_training(self)
+        else:
+            text = _single(self.results[0]) if len(self.results) == 1 else _several(self.results)
+        for line in self.correlations:
+            text += f"; {line.encoder}: r of d and the gain = {line.r:+.2f} (p = {line.p:.2g})"
+        return f"{text}."
 
     @classmethod
     def from_json(cls, plain: Mapping[str, Any]) -> MagnitudeProbe:
@@ -221,62 +211,59 @@ class MagnitudeProbe(Findings):
         }
 
     def rows(self) -> dict[str, list[dict[str, Any]]]:
+        plain = self.to_json()
         tables = {
             "magnitude": [result.row() for result in self.results],
-            "correlation": [dict(vars(correlation)) for correlation in self.correlations],
-            "change": [dict(vars(change)) for change in self.changes],
-            "gamma": [dict(row) for row in self.curve],
+            "correlation": plain["correlations"],
+            "change": plain["changes"],
+            "gamma": plain["gamma"],
         }
         return {name: rows for name, rows in tables.items() if rows}
 
     def sheets(self) -> list[Sheet]:
-        results = self.results
-        ratios = [result.cv_ratio for result in results if result.cv_ratio is not None]
-        gains = [result.gain for result in results if result.gain is not None]
-        has_steps = any(result.step is not None for result in results)
-        columns = ["encoder", "data set", *["step"][:has_steps], "queries", "CV", *(["CV ratio"] if ratios else [])]
-        columns += ["relevant", "irrelevant", "d (95%)", "effect", *([METRIC, "gain"] if gains else [])]
+        cells = [_cells(result) for result in self.results]
+        columns = [title for title in cells[0] if any(row[title] for row in cells)]
         notes = list(self.notes)
-        notes += [
-            f"CV ratio: {of} over {over}" for of, over in dict.fromkeys((ratio.of, ratio.over) for ratio in ratios)
-        ]
-        if ratios:
-            notes.append("MAG's ΔCV (N.2) is the CV ratio of a dnorm run over a dot run")
-        if any(ratio.value is None for ratio in ratios):
-            notes.append("–: the queries of the encoder to compare with are all of one length")
-        notes += [f"{METRIC}: {over} → {of}" for over, of in dict.fromkeys((gain.over, gain.of) for gain in gains)]
-        title = "lengths of embeddings: mean, and Cohen's d of relevant documents"
-        rows = [_cells(result, has_steps, bool(ratios), bool(gains)) for result in results]
-        lengths = Sheet(title, columns, 2, rows, notes)
-        if not self.correlations:
-            return [lengths]
-        lines = [
-            [line.encoder, str(line.datasets), f"{line.r:+.2f}", f"{line.p:.2g}", f"{line.slope:+.1f}"]
-            for line in self.correlations
-        ]
-        names = ["encoder", "data sets", "r", "p", "gain in % of a d higher by 1"]
-        return [lengths, Sheet("d and the gain over data sets", names, 1, lines)]
+        if ratios := dict.fromkeys((r.cv_ratio.of, r.cv_ratio.over) for r in self.results if r.cv_ratio is not None):
+            notes += [f"CV ratio: {of} over {over}" for of, over in ratios]
+        gains = dict.fromkeys((r.gain.over, r.gain.of) for r in self.results if r.gain is not None)
+        notes += [f"{METRIC}: {over} → {of}" for over, of in gains]
+        title = "norms of embeddings: mean, and Cohen's d of relevant documents"
+        sheets = [Sheet(title, columns, 2, [[row[column] for column in columns] for row in cells], notes)]
+        if self.correlations:
+            lines = [
+                [line.encoder, str(line.datasets), f"{line.r:+.2f}", f"{line.p:.2g}", f"{line.slope:+.1f}"]
+                for line in self.correlations
+            ]
+            names = ["encoder", "data sets", "r", "p", "gain in % of a d higher by 1"]
+            sheets.append(Sheet("d and the gain over data sets", names, 1, lines))
+        return sheets
 
     def plot(self, folder: str | Path) -> list[Path]:
-        """Draw what a magnitude probe found: by data set, or through training; returns the files written."""
+        """Draw d by data set and its correlation with the gain, or both through training; returns the files."""
         if any(result.step is not None for result in self.results):
             return [*_plot_training(self, folder), *_plot_gamma(self, folder)]
-        files = [*_plot_effects(self, folder), *_plot_lengths(self, folder)]
-        return [*files, *_plot_correlations(self, folder)] if self.correlations else files
+        return [*_plot_effects(self, folder), *(_plot_correlations(self, folder) if self.correlations else [])]
 
 
-def _cells(result: LengthFinding, has_steps: bool, has_ratios: bool, has_gains: bool) -> list[str]:
+def _cells(result: LengthFinding) -> dict[str, str]:
+    """A row of the table by column; columns that are empty in every row are not shown."""
     queries, effect, gain, ratio = result.queries, result.effect, result.gain, result.cv_ratio
-    cells = [result.encoder, result.task, *[str(result.step)][:has_steps], f"{queries.mean:.4g}", f"{queries.cv:.1%}"]
-    if has_ratios:
-        cells.append("" if ratio is None else "–" if ratio.value is None else f"{ratio.value:.2f}")
-    cells += [f"{group.mean:.4g}" for group in (result.relevant, result.irrelevant)]
     interval = "" if math.isnan(effect.low) else f" ({effect.low:+.2f} to {effect.high:+.2f})"
-    cells += ["–" if math.isnan(effect.value) else f"{effect.value:+.2f}{interval}", effect.size]
-    if has_gains:
-        cells.append("" if gain is None else f"{gain.baseline:.4f} → {gain.score:.4f}")
-        cells.append("" if gain is None or gain.percent is None else f"{gain.percent:+.1f}%")
-    return cells
+    return {
+        "encoder": result.encoder,
+        "data set": result.task,
+        "step": "" if result.step is None else str(result.step),
+        "queries": f"{queries.mean:.4g}",
+        "CV": f"{queries.cv:.1%}",
+        "CV ratio": "" if ratio is None else "–" if ratio.value is None else f"{ratio.value:.2f}",
+        "relevant": f"{result.relevant.mean:.4g}",
+        "irrelevant": f"{result.irrelevant.mean:.4g}",
+        "d (95%)": "–" if math.isnan(effect.value) else f"{effect.value:+.2f}{interval}",
+        "effect": effect.size,
+        METRIC: "" if gain is None else f"{gain.baseline:.4f} → {gain.score:.4f}",
+        "gain": "" if gain is None or gain.percent is None else f"{gain.percent:+.1f}%",
+    }
 
 
 def points_of(results: Sequence[LengthFinding]) -> list[tuple[float, float]]:
@@ -303,121 +290,67 @@ def change_of(first: LengthFinding, last: LengthFinding) -> EffectChange | None:
     return EffectChange(first.task, first.step or 0, last.step or 0, test.difference, test.low, test.high, test.p)
 
 
-# --- in words
-
-
 def _single(result: LengthFinding) -> str:
-    effect = result.effect
-    way = "longer" if effect.value > 0 else "shorter"
-    if math.isnan(effect.value) or math.isnan(effect.low):
-        text = "there are too few queries and documents to tell whether relevant documents are longer"
-        return f"{result.encoder} on {result.task}: {text}{_gain_told(result.gain)}"
-    if not effect.is_clear:
-        text = "relevant documents are neither clearly longer nor clearly shorter"
-        meaning = "document length says nothing about relevance"
-    elif effect.size == "negligible":
-        text = f"relevant documents are {way}, but negligibly so"
-        meaning = "document length says next to nothing about relevance"
+    effect, gain = result.effect, result.gain
+    if math.isnan(effect.low):
+        text = "there are too few queries and documents to tell whether relevant documents have larger norms"
+    elif not effect.is_clear or effect.size == "negligible":
+        text = f"document norms carry little about relevance (d = {effect.value:+.2f})"
+    elif effect.value > 0:
+        text = f"relevant documents have larger norms ({effect.size} effect), which qnorm or dot can use"
     else:
-        text = f"relevant documents are clearly {way} (a {effect.size} effect)"
-        meaning = "qnorm or dot can use document length" if effect.value > 0 else "document length misleads a ranking"
-    return f"{result.encoder} on {result.task}: {text}, so {meaning}{_gain_told(result.gain)}"
-
-
-def _gain_told(gain: Gain | None) -> str:
-    if gain is None or gain.percent is None:
-        return ""
-    what = "gains" if gain.percent >= 0 else "loses"
-    return f"; {gain.of} {what} {abs(gain.percent):.1f}% {METRIC} against {gain.over}"
+        text = f"relevant documents have smaller norms ({effect.size} effect), so norms mislead a ranking"
+    if gain is not None and gain.percent is not None:
+        text += f"; {gain.of}: {gain.percent:+.1f}% {METRIC} against {gain.over}"
+    return f"{result.encoder} on {result.task}: {text}"
 
 
 def _several(results: Sequence[LengthFinding]) -> str:
-    longer = sum(result.effect.low > 0 and result.effect.size != "negligible" for result in results)
-    shorter = sum(result.effect.high < 0 and result.effect.size != "negligible" for result in results)
-    text = (
-        f"of {len(results)} pairs of encoder and data set, relevant documents are clearly longer in {longer} "
-        f"and clearly shorter in {shorter}"
+    clear = [result.effect.value for result in results if result.effect.is_clear and result.effect.size != "negligible"]
+    larger = sum(value > 0 for value in clear)
+    return (
+        f"relevant documents have clearly larger norms in {larger}, clearly smaller norms in {len(clear) - larger} of "
+        f"{len(results)} pairs of encoder and data set"
     )
-    if longer > shorter:
-        return f"{text}: where they are longer, qnorm or dot can use document length"
-    if shorter > longer:
-        return f"{text}: where they are shorter, leave document length out of the scores (cosine, dnorm)"
-    return f"{text}: document length says little about relevance on the whole"
 
 
 def _through_training(probe: MagnitudeProbe) -> str:
-    first, *_, last = probe.by_task()[0]
-    change = next((change for change in probe.changes if change.task == first.task), None)
-    gammas = ""
+    if not probe.changes:
+        text = "there are too few queries and documents to tell how d changed"
+    else:
+        change = probe.changes[0]
+        text = f"from step {change.first_step} to {change.last_step}, d on {change.task} changed by "
+        text += f"{change.difference:+.2f} (95%: {change.low:+.2f} to {change.high:+.2f}), "
+        text += "a clear change" if change.is_clear else "within the sampling error"
     if probe.curve:
         ends = probe.curve[-1]
-        gammas = f"; γq ends at {ends['gamma_query']:.4f} and γd at {ends['gamma_document']:.4f}"
-    if change is None:
-        return f"there are too few queries and documents in {first.task} to tell how d went through training{gammas}."
-    text = f"from step {first.step} to {last.step}, d on {first.task} went from {first.effect.value:+.2f} to "
-    text += f"{last.effect.value:+.2f}, by {change.difference:+.2f} (95%: {change.low:+.2f} to {change.high:+.2f})"
-    text += (
-        ": training changed what document length says about relevance"
-        if change.is_clear
-        else ", within the sampling error: training left what document length says about relevance as it was"
-    )
-    return f"{text}{gammas}."
+        text += f"; γq ends at {ends['gamma_query']:.4f} and γd at {ends['gamma_document']:.4f}"
+    return text
 
 
 # --- pictures
 
 
-def _label(result: LengthFinding) -> str:
-    """Encoder and data set in two short lines."""
-    from retrokit.core.figures import shown
-
-    return f"{shown(result.encoder, 34)}\n{shown(result.task, 34)}"
-
-
-def _shade(axes: Axes, horizontal: bool = False) -> None:
+def _shade(axes: Axes) -> None:
     """Shade the effect sizes of MAG, Figure 4: the darker, the larger; white is negligible."""
     from retrokit.core.figures import GREY
 
-    span = axes.axhspan if horizontal else axes.axvspan
     edges = [*(least for least, _ in reversed(SIZES)), 100.0]
     for (low, high), alpha in zip(itertools.pairwise(edges), (0.08, 0.16, 0.24), strict=True):
         for sign in (-1, 1):
-            span(*sorted((sign * low, sign * high)), color=GREY, alpha=alpha, linewidth=0)
+            axes.axvspan(*sorted((sign * low, sign * high)), color=GREY, alpha=alpha, linewidth=0)
 
 
 def _plot_effects(probe: MagnitudeProbe, folder: str | Path) -> list[Path]:
-    from retrokit.core.figures import ROWS, differences_figure, fitting, save
+    from retrokit.core.figures import ROWS, differences_figure, fitting, save, shown
 
     results = fitting(probe.results, ROWS, "rows", "effect")
     values = np.array([(r.effect.value, r.effect.low, r.effect.high) for r in results])
-    figure, axes = differences_figure([_label(result) for result in results], values, 0.5)
+    labels = [f"{shown(result.encoder, 34)}\n{shown(result.task, 34)}" for result in results]
+    figure, axes = differences_figure(labels, values, 0.5)
     _shade(axes)
-    axes.set_xlabel("Cohen's d of document length, 95% interval\n(above 0: relevant documents are longer)")
+    axes.set_xlabel("Cohen's d of document norms, 95% interval\n(above 0: relevant documents have larger ones)")
     return save(figure, folder, "effect")
-
-
-def _plot_lengths(probe: MagnitudeProbe, folder: str | Path) -> list[Path]:
-    from retrokit.core.figures import BLUE, GREEN, RED, ROWS, fitting, legend_above, rows_figure, save
-
-    results = fitting(probe.results, ROWS, "rows", "lengths")
-    figure, axes, at = rows_figure([_label(result) for result in results], 1)
-    sides = (("queries", BLUE, "o", 0.2), ("relevant", GREEN, "s", 0.0), ("irrelevant", RED, "^", -0.2))
-    for name, color, marker, shift in sides:
-        groups = [getattr(result, name) for result in results]
-        label = name if name == "queries" else f"{name} documents"
-        axes.errorbar(
-            [group.mean for group in groups],
-            at + shift,
-            xerr=[group.deviation for group in groups],
-            fmt=marker,
-            color=color,
-            capsize=3,
-            label=label,
-        )
-    axes.set_xlim(left=0)
-    axes.set_xlabel("length of embeddings: mean ± standard deviation")
-    legend_above(figure, axes)
-    return save(figure, folder, "lengths")
 
 
 def _plot_correlations(probe: MagnitudeProbe, folder: str | Path) -> list[Path]:
@@ -436,7 +369,7 @@ def _plot_correlations(probe: MagnitudeProbe, folder: str | Path) -> list[Path]:
     _shade(axes)
     axes.set_xlim(limits)
     axes.axhline(0, color="black", linewidth=0.8)
-    axes.set_xlabel("Cohen's d of document length (shaded: small, medium, large)")
+    axes.set_xlabel("Cohen's d of document norms (shaded: small, medium, large)")
     axes.set_ylabel(f"gain in {METRIC} (%)")
     legend_above(figure, axes, columns=1)
     return save(figure, folder, "correlation")
@@ -444,28 +377,16 @@ def _plot_correlations(probe: MagnitudeProbe, folder: str | Path) -> list[Path]:
 
 def _plot_training(probe: MagnitudeProbe, folder: str | Path) -> list[Path]:
     """MAG, Figures 5 and 13: mean lengths of both groups on the left, d on the right."""
-    from retrokit.core.figures import (
-        GREEN,
-        LINES,
-        PANELS,
-        RED,
-        color_of,
-        fitting,
-        legend_above,
-        plt,
-        save,
-        shown,
-        steps_axis,
-    )
+    from retrokit.core import figures as f
+    from retrokit.core.figures import LINES, color_of, legend_above, plt, save, shown, steps_axis
 
     figure, (left, right) = plt.subplots(1, 2, figsize=(8, 3.8), layout="constrained")
-    tasks = fitting(list(dict.fromkeys(result.task for result in probe.results)), PANELS, "data sets", "training")
-    for index, task in enumerate(tasks):
-        own = [result for result in probe.results if result.task == task]
+    tasks = f.fitting(list(grouped(probe.results, "task").items()), f.PANELS, "data sets", "training")
+    for index, (task, own) in enumerate(tasks):
         steps = [result.step for result in own]
         ending = f", {shown(task, 34)}" if len(tasks) > 1 else ""
         style = LINES[index % len(LINES)]
-        for name, color in (("relevant", GREEN), ("irrelevant", RED)):
+        for name, color in (("relevant", f.GREEN), ("irrelevant", f.RED)):
             means = [getattr(result, name).mean for result in own]
             left.plot(steps, means, style, marker=".", color=color, label=f"{name}{ending}")
         effects = np.array([(r.effect.value, r.effect.low, r.effect.high) for r in own])
@@ -473,7 +394,7 @@ def _plot_training(probe: MagnitudeProbe, folder: str | Path) -> list[Path]:
         right.plot(steps, effects[:, 0], style, marker=".", color=color, label=f"d{ending}")
         right.fill_between(steps, effects[:, 1], effects[:, 2], color=color, alpha=0.2, linewidth=0)
     right.axhline(0, color="black", linewidth=0.8)
-    left.set_ylabel("mean length of documents' embeddings")
+    left.set_ylabel("mean norm of documents' embeddings")
     right.set_ylabel("Cohen's d (band: 95% interval)")
     for axes in (left, right):
         steps_axis(axes)
@@ -491,7 +412,7 @@ def _plot_gamma(probe: MagnitudeProbe, folder: str | Path) -> list[Path]:
     steps = [row["step"] for row in probe.curve]
     for key, label, color, style in (("gamma_query", "γq", BLUE, "-"), ("gamma_document", "γd", RED, "--")):
         axes.plot(steps, [row[key] for row in probe.curve], style, marker=".", color=color, label=label)
-    axes.set_ylabel("γ (0: length counts in full, 1: not at all)")
+    axes.set_ylabel("γ (0: the norm counts in full, 1: not at all)")
     widen(axes, LEAST_GAMMA_RANGE)
     steps_axis(axes)
     legend_above(figure, axes)
@@ -504,49 +425,42 @@ def _plot_gamma(probe: MagnitudeProbe, folder: str | Path) -> list[Path]:
 def measure(
     encoder: Encoder,
     task: Retrieval,
-    options: MagnitudeOptions,
-    baseline: Encoder | None = None,
-    cv_baseline: Encoder | None = None,
+    settings: MagnitudeSettings,
+    reference: Encoder | None = None,
+    cv_reference: Encoder | None = None,
     step: int | None = None,
 ) -> LengthFinding:
-    """Measure lengths, effect size and gain: of ``qnorm`` over ``cosine``, or over the ``baseline``, each as trained.
+    """Measure norms, effect size and gain: of ``qnorm`` over ``cosine``, or over the ``reference``, each as trained.
 
-    Documents are ranked by angle alone, whatever the encoder's own similarity: a ranking to which length contributes
-    finds long documents, so its own best, relevant or not, would be longer by construction.
+    Documents are ranked by angle, not by the encoder's own similarity: a ranking to which the norm contributes
+    returns documents of large norm, so its own best, relevant or not, would have larger norms by construction.
+
+    Raises:
+        DataError: documents whose norms are all equal, or a group without documents.
     """
-    memoized = MemoizedEncoder(encoder)
+    memoized, precision, has_labels = MemoizedEncoder(encoder), settings.precision, not settings.without_labels
     cosine: Similarity = similarities.registry.create("cosine")
-    scored = similarities.registry.create("qnorm") if baseline is None else encoder.similarity
-    has_labels = options.proxies is None
+    scored = similarities.registry.create("qnorm") if reference is None else encoder.similarity
     wanted = [cosine, scored] if has_labels and scored.spec != cosine.spec else [cosine]
-    results = task.evaluate(Request(memoized, wanted, _RANKED, options.precision))
-    lengths = row_norms(memoized.embed(task.data.documents, "document", options.precision))
-    if len(lengths) and lengths.std() <= _SAME_LENGTH * lengths.mean():
-        problem = f"all documents' embeddings have the length {lengths.mean():.4g}: there is nothing to probe"
+    results = task.evaluate(Request(memoized, wanted, _RANKED, precision))
+    norms = row_norms(memoized.embed(task.data.documents, "document", precision))
+    if len(norms) and norms.std() <= _SAME_NORM * norms.mean():
+        problem = f"all documents' embeddings have the norm {norms.mean():.4g}: there is nothing to probe"
         raise DataError(encoder.spec, problem)
-    groups = _groups(task, results[0].run, lengths, options)
+    groups = _groups(task, results[0].run, norms, settings)
     relevant, irrelevant = (Lengths(group.count, group.mean, group.deviation) for group in groups)
-    queries, gain, ratio = _query_lengths(memoized, task, options), None, None
-    if has_labels and baseline is None:
-        cosine_score, score = results[0].metrics[METRIC], results[-1].metrics[METRIC]
-        gain = Gain(results[-1].similarity, results[0].similarity, score, cosine_score)
-    elif has_labels and baseline is not None:  # both as they were trained (MAG, Figure 4)
-        (over,) = task.evaluate(Request(baseline, [baseline.similarity], _RANKED, options.precision))
-        gain = Gain(_named(memoized), _named(baseline), results[-1].metrics[METRIC], over.metrics[METRIC])
-    if cv_baseline is not None:
-        cv = _query_lengths(cv_baseline, task, options).cv
-        ratio = CvRatio(_named(encoder), _named(cv_baseline), queries.cv / cv if cv > _SAME_LENGTH else None)
-    return LengthFinding(
-        encoder=encoder.spec,
-        task=task.spec,
-        queries=queries,
-        relevant=relevant,
-        irrelevant=irrelevant,
-        effect=bootstrapped_d(*groups, options.seed),
-        gain=gain,
-        cv_ratio=ratio,
-        step=step,
-    )
+    queries, gain, ratio = _query_norms(memoized, task, precision), None, None
+    if has_labels:
+        of, over, baseline = results[-1].similarity, results[0].similarity, results[0].metrics[METRIC]
+        if reference is not None:  # both as they were trained (MAG, Figure 4)
+            (other,) = task.evaluate(Request(reference, [reference.similarity], _RANKED, precision))
+            of, over, baseline = _named(memoized), _named(reference), other.metrics[METRIC]
+        gain = Gain(of, over, results[-1].metrics[METRIC], baseline)
+    if cv_reference is not None:
+        cv = _query_norms(cv_reference, task, precision).cv
+        ratio = CvRatio(_named(encoder), _named(cv_reference), queries.cv / cv if cv > _SAME_NORM else None)
+    effect = bootstrapped_d(*groups, settings.seed)
+    return LengthFinding(encoder.spec, task.spec, queries, relevant, irrelevant, effect, gain, ratio, step)
 
 
 def _named(encoder: Encoder) -> str:
@@ -554,15 +468,15 @@ def _named(encoder: Encoder) -> str:
     return f"{encoder.spec} {encoder.similarity.spec}"
 
 
-def _query_lengths(encoder: Encoder, task: Retrieval, options: MagnitudeOptions) -> Lengths:
-    lengths = row_norms(encoder.embed(task.data.queries, "query", options.precision))
-    return Lengths(len(lengths), float(lengths.mean()), float(lengths.std()))
+def _query_norms(encoder: Encoder, task: Retrieval, precision: str) -> Lengths:
+    norms = row_norms(encoder.embed(task.data.queries, "query", precision))
+    return Lengths(len(norms), float(norms.mean()), float(norms.std()))
 
 
 def _groups(
-    task: Retrieval, run: Mapping[str, Mapping[str, float]], lengths: np.ndarray, options: MagnitudeOptions
+    task: Retrieval, run: Mapping[str, Mapping[str, float]], norms: np.ndarray, settings: MagnitudeSettings
 ) -> tuple[Moments, Moments]:
-    """The lengths of relevant and of irrelevant documents, a cluster per query; a document counts for each query."""
+    """The norms of relevant and of irrelevant documents, a cluster per query; a document counts for each query."""
     at = {document: position for position, document in enumerate(task.data.document_ids)}
     judged: defaultdict[str, list[str]] = defaultdict(list)
     for query, document in task.data.pairs():
@@ -570,141 +484,96 @@ def _groups(
     relevant, others = [], []
     for query in task.data.query_ids:
         ranking = list(run[query])  # best first
-        chosen = dict.fromkeys(judged[query] if options.proxies is None else ranking[: options.proxies])
+        chosen = dict.fromkeys(judged[query] if settings.stand_ins is None else ranking[: settings.stand_ins])
         relevant.append([at[document] for document in chosen])
         others.append([at[document] for document in ranking if document not in chosen])
-    origin = float(lengths.mean())
-    first = Moments.of((lengths[rows] for rows in relevant), origin)
-    if options.irrelevant == "all":
-        whole = Moments.of([lengths], origin).table
+    origin = float(norms.mean())
+    first = Moments.of((norms[rows] for rows in relevant), origin)
+    if settings.irrelevant == "all":
+        whole = Moments.of([norms], origin).table
         second = Moments(whole - first.table, origin)
     else:
-        second = Moments.of((lengths[rows] for rows in others), origin)
+        second = Moments.of((norms[rows] for rows in others), origin)
     for group, name in ((first, "relevant"), (second, "irrelevant")):
         if not group.count:
-            why = "all that was found for each query counts as relevant: take all others, or more documents"
-            why = "no judgement has a grade above 0" if name == "relevant" else why
-            raise DataError(task.spec, f"no {name} documents: {why}")
+            raise DataError(
+                task.spec, f"no {name} documents: it takes judged ones and others in a query's best {DEPTH}"
+            )
     return first, second
 
 
-# --- several encoders and data sets
-
-
-def probe_magnitude(
-    encoders: Sequence[str],
-    on: Sequence[str],
-    options: MagnitudeOptions = MagnitudeOptions(),
-    baseline: str | None = None,
-    cv_baseline: str | None = None,
-) -> MagnitudeProbe:
-    """Probe every encoder on every data set; over three data sets or more, correlate d with the gain.
-
-    Args:
-        baseline: an encoder that gains are measured against, such as a run trained with ``cosine``.
-        cv_baseline: an encoder whose spread of query lengths is compared with, such as a run trained with ``dot``.
-
-    Raises:
-        UsageError: wrong names (all of them in one message), a task that is no retrieval, or a baseline for gains
-            where there are no labels to measure them by.
-        DataError: a task's files, or groups that cannot be compared.
-    """
-    if baseline is not None and options.proxies is not None:
-        raise UsageError("`baseline=` is for the gain, which takes labels: leave out `without_labels=` or `baseline=`")
-    others = [spec for spec in dict.fromkeys((baseline, cv_baseline)) if spec is not None]
-    parse_names([*encoders, *others], *((evaluation.registry, spec) for spec in on))
-    tasks = _read_tasks(on, options)
-    baselines = {spec: MemoizedEncoder(encoder_names.registry.create(spec, device=options.device)) for spec in others}
-    gain_over, cv_over = (None if spec is None else baselines[spec] for spec in (baseline, cv_baseline))
-    results = []
-    for spec in encoders:
-        encoder = encoder_names.registry.create(spec, device=options.device)
-        results += [measure(encoder, task, options, gain_over, cv_over) for task in tasks]
-    correlations, notes = _correlations(results) if options.proxies is None else ([], [])
-    return MagnitudeProbe(results, correlations, [_method(options), *notes])
-
-
-def _read_tasks(specs: Sequence[str], options: MagnitudeOptions) -> list[Retrieval]:
-    """The retrieval tasks; without labels also those of BEIR folders that hold none. A notice says what is in each."""
-    tasks = []
-    for spec in specs:
-        parsed = evaluation.registry.parse(spec)
-        path = str(parsed.params.get("path", ""))
-        if options.proxies is None or parsed.name != "beir" or not Path(path).is_dir() or has_judgements(path):
-            tasks.append(read_retrieval(spec))
-        else:
-            tasks.append(Retrieval(read_unjudged(path)))
-            tasks[-1].spec = str(parsed)
-    for task in tasks:
-        notice(task.describe())
-    return tasks
-
-
-def _method(options: MagnitudeOptions) -> str:
-    """How the groups are formed, and d."""
-    if options.proxies is not None:
-        relevant = f"relevant: a query's best {options.proxies} documents by angle, in place of labels"
-        rest = f"irrelevant: the rest of its best {DEPTH}" if options.irrelevant == "top" else "irrelevant: all others"
-    else:
-        relevant = "relevant: judged with a grade above 0"
-        top = f"irrelevant: of a query's best {DEPTH} by angle those that are not judged relevant"
-        rest = top if options.irrelevant == "top" else "irrelevant: all documents that are not judged relevant"
-    return f"{relevant}; {rest}; d with its 95% interval over queries drawn anew, of which it takes two or more"
-
-
-def _correlations(results: Sequence[LengthFinding]) -> tuple[list[LengthCorrelation], list[str]]:
-    """Correlate d with the gain over each encoder's data sets, or say why not."""
-    correlations, notes = [], []
-    for encoder in dict.fromkeys(result.encoder for result in results):
-        own = [result for result in results if result.encoder == encoder]
-        points = points_of(own)
-        if len(points) < LEAST_FOR_CORRELATION:
-            notes.append(
-                f"{encoder}: no correlation of d with the gain: it takes {LEAST_FOR_CORRELATION} data sets with both, "
-                f"not {len(points)}"
-            )
-        elif any(np.ptp(side) < 1e-12 for side in zip(*points, strict=True)):
-            notes.append(f"{encoder}: no correlation of d with the gain: one of them is the same on all data sets")
-        else:
-            correlations.append(correlate(encoder, points))
-    return correlations, notes
+# --- several encoders and data sets, or the stages of a training
 
 
 @taking(MagnitudeSettings)
-def probe_lengths(settings: MagnitudeSettings) -> MagnitudeProbe:
-    """Call :func:`probe_magnitude` or, for ``checkpoints``, :func:`probe_training`."""
-    proxies = (settings.proxies or 10) if settings.without_labels else None
-    options = MagnitudeOptions(settings.irrelevant, proxies, settings.precision, settings.device, settings.seed)
-    if settings.checkpoints:
-        return probe_training(settings.encoders[0], settings.on, options)
-    return probe_magnitude(settings.encoders, settings.on, options, settings.baseline, settings.cv_baseline)
-
-
-# --- through a training
-
-
-def probe_training(run: str, on: Sequence[str], options: MagnitudeOptions = MagnitudeOptions()) -> MagnitudeProbe:
-    """Probe a finished run's checkpoints, the encoder that it started from, and its end (MAG, Figures 5, 6).
-
-    How many there are is ``--save-every`` and ``--keep-checkpoints`` of the training.
+def probe_magnitude(settings: MagnitudeSettings) -> MagnitudeProbe:
+    """Probe every encoder on every data set; over three data sets or more, correlate d with the gain. With
+    ``checkpoints``, probe the start, the checkpoints and the end of one model folder (MAG, Figures 5, 6).
 
     Raises:
-        UsageError: no finished run, or one that kept no checkpoints; otherwise as for :func:`probe_magnitude`.
+        UsageError: wrong names (all of them in one message), a task that is no retrieval, or a model folder that is
+            not finished or has no checkpoints.
+        DataError: a task's files, or groups that cannot be compared.
     """
-    parse_names([run], *((evaluation.registry, spec) for spec in on))
-    stages = _stages(run)
-    tasks = _read_tasks(on, options)
-    results, notes = [], [_method(options)]
+    others = dict.fromkeys(spec for spec in (settings.reference_encoder, settings.cv_baseline) if spec is not None)
+    parse_names([*settings.encoders, *others], *((evaluation.registry, spec) for spec in settings.on))
+    stages = _stages(settings.encoders[0]) if settings.checkpoints else []
+    tasks, notes = _read_tasks(settings), [_method(settings)]
+    if not settings.checkpoints:
+        loaded = {spec: MemoizedEncoder(encoder_names.registry.create(spec, device=settings.device)) for spec in others}
+        reference, cv = (loaded.get(spec or "") for spec in (settings.reference_encoder, settings.cv_baseline))
+        results = [measure(e, task, settings, reference, cv) for e in encoders_of(settings) for task in tasks]
+        return MagnitudeProbe(results, [] if settings.without_labels else _correlations(results), notes)
+    results = []
     for step, spec in stages:
         try:
-            encoder = encoder_names.registry.create(spec, device=options.device)
+            encoder = encoder_names.registry.create(spec, device=settings.device)
         except RetrokitError as error:
             if step:
                 raise
             notes.append(f"step 0 is left out: {error}")
             continue
-        results += [measure(encoder, task, options, step=step) for task in tasks]
-    return MagnitudeProbe(results, [], notes, _gamma_curve(Path(run) / "metrics.jsonl"))
+        results += [measure(encoder, task, settings, step=step) for task in tasks]
+    return MagnitudeProbe(results, [], notes, _gamma_curve(Path(settings.encoders[0]) / "metrics.jsonl"))
+
+
+def probe_training(run: str, on: Sequence[str], **options: Any) -> MagnitudeProbe:
+    """:func:`probe_magnitude` of a finished model folder's start, checkpoints and end."""
+    return probe_magnitude([run], on, checkpoints=True, **options)
+
+
+def _read_tasks(settings: MagnitudeSettings) -> list[Retrieval]:
+    """The retrieval tasks; without labels also BEIR folders that have no judgements. A notice describes each."""
+    tasks = []
+    for spec in settings.on:
+        parsed = evaluation.registry.parse(spec)
+        path = str(parsed.params.get("path", ""))
+        if settings.without_labels and parsed.name == "beir" and Path(path).is_dir() and not has_judgements(path):
+            tasks.append(Retrieval(read_unjudged(path)))
+            tasks[-1].spec = str(parsed)
+        else:
+            tasks.append(read_retrieval(spec))
+    for task in tasks:
+        notice(task.describe())
+    return tasks
+
+
+def _method(settings: MagnitudeSettings) -> str:
+    """How the groups are formed, and d."""
+    best = f"a query's best {settings.stand_ins} documents by angle, in place of labels"
+    relevant = best if settings.without_labels else "judged with a grade above 0"
+    rest = f"the others of a query's best {DEPTH} by angle" if settings.irrelevant == "top" else "all others"
+    return f"relevant: {relevant}; irrelevant: {rest}; d: 95% interval over resampled queries, from two queries on"
+
+
+def _correlations(results: Sequence[LengthFinding]) -> list[LengthCorrelation]:
+    """Correlate d with the gain over each encoder's data sets: three or more, which differ in both."""
+    points = {encoder: points_of(own) for encoder, own in grouped(results, "encoder").items()}
+    return [
+        correlate(encoder, own)
+        for encoder, own in points.items()
+        if len(own) >= LEAST_FOR_CORRELATION and min(np.ptp(own, axis=0)) >= 1e-12
+    ]
 
 
 def _stages(folder: str) -> list[tuple[int, str]]:
@@ -713,14 +582,14 @@ def _stages(folder: str) -> list[tuple[int, str]]:
     checkpoints = sorted((Path(folder) / "checkpoints").glob(f"*/{RUN_FILE}"))
     stages = {read_run(path.parent, "step").step or 0: str(path.parent) for path in checkpoints}
     if not stages:
-        raise UsageError(f"{folder} kept no checkpoints; train with `save_every=` N `keep_checkpoints=` MANY")
+        raise UsageError(f"{folder} has no checkpoints; train with `save_every=` N `keep_checkpoints=` MANY")
     outcome = run.outcome or {}
     stages.setdefault(outcome.get("best_step") or outcome["steps"], folder)
     return sorted({0: run.encoder, **stages}.items())
 
 
 def _gamma_curve(metrics: Path) -> list[dict[str, float]]:
-    """γq and γd of every logged step of a run whose similarity learns them; empty for others."""
+    """γq and γd of every logged step of a training whose similarity learns them; empty for others."""
     if not metrics.is_file():
         return []
     keys = ("step", "gamma_query", "gamma_document")

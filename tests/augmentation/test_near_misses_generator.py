@@ -1,11 +1,8 @@
 """The stream of near-misses: draws, quotas, splits, duplicates, and what is dropped; with small made-up families."""
 
 import itertools
-import subprocess
-import sys
 from collections import Counter
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
@@ -41,24 +38,13 @@ DENY, MOVE = Family("deny", deny), Family("move", move)
 BOTH = [DENY, MOVE]
 
 
-def test_the_triplet_of_comp_is_the_default() -> None:
+@pytest.mark.parametrize("paraphrase", [None, "Both of them see the apple."])
+def test_the_triplet_of_comp_and_pairs_that_keep_their_paraphrase(paraphrase: str | None) -> None:
     text = "Anna sees the apple in the house."
-    records = list(near_misses([text], [DENY]))
-    miss = NearMiss(text, text, ("Anna does not see the apple in the house.",), "deny", "insert-not")
-    assert records == [("train", miss)]
-    assert miss.to_json() == {
-        "anchor": text,
-        "positive": text,
-        "negatives": ["Anna does not see the apple in the house."],
-        "family": "deny",
-        "edit": "insert-not",
-    }
-
-
-def test_a_pair_keeps_its_paraphrase_and_is_not_cut() -> None:
-    anchor, paraphrase = "Anna sees it. Boris sees the apple.", "Both of them see the apple."
-    [(_, miss)] = near_misses([(anchor, paraphrase)], [DENY])
-    assert (miss.anchor, miss.positive) == (anchor, paraphrase)
+    [(split, miss)] = near_misses([text if paraphrase is None else (text, paraphrase)], [DENY])
+    negative = "Anna does not see the apple in the house."
+    assert (split, miss) == ("train", NearMiss(text, paraphrase or text, (negative,), "deny", "insert-not"))
+    assert miss.to_json()["negatives"] == [negative]
 
 
 def test_a_text_is_cut_and_every_family_has_its_turn() -> None:
@@ -221,33 +207,6 @@ def test_wrong_use_is_one_clear_line() -> None:
         NearMissSettings("a.jsonl", per_family=0)
     with pytest.raises(UsageError, match="between 0 and 1, not 1"):
         NearMissSettings("a.jsonl", "b.jsonl", split=1.0)
-
-
-def test_another_process_gives_the_same() -> None:
-    """Under another hash seed, too."""
-    code = (
-        "import sys; from retrokit.augmentation.near_misses.generator import *\n"
-        "from retrokit.augmentation.near_misses.family import load_families\n"
-        "F = load_families(['spatial'])\n"
-        "for split, miss in near_misses(sys.stdin.read().splitlines(), F, seed=5, split=0.5):\n"
-        "    print(split, *miss)\n"
-    )
-    text = "\n".join(
-        f"{name} found more {thing}s after the first war." for name, thing in zip(NAMES, THINGS, strict=True)
-    )
-    runs = [
-        subprocess.run(
-            [sys.executable, "-c", code],
-            input=text,
-            env={"PYTHONHASHSEED": str(seed), "PYTHONPATH": str(Path(__file__).resolve().parents[2])},
-            capture_output=True,
-            text=True,
-            check=True,
-        ).stdout
-        for seed in (1, 2)
-    ]
-    assert runs[0].count("\n") >= 8
-    assert runs[0] == runs[1]
 
 
 @settings(max_examples=25, deadline=None)

@@ -21,10 +21,7 @@ def pairs(tmp_path: Path) -> Path:
     """Thirty-two pairs of nought to two negatives."""
     texts, path = sentences(96), tmp_path / "pairs.jsonl"
     negatives = [texts[64 + place : 64 + place + place % 3] for place in range(32)]
-    write_jsonl(
-        path,
-        ({"anchor": texts[i], "positive": texts[32 + i], "negatives": negatives[i]} for i in range(32)),
-    )
+    write_jsonl(path, ({"anchor": texts[i], "positive": texts[32 + i], "negatives": negatives[i]} for i in range(32)))
     return path
 
 

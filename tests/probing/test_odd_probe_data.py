@@ -18,7 +18,7 @@ from retrokit.probing.contrast import probe_contrast
 from retrokit.probing.fisher import probe_fisher
 from retrokit.probing.fragments import probe_fragments
 from retrokit.probing.geometry import probe_geometry
-from retrokit.probing.magnitude import MagnitudeOptions, probe_magnitude
+from retrokit.probing.magnitude import probe_magnitude
 from retrokit.probing.map import probe_map
 from retrokit.probing.near_miss import probe_near_misses
 from tests.evaluation.fakes import GivenEncoder, hashed, write_folder
@@ -33,12 +33,12 @@ ENCODERS: dict[str, Callable[[str], Any]] = {
     "usual": lambda text: RANDOM[text],
 }
 SPEC = ["static:8"]
-PROXIES = MagnitudeOptions(proxies=3)
+PROXIES = {"without_labels": True, "proxies": 3}
 REFUSED = ("magnitude, equal texts", "fragments, one label", "map, equal texts")  # by any encoder
 PROBES: dict[str, Callable[[str], Any]] = {
     "magnitude": lambda d: probe_magnitude(SPEC, [f"beir:{d}/many"]),
     "magnitude, one query": lambda d: probe_magnitude(SPEC, [f"beir:{d}/one"]),
-    "magnitude, no labels": lambda d: probe_magnitude(SPEC, [f"beir:{d}/one"], PROXIES),
+    "magnitude, no labels": lambda d: probe_magnitude(SPEC, [f"beir:{d}/one"], **PROXIES),
     "magnitude, equal texts": lambda d: probe_magnitude(SPEC, [f"beir:{d}/equal"]),
     "fisher": lambda d: probe_fisher(SPEC, [f"beir:{d}/many"]),
     "fragments, one query": lambda d: probe_fragments(SPEC, f"beir:{d}/one", [4]),

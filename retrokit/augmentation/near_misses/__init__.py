@@ -1,7 +1,7 @@
 """Near-misses: small edits of a sentence with another meaning (COMP 3.1, D.1), and the registry of their families.
 
 A family is a folder of rules (:mod:`.negation`, :mod:`.binding`, :mod:`.spatial`) over one view of one tagged sentence
-(:mod:`.sentence`, :mod:`.view`), with its words in data files and its prompt for a language model beside them.
+(:mod:`.sentence`), with its words in data files and its prompt for a language model.
 """
 
 from retrokit.core.registry import Entry, Registry

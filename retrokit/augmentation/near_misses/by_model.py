@@ -1,11 +1,7 @@
 """Near-misses that a language model writes, one family a prompt (COMP 3.1), checked by rules that need no model.
 
-A family's prompt is the file ``prompt.txt`` in its folder. An answer is judged as far as words show it: an edit is
-small, changes something, and does not merely let coordinates change places.
-
-The stream of near-misses asks for one sentence after another; a model is quick only if it is asked for many at once. So
-texts are read some way ahead, their sentences are asked for in a thread of their own, and a family waits for the answer
-to its sentence. What comes out does not depend on which answer is there first.
+A family's prompt is ``prompt.txt`` in its folder. Texts are read ahead, their sentences are requested in a thread, and
+a family waits for the answer to its sentence. The output does not depend on which answer arrives first.
 """
 
 from __future__ import annotations
@@ -47,10 +43,7 @@ CAUSES: dict[str, str] = {
 SYSTEM = text_of_file(__package__, "system.txt")
 """The system prompt of every family."""
 ENOUGH = 100
-LEAST_TAKEN = 0.02
-NONE_COUNTS = 0.1
-"""After ``ENOUGH`` rejected answers a model of which fewer than ``LEAST_TAKEN`` as many were taken is given up. That a
-sentence has no such near-miss may well be true, and counts a tenth."""
+"""Rejected answers, with none accepted, after which the model is given up."""
 
 _WORD = re.compile(r"\w+(?:['’-]\w+)*")
 _SHARED = 2
@@ -137,43 +130,37 @@ def _coordinates_changed_places(old: list[str], new: list[str]) -> bool:
 
 @dataclass(frozen=True)
 class CallEstimate:
-    """What a model would be asked: a call for each sentence and family, with about so many tokens, if an answer is as
-    long as its sentence. ``texts`` are those that were read, ``whole`` says whether these are all."""
+    """A model's calls, one for each sentence and family, and about their tokens, if an answer is as long as its
+    sentence."""
 
     texts: int
     sentences: int
     calls: int
     prompt_tokens: int
     completion_tokens: int
-    whole: bool = True
 
     def __str__(self) -> str:
-        read = f"{self.texts:,} texts" if self.whole else f"the first {self.texts:,} texts"
         return (
-            f"{read}: {self.sentences:,} sentences, at most {self.calls:,} calls, about {self.prompt_tokens:,} tokens "
-            f"of prompts and {self.completion_tokens:,} of answers"
+            f"{self.texts:,} texts: {self.sentences:,} sentences, at most {self.calls:,} calls, about "
+            f"{self.prompt_tokens:,} tokens of prompts and {self.completion_tokens:,} of answers"
         )
 
 
-def estimate(texts: Iterable[Text], families: Sequence[Family], most_texts: int | None = None) -> CallEstimate:
-    """Count the calls for ``texts``, or for the first ``most_texts``, and estimate their tokens.
+def estimate(texts: Iterable[Text], families: Sequence[Family]) -> CallEstimate:
+    """Count the calls for ``texts`` and estimate their tokens.
 
     >>> from retrokit.augmentation.near_misses.family import load_families
     >>> estimate(["The cat sleeps in the box. Hello."], load_families(["negation", "spatial"])).calls
     2
     """
     count = sentences = tokens = 0
-    whole = True
     for text in texts:
-        if count == most_texts:
-            whole = False
-            break
         count += 1
         lengths = [estimated_tokens(anchor) for anchor in _anchors(text)]
         sentences += len(lengths)
         tokens += sum(lengths) * len(families)
     prompts = sentences * sum(estimated_tokens(SYSTEM, family.prompt) for family in families)
-    return CallEstimate(count, sentences, sentences * len(families), tokens + prompts, tokens, whole)
+    return CallEstimate(count, sentences, sentences * len(families), tokens + prompts, tokens)
 
 
 def _anchors(text: Text) -> list[str]:
@@ -181,21 +168,18 @@ def _anchors(text: Text) -> list[str]:
 
 
 class Writer:
-    """Asks a model for near-misses; use it as ``with Writer(...) as writer``.
+    """Requests near-misses from a model; use it as ``with Writer(...) as writer``.
 
     Args:
-        llm: which.
-        families: those whose prompts are asked.
-        store: where answers are cached; ``None``: nowhere.
+        store: the answer cache, if any.
         max_tokens: budget of all calls.
         concurrency: calls at once.
-        counts: ``rejected:CAUSE`` is counted here (:data:`CAUSES`).
+        counts: counts ``rejected:CAUSE`` (:data:`CAUSES`).
 
     Attributes:
-        families: for :func:`retrokit.augmentation.near_misses.generator.near_misses`. They raise what
-            :meth:`retrokit.llm.session.Session.ask` raises, but for a prompt that the model does not take; and
-            :class:`ServiceError` where nearly all answers are rejected.
-        session: what was asked.
+        families: with edits by the model. They raise what :meth:`retrokit.llm.session.Session.ask` raises, except for
+            a refused prompt, and :class:`ServiceError` if all of the first answers are rejected.
+        session: counts the calls.
     """
 
     def __init__(
@@ -231,7 +215,7 @@ class Writer:
         self._loop.close()
 
     def ahead(self, texts: Iterable[Text]) -> Iterator[Text]:
-        """``texts``, read ahead so that as many sentences are asked for as the model is to answer at once."""
+        """``texts``, read ahead so that the model has enough concurrent requests."""
         waiting: deque[tuple[Text, list[tuple[str, str]]]] = deque()
         with progress("asking the model", None, "texts") as advance:
             for text in chain(texts, [None]):
@@ -267,11 +251,9 @@ class Writer:
             self._taken += 1
             return [Edit("llm", answer)]
         self._counts[f"rejected:{cause}"] += 1
-        rejected = sum(self._counts[f"rejected:{cause}"] for cause in CAUSES)
-        weight = rejected - (1 - NONE_COUNTS) * self._counts["rejected:none"]
-        if weight >= ENOUGH and self._taken < LEAST_TAKEN * weight:
-            summary = f"{self._taken:,} of its answers were taken, and rejected were {rejections(self._counts)}"
-            raise ServiceError(f"the model is given up: {summary}")
+        rejected = sum(self._counts[f"rejected:{cause}"] for cause in CAUSES if cause != "none")
+        if rejected >= ENOUGH and not self._taken:
+            raise ServiceError(f"the model wrote no near-miss: rejected were {rejections(self._counts)}")
         return []
 
     def check(self) -> None:

@@ -13,7 +13,7 @@ MOST_LOTS = 6
 
 
 class Edit(NamedTuple):
-    """A near-miss of a sentence: what was done (a short name such as ``insert-not``), and the new text."""
+    """A near-miss of a sentence: a short name of the edit, such as ``insert-not``, and the new text."""
 
     name: str
     text: str
@@ -21,15 +21,14 @@ class Edit(NamedTuple):
 
 @dataclass(frozen=True)
 class Family:
-    """A family of near-misses; the target of an entry of the registry returns one.
+    """A family of near-misses; the target of a registry entry returns one.
 
     Attributes:
-        name: as in ``--families``.
+        name: that of the entry.
         edits: the near-misses of a tagged sentence in a fixed order; one of them is drawn.
-        lots: how many lots a kind of edit has when one of a sentence's kinds is drawn, where not ``MOST_LOTS``. Kinds
-            that nearly every sentence offers get fewer, or they would crowd out the rest.
-        prompt: asks a language model for such an edit of ``{sentence}``; without it the family has rules only.
-        least_overlap: the share of words, of the longer sentence, that a sentence and a model's edit of it must share.
+        lots: lots of a kind of edit in the draw of a kind. Default: ``MOST_LOTS``; fewer for kinds that are common.
+        prompt: for a language model, with ``{sentence}``; without it the family has only rules.
+        least_overlap: least share of words that a sentence and a model's edit have in common.
     """
 
     name: str
@@ -54,7 +53,7 @@ def load_families(names: Sequence[str] | None = None) -> tuple[Family, ...]:
 
 def written(sentence: Sentence, edits: Iterable[Named]) -> Iterator[Edit]:
     """The near-misses that the changes make of ``sentence``; none that differs from it, or from one before, in its
-    capitals alone."""
+    capitals only."""
     seen = {sentence.text.lower()}
     for name, changes in edits:
         text = rewrite(sentence, changes)

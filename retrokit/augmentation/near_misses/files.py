@@ -13,26 +13,23 @@ from retrokit.augmentation.settings import BUDGET, NearMissSettings
 from retrokit.augmentation.texts import Rows, Texts
 from retrokit.core.errors import DataError, UsageError
 from retrokit.core.files import named, writing
-from retrokit.core.notices import notice
 from retrokit.core.outputs import check_outputs
 from retrokit.core.settings import FILE, taking
 from retrokit.data.jsonl import json_line
 from retrokit.llm import registry as llms
 from retrokit.llm.store import ResponseStore, default_store
 
-_LOOKED_AT = 10_000
-
 
 @dataclass(frozen=True)
 class Written:
-    """What was written: the ``files``, the ``counts`` of :func:`near_misses`, and what a language model was asked."""
+    """The ``files``, the ``counts`` of :func:`near_misses`, and a summary of a language model's calls."""
 
     files: tuple[str, ...]
     counts: Counter[str]
     asked: str | None = None
 
     def summary(self) -> list[str]:
-        """What came out by family, what was dropped by which rule, and which quotas the texts did not fill."""
+        """Near-misses by family, sentences dropped by rule, and quotas that the texts did not fill."""
         counts = self.counts
         by_kind = {key: number for key, number in counts.items() if "/" in key and not key.startswith("missing:")}
         lines = [
@@ -57,17 +54,14 @@ class Written:
 
 @taking(NearMissSettings)
 def write_near_misses(settings: NearMissSettings) -> Written:
-    """Make near-misses of the texts, or of the pairs' anchors, in ``path`` and write them as JSONL.
-
-    With ``split`` there are two files, ``NAME.train.jsonl`` and ``NAME.test.jsonl`` for the output ``NAME.jsonl``.
-    With ``llm`` the near-misses are a language model's (:mod:`.by_model`), whose answers the file ``store`` caches
-    (default: next to ``output``, ``NAME.answers.sqlite``).
+    """Write near-misses of the texts, or of the pairs' anchors, in ``path`` as JSONL; with ``split`` as two files,
+    ``NAME.train.jsonl`` and ``NAME.test.jsonl``; with ``llm`` by a language model, with the answer cache ``store``.
 
     Raises:
         UsageError: a wrong family, number or combination.
-        DataError: a line that is wrong, or no near-miss at all (the message counts what was dropped by which rule).
-        ServiceError: the model failed, or next to nothing that it wrote is a near-miss.
-        BudgetSpent, Interrupted: what the budget allows does not suffice, or Ctrl-C. What was answered is kept.
+        DataError: a line that is wrong, or no near-miss at all (the message counts the rules that dropped sentences).
+        ServiceError: the model failed, or wrote no near-miss.
+        BudgetSpent, Interrupted: the budget does not suffice, or Ctrl-C. The answers are cached.
     """
     counts: Counter[str] = Counter()
     chosen = load_families(settings.families) if settings.llm is None else _prompted(settings.families)
@@ -79,15 +73,14 @@ def write_near_misses(settings: NearMissSettings) -> Written:
         if settings.llm is not None:
             if store is None and settings.output != "-":
                 store = str(default_store(settings.output))
-            budget = settings.max_tokens or BUDGET
-            if Path(settings.path).is_file():  # a pipe can be read once only
-                notice(f"{estimate(_texts(settings), chosen, _LOOKED_AT)}; a budget of {budget:,}")
             model = llms.create(settings.llm)
             responses = None
             if store is not None:
                 responses = stack.enter_context(ResponseStore(store))
                 stack.enter_context(responses.going_on())
-            writer = stack.enter_context(Writer(model, chosen, responses, budget, settings.concurrency, counts))
+            writer = stack.enter_context(
+                Writer(model, chosen, responses, settings.max_tokens or BUDGET, settings.concurrency, counts)
+            )
             chosen, texts = writer.families, writer.ahead(texts)
         split, per_family = settings.split, settings.per_family
         edits = near_misses(texts, chosen, seed=settings.seed, per_family=per_family, split=split, counts=counts)
@@ -104,7 +97,7 @@ def write_near_misses(settings: NearMissSettings) -> Written:
 
 @taking(NearMissSettings)
 def estimate_of(settings: NearMissSettings) -> CallEstimate:
-    """What a language model would be asked for the texts, or the pairs' anchors, in ``path``; raises as
+    """The calls of a language model for the texts, or the pairs' anchors, in ``path``; raises as
     :func:`write_near_misses` does before the first call."""
     counted = estimate(_texts(settings), _prompted(settings.families))
     if settings.llm is not None:
@@ -113,7 +106,7 @@ def estimate_of(settings: NearMissSettings) -> CallEstimate:
 
 
 def _prompted(names: Sequence[str]) -> tuple[Family, ...]:
-    """The named families, all of which a language model can be asked for."""
+    """The named families, all of which have a prompt."""
     families = load_families(names)
     if silent := [family.name for family in families if not family.prompt]:
         raise UsageError(f"no prompt for a language model comes with the families {', '.join(silent)}")

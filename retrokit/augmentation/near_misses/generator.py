@@ -2,7 +2,7 @@
 
 A text is cut into sentences; those that are no running text are dropped and counted by rule (:data:`RULES`). Each
 sentence is tagged once, every family offers its edits, and one of them is drawn. The draw and the split depend on the
-seed and the sentence alone, never on its place in the stream or on the process (COMP 3.1, D.1).
+seed and the sentence only, never on its place in the stream or on the process (COMP 3.1, D.1).
 """
 
 import hashlib
@@ -45,7 +45,7 @@ RULES: dict[str, str] = {
 
 
 class NearMiss(NamedTuple):
-    """A triplet of training data, the family of its negative, and what was done to make it."""
+    """A triplet of training data, the family of its negative, and the name of the edit."""
 
     anchor: str
     positive: str
@@ -70,20 +70,16 @@ def near_misses(
     """Near-misses of ``texts`` in their order, at most one per sentence and family, each with its split.
 
     Args:
-        texts: a text, which is cut into sentences and whose sentences are their own positives; or a sentence and its
-            paraphrase, taken whole, the paraphrase kept as the positive.
-        families: whose edits are drawn (:func:`retrokit.augmentation.near_misses.family.load_families`).
+        texts: a text, which is cut into sentences that are their own positives; or a sentence and its paraphrase.
         seed: of the draws and the split.
-        per_family: how many to make of each family, at least 1; reading stops once every quota is full. Default: all.
-        split: the share of ``train``, between 0 and 1, the rest is ``test``; everything is ``train`` without it. With
-            ``per_family`` the shares are exact: ``round(per_family * split)`` and the rest.
-        counts: filled as the stream is read: ``texts``, ``sentences``, a key of :data:`RULES` for each sentence that
-            gave nothing, ``both-splits``, ``repeated`` and ``unchanged`` for drawn edits that were left out,
-            ``FAMILY/SPLIT`` for what came out, and at the end ``missing:FAMILY/SPLIT`` where the texts did not fill
-            a quota.
+        per_family: number of each family; reading stops once every quota is full. Default: all.
+        split: the share of ``train``; everything is ``train`` without it. With ``per_family`` the shares are exact.
+        counts: ``texts``, ``sentences``, a key of :data:`RULES` for each sentence without a near-miss, ``both-splits``,
+            ``repeated`` and ``unchanged`` for drawn edits that were dropped, ``FAMILY/SPLIT`` for near-misses, and
+            ``missing:FAMILY/SPLIT`` for quotas that the texts did not fill.
 
-    No sentence, as anchor, positive or negative, comes out in both splits, and no pair of anchor and negative comes
-    out twice, in either order. To see to that, eight-byte digests of what came out are kept, and no text.
+    No sentence, as anchor, positive or negative, is in both splits, and no pair of anchor and negative comes twice, in
+    either order. Memory is eight bytes a text.
 
     Raises:
         MissingExtra: the tagger or the sentence splitter is not installed.
@@ -108,7 +104,7 @@ def quotas(names: Iterable[str], per_family: int | None, split: float | None) ->
 
 @dataclass
 class _Generator:
-    """One pass over the texts: ``left``, what each family still needs of each split, and digests of what came out."""
+    """One pass over the texts: ``left``, what each family still needs of each split, and digests of the output."""
 
     families: Sequence[Family]
     seed: int

@@ -92,10 +92,10 @@ V = TypeVar("V", bound=View)
 """A family's view of a sentence."""
 
 Test = Callable[[V, int], bool]
-"""Whether something can be said of a token."""
+"""A test of a token."""
 
 Condition = Callable[[V, int, int, int], bool]
-"""Whether something holds around words that begin and end at two places, and are found by the one in between."""
+"""A test around words that begin and end at two places, with the word by which the swap is found in between."""
 
 _LINE = re.compile(r"(?:%([a-z-]+) =|([a-z-]+): (.+?)(?: where\b|$))(.*)")
 _CONDITION = re.compile(r"(\*|-?\d+(?:\.\.-?\d+)?)([:!])(.+)")
@@ -173,7 +173,7 @@ def _condition(text: str, lexicon: Lexicon, known: Mapping[str, Test[V]]) -> Con
 
 
 def _any_of(alternatives: Sequence[str], lexicon: Lexicon, known: Mapping[str, Test[V]]) -> Test[V]:
-    """Whether any of the alternatives can be said of a token."""
+    """Whether any of the alternatives fits a token."""
     words: set[str] = set()
     openings: tuple[str, ...] = ()
     tests: list[Test[V]] = []

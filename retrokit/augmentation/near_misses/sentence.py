@@ -26,7 +26,7 @@ _ARTICLE = re.compile(r"\b([Aa]n?)\s+([\w'’-]+)")
 
 
 class Token(NamedTuple):
-    """A word or mark: its text, its C5 tag, and where it stands in the sentence."""
+    """A word or mark: its text, its C5 tag, and its place in the sentence."""
 
     text: str
     tag: str
@@ -47,7 +47,7 @@ class Sentence:
     tokens: tuple[Token, ...]
 
     def words(self, start: int, end: int) -> str:
-        """The text of the tokens ``start`` to ``end`` (exclusive) as it stands in the sentence."""
+        """The text of the tokens ``start`` to ``end`` (exclusive)."""
         return self.text[self.tokens[start].start : self.tokens[end - 1].end] if start < end else ""
 
 
@@ -71,7 +71,7 @@ def tag(text: str) -> Sentence:
 
 
 def rewrite(sentence: Sentence, changes: Iterable[Change]) -> str:
-    """The sentence with the changes made, which must not overlap: spacing as before, a capital where the sentence began
+    """The sentence with the changes, which must not overlap: spacing as before, a capital where the sentence began
     with one, *a* and *an* as the word that now follows wants them.
 
     Words that leave the start of the sentence keep their capital: pass them through :func:`uncapitalized`.
@@ -217,7 +217,7 @@ class VerbGroup(NamedTuple):
 
 class View:
     """What every rule sees of a sentence: its ``size`` tokens as ``words`` in lower case with straight apostrophes, and
-    their ``tags``. Both end in empty entries, for what stands a few words before the first or after the last."""
+    their ``tags``. Both end in empty entries, for places before the first or after the last."""
 
     def __init__(self, sentence: Sentence) -> None:
         self.sentence = sentence
@@ -279,7 +279,7 @@ class View:
         return self.tags[at].startswith("NN")
 
     def before_noun(self, at: int) -> bool:
-        """Whether a token stands before a noun, at most one adjective between."""
+        """Whether a token is before a noun, at most one adjective between."""
         return self.is_noun(at + 1) or (self.tags[at + 1] == "AJ0" and self.is_noun(at + 2))
 
     def ends_phrase(self, at: int) -> bool:
@@ -287,7 +287,7 @@ class View:
         return self.tags[at] in {"", "PUN", "PRP", "PRF", "CJC", "CJS", "CJT", "TO0"}
 
     def is_passive(self, at: int) -> bool:
-        """Whether a form of *be* stands before a token."""
+        """Whether a form of *be* is before a token."""
         return self.tags[self.before_adverbs(at)].startswith("VB")
 
     def after_adverbs(self, at: int, skipped: Container[str] = ("AV0",)) -> int:
@@ -321,7 +321,7 @@ class View:
         return agreeing(self.words[finite], self.tags[finite], number, head) == self.words[finite]
 
     def in_agreement(self, finite: int, plural: bool | None, subject: str = "") -> list[Change] | None:
-        """The changes that make a finite verb agree with another subject; None if that cannot be told."""
+        """The changes that make a finite verb agree with another subject; None if unclear."""
         word = self.words[finite]
         form = agreeing(word, self.tags[finite], plural, subject)
         return None if form is None else [Change(finite, finite + 1, form)] if form != word else []
@@ -397,7 +397,7 @@ def _group(match: re.Match[str] | None) -> VerbGroup | None:
 
 
 def agreeing(word: str, tag: str, plural: bool | None, subject: str = "") -> str | None:
-    """A finite verb as a subject of that number wants it, in lower case; None if that cannot be told."""
+    """A finite verb as a subject of that number wants it, in lower case; None if unclear."""
     if tag in ("VM0", "VVD", "VHD", "VDD"):
         return word
     if word.startswith("'") or plural is None or (subject == "i" and tag.startswith("VB")):
@@ -409,5 +409,5 @@ def agreeing(word: str, tag: str, plural: bool | None, subject: str = "") -> str
 
 
 def is_of_name(adjective: str) -> bool:
-    """Whether an adjective is made of a name, as *Italian* and *Bayesian* are, and so has its capital everywhere."""
+    """Whether an adjective derives from a name, as *Italian* and *Bayesian* are, and so has its capital everywhere."""
     return _OF_NAMES.search(adjective) is not None

@@ -1,6 +1,6 @@
 """Queries of several types that a language model writes for the passages of a corpus: training data without labels.
 
-Bonifacio et al., "InPars", 2022, and Dai et al., "Promptagator", 2022 (the round trip: a query is kept if a search with
+Bonifacio et al., "InPars", 2022, and Dai et al., "Promptagator", 2022 (the round trip: a query stays if a search with
 it brings its passage back); the judge grades as in Upadhyay et al., "UMBRELA", 2024.
 """
 
@@ -63,7 +63,7 @@ CAUSES = {
 
 @dataclass
 class TypeCounts:
-    """Of one type: how many queries were asked for and kept, and a key of :data:`CAUSES` → how many were dropped."""
+    """Of one type: queries requested and retained, and by key of :data:`CAUSES` those dropped."""
 
     asked: int = 0
     kept: int = 0
@@ -72,14 +72,14 @@ class TypeCounts:
 
 @dataclass(frozen=True)
 class WrittenQueries:
-    """What was written.
+    """The counts of a run.
 
     Attributes:
         output: the file.
-        counts: ``passages`` (asked about), ``passages_without_text``, ``passages_repeated``, ``passages_with_queries``.
-        types: what became of the queries of each type.
+        counts: ``passages``, ``passages_without_text``, ``passages_repeated``, ``passages_with_queries``.
+        types: counts by type.
         rejections: a key of :data:`CAUSES` → answers that were rejected, those included that a further answer mended.
-        calls: what the models were asked, and tokens (:attr:`retrokit.llm.session.Session.counts`).
+        calls: calls and tokens (:attr:`retrokit.llm.session.Session.counts`).
     """
 
     output: str
@@ -90,7 +90,7 @@ class WrittenQueries:
 
     @property
     def kept(self) -> int:
-        """How many queries were kept."""
+        """How many queries were retained."""
         return sum(type_counts.kept for type_counts in self.types.values())
 
     def to_json(self) -> dict[str, Any]:
@@ -99,7 +99,7 @@ class WrittenQueries:
         return {**vars(self), "types": types, "kept": self.kept}
 
     def summary(self) -> list[str]:
-        """What came of it: a line for all, one for each type, and one for what it took."""
+        """A line for all, one for each type, and one for the calls."""
         counts, calls = self.counts, self.calls
         requested = sum(type_counts.asked for type_counts in self.types.values())
         whole = f"{self.kept:,} of {requested:,} queries kept, of {counts['passages_with_queries']:,} of "
@@ -206,7 +206,6 @@ def read_grade(answer: str, marker: str) -> int:
 
 
 SEARCHED = 1024  # queries searched at once
-_IN_VAIN = 50  # after so many answers of which none is a query a model is given up
 
 
 @dataclass
@@ -222,17 +221,16 @@ class Query:
 
 @taking(QuerySettings)
 def queries(settings: QuerySettings) -> WrittenQueries:
-    """Have a language model write queries for the passages of a corpus, and write those that stand every test as
+    """Let a language model write queries for the passages of a corpus, and write those that pass every filter as
     training data: ``{"anchor", "positive", "type", "id"}``, with ``positive_score``, ``negatives`` and
-    ``negative_scores`` of the round trip, and ``grade`` of the judge.
-
-    Answers are cached before they are used, and embeddings too: after a break the same call resumes, to the same bytes.
+    ``negative_scores`` of the round trip, and ``grade`` of the judge. Answers are cached: the same call after a break
+    resumes, to the same bytes.
 
     Raises:
         UsageError: wrong names, or a searcher that needs more than texts.
-        DataError: a corpus that cannot be used, or no query that stood every test (the message counts why).
-        ServiceError: a model failed, or nothing that it wrote is a query.
-        BudgetSpent, Interrupted: what the budget allows does not suffice, or Ctrl-C. What was answered is kept.
+        DataError: a corpus that cannot be used, or no query that passed (the message counts why).
+        ServiceError: a model failed, or no answer is a query.
+        BudgetSpent, Interrupted: the budget does not suffice, or Ctrl-C. The answers are cached.
     """
     store, work = settings.kept_in(settings.output), _QueryWork(settings)
     index = work.searcher.index(work.passages) if work.searcher is not None else None
@@ -246,7 +244,7 @@ def queries(settings: QuerySettings) -> WrittenQueries:
         written = work.outcome()
         if not written.kept:
             why = listed_causes(sum((type_counts.dropped for type_counts in written.types.values()), Counter()))
-            raise DataError(named(settings.source), f"no query is left ({why}); the answers are kept in {store}")
+            raise DataError(named(settings.source), f"no query is left ({why}); the answers are cached in {store}")
         rows = (
             {
                 **{"anchor": query.text, "positive": work.passages[query.place], "type": query.type},
@@ -260,7 +258,7 @@ def queries(settings: QuerySettings) -> WrittenQueries:
 
 @taking(QuerySettings)
 def estimate_queries(settings: QuerySettings) -> dict[str, int]:
-    """What writing would take at least, estimated from the texts alone: ``passages``, ``queries`` to write, and about
+    """An estimate of the least calls, from the texts only: ``passages``, ``queries`` to write, and about
     how many ``prompt_tokens``. Grading takes as many calls again at the most. Raises as :func:`queries` does before the
     first call."""
     work = _QueryWork(settings)
@@ -308,7 +306,7 @@ class _QueryWork:
             else:
                 ids[text] = document.id
         if not ids:
-            raise DataError(named(path), "holds no passage with text")
+            raise DataError(named(path), "contains no passage with text")
         self.passages = TextList(ids, list(ids.values()))
         seed = self.settings.seed
         order = sorted(range(len(ids)), key=lambda place: bits(seed, "passage", self.passages.ids[place]))
@@ -320,7 +318,7 @@ class _QueryWork:
         return [query for query in self._queries if query.dropped is None]
 
     def write(self, responses: ResponseStore) -> None:
-        """Have every query written; raises :class:`ServiceError` if none of all, or of the first ones, is one."""
+        """Have every query written; raises :class:`ServiceError` if no answer is one."""
 
         async def task(asker: Asker, query: Query) -> None:
             try:
@@ -328,15 +326,12 @@ class _QueryWork:
             except Rejected as rejected:
                 query.dropped = rejected.cause
 
-        def check(done: int, session: Session) -> None:
-            tried = self._queries[:done]
-            if done in (_IN_VAIN, len(self._queries)) and all(query.dropped not in (None, NONE) for query in tried):
-                session.check()  # says it better where everything was refused
-                why = listed_causes(Counter(query.dropped for query in tried if query.dropped))
-                where = f"its answers are kept in {responses.path}"
-                raise ServiceError(f"nothing that the model wrote is a query, of {done:,} ({why}); {where}")
-
-        self._ask(self.writer, responses, "writing", self._queries, task, check)
+        self._ask(self.writer, responses, "writing", self._queries, task)
+        if all(query.dropped not in (None, NONE) for query in self._queries):
+            why = listed_causes(Counter(query.dropped for query in self._queries if query.dropped))
+            raise ServiceError(
+                f"nothing that the model wrote is a query ({why}); answers are cached in {responses.path}"
+            )
 
     def take_once(self) -> None:
         """Drop queries that are known, and all but the first of those with the same words."""
@@ -379,7 +374,7 @@ class _QueryWork:
             query.row["grade"] = grade
             query.dropped = "low_grade" if grade < self.settings.grade else None
 
-        self._ask(self.judge, responses, "judging", self.left, task, lambda done, session: None)
+        self._ask(self.judge, responses, "judging", self.left, task)
 
     def _ask(
         self,
@@ -388,7 +383,6 @@ class _QueryWork:
         doing: str,
         queries: Sequence[Query],
         task: Callable[[Asker, Query], Awaitable[None]],
-        check: Callable[[int, Session], None],
     ) -> None:
         limit, concurrency = self.settings.max_tokens, self.settings.concurrency
         spent = self._calls["prompt_tokens"] + self._calls["completion_tokens"]
@@ -398,18 +392,16 @@ class _QueryWork:
             sampling = self.settings.sampling
             session = Session(llm, responses, concurrency=concurrency, max_tokens=budget, sampling=sampling)
             asker = Asker(session, self.prompts, self.settings.retries, self._rejections)
-            done = 0
             async with session:
                 with progress(doing, len(queries), "queries") as advance:
                     async for _ in run_all(partial(task, asker), queries, limit=max(2 * concurrency, 8)):
                         advance(1)
-                        check(done := done + 1, session)
             self._calls.update(session.counts)
 
         wait_for(work())
 
     def outcome(self) -> WrittenQueries:
-        """What became of the queries."""
+        """The counts of all queries."""
         types = {type: TypeCounts() for type in self.settings.types}
         for query in self._queries:
             types[query.type].asked += 1

@@ -1,7 +1,7 @@
 """Near-misses of binding and order: arguments, attributes, numbers and names change places (COMP 3.1, D.1).
 
 Every edit keeps the words (but for agreement, case and articles) and changes which of them belong together. What may
-change places without changing what is said does not: coordinates, symmetric relations, ranges, identical heads.
+change places without changing the meaning does not: coordinates, symmetric relations, ranges, identical heads.
 """
 
 from collections.abc import Iterator, Sequence
@@ -20,7 +20,7 @@ def family() -> Family:
 
 
 def edits(sentence: Sentence) -> Iterator[Edit]:
-    """All the near-misses of binding and order that can be made of a sentence, each text once, in a fixed order."""
+    """All the near-misses of binding and order of a sentence, each text once, in a fixed order."""
     if not 3 <= len(sentence.tokens) <= 80:
         return
     view = BindingView(sentence)

@@ -258,7 +258,7 @@ _OTHER_CLAUSE = frozenset("zbvBHDMswqh&,")
 
 
 def _compared(view: BindingView, at: int) -> int:
-    """Where the second thing of a comparison starts whose comparative stands after a token of a clause; or −1."""
+    """Where the second thing of a comparison starts whose comparative is after a token of a clause; or −1."""
     comparative = False
     for i in range(at, len(view.shape)):
         word = view.words[i]

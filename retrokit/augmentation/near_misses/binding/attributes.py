@@ -39,7 +39,7 @@ def _adjective_kinds(view: BindingView, at: int) -> set[str]:
 
 
 def _goes_with(view: BindingView, adjective: int, phrase: Phrase) -> bool:
-    """Whether an adjective can be said of another phrase's head."""
+    """Whether an adjective fits another phrase's head."""
     word, head = view.words[adjective], view.head(phrase)
     if word in WORDS["animate-adjectives"] or word in WORDS["physical-adjectives"]:
         kind = view.kind_of(phrase)
@@ -63,7 +63,7 @@ def _swapped_words(view: BindingView, first: int, second: int) -> list[Change]:
 
 
 def _attribute(view: BindingView, phrase: Phrase) -> int | None:
-    """The adjective before the phrase's nouns, if no other word qualifies it or stands next to it."""
+    """The adjective before the phrase's nouns, if no other word qualifies it or is next to it."""
     at = view.shape.rfind("a", phrase.start, phrase.head)
     if at < 0 or "'" in view.shape[phrase.start : phrase.end] or view.shape[at + 1 : phrase.end].strip("n"):
         return None

@@ -85,7 +85,7 @@ class BindingView(View):
         self, group: Callable[[int], VerbGroup | None], relations: frozenset[str] | None = None
     ) -> Iterator[tuple[Phrase, VerbGroup, Phrase]]:
         """The subjects with their verb groups and the phrases that follow: at once, or with ``relations`` after a
-        preposition that stands there behind the verb, or alone."""
+        preposition, with or without the verb before it."""
         for subject in self.subjects:
             verb = group(subject.end)
             if verb is None or (after := self.starting.get(verb.end + (relations is not None))) is None:

@@ -3,8 +3,8 @@
 Every edit is a rule over C5 tags that gives up where the structure is not certain: an ungrammatical near-miss, or one
 with the same meaning, teaches a model the wrong thing; a sentence without a near-miss costs nothing. So nothing is
 negated twice, no yes-or-no question is negated (it asks the same), negation does not move across verbs that raise it
-("do not think that it is" is "think that it is not"), and words of polarity ("any", "yet") are mended or the edit is
-not made.
+("do not think that it is" is "think that it is not"), and words of polarity ("any", "yet") are mended or there is no
+edit.
 """
 
 from collections.abc import Iterator
@@ -232,7 +232,7 @@ def family() -> Family:
 
 
 def edits(sentence: Sentence) -> Iterator[Edit]:
-    """The near-misses by negation that can be made of a sentence, in a fixed order, each text once.
+    """The near-misses by negation of a sentence, in a fixed order, each text once.
 
     Negated verbs come first, then removals and swaps by their place in the sentence, then moves between clauses. Names
     begin with *insert*, *remove*, *swap* or *move*.
@@ -300,7 +300,7 @@ _BY_WORD: dict[str, Rule] = {
 
 
 def _frequent(view: ClauseView, at: int) -> bool:
-    """Whether an adverb stands next to a verb, and would not invert verb and subject as a negative in front does."""
+    """Whether an adverb is next to a verb, and would not invert verb and subject as a negative in front does."""
     near = c5.FINITE | c5.BASE | c5.PARTICIPLE | {"VVG", "AJ0"}
     is_near = view.tags[at + 1] in near or view.tags[at - 1] in c5.FINITE
     return is_near and (at > 0 or view.tags[1] in {"VVB", "VVI"})
@@ -313,7 +313,7 @@ def _countable(view: ClauseView, at: int) -> bool:
 
 
 def _number(view: ClauseView, at: int) -> int:
-    """Where the number stands, a sign of currency before it or not; 0 if there is none."""
+    """The place of the number, a sign of currency before it or not; 0 if there is none."""
     at += view.words[at] in {"$", "£", "€"}
     word = view.words[at]
     return at if view.tags[at] == "CRD" or word in {"half", "twice"} or word.endswith("%") else 0

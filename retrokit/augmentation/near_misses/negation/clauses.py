@@ -16,7 +16,7 @@ class ClauseView(View):
     """The view of a sentence with its clauses, and with the verbs mended that the tagger takes for infinitives.
 
     Attributes:
-        clause: the number of the stretch of words, between punctuation and conjunctions, in which each word stands.
+        clause: the number of the stretch of words, between punctuation and conjunctions, of each word.
         negative: the stretches that hold a negative.
         contracts: whether the sentence has contracted forms.
         question: whether it is a question.
@@ -74,7 +74,7 @@ class ClauseView(View):
         return range(i + 1, i + self.clause[i:].count(self.clause[i]))
 
     def clause_opening(self, i: int) -> str:
-        """The conjunction that opens the clause of token ``i``, or whatever its first word is."""
+        """The conjunction that opens the clause of token ``i``, or its first word."""
         start = self.clause_start(i)
         asked = self.words[start] == "if" and self.tags[start - 1] in c5.LEXICAL | c5.BASE
         return "whether" if asked else self.words[start]
@@ -84,7 +84,7 @@ class ClauseView(View):
         return self.words[self.clause_start(i) : i]
 
     def subject_number(self, end: int) -> str:
-        """What stands as the subject right before token ``end``: ``"1"`` if it takes *does*, ``"2"`` if it takes *do*,
+        """The number of the subject right before token ``end``: ``"1"`` if it takes *does*, ``"2"`` if it takes *do*,
         ``"12"`` if it may take either, and nothing if there is no certain subject."""
         words, tags, last = self.words, self.tags, end - 1
         tag, word = tags[last], words[last]
@@ -137,7 +137,7 @@ class ClauseView(View):
         return base if inflected(base, c5.PENN[tag]) == word else ""
 
     def verb_group(self, i: int) -> tuple[int, str]:
-        """Where the verb ``i`` with the adverbs before it begins, and its base form; an empty form if no subject stands
+        """Where the verb ``i`` with the adverbs before it begins, and its base form; an empty form if no subject is
         before them that agrees with the verb, or the verb is no plain finite one."""
         words, tags = self.words, self.tags
         if tags[i] not in c5.LEXICAL | c5.HAVE:
@@ -172,7 +172,7 @@ class ClauseView(View):
         return not later and not (self.words[comma] == "," and self.tags[comma + 1] in c5.FINITE)
 
     def noun_end(self, i: int) -> int:
-        """Where the noun stands that ends the plain noun phrase beginning at ``i``; 0 if there is none."""
+        """The place of the noun that ends the plain noun phrase beginning at ``i``; 0 if there is none."""
         tags = self.tags
         k = i + (tags[i] in {"AT0", "DPS"})
         while tags[k] in c5.ADJECTIVE | c5.NOUN | {"VVN", "CRD", "ORD", "UNC"}:
@@ -195,4 +195,4 @@ class ClauseView(View):
 
 
 Rule = Callable[[ClauseView, int], Iterator[Named]]
-"""What a rule is: the edits that can be made at one word of a sentence."""
+"""A rule: the edits at one word of a sentence."""

@@ -67,7 +67,7 @@ def _negated_auxiliary(view: ClauseView, i: int) -> list[Change]:
 
 
 def _may_precede_auxiliary(view: ClauseView, i: int) -> bool:
-    """Whether a subject or what goes on with one stands before the auxiliary, so that it is not inverted."""
+    """Whether a subject or its continuation precedes the auxiliary, so that it is not inverted."""
     words, tags = view.words, view.tags
     before = next((k for k in range(i - 1, -1, -1) if tags[k] != "AV0"), -1)
     tag, word, start = tags[before], words[before], view.clause_start(i)

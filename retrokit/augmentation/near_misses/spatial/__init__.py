@@ -87,7 +87,7 @@ def verb_rule(name: str, lemma: str, opposite: str, ending: str, *, transitive: 
 
 
 def _verb_form(view: View, index: int, lemma: str, ending: str, *, sure: bool) -> str | None:
-    """The Penn tag of the verb form at ``index``; none for a noun, or where past and participle cannot be told."""
+    """The Penn tag of the verb form at ``index``; none for a noun, or where past and participle look the same."""
     tag = view.tags[index]
     if ending in {"VBD", "VBN"}:
         if tag not in {"VVD", "VVN"}:
@@ -329,7 +329,7 @@ def _quoted_or_bracketed(view: View) -> set[int]:
 
 
 def _names_the_opposite(view: View, swap: Named) -> bool:
-    """Whether the sentence already holds a word that the swap puts in, or a form of it: a contrast of its own."""
+    """Whether the sentence already contains a word that the swap puts in, or a form of it: a contrast of its own."""
     changed = {index for change in swap[1] for index in range(change.start, change.end)}
     words = {view.words[index] for index in changed}
     others = "".join(f" {word}" for index, word in enumerate(view.words) if index not in changed) + " "

@@ -1,0 +1,317 @@
+"""Every family of near-misses: the texts that come out, what must not come out, and what holds for any text.
+
+The sentences are in ``near_misses/FAMILY.txt``: ``= TEXT`` and all its edits in order, a line each, as ``NAME: TEXT``;
+``+ NAME | TEXT | EDIT`` has the edit among others; ``0 TEXT`` has none; ``- NAME | TEXT`` none whose name begins so.
+
+Then the data files and the lines of swaps, and a family from another package.
+"""
+
+import itertools
+import json
+import re
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import retrokit.augmentation.near_misses.patterns as data
+from retrokit.augmentation.near_misses import registry
+from retrokit.augmentation.near_misses.family import load_families
+from retrokit.augmentation.near_misses.files import estimate_of, write_near_misses
+from retrokit.augmentation.near_misses.patterns import Lexicon, read_swaps
+from retrokit.augmentation.near_misses.sentence import Sentence, Token, View, rewrite, tag
+from retrokit.core.errors import UsageError
+from tests.plugins import install, look_in
+
+pytest.importorskip("HanTa", reason="of the extra negatives")
+
+
+FAMILIES = {family.name: family for family in load_families()}
+
+
+def made(family: str, text: str) -> list[tuple[str, str]]:
+    return [(edit.name, edit.text) for edit in FAMILIES[family].edits(tag(text))]
+
+
+def cases() -> list[tuple[str, list[str]]]:
+    """The family and the lines of each case."""
+    found: list[tuple[str, list[str]]] = []
+    for family in FAMILIES:
+        for line in (Path(__file__).parent / "near_misses" / f"{family}.txt").read_text(encoding="utf-8").splitlines():
+            if line.startswith("  "):
+                found[-1][1].append(line.strip())
+            elif line and not line.startswith("#"):
+                found.append((family, [line]))
+    assert len(found) > 300
+    return found
+
+
+@pytest.mark.parametrize(("family", "lines"), cases(), ids=lambda part: part if isinstance(part, str) else part[0])
+def test_a_sentence(family: str, lines: list[str]) -> None:
+    sign, *fields = lines[0][0], *lines[0][2:].split(" | ")
+    if sign == "=":
+        assert [f"{name}: {text}" for name, text in made(family, fields[0])] == lines[1:]
+    elif sign == "+":
+        assert (fields[0], fields[2]) in made(family, fields[1])
+    elif sign == "-":
+        assert [name for name, _ in made(family, fields[1]) if name.startswith(fields[0])] == []
+    else:
+        assert (sign, made(family, fields[0])) == ("0", [])
+
+
+def words_of(text: str) -> Counter[str]:
+    return Counter(re.findall(r"\w+", text.lower()))
+
+
+def check_edits(family: str, text: str) -> int:
+    """What holds for the edits of any text; how many there are."""
+    found = made(family, text)
+    assert found == made(family, text)
+    assert len({edit for _, edit in found}) == len(found)
+    for name, edit in found:
+        assert edit.lower() != text.lower()
+        assert edit == edit.strip()
+        assert edit.count("  ") <= text.count("  ")
+        assert re.fullmatch(r"[a-z]+(-[a-z]+)+", name)
+        assert len(words_of(text).keys() - words_of(edit).keys()) <= 6
+    return len(found)
+
+
+WORDS = (
+    "the a patients model models is are was does did not no never all every both few many some only with without at "
+    "least than more improve improves improved show shows found effective and but that which , . ? n't can it they "
+    "10 results before inside from to rose 20% red instead of because John"
+).split()
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+@settings(max_examples=150, deadline=None)
+@given(text=st.lists(st.sampled_from(WORDS), max_size=14).map(" ".join))
+def test_any_words_are_edited_without_fault(family: str, text: str) -> None:
+    check_edits(family, text)
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+@settings(max_examples=60, deadline=None)
+@given(text=st.text(max_size=60))
+def test_any_text_is_edited_without_fault(family: str, text: str) -> None:
+    made(family, text)
+
+
+@given(
+    st.sampled_from(["bit", "chased", "followed", "is watching", "has attacked", "will protect"]),
+    st.permutations(["dog", "cat", "farmer", "teacher", "lion", "girl"]),
+    st.sampled_from(["the", "a"]),
+)
+@settings(max_examples=40, deadline=None)
+def test_swapping_the_arguments_twice_gives_the_sentence_back(verb: str, nouns: list[str], article: str) -> None:
+    text = f"The {nouns[0]} {verb} {article} {nouns[1]} near the house."
+    [swapped] = [new for name, new in made("binding", text) if name == "swap-arguments"]
+    assert swapped != text
+    assert text in [new for _, new in made("binding", swapped)]
+
+
+@pytest.mark.shared_data
+@pytest.mark.parametrize(
+    ("family", "file", "field", "least"),
+    [
+        ("negation", "scifact/corpus.jsonl", "text", 0.5),
+        ("negation", "stsb/dev.jsonl", "sentence1", 0.4),
+        ("binding", "stsb/dev.jsonl", "sentence1", 0.05),
+        ("spatial", "stsb/test.jsonl", "sentence1", 0.12),
+    ],
+)
+def test_real_sentences(shared_data: Path, family: str, file: str, field: str, least: float) -> None:
+    with (shared_data / file).open(encoding="utf-8") as lines:
+        texts = [json.loads(line)[field] for line in itertools.islice(lines, 400 if field == "sentence1" else 150)]
+    sentences = [piece for text in texts for piece in re.split(r"(?<=[.?!]) (?=[A-Z])", " ".join(text.split()))][:400]
+    assert sum(check_edits(family, sentence) > 0 for sentence in sentences) / len(sentences) > least
+    if family == "binding":  # nearly all words stay
+        for sentence in sentences:
+            for _, edit in made(family, sentence):
+                assert (words_of(edit) & words_of(sentence)).total() >= 0.5 * words_of(sentence).total()
+                assert words_of(edit).total() - words_of(sentence).total() in range(-3, 4)
+
+
+ROOM = Path(data.__file__).parent
+
+
+@pytest.mark.parametrize("family", registry.names())
+def test_every_section_is_used(family: str) -> None:
+    """A section that no rule asks for is dead; a name that no section has would fail at a rare sentence only."""
+    package = f"{data.__package__}.{family}"
+    files = [path.name for path in (ROOM / family).glob("*.txt") if path.name not in ("prompt.txt", "relations.txt")]
+    there = {name for file in files for sections in data.lexicon(package, file) for name in sections}
+    code = "".join(path.read_text(encoding="utf-8") for path in (ROOM / family).glob("*.py"))
+    asked = set(re.findall(r'(?:WORDS|PAIRS|TABLES|GROUPS|TERMS)\[["\']([a-z-]+)["\']\]', code))
+    taken_in = {name for file in files for name in re.findall(r"@([a-z-]+)", data.text(package, file))}
+    if (ROOM / family / "relations.txt").exists():
+        taken_in |= set(re.findall(r"\$([a-z-]+)", data.text(package, "relations.txt")))
+    assert there == asked | taken_in
+
+
+def faults(content: str) -> list[str]:
+    """Sections without a comment or of no kind, and names and entries that are there twice."""
+    wrong, names, entries, before = [], [], [], ""
+    for line in content.splitlines():
+        if line.startswith("["):
+            names.append(line.strip("[]").split()[0])
+            entries = []
+            if not before.startswith("#") or not re.fullmatch(r"\[[a-z][a-z-]*( pairs| table| groups)?\]", line):
+                wrong.append(line)
+            has_keys, is_of_pairs, is_of_groups = "table]" in line, "pairs]" in line, "groups]" in line
+        elif line and not line.startswith("#"):
+            words = line.split()
+            wrong += words[:1] if has_keys and not words[0].endswith(":") else []
+            wrong += [word for word in words if is_of_pairs and not re.fullmatch("[^/>]+[/>][^/>]+", word)]
+            first = entries if not is_of_groups else []
+            entries = first + words[:1] * has_keys + [w for word in words if not has_keys for w in sides(word)]
+            wrong += [word for word in {*entries} if entries.count(word) > 1]
+        before = line
+    return wrong + [name for name in {*names} if names.count(name) > 1]
+
+
+def sides(word: str) -> list[str]:
+    return word.split(">")[:1] if ">" in word else word.split("/")
+
+
+@pytest.mark.parametrize("path", sorted(ROOM.glob("*/*s.txt")), ids=lambda path: f"{path.parent.name}-{path.name}")
+def test_a_file_of_words_is_well_formed(path: Path) -> None:
+    if path.name != "relations.txt":
+        assert faults(path.read_text(encoding="utf-8")) == []
+
+
+def test_faults_are_found() -> None:
+    for content in (
+        *("[a]\nb", "# Why.\n[a lists]\nb", "# Why.\n[a]\nb\n# Why.\n[a pairs]\nb>c", "# Why.\n[a]\nb c\nd b"),
+        *("# Why.\n[a pairs]\nb>c d", "# Why.\n[a pairs]\nb/c c>d", "# Why.\n[a table]\nb c"),
+        *("# Why.\n[a table]\nb: c\nb: d", "# Why.\n[a groups]\nb c b"),
+    ):
+        assert faults(content), content
+
+
+def test_the_kinds_of_sections() -> None:
+    content = "# Why.\n[a]\nb c_d\n# Why.\n[e]\n@a f\n# Why.\n[g groups]\nh i\nj\n\n# Why.\n[k table]\nl_m: n @a\n"
+    lexicon = data.read_lexicon(content)
+    assert lexicon.words == {"a": {"b", "c d"}, "e": {"b", "c d", "f"}}
+    assert lexicon.groups == {"g": [{"h", "i"}, {"j"}]}
+    assert lexicon.tables == {"k": {"l m": {"n", "b", "c d"}}}
+
+
+LEXICON = Lexicon({"rooms": frozenset({"kitchen", "hall*"})}, {"sides": {"left": "right", "right": "left"}}, {}, {})
+KNOWN = {"long": lambda view, at: len(view.words[at]) > 5}
+
+
+def swapped(lines: str, tagged: str) -> list[tuple[str, str]]:
+    """The edits that lines make of ``word/TAG word/TAG``."""
+    tokens, start = [], 0
+    for entry in tagged.split():
+        word, _, tag = entry.partition("/")
+        tokens.append(Token(word, tag, start, start + len(word)))
+        start += len(word) + 1
+    sentence = Sentence(" ".join(token.text for token in tokens), tuple(tokens))
+    view, found = View(sentence), []
+    for at, word in enumerate(view.words):
+        for key, swap in read_swaps(lines, LEXICON, KNOWN):
+            if key == word and (edit := swap(view, at)) is not None:
+                found.append((edit[0], rewrite(sentence, edit[1])))
+    return found
+
+
+CAT = "The/AT0 cat/NN1 sleeps/VVZ in/PRP the/AT0 kitchen/NN1"
+
+
+@pytest.mark.parametrize(
+    ("line", "tagged", "text"),
+    [
+        ("x: in>near", CAT, "The cat sleeps near the kitchen"),
+        ("x: near/in", CAT, "The cat sleeps near the kitchen"),
+        ("x: near>in", CAT, None),
+        ("x: sleeps_in>leaves", CAT, "The cat leaves the kitchen"),
+        ("x: sleeps_*in>leaves where 0:PRP -1:cat 1:the", CAT, "The cat leaves the kitchen"),
+        ("x: sleeps_on>leaves", CAT, None),
+        ("x: sleeps>~sing", CAT, "The cat sings in the kitchen"),
+        ("x: cat>~sing", CAT, None),  # no verb, so no form
+        ("x: sleeps_in>~go_to", CAT, "The cat goes to the kitchen"),
+        ("x: $sides", "Turn/VVB left/AV0", "Turn right"),
+        ("x: in>near where 2:$rooms", CAT, "The cat sleeps near the kitchen"),
+        ("x: in>near where 2:$rooms", CAT.replace("kitchen", "hallway"), "The cat sleeps near the hallway"),
+        ("x: in>near where 2:$rooms", CAT.replace("kitchen", "house"), None),
+        ("x: in>near where 2!$rooms", CAT, None),
+        ("x: in>near where -1:VV* 1:AT0|DPS", CAT, "The cat sleeps near the kitchen"),
+        ("x: in>near where -1:NN*", CAT, None),
+        ("x: in>near where 1..2:kitchen -3..-2:cat", CAT, "The cat sleeps near the kitchen"),
+        ("x: in>near where 1..2!kitchen", CAT, None),
+        ("x: in>near where *:the *!dog", CAT, "The cat sleeps near the kitchen"),
+        ("x: in>near where 3:^ -4:^ 9..12!^", CAT, "The cat sleeps near the kitchen"),
+        ("x: in>near where 2:^", CAT, None),
+        ("x: in>near where 2:@long 1!@long", CAT, "The cat sleeps near the kitchen"),
+        ("x: in>near where 1:the&AT0", CAT, "The cat sleeps near the kitchen"),
+        ("x: in>near where 1:the&NN1", CAT, None),
+        ("x: in>near where 1!the_kitchen", CAT, None),
+        ("x: in>near where -2:cat_?_in -1:sl*", CAT, "The cat sleeps near the kitchen"),
+        ("# Rooms.\n%room = 2:$rooms 1:the\n\nx: in>near where %room", CAT, "The cat sleeps near the kitchen"),
+        ("x: western>eastern", "The/AT0 Western/AJ0 wall/NN1", "The Eastern wall"),
+    ],
+)
+def test_what_a_line_means(line: str, tagged: str, text: str | None) -> None:
+    assert swapped(line, tagged) == ([("x", text)] if text else [])
+
+
+def test_a_name_that_goes_on_with_the_words() -> None:
+    assert swapped("swap-: sleeps_in>goes_out_of", CAT) == [
+        ("swap-sleeps-in-goes-out-of", "The cat goes out of the kitchen")
+    ]
+
+
+MODULE = """
+from retrokit.augmentation.near_misses.family import Edit, Family
+from retrokit.core.registry import Entry
+
+ENTRY = Entry("tense", "the present becomes the past", f"{__name__}:family")
+
+
+def edits(sentence):
+    for i, token in enumerate(sentence.tokens):
+        if token.tag == "VVZ":
+            yield Edit("past", f"{sentence.words(0, i)} {token.text[:-1]}ed{sentence.text[token.end:]}")
+
+
+def family():
+    return Family("tense", edits)
+"""
+
+
+@pytest.fixture
+def tense(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a wheel of the third party leaves in site-packages, and a registry that has not looked there yet."""
+    entry_points = "[retrokit.near_misses]\ntense = tense_of_verbs:ENTRY\n"
+    install(tmp_path / "site", "tense", {"tense_of_verbs": MODULE}, entry_points)
+    look_in(tmp_path / "site", registry, monkeypatch)
+
+
+@pytest.mark.usefixtures("tense")
+def test_a_family_from_elsewhere(tmp_path: Path) -> None:
+    corpus, output = tmp_path / "corpus.jsonl", tmp_path / "near.jsonl"
+    corpus.write_text(json.dumps({"text": "The model does not help. The cat jumps into the box."}))
+    written = write_near_misses(str(corpus), str(output), families=["spatial", "tense"])
+    made = [json.loads(line) for line in output.read_text().splitlines()]
+    assert [(row["family"], row["edit"], row["negatives"]) for row in made] == [
+        ("spatial", "swap-direction", ["The cat jumps out of the box."]),
+        ("tense", "past", ["The cat jumped into the box."]),
+    ]
+    assert (written.counts["tense/train"], written.counts["no-edit"]) == (1, 1)
+    assert registry.names() == ["negation", "binding", "spatial", "tense"]
+
+
+@pytest.mark.usefixtures("tense")
+def test_a_family_without_a_prompt_is_not_asked_for(tmp_path: Path) -> None:
+    corpus = tmp_path / "corpus.jsonl"
+    corpus.write_text(json.dumps({"text": "The cat jumps into the box."}))
+    told = "no prompt for a language model comes with the families tense"
+    with pytest.raises(UsageError, match=told):
+        estimate_of(str(corpus), families=["spatial", "tense"])
+    with pytest.raises(UsageError, match=told):
+        write_near_misses(str(corpus), str(tmp_path / "near.jsonl"), families=["tense"], llm="openai:m")
