@@ -155,9 +155,9 @@ def test_what_is_there_and_making_it_smaller(retrokit, benchmark, tmp_path, tiny
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["cache", "--clear", "--limit", "1GB"], "--clear removes everything, --limit leaves something: give one"),
+        (["cache", "--clear", "--limit", "1GB"], "give one of --clear and --limit"),
         (["cache", "--limit", "much"], "'much' is not a size; expected for example 500MB or 20GB"),
-        (["--no-cache", "cache"], "the embedding cache is turned off (RETROKIT_CACHE=off, --no-cache)"),
+        (["--no-cache", "cache"], "the embedding cache is disabled (RETROKIT_CACHE=off, --no-cache)"),
     ],
 )
 def test_wrong_use(retrokit, words, message):

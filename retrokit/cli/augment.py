@@ -24,7 +24,7 @@ from retrokit.cli.settings import takes
 from retrokit.cli.streams import readers_may_leave
 from retrokit.core.errors import UsageError
 
-augment = Commands(help="Make training data without labels: pairs from texts, near-misses, mined negatives, mixtures.")
+augment = Commands(help="Create training data: pairs from texts, near-misses, queries, hard negatives, mixtures.")
 app.add_typer(augment, name="augment")
 
 
@@ -39,14 +39,14 @@ def _pairs_command(name: str, about: str) -> None:
 
 _pairs_command(
     "crops",
-    """Pairs of two chunks of the same text (CROP 3.1).
+    """Create pairs of two chunks of the same text (CROP 3.1).
 
     retrokit augment crops corpus.jsonl -o pairs.jsonl
     """,
 )
 _pairs_command(
     "dropout",
-    """Pairs of a chunk with itself, for an encoder whose dropout tells them apart (SimCSE, CROP 3.1).
+    """Create pairs of a chunk with itself, which dropout makes differ (SimCSE, CROP 3.1).
 
     retrokit augment dropout corpus.jsonl -o pairs.jsonl
     """,
@@ -54,7 +54,7 @@ _pairs_command(
 
 
 def _write(work: Callable[[], Any]) -> None:
-    """Write rows, and say what became of them."""
+    """Write rows and print the summary."""
     from retrokit.core.notices import notice
 
     with readers_may_leave():
@@ -66,9 +66,9 @@ def _write(work: Callable[[], Any]) -> None:
 @augment.command(cls=with_names("encoders"))
 @takes(MaskSettings)
 def mask(settings: MaskSettings) -> None:
-    """Mask tokens: in both texts of a pair, or of a whole text twice, which makes a pair (CROP A.1).
+    """Mask tokens in both texts of a pair, or in two copies of a text (CROP A.1).
 
-    retrokit augment crops corpus.jsonl | retrokit augment mask - --encoder minilm -o pairs.jsonl
+    retrokit augment mask pairs.jsonl --encoder minilm -o masked.jsonl
     """
     import retrokit.augment
 
@@ -78,11 +78,11 @@ def mask(settings: MaskSettings) -> None:
 @augment.command(cls=with_names("data"))
 @takes(SplitSettings)
 def split(settings: SplitSettings, as_json: JsonOption = False) -> None:
-    """Pairs as a BEIR folder of train, dev and test without leaks: what shares a text is in one split.
+    """Split pairs into a BEIR folder of train, dev and test; pairs that share a text are in one split.
 
     retrokit augment split pairs.jsonl -o data/mine
 
-    With --train and --test: the 9:1 split of knn and classify as two files (CROP, Table S4).
+    With --train and --test, write the 9:1 split of knn and classify as two files (CROP, Table S4).
 
     retrokit augment split abstracts.jsonl --train train.jsonl --test test.jsonl
     """
@@ -98,7 +98,7 @@ def split(settings: SplitSettings, as_json: JsonOption = False) -> None:
         parts = retrokit.augment.split(settings.data[0], str(settings.train), str(settings.test))
         counts = dict(zip(("train", "test"), parts, strict=True))
         notice(
-            f"{parts[0]:,} rows to train on, {parts[1]:,} to ask about: --on knn:{settings.train},test={settings.test}"
+            f"{parts[0]:,} rows for training, {parts[1]:,} for testing: --on knn:{settings.train},test={settings.test}"
         )
     if as_json:
         show(to_json(counts, kind="split"))
@@ -108,11 +108,9 @@ def split(settings: SplitSettings, as_json: JsonOption = False) -> None:
 @takes(NearMissSettings)
 def near_misses(
     settings: NearMissSettings,
-    dry_run: bool = typer.Option(
-        False, "--dry-run", help="Count the calls of a model and estimate their tokens; ask nothing."
-    ),
+    dry_run: bool = typer.Option(False, "--dry-run", help="Estimate calls and tokens, and exit."),
 ) -> None:
-    """Structural near-misses: minimal edits of sentences that change their meaning (COMP D.1).
+    """Create near-misses: minimal edits of sentences that change their meaning (COMP D.1).
 
     retrokit augment near-misses corpus.jsonl --per-family 9940 --split 0.8 -o near-misses.jsonl
     """
@@ -128,10 +126,10 @@ def near_misses(
 @takes(QuerySettings)
 def queries(
     settings: QuerySettings,
-    dry_run: bool = typer.Option(False, "--dry-run", help="Count the calls and estimate their tokens; ask nothing."),
+    dry_run: bool = typer.Option(False, "--dry-run", help="Estimate calls and tokens, and exit."),
     as_json: JsonOption = False,
 ) -> None:
-    """Queries that a language model writes for the passages of a corpus, kept if a search and a judge confirm them.
+    """Have a language model write queries for passages; a search and a judge filter them.
 
     retrokit augment queries corpus.jsonl --llm openai:MODEL --negatives 4 -o pairs.jsonl
     """
@@ -143,11 +141,11 @@ def queries(
     if dry_run:
         estimate = estimate_queries(**vars(settings))
         about = "{passages:,} passages: {queries:,} queries to write, about {prompt_tokens:,} tokens of prompts; "
-        about += "grading asks once more for each query that is left by then"
+        about += "grading adds one call for each remaining query"
         show(to_json(estimate, kind="estimate") if as_json else about.format(**estimate))
         return
     if as_json and settings.output == "-":
-        raise UsageError("standard output takes the rows or --json, not both: name a file with -o")
+        raise UsageError("the rows and --json both need standard output; give -o FILE")
     with readers_may_leave():
         written = retrokit.augment.queries(**vars(settings))
         for line in () if as_json else written.summary():
@@ -161,11 +159,9 @@ def queries(
 def mine(
     files: MinedFiles,
     settings: MiningSettings,
-    replace_: bool = typer.Option(
-        False, "--replace", help="Drop the negatives that a pair has already; default: keep them in front."
-    ),
+    replace_: bool = typer.Option(False, "--replace", help="Drop existing negatives. Default: keep them first."),
 ) -> None:
-    """Hard negatives by a search with any encoder and similarity, or another searcher (SFS B.2).
+    """Mine hard negatives with any encoder and similarity, or another searcher (SFS B.2).
 
     retrokit augment mine pairs.jsonl --encoder minilm --corpus beir:data/scifact -o hard.jsonl
     """
@@ -177,7 +173,7 @@ def mine(
 @augment.command(cls=with_names("rerankers"))
 @takes(TeacherSettings)
 def score(settings: TeacherSettings) -> None:
-    """A teacher's scores of pairs and their negatives, by any reranker, for finetune --loss kl or margin-mse.
+    """Score pairs and their negatives with a reranker, for finetune --loss kl or margin-mse.
 
     retrokit augment score hard.jsonl --with cross-encoder:models/teacher -o taught.jsonl
     """
@@ -186,7 +182,7 @@ def score(settings: TeacherSettings) -> None:
 
     with readers_may_leave():
         count = retrokit.augment.score(**vars(settings))
-        notice(f"{count:,} rows with a teacher's scores")
+        notice(f"{count:,} rows scored")
 
 
 @augment.command(cls=with_names("mixture"))

@@ -1,4 +1,4 @@
-"""``retrokit build-sure``: a SURE benchmark from any queries and passages, and judging what was built."""
+"""``retrokit build-sure``: build a SURE benchmark from queries and passages, and judge it."""
 
 from dataclasses import asdict
 
@@ -17,8 +17,7 @@ class _Building(GroupWithDefault):
 
 build_sure = Commands(
     cls=_Building,
-    help="Build a SURE benchmark from any queries and passages with any language model, and have it judged. "
-    "Without the name of a command: build.",
+    help="Build and judge a SURE benchmark from any queries and passages. Defaults to `build`.",
 )
 app.add_typer(build_sure, name="build-sure")
 
@@ -27,15 +26,14 @@ app.add_typer(build_sure, name="build-sure")
 @takes(SureConfig)
 def build(
     config: SureConfig,
-    dry_run: bool = typer.Option(False, "--dry-run", help="Count the calls and estimate the tokens; ask nothing."),
+    dry_run: bool = typer.Option(False, "--dry-run", help="Estimate calls and tokens, and exit."),
     as_json: JsonOption = False,
 ) -> None:
-    """Build a benchmark: variants of each query's passage, verified (SURE 3.2).
+    """Build a benchmark: verified variants of each query's passage (SURE 3.2).
 
     retrokit build-sure data/scifact --llm openai:gpt-x -o sure/scifact
 
-    `retrokit build-sure audit` makes a page to judge a sample, `judge` has a language model judge it, and `agreement`
-    compares annotators.
+    Next: `retrokit build-sure audit`, `judge` and `agreement` check its quality.
     """
     from retrokit.data.jsonl import to_json
     from retrokit.report.tables import build_sheets, estimate_sheet
@@ -53,7 +51,7 @@ def build(
 @build_sure.command()
 @takes(SampleConfig)
 def audit(config: SampleConfig) -> None:
-    """Make a page on which people judge a sample of the variants, in a browser and without a server (SURE 4.1).
+    """Write an HTML page on which people judge a sample of variants (SURE 4.1).
 
     retrokit build-sure audit sure/scifact --sample 50 -o audit.html
     """
@@ -70,7 +68,7 @@ def audit(config: SampleConfig) -> None:
 @build_sure.command("judge", cls=with_names("llms"))
 @takes(JudgeConfig)
 def judge_command(config: JudgeConfig) -> None:
-    """Have a language model judge the same sample as people do on the page: one more annotator (SURE 4.1).
+    """Have a language model judge the sample of the audit page (SURE 4.1).
 
     retrokit build-sure judge sure/scifact --llm openai:gpt-x -o verdicts-model.jsonl
     """
@@ -93,16 +91,16 @@ def judge_command(config: JudgeConfig) -> None:
         concurrency=config.concurrency,
         max_tokens=config.max_tokens,
     )
-    without = f", {judged.without_verdict:,} without a verdict, left out" if judged.without_verdict else ""
+    without = f", {judged.without_verdict:,} skipped without a verdict" if judged.without_verdict else ""
     notice(f"{judged.qualified:,} qualified, {judged.unqualified:,} unqualified{without}")
 
 
 @build_sure.command()
 def agreement(
-    verdicts: list[str] = typer.Argument(..., help="Verdicts as JSON lines, of the page or of judge. Repeatable."),
+    verdicts: list[str] = typer.Argument(..., help="Verdicts as JSON lines, from the page or judge. Repeatable."),
     as_json: JsonOption = False,
 ) -> None:
-    """Compare annotators: verdicts of each and of several together (SURE, Table 2), Cohen's and Fleiss' kappa.
+    """Compare annotators: verdicts, Cohen's and Fleiss' kappa (SURE, Table 2).
 
     retrokit build-sure agreement verdicts-anna.jsonl verdicts-ben.jsonl verdicts-model.jsonl
     """

@@ -8,25 +8,23 @@ from retrokit.core.errors import UsageError
 
 @app.command()
 def cache(
-    limit: str | None = typer.Option(
-        None, help="First remove what was not used for longest, until at most so much is left, e.g. 5GB."
-    ),
-    clear: bool = typer.Option(False, "--clear", help="First remove everything."),
+    limit: str | None = typer.Option(None, help="Evict least-recently-used entries to this size, e.g. 5GB."),
+    clear: bool = typer.Option(False, "--clear", help="Remove all entries."),
     as_json: JsonOption = False,
 ) -> None:
-    """What the embedding cache holds of each encoder, and making it smaller.
+    """Show the size of the embedding cache by encoder, or reduce it.
 
     retrokit cache --limit 5GB
     """
     if clear and limit is not None:
-        raise UsageError("--clear removes everything, --limit leaves something: give one")
+        raise UsageError("give one of --clear and --limit")
     from retrokit.encoders.store import open_cache, read_size
     from retrokit.encoders.store.graphs import clear_graphs
     from retrokit.report.tables import cache_json, cache_table
 
     embedding_cache = open_cache()
     if embedding_cache is None:
-        raise UsageError("the embedding cache is turned off (RETROKIT_CACHE=off, --no-cache)")
+        raise UsageError("the embedding cache is disabled (RETROKIT_CACHE=off, --no-cache)")
     if clear or limit is not None:
         embedding_cache.shrink(read_size(limit) if limit is not None else 0)
     if clear:

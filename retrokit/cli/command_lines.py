@@ -14,7 +14,7 @@ from retrokit.core.errors import DataError, UsageError, did_you_mean
 from retrokit.study.steps import Form
 
 _PLACED = {"output", "results", "json", "resume", "overwrite", "dry-run", "format", "per-query"}
-"""Options that a study gives by itself."""
+"""Options that a study sets."""
 _LONGEST_WORD = 128 << 10
 """Bytes: Linux starts no command that has a longer one."""
 _NOT_STEPS = {"study", "report", "names", "cache", "doctor", "search"}
@@ -35,7 +35,7 @@ def is_command(words: tuple[str, ...]) -> bool:
 
 def line_of(words: tuple[str, ...], options: Mapping[str, Any], where: str) -> list[str]:
     """The words of a command line, arguments before options; raises :class:`DataError` for an option that the command
-    has not, that the study gives by itself, or whose value is of another kind."""
+    has not, that the study sets, or whose value is of another kind."""
     params = {name: param for name, param in options_of(_runs(words)).items() if name not in _PLACED}
     if unknown := [f"{key}{did_you_mean(key, params)}" for key in options if key not in params]:
         given = [f"{key} (the study gives it)" if key.partition(" ")[0] in _PLACED else key for key in unknown]

@@ -1,4 +1,4 @@
-"""What all commands share: the application, help that ends with the registered names, and how output is shown."""
+"""The application, its help pages, shared options, and output."""
 
 import os
 import shutil
@@ -123,8 +123,8 @@ class Command(Described, TyperCommand):
             formatter.write(f"\n{more}{names}".rstrip() + "\n")
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """As the base class; raises :class:`UsageError` for a number out of range. A whole number counts something, and
-        is at least 1 where its option names no least value. Outputs are checked by
+        """As the base class; raises :class:`UsageError` for a number out of range: the minimum of a whole number is 1
+        unless its option has another. Outputs are checked by
         :func:`~retrokit.core.outputs.check_outputs`."""
         ctx.meta[_ALL] = _ALL in args
         known = options_of(self)
@@ -180,7 +180,7 @@ def _out_of_range(param: Any, given: Any) -> Iterator[str]:
 
 
 class Commands(typer.Typer):
-    """A group whose commands are all of :class:`Command`, and take ``--config``; alone it shows its help."""
+    """A group of :class:`Command` objects, which take ``--config``; without arguments it shows its help."""
 
     def __init__(self, *, cls: type[TyperGroup] = Group, **options: Any) -> None:
         super().__init__(cls=cls, no_args_is_help=True, **options)
@@ -215,7 +215,7 @@ app = Commands(
     pretty_exceptions_enable=False,
     add_completion=True,
     help="Train, stress-test and rerank with dense text retrievers.",
-    epilog="Is something wrong here? retrokit doctor. Documentation: docs/ in the repository. "
+    epilog="Troubleshooting: retrokit doctor. Documentation: docs/ in the repository. "
     "Exit codes: 0 done, 1 a gate failed, 2 wrong use or bad input, "
     "3 a missing optional package, 4 an outside service failed, 130 interrupted.",
 )
@@ -223,14 +223,12 @@ app = Commands(
 JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of tables.")]
 PriceOption = Annotated[
     float | None,
-    typer.Option(
-        "--price-per-hour", min=0, help="Of the machine, in any currency: the page tells what its hours cost."
-    ),
+    typer.Option("--price-per-hour", min=0, help="Price of a machine hour, to show costs; any currency."),
 ]
 
 
 def _usable(device: str | None) -> str | None:
-    """The device of ``--device``; raises :class:`UsageError` if this machine, or its torch, has none of that name."""
+    """The device of ``--device``; raises :class:`UsageError` if torch does not have it."""
     if device is not None:
         import torch
 
@@ -243,7 +241,7 @@ def _usable(device: str | None) -> str | None:
 
 
 def writes(kind: str) -> Callable[..., str | None]:
-    """The callback of an option whose path is written: :class:`Command` checks it beside all other options."""
+    """The callback of an option whose path is written; :class:`Command` checks it with all other options."""
 
     def note(ctx: typer.Context, param: typer.CallbackParam, path: str | None) -> str | None:
         ctx.meta.setdefault(_OUTPUTS, {})[param.name] = kind
@@ -253,7 +251,7 @@ def writes(kind: str) -> Callable[..., str | None]:
 
 
 DeviceOption = Annotated[
-    str | None, typer.Option(callback=_usable, help="cpu, cuda, cuda:1, mps; default: the best there is.")
+    str | None, typer.Option(callback=_usable, help="cpu, cuda, cuda:1, mps. Default: auto-detected.")
 ]
 
 
@@ -268,9 +266,7 @@ def _root(
     version: bool = typer.Option(
         False, "--version", callback=_version, is_eager=True, help="Print the version and exit."
     ),
-    no_cache: bool = typer.Option(
-        False, "--no-cache", help="Encode all texts anew and keep no embeddings, as with RETROKIT_CACHE=off."
-    ),
+    no_cache: bool = typer.Option(False, "--no-cache", help="Disable the embedding cache (RETROKIT_CACHE=off)."),
 ) -> None:
     """Train, stress-test and rerank with dense text retrievers."""
     if no_cache:

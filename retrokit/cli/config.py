@@ -1,4 +1,4 @@
-"""``--config FILE.toml``: options of a command from a file, under their own names; the command line wins."""
+"""``--config FILE.toml``: options of a command from a file; command-line options override it."""
 
 import inspect
 from collections.abc import Callable, Container, Sequence
@@ -47,7 +47,7 @@ def standing_for(
 
 
 def _read(ctx: typer.Context, path: str | None) -> str | None:
-    """Give the context the defaults that the file holds.
+    """Read the defaults of the context from the file.
 
     Raises:
         DataError: a file that cannot be read or is not TOML, a name that the command has not, or a value that its
@@ -84,7 +84,7 @@ _ConfigOption = Annotated[
     typer.Option(
         is_eager=True,
         callback=_read,
-        help="TOML file of options by their names, such as batch-size = 64; those of the command line win.",
+        help="TOML file of options (batch-size = 64); the command line wins.",
     ),
 ]
 CONFIG = inspect.Parameter("config", inspect.Parameter.KEYWORD_ONLY, default=None, annotation=_ConfigOption)

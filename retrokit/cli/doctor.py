@@ -6,11 +6,11 @@ from retrokit.core.errors import GateFailed
 
 @app.command()
 def doctor(as_json: JsonOption = False) -> None:
-    """What this machine offers, and what to do about each thing that is wrong: versions, devices, cache, weights, hub.
+    """Diagnose the installation and suggest fixes: versions, devices, cache, weights, hub.
 
     retrokit doctor
 
-    Exits with 1 if something that is there, or must be, does not work; what is optional and missing is no failure.
+    Exits with 1 if a required or installed part does not work. A missing optional package is no failure.
     """
     from retrokit.data.jsonl import to_json
     from retrokit.report.doctor import examine

@@ -1,4 +1,4 @@
-"""The entry point: run a command, and turn what went wrong into a message and an exit code."""
+"""The entry point: run a command, and turn errors into a message and an exit code."""
 
 import errno
 import gc
@@ -31,7 +31,7 @@ for _name in _MODULES:
 
 
 def _quiet_libraries() -> None:
-    """The libraries' own chatter is not for the user of a command; what matters is said by retrokit."""
+    """Silence the messages of libraries; retrokit reports what a user needs."""
     import warnings
 
     os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
@@ -40,7 +40,7 @@ def _quiet_libraries() -> None:
 
 
 def _listening() -> AbstractContextManager[None]:
-    """Show notices and progress, in the words of the command line; in the first process of a distributed run alone."""
+    """Show notices and progress, with the names of options; only in the first process of a distributed run."""
     if not is_first_process():
         return nullcontext()
     from retrokit.report.terminal import TerminalListener
@@ -64,7 +64,7 @@ def in_options(message: str) -> str:
 
 @cache
 def _command() -> Any:
-    """All commands, made once: of their hundreds of options each takes a while."""
+    """All commands, created once."""
     return typer.main.get_command(app)
 
 
@@ -82,14 +82,14 @@ def _options() -> dict[str, str]:
 
 
 BUG = 70
-"""The exit code of an error that nobody has foreseen; Python's own is 1, which says that a gate failed."""
+"""The exit code of a bug; Python's own is 1, which means that a gate failed."""
 
 _MACHINE = (errno.ENAMETOOLONG, errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EPERM, errno.ELOOP)
-"""What the file system says of a path of the user's, wherever it is met; any other error of it may be a bug of ours."""
+"""Errors of the file system that a user's path causes; any other may be a bug."""
 
 
 def _shortened(line: str) -> str:
-    """A word that is far longer than a screen line is a slip, and is shown by its two ends."""
+    """Abbreviate words of 400 characters or more."""
     return re.sub(r"\S{400,}", lambda word: f"{word[0][:200]}…{word[0][-100:]}", line)
 
 
@@ -142,7 +142,7 @@ def run(argv: Sequence[str]) -> int:
 
 
 def _outlined(group: typer.Typer) -> typer.Typer:
-    """The group with commands that take nothing: all that its help page shows, and far sooner made."""
+    """The group with commands without options: enough for its help page, and much faster to create."""
     outline = copy(group)
     outline.registered_commands, outline.registered_groups = map(list[Any], ([], []))
     for info in group.registered_commands:
@@ -210,7 +210,7 @@ def _distributed(argv: Sequence[str]) -> Iterator[bool]:
 
 
 def end(code: int) -> NoReturn:
-    """End the process with the exit code of its command, once all that it has printed is out."""
+    """End the process with the exit code of its command, after its output is flushed."""
     interrupts.end(code)
     if code == Interrupted.exit_code:
         print_at_once()

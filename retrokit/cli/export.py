@@ -11,11 +11,11 @@ from retrokit.ranking.settings import ExportSettings
 @app.command(cls=with_names("encoders", "similarities"))
 @takes(ExportSettings)
 def export(settings: ExportSettings, as_json: JsonOption = False) -> None:
-    """Write prepared embeddings, with which any vector database that has an inner product ranks as the similarity does.
+    """Export embeddings whose inner product reproduces the ranking of the similarity.
 
     retrokit export runs/qnorm --on beir:data/scifact -o exported
 
-    An export that was broken off goes on with the same command.
+    Rerun the command to resume an interrupted export.
     """
     if "RANK" in os.environ and settings.shard is None:
         from retrokit.training.processes import own_device, place

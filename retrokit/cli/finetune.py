@@ -41,7 +41,7 @@ def finetune(
     if config.output is None and not dry_run:
         raise UsageError("give an output folder: -o runs/NAME")
     if time and not dry_run:
-        raise UsageError("--time is for --dry-run")
+        raise UsageError("--time needs --dry-run")
     if not dry_run:
         check_files(config.data)
     with importing():
@@ -73,7 +73,7 @@ def train_as_planned(
     as_json: bool,
     draw: Callable[[str], None] = lambda folder: None,
 ) -> None:
-    """Print the plan, train, and print the outcome; ``draw`` makes the pictures of a run's folder."""
+    """Print the plan, train, and print the outcome; ``draw`` draws the figures of a model folder."""
     from retrokit.data.jsonl import to_json
     from retrokit.report.tables import outcome_sheet
     from retrokit.training.run import carry_out

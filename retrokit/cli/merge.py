@@ -8,7 +8,7 @@ from retrokit.training.config import MergeSettings
 @app.command(cls=with_names("encoders", "similarities"))
 @takes(MergeSettings)
 def merge(settings: MergeSettings, as_json: JsonOption = False) -> None:
-    """The average of encoders of one architecture, weight by weight (a model soup), as an encoder.
+    """Average the weights of encoders of one architecture (model soup).
 
     retrokit merge runs/seed0 runs/seed1 runs/seed2 -o runs/soup
 

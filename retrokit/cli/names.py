@@ -16,7 +16,7 @@ def names(
         autocompletion=choosing(NAMES),
     ),
 ) -> None:
-    """List the registered names, what each stands for and what it takes, installed plugins' included.
+    """List registered names with descriptions and parameters, including those of plugins.
 
     retrokit names
 

@@ -1,4 +1,4 @@
-"""``retrokit probe``: looks inside an encoder that tell what to do next."""
+"""``retrokit probe``: analyses of an encoder."""
 
 from typing import Annotated, Any
 
@@ -11,7 +11,7 @@ from retrokit.probing import PROBES, ProbeEntry, registry
 
 
 class ProbeGroup(Group):
-    """The probes. Those of third parties are looked for when all are listed, or another is named."""
+    """The probes. Plugins are loaded when all are listed, or when the name is not one of ours."""
 
     def list_commands(self, ctx: Any) -> list[str]:
         """The names of all probes."""
@@ -27,20 +27,19 @@ class ProbeGroup(Group):
 
 probe = Commands(
     cls=ProbeGroup,
-    help="Look inside an encoder and learn what to do next: what its embeddings hold, and where it is blind.",
+    help="Analyse an encoder: norms, fragments, layers, geometry, near-misses.",
 )
 app.add_typer(probe, name="probe")
 
 
 def _add(group: Commands, entry: Any) -> None:
-    """Give the probe its command: tables and the conclusion, or JSON; with a folder, the data and pictures there."""
+    """Add the command of a probe: it prints tables and the conclusion, or JSON, and writes data and figures."""
     assert isinstance(entry, ProbeEntry)
     settings_type: Any = entry.settings
-    help = "Folder for the data as CSV and the pictures as PNG and SVG; made if it is not there."
+    help = "Folder for figures (PNG, SVG) and their data (CSV)."
     folder_type: Any = Annotated[str | None, typer.Option(callback=writes(FOLDER), help=help)]
     default: Any = None
     if settings_type.needs_folder:
-        help = "Folder for the picture as PNG and SVG and its data as CSV."
         folder_type, default = str, typer.Option(..., callback=writes(FOLDER), help=help)
 
     def run(settings: settings_type, plot: folder_type = default, as_json: JsonOption = False) -> None:

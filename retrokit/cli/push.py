@@ -8,7 +8,7 @@ from retrokit.training.config import PushSettings
 @app.command()
 @takes(PushSettings)
 def push(settings: PushSettings, as_json: JsonOption = False) -> None:
-    """Upload a finished run to the model hub, as one commit, with a card that tells what was measured.
+    """Upload a model folder to the Hugging Face Hub in one commit, with a model card.
 
     retrokit push runs/qnorm me/qnorm --license apache-2.0 --results results
 

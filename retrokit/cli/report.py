@@ -11,8 +11,7 @@ def report(
     paths: list[str] = typer.Argument(
         ...,
         metavar="PATH",
-        help="Results folder (eval --results), run's folder (finetune, rerank train), or file that --json of eval, "
-        "rerank or probe was sent to. Repeatable.",
+        help="Results folder, model folder, or JSON of eval, rerank or probe. Repeatable.",
     ),
     output: str = typer.Option(
         ..., "--output", "-o", callback=writes(FILE), help="HTML file to write; - is standard output."
@@ -20,7 +19,7 @@ def report(
     title: str | None = typer.Option(None, "--title", help="Title of the page."),
     price_per_hour: PriceOption = None,
 ) -> None:
-    """One page to read of results and runs: tables, pictures, tests, and what they say, in one HTML file.
+    """Write a self-contained HTML report of results and model folders.
 
     retrokit report results runs/qnorm-0 runs/qnorm-1 -o page.html
     """

@@ -1,7 +1,7 @@
 """``retrokit rerank run``, or ``retrokit rerank``: evaluate two-stage retrieval, and rerankers on near-misses.
 
-The group's first word is one of its commands, or else belongs to ``run``: ``retrokit rerank minilm --on TASK --with
-maxsim`` is ``retrokit rerank run minilm …``. An encoder's folder that is named like a command is written ``./train``.
+``run`` is the default: ``retrokit rerank minilm …`` is ``retrokit rerank run minilm …``. Write ``./train`` for a model
+folder that has the name of a command.
 """
 
 from dataclasses import dataclass, replace

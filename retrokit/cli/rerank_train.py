@@ -13,7 +13,7 @@ from retrokit.core.errors import GateFailed, UsageError
 from retrokit.ranking.settings import CalibrationSettings, ShrinkSettings, VerifySettings
 from retrokit.training.rerankers.config import VerifierConfig
 
-FolderArgument = Annotated[str, typer.Argument(metavar="RUN", help="Folder that rerank train has made.")]
+FolderArgument = Annotated[str, typer.Argument(metavar="RUN", help="Folder of rerank train.")]
 
 
 @group.command(cls=with_names("verifiers", "encoders", "data"))
@@ -23,7 +23,7 @@ def train(
     dry_run: DryRunOption = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Train a verifier on token maps (COMP C, D.3), or a cross-encoder, which reads both texts together.
+    """Train a verifier on token maps (COMP C, D.3), or a cross-encoder.
 
     retrokit rerank train transformer minilm --data triplets.jsonl -o runs/verifier
 
@@ -46,7 +46,7 @@ def train(
 @group.command()
 @takes(CalibrationSettings)
 def calibrate(settings: CalibrationSettings, as_json: JsonOption = False) -> None:
-    """Find the score from which on a pair is accepted, and store it in the folder of the verifier or cross-encoder.
+    """Calibrate and store the acceptance threshold of a verifier or cross-encoder.
 
     retrokit rerank calibrate runs/verifier heldout.jsonl --false-accept-rate 0.05
     """
@@ -61,7 +61,7 @@ def calibrate(settings: CalibrationSettings, as_json: JsonOption = False) -> Non
 @group.command()
 @takes(ShrinkSettings)
 def shrink(settings: ShrinkSettings) -> None:
-    """A small copy of a verifier that was trained end to end: of its encoder only what training has changed.
+    """Copy a verifier trained end to end, with a low-rank update in place of its encoder.
 
     retrokit rerank shrink runs/verifier -o runs/small
     """
@@ -69,17 +69,17 @@ def shrink(settings: ShrinkSettings) -> None:
     from retrokit.ranking.reranking.verifier import shrink as make
 
     share = make(**vars(settings))
-    notice(f"{settings.output} keeps {share:.2%} of what training has changed of the encoder")
+    notice(f"{settings.output}: {share:.2%} of the change of the encoder's weights retained")
 
 
 @group.command()
 @takes(VerifySettings)
 def verify(
     settings: VerifySettings,
-    fail_on_reject: bool = typer.Option(False, "--fail-on-reject", help="Exit with 1 if a pair is rejected."),
-    card: bool = typer.Option(False, "--card", help="Print what the verifier is and can do instead."),
+    fail_on_reject: bool = typer.Option(False, "--fail-on-reject", help="Exit 1 if a pair is rejected."),
+    card: bool = typer.Option(False, "--card", help="Print the verifier's card and exit."),
 ) -> None:
-    """Accept or reject pairs of texts: each line again, with its score and verdict.
+    """Accept or reject pairs of texts; adds a score and a verdict to each line.
 
     retrokit rerank verify default pairs.jsonl
 
@@ -102,4 +102,4 @@ def verify(
         if summary := summary_of(verdicts.remarks, pairs):
             notice(summary)
         if fail_on_reject and verdicts.rejected:
-            raise GateFailed(f"{verdicts.rejected:,} of {pairs:,} pairs are rejected")
+            raise GateFailed(f"{verdicts.rejected:,} of {pairs:,} pairs rejected")

@@ -20,18 +20,18 @@ FORMS = ("table", "trec", "jsonl")
 def search(
     settings: SearchSettings,
     interactive: bool = typer.Option(
-        False, "--interactive", "-i", help="Ask for queries, a line each, and answer at once; an empty line ends."
+        False, "--interactive", "-i", help="Read queries line by line; an empty line ends."
     ),
     output: str | None = typer.Option(
         None, "--output", "-o", callback=writes(FILE), help="File to write; - is standard output."
     ),
     form: str | None = typer.Option(
-        None, "--format", help="table, trec (a run) or jsonl. Default: table, in a file jsonl or trec by its name."
+        None, "--format", help="table, trec or jsonl. Default: table; for a file, by its name."
     ),
 ) -> None:
-    """Find the best documents of queries, in texts or in what retrokit export wrote.
+    """Search documents, or the embeddings that retrokit export wrote.
 
-    retrokit search minilm --corpus data/scifact --query "Does aspirin prevent cancer?"
+    retrokit search minilm --corpus data/scifact --query "aspirin and cancer"
 
     retrokit search --index-folder exported/documents --queries data/scifact -k 100 -o run.trec
 
@@ -43,7 +43,7 @@ def search(
     if form not in FORMS:
         raise UsageError(f"--format {form!r} is none of {', '.join(FORMS)}")
     if form == "table" and output not in (None, "-"):
-        raise UsageError("a table goes to standard output; --output takes trec or jsonl")
+        raise UsageError("--output takes --format trec or jsonl, not a table")
     if interactive:
         if (
             settings.queries is not None
@@ -52,7 +52,7 @@ def search(
             or settings.corpus == "-"
             or form == "trec"
         ):
-            raise UsageError("--interactive takes queries from standard input alone, and answers in a table or jsonl")
+            raise UsageError("--interactive reads queries only from standard input, and prints a table or jsonl")
         _answer(settings, form)
         return
     from retrokit.ranking.retrieval.files import search_files

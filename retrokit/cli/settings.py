@@ -1,4 +1,4 @@
-"""Options of a command from the fields of :class:`~core.settings.Settings`: each default and help stands once."""
+"""Options of a command from the fields of :class:`~core.settings.Settings`."""
 
 import inspect
 import re
@@ -54,7 +54,7 @@ def takes(*settings: type[Settings], **annotations: Any) -> Callable[[Callable[.
 
 
 def _hint(settings: type[Settings], name: str) -> Any:
-    """The type of a field, as ``typing.get_type_hints`` says; of all commands together the same few are asked for."""
+    """The type of a field, as by ``typing.get_type_hints``, which is slower."""
     owner = next(kind for kind in settings.__mro__ if name in vars(kind).get("__annotations__", ()))
     written = owner.__annotations__[name]
     return _evaluated(owner.__module__, written) if isinstance(written, str) else written

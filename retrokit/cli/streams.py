@@ -1,4 +1,4 @@
-"""Standard streams that are closed, full, or asked to take what is not UTF-8."""
+"""Standard streams that are closed or full, or get text that is not UTF-8."""
 
 import io
 import os
@@ -10,7 +10,7 @@ from retrokit.core.errors import DataError, disk_errors
 
 
 class _Messages(io.TextIOWrapper):
-    """Standard error. Once it takes no more, as on a full disk, what is said goes nowhere, and the work goes on."""
+    """Standard error. After a write error, as on a full disk, messages are dropped and the work continues."""
 
     def write(self, text: str, /) -> int:
         try:
@@ -58,12 +58,12 @@ def prepare_streams() -> None:
 
 
 def drop_output() -> None:
-    """Send what is still to be printed nowhere."""
+    """Discard pending output."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def print_at_once() -> None:
-    """Print what is left on standard output, or nothing if its reader does not take it at once."""
+    """Flush standard output, or discard it if its reader blocks."""
     number = sys.stdout.fileno()
     os.set_blocking(number, False)
     try:
@@ -78,7 +78,7 @@ def print_at_once() -> None:
 
 @contextmanager
 def readers_may_leave() -> Iterator[None]:
-    """Writing to standard output is done when its reader has seen enough (``| head``): that is no error."""
+    """A closed pipe on standard output (``| head``) is no error."""
     try:
         yield
     except BrokenPipeError:
@@ -87,8 +87,7 @@ def readers_may_leave() -> Iterator[None]:
 
 @contextmanager
 def printing() -> Iterator[None]:
-    """Within it, nothing else than printing on standard output can fail with an :class:`OSError`. Raises
-    :class:`DataError` if it takes no more, as on a full disk."""
+    """For printing only. Raises :class:`DataError` if standard output fails, as on a full disk."""
     with readers_may_leave():
         try:
             yield

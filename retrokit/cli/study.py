@@ -21,15 +21,13 @@ if TYPE_CHECKING:
     from retrokit.study.state import StudyPlan
 
 group = Commands(
-    help="Run all that one TOML file asks for, every combination of options, and report what came of it.",
+    help="Run an experiment grid defined in TOML, and report its results.",
 )
 app.add_typer(group, name="study")
 
-StudyArgument = Annotated[str, typer.Argument(metavar="STUDY.toml", help="File with a table for each command.")]
-FolderArgument = Annotated[str, typer.Argument(metavar="FOLDER", help="Where the study is run.")]
-OutputOption = Annotated[
-    str, typer.Option("--output", "-o", callback=writes(FOLDER), help="Folder of all that the study makes.")
-]
+StudyArgument = Annotated[str, typer.Argument(metavar="STUDY.toml", help="TOML file with a table for each command.")]
+FolderArgument = Annotated[str, typer.Argument(metavar="FOLDER", help="Folder of the study.")]
+OutputOption = Annotated[str, typer.Option("--output", "-o", callback=writes(FOLDER), help="Folder to write.")]
 
 
 class StepsFailed(RetrokitError):
@@ -44,12 +42,12 @@ class StepsFailed(RetrokitError):
 def run(
     study: StudyArgument,
     output: OutputOption,
-    jobs: int = typer.Option(1, "--jobs", "-j", help="How many steps to do at once."),
-    retries: int = typer.Option(0, "--retries", min=0, help="How often to try a step again that fails."),
-    engine: str = typer.Option("", "--engine", help="Options of Snakemake, e.g. '--executor slurm'."),
+    jobs: int = typer.Option(1, "--jobs", "-j", help="Steps to run in parallel."),
+    retries: int = typer.Option(0, "--retries", min=0, help="Retries of a failed step."),
+    engine: str = typer.Option("", "--engine", help="Options for Snakemake, e.g. '--executor slurm'."),
     price_per_hour: PriceOption = None,
 ) -> None:
-    """Do what a study asks for and is not done, then write the report. The same command goes on after a stop.
+    """Run the missing steps of a study, then write its report. Rerun to resume.
 
     retrokit study run study.toml -o out
     """
@@ -59,12 +57,12 @@ def run(
 @group.command("which-similarity", cls=with_names("encoders", "data"))
 def which_similarity(
     output: OutputOption,
-    data: str = typer.Option(..., "--data", help="Pairs: FILE.jsonl, hf:NAME; a fifth is held out to test on."),
+    data: str = typer.Option(..., "--data", help="Pairs: FILE.jsonl, hf:NAME; a fifth is held out for testing."),
     encoder: str = typer.Option("minilm", "--encoder", help="Encoder to start from."),
-    budget: str = typer.Option("1h", "--budget", help="Time for all of it, e.g. 20m, 1h, 8h."),
-    batch_size: int = typer.Option(64, "--batch-size", help="Examples of a batch."),
+    budget: str = typer.Option("1h", "--budget", help="Total time, e.g. 20m, 1h, 8h."),
+    batch_size: int = typer.Option(64, "--batch-size", help="Batch size."),
 ) -> None:
-    """Which similarity to train with: a sweep over similarities and seeds, and a recommendation with its significance.
+    """Recommend a similarity for training: a sweep over similarities and seeds, with significance.
 
     retrokit study which-similarity --data pairs.jsonl --encoder minilm --budget 1h -o out
     """
@@ -82,10 +80,10 @@ def which_similarity(
 @group.command("is-it-better-than-bm25", cls=with_names("encoders", "tasks"))
 def is_it_better_than_bm25(
     output: OutputOption,
-    encoder: str = typer.Option("minilm", "--encoder", help="Encoder, or another searcher."),
-    on: list[str] = typer.Option(..., "--on", help="Task of retrieval, e.g. beir:data/scifact. Repeatable."),
+    encoder: str = typer.Option("minilm", "--encoder", help="Encoder or another searcher."),
+    on: list[str] = typer.Option(..., "--on", help="Retrieval task, e.g. beir:data/scifact. Repeatable."),
 ) -> None:
-    """Whether an encoder finds what BM25 does not, alone or fused with it.
+    """Compare an encoder with BM25 and with their fusion.
 
     retrokit study is-it-better-than-bm25 --encoder runs/mine --on beir:data/scifact -o out
     """
@@ -97,10 +95,10 @@ def is_it_better_than_bm25(
 @group.command("does-it-see-near-misses", cls=with_names("encoders"))
 def does_it_see_near_misses(
     output: OutputOption,
-    texts: str = typer.Option(..., "--texts", help="Texts as JSON lines, whose sentences are edited."),
-    encoder: str = typer.Option("minilm", "--encoder", help="Encoder to look into."),
+    texts: str = typer.Option(..., "--texts", help="JSON lines of texts, whose sentences are edited."),
+    encoder: str = typer.Option("minilm", "--encoder", help="Encoder to probe."),
 ) -> None:
-    """Whether the score falls when an edit changes what a sentence means: negations, exchanged roles, places.
+    """Measure whether scores fall when an edit changes the meaning: negation, roles, places.
 
     retrokit study does-it-see-near-misses --texts corpus.jsonl --encoder runs/mine -o out
     """
@@ -112,7 +110,7 @@ def does_it_see_near_misses(
 def _answer(
     output: str, question: str, parameters: Mapping[str, str | Sequence[str]], study_of: Callable[[Any], str]
 ) -> None:
-    """Run the study that answers the question; ``study_of`` the module of questions is its text."""
+    """Run the study of a question; ``study_of`` returns its text from the module of questions."""
     from retrokit.study.engine import check_engine
     from retrokit.study.state import kept_study
 
@@ -140,23 +138,21 @@ def _work(
             f"{failure.step.name} failed, see {planned.marker(failure.step, 'log')}: {failure.last_word}"
             for failure in failed
         ]
-        left = f"; {missing} that need them were not begun" if missing else ""
+        left = f"; {missing} that depend on them were not started" if missing else ""
         message = "\n".join([*lines, f"{len(failed)} of {len(states)} steps failed{left}"])
         raise StepsFailed(message, failed[0].code or StepsFailed.exit_code)
     if not gates_hold:
-        raise GateFailed(f"a gate failed: {page} says which")
+        raise GateFailed(f"a gate failed; see {page}")
 
 
 @group.command()
 def plan(
     study: StudyArgument,
     output: OutputOption = "study",
-    estimate: bool = typer.Option(
-        False, "--estimate", help="Time a few steps of each kind, and tell how long all take."
-    ),
+    estimate: bool = typer.Option(False, "--estimate", help="Measure some steps of each kind and estimate the total."),
     as_json: JsonOption = False,
 ) -> None:
-    """Print the steps, each as a command line that could be typed, in an order in which they can be.
+    """Print the steps as command lines, in an order that can be run.
 
     retrokit study plan study.toml -o out --estimate
     """
@@ -174,13 +170,13 @@ def plan(
     show(_script(planned, seconds))
     if estimate:
         untold = sum(value is None for value in seconds.values())
-        left = f", and {untold} of {len(seconds)} steps of which nothing tells" if untold else ""
+        left = f", and {untold} of {len(seconds)} steps without an estimate" if untold else ""
         notice(f"about {timedelta(seconds=round(sum(filter(None, seconds.values()))))}{left}")
 
 
 @group.command()
 def status(folder: FolderArgument, as_json: JsonOption = False) -> None:
-    """What of a study is done, failed or missing.
+    """Show which steps are done, failed or missing.
 
     retrokit study status out
     """
@@ -193,13 +189,13 @@ def status(folder: FolderArgument, as_json: JsonOption = False) -> None:
 
 @group.command()
 def report(folder: FolderArgument, price_per_hour: PriceOption = None) -> None:
-    """Write the report of what is done so far.
+    """Write the report of the finished steps.
 
     retrokit study report out
     """
     page, gates_hold = _report(folder, price_per_hour)
     if not gates_hold:
-        raise GateFailed(f"a gate failed: {page} says which")
+        raise GateFailed(f"a gate failed; see {page}")
 
 
 def _planned(path: str, output: str) -> StudyPlan:
@@ -214,7 +210,7 @@ def _planned(path: str, output: str) -> StudyPlan:
 
 
 def _report(folder: str, price_per_hour: float | None) -> tuple[Path, bool]:
-    """Write the page of what is done, and say what it begins with: where it is, and whether the gates hold."""
+    """Write the report and print its summary; returns its path and whether all gates passed."""
     from retrokit.core.files import writing
     from retrokit.report.page import page_of, summary
     from retrokit.report.sources import read_sources
@@ -227,7 +223,7 @@ def _report(folder: str, price_per_hour: float | None) -> tuple[Path, bool]:
     with writing(page) as file:
         file.write(page_of(sources, study=planned, price_per_hour=price_per_hour))
     show("\n\n".join(summary(sources, planned)))
-    notice(f"the report is {page}")
+    notice(f"report: {page}")
     return page, gates_hold
 
 

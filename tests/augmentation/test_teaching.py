@@ -80,7 +80,7 @@ def test_scores_outlive_a_break(pairs, tmp_path, monkeypatch):
 def test_scored_and_learnt_from(tiny_bert, pairs, tmp_path, capsys, loss):
     taught, run = tmp_path / "taught.jsonl", tmp_path / "run"
     assert cli.run(["augment", "score", str(pairs), "--with", f"maxsim:{tiny_bert}", "-o", str(taught)]) == 0
-    assert "32 rows with a teacher's scores" in capsys.readouterr().err
+    assert "32 rows scored" in capsys.readouterr().err
     words = ["--data", str(taught), "-o", str(run), "--loss", loss, "--sim", "qnorm", "--batch-size", "8"]
     rate = ["--steps", "8", "--lr", "0.001", "--log-every", "1", "--device", "cpu", "--precision", "fp32"]
     assert cli.run(["finetune", str(tiny_bert), *words, *rate, "--dropout", "0"]) == 0, capsys.readouterr().err

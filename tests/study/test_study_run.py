@@ -207,7 +207,7 @@ def test_a_page_tells_what_was_done_and_what_failed(capsys: pytest.CaptureFixtur
     assert run(["study", "run", "study.toml", "-o", "out"]) == 2
     said = capsys.readouterr().err
     assert "broken" in said
-    assert "1 of 3 steps failed; 1 that need them were not begun" in said
+    assert "1 of 3 steps failed; 1 that depend on them were not started" in said
     page = Path("out", "report.html").read_text()
     assert "&lt;b&gt;Crops&lt;/b&gt;" in page
     assert "<b>Crops" not in page

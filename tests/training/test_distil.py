@@ -71,7 +71,7 @@ def test_frequencies_of_a_corpus(tiny_bert, tmp_path):
 def test_it_is_an_encoder_like_any_other(tiny_bert, tmp_path, capsys):
     out = tmp_path / "static"
     assert cli.run(["distil-static", str(tiny_bert), "--dims", "8", "-o", str(out)]) == 0
-    assert "8 dimensions that keep" in capsys.readouterr().err
+    assert "8 dimensions with" in capsys.readouterr().err
     encoder = retrokit.encoder(str(out))
     assert encoder.similarity.spec == "cosine"
     assert encoder.embed(["a cat", "the dog"], "query").shape == (2, 8)
