@@ -209,7 +209,7 @@ def _names(title: str, path: str) -> str:
     own = [entry for entry in found.entries() if entry.target.startswith("retrokit.")]
     with patch.dict(os.environ, COLUMNS="100"):
         text = Registry(found.kind, "", own).describe()
-    return f"### {title}\n\n```text\n{text.rstrip()}\n```\n"
+    return f"## {title}\n\n```text\n{text.rstrip()}\n```\n"
 
 
 def main() -> int:
