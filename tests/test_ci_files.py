@@ -22,6 +22,7 @@ ROOT = Path(__file__).resolve().parents[1]
 EXTRAS = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["optional-dependencies"]
 ACTION: dict[str, Any] = yaml.safe_load((ROOT / "action.yml").read_text(encoding="utf-8"))
 WORKFLOW: dict[str, Any] = yaml.safe_load((ROOT / "examples" / "ci" / "workflow.yml").read_text(encoding="utf-8"))
+GITLAB: dict[str, Any] = yaml.safe_load((ROOT / "examples" / "ci" / "gitlab.yml").read_text(encoding="utf-8"))
 HOOKS = yaml.safe_load((ROOT / "examples" / "ci" / "pre-commit.yaml").read_text(encoding="utf-8"))
 DOCKERFILE = (ROOT / "Dockerfile").read_text(encoding="utf-8")
 data, baseline = test_baseline.data, test_baseline.baseline
@@ -136,11 +137,26 @@ def test_the_workflow_gives_what_the_action_takes():
     used = set(re.findall(r"steps\.gate\.outputs\.([\w-]+)", yaml.safe_dump(WORKFLOW)))
     assert used <= set(ACTION["outputs"])
     assert set(ACTION["inputs"]["extras"]["default"].split(",")) <= set(EXTRAS)
-    page = (ROOT / "docs" / "ci.md").read_text(encoding="utf-8")
+    pages = [ROOT / "docs" / name for name in ("how-to/ci-gate.md", "ci.md")]
+    page = next(page for page in pages if page.exists()).read_text(encoding="utf-8")
     shown = dict(re.findall(r"^\| `([\w-]+)` \| ([^|]*?) ?\|", page, flags=re.MULTILINE))
     assert {name: default.strip("`") or None for name, default in shown.items()} == {
         name: "required" if name in required else one["default"] or None for name, one in ACTION["inputs"].items()
     }
+
+
+def test_nothing_that_users_take_needs_a_copy_of_this_repository():
+    steps = WORKFLOW["jobs"]["gate"]["steps"]
+    assert GATE["uses"].startswith("OWNER/retrokit@v")
+    assert [
+        step for step in steps if "submodules" in step.get("with", {}) or step.get("uses", "").startswith("./")
+    ] == []
+    setup = next(step for step in ACTION["runs"]["steps"] if step.get("uses", "").startswith("actions/setup-python"))
+    assert "cache" not in setup["with"]  # its key is of files in the workspace, which has none of ours
+    *installs, gate = GITLAB["retrieval"]["script"]
+    assert [shlex.split(line)[:4] for line in installs] == [["python", "-m", "pip", "install"]] * 2
+    params = parsed(shlex.split(gate)[1:])
+    assert (params["baseline"], params["max_drop"], params["junit"]) == ("baseline.json", 0.01, "junit.xml")
 
 
 def test_the_hook_is_the_gate():
