@@ -47,9 +47,8 @@ from retrokit.sure.build import Estimate
 from retrokit.sure.variants import Call
 from retrokit.training.distil import Distilled
 from retrokit.training.history import Outcome
-from retrokit.training.memory import Memory
 from retrokit.training.merge import Merged
-from retrokit.training.preflight import Preflight
+from retrokit.training.preflight import Memory, Preflight
 from retrokit.training.push import Pushed
 from retrokit.training.rerankers.job import VerifierPreflight
 
@@ -248,7 +247,7 @@ OUTPUTS: dict[str, Any] = {
     },
     "eval": Either([EVALUATION, DEPLOYMENT]),
     "export": {"folder": str, **EXPORT},
-    "finetune": Either([PREFLIGHT, TRAINED, {"memory": Memory}]),
+    "finetune": Either([PREFLIGHT, TRAINED]),
     "merge": but(Merged, shares=([[str | float]], "Each encoder with what it counts.")),
     "probe-contrast": but(ContrastProbe, conclusion=CONCLUSION),
     "probe-fisher": {
@@ -322,7 +321,7 @@ KINDS = {
     "build-sure-agreement": ["agreement"],
     "doctor": ["diagnosis"],
     "eval": ["evaluation", "deployment"],
-    "finetune": ["preflight", "training", "memory"],
+    "finetune": ["preflight", "training"],
     "rerank-calibrate": ["calibration"],
     "rerank-run": ["reranking"],
     "rerank-train": ["preflight", "training"],

@@ -46,14 +46,8 @@ def finetune(
         check_files(config.data)
     with importing():
         from retrokit.training.finetune import plan, with_memory
-        from retrokit.training.memory import of_description
         from retrokit.training.run import timed
-    from retrokit.data.jsonl import to_json
-    from retrokit.report.tables import memory_sheets, preflight_sheets
-
-    if dry_run and (memory := of_description(config)) is not None:
-        show(*([to_json({"memory": memory}, kind="memory")] if as_json else memory_sheets(memory)))
-        return
+    from retrokit.report.tables import preflight_sheets
 
     def draw(folder: str) -> None:
         from retrokit.report.plots import training_plots

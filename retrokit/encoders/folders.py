@@ -127,14 +127,6 @@ def stands_alone(path: str) -> bool:
     return not any(name in content for content in settings for name in _ELSEWHERE)
 
 
-def is_description(path: str) -> bool:
-    """Whether the folder says what a model is like and has neither weights nor a tokenizer."""
-    weights = any(
-        next(Path(path).glob(name), None) for name in ("*.safetensors*", "*.bin*", "modules.json", "tokenizer*")
-    )
-    return os.path.isfile(os.path.join(path, "config.json")) and not weights
-
-
 def below(path: str) -> list[Path]:
     """All that a model's folder holds, but for a run's checkpoints."""
     return [entry for entry in Path(path).rglob("*") if entry.relative_to(path).parts[0] != _CHECKPOINTS]

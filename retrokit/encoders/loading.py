@@ -16,7 +16,6 @@ from sentence_transformers import SentenceTransformer
 from sentence_transformers.base.modules import Normalize, Router, Transformer
 from sentence_transformers.sentence_transformer.modules import Pooling, StaticEmbedding
 from sentence_transformers.util import load_file_path
-from transformers import PreTrainedModel
 
 from retrokit.core.errors import MissingExtra, RetrokitError, ServiceError, UsageError, first_line
 from retrokit.core.notices import notice
@@ -169,16 +168,6 @@ def scratch(
                     if hasattr(part, "reset_parameters"):
                         part.reset_parameters()
     return _finish(f"scratch:{architecture}", model, PRECISIONS[dtype], **options)
-
-
-def described(path: str) -> PreTrainedModel:
-    """The transformer that the folder's ``config.json`` describes, without memory for its weights."""
-    from transformers import AutoConfig, AutoModel
-
-    with _loading(path), torch.device("meta"):
-        config = AutoConfig.from_pretrained(path)
-        config.use_cache = False  # as the library that trains it
-        return AutoModel.from_config(config)
 
 
 def _loading(path: str) -> AbstractContextManager[None]:

@@ -61,7 +61,7 @@ def preflight_sheets(preflight: Preflight) -> list[Sheet]:
 
 
 def memory_sheets(memory: Mapping[str, Any]) -> list[Sheet]:
-    """What a step of training takes (:class:`~retrokit.training.memory.Memory`)."""
+    """What a step of training takes (:class:`~retrokit.training.preflight.Memory`)."""
 
     def size(count: int | None) -> str:
         if count is None:
@@ -166,10 +166,10 @@ def hits_sheets(hits: Hits) -> list[Sheet]:
 
 
 def verifier_preflight_sheets(preflight: VerifierPreflight) -> list[Sheet]:
-    """What a run will do, how large the verifier or the cross-encoder is and how fast."""
+    """What a run will do, and the size of the verifier or the cross-encoder."""
     parameters = preflight.parameters
     is_pair = "pair" in preflight.lengths
-    what, start = ("cross-encoder", "the texts") if is_pair else ("verifier", "its token embeddings")
+    what = "cross-encoder" if is_pair else "verifier"
     rows = {
         "steps": steps_of(preflight.steps),
         "examples held out": f"{preflight.held_out:,}",
@@ -177,7 +177,6 @@ def verifier_preflight_sheets(preflight: VerifierPreflight) -> list[Sheet]:
     }
     if parameters["trainable"] != parameters["verifier"]:
         rows["trainable parameters"] = f"{parameters['trainable']:,}"
-    rows["time of a pair"] = f"{preflight.microseconds_per_pair:,.0f} µs from {start}"
     return [*_data_sheets(preflight), facts("plan", rows | _chosen(preflight.configuration, VerifierConfig))]
 
 

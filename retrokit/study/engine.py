@@ -1,8 +1,8 @@
 """Snakemake runs the steps: it has the graph, parallel jobs, retries and clusters.
 
-Its rules are made from the plan, and name no file but the marks of steps. A step is done if it has its mark and what it
-reads is unchanged; one whose command has changed has another name. So neither a date in the future nor braces in a path
-reach the engine. It runs a step by ``python -m retrokit.study.engine FOLDER NAME``.
+Its rules are generated from the plan, and name no file but the marks of steps. A step is done if it has its mark and
+its inputs are unchanged; one whose command has changed has another name. Neither a date in the future nor braces in a
+path reach the engine. It runs a step by ``python -m retrokit.study.engine FOLDER NAME``.
 """
 
 import importlib.util

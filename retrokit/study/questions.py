@@ -1,5 +1,5 @@
-"""Studies that answer one question each, made from what a person has: pairs, texts, an encoder, a time to spend; and
-how long the steps of any study take."""
+"""Studies that answer one question each, given pairs, texts, an encoder or a time to spend; and how long the steps of
+any study take."""
 
 import json
 import math
@@ -146,7 +146,7 @@ def _training(step: Step, timed: dict[str, float] | None) -> float | None:
 
 
 def _timed(plan: StudyPlan, step: Step) -> dict[str, float] | None:
-    """Steps of an epoch, and seconds of one; ``None`` while its data are still to be made."""
+    """Steps of an epoch, and seconds of one; ``None`` while its data are missing."""
     words = [sys.executable, "-m", "retrokit", *step.command[:-2], "--dry-run", "--time", "--json"]
     ended = subprocess.run(words, cwd=plan.started_in, capture_output=True, text=True)
     if ended.returncode:

@@ -42,7 +42,7 @@ def kept_study(folder: str, question: Sequence[str], text: Callable[[], str]) ->
 
 @dataclass(frozen=True)
 class State:
-    """What became of a step; ``seconds``, ``code`` and ``processor`` are of its last run."""
+    """The state of a step; ``seconds``, ``code`` and ``processor`` are of its last run."""
 
     step: Step
     state: str
@@ -98,7 +98,7 @@ class StudyPlan:
         return (self.folder / "steps" / f"{step.name}.{what}").absolute()
 
     def states(self) -> list[State]:
-        """What became of each step."""
+        """The state of each step."""
         return list(map(self._state_of, self.steps))
 
     def _state_of(self, step: Step) -> State:

@@ -1,7 +1,7 @@
-"""From sources to batches: which examples stand together, and what the model sees of them.
+"""From sources to batches: which examples are together, and their tokens.
 
-A batch holds examples of one source only. An epoch is a function of the seed and the epoch's number alone, so that a
-resumed run sees the same batches. Across processes the batch of a step is cut into equal parts.
+A batch contains examples of one source. An epoch is a function of the seed and the epoch's number only, so that a
+resumed run has the same batches. Across processes the batch of a step is divided into equal parts.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _T = TypeVar("_T")
 
 
 class Example(NamedTuple):
-    """One record, with the numbers that say which texts are the same."""
+    """One record, with ids of its texts: equal texts have equal ids."""
 
     source: int
     record: Pair | ScoredPair
@@ -42,10 +42,10 @@ class Example(NamedTuple):
 
 
 class TrainingSet(Dataset):
-    """All records of all sources, each text numbered; texts become pairs, fresh ones in every ``epoch``.
+    """All records of all sources with ids of their texts; unlabelled texts become new pairs in every ``epoch``.
 
-    ``positives`` are the known (anchor, document) pairs of all sources, as sorted codes int64 ``[n]``, so that a known
-    positive is never taken for a negative, whichever source or record it comes from.
+    ``positives`` are the known (anchor, document) pairs of all sources, as sorted codes int64 ``[n]``, so that none is
+    taken for a negative.
     """
 
     def __init__(self, sources: Sequence[Source], augmentation: Augmentation | None = None, seed: int = 0) -> None:
@@ -64,7 +64,7 @@ class TrainingSet(Dataset):
         anchor, documents = texts_of_record(record)
         if isinstance(record, Unlabelled):
             assert self.augmentation is not None
-            # by its place in the file, as `retrokit augment` draws
+            # by its line in the file, as `retrokit augment` draws
             place = self.sources[source].places[position]
             record = Pair(*self.augmentation.pair(record.text, self.seed, self.epoch, place))
         return Example(source, record, text_id(anchor), tuple(map(text_id, documents)), self.epoch)
@@ -73,9 +73,9 @@ class TrainingSet(Dataset):
 class Batches(Sampler[list[int]]):
     """Batches of one process: ``size`` examples of one source, in an order that the seed and the epoch decide.
 
-    An epoch holds every source's records ``weight`` times (a fraction: a random part of them). The last, incomplete
-    batch of a source is left out: which records that meets changes with every epoch. With ``no_duplicates`` no text
-    stands in two examples of a batch of all processes; what then fills no batch is left out.
+    An epoch contains every source's records ``weight`` times (a fraction: a random part of them), without the last,
+    incomplete batch of a source. With ``no_duplicates`` no text is in two examples of a batch of all processes; the
+    remainder is left out.
     """
 
     def __init__(
@@ -95,7 +95,7 @@ class Batches(Sampler[list[int]]):
             self._counts = [len(apart.first) for apart in self._apart]
 
     def set_epoch(self, epoch: int) -> None:
-        """Choose the epoch that the next iteration yields; the texts' pairs follow it."""
+        """Choose the epoch of the next iteration, and of the texts' pairs."""
         self.epoch = self.data.epoch = epoch
 
     def __len__(self) -> int:
@@ -119,15 +119,14 @@ class Batches(Sampler[list[int]]):
 
 
 def _rounds(random: np.random.Generator, records: int, count: int) -> np.ndarray:
-    """``count`` numbers of ``records``, all of them in random order, and so on again."""
+    """``count`` numbers of ``records``: all in random order, as often as needed."""
     return np.concatenate([random.permutation(records) for _ in range(-(-count // records))])[:count]
 
 
 class Apart:
-    """Batches of a source in which no text stands in two examples.
+    """Batches of a source in which no text is in two examples.
 
-    Every epoch has as many: ``first [batches, size]`` are those of one order, and stand in where an epoch's own gives
-    fewer.
+    Every epoch has the same number: ``first [batches, size]`` are those of one order, and complete an epoch with fewer.
     """
 
     def __init__(self, source: Source, size: int, seed: int) -> None:
@@ -136,7 +135,7 @@ class Apart:
         self.shared = _shared_texts(source.records, all_are=source.weight > 1)
         self.first = self._fitted(np.random.default_rng(seed))
         if not len(self.first):
-            few = f"its {self.records} records fill no batch of {size} in which no text stands twice"
+            few = f"its {self.records} records fill no batch of {size} without duplicates"
             raise UsageError(f"{source.name}: {few}; give a smaller `batch_size=`, or leave out `no_duplicates=`")
         if (left := self.taken - self.first.size) >= size:
             notice(f"{source.name}: {left} of {self.taken} examples fit into no batch of an epoch without duplicates")
@@ -177,8 +176,8 @@ class Apart:
 
 
 def _shared_texts(records: Sequence[Any], all_are: bool) -> dict[int, tuple[int, ...]]:
-    """By the number of a record: the ids of its texts that other records have too, where there are any; of all its
-    texts if ``all_are`` shared, for records come more than once."""
+    """By the number of a record: the ids of its texts that other records have too; of all its texts if ``all_are``
+    shared, because records are repeated."""
     ids, owners = array("q"), array("q")
     for number, record in enumerate(records):
         anchor, documents = texts_of_record(record)
@@ -196,9 +195,9 @@ def _shared_texts(records: Sequence[Any], all_are: bool) -> dict[int, tuple[int,
 class Collator:
     """Examples to features: ``{"query": {...}, "document": {...}}``, tokenised under their source's prompts.
 
-    The documents are the examples' positives in order, then all their negatives. ``text_ids`` say which texts are the
-    same. Scored pairs also give ``label`` ``[b]``; pairs that a teacher has scored, its scores ``[b, 1 + most
-    negatives]``, the positive's first, filled up with NaN.
+    The documents are the examples' positives in order, then all their negatives. Equal texts have equal ``text_ids``.
+    Scored pairs also have ``label`` ``[b]``; pairs that a teacher has scored, its scores ``[b, 1 + most negatives]``,
+    the positive's first, padded with NaN.
     """
 
     preprocess: Callable[..., dict[str, Any]]
@@ -223,7 +222,7 @@ class Collator:
         ids = _positives_first([example.document_ids for example in examples])
         batch["document"] = self._features(_positives_first(documents), "document", source.document_prompt, ids)
         if self.masking is not None:
-            # of each batch and role its own mask, whenever and wherever the batch is made
+            # the mask depends on epoch, role and texts only
             for role in ("query", "document"):
                 key = (examples[0].epoch, role, *batch["query"]["text_ids"].tolist())
                 batch[role]["input_ids"] = self.masking(batch[role], key)
@@ -243,7 +242,7 @@ def _positives_first(of_examples: Sequence[Sequence[_T]]) -> list[_T]:
 
 
 class Loader(DataLoader):
-    """A data loader whose epoch can be set; each process brings its own part of every batch."""
+    """A data loader of this process's part of every batch, with an epoch that can be set."""
 
     def __init__(
         self, data: TrainingSet, batches: Batches, collator: Callable[[list[Example]], dict[str, Any]]
@@ -252,12 +251,12 @@ class Loader(DataLoader):
         self.data = data
 
     def set_epoch(self, epoch: int) -> None:
-        """Choose the epoch that the next iteration yields."""
+        """Choose the epoch of the next iteration."""
         self.batch_sampler.set_epoch(epoch)  # type: ignore[union-attr]
 
 
 class Prefetcher:
-    """The items of an iterator, each made in the background while the one before it is in use."""
+    """The items of an iterator, each prepared in the background while the one before it is in use."""
 
     def __init__(self, batches: Iterator[Any]) -> None:
         self.batches = batches
@@ -273,5 +272,5 @@ class Prefetcher:
         return batch
 
     def wait(self) -> None:
-        """Until nothing is under way in the background."""
+        """Wait until the background is idle."""
         wait([self._coming])

@@ -1,4 +1,4 @@
-"""What happens after each step of a run, and how long a step takes."""
+"""After each step of a run: log, evaluate, save or stop; experiment trackers; and how long a step takes."""
 
 import copy
 import importlib
@@ -26,10 +26,12 @@ from retrokit.training.run_folder import RunFolder, set_random_state
 from retrokit.training.trainer import Options, RunTrainer
 
 TIMED_STEPS = 4
+PROJECT = "retrokit"
+Row = dict[str, Any]
 
 
 class TrainingCallback(TrainerCallback):
-    """Decides after each step whether to log, evaluate, save or stop, and writes the history down."""
+    """Decides after each step whether to log, evaluate, save or stop, and writes the history."""
 
     def __init__(
         self,
@@ -52,52 +54,52 @@ class TrainingCallback(TrainerCallback):
         self._spent = 0.0
 
     def on_train_begin(self, args: Any, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
-        """Take up the checkpoint."""
+        """Restore the checkpoint."""
         if self.checkpoint is not None:
             self.random = self.trainer.resume(self.checkpoint)
 
     def on_epoch_begin(self, args: Any, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
-        """Name the epoch to the loader (of a resumed run, transformers 5.10.1 does not); put back the random state
+        """Set the epoch of the loader, which transformers 5.10.1 does not in a resumed run; restore the random state
         from which its iterator draws."""
         epoch = state.epoch or 0.0
         self.trainer.loader.set_epoch(int(epoch))
-        self._put_back_random(last=epoch == int(epoch))
+        self._restore_random(last=epoch == int(epoch))
 
     def on_step_begin(self, args: Any, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
-        """Of a run that resumes within an epoch, put back the random state once more, for making the iterator has
-        drawn from it."""
-        self._put_back_random(last=True)
+        """Restore the random state again in a run that resumes within an epoch: its iterator has drawn from it."""
+        self._restore_random(last=True)
 
-    def _put_back_random(self, last: bool) -> None:
+    def _restore_random(self, last: bool) -> None:
         if self.random is not None:
             set_random_state(self.random, self.trainer.args.device)
             self.random = None if last else self.random
 
     def on_step_end(self, args: Any, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
-        """Set what is to happen after this step."""
-        self._spent += time.perf_counter() - self.trainer.step_began  # the time budget counts training alone
+        """Set what follows this step, the same in all processes."""
+        self._spent += time.perf_counter() - self.trainer.step_began  # the time budget counts steps only
         step, last = state.global_step, state.global_step >= state.max_steps
         self.advance(1)
-        over = self.time_budget is not None and self._spent >= self.time_budget and not last
-        stop = self._agreed(self.stop.is_set(), over)
+        is_over = self.time_budget is not None and self._spent >= self.time_budget and not last
+        flags = torch.tensor([self.stop.is_set(), is_over], dtype=torch.int32)
+        if args.world_size > 1:  # on CPUs, so that no GPU is waited for
+            torch.distributed.all_reduce(flags, torch.distributed.ReduceOp.MAX)
+        interrupted, is_over = map(bool, flags.tolist())
         control.should_evaluate = self.eval_every is not None and (step % self.eval_every == 0 or last)
-        control.should_save = (step % self.save_every == 0 and not last) or stop[0]
+        control.should_save = (step % self.save_every == 0 and not last) or interrupted
         # A checkpoint ends a logging window, so that a resumed run logs the same windows.
-        control.should_log = step % self.log_every == 0 or last or any(stop) or control.should_save
-        if stop[0]:
-            self.stopped_because = "interrupted"
-        elif stop[1]:
-            self.stopped_because = "time budget spent"
-        control.should_training_stop = control.should_training_stop or any(stop) or last
+        ends = last or interrupted or is_over
+        control.should_log = step % self.log_every == 0 or ends or control.should_save
+        if interrupted or is_over:
+            self.stopped_because = "interrupted" if interrupted else "time budget spent"
+        control.should_training_stop = control.should_training_stop or ends
 
     def on_log(self, args: Any, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
         """Write a line for the steps since the last one."""
         logs = kwargs["logs"]
-        if "loss" not in logs:
-            return
-        self.advance(0, f"loss {logs['loss']:.4g}")
-        rates = {"grad_norm": logs.get("grad_norm"), "lr": logs["learning_rate"]}
-        self._write(state, epoch=round(state.epoch or 0.0, 6), loss=logs["loss"], **rates)
+        if "loss" in logs:
+            self.advance(0, f"loss {logs['loss']:.4g}")
+            rates = {"grad_norm": logs.get("grad_norm"), "lr": logs["learning_rate"]}
+            self._write(state, epoch=round(state.epoch or 0.0, 6), loss=logs["loss"], **rates)
 
     def on_save(self, args: Any, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
         """Complete the checkpoint that the library has begun."""
@@ -107,7 +109,7 @@ class TrainingCallback(TrainerCallback):
         """Write the evaluation; save if it is the best; stop if patience is over."""
         history = self.trainer.history
         self._write(state, evaluation=dict(kwargs["metrics"]), **self.trainer.evaluation_notes)
-        if history.best and history.best[0] == state.global_step and state.global_step > 0:
+        if history.best and history.best[0] == state.global_step:
             control.should_save = True
         since_best = sum(step > history.best[0] for step, _ in history.evaluations) if history.best else 0
         if self.patience is not None and since_best >= self.patience:
@@ -118,25 +120,18 @@ class TrainingCallback(TrainerCallback):
         seconds = round(time.perf_counter() - self._started, 3)
         self.trainer.history.add({"step": state.global_step, **row, **self.trainer.learned(), "seconds": seconds})
 
-    def _agreed(self, *flags: bool) -> tuple[bool, ...]:
-        """Whether any process says so, of each flag: all must take the same turn. On CPUs, so that no GPU is waited
-        for."""
-        if self.trainer.args.world_size == 1:
-            return flags
-        said = torch.tensor(flags, dtype=torch.int32)
-        torch.distributed.all_reduce(said, torch.distributed.ReduceOp.MAX)
-        return tuple(map(bool, said.tolist()))
+
+# --- speed
 
 
 class _Stopwatch(TrainerCallback):
-    """Times each step."""
+    """Times each step, from the wait for the batch to the optimizer's step."""
 
     def __init__(self, trainer: RunTrainer) -> None:
         self.trainer = trainer
         self.times: list[float] = []
 
     def on_step_end(self, args: Any, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
-        """Note the time from the wait for the batch to the optimizer's step."""
         if torch.cuda.is_available():
             torch.cuda.synchronize()
         self.times.append(time.perf_counter() - self.trainer.step_began)
@@ -144,9 +139,9 @@ class _Stopwatch(TrainerCallback):
 
 
 def seconds_per_step(trainer: RunTrainer, steps: int = TIMED_STEPS) -> float:
-    """Measured seconds of one step, the median of a few, over all processes the longest.
+    """Measured seconds of one step: the median of a few, the longest over all processes.
 
-    The steps are the trainer's own, at a learning rate of 0, at which AdamW leaves every weight as it is; optimizer,
+    The steps are the trainer's own, at a learning rate of 0, at which AdamW leaves every weight unchanged; optimizer,
     random state and the step's number are as before.
     """
     before = trainer.rates, trainer.args.max_steps
@@ -162,12 +157,11 @@ def seconds_per_step(trainer: RunTrainer, steps: int = TIMED_STEPS) -> float:
     if scaler is not None:
         scaler.load_state_dict(scaled)
     trainer.optimizer = trainer.lr_scheduler = None
-    trainer.state.global_step = 0  # what is evaluated next is the start
+    trainer.state.global_step = 0  # the next evaluation is that of the start
     return max(all_say(float(np.median(watch.times[1:] or watch.times))))  # the first one warms up
 
 
-PROJECT = "retrokit"
-Row = dict[str, Any]
+# --- trackers
 
 
 def check_trackers(names: Iterable[str]) -> None:
@@ -181,11 +175,12 @@ def check_trackers(names: Iterable[str]) -> None:
 def tracking(
     names: Iterable[str], folder: RunFolder, options: Options, about: Mapping[str, Any]
 ) -> Iterator[Callable[[Row], None]]:
-    """Yields what tells the trackers a line of the history of the run in ``folder``; after the block they are done with
-    it. A tracker that fails is left out from then on: training is worth more. ``about`` is the run's configuration.
+    """Yields a function that passes a line of the history to the trackers, through the integrations of transformers.
+
+    A tracker that fails is dropped, and training continues. ``about`` is the run's configuration.
 
     Raises:
-        ServiceError: a tracker that does not begin.
+        ServiceError: a tracker that does not start.
     """
     args = copy.copy(options)
     args.run_name, args.project, args.about = f"{folder.target.name}-{secrets.token_hex(4)}", PROJECT, dict(about)
@@ -203,7 +198,7 @@ def tracking(
         except Exception as error:  # each has errors of its own
             raise ServiceError(f"`track=` {name}: {type(error).__name__}: {first_line(error)}") from error
 
-    def tell(row: Row) -> None:
+    def log(row: Row) -> None:
         state, numbers = TrainerState(global_step=row["step"]), numbers_of(row)
         for name, tracker in [*trackers.items()]:
             try:
@@ -214,12 +209,12 @@ def tracking(
                 del trackers[name]
 
     try:
-        yield tell
+        yield log
     finally:
         with redirect_stdout(sys.stderr):
             for name, tracker in trackers.items():
                 tracker.on_train_end(args, TrainerState(), TrainerControl(), model=None)
-                if name == "wandb":  # whose run would go on until the process ends
+                if name == "wandb":  # whose run otherwise lasts until the process ends
                     importlib.import_module(name).finish()
 
 
@@ -231,14 +226,14 @@ def numbers_of(row: Row) -> dict[str, float]:
     >>> numbers_of({"step": 4, "evaluation": {"ndcg@10": 0.5}, "baseline": {"evaluation": {"ndcg@10": 0.4}}})
     {'eval_ndcg@10': 0.5, 'eval_baseline/ndcg@10': 0.4}
     """
+
+    def leaves(value: Mapping[str, Any], path: tuple[str, ...]) -> Iterator[tuple[str, float]]:
+        for key, item in value.items():
+            own = path if key == "evaluation" else (*path, key)
+            if isinstance(item, Mapping):
+                yield from leaves(item, own)
+            elif isinstance(item, (int, float)) and not isinstance(item, bool):
+                yield "/".join(own), item
+
     start = "eval_" if "evaluation" in row else ""
-    return {start + "/".join(path): number for path, number in _leaves(row) if path != ["step"]}
-
-
-def _leaves(value: Mapping[str, Any]) -> Iterator[tuple[list[str], float]]:
-    for key, item in value.items():
-        own = [key] if key != "evaluation" else []
-        if isinstance(item, Mapping):
-            yield from (([*own, *path], number) for path, number in _leaves(item))
-        elif isinstance(item, (int, float)) and not isinstance(item, bool):
-            yield own, item
+    return {start + name: number for name, number in leaves(row, ()) if name != "step"}

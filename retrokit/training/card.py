@@ -1,4 +1,4 @@
-"""The model card of an encoder: what it is, what it was made from, how well it does, how to use it. No user's texts."""
+"""The model card of an encoder: description, data, results, usage. It contains no texts of a user."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -38,7 +38,7 @@ A dense text retriever: `{configuration["encoder"]}` fine-tuned by retrokit.
 
 
 def card_of_merged(name: str, similarity: Similarity, shares: Iterable[tuple[str, float]]) -> str:
-    """The card of an average, as Markdown; ``shares`` are the encoders' names and what each counts."""
+    """The card of an average, as Markdown; ``shares`` are the encoders' names and weights."""
     rows = ([f"`{encoder}`", f"{share:g}"] for encoder, share in shares)
     return f"""{_FRONT}
 # {name}
@@ -98,21 +98,21 @@ scores = model.similarity(model.encode_query(["a question"]), model.encode_docum
 
 
 def data_section(sources: Iterable[Mapping[str, Any]]) -> str:
-    """What it was trained on: the sources by name, and counts."""
+    """The sources of the training data by name, with counts."""
     counts = ("records", "anchors", "documents")
     rows = [[source["name"], *(f"{source[count]:,}" for count in counts)] for source in sources]
     return "## Training data\n\n" + _table({"data set": "---", **dict.fromkeys(counts, "---:")}, rows)
 
 
 def options_section(options: Mapping[str, Any]) -> str:
-    """How it was trained, in as far as an option says so."""
+    """The options of the training."""
     shown = {key: value for key, value in options.items() if value not in (None, [], ()) and key not in _HIDDEN}
     rows = [[key.replace("_", " "), value] for key, value in shown.items()]
     return "## Training\n\n" + _table({"option": "---", "value": "---"}, rows)
 
 
 def results_section(history: list[dict[str, Any]], tasks: Mapping[str, str]) -> str:
-    """What each evaluation found."""
+    """The metrics of each evaluation."""
     evaluations = [row for row in history if "evaluation" in row]
     if not evaluations:
         return "## Results\n\nNot evaluated during training."
@@ -126,6 +126,6 @@ def results_section(history: list[dict[str, Any]], tasks: Mapping[str, str]) -> 
 
 
 def _table(columns: dict[str, str], rows: Iterable[Iterable[Any]]) -> str:
-    """Markdown; ``columns`` say how each is aligned."""
+    """A table as Markdown; ``columns`` are names with alignments."""
     lines = [f"| {' | '.join(map(str, row))} |" for row in [columns, *rows]]
     return "\n".join([lines[0], f"|{'|'.join(columns.values())}|", *lines[1:]])

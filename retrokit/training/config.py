@@ -1,5 +1,5 @@
-"""Every option of a run: those of any training, and those of a fine-tuning. They are checked as far as that needs no
-model and no data."""
+"""The options of training, distillation, averaging and publishing, checked as far as that needs no model and no
+data."""
 
 from __future__ import annotations
 
@@ -34,108 +34,96 @@ TAUGHT = {"kl", "margin-mse"}
 """Losses against a teacher's scores."""
 TRACKERS = ("tensorboard", "trackio", "wandb", "mlflow")
 SCHEDULES = ("linear", "cosine", "constant")
+FOR_LOSSES = {
+    "teacher_temperature": ("kl",),
+    "temperature": ("infonce", "kl"),
+    "max_score": ("mse",),
+    **dict.fromkeys(("directions", "no_duplicates", "guide"), ("infonce",)),
+}
+"""Options of some losses only."""
 DEFAULT_SCALE = {"infonce": 20.0, "kl": 20.0, "margin-mse": 1.0, "mse": 1.0}
 AUTO = "auto"
-"""In place of a similarity: the one that a probe of the encoder chooses; of a size: the largest that fits."""
+"""As a similarity: chosen by a probe of the encoder; as a size: the largest that fits into memory."""
 
 LOSS, BATCHES, OPTIMIZER, EVALUATION = "Loss", "Batches", "Optimizer", "Evaluation"
 TRAINED, CHECKPOINTS, OUTPUT = "Adapters", "Checkpoints", "Output"
 
 
 def rank_or_spec(text: str) -> int | str:
-    """A rank alone as a number, as it was when there was nothing else to say."""
+    """A number if only a rank is given, as older versions store it."""
     spec = lora.parse(text)
     return spec.params["rank"] if len(spec.params) == 1 else str(spec)  # type: ignore[return-value] # it is one
 
 
 @dataclass(frozen=True)
 class TrainingConfig(Settings):
-    """What any run is asked for.
+    """The options of any training.
 
     Raises:
-        UsageError: whatever is wrong with it, all at once.
+        UsageError: all problems at once.
     """
 
     encoder: str = setting(help="Encoder to start from.", argument=True)
-    data: Sequence[str] = setting(
-        help="Training data: FILE.jsonl, -, beir:PATH, hf:NAME; with ,weight=2 to mix. Repeatable."
-    )
+    data: Sequence[str] = setting(help="Train on FILE.jsonl, -, beir:PATH or hf:NAME; ,weight=2 mixes. Repeatable.")
     output: str | None = setting(
         None, "Model folder to write.", OUTPUT, flags=("--output", "-o"), result=False, writes=FOLDER
     )
     _: KW_ONLY
-    epochs: float | None = setting(None, "Passes over the data. Default: 1.", BATCHES, above=0, maximum=1e6)
-    steps: int | None = setting(None, "Optimizer steps, instead of `epochs=`.", BATCHES, above=0)
-    time_budget: float | None = setting(
-        None, "Time to train, e.g. 90s, 4m, 1.5h: as many steps as fit.", BATCHES, above=0, read=duration
+    epochs: float | None = setting(None, "Pass N times over the data. Default: 1.", BATCHES, above=0, maximum=1e6)
+    steps: int | None = setting(None, "Take N optimizer steps, instead of `epochs=`.", BATCHES, above=0)
+    time_budget: float | None = setting(None, "Train for this time: 90s, 4m, 1.5h.", BATCHES, above=0, read=duration)
+    accumulate: int = setting(1, "Accumulate gradients over N batches.", BATCHES, above=0)
+    weight_decay: float = setting(
+        0.01, "Set AdamW's weight decay (not of biases, norms, γ).", OPTIMIZER, minimum=0, maximum=100
     )
-    accumulate: int = setting(
-        1,
-        "Batches of an optimizer step: their gradients are averaged. Unlike `mini_batch=`, it adds no negatives.",
-        BATCHES,
-        above=0,
-    )
-    weight_decay: float = setting(0.01, "AdamW's; never on γ, biases and norms.", OPTIMIZER, minimum=0, maximum=100)
-    warmup: float = setting(0.1, "Steps of linear warm-up; below 1: a share of all steps.", OPTIMIZER, minimum=0)
-    schedule: str = setting("linear", "After the warm-up.", OPTIMIZER, choices=SCHEDULES)
-    max_grad_norm: float = setting(1.0, "Gradients are clipped to this norm.", OPTIMIZER, above=0)
+    warmup: float = setting(0.1, "Warm up over N steps, or a share of them below 1.", OPTIMIZER, minimum=0)
+    schedule: str = setting("linear", "Decay the learning rate after the warm-up.", OPTIMIZER, choices=SCHEDULES)
+    max_grad_norm: float = setting(1.0, "Clip gradients to this norm.", OPTIMIZER, above=0)
     adam_betas: tuple[float, float] = setting(
-        "0.9,0.999", "Adam's β1,β2.", OPTIMIZER, minimum=0, maximum=1, read=numbers("adam_betas", float, 2)
+        "0.9,0.999", "Set Adam's β1,β2.", OPTIMIZER, minimum=0, maximum=1, read=numbers("adam_betas", float, 2)
     )
-    precision: str = setting("auto", "auto is bf16 where the machine is faster with it.", OPTIMIZER, choices=PRECISIONS)
-    tf32: bool = setting(False, "Let a GPU multiply float32 with 10 bits of mantissa (TensorFloat-32).", OPTIMIZER)
-    deterministic: bool = setting(
-        False, "Compute by what gives the same bits every time, where it is slower.", OPTIMIZER
-    )
-    seed: int = setting(0, "Seed of batches, dropout and fresh weights.", OPTIMIZER, minimum=0)
-    eval_every: int | None = setting(None, "Evaluate every N steps too.", EVALUATION, above=0)
+    precision: str = setting("auto", "Compute in this type; auto: bf16 if faster.", OPTIMIZER, choices=PRECISIONS)
+    tf32: bool = setting(False, "Allow TF32 matrix products on a GPU.", OPTIMIZER)
+    deterministic: bool = setting(False, "Use deterministic kernels, which can be slower.", OPTIMIZER)
+    seed: int = setting(0, "Seed batches, dropout and new weights.", OPTIMIZER, minimum=0)
+    eval_every: int | None = setting(None, "Evaluate every N steps.", EVALUATION, above=0)
     best_metric: str | None = setting(
-        None, "Metric that decides: TASK:METRIC, e.g. scifact:mrr@10. Default: the main one of the first.", EVALUATION
+        None, "Select weights by TASK:METRIC. Default: main metric of the first task.", EVALUATION
     )
-    patience: int | None = setting(None, "Stop after N evaluations without a better one.", EVALUATION, above=0)
-    log_every: int = setting(10, "Log every N steps.", OUTPUT, above=0, result=False)
+    patience: int | None = setting(None, "Stop after N evaluations without improvement.", EVALUATION, above=0)
+    log_every: int = setting(10, "Log every N steps to metrics.jsonl.", OUTPUT, above=0, result=False)
     save_every: int | None = setting(
-        None,
-        "Steps between checkpoints. Default: `eval_every=`, else a tenth of the run, at least 50.",
-        CHECKPOINTS,
-        above=0,
+        None, "Save every N steps. Default: `eval_every=`, else a tenth (50 or more).", CHECKPOINTS, above=0
     )
-    keep_checkpoints: int = setting(1, "Checkpoints to keep, besides the best.", CHECKPOINTS, above=0, result=False)
+    keep_checkpoints: int = setting(1, "Keep the last N checkpoints, and the best.", CHECKPOINTS, above=0, result=False)
     track: Sequence[str] = setting(
         (), "Log metrics to this tracker. Repeatable.", OUTPUT, choices=TRACKERS, result=False
     )
-    device: str | None = setting(None, "cpu, cuda, cuda:1, mps; default: the best there is.", result=False)
-    overwrite: bool = setting(False, "Replace the output folder.", OUTPUT, result=False)
+    device: str | None = setting(None, "Compute on cpu, cuda, cuda:1 or mps. Default: detected.", result=False)
+    overwrite: bool = setting(False, "Replace the model folder.", OUTPUT, result=False)
     resume: bool = setting(False, "Resume from the last checkpoint.", CHECKPOINTS, result=False)
 
     def __post_init__(self) -> None:
         parse_all(self.specs())
         super().__post_init__()
 
-    def read_specs(self) -> list[tuple[Registry, str]]:
-        """The specs of what is read, each with the registry that it is of."""
-        from retrokit.data.pairs import registry as sources  # here, for a help page needs no reader of data
-
-        return [(encoders.registry, self.encoder), *((sources, spec) for spec in self.data)]
-
     def specs(self) -> list[tuple[Registry, str]]:
-        """All specs."""
-        return self.read_specs()
+        """All specs, each with its registry."""
+        from retrokit.data.pairs import registry as sources  # a help page needs no reader of data
+
+        updates = [(lora, self.lora)] if isinstance(self.lora, str) else []
+        return [(encoders.registry, self.encoder), *((sources, spec) for spec in self.data), *updates]
 
     lora: int | str | None = None
 
     @property
     def low_rank(self) -> LowRank | None:
-        """What ``lora`` says."""
+        """The updates that ``lora`` names."""
         adapter: LowRank | None = lora.create(str(self.lora)) if self.lora is not None else None
         return adapter
 
-    def lora_specs(self) -> list[tuple[Registry, str]]:
-        """The spec of ``lora``, where it says more than a rank."""
-        return [(lora, self.lora)] if isinstance(self.lora, str) else []
-
     def combination_problems(self) -> list[str | None]:
-        """What is wrong with the options of this kind of run beside each other."""
+        """Problems of options that do not fit together."""
         raise NotImplementedError
 
     def problems(self) -> Iterator[str]:
@@ -151,7 +139,7 @@ class TrainingConfig(Settings):
         return (problem for problem in messages if problem)
 
     def inputs(self) -> list[str]:
-        """The paths that are read."""
+        """The paths of inputs."""
         from retrokit.core.outputs import paths_in
 
         return paths_in(getattr(self, field.name) for field in fields(self) if not field.metadata["writes"])
@@ -159,7 +147,7 @@ class TrainingConfig(Settings):
 
 @dataclass(frozen=True)
 class FinetuneConfig(TrainingConfig):
-    """What to fine-tune, and how."""
+    """The options of fine-tuning an encoder."""
 
     panels = (None, EVALUATION, LOSS, BATCHES, OPTIMIZER, TRAINED, CHECKPOINTS, OUTPUT)
     first = (
@@ -168,94 +156,68 @@ class FinetuneConfig(TrainingConfig):
     )
 
     _: KW_ONLY
-    sim: str = setting(
-        "cosine", "Similarity to train with; auto: qnorm or dnorm as a probe predicts (MAG 4.5), else learn.", LOSS
-    )
-    loss: str = setting(
-        "infonce",
-        "infonce; mse on scored pairs; kl or margin-mse against a teacher's scores; sums: infonce+kl=0.5.",
-        LOSS,
-    )
-    teacher_temperature: float = setting(1.0, "With kl: what the teacher's scores are divided by.", LOSS, above=0)
-    guide: str | None = setting(
-        None,
-        "Encoder that masks false negatives: those that it finds nearer than the positive, "
-        "e.g. minilm,margin=0.05,type=relative.",
-        LOSS,
-    )
+    sim: str = setting("cosine", "Train with this similarity; auto: as a probe predicts (MAG 4.5).", LOSS)
+    loss: str = setting("infonce", "Minimise infonce, mse, kl, margin-mse or a sum: infonce+kl=0.5.", LOSS)
+    teacher_temperature: float = setting(1.0, "Divide the teacher's scores by this (kl).", LOSS, above=0)
+    guide: str | None = setting(None, "Mask false negatives by an encoder: minilm,margin=0.05.", LOSS)
     scale: float | str | None = setting(
         None,
-        "Multiplier of the scores (infonce, kl: 20; else 1); auto: by their typical size, to start as cosine does.",
+        "Multiply scores by this. Default: 20 (infonce, kl), else 1. auto: start as sharp as cosine.",
         LOSS,
         above=0,
         read=number_or("auto", "scale"),
     )
-    temperature: float | None = setting(None, "The inverse of `scale=`.", LOSS, above=0)
+    temperature: float | None = setting(None, "Divide scores by this, instead of `scale=`.", LOSS, above=0)
     max_score: float | None = setting(
-        None, "With mse: the score that counts as 1. Default: the highest in the data.", LOSS, above=0
+        None, "Count this score as 1 (mse). Default: the highest of the data.", LOSS, above=0
     )
-    augment: Sequence[str] = setting(
-        (), "Make pairs of the data's texts, fresh ones every epoch: crops, dropout, mask. Repeatable."
-    )
-    directions: str = setting("query-to-document", "What ranks what.", LOSS, choices=DIRECTIONS)
+    augment: Sequence[str] = setting((), "Make pairs of texts: crops, dropout, mask. Repeatable.")
+    directions: str = setting("query-to-document", "Rank in this direction.", LOSS, choices=DIRECTIONS)
     batch_size: int | str = setting(
         "64",
-        "Examples of a batch, for each process; auto: as many as fit into memory.",
+        "Put N examples into a process's batch; auto: fit memory.",
         BATCHES,
         above=0,
         read=number_or("auto", "batch_size", int),
     )
     mini_batch: int | str | None = setting(
         None,
-        "Texts whose activations are held at once (gradient caching); auto: as many as fit into memory.",
+        "Hold activations of N texts (gradient caching); auto: fit memory.",
         BATCHES,
         above=0,
         read=number_or("auto", "mini_batch", int),
     )
-    no_duplicates: bool = setting(False, "No text in two examples of a batch, of all processes together.", BATCHES)
-    gradient_checkpointing: bool = setting(
-        False, "Compute each layer a second time for its gradients, and keep its input alone.", BATCHES, result=False
-    )
+    no_duplicates: bool = setting(False, "Avoid duplicate texts within a global batch.", BATCHES)
+    gradient_checkpointing: bool = setting(False, "Recompute activations to save memory.", BATCHES, result=False)
     lr: float | None = setting(
-        None, "Highest learning rate. Default: 2e-5, of a static encoder 0.05.", OPTIMIZER, above=0, maximum=100
+        None, "Set the peak learning rate. Default: 2e-5, static encoder 0.05.", OPTIMIZER, above=0, maximum=100
     )
     sim_lr: float | None = setting(
-        None, "Learning rate of what the similarity learns (γ).", OPTIMIZER, above=0, maximum=100
+        None, "Set the learning rate of a learned similarity (γ).", OPTIMIZER, above=0, maximum=100
     )
-    max_length: int | None = setting(
-        None, "Tokens of a text while training; the saved encoder keeps its own limit.", BATCHES, above=0
-    )
-    freeze: str | None = setting(None, "embeddings, first:N (and embeddings), all-but:K (the last K layers).", TRAINED)
+    max_length: int | None = setting(None, "Truncate texts to N tokens while training.", BATCHES, above=0)
+    freeze: str | None = setting(None, "Freeze embeddings, first:N layers or all-but:K layers.", TRAINED)
     matryoshka: Sequence[int] = setting(
-        (), "Also train these prefixes of the embedding: 64,128.", LOSS, minimum=1, read=numbers("matryoshka", int)
+        (), "Train these prefixes of the embedding too: 64,128.", LOSS, minimum=1, read=numbers("matryoshka", int)
     )
     lora: int | str | None = setting(
         None,
-        "Train low-rank updates, saved as an adapter of the encoder: 16, or rank=16,alpha=32,dropout=0.05,"
-        "targets=q_proj+v_proj.",
+        "Train low-rank updates: 16, or rank=16,alpha=32,targets=q_proj+v_proj.",
         TRAINED,
         above=0,
         read=rank_or_spec,
     )
     load: str | None = setting(
-        None,
-        "Load the encoder's weights in so many bits, to train `lora=` beside them (QLoRA).",
-        TRAINED,
-        choices=("4bit", "8bit"),
+        None, "Load weights in this many bits, for `lora=` (QLoRA).", TRAINED, choices=("4bit", "8bit")
     )
-    merge_lora: bool = setting(False, "Save a whole model, with the updates of `lora=` in its weights.", TRAINED)
+    merge_lora: bool = setting(False, "Save a whole model, the updates of `lora=` merged.", TRAINED)
     dropout: float | None = setting(
-        None, "Dropout probability, instead of the encoder's own.", TRAINED, minimum=0, maximum=1
+        None, "Set the dropout probability. Default: the encoder's.", TRAINED, minimum=0, maximum=1
     )
     holdout: float | None = setting(
-        None,
-        "Train without these anchors and evaluate on them: 0.1 is a tenth, 500 about so many.",
-        EVALUATION,
-        above=0,
+        None, "Hold out a fraction or about N anchors, and evaluate on them.", EVALUATION, above=0
     )
-    eval: Sequence[str] = setting(
-        (), "Task to evaluate on, before and after; the best trained weights are kept. Repeatable.", EVALUATION
-    )
+    eval: Sequence[str] = setting((), "Evaluate on this task before and after. Repeatable.", EVALUATION)
     overlap_examples: int = setting(0, OVERLAP_EXAMPLES, EVALUATION, minimum=0, result=False)
     strict: bool = setting(False, STRICT, EVALUATION, result=False)
 
@@ -264,63 +226,55 @@ class FinetuneConfig(TrainingConfig):
             object.__setattr__(self, "eval", (self.eval,))
         super().__post_init__()
 
-    def read_specs(self) -> list[tuple[Registry, str]]:
-        return [*super().read_specs(), *self._tasks_and_guide()]
-
     def specs(self) -> list[tuple[Registry, str]]:
-        sims = [(similarities.registry, self.sim)] if self.sim != AUTO else []
-        augmentations = [(augmentation.registry, spec) for spec in self.augment]
-        return [*super().read_specs(), *sims, *augmentations, *self._tasks_and_guide(), *self.lora_specs()]
-
-    def _tasks_and_guide(self) -> list[tuple[Registry, str]]:
-        specs: list[tuple[Registry, str]] = [(evaluation.registry, spec) for spec in self.eval]
+        specs: list[tuple[Registry, str]] = [(similarities.registry, self.sim)] if self.sim != AUTO else []
+        specs += [(augmentation.registry, spec) for spec in self.augment]
+        specs += [(evaluation.registry, spec) for spec in self.eval]
         if self.guide is not None:
-            encoder = str(guides.parse(self.guide).params["encoder"])
-            specs += [(guides, self.guide), (encoders.registry, encoder)]
-        return specs
+            specs += [(guides, self.guide), (encoders.registry, str(guides.parse(self.guide).params["encoder"]))]
+        return [*super().specs(), *specs]
 
     def combination_problems(self) -> list[str | None]:
         losses, spec = self.losses, encoders.registry.parse(self.encoder)
         has_bits = encoders.registry.entry(spec.name).param("bits") is not None
         names = LOSSES[:-1] if "+" in self.loss else LOSSES
         known = all(name in names and 0 < weight < math.inf for name, weight in losses.items())
-        is_loss = known and len(losses) == len(self.loss.split("+"))
-        scored, ranks = self.loss == "mse", not {"infonce", "kl"}.isdisjoint(losses)
-        no_number = isinstance(self.scale, str) and self.scale != AUTO
+        scored = self.loss == "mse"
         evaluates = bool(self.eval) or self.holdout is not None
         sizes = {name: getattr(self, name) for name in ("batch_size", "mini_batch")}
-        no_size = {name: value for name, value in sizes.items() if isinstance(value, str) and value != AUTO}
+        automatic = [name for name, value in {**sizes, "scale": self.scale}.items() if isinstance(value, str)]
         no_freeze = self.freeze is not None and not re.fullmatch(r"embeddings|(first|all-but):\d{1,5}", self.freeze)
+        default = {field.name: field.default for field in fields(self)}
         wrong: dict[str, Any] = {
-            "`scale=` and `temperature=` say the same thing: give one": None not in (self.scale, self.temperature),
-            f"`scale=` {self.scale}: expected a number or auto": no_number,
-            **{f"`{name}=` {value}: expected a whole number or auto": True for name, value in no_size.items()},
-            "`batch_size=` and `mini_batch=` are both auto: give one as a number": set(sizes.values()) == {AUTO},
+            "`scale=` and `temperature=` exclude each other": None not in (self.scale, self.temperature),
+            **{
+                f"`{name}=` {value}: expected {kind} or auto": value != AUTO
+                for name in automatic
+                for value, kind in [(getattr(self, name), "a number" if name == "scale" else "a whole number")]
+            },
+            "`batch_size=` and `mini_batch=` are both auto; give one as a number": set(sizes.values()) == {AUTO},
             f"`loss=` {self.loss}: expected one of {', '.join(LOSSES)}, or a sum of the first three such as "
-            "infonce+kl=0.5": not is_loss,
-            "`teacher_temperature=` is for `loss=` kl": "kl" not in losses and self.teacher_temperature != 1,
-            "`scale=` auto is for `loss=` infonce, kl or mse": not ranks and not scored and self.scale == AUTO,
-            "`sim=` auto is for `loss=` infonce: scored pairs have no roles to tell apart": scored and self.sim == AUTO,
+            "infonce+kl=0.5": not known or len(losses) < len(self.loss.split("+")),
+            **{
+                f"`{name}=` is for `loss=` {' or '.join(needed)}": losses.keys().isdisjoint(needed)
+                for name, needed in FOR_LOSSES.items()
+                if getattr(self, name) != default[name]
+            },
+            "`scale=` auto is for `loss=` infonce, kl or mse": self.scale == AUTO and losses.keys() == {"margin-mse"},
+            "`sim=` auto is for `loss=` infonce, not for scored pairs": scored and self.sim == AUTO,
             "`augment=` is for `loss=` infonce": self.loss != "infonce" and self.augment,
-            "`temperature=` is for `loss=` infonce or kl": not ranks and self.temperature is not None,
-            "`max_score=` is for `loss=` mse": not scored and self.max_score is not None,
-            "`directions=` is for `loss=` infonce": "infonce" not in losses and self.directions != "query-to-document",
-            "`no_duplicates=` is for `loss=` infonce": "infonce" not in losses and self.no_duplicates,
-            "`guide=` is for `loss=` infonce": "infonce" not in losses and self.guide,
-            "`guide=` and `augment=` exclude each other: a guide's embeddings are kept": self.guide and self.augment,
+            "`guide=` and `augment=` exclude each other": self.guide and self.augment,
             f"`freeze=` {self.freeze}: expected embeddings, first:N or all-but:K": no_freeze,
             "`eval_every=` needs `eval=` or `holdout=`": self.eval_every and not evaluates,
             "`patience=` needs `eval=` or `holdout=`, and `eval_every=`": self.patience
             and not (evaluates and self.eval_every),
             "`eval=` names a task twice": len(set(map(evaluation.registry.parse, self.eval))) < len(self.eval),
             "`best_metric=` needs `eval=` or `holdout=`": self.best_metric and not evaluates,
-            "`freeze=` and `lora=` exclude each other: LoRA freezes all else": self.freeze and self.lora,
-            "`load=` needs `lora=`: weights of few bits are not trained": self.load and not self.lora,
-            f"`load=`: {self.encoder} is not loaded in bits; it takes a folder or a hub id": self.load and not has_bits,
-            f"`load=` and {self.encoder} both say bits: give one": self.load and "bits" in spec.params,
-            "`merge_lora=` and `load=` exclude each other: an adapter is merged with whole weights, as it is opened": (
-                self.merge_lora and self.load
-            ),
+            "`freeze=` and `lora=` exclude each other": self.freeze and self.lora,
+            "`load=` needs `lora=`": self.load and not self.lora,
+            f"`load=`: {self.encoder} cannot be loaded in bits; give a folder or a hub id": self.load and not has_bits,
+            f"`load=` and {self.encoder} both name bits; give one": self.load and "bits" in spec.params,
+            "`merge_lora=` and `load=` exclude each other": self.merge_lora and self.load,
             "`merge_lora=` needs `lora=`": self.merge_lora and not self.lora,
             f"`dropout=` {self.dropout} must be from 0 to below 1": self.dropout == 1,
         }
@@ -334,12 +288,12 @@ class FinetuneConfig(TrainingConfig):
 
     @property
     def kind(self) -> Kind:
-        """What it trains on."""
+        """The records that it trains on."""
         return "texts" if self.augment else "scored" if self.loss == "mse" else "taught" if self.is_taught else "pairs"
 
     @property
     def start(self) -> str:
-        """The spec of the encoder as it is loaded: in the bits that ``load`` says."""
+        """The spec of the encoder, with the bits of ``load``."""
         if self.load is None:
             return self.encoder
         spec = encoders.registry.parse(self.encoder)
@@ -368,14 +322,14 @@ def _weight(text: str) -> float:
 
 
 def one_of(name: str, value: str, allowed: Sequence[str]) -> str | None:
-    """What is wrong with the value of a parameter, if it is none of those that are allowed."""
+    """The problem of a value that is not allowed."""
     return None if value in allowed else f"`{name}=` {value} is none of {', '.join(allowed)}"
 
 
 def differences(
     before: dict[str, Any], now: dict[str, Any], before_label: str = "was", now_label: str = "now"
 ) -> list[str]:
-    """What differs between two identities, each as ``option was X, now Y``."""
+    """Differences of two identities, each as ``option was X, now Y``."""
     names = [field.name for field in fields(FinetuneConfig)]
     keys = sorted(set(before) | set(now), key=lambda key: names.index(key) if key in names else -1)
     return [
@@ -387,41 +341,39 @@ def differences(
 
 @dataclass(frozen=True)
 class DistilSettings(Settings):
-    """Which encoder's tokens, and what is made of them."""
+    """The options of distillation into a static encoder."""
 
-    encoder: str = setting(help="Encoder whose tokens are embedded.", argument=True)
-    output: str = setting(help="Folder to write, a new one.", flags=("--output", "-o"), writes=FOLDER)
+    encoder: str = setting(help="Encoder to distil.", argument=True)
+    output: str = setting(help="New folder to write.", flags=("--output", "-o"), writes=FOLDER)
     _: KW_ONLY
-    dims: int | None = setting(256, "Dimensions to keep, the first principal components.", minimum=1)
-    sif: float = setting(
-        1e-4, "How much rare tokens count: a token's weight is this / (this + its frequency); 0: all alike.", minimum=0
-    )
+    dims: int | None = setting(256, "Keep N dimensions, the first principal components.", minimum=1)
+    sif: float = setting(1e-4, "Weight tokens by x / (x + frequency); 0: all alike.", minimum=0)
     corpus: str | None = setting(
-        None, "Texts that frequencies are counted in: JSON lines or a BEIR folder. Default: by rank in the vocabulary."
+        None, "Count frequencies in JSON lines or a BEIR folder. Default: by rank in the vocabulary."
     )
     device: str | None = setting(None)
 
 
 @dataclass(frozen=True)
 class MergeSettings(Settings):
-    """Encoders of one architecture, and what each one counts.
+    """The options of averaging encoders.
 
     Raises:
-        UsageError: whatever is wrong with it, all at once.
+        UsageError: all problems at once.
     """
 
     encoders: Sequence[str] = setting(help="Encoders to average, two or more.", argument=True)
-    output: str = setting(help="Folder to write, a new one.", flags=("--output", "-o"), writes=FOLDER)
+    output: str = setting(help="New folder to write.", flags=("--output", "-o"), writes=FOLDER)
     _: KW_ONLY
     weights: Sequence[float] | None = setting(
         None,
-        "What each one counts: 0.7,0.3. Default: all alike.",
+        "Weight the encoders: 0.7,0.3. Default: all alike.",
         minimum=-1e6,
         maximum=1e6,
         read=numbers("weights", float),
     )
-    as_given: bool = setting(False, "Take `weights=` as they are; else they are divided by their sum.")
-    sim: str | None = setting(None, "Similarity of the result. Default: the one that all have.")
+    as_given: bool = setting(False, "Use `weights=` as they are, not divided by their sum.")
+    sim: str | None = setting(None, "Set the similarity of the result. Default: that of all.")
 
     def __post_init__(self) -> None:
         sims = [(similarities.registry, self.sim)] if self.sim is not None else []
@@ -432,40 +384,36 @@ class MergeSettings(Settings):
         yield from self.number_problems()
         count, given = len(self.encoders), self.weights
         if count < 2:
-            yield f"give two encoders or more, not {count}"
+            yield f"expected two encoders or more, not {count}"
         if given is None:
             if self.as_given:
                 yield "`as_given=` needs `weights=`"
         elif len(given) != count:
             yield f"`weights=`: {len(given)} for {count} encoders"
         elif not self.as_given and sum(given) <= 0:
-            yield f"`weights=` add up to {sum(given):g}, by which none is divided; `as_given=` takes them as they are"
+            yield f"`weights=` add up to {sum(given):g}; expected a positive sum, or `as_given=`"
 
     @property
     def shares(self) -> list[float]:
-        """What each encoder counts, by place."""
+        """The weight of each encoder."""
         given = self.weights or [1.0] * len(self.encoders)
         return [weight if self.as_given else weight / sum(given) for weight in given]
 
 
 @dataclass(frozen=True)
 class PushSettings(Settings):
-    """A finished run, and the repository that it becomes."""
+    """The options of publishing a model."""
 
-    folder: str = setting(help="Finished run, or what merge has made.", argument=True, metavar="RUN")
-    repo: str = setting(help="Repository on the hub: OWNER/NAME.", argument=True)
+    folder: str = setting(help="Model folder, of training or merge.", argument=True, metavar="RUN")
+    repo: str = setting(help="Repository on the Hub: OWNER/NAME.", argument=True)
     _: KW_ONLY
-    private: bool = setting(False, "Make the repository a private one, if it is new.")
-    license: str | None = setting(None, "Licence of the model, as the hub names it: apache-2.0.")
-    base_model: str | None = setting(
-        None, "Id of the model that it began with, for the card. Default: the run's encoder, if that is a hub id."
-    )
-    results: Sequence[str] = setting((), "Folder of results (of eval --results) for the card. Repeatable.")
+    private: bool = setting(False, "Create a private repository.")
+    license: str | None = setting(None, "Name the licence: apache-2.0.")
+    base_model: str | None = setting(None, "Name the base model's Hub id. Default: the encoder's.")
+    results: Sequence[str] = setting((), "Add results (of eval --results) to the card. Repeatable.")
     mteb: str | None = setting(
         None,
-        "Write MTEB's results among `results=` into this new folder, as its submission takes them.",
+        "Write the MTEB submission of `results=` to this new folder.",
         writes=FOLDER,
     )
-    dry_run: str | None = setting(
-        None, "Write what would be uploaded into this new folder, and upload nothing.", writes=FOLDER
-    )
+    dry_run: str | None = setting(None, "Write the upload to this new folder, and stop.", writes=FOLDER)

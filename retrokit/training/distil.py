@@ -1,8 +1,8 @@
-"""A static encoder from any other: a table with the embedding of every token alone, reduced and weighted.
+"""A static encoder from any other: a table with the embedding of every token, reduced and weighted.
 
-As Model2Vec makes it (Tulkens and van Dongen, 2024): each token of the vocabulary goes through the encoder by itself,
-between what its tokenizer puts before and after a text; the table is projected on its first principal components, and
-a token's row is multiplied by a / (a + its frequency) (smooth inverse frequency; Arora et al., 2017).
+As in Model2Vec (Tulkens and van Dongen, 2024): each token of the vocabulary is encoded as a text of its own, with the
+tokenizer's special tokens. The table is projected on its first principal components, and a token's row is multiplied by
+a / (a + its frequency) (smooth inverse frequency; Arora et al., 2017).
 """
 
 from dataclasses import dataclass
@@ -32,7 +32,7 @@ _PROBE = "a"
 
 @dataclass(frozen=True)
 class Distilled:
-    """What was made: the folder, its tokens and dimensions, and the share of the variance that the dimensions keep."""
+    """The new folder, its numbers of tokens and dimensions, and the share of the variance that they keep."""
 
     folder: str
     tokens: int
@@ -42,7 +42,7 @@ class Distilled:
 
 @taking(DistilSettings)
 def distil_static(settings: DistilSettings) -> Distilled:
-    """Write a static encoder, made of another encoder's tokens, into a new folder.
+    """Write a static encoder, distilled from another encoder's tokens, into a new folder.
 
     Raises:
         UsageError: an encoder without a fast tokenizer or whose texts are not token sequences, too many dimensions, or
@@ -55,7 +55,7 @@ def distil_static(settings: DistilSettings) -> Distilled:
         model = tower_of(encoder.to_train().model, "document")
         tokenizer = getattr(model.tokenizer, "backend_tokenizer", None)
         if tokenizer is None or not hasattr(model[0], "auto_model"):
-            raise UsageError(f"{encoder.spec}: tokens alone take a transformer with a fast tokenizer")
+            raise UsageError(f"{encoder.spec}: expected a transformer with a fast tokenizer")
         rows = _tokens_alone(encoder, model, tokenizer)
         if settings.dims is not None and settings.dims > min(rows.shape):
             raise UsageError(f"`dims=` {settings.dims}: {encoder.spec} has {min(rows.shape)}")
@@ -77,7 +77,7 @@ def distil_static(settings: DistilSettings) -> Distilled:
 
 @torch.inference_mode()
 def _tokens_alone(encoder: Encoder, model: Any, tokenizer: Any) -> np.ndarray:
-    """Embeddings float64 ``[tokens, d]`` of every token alone."""
+    """Embeddings float64 ``[tokens, d]`` of every token as a text."""
     plain, framed = (tokenizer.encode(_PROBE, add_special_tokens=special).ids for special in (False, True))
     start = next(place for place in range(len(framed)) if framed[place : place + len(plain)] == plain)
     before, after = framed[:start], framed[start + len(plain) :]
@@ -94,13 +94,13 @@ def _tokens_alone(encoder: Encoder, model: Any, tokenizer: Any) -> np.ndarray:
             advance(len(part))
     rows = torch.cat(parts).numpy()
     if not np.isfinite(rows).all():
-        raise DataError(encoder.spec, "gives token embeddings that are not finite")
+        raise DataError(encoder.spec, "token embeddings are not finite")
     return rows
 
 
 def _principal(rows: np.ndarray, count: int) -> tuple[np.ndarray, float]:
-    """The first ``count`` principal components of centred rows, and their share of the variance. Of each axis the
-    largest weight is positive, so that any machine gives the same signs."""
+    """The first ``count`` principal components of centred rows, and their share of the variance. The largest weight of
+    each axis is positive, so that signs are the same on any machine."""
     centred = rows - rows.mean(axis=0)
     values, axes = np.linalg.eigh(centred.T @ centred)
     axes = axes[:, ::-1][:, :count]
@@ -109,10 +109,10 @@ def _principal(rows: np.ndarray, count: int) -> tuple[np.ndarray, float]:
 
 
 def _counted(corpus: str, tokenizer: Any, count: int) -> np.ndarray:
-    """How often each token is in the texts of a corpus, float64 ``[count]``."""
+    """The frequency of each token in a corpus, float64 ``[count]``."""
     counts = np.zeros(count)
     for document in read_corpus(texts_file(corpus, corpus_file)):
         np.add.at(counts, tokenizer.encode(document.full_text, add_special_tokens=False).ids, 1)
     if not counts.any():
-        raise DataError(corpus, "holds no token")
+        raise DataError(corpus, "contains no token")
     return counts

@@ -1,6 +1,6 @@
-"""What a run is evaluated on, and which metric decides which weights are kept.
+"""The evaluations of a run, and the metric that selects the weights to save.
 
-A metric of a run is named ``TASK:METRIC``, as ``scifact:ndcg@10``, where the task goes by its short name.
+A metric of a run is named ``TASK:METRIC`` with the task's short name: ``scifact:ndcg@10``.
 """
 
 from __future__ import annotations
@@ -26,17 +26,17 @@ from retrokit.training.batches import Example, TrainingSet
 
 LOSS = "loss"
 HOLDOUT = "holdout"
-"""Name of what is held out of the training data; its loss is measured by the trainer."""
+"""Name of the held-out examples; the trainer measures their loss."""
 
 
 def lower_is_better(metric: str) -> bool:
-    """Of two values of a metric; of all but a loss the higher one is better."""
+    """Whether the metric is a loss."""
     return metric.rpartition(":")[2] == LOSS
 
 
 @dataclass(frozen=True)
 class Evaluations:
-    """The ``tasks`` by their names, and the metric that ``decides``; empty where there are none."""
+    """The ``tasks`` by their names, and the metric that ``decides``; empty without tasks."""
 
     tasks: Mapping[str, Task]
     decides: str
@@ -46,13 +46,13 @@ class Evaluations:
         """With the metric ``[TASK:]METRIC`` to decide; ``None``: the main one of the first task.
 
         Raises:
-            UsageError: no such task, a metric that it does not measure, or one that several measure, of no task.
+            UsageError: an unknown task or metric, or several tasks that measure a metric without a task.
         """
         if best_metric is None:
             return cls(tasks, next((f"{name}:{task.main_metric}" for name, task in tasks.items()), ""))
         name, _, metric = best_metric.rpartition(":")
         if name and name not in tasks:
-            raise UsageError(f"`best_metric=` {best_metric}: {name} is none of the tasks, {', '.join(tasks)}")
+            raise UsageError(f"`best_metric=` {best_metric}: expected one of the tasks {', '.join(tasks)}")
         problems, measuring = [], []
         for task_name, task in tasks.items():
             if name in ("", task_name):
@@ -65,24 +65,18 @@ class Evaluations:
         if not measuring:
             raise UsageError("\n".join(dict.fromkeys(problems)))
         if len(measuring) > 1:
-            several = f"is measured by several tasks: give {' or '.join(measuring)}"
-            raise UsageError(f"`best_metric=` {best_metric} {several}")
+            raise UsageError(f"`best_metric=` {best_metric}: several tasks measure it; give {' or '.join(measuring)}")
         return cls(tasks, measuring[0])
 
-    def specs(self) -> dict[str, str]:
-        """The tasks' specs by their names."""
-        return {name: task.spec for name, task in self.tasks.items()}
-
     def metrics_of(self, name: str) -> list[str]:
-        """What a task measures: what it shows, and what decides."""
+        """The metrics of a task: those that it shows, and the one that decides."""
         task, _, metric = self.decides.rpartition(":")
         decides = [metric] if task == name and (task, metric) != (HOLDOUT, LOSS) else []
         return list(dict.fromkeys([*decides, *self.tasks[name].shown_metrics]))
 
 
 def task_names(specs: Sequence[str]) -> list[str]:
-    """A name for each of the specs of tasks, which are all different: the last part of its path, with its options where
-    two would be called so.
+    """A unique name for each spec of a task: the last part of its path, with its options if two would be the same.
 
     >>> task_names(["beir:data/scifact", "sts:stsb/test.jsonl"])
     ['scifact', 'test']
@@ -104,15 +98,15 @@ def task_names(specs: Sequence[str]) -> list[str]:
 
 @dataclass(frozen=True)
 class HeldOut:
-    """The examples, in batches of at most ``size`` of one source; of texts, the pairs that the first epoch makes."""
+    """Held-out examples, in batches of at most ``size`` of one source; of texts, the pairs of the first epoch."""
 
     data: TrainingSet
     size: int
     seed: int
 
     def batches(self) -> Iterator[tuple[list[Example], float]]:
-        """Each batch with its weight in the mean: its examples times the weight of their source. No two batches of a
-        source differ by more than one example."""
+        """Each batch with its weight in the mean: its examples times the weight of their source. The batches of a
+        source differ by at most one example."""
         random = np.random.default_rng(self.seed)
         for source, (start, end) in zip(self.data.sources, pairwise(self.data.starts.tolist()), strict=True):
             order = start + random.permutation(end - start)
@@ -120,7 +114,7 @@ class HeldOut:
                 yield [self.data[place] for place in part.tolist()], len(part) * source.weight
 
     def judged_texts(self) -> JudgedTexts:
-        """The anchors with their documents, negatives too, to be looked for in what is trained on."""
+        """The anchors with their documents, to compare with the training data."""
         examples = [texts_of_record(self.data[place].record) for place in range(len(self.data))]
         pairs = ((anchor, documents[0]) for anchor, documents in examples)
         return JudgedTexts.of(pairs, (text for _, documents in examples for text in documents))
@@ -129,7 +123,7 @@ class HeldOut:
         """Retrieval of the anchors' positives among all documents, negatives too; of scored pairs, the correlation.
 
         Raises:
-            UsageError: it would say nothing: every anchor is its own positive, or every score is the same.
+            UsageError: every anchor is its own positive, or every score is the same.
         """
         records = [self.data[place].record for place in range(len(self.data))]
         scored = [record for record in records if isinstance(record, ScoredPair)]
@@ -141,16 +135,13 @@ class HeldOut:
 
 def _correlation(pairs: Sequence[ScoredPair]) -> Task:
     if len({pair.score for pair in pairs}) < 2:
-        raise UsageError(f"`holdout=`: the {len(pairs)} pairs held out have one score; hold out more of them")
+        raise UsageError(f"`holdout=`: the {len(pairs)} held-out pairs have one score; hold out more")
     return SentenceSimilarity(HOLDOUT, pairs)
 
 
 def _retrieval(pairs: Sequence[Pair]) -> Task:
     if all(pair.anchor == pair.positive for pair in pairs):
-        raise UsageError(
-            "`holdout=`: every anchor held out is its own positive, as `augment=` dropout and mask make them, and any "
-            "encoder finds it; use `eval=`"
-        )
+        raise UsageError("`holdout=`: every held-out anchor is its own positive; give `eval=`")
     queries = {anchor: f"q{number}" for number, anchor in enumerate(dict.fromkeys(pair.anchor for pair in pairs))}
     distinct = dict.fromkeys(text for pair in pairs for text in (pair.positive, *pair.negatives))
     documents = {text: f"d{number}" for number, text in enumerate(distinct)}

@@ -1,4 +1,4 @@
-"""``finetune``: from a configuration to a finished run folder."""
+"""``finetune``: from a configuration to a finished model folder."""
 
 from dataclasses import dataclass, replace
 from functools import partial
@@ -33,7 +33,6 @@ from retrokit.training.config import AUTO, FinetuneConfig
 from retrokit.training.evaluations import HOLDOUT, Evaluations, HeldOut, task_names
 from retrokit.training.history import Outcome
 from retrokit.training.loss import Guide, InfoNCE, PreparedLoss, ScoredMSE, Taught
-from retrokit.training.memory import fitted, forecast
 from retrokit.training.model import (
     build,
     check_weights,
@@ -42,28 +41,36 @@ from retrokit.training.model import (
     freeze_unused,
     has_dropout,
 )
-from retrokit.training.preflight import SCALE_SAMPLE, Preflight, lengths_of, measure_scale, of_any_run, texts_of
+from retrokit.training.preflight import (
+    SCALE_SAMPLE,
+    Preflight,
+    fitted,
+    forecast,
+    lengths_of,
+    measure_scale,
+    of_any_run,
+    texts_of,
+)
 from retrokit.training.processes import ends_all, first_says, is_sharded, join, own_device, place, shares_states
 from retrokit.training.run import (
     Job,
     carry_out,
-    check_output,
+    check_places,
     check_taught,
     folder_of,
     identity_of,
     provenance,
-    shared_input,
     training_precision,
 )
 from retrokit.training.trainer import FinetuneTrainer, Options, RunTrainer, TableTrainer
 
 RATE, STATIC_RATE = 2e-5, 0.05
-"""Default learning rates: a table of embeddings starts from noise, and each of its rows is in few batches."""
+"""Default learning rates; a table of embeddings starts from noise, and each of its rows is in few batches."""
 
 
 @dataclass(frozen=True)
 class Plan(Job):
-    """A fine-tuning; ``chosen_by`` is what ``--sim auto`` found, if it was asked for."""
+    """A fine-tuning; ``chosen_by`` is the probe's result with ``--sim auto``."""
 
     config: FinetuneConfig
     preflight: Preflight
@@ -78,7 +85,7 @@ class Plan(Job):
 
     @property
     def data(self) -> TrainingSet:
-        """What it is trained on."""
+        """The training data."""
         return self.batches.data
 
     @property
@@ -105,17 +112,11 @@ class Plan(Job):
             "overlaps": {overlap["test"]: overlap["counts"] for overlap in self.preflight.overlaps},
             **provenance(),
         }
-        return Run(
-            TRAINING,
-            self.similarity.spec,
-            self.config.encoder,
-            self.identity,
-            similarity_chosen_by=self.chosen_by,
-            notes=notes,
-        )
+        spec, encoder = self.similarity.spec, self.config.encoder
+        return Run(TRAINING, spec, encoder, self.identity, similarity_chosen_by=self.chosen_by, notes=notes)
 
     def loss(self) -> PreparedLoss:
-        """What is minimised."""
+        """The loss to minimise."""
         config, scale = self.config, self.preflight.scale["scale"]
         mini_batch = None if config.mini_batch is None else int(config.mini_batch)
         prefixes = list(self.model)[-1].prefixes
@@ -125,7 +126,7 @@ class Plan(Job):
             return ScoredMSE(self.model, self.similarity, scale, mini_batch, widths)
         held_out = [self.held_out.data.positives] if self.held_out is not None else []
         options: dict[str, Any] = {
-            "positives": torch.cat([self.data.positives, *held_out]).unique(),  # known ones, also of what is held out
+            "positives": torch.cat([self.data.positives, *held_out]).unique(),
             "directions": config.directions,
             "mini_batch": mini_batch,
             "widths": widths,
@@ -136,7 +137,6 @@ class Plan(Job):
         return (Taught if config.is_taught else InfoNCE)(self.model, self.similarity, scale, **options)
 
     def trainer(self, options: Options) -> RunTrainer:
-        """By the rows of a table, where it is one that can be trained so."""
         assert self.config.lr is not None  # a plan has one
         rates = {"": self.config.lr}
         if self.config.sim_lr is not None:
@@ -168,17 +168,14 @@ def plan(config: FinetuneConfig) -> Plan:
     """Read and check everything: data, encoder, task, options; measure lengths and the starting scale.
 
     Raises:
-        UsageError, DataError: whatever is wrong, before a step is made; in any of several processes.
+        UsageError, DataError: any problem, before the first step, in any of several processes.
     """
     join(shares=True)
     if config.mini_batch is not None and (is_sharded() or shares_states()):
-        why = "every process must go through the model equally often, and parts differ in number"
-        name, why = ("FSDP", why) if is_sharded() else ("DeepSpeed", "it goes back through the model once a step")
-        raise UsageError(
-            f"`mini_batch=` and {name} exclude each other: {why}; `gradient_checkpointing=` takes less memory too"
-        )
+        name = "FSDP" if is_sharded() else "DeepSpeed"
+        raise UsageError(f"`mini_batch=` and {name} exclude each other; give `gradient_checkpointing=`")
     (rank, world), device = place(), own_device(config.device)
-    check_output(config)
+    check_places(config, config.data)
     with strictly(config.strict):
         data, digests, augmentation, held_out, evaluations = read_material(config, device)
     batches_of = partial(Batches, data, seed=config.seed, rank=rank, world=world, no_duplicates=config.no_duplicates)
@@ -186,12 +183,12 @@ def plan(config: FinetuneConfig) -> Plan:
     encoder: Encoder = encoders.registry.create(config.start, device=device)
     untrained = encoder.to_train().model
     if (is_sharded() or shares_states()) and is_quantized(untrained[0]):
-        raise UsageError(f"{encoder.spec}: weights of few bits are not shared among processes; start with torchrun")
+        raise UsageError(f"{encoder.spec}: FSDP and DeepSpeed do not share quantised weights; start with torchrun")
     if config.mini_batch is not None and not hasattr(untrained[0], "auto_model"):
         raise UsageError(f"`mini_batch=`: {encoder.spec} has no activations worth caching; leave it out")
     shown = [source.spec for source in data.sources if source.counts.get("images")]
     if shown and not untrained.supports("image"):
-        raise UsageError(f"{encoder.spec} takes texts, and no images; {', '.join(shown)} holds images")
+        raise UsageError(f"{encoder.spec} takes no images; {', '.join(shown)} contains images")
     check_weights(untrained, encoder.spec)
     fingerprint = encoder.fingerprint()
     if config.lr is None:
@@ -199,7 +196,7 @@ def plan(config: FinetuneConfig) -> Plan:
     chosen_by: dict[str, Any] | None = None
     if config.sim == AUTO:
         folder = folder_of(config) if config.output is not None else None
-        if folder is not None and folder.goes_on:  # a resumed run keeps what it has chosen
+        if folder is not None and folder.resumes:
             sim, chosen_by = folder.read().similarity, folder.read().similarity_chosen_by
         else:
             sim, chosen_by = first_says(lambda: choose_similarity(encoder, data, config.seed))
@@ -211,15 +208,9 @@ def plan(config: FinetuneConfig) -> Plan:
     if augmentation is not None and augmentation.needs_dropout and not has_dropout(model):
         raise UsageError(f"`augment=` {augmentation.spec}: {encoder.spec} has no dropout; give a `dropout=` of 0.1")
     if config.sim_lr is not None and not list(similarity.parameters()):
-        raise UsageError(f"`sim_lr=`: {config.sim} learns nothing by itself")
+        raise UsageError(f"`sim_lr=`: {config.sim} has no weights to learn; leave it out")
     if config.scale == "auto" and (other := similarity.multiple_of):
-        divided = f"{similarity.spec} is {other} divided by a number"
-        notice(f"{divided}: with `scale=` auto it trains exactly as {other} does")
-    if config.loss == "mse" and not similarity.symmetric:
-        notice(
-            f"{similarity.spec} is not symmetric, and scored pairs are: expect less of it than of cosine, "
-            "because the length of one of a pair counts in its score (MAG, Proposition 2.1)"
-        )
+        notice(f"{similarity.spec} is {other} divided by a number; with `scale=` auto both train the same")
     freeze_unused(model, texts_of(data, 1, config.seed))
     config = fitted(config, encoder, model, data, dtype)
     batches = batches or batches_of(int(config.batch_size))
@@ -235,7 +226,7 @@ def plan(config: FinetuneConfig) -> Plan:
         **of_any_run(config, batches, encoder.device, lengths, **resolved),
         parameters=describe_parameters(model),
         scale=first_says(lambda: measure_scale(encoder, similarity, sample, *options)),  # devices may round differently
-        evaluated=evaluations.specs(),
+        evaluated={name: task.spec for name, task in evaluations.tasks.items()},
         overlaps=first_says(lambda: _overlaps(config, data, evaluations, held_out)),
     )
     return Plan(
@@ -256,15 +247,15 @@ def plan(config: FinetuneConfig) -> Plan:
 
 
 def with_memory(plan: Plan) -> Plan:
-    """The plan, with the memory that a step takes in its preflight."""
+    """The plan, with the memory of a step in its preflight."""
     limit = max(entry["limit"] or 0 for entry in plan.preflight.lengths.values())
-    memory = forecast(plan.model, plan.config, plan.device, limit, len(plan.data[0].document_ids))
+    memory = forecast(plan.model, plan.config, plan.precision, limit, len(plan.data[0].document_ids))
     return replace(plan, preflight=replace(plan.preflight, memory=memory))
 
 
 def choose_similarity(encoder: Encoder, data: TrainingSet, seed: int) -> tuple[str, dict[str, Any]]:
     """The similarity that a probe of the encoder, on a sample of the training pairs, predicts to train best (MAG 4.5),
-    and the findings; says what and why."""
+    and the probe's results."""
     pairs = list(dict.fromkeys(zip(*texts_of(data, PAIRS, seed), strict=True)))
     probe = fisher.measure(encoder, pairs, "the training data", seed=seed)
     notice(f"`sim=` auto: {probe.prediction.choice}. {probe.verdict}. {probe.method}")
@@ -274,19 +265,18 @@ def choose_similarity(encoder: Encoder, data: TrainingSet, seed: int) -> tuple[s
 def read_material(
     config: FinetuneConfig, device: str | None
 ) -> tuple[TrainingSet, dict[str, list[str]], Augmentation | None, HeldOut | None, Evaluations]:
-    """What is trained on, digests of the sources before any was held out, and what is measured meanwhile; a task loads
-    on ``device`` what it measures with.
+    """The training data, digests of the sources before any was held out, and the evaluations; a task opens encoders on
+    ``device``.
 
     Raises:
-        UsageError, DataError: options or files that are wrong.
+        UsageError, DataError: wrong options or files.
     """
     tasks = [evaluation.registry.create_on(spec, device) for spec in config.eval]
     named = dict(zip(task_names(config.eval), tasks, strict=True))
     if config.holdout is None:
         Evaluations.of(named, config.best_metric)  # before data are read
     augmentation = combined(config.augment) if config.augment else None
-    with shared_input(config.data):
-        sources = _read_sources(config, augmentation)
+    sources = _read_sources(config, augmentation)
     digests = {"data_digests": [source.digest for source in sources]}
     held_out = None
     if config.holdout is not None:
@@ -295,14 +285,14 @@ def read_material(
         named[HOLDOUT] = held_out.task()
     evaluations = Evaluations.of(named, config.best_metric)
     if len(named) > 1 and config.best_metric is None:
-        notice(f"{evaluations.decides} decides which weights are kept; `best_metric=` names another")
+        notice(f"{evaluations.decides} selects the weights; `best_metric=` names another metric")
     return TrainingSet(sources, augmentation, config.seed), digests, augmentation, held_out, evaluations
 
 
 def _overlaps(
     config: FinetuneConfig, data: TrainingSet, evaluations: Evaluations, held_out: HeldOut | None
 ) -> list[dict[str, Any]]:
-    """What of the tests and of what is held out is in the training data too; warns of each."""
+    """The overlap of tests and of held-out examples with the training data; warns of each."""
     tests = {name: texts for name, task in evaluations.tasks.items() if (texts := task.judged_texts()) is not None}
     if held_out is not None:
         tests[HOLDOUT] = held_out.judged_texts()
@@ -325,7 +315,7 @@ def _read_sources(config: FinetuneConfig, augmentation: Augmentation | None) -> 
     if min(scores) < 0 or max(scores) > highest or highest <= 0:
         problem = f"scores run from {min(scores):g} to {max(scores):g}"
         raise DataError(", ".join(config.data), f"{problem}; expected 0 to {highest:g}")
-    notice(f"scores are divided by {highest:g}, so that they run from 0 to 1")
+    notice(f"scores are divided by {highest:g}, to run from 0 to 1")
     divided = (
         [replace(record, score=record.score / highest) for record in source.records if isinstance(record, ScoredPair)]
         for source in sources
@@ -335,6 +325,6 @@ def _read_sources(config: FinetuneConfig, augmentation: Augmentation | None) -> 
 
 @taking(FinetuneConfig)
 def finetune(config: FinetuneConfig) -> Outcome:
-    """Plan and train, and leave a finished run folder; raises as :func:`plan` and
+    """Plan and train, and leave a finished model folder; raises as :func:`plan` and
     :func:`~retrokit.training.run.carry_out`."""
     return carry_out(plan(config))

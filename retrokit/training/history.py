@@ -1,4 +1,4 @@
-"""What happens in a run: a line of ``metrics.jsonl`` for every logged step and evaluation, and what came of it all."""
+"""What happens in a run: a line of ``metrics.jsonl`` for every logged step and evaluation; and the outcome."""
 
 from __future__ import annotations
 
@@ -13,23 +13,28 @@ from retrokit.core.errors import disk_errors
 from retrokit.core.frames import flat, frame
 from retrokit.data.jsonl import json_line
 from retrokit.training.evaluations import lower_is_better
-from retrokit.training.preflight import Plain
 
 if TYPE_CHECKING:
     from pandas import DataFrame
 
 CONVERGED_OVER = 5  # evaluations
-CONVERGED_DEVIATION = 0.002
-CONVERGED_DISTANCE = 0.02
+CONVERGED_DEVIATION, CONVERGED_DISTANCE = 0.002, 0.02
+
+
+class Plain:
+    """A record whose fields are plain values."""
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain values for strict JSON."""
+        return dict(vars(self))
 
 
 class History:
-    """The lines so far, in the file and in memory."""
+    """The lines so far, in the file and in memory; ``log`` gets each new line too."""
 
     def __init__(self, path: Path, rows: Sequence[dict[str, Any]], metric: str, writes: bool) -> None:
         self.path, self.rows, self.metric, self._writes = path, list(rows), metric, writes
-        self.tell: Callable[[dict[str, Any]], None] | None = None
-        """Who else hears of a line."""
+        self.log: Callable[[dict[str, Any]], None] = lambda row: None
 
     def add(self, row: dict[str, Any]) -> None:
         """Append a line."""
@@ -37,12 +42,11 @@ class History:
         if self._writes:
             with disk_errors(self.path), open(self.path, "a", encoding="utf-8") as file:
                 file.write(json_line(row))
-        if self.tell is not None:
-            self.tell(row)
+        self.log(row)
 
     @property
     def evaluations(self) -> list[tuple[int, float]]:
-        """(step, value of the metric that decides) of each evaluation, step 0 being the encoder as it came."""
+        """(step, value of the metric that selects weights) of each evaluation; step 0 is the start."""
         return [(row["step"], row["evaluation"][self.metric]) for row in self.rows if "evaluation" in row]
 
     @property
@@ -107,16 +111,16 @@ def loss_change(losses: Sequence[Mapping[str, float]]) -> str:
 
 @dataclass(frozen=True)
 class Outcome(Plain):
-    """What a finished run yields.
+    """The outcome of a finished run.
 
     Attributes:
-        stopped_because: why before the planned end, if so.
-        best_step: the step whose weights were kept, where the run was evaluated.
-        metric: that decided which; empty where nothing was evaluated.
+        stopped_because: the reason, if it stopped before the planned end.
+        best_step: the step of the saved weights, if the run was evaluated.
+        metric: that selected them; empty without an evaluation.
         converged_at: first step that meets MAG's criterion (C.1), if any.
-        losses: of :func:`tenths`.
-        baseline: similarity and metrics of the encoder as it came, under its own similarity, if that is another one.
-        gain: by how much that metric is better than at the start: of the encoder as it came, under its own similarity.
+        losses: result of :func:`tenths`.
+        baseline: similarity and metrics of the encoder at the start under its own similarity, if that is another one.
+        gain: improvement of the metric over the start, under the encoder's own similarity.
     """
 
     folder: str
@@ -141,22 +145,22 @@ class Outcome(Plain):
 
     @classmethod
     def of(cls, folder: Path, steps: int, stopped_because: str | None, history: History) -> Outcome:
-        """What ``history`` says of a run."""
+        """The outcome of a run, given its ``history``."""
         rows, best = [row for row in history.rows if "evaluation" in row], history.best
         baseline = next((row["baseline"] for row in rows if "baseline" in row), None)
         gain = None
-        if best is not None and rows[0]["step"] == 0:  # over the start, under its own similarity where that is measured
+        if best is not None and rows[0]["step"] == 0:
             start = {**rows[0]["evaluation"], **(baseline["evaluation"] if baseline else {})}[history.metric]
             gain = history.worth(best[1]) - history.worth(start)
         return cls(
-            str(folder),
-            steps,
-            stopped_because,
-            best[0] if best else None,
-            history.converged_at(),
-            rows,
-            tenths(history.rows),
-            baseline,
-            gain,
-            history.metric,
+            folder=str(folder),
+            steps=steps,
+            stopped_because=stopped_because,
+            best_step=best[0] if best else None,
+            converged_at=history.converged_at(),
+            evaluations=rows,
+            losses=tenths(history.rows),
+            baseline=baseline,
+            gain=gain,
+            metric=history.metric,
         )

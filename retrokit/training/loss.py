@@ -1,11 +1,9 @@
-"""The losses: InfoNCE over prepared embeddings (MAG, Eq. 2), what a teacher's scores ask for, and mean squared error on
-scored pairs (MAG, Appendix R).
+"""The losses: InfoNCE over prepared embeddings (MAG, Eq. 2), losses against a teacher's scores, and mean squared error
+on scored pairs (MAG, Appendix R).
 
-The model puts embeddings through the similarity's role transforms itself, so a loss sees prepared embeddings, applies
-the kernel in float32, and learns nothing of its own. Gradient caching is the library's.
-
-The order in which a batch's texts are embedded is free, so they are embedded from the longest to the shortest, a part
-at a time: little is padding, and the loss is that of the whole batch.
+The model applies the similarity's role transforms, so a loss gets prepared embeddings, applies the kernel in float32,
+and has no weights. Gradient caching is the library's. A batch's texts are embedded from the longest to the shortest, in
+parts with little padding; the loss is that of the whole batch.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -29,8 +27,8 @@ from retrokit.training.processes import is_sharded
 
 
 class Guide(nn.Module):
-    """Masks a candidate that the encoder, under its own similarity, finds nearer to an anchor than its positive less
-    the margin, which is a score (``absolute``) or a share of the positive's (``relative``).
+    """Masks a candidate that the encoder scores above an anchor's positive less the margin, under its own similarity.
+    The margin is a score (``absolute``) or a share of the positive's (``relative``).
 
     Args:
         encoder: its spec.
@@ -52,7 +50,7 @@ class Guide(nn.Module):
 
     @torch.no_grad()
     def prepared(self, items: Sequence[Item], role: Role) -> Tensor:
-        """Prepared embeddings float32 ``[n, w]``, on the CPU; from the store where they are there."""
+        """Prepared embeddings float32 ``[n, w]``, on the CPU."""
         return self.similarity.prepare(torch.from_numpy(self._encoder.embed(items, role)), role)
 
     @torch.no_grad()
@@ -68,7 +66,7 @@ class Guide(nn.Module):
         return masked
 
     def share(self) -> float | None:
-        """The share of the candidates that was masked since the last call; ``None``: there were none."""
+        """The share of masked candidates since the last call; ``None`` without candidates."""
         masked, seen = self.counts.tolist()
         self.counts.zero_()
         return masked / seen if seen else None
@@ -81,8 +79,8 @@ class PreparedLoss(CachedLossMixin, nn.Module):
         model: a SentenceTransformer that ends in ``Prepare``.
         similarity: gives the kernel.
         scale: multiplies the scores.
-        mini_batch: texts whose activations are held at once; ``None``: the whole batch's, without caching.
-        widths: widths of the prepared prefixes that stand side by side in an embedding (Matryoshka); losses add up.
+        mini_batch: texts whose activations are in memory together; ``None``: the whole batch's, without caching.
+        widths: widths of the prepared prefixes, concatenated in an embedding (Matryoshka); losses are added.
     """
 
     def __init__(
@@ -110,13 +108,13 @@ class PreparedLoss(CachedLossMixin, nn.Module):
         return self.calculate_loss([self._embed(features) for features in by_length], labels)
 
     def _embed(self, features: dict[str, Any]) -> list[Tensor]:
-        """Embeddings of texts that stand by length, a part at a time."""
+        """Embeddings of texts in the order of their lengths, a part at a time."""
         if not _has_lengths(features):
             return [self.model(dict(features))["sentence_embedding"]]
         mask = features["attention_mask"]
         ranges = ranges_of_tokens(mask.sum(dim=1).tolist(), tokens_at_once(mask.device))
         if is_sharded() and _world()[1] > 1:
-            # as many in every process, for each pass through a sharded model is one of them all
+            # equally many in every process: all pass through a sharded model together
             agreed = torch.tensor([-len(ranges), ranges[-1][1]])
             dist.all_reduce(agreed, dist.ReduceOp.MIN)
             count = min(-int(agreed[0]), int(agreed[1]))
@@ -152,9 +150,8 @@ class PreparedLoss(CachedLossMixin, nn.Module):
 class InfoNCE(PreparedLoss):
     """Cross-entropy of each anchor's positive among all documents of the batch, across processes.
 
-    Every document of the joint batch is a candidate, but a known positive of the anchor other than its own does not
-    count, nor does a copy of its own. ``document-to-query`` ranks the anchors for each positive instead; ``both`` is
-    the mean of the two.
+    Every document of the joint batch is a candidate, except other known positives of the anchor and copies of its own.
+    ``document-to-query`` ranks the anchors for each positive instead; ``both`` is the mean of the two.
 
     Args:
         positives: codes of the known positives (``records.pair_codes``), sorted int64 ``[n]``.
@@ -226,7 +223,7 @@ class Taught(InfoNCE):
     a negative, and the teacher's; mean over an anchor's negatives, then over the anchors (Hofstätter et al. 2020).
 
     Args:
-        weights: of ``infonce``, ``kl`` and ``margin-mse``; what is not there has none.
+        weights: of ``infonce``, ``kl`` and ``margin-mse``; a missing one is 0.
         temperature: the teacher's.
         options: those of :class:`InfoNCE`.
     """
@@ -257,8 +254,8 @@ class Taught(InfoNCE):
         return (squares.sum(dim=1) / (~missing).sum(dim=1).clamp_min(1)).mean()
 
     def _own_scores(self, queries: Tensor, documents: Tensor, labels: Tensor) -> Tensor:
-        """Scaled scores of each anchor with its own documents, in the places of the ``labels``, 0 where there is none;
-        the positives stand first in ``documents``, then the anchors' negatives, one anchor after another."""
+        """Scaled scores of each anchor with its own documents, in the places of the ``labels``, else 0. The
+        positives are first in ``documents``, then the anchors' negatives, one anchor after another."""
         rows, places = (~labels.isnan()).nonzero(as_tuple=True)
         is_negative = places > 0
         columns = torch.where(is_negative, len(queries) - 1 + is_negative.cumsum(0), rows)
@@ -287,13 +284,13 @@ class ScoredMSE(PreparedLoss):
 
 
 def _has_lengths(features: dict[str, Any]) -> bool:
-    """Whether texts are rows with padding: not of a static encoder's bags, nor of flattened texts."""
+    """Whether texts are rows with padding, not a static encoder's bags or flattened texts."""
     mask = features.get("attention_mask")
     return isinstance(mask, Tensor) and mask.ndim == 2 and "cu_seq_lens_q" not in features
 
 
 def _by_length(features: dict[str, Any]) -> tuple[dict[str, Any], Tensor | None]:
-    """The texts from the longest to the shortest, and the place of each now, in the old order; ``None``: as it was."""
+    """The texts from the longest to the shortest, and the new place of each; ``None``: unchanged."""
     if not _has_lengths(features):
         return features, None
     order = features["attention_mask"].sum(dim=1).argsort(descending=True, stable=True)
@@ -315,7 +312,7 @@ _ALONE = ContextVar("alone", default=False)
 
 @contextmanager
 def alone() -> Iterator[None]:
-    """Within it, a loss is that of the batch of this process by itself, whatever others there are."""
+    """A loss is that of this process's batch, without other processes."""
     token = _ALONE.set(True)
     try:
         yield

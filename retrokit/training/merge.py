@@ -1,4 +1,4 @@
-"""An average of encoders of one architecture, weight by weight (model soups; Wortsman et al., 2022)."""
+"""The average of encoders of one architecture, weight by weight (model soups; Wortsman et al., 2022)."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,6 +18,7 @@ from retrokit.encoders.base import Encoder
 from retrokit.encoders.fingerprint import describe
 from retrokit.encoders.modules import Prepare
 from retrokit.encoders.towers import with_modules
+from retrokit.similarities.base import Role
 from retrokit.training.card import card_of_merged
 from retrokit.training.config import MergeSettings
 from retrokit.training.model import check_weights, export
@@ -25,12 +26,12 @@ from retrokit.training.run import provenance
 from retrokit.training.run_folder import check_name_of_model
 
 _LISTED = 3
-_OF_TRAINING = ("id2label", "label2id", "initializer_range")  # and all that has dropout in its name
+_OF_TRAINING = ("id2label", "label2id", "initializer_range")  # and all with dropout in their names
 
 
 @dataclass(frozen=True)
 class Merged:
-    """What was made: the folder, its similarity, and each encoder with what it counts."""
+    """The new folder, its similarity, and each encoder with its weight."""
 
     folder: str
     similarity: str
@@ -39,14 +40,13 @@ class Merged:
 
 @taking(MergeSettings)
 def merge(settings: MergeSettings) -> Merged:
-    """Write the average of encoders into a new folder, which is an encoder as a run is.
+    """Write the average of encoders into a new model folder.
 
-    Sums are float32, and a tensor keeps its type, of several the widest. What the similarity has learned (γ) is
-    averaged as the other weights are. Prompts and lengths are those of the first encoder, which is in memory with the
-    sum and one other.
+    Sums are float32, and a tensor keeps its type, of several the widest. A learned similarity (γ) is averaged too.
+    Prompts and lengths are those of the first encoder, which is in memory with the sum and one other.
 
     Raises:
-        UsageError: encoders that differ in more than their weights, or whose weights cannot be added; a folder that
+        UsageError: encoders that differ in more than their weights, weights that cannot be added, or a folder that
             exists.
         DataError: weights that are not finite.
     """
@@ -61,7 +61,7 @@ def merge(settings: MergeSettings) -> Merged:
                 total.add(encoder, share)
                 merged.append({"encoder": spec, "fingerprint": encoder.fingerprint(), "counts": share})
                 advance(1)
-        assert total is not None  # there are two encoders or more
+        assert total is not None  # of two encoders or more
         model, similarity = total.model(), total.similarity
         with disk_errors(settings.output):
             export(model, staged)
@@ -83,26 +83,26 @@ class _Sum:
         self._types: dict[str, torch.dtype] = {}
 
     def add(self, encoder: Encoder, share: float) -> None:
-        """Add an encoder, after it was compared with the first."""
+        """Compare an encoder with the first, then add it."""
         if is_quantized(encoder.to_train().model[0]):
-            raise UsageError(f"{encoder.spec}: weights of few bits cannot be averaged; load it without bits")
+            raise UsageError(f"{encoder.spec}: quantised weights cannot be averaged; load it without bits")
         self._compare(encoder)
         model = self._with_similarity(encoder)
         check_weights(model, encoder.spec)
         weights, start = model.state_dict(), self._model.state_dict()
         shapes = {name: (_shape(start, name), _shape(weights, name)) for name in sorted(start.keys() | weights.keys())}
         if different := [f"{name} {a} and {b}" for name, (a, b) in shapes.items() if a != b]:
-            raise self._cannot(encoder, f"weights: {', '.join(different[:_LISTED])}")
+            raise self._differ(encoder, f"weights: {', '.join(different[:_LISTED])}")
         for name, tensor in weights.items():
             if tensor.is_floating_point():
                 self._types[name] = torch.promote_types(self._types.get(name, tensor.dtype), tensor.dtype)
                 part = tensor.detach().float() * share
                 self._sums[name] = self._sums[name].add_(part) if name in self._sums else part
             elif not torch.equal(tensor, start[name]):
-                raise self._cannot(encoder, f"{name}, whose numbers are whole")
+                raise self._differ(encoder, f"{name}, which are whole numbers")
 
     def model(self) -> SentenceTransformer:
-        """The first encoder's, with the sum in it."""
+        """The first encoder's model with the sum as its weights."""
         for name, tensor in self._model.state_dict(keep_vars=True).items():
             if name in self._sums:
                 tensor.data = self._sums[name].to(self._types[name])
@@ -113,46 +113,41 @@ class _Sum:
         prepare.similarity.check_dimension(encoder.dimension)
         if prepare.similarity.state_dict():
             if encoder.similarity.spec != self.similarity:
-                learned = f"has not learned what {self.similarity} learns; it has {encoder.similarity.spec}"
-                raise UsageError(f"{encoder.spec} {learned}")
+                raise UsageError(f"{encoder.spec}: similarity {encoder.similarity.spec}; expected {self.similarity}")
             prepare.similarity.load_state_dict(encoder.similarity.state_dict())
         prepare.similarity.spec = self.similarity
         trained = encoder.to_train().model
         return with_modules(trained, [*trained, prepare])
 
     def _compare(self, encoder: Encoder) -> None:
-        first = self.first
+        first, mine, other = self.first, self._traits, _traits(encoder)
         if encoder.similarity.spec != self.similarity and self.chosen is None:
             both = f"similarity: {first.similarity.spec} and {encoder.similarity.spec}"
-            raise self._cannot(encoder, f"{both}; give the `sim=` of the result")
-        mine, other = self._traits, _traits(encoder)
+            raise self._differ(encoder, f"{both}; give the `sim=` of the result")
         if different := [key for key in {**mine, **other} if mine.get(key) != other.get(key)]:
-            # all else follows from these
-            count = 1 if different[0].startswith(("towers", "modules", "model_type")) else _LISTED
-            texts = {key.replace("_", " "): f"{mine.get(key)} and {other.get(key)}" for key in different[:count]}
-            shown = (f"{key}: {both}" if len(both) < 160 else key for key, both in texts.items())
-            raise self._cannot(encoder, ", ".join(shown))
-        if first.prompts != encoder.prompts:
-            notice(f"{encoder.spec} has other prompts than {first.spec}, whose are kept")
-        if any(first.max_length(role) != encoder.max_length(role) for role in ("query", "document")):
-            notice(f"{encoder.spec} takes texts of another length than {first.spec}, whose is kept")
+            texts = {
+                key: f"{key.replace('_', ' ')}: {mine.get(key)} and {other.get(key)}" for key in different[:_LISTED]
+            }
+            raise self._differ(encoder, ", ".join(text if len(text) < 200 else key for key, text in texts.items()))
+        roles: tuple[Role, Role] = ("query", "document")
+        if first.prompts != encoder.prompts or any(first.max_length(r) != encoder.max_length(r) for r in roles):
+            notice(f"{encoder.spec} has other prompts or lengths than {first.spec}, whose are used")
 
-    def _cannot(self, encoder: Encoder, what: str) -> UsageError:
-        return UsageError(f"{self.first.spec} and {encoder.spec} cannot be averaged, for they differ in {what}")
+    def _differ(self, encoder: Encoder, what: str) -> UsageError:
+        return UsageError(f"{self.first.spec} and {encoder.spec} cannot be averaged: they differ in {what}")
 
 
 def _traits(encoder: Encoder) -> dict[str, Any]:
     """What must be the same: architecture, what follows the transformer, tokenizer."""
     described = describe(encoder.to_train().model)
-    parts = described.get("towers", [described])
-    traits: dict[str, Any] = {"towers": len(parts)}
-    for number, part in enumerate(parts):
+    traits: dict[str, Any] = {}
+    for number, part in enumerate(described.get("towers", [described])):
         modules, settings = part.pop("modules"), part.pop("architecture")
-        own = {"modules": " → ".join(module["class"] for module in modules), "model_type": settings.get("model_type")}
+        own = {"modules": " → ".join(module["class"] for module in modules)}
         own |= {key: value for key, value in settings.items() if key not in _OF_TRAINING and "drop" not in key}
         for module in modules[1:]:
             own |= {f"{module['class']} {key}": value for key, value in module["config"].items()}
-        tower = f" of tower {number + 1}" if len(parts) > 1 else ""
+        tower = f" of tower {number + 1}" if number else ""
         traits |= {f"{key}{tower}": value for key, value in {**own, **part}.items()}
     return traits
 

@@ -1,5 +1,5 @@
-"""What is trained: the encoder's modules with the similarity in them, parts frozen, LoRA or dropout added; and back:
-the stock model that is saved."""
+"""From an encoder to the model under training (its modules and the similarity, parts frozen, LoRA or dropout
+added), and back to the stock model that is saved."""
 
 import copy
 import json
@@ -41,9 +41,9 @@ class LowRank:
         rank: columns of the first matrix, rows of the second.
         alpha: default: twice the rank.
         dropout: probability, of the update's input.
-        targets: names of layers, or ends of their places such as ``attention.output.dense``, with ``+`` between; or
+        targets: names of layers, or ends of their paths such as ``attention.output.dense``, with ``+`` between; or
             ``all-linear``.
-        last: so many of the last layers are updated alone, and no gradient goes through those before; default: all.
+        last: number of last layers to update; no gradient reaches those before. Default: all.
     """
 
     rank: int
@@ -53,11 +53,10 @@ class LowRank:
     last: int | None = None
 
     def add(self, first: nn.Module, name: str, seed: int, base: str | None) -> None:
-        """Freeze the transformer ``first`` of the encoder ``name``, and add updates; with ``base`` they are saved as an
-        adapter of the model of that name.
+        """Freeze the transformer ``first`` of the encoder ``name`` and add updates, an adapter of the model ``base``.
 
         Raises:
-            MissingExtra: the package is not installed.
+            MissingExtra: peft is not installed.
             UsageError: there are no such layers.
         """
         try:
@@ -65,9 +64,9 @@ class LowRank:
         except ModuleNotFoundError as error:
             raise MissingExtra("`lora=`", "lora") from error
         if isinstance(first, StaticEmbedding):
-            raise UsageError(f"`lora=`: {name} is one table of embeddings and has no linear layers")
+            raise UsageError(f"`lora=`: {name} is a table of embeddings and has no linear layers")
         if hasattr(first, "sub_modules"):
-            raise UsageError(f"`lora=`: {name} begins with a Router; leave out `lora=` to train all of its weights")
+            raise UsageError(f"`lora=`: {name} begins with a Router; leave out `lora=`")
         transformer: Any = getattr(first, "auto_model", first)
         if is_quantized(transformer):  # norms and embeddings in float32 (QLoRA)
             prepare_model_for_kbit_training(transformer, use_gradient_checkpointing=False)
@@ -84,7 +83,7 @@ class LowRank:
         for place, parameter in first.named_parameters():
             parameter.requires_grad_("lora_" in place)
             if parameter.requires_grad:
-                parameter.data = parameter.data.float()  # whatever its base has
+                parameter.data = parameter.data.float()
 
     def _targets_in(self, transformer: nn.Module, name: str) -> str | list[str]:
         if self.targets == ALL and self.last is None:
@@ -120,9 +119,8 @@ def build(
     merge_lora: bool = False,
     dtype: torch.dtype = torch.float32,
 ) -> tuple[SentenceTransformer, Similarity]:
-    """The model to train, which computes in ``dtype``, and the similarity inside it. The encoder's modules are shared,
-    not copied, but what is trained of them is float32 from here on: a step of 2e-5 is lost in the rounding of bf16.
-    What an adapter leaves as it is lies in ``dtype`` from here on."""
+    """The model to train, which computes in ``dtype``, and the similarity inside it. It shares the encoder's modules.
+    Trained weights become float32, for bf16 rounds a step of 2e-5 away; weights below an adapter become ``dtype``."""
     trained = encoder.to_train().model
     sizes = sorted({*prefixes, encoder.dimension}) if prefixes or trained.truncate_dim else None
     prepare = Prepare(spec, sizes)
@@ -130,34 +128,31 @@ def build(
         if size > encoder.dimension:
             raise UsageError(f"`matryoshka=` {size}: {encoder.spec} has {encoder.dimension} dimensions")
         prepare.similarity.check_dimension(size)
-    if encoder.similarity.spec == spec:  # a run trained further keeps what its similarity learned
+    if encoder.similarity.spec == spec:  # further training starts from the learned γ
         prepare.similarity.load_state_dict(encoder.similarity.state_dict())
     prepare.similarity.spec = spec
     modules = list(trained)
     base = _base_of(encoder) if lora is not None and not merge_lora else None
     if is_quantized(modules[0]):
         if base is None:
-            cannot = (
-                "cannot take the updates; leave out `merge_lora=`" if merge_lora else "are not trained; give `lora=`"
-            )
-            raise UsageError(f"{encoder.spec}: weights of few bits {cannot}, which are saved beside them")
+            cannot = "cannot be merged; leave out `merge_lora=`" if merge_lora else "are not trained; give `lora=`"
+            raise UsageError(f"{encoder.spec}: quantised weights {cannot}")
         modules[0].register_forward_hook(_in_float32)
     elif base is not None and dtype != torch.float32:
         cast(modules[0], dtype)
         modules[0].register_forward_hook(_in_float32)
     elif any(value.is_floating_point() and value.dtype != torch.float32 for value in trained.parameters()):
-        notice(f"{encoder.spec}: its weights are trained, and saved, in float32")
+        notice(f"{encoder.spec}: trained and saved in float32")
         trained.float()
     if dropout is not None:
-        _set_dropout(trained, dropout)  # before there are updates, which have their own
+        _set_dropout(trained, dropout)  # before LoRA, which has its own
         if isinstance(modules[0], StaticEmbedding):
             modules.append(Dropout(dropout))
     left = restrict(trained[0], encoder.spec, freeze, lora, seed, base)
-    if checkpointed:  # each layer keeps its input alone while training
+    if checkpointed:
         transformer = getattr(trained[0], "auto_model", None)
         if transformer is None or not transformer.supports_gradient_checkpointing:
-            cannot = f"{encoder.spec} cannot compute its layers a second time"
-            raise UsageError(f"`gradient_checkpointing=`: {cannot}; leave it out")
+            raise UsageError(f"`gradient_checkpointing=`: {encoder.spec} does not support it; leave it out")
         # the second is its name in older versions
         enable = getattr(transformer, "activation_checkpointing_enable", transformer.gradient_checkpointing_enable)
         enable({"use_reentrant": False})
@@ -167,20 +162,20 @@ def build(
 
 
 def _in_float32(module: nn.Module, given: Any, features: dict[str, Any]) -> dict[str, Any]:
-    """What a transformer has made, in the type that pooling and similarity compute in."""
+    """A transformer's outputs in the type of pooling and similarity."""
     return {k: v.float() if isinstance(v, torch.Tensor) and v.is_floating_point() else v for k, v in features.items()}
 
 
 def check_weights(model: nn.Module, source: str | Path) -> None:
-    """Raise :class:`DataError` about ``source`` unless all weights are finite: nothing comes of them but nan."""
+    """Raise :class:`DataError` about ``source`` unless all weights are finite."""
     for name, parameter in model.named_parameters():
         if not bool(torch.isfinite(parameter.detach()).all()):
             raise DataError(source, f"weights are not finite: {name}")
 
 
 def freeze_unused(model: SentenceTransformer, sample: tuple[Sequence[str], Sequence[str]]) -> None:
-    """Freeze the parameters that have no part in an embedding (a pooler's), by a trial backward pass with a ``sample``
-    of queries and of documents: distributed training would wait for their gradients."""
+    """Freeze parameters without an effect on embeddings (a pooler's), by a backward pass with a ``sample`` of queries
+    and documents: distributed training would wait for their gradients."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
         for role, items in zip(("query", "document"), sample, strict=True):
@@ -207,7 +202,7 @@ def export(model: SentenceTransformer, folder: Path) -> None:
     final_modules = [module for module in modules if not isinstance(module, Dropout)]
     first = final_modules[0]
     if not is_adapter(first) and any("lora_" in name for name, _ in first.named_parameters()):
-        # with the updates added to the weights that they stand next to; all other weights are shared
+        # the updates are merged into copies of their weights; all other weights are shared
         shared = {id(weight): nn.Parameter(weight.detach(), requires_grad=False) for weight in first.parameters()}
         final_modules[0] = copy.deepcopy(first, shared)
         merge(final_modules[0].auto_model)
@@ -225,7 +220,7 @@ def export(model: SentenceTransformer, folder: Path) -> None:
 
 
 def forget_where_it_came_from(config: Path) -> None:
-    """The library writes the path that a model was loaded from into its configuration."""
+    """Remove the path that a model was loaded from, which the library writes into its configuration."""
     if config.is_file():
         described = read_json(config, "the configuration of a model", nan=True)
         if described.pop("_name_or_path", None) is not None:
@@ -233,12 +228,12 @@ def forget_where_it_came_from(config: Path) -> None:
 
 
 def trainable_state(model: nn.Module) -> dict[str, torch.Tensor]:
-    """What training changes: the trainable parameters by name, which are not copied."""
+    """The trainable parameters by name, not copied."""
     return {name: value.detach() for name, value in model.named_parameters() if value.requires_grad}
 
 
 def load_trainable_state(model: nn.Module, state: dict[str, torch.Tensor]) -> None:
-    """Put back what :func:`trainable_state` gave; raises :class:`ValueError` if it is of another model."""
+    """Restore a result of :func:`trainable_state`; raises :class:`ValueError` if it is of another model."""
     parameters = {name: value for name, value in model.named_parameters() if value.requires_grad}
     if state.keys() != parameters.keys():
         raise ValueError(f"not the same parameters: {', '.join(sorted(state.keys() ^ parameters.keys())[:3])}")
@@ -250,17 +245,14 @@ def load_trainable_state(model: nn.Module, state: dict[str, torch.Tensor]) -> No
 def restrict(
     first: nn.Module, name: str, freeze: str | None, lora: LowRank | None, seed: int = 0, base: str | None = None
 ) -> bool:
-    """Freeze what the setting names of the transformer ``first`` of the encoder ``name``, or all of it but low-rank
-    updates that are added, of the model ``base``; whether anything of its layers is left to train."""
-    left = _freeze(first, name, freeze) if freeze is not None else True
+    """Add low-rank updates to the transformer ``first`` of the encoder ``name``, or freeze the named layers; whether a
+    layer is left to train."""
     if lora is not None:
         lora.add(first, name, seed, base)
-    return left
-
-
-def _freeze(first: nn.Module, name: str, freeze: str) -> bool:
+    if freeze is None:
+        return True
     if isinstance(first, StaticEmbedding):
-        raise UsageError(f"`freeze=` {freeze}: {name} is one table of embeddings, nothing would be left to train")
+        raise UsageError(f"`freeze=` {freeze}: {name} is a table of embeddings; nothing would be left to train")
     count = getattr(getattr(first, "config", None), "num_hidden_layers", None)
     stacks = [part for part in first.modules() if isinstance(part, nn.ModuleList) and len(part) == count]
     if not stacks:
@@ -279,15 +271,16 @@ def _freeze(first: nn.Module, name: str, freeze: str) -> bool:
 
 
 def _base_of(encoder: Encoder) -> str | None:
-    """What an adapter of the encoder names as its base; says so where there is nothing that it could name."""
+    """The model that an adapter of the encoder names as its base; ``None`` with a notice if there is none."""
     transformer = getattr(encoder.to_train().model[0], "auto_model", None)
     if transformer is None:
         return None
     revision = dict(encoders.registry.parse(encoder.spec).params).get("revision")
     base = base_of(transformer, None if revision is None else str(revision))
     if base is None:
-        why = "an adapter has no name for just its weights that holds elsewhere"
-        notice(f"{encoder.spec}: {why}; the updates are merged when saved")
+        notice(
+            f"{encoder.spec}: its weights have no name for an adapter to refer to; the updates are merged when saved"
+        )
     return base
 
 
@@ -304,14 +297,14 @@ def _set_dropout(model: nn.Module, probability: float) -> None:
 
 
 def has_dropout(model: nn.Module) -> bool:
-    """Whether two passes of the same text through the model under training differ."""
+    """Whether the model under training has dropout, so that two passes of a text differ."""
     layers = (part.p for part in model.modules() if isinstance(part, nn.Dropout))
     others = (getattr(part, attribute, None) for part in model.modules() for attribute in _DROPOUT_ATTRIBUTES)
     return any(value > 0 for value in (*layers, *others) if isinstance(value, float))
 
 
 def describe_parameters(model: nn.Module) -> dict[str, Any]:
-    """How many parameters there are, how many of them are trained, and how many of those are the similarity's."""
+    """Numbers of all parameters, of those that are trained, and of the similarity's."""
     parameters = list(model.named_parameters())
     return {
         "total": sum(value.numel() for _, value in parameters),

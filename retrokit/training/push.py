@@ -1,7 +1,6 @@
-"""A finished run on the model hub: its model, and a card with what it was made from and what was measured.
+"""A finished model on the Hub, with a card of its data and results, in one commit.
 
-All of it goes there as one commit. Nothing of the machine goes along: paths become names, and of ``retrokit.json`` only
-what loads the model.
+Nothing of the machine is uploaded: paths become names, and ``retrokit.json`` contains only what loads the model.
 """
 
 import json
@@ -31,13 +30,13 @@ from retrokit.training.config import PushSettings
 
 CARD = "README.md"
 _STALE = ["*.safetensors*", "*.bin", "*.json", "[0-9]*_*/*"]
-"""Of what a repository held before: files of a model, which another one need not have."""
+"""Files of an earlier model in the repository, which are deleted."""
 _FOLDERS = re.compile(r"(?<![\w/.])/(?!/)(?:[^\s`|,/\"]+/)*")
 
 
 @dataclass(frozen=True)
 class Pushed:
-    """What was uploaded: where it is now, the commit, the names of the files; the first two are empty in a dry run."""
+    """An upload: its address and commit, which are empty in a dry run, and the names of the files."""
 
     url: str
     commit: str
@@ -46,12 +45,12 @@ class Pushed:
 
 @taking(PushSettings)
 def push(settings: PushSettings) -> Pushed:
-    """Upload a finished run, or write what would be uploaded.
+    """Upload a finished model, or write the upload to a folder.
 
     Raises:
-        UsageError: no finished run, a repository's name that cannot be one, no login, or results of other encoders.
+        UsageError: no finished model, a wrong name of a repository, no login, or results of other encoders.
         DataError: a model, a card or results that cannot be read, or a folder that cannot be written.
-        ServiceError: the hub refuses, or cannot be reached; nothing of the run is there then.
+        ServiceError: the Hub refuses or cannot be reached; nothing was uploaded then.
     """
     try:
         validate_repo_id(settings.repo)
@@ -62,7 +61,7 @@ def push(settings: PushSettings) -> Pushed:
     run = read_run(settings.folder).finished(settings.folder)
     check_folder(settings.folder)
     if run.files is None or run.verifier is not None:
-        raise UsageError(f"{settings.folder} does not tell the files of an encoder: train or merge one anew")
+        raise UsageError(f"{settings.folder} does not list the files of an encoder; train or merge it again")
     records = _measured(settings)
     place = folder_in_the_making(settings.dry_run) if settings.dry_run is not None else tempfile.TemporaryDirectory()
     mteb = folder_in_the_making(settings.mteb) if settings.mteb is not None else nullcontext()
@@ -72,11 +71,12 @@ def push(settings: PushSettings) -> Pushed:
             for name in run.files:
                 source = Path(settings.folder, name)
                 if link := next((path for path in (source, *source.rglob("*")) if path.is_symlink()), None):
-                    raise DataError(link, "is a link, and is not uploaded; put the file itself there")
+                    raise DataError(link, "is a link; replace it by the file")
                 (shutil.copytree if source.is_dir() else shutil.copyfile)(source, staged / name)
             notes = {name: value for name, value in run.notes.items() if name in ("retrokit", "versions")}
             write_run(Run(run.status, run.similarity, steps=run.steps, files=run.files, notes=notes), staged)
-            _name_base(settings, staged / "adapter_config.json")
+            if (adapter := staged / "adapter_config.json").is_file():
+                _name_base(settings, adapter)
             _write_card(settings, run, records, staged / CARD)
         files = sorted(path.relative_to(staged).as_posix() for path in staged.rglob("*") if path.is_file())
         url, commit = ("", "") if settings.dry_run is not None else _upload(settings, staged)
@@ -86,28 +86,24 @@ def push(settings: PushSettings) -> Pushed:
 
 
 def _name_base(settings: PushSettings, config: Path) -> None:
-    """An adapter names its base: a folder is on this machine alone."""
-    if not config.is_file():
-        return
+    """Name the base of an adapter by its id on the Hub."""
     described = read_json(config, "the configuration of an adapter", nan=True)
     base = str(described.get("base_model_name_or_path"))
     if not _on_hub(base):
         if settings.base_model is None:
-            raise UsageError(
-                f"{settings.folder} is an adapter of {base}, which is on this machine alone: give its id on the hub as "
-                "`base_model=`, or train with `merge_lora=`"
-            )
+            local = f"{settings.folder} is an adapter of {base}, which is not on the Hub"
+            raise UsageError(f"{local}; give its Hub id as `base_model=`, or train with `merge_lora=`")
         described["base_model_name_or_path"] = settings.base_model
         config.write_text(json.dumps(described, indent=2, sort_keys=True) + "\n", encoding="utf-8")
 
 
 def _write_card(settings: PushSettings, run: Run, records: Sequence[Record], path: Path) -> None:
-    """The run's own card, with whatever its owner has changed, under the name that it has on the hub."""
+    """Complete the model's card, which its owner may have changed, under its name on the Hub."""
     from retrokit.data.pairs import registry as sources
 
     try:
         card = ModelCard(read_text(path, LARGEST_TOML))
-    except Exception as error:  # of a damaged card the library raises anything
+    except Exception as error:  # the library raises anything
         raise DataError(Path(settings.folder, CARD), f"is not a model card: {first_line(error)}") from error
     name = Path(settings.folder).resolve().name
     started = [str(entry["encoder"]) for entry in run.notes.get("merged", [])] or [run.encoder]
@@ -126,7 +122,7 @@ def _write_card(settings: PushSettings, run: Run, records: Sequence[Record], pat
         if value:
             card.data[key] = value
     if "license" not in card.data:
-        notice("the card names no licence; give a `license=`, for without one nobody may use the model")
+        notice("the card names no licence, so nobody may use the model; give a `license=`")
     text = card.text.replace(f'load("{name}")', f'encoder("{settings.repo}")')
     text = text.replace(f'("{name}"', f'("{settings.repo}"')
     text = re.sub(rf"^# {re.escape(name)}$", f"# {settings.repo.partition('/')[2]}", text, flags=re.MULTILINE)
@@ -139,7 +135,7 @@ def _on_hub(name: str) -> bool:
 
 
 def _hub_id(encoder: str) -> str | None:
-    """The id on the hub of what a run began with, if it is no folder."""
+    """The Hub id of an encoder, if it is no folder."""
     try:
         spec = encoders.registry.parse(encoder)
     except UsageError:
@@ -156,7 +152,7 @@ def _result(task: str, metric: str, value: float) -> EvalResult:
 
 
 def _of_training(run: Run) -> Iterator[tuple[str, str, float]]:
-    """The evaluation of the weights that were kept."""
+    """The evaluation of the saved weights."""
     outcome = run.outcome or {}
     for row in outcome.get("evaluations", ()):
         if row["step"] == outcome.get("best_step"):
@@ -184,9 +180,9 @@ def _measured(settings: PushSettings) -> list[Record]:
     mine = [record for record in records if record.result.configuration.get("fingerprint") == fingerprint]
     if not mine:
         others = ", ".join(dict.fromkeys(record.result.encoder for record in records))
-        raise UsageError(f"`results=`: none is of {settings.folder} as it is now; they are of {others}")
+        raise UsageError(f"`results=`: none of {settings.folder} in its present state; they are of {others}")
     if settings.mteb is not None and not _files_of_mteb(mine):
-        raise UsageError("`mteb=`: no result of `results=` is one of MTEB's")
+        raise UsageError("`mteb=`: `results=` contain none of MTEB")
     return mine
 
 
@@ -216,7 +212,7 @@ def _write_submission(settings: PushSettings, records: Sequence[Record], commit:
 
 
 def _upload(settings: PushSettings, staged: Path) -> tuple[str, str]:
-    """The address of what is there now, and the commit."""
+    """Upload the folder; its address and commit."""
     api = HfApi()
     disable_progress_bars()
     try:
@@ -228,7 +224,7 @@ def _upload(settings: PushSettings, staged: Path) -> tuple[str, str]:
             delete_patterns=_STALE,
         )
     except LocalTokenNotFoundError:
-        raise UsageError("the hub does not know you: log in with `hf auth login`, or set HF_TOKEN") from None
+        raise UsageError("not logged in to the Hub; run `hf auth login`, or set HF_TOKEN") from None
     except Exception as error:  # the hub client's own errors and its transport's share no base class
         raise ServiceError(f"{settings.repo} was not uploaded: {first_line(error)}") from error
     return redacted(f"{api.endpoint}/{settings.repo}"), commit.oid

@@ -1,9 +1,8 @@
 """AdamW for tables of embeddings, at the cost of the rows that a step touches: the result is dense AdamW's.
 
-A row without a gradient still moves under AdamW: it decays, and its momentum carries it on. But as long as no gradient
-comes, all its movement is along one direction, ``m / √v``, by an amount that depends on the steps alone. So a row is
-left alone until it is needed, then made up for with two factors: where AdamW (Loshchilov and Hutter, 2019) has moved
-it from step s to step t, ::
+A row without a gradient still moves under AdamW, by decay and momentum. Until its next gradient it moves in one
+direction, ``m / √v``, by an amount that depends on the steps only. So a row is updated when it is needed, by two
+factors: AdamW (Loshchilov and Hutter, 2019) moves it from step s to step t as ::
 
     w_t = P(s, t) · w_s − C(s, t) · m_s / √v_s
 

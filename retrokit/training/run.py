@@ -1,4 +1,4 @@
-"""A run from its plan to its folder: begun or gone on with, stopped or finished, in one process or several."""
+"""A run from its plan to its model folder: new or resumed, stopped or finished, in one process or several."""
 
 import os
 import platform
@@ -7,7 +7,7 @@ import tempfile
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from importlib.metadata import version
 from pathlib import Path
@@ -30,16 +30,7 @@ from retrokit.training.batches import Batches
 from retrokit.training.callback import TrainingCallback, check_trackers, seconds_per_step, tracking
 from retrokit.training.config import TrainingConfig, differences
 from retrokit.training.history import History, Outcome
-from retrokit.training.processes import (
-    all_say,
-    ends_all,
-    first_says,
-    is_first,
-    leave,
-    place,
-    shared_stdin,
-    shares_states,
-)
+from retrokit.training.processes import all_say, ends_all, first_says, is_first, leave, place, shares_states
 from retrokit.training.run_folder import RunFolder, check_state, step_of
 from retrokit.training.trainer import Options, RunTrainer
 
@@ -49,11 +40,11 @@ FEW_STEPS = 30
 
 @dataclass(frozen=True)
 class Job(ABC):
-    """All that a run needs, made before anything is written.
+    """A checked and planned run, before anything is written.
 
     Attributes:
-        metric: by which the best weights are chosen; empty where nothing is evaluated.
-        preflight: what was found, planned steps among it.
+        metric: selects the best weights; empty without an evaluation.
+        preflight: results of the checks, planned steps among them.
         identity: what decides the result.
     """
 
@@ -66,20 +57,20 @@ class Job(ABC):
     @property
     @abstractmethod
     def device(self) -> torch.device:
-        """Where it computes."""
+        """The device of the computation."""
 
     @property
     def precision(self) -> torch.dtype:
-        """What the module under training computes in."""
+        """The type of the computation."""
         return torch.float32
 
     @abstractmethod
     def describe(self) -> Run:
-        """The run as it begins."""
+        """The run's description at its start."""
 
     @abstractmethod
     def trainer(self, options: Options) -> RunTrainer:
-        """What trains; where it writes is set by :meth:`RunTrainer.write_to`."""
+        """The trainer; :meth:`RunTrainer.write_to` sets where it writes."""
 
     def steps(self, trainer: RunTrainer) -> int:
         """Planned optimizer steps; under a time budget as many as fit by measured speed (COMP, D.3)."""
@@ -88,12 +79,8 @@ class Job(ABC):
             return int(steps["total"])
         budget, seconds = steps["time_budget"], seconds_per_step(trainer)
         count = max(1, int(budget / seconds))
-        notice(f"a step takes {seconds:.2f} s: {count} steps fit into {budget:g} s")
-        if count < FEW_STEPS:
-            notice(
-                f"{count} steps are too few to learn much, and can make a model worse: a longer `time_budget=` gives "
-                "more, as do a smaller `batch_size=` and shorter texts"
-            )
+        few = "; too few to learn much: give a longer `time_budget=` or a smaller `batch_size=`"
+        notice(f"a step takes {seconds:.2f} s: {count} steps fit into {budget:g} s{few * (count < FEW_STEPS)}")
         return count
 
     @abstractmethod
@@ -102,35 +89,32 @@ class Job(ABC):
 
     @abstractmethod
     def finish(self, trainer: RunTrainer, staged: Path, outcome: Outcome) -> dict[str, Any]:
-        """Put the model into ``staged``; further entries of the description."""
+        """Write the model into ``staged``, and return further entries of the description."""
 
 
 def folder_of(config: TrainingConfig) -> RunFolder:
-    """Where the run writes; raises :class:`UsageError` without an output folder."""
+    """The model folder; raises :class:`UsageError` if none is given."""
     if config.output is None:
         raise UsageError("give an output folder: `output=`")
     return RunFolder(config.output, config.overwrite, config.resume, config.keep_checkpoints)
 
 
-def check_output(config: TrainingConfig) -> None:
-    """See before the work that the run can be written; in the first process, whose beginnings the others would see."""
-    if config.output is not None and is_first():
-        folder_of(config).check(config.inputs())
+def check_places(config: TrainingConfig, specs: Iterable[str]) -> None:
+    """Check, before the work, that the run can be written and that every process can read the ``specs``. The first
+    process checks for all: the others would see what it has begun."""
+    if place()[1] > 1 and any(dict(training_data.parse(spec).params).get("path") == "-" for spec in specs):
+        raise UsageError("`data=` -: only one process can read standard input; give a file")
     if is_first():
+        if config.output is not None:
+            folder_of(config).check(config.inputs())
         check_trackers(config.track)
 
 
-def shared_input(specs: Iterable[str]) -> AbstractContextManager[None]:
-    """Within it, every process reads what the first one was given on standard input, where that is among the data."""
-    piped = any(dict(training_data.parse(spec).params).get("path") == "-" for spec in specs)
-    return shared_stdin() if piped and place()[1] > 1 else nullcontext()
-
-
 def check_taught(sources: Iterable[Source]) -> None:
-    """Raise :class:`DataError` for a source without negatives, among which a teacher's scores count."""
+    """Raise :class:`DataError` for a source without negatives: a teacher's scores are compared with theirs."""
     for source in sources:
         if not any(record.negatives for record in source.records if isinstance(record, Pair)):
-            raise DataError(source.spec, "has no negatives; a teacher's scores count among an anchor's own documents")
+            raise DataError(source.spec, "has no negatives; a teacher's scores need an anchor's own documents")
 
 
 def identity_of(
@@ -141,10 +125,10 @@ def identity_of(
     digests: dict[str, list[str]],
     **more: str,
 ) -> dict[str, Any]:
-    """What decides the result of a run: its settings, what it reads, and the model as it came, by its ``fingerprint``
-    and the type that it ``computes_in``. It must be the same in all processes."""
+    """What decides the result of a run: settings, inputs, the ``fingerprint`` of the model at the start and the type
+    that it ``computes_in``. Raises :class:`UsageError` if it differs among processes."""
     if config.tf32 and device.type != "cuda":
-        raise UsageError(f"`tf32=` is for an NVIDIA GPU, and this runs on {device}; leave it out")
+        raise UsageError(f"`tf32=` needs an NVIDIA GPU, and this runs on {device}; leave it out")
     identity = {
         **config.identity(),
         "precision": computes_in,
@@ -161,17 +145,16 @@ def identity_of(
 
 
 def training_precision(config: TrainingConfig, model: nn.Module, device: torch.device) -> torch.dtype:
-    """What a model under training computes in; raises :class:`UsageError` for fp16 on a CPU."""
+    """The type that a model under training computes in; raises :class:`UsageError` for fp16 on a CPU."""
     precision = choose_precision(config.precision, device, multiplies(model))
     if precision == torch.float16 and device.type == "cpu":
-        raise UsageError("`precision=` fp16 needs a GPU: its gradients must be scaled there; bf16 and fp32 work here")
+        raise UsageError("`precision=` fp16 needs a GPU; give bf16 or fp32")
     return precision
 
 
 def provenance() -> dict[str, Any]:
-    """What a run is made with: versions of Python and of the libraries that decide a result, the processor, and the
-    commit of the folder where it was started and whether it had changes; ``git`` is ``None`` outside of a
-    repository."""
+    """Versions of Python and of the libraries that decide a result, the processor, and the commit of the current folder
+    and whether it had changes; ``git`` is ``None`` outside of a repository."""
     names = ("torch", "transformers", "sentence-transformers", "accelerate", "datasets", "numpy")
     versions = {"python": platform.python_version(), **{name: version(name) for name in names}}
     try:
@@ -186,7 +169,7 @@ def provenance() -> dict[str, Any]:
 
 
 def timed(job: Job) -> Job:
-    """The job, with the seconds of a step, measured by a few, in its preflight; nothing of them is kept."""
+    """The job with the measured seconds of a step in its preflight; the model is unchanged."""
     with tempfile.TemporaryDirectory() as scratch:
         folder = RunFolder(scratch)
         trainer = job.trainer(_options(job, folder))
@@ -199,11 +182,11 @@ def timed(job: Job) -> Job:
 
 @ends_all
 def carry_out(job: Job) -> Outcome:
-    """Train as planned and leave a finished run folder.
+    """Train as planned and leave a finished model folder.
 
     Raises:
-        Interrupted: stopped by the user; the state is kept, to be resumed.
-        UsageError: no output folder, or one that another run stands in or another command writes.
+        Interrupted: stopped by the user; the run can be resumed.
+        UsageError: no output folder, or one of another run or command; memory ran out.
         DataError: a loss that is not finite, or a file that cannot be written.
     """
     folder = first_says(lambda: folder_of(job.config))
@@ -214,8 +197,8 @@ def carry_out(job: Job) -> Outcome:
 def _carry_out(job: Job, folder: RunFolder) -> Outcome:
     run, config = job.describe(), job.config
     trainer = job.trainer(_options(job, folder))
-    # The first process alone looks into the folder and changes it; the others go by what it found.
-    checkpoint, planned, rows = first_says(lambda: _open(job, folder, run))
+    # Only the first process reads and changes the folder; the others use its results.
+    checkpoint, planned, rows = first_says(lambda: _open(folder, run))
     history = History(folder.metrics, rows, job.metric, writes=is_first())
     trainer.write_to(folder, history, run)
     trainer.begin()
@@ -223,12 +206,12 @@ def _carry_out(job: Job, folder: RunFolder) -> Outcome:
     trainer.run = run = replace(run, steps=steps)
     if is_first():
         folder.describe(run)
-        folder.keep_config(config.to_toml(leave_out=("output", "overwrite", "resume")))
+        folder.write_config(config.to_toml(leave_out=("output", "overwrite", "resume")))
     about = {**job.identity, "output": str(folder.target)}
-    # A resumed run goes to the planned end: its result is that of an uninterrupted one.
+    # A resumed run continues to the planned end: its result is that of an uninterrupted one.
     budget = None if planned else config.time_budget
     with (
-        tracking(config.track if is_first() else (), folder, trainer.args, about) as history.tell,
+        tracking(config.track if is_first() else (), folder, trainer.args, about) as history.log,
         _deterministic() if config.deterministic else nullcontext(),
         progress("training", steps, "steps") as advance,
         _interruptible() as stop,
@@ -245,12 +228,11 @@ def _carry_out(job: Job, folder: RunFolder) -> Outcome:
         try:
             trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint else None)
         except torch.OutOfMemoryError as error:
-            less = "`mini_batch=`, `gradient_checkpointing=`, `lora=`, a smaller `batch_size=` or `max_length=`"
-            raise UsageError(f"the memory of {job.device} ran out in training: {less} take less") from error
+            less = "`mini_batch=`, `gradient_checkpointing=`, `lora=`, or a smaller `batch_size=` or `max_length=`"
+            raise UsageError(f"the memory of {job.device} ran out in training; give {less}") from error
     last_step = trainer.state.global_step
     if callback.stopped_because == "interrupted":
-        detail = f"the state is kept in {folder.checkpoints}"
-        raise Interrupted(f"stopped at step {last_step} of {steps}; {detail}", "resume")
+        raise Interrupted(f"stopped at step {last_step} of {steps}; the state is in {folder.checkpoints}", "resume")
     trainer.settle()
     outcome = Outcome.of(folder.target, last_step, callback.stopped_because, history)
     if is_first():
@@ -263,10 +245,10 @@ def _carry_out(job: Job, folder: RunFolder) -> Outcome:
     return outcome
 
 
-def _open(job: Job, folder: RunFolder, run: Run) -> tuple[Path | None, int | None, list[dict[str, Any]]]:
-    """Make the folder new, or find where to resume in it: the last checkpoint, the steps planned and the history
-    written until then."""
-    if not folder.goes_on:
+def _open(folder: RunFolder, run: Run) -> tuple[Path | None, int | None, list[dict[str, Any]]]:
+    """Begin a new folder, or find where to resume: the last checkpoint, the planned steps and the history until
+    then."""
+    if not folder.resumes:
         folder.begin(run)
         return None, None, []
     before = folder.check_same(run.identity)
@@ -277,7 +259,7 @@ def _open(job: Job, folder: RunFolder, run: Run) -> tuple[Path | None, int | Non
 
 
 def _options(job: Job, folder: RunFolder) -> Options:
-    """What the library is told of a run; what it would decide by itself is left to the callback."""
+    """The library's options; :class:`TrainingCallback` decides when to log, evaluate and save."""
     config = job.config
     return Options(
         computes_on=str(job.device),
@@ -297,7 +279,7 @@ def _options(job: Job, folder: RunFolder) -> Options:
         seed=config.seed,
         use_cpu=job.device.type == "cpu",
         logging_strategy="no",
-        logging_nan_inf_filter=False,  # a loss that is no number is to be seen
+        logging_nan_inf_filter=False,  # show a loss that is no number
         save_strategy="no",
         eval_strategy="no",
         report_to="none",
@@ -310,9 +292,9 @@ def _options(job: Job, folder: RunFolder) -> Options:
 
 @contextmanager
 def _deterministic() -> Iterator[None]:
-    """Within it, PyTorch computes by algorithms that give the same bits every time, and refuses what has none."""
+    """PyTorch computes by deterministic algorithms, and refuses an operation that has none."""
     before = torch.are_deterministic_algorithms_enabled()
-    os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # asked for by cuBLAS
+    os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # needed by cuBLAS
     torch.use_deterministic_algorithms(True)
     try:
         yield
@@ -322,14 +304,14 @@ def _deterministic() -> Iterator[None]:
 
 @contextmanager
 def _interruptible() -> Iterator[threading.Event]:
-    """While the block runs, Ctrl-C and SIGTERM ask for a stop after the current step; a second one stops at once."""
+    """Ctrl-C and SIGTERM set the event, to stop after the current step; a second one stops at once."""
     stop = threading.Event()
 
     def ask() -> None:
         if stop.is_set():
             raise CtrlC
         stop.set()
-        notice("stopping after this step; once more to stop at once")
+        notice("stopping after this step; press Ctrl-C again to stop at once")
 
     with stopping_by(ask):
         yield stop

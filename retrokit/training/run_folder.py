@@ -1,8 +1,8 @@
-"""A run's folder: the model at its top, ``retrokit.json``, ``metrics.jsonl``, ``checkpoints/`` and ``plots/``.
+"""A model folder: the model at its top, ``retrokit.json``, ``metrics.jsonl``, ``checkpoints/`` and ``plots/``.
 
-What is being written never stands under its final name: files are staged and moved into place, a checkpoint counts
-once it has its ``state.pt``, and ``retrokit.json`` says ``finished`` once the model is in place. A run that replaces
-another is made next to it, and takes its place at the end.
+Files are staged and moved into place. A checkpoint has the weights in ``trainable.pt`` and all else that a run resumes
+from in ``state.pt``, written last: a checkpoint that has it is complete. ``retrokit.json`` has the status ``finished``
+once the model is in place. A run that replaces another is written next to it, and takes its place at the end.
 """
 
 import glob
@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from retrokit.core.errors import DataError, UsageError, disk_errors
+from retrokit.core.errors import DataError, UsageError, disk_errors, first_line
 from retrokit.core.files import parents_of, replaced, writing
 from retrokit.core.outputs import (
     beside,
@@ -45,10 +45,9 @@ _OWN = (
 
 
 class RunFolder:
-    """Where a run writes.
+    """The folder that a run writes to.
 
-    A run that takes the place of another is made beside it (``path`` is not ``target`` then), so that the one before is
-    there until the new one is finished; ``resume`` goes on with it there.
+    A run that replaces another one is written next to it until it is finished: ``path`` is not ``target`` then.
     """
 
     def __init__(
@@ -72,15 +71,18 @@ class RunFolder:
         return self.path / "metrics.jsonl"
 
     @property
-    def goes_on(self) -> bool:
+    def resumes(self) -> bool:
         """Whether a run is to be resumed, and there is one."""
         return self.resume and is_run(self.path)
 
     def check(self, inputs: Iterable[str] = ()) -> None:
-        """See before the work that the run can be written here, and that nothing of value is lost by it; ``inputs`` are
-        paths that are read. Raises :class:`UsageError` for a folder that the options do not allow to be replaced, that
-        is finished and to be resumed, or that another command writes, :class:`DataError` for one that cannot be
-        written."""
+        """Check, before the work, that the run can be written here without a loss; ``inputs`` are paths that are read.
+
+        Raises:
+            UsageError: the options do not allow to replace the folder, it is finished and to be resumed, or another
+                command writes it.
+            DataError: it cannot be written.
+        """
         check_own(self._new)
         check_folder(self.target)
         check_name_of_model(self.target)
@@ -89,7 +91,7 @@ class RunFolder:
 
     @contextmanager
     def locked(self, inputs: Iterable[str] = ()) -> Iterator[None]:
-        """Within the block no other command writes here; it raises as :meth:`check` does, which looks once more."""
+        """No other command can write here; checks and raises as :meth:`check`."""
         with locked(self.target):
             put_back(self._real)
             self._check_content(inputs)
@@ -97,25 +99,23 @@ class RunFolder:
                 yield
 
     def _check_content(self, inputs: Iterable[str]) -> None:
-        if self.goes_on:
+        if self.resumes:
             self._check_unfinished(self.read())
         elif self.overwrite:
             check_apart(self._new, inputs)
             if not self._is_free():
                 before = RunFolder(self._there())
                 if not is_run(before.path):
-                    raise UsageError(f"{self.target} exists and is not a run: `overwrite=` replaces runs only")
+                    raise UsageError(f"{self.target} exists and is not a run; `overwrite=` replaces runs only")
                 files = before.read().files or ()
                 check_replaceable(before.path, (*_OWN, *map(glob.escape, files)), inputs)
         elif not self._is_free():
             if self.resume:
-                raise UsageError(f"{self.target} is not a run that could be resumed: it has no {RUN_FILE}")
-            ways = "`overwrite=` to replace it, `resume=` to go on, or another `output=`"
-            raise UsageError(f"{self.target} exists; give {ways}")
+                raise UsageError(f"{self.target} is not a run that can be resumed: it has no {RUN_FILE}")
+            raise UsageError(f"{self.target} exists; give `overwrite=`, `resume=`, or another `output=`")
         elif is_run(self._new):
-            is_there = f"an unfinished run that was to replace {self.target} lies in {self._new}"
-            ways = "`resume=` to go on with it, `overwrite=` to start anew, or another `output=`"
-            raise UsageError(f"{is_there}; give {ways}")
+            unfinished = f"an unfinished run that replaces {self.target} is in {self._new}"
+            raise UsageError(f"{unfinished}; give `resume=`, `overwrite=`, or another `output=`")
 
     def _check_unfinished(self, run: Run) -> None:
         if run.status == FINISHED:
@@ -126,14 +126,14 @@ class RunFolder:
         return not os.path.lexists(there) or (there.is_dir() and is_empty(there))
 
     def _there(self) -> Path:
-        """The run that stands here, or stood here when a kill came between two renames."""
+        """The run that is here, or was here when a kill came between two renames."""
         before = beside(self._real, "retrokit-old")
         return self.target if os.path.lexists(self.target) or not before.exists() else before
 
     def begin(self, run: Run) -> None:
         """Start a new run in an empty folder."""
         with disk_errors(self.target):
-            if self._new.exists():  # of a run before that was to replace the same one
+            if self._new.exists():  # of an earlier run that replaced the same one
                 shutil.rmtree(self._new)
         self.describe(run)
         with disk_errors(self.target):
@@ -145,22 +145,21 @@ class RunFolder:
         """Write ``retrokit.json``."""
         write_run(run, self.path)
 
-    def keep_config(self, text: str) -> None:
-        """Write ``config.toml``, with which the command repeats the run."""
+    def write_config(self, text: str) -> None:
+        """Write ``config.toml``, which repeats the run."""
         with writing(self.path / CONFIG_FILE) as file:
             file.write(text)
 
     def read(self) -> Run:
-        """What ``retrokit.json`` says; raises :class:`DataError` for a damaged one."""
+        """The contents of ``retrokit.json``; raises :class:`DataError` for a damaged one."""
         return read_run(self.path, "identity")
 
     def check_same(self, identity: dict[str, Any]) -> Run:
-        """The description of the run to resume, which must have the same ``identity``, or each option is named, and be
-        unfinished."""
+        """The description of the run to resume; raises :class:`UsageError` unless it is unfinished and has the same
+        ``identity``."""
         run = self.read()
         self._check_unfinished(run)
-        different = differences(run.identity, identity)
-        if different:
+        if different := differences(run.identity, identity):
             raise UsageError(f"`resume=`: {self.target} is another run: {'; '.join(different)}")
         return run
 
@@ -196,19 +195,19 @@ class RunFolder:
                 shutil.rmtree(old)
 
     def truncate_metrics(self, step: int) -> list[dict[str, Any]]:
-        """Drop the lines after ``step``, which a resumed run writes again; returns the others."""
+        """Drop the lines after ``step``, which a resumed run writes again, and return the others."""
         if not self.metrics.is_file():
             return []
         rows: list[dict[str, Any]] = []
-        with suppress(DataError):  # about a last line that a kill cut off
+        with suppress(DataError):  # a kill may have cut the last line
             rows.extend(row for _, row in read_jsonl(self.metrics))
         remaining = [row for row in rows if row["step"] <= step]
         write_jsonl(self.metrics, remaining)
         return remaining
 
     def finish(self, staged: Path, run: Run) -> None:
-        """Move the staged model to the top, put the folder in the place of the run that it replaces, say ``finished``,
-        and drop what only training needed. A kill before ``finished`` leaves a run to resume."""
+        """Move the staged model to the top, replace the earlier run, set ``finished``, and drop the training's state. A
+        kill before ``finished`` leaves a run to resume."""
         let_read(staged)
         items = sorted(staged.iterdir())
         run = replace(run, files=[item.name for item in items])
@@ -228,17 +227,17 @@ class RunFolder:
 
 
 def check_name_of_model(folder: str | Path) -> None:
-    """Raise :class:`DataError` for a name of a folder in which no model can be saved."""
+    """Raise :class:`DataError` for a folder name that the libraries for tokenizers cannot write."""
     try:
         str(folder).encode()
-    except UnicodeEncodeError:  # the libraries that save tokenizers take no other
+    except UnicodeEncodeError:
         raise DataError(folder, "could not be written: a model's folder needs a name in UTF-8") from None
 
 
 TRAINABLE, STATE = "trainable.pt", "state.pt"
 SCHEDULER, BY_DEEPSPEED = "scheduler.pt", "latest"
 _FOR_TRAINING = (STATE, TRAINABLE, "trainer_state.json", SCHEDULER, BY_DEEPSPEED, "global_step*", "zero_to_*.py")
-_ADVICE = "remove this checkpoint to go on from the one before it, or give `overwrite=` to start anew"
+_ADVICE = "remove this checkpoint to resume from the one before, or give `overwrite=` to start again"
 
 
 def step_of(checkpoint: Path) -> int:
@@ -247,7 +246,7 @@ def step_of(checkpoint: Path) -> int:
 
 
 def drop_state(checkpoint: Path) -> None:
-    """Remove what only the training needed."""
+    """Remove the training's state."""
     for path in [path for name in _FOR_TRAINING for path in checkpoint.glob(name)]:
         if path.is_dir():
             shutil.rmtree(path)
@@ -256,10 +255,9 @@ def drop_state(checkpoint: Path) -> None:
 
 
 def check_state(checkpoint: Path, engine: bool) -> None:
-    """Raise :class:`DataError` unless all that a run resumes from is there and can be read, of the checkpoint's step;
-    ``engine``: with DeepSpeed."""
+    """Raise :class:`DataError` unless the checkpoint is whole and of its step; ``engine``: written with DeepSpeed."""
     if (checkpoint / BY_DEEPSPEED).is_file() != engine:
-        raise DataError(checkpoint, f"was written with{'out' * engine} DeepSpeed; go on in the same way")
+        raise DataError(checkpoint, f"was written with{'out' * engine} DeepSpeed; resume in the same way")
     path = checkpoint / "trainer_state.json"
     with intact(path):
         step = read_json(path, "the state of a trainer", {"global_step": int}, nan=True)["global_step"]
@@ -274,20 +272,18 @@ def check_state(checkpoint: Path, engine: bool) -> None:
 
 @contextmanager
 def read_part(checkpoint: Path, name: str) -> Iterator[Any]:
-    """A part of a checkpoint's state, to be taken up within the block."""
+    """A part of a checkpoint's state; an error of using it within the block names the file, too."""
     with intact(checkpoint / name):
         yield torch.load(checkpoint / name, map_location="cpu", weights_only=True)
 
 
 @contextmanager
 def intact(path: Path) -> Iterator[None]:
-    """Turn any error of reading ``path`` and of taking up its content into one clear line: a damaged file can fail in
-    its container, in a pickle, in a shape."""
+    """Turn any error into one line about ``path``: a damaged file can fail in its container, a pickle or a shape."""
     try:
         yield
     except Exception as error:
-        reason = (str(error).strip().splitlines() or [""])[0]
-        raise DataError(path, f"cannot be gone on from ({type(error).__name__}: {reason}): {_ADVICE}") from error
+        raise DataError(path, f"cannot resume ({type(error).__name__}: {first_line(error)}); {_ADVICE}") from error
 
 
 def random_state(device: torch.device) -> dict[str, Any]:
@@ -299,7 +295,7 @@ def random_state(device: torch.device) -> dict[str, Any]:
 
 
 def set_random_state(state: dict[str, Any], device: torch.device) -> None:
-    """Put back what :func:`random_state` gave."""
+    """Restore a result of :func:`random_state`."""
     random.setstate(state["python"])
     np.random.set_state(state["numpy"])
     torch.set_rng_state(state["cpu"])

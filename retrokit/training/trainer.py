@@ -1,7 +1,5 @@
-"""The trainer of every run: transformers', with retrokit's batches, checkpoints and evaluation in it.
-
-What is trained, by which loss, how it is evaluated and what a checkpoint holds of it is a subclass's to say.
-"""
+"""The trainer of every run: transformers', with retrokit's batches, checkpoints and evaluation; and those of an encoder
+and of a table of embeddings."""
 
 import math
 import os
@@ -48,8 +46,8 @@ from retrokit.training.run_folder import SCHEDULER, STATE, TRAINABLE, RunFolder,
 
 @dataclass
 class Options(SentenceTransformerTrainingArguments):
-    """The library's, for a process that computes on one device, the one named; by itself it takes all GPUs it sees.
-    ``about`` is the run's own configuration."""
+    """The library's options for a process that computes on one device, not on all GPUs; ``about`` is the run's
+    configuration, for trackers."""
 
     computes_on: str = "cpu"
     about: dict[str, Any] = field(default_factory=dict)
@@ -66,7 +64,7 @@ class Options(SentenceTransformerTrainingArguments):
 
     @property
     def device(self) -> torch.device:
-        """The one named."""
+        """The one device."""
         super().device  # noqa: B018 # a property that sets up
         return torch.device(self.computes_on)
 
@@ -76,14 +74,13 @@ class Options(SentenceTransformerTrainingArguments):
         return int(self.computes_on.startswith("cuda"))
 
     def to_dict(self) -> dict[str, Any]:
-        """What trackers are told of a run."""
+        """The run's configuration, for trackers."""
         return dict(self.about)
 
 
 class RunTrainer(Trainer):
-    """Trains ``model`` on the batches of ``loader``, which yields those of an epoch, each process its own part of every
-    one; its checkpoints count once they are complete. ``rates`` are learning rates by the start of a parameter's name:
-    the longest that fits counts."""
+    """Trains ``model`` on this process's part of the batches of ``loader``. ``rates`` are learning rates by the start
+    of a parameter's name, the longest match. A subclass has the loss, the evaluation and the checkpoint's model."""
 
     model: Any
     control: TrainerControl
@@ -104,30 +101,30 @@ class RunTrainer(Trainer):
         self.args.save_only_model = True  # the state that a run resumes from is added by complete_checkpoint
 
     def write_to(self, folder: RunFolder, history: History, run: Run) -> None:
-        """Set where it writes: the folder, what happens in it, and its description so far."""
+        """Set the folder, its history and its description so far."""
         self.folder, self.history, self.run = folder, history, run
 
-    # --- what a subclass says
+    # --- for a subclass
 
     def begin(self) -> None:
-        """What is to be done once the run's folder is there, before the first step."""
+        """Prepare, once the run's folder exists, for the first step."""
 
     def measure(self) -> dict[str, float]:
-        """The metrics of the model as it stands; in the first process alone."""
+        """The metrics of the model; called in the first process only."""
         raise NotImplementedError
 
     def learned(self) -> dict[str, float]:
-        """What a line of the history says of learned constants."""
+        """Learned constants, for a line of the history."""
         return {}
 
     def write_model(self, folder: Path) -> bool:
-        """Put into a checkpoint what loads from there; whether that is a model that loads by itself."""
+        """Write a checkpoint's model; whether it loads without another one."""
         raise NotImplementedError
 
     @contextmanager
     def settled(self, computes: bool = False) -> Iterator[None]:
-        """Within it, all weights are where the last step has put them, and whole in the first process: to evaluate
-        (``computes``) and to save. In every process."""
+        """All weights are those of the last step, and whole in the first process, to save or evaluate (``computes``).
+        In every process."""
         if self.whole_copy is None:
             yield
             return
@@ -139,7 +136,7 @@ class RunTrainer(Trainer):
                 self.model = sharded
 
     def settle(self) -> None:
-        """Put all weights where the last step has put them, once no further one follows."""
+        """Make all weights those of the last step, once no further one follows."""
         if self.whole_copy is not None:
             self.whole_copy.gather(self.model)
             self.model = self.whole_copy.whole or self.model
@@ -147,12 +144,12 @@ class RunTrainer(Trainer):
     # --- several processes
 
     def create_accelerator_and_postprocess(self) -> None:
-        """The library's, with FSDP's or DeepSpeed's configuration completed."""
+        """Complete FSDP's or DeepSpeed's configuration."""
         super().create_accelerator_and_postprocess()
         set_up(self.accelerator, self.model, self.args)
 
     def train(self, *args: Any, **kwargs: Any) -> Any:
-        """The library's, which shards the model; a whole copy of it is made before."""
+        """Copy the whole model before the library shards it."""
         if is_sharded() and self.whole_copy is None:
             self.whole_copy = WholeCopy(self.model)
         return super().train(*args, **kwargs)
@@ -160,16 +157,14 @@ class RunTrainer(Trainer):
     # --- batches and optimizer
 
     def get_train_dataloader(self) -> Any:
-        """Each process reads its own part of every batch, so nothing is left to shard."""
+        """Each process reads its own part of every batch."""
         return self.loader
 
     def get_batch_samples(
         self, epoch_iterator: Iterator[Any], num_batches: int, device: torch.device
     ) -> tuple[list[Any], Any]:
-        """The library's, but a batch is made in the background while the one before it is computed with.
-
-        A step begins here: waiting for a batch is part of it.
-        """
+        """The library's, with the next batch prepared in the background. A step begins here, with the wait for its
+        batch."""
         self.step_began = time.perf_counter()
         if self.prefetcher is None or self.prefetcher.batches is not epoch_iterator:
             self.prefetcher = Prefetcher(epoch_iterator)
@@ -177,12 +172,11 @@ class RunTrainer(Trainer):
         return [self.on_device(batch) for batch in samples], count
 
     def on_device(self, batch: Any) -> Any:
-        """A batch, whose tensors lie in pinned memory next to a GPU and are copied while it computes."""
+        """A batch on the device; a GPU computes while it is copied from pinned memory."""
         return send_to_device(batch, self.args.device, non_blocking=True)
 
     def create_optimizer(self, model: Any = None) -> torch.optim.Optimizer:
-        """AdamW, each parameter at its rate; what the library would decay is decayed, but not what a similarity
-        learns."""
+        """AdamW, each parameter at its rate; weights decay as in the library, but not those of a similarity."""
         if self.optimizer is None:
             trained = [(name, value) for name, value in self.model.named_parameters() if value.requires_grad]
             decayed = {name for name in self.get_decay_parameter_names(self.model) if ".similarity." not in name}
@@ -204,22 +198,22 @@ class RunTrainer(Trainer):
         optimizer: torch.optim.Optimizer = kind(groups, **options)
         return optimizer
 
-    # --- what happens
+    # --- evaluation
 
     @property
     def precision(self) -> str:
-        """What a step computes in, as encoders call it."""
+        """The type that a step computes in, as encoders name it."""
         return "bf16" if self.args.bf16 else "fp16" if self.args.fp16 else "fp32"
 
     def autocast(self) -> AbstractContextManager[Any]:
-        """What a step computes in, outside of it too."""
-        if shares_states():  # where the library leaves it to DeepSpeed's engine, which is the step's alone
+        """The type that a step computes in, for use outside of one."""
+        if shares_states():  # the library leaves it to DeepSpeed's engine, in a step only
             return torch.autocast(self.args.device.type, torch.bfloat16, enabled=self.args.bf16)
         autocast: AbstractContextManager[Any] = self.accelerator.autocast()
         return autocast
 
     def evaluate(self, *args: Any, **kwargs: Any) -> dict[str, float]:
-        """Measure in the first process; every process learns the metrics."""
+        """The metrics, measured in the first process, in all."""
         with self.settled(computes=True):
             metrics = first_says(self._measured)
         self.control = self.callback_handler.on_evaluate(self.args, self.state, self.control, metrics)
@@ -227,13 +221,13 @@ class RunTrainer(Trainer):
 
     def _measured(self) -> dict[str, float]:
         if self.prefetcher is not None:
-            self.prefetcher.wait()  # a tokenizer has one master at a time
+            self.prefetcher.wait()  # a tokenizer serves one thread at a time
         return self.measure()
 
     def log(self, logs: dict[str, float], start_time: float | None = None) -> None:
-        """Refuse to go on from a loss or a gradient that is not finite."""
+        """Raise :class:`DataError` for a loss or a gradient that is not finite."""
         if self.args.fp16 and not math.isfinite(logs.get("grad_norm") or 0.0):
-            del logs["grad_norm"]  # the scale of the loss is found by trial, and such a step is left out
+            del logs["grad_norm"]  # the scale of the loss adapts, and skips such a step
         for key, name in (("loss", "loss"), ("grad_norm", "norm of the gradient")):
             if not math.isfinite(logs.get(key) or 0.0):
                 problem = f"the {name} is {logs[key]} at step {self.state.global_step}; lower `lr=`"
@@ -243,7 +237,7 @@ class RunTrainer(Trainer):
     # --- checkpoints
 
     def save_model(self, output_dir: str | None = None, _internal_call: bool = False) -> None:
-        """Called in every process; the first one writes."""
+        """Write a model; called in every process, the first one writes."""
         with self.settled():
             if self.args.should_save:
                 self._write(Path(output_dir or self.args.output_dir))
@@ -258,8 +252,7 @@ class RunTrainer(Trainer):
             write_run(replace(self.run, status=FINISHED, step=self.state.global_step, files=files), folder)
 
     def complete_checkpoint(self) -> None:
-        """Write the state that a run resumes from next to the model, as the last file; called in every process, the
-        first one writes."""
+        """Write the state that a run resumes from, as the last file; called in every process, the first one writes."""
         folder = self.folder.checkpoint(self.state.global_step)
         scaler = self.accelerator.scaler
         state = {
@@ -268,7 +261,7 @@ class RunTrainer(Trainer):
             "scaler": None if scaler is None else scaler.state_dict(),
             "random": all_say(random_state(self.args.device)),
         }
-        if shares_states():  # its engine has files of its own, and the library reads this one
+        if shares_states():  # the engine writes its own files, and the library reads this one
             self.model_wrapped.save_checkpoint(str(folder))
             if is_first():
                 torch.save(state["scheduler"], folder / SCHEDULER)
@@ -276,9 +269,8 @@ class RunTrainer(Trainer):
         first_says(lambda: self.folder.complete(folder, state, best[0] if best else None))
 
     def resume(self, checkpoint: Path) -> dict[str, Any]:
-        """Put back weights, optimizer and schedule; the random state of this process, for where the next step
-        begins."""
-        if not shares_states():  # where DeepSpeed has read them
+        """Restore weights, optimizer and schedule, and return this process's random state for the next step."""
+        if not shares_states():  # DeepSpeed has read them
             self.load_weights(checkpoint)
         with read_part(checkpoint, STATE) as state:
             if state["optimizer"] is not None:
@@ -290,17 +282,17 @@ class RunTrainer(Trainer):
         return random
 
     def _load_from_checkpoint(self, checkpoint_path: str, model: nn.Module | None = None) -> None:
-        """The weights are read with all else, by :meth:`resume`."""
+        """Nothing: :meth:`resume` reads the weights."""
 
     def load_weights(self, checkpoint: Path) -> None:
-        """Put back what was trained until then."""
+        """Restore the trained weights."""
         with read_part(checkpoint, TRAINABLE) as state:
             load_trainable_state(self.model, state)
 
 
 class FinetuneTrainer(RunTrainer):
-    """Trains ``model``, which ends in ``Prepare``, by ``loss``, and evaluates it, also by the loss of what is
-    ``held_out``; ``start`` is the encoder as it came."""
+    """Trains ``model``, which ends in ``Prepare``, by ``loss``, and evaluates it on tasks and on ``held_out`` examples;
+    ``start`` is the encoder before training."""
 
     def __init__(
         self, *of_any: Any, loss: PreparedLoss, evaluations: Evaluations, held_out: HeldOut | None, start: Encoder
@@ -312,28 +304,25 @@ class FinetuneTrainer(RunTrainer):
     def compute_loss(
         self, model: Any, inputs: dict[str, Any], return_outputs: bool = False, num_items_in_batch: Any = None
     ) -> Any:
-        """The loss of a batch, by the model as the library has wrapped it."""
+        """The loss of a batch; ``model`` is wrapped by the library."""
         self.loss.model = model
-        # one copy of the weights, in the type that is computed in, for all parts of the batch; gradient caching runs
-        # some of them without gradients, whose copies are of no use to the others
+        # Autocast outside of the parts of a batch shares one copy of the weights. Gradient caching runs some parts
+        # without gradients, whose copies are of no use to the others.
         with nullcontext() if self.loss.mini_batch_size else self.accelerator.autocast():
             return self.loss([inputs["query"], inputs["document"]], inputs.get("label"))
 
     def measure(self) -> dict[str, float]:
-        """The metrics of all tasks; before the first step, those of the encoder's own similarity are noted too."""
+        """The metrics of all tasks; before the first step, notes those of the encoder's own similarity too."""
         encoder, own = as_encoder(self.model, self.start.spec), self.start.similarity
         also = [own] if self.state.global_step == 0 and own.spec != encoder.similarity.spec else []
-        metrics: dict[str, float] = {}
-        norms: dict[str, float] = {}
-        baseline: dict[str, float] = {}
+        metrics, norms, baseline = dict[str, float](), dict[str, float](), dict[str, float]()
         for name, task in self.evaluations.tasks.items():
             metrics_of = self.evaluations.metrics_of(name)
             request = Request(encoder, [encoder.similarity, *also], metrics_of, precision=self.precision)
             result, *start = task.evaluate(request)
-            metrics |= _of_task(name, result.metrics)
-            norms |= _of_task(name, result.norms)
-            for own_result in start:
-                baseline |= _of_task(name, own_result.metrics)
+            metrics |= {f"{name}:{key}": value for key, value in result.metrics.items()}
+            norms |= {f"{name}:{key}": value for key, value in result.norms.items()}
+            baseline |= {f"{name}:{key}": value for own_result in start for key, value in own_result.metrics.items()}
         if self.held_out is not None:
             metrics[f"{HOLDOUT}:{LOSS}"] = self._held_out_loss(self.held_out)
         notes = {"baseline": {"similarity": own.spec, "evaluation": baseline}} if baseline else {}
@@ -342,7 +331,7 @@ class FinetuneTrainer(RunTrainer):
 
     @torch.no_grad()
     def _held_out_loss(self, held_out: HeldOut) -> float:
-        """The loss as it is trained, without dropout; the mean over the examples."""
+        """The training loss without dropout, mean over the held-out examples."""
         guide = self.loss.guide
         counts = guide.counts.clone() if guide is not None else torch.empty(0)
         collator = replace(self.data_collator, sources=held_out.data.sources)
@@ -355,9 +344,9 @@ class FinetuneTrainer(RunTrainer):
                 total += weight * self.loss([inputs["query"], inputs["document"]], inputs.get("label")).item()
                 weights += weight
         if guide is not None:
-            guide.counts.copy_(counts)  # those of the training are told
+            guide.counts.copy_(counts)  # the history reports those of training
         if not math.isfinite(total):
-            problem = f"the loss of what is held out is {total} at step {self.state.global_step}; lower `lr=`"
+            problem = f"the loss of held-out examples is {total} at step {self.state.global_step}; lower `lr=`"
             raise DataError(self.folder.target, problem)
         return total / weights
 
@@ -373,13 +362,9 @@ class FinetuneTrainer(RunTrainer):
         return True
 
 
-def _of_task(name: str, values: Mapping[str, float]) -> dict[str, float]:
-    return {f"{name}:{key}": value for key, value in values.items()}
-
-
 class TableTrainer(FinetuneTrainer):
-    """Trains an encoder whose first module is a table. Not across processes, whose gradients NCCL cannot add, nor in
-    fp16, whose gradients are scaled. Its steps are short, so the batches in the making have a core to themselves."""
+    """Trains an encoder whose first module is a table, by the rows that a step touches; on one process's CPU, where it
+    leaves a core to the preparation of batches. NCCL cannot add its gradients."""
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
@@ -393,12 +378,12 @@ class TableTrainer(FinetuneTrainer):
         return self.rows
 
     def train(self, *args: Any, **kwargs: Any) -> Any:
-        """The library's, on all cores but one."""
+        """Train on all cores but one."""
         with threads(max(1, self.threads - 1)), one_thread_tokenises() if self.threads <= 2 else nullcontext():
             return super().train(*args, **kwargs)
 
     def training_step(self, model: torch.nn.Module, inputs: dict[str, Any], *args: Any) -> torch.Tensor:
-        """The library's, on rows that stand where the last step has put them."""
+        """Update the batch's rows to the last step before the library reads them."""
         weight = self.model[0].embedding.weight
         ids = torch.cat([inputs[role]["input_ids"] for role in ("query", "document")])
         self.rows.bring(weight, ids.to(weight.device))
@@ -420,7 +405,7 @@ class TableTrainer(FinetuneTrainer):
 
 @contextmanager
 def threads(count: int) -> Iterator[None]:
-    """Within it, PyTorch computes with so many threads on a CPU."""
+    """PyTorch computes with ``count`` threads on a CPU."""
     before = torch.get_num_threads()
     torch.set_num_threads(count)
     try:
@@ -431,12 +416,12 @@ def threads(count: int) -> Iterator[None]:
 
 @contextmanager
 def one_thread_tokenises() -> Iterator[None]:
-    """Within it, a batch is tokenised by one thread; tokenizers takes as many as there are cores."""
-    switch = "TOKENIZERS_PARALLELISM"
-    before = {name: value for name, value in os.environ.items() if name == switch}
-    os.environ[switch] = "false"
+    """The library tokenizers uses one thread, not all cores."""
+    before = os.environ.get("TOKENIZERS_PARALLELISM")
+    os.environ["TOKENIZERS_PARALLELISM"] = "false"
     try:
         yield
     finally:
-        del os.environ[switch]
-        os.environ.update(before)
+        del os.environ["TOKENIZERS_PARALLELISM"]
+        if before is not None:
+            os.environ["TOKENIZERS_PARALLELISM"] = before

@@ -164,9 +164,9 @@ def test_few_bits_need_their_package(tiny_bert, monkeypatch):
 @pytest.mark.parametrize("model", ["tiny_bert", "tiny_llama"])
 def test_a_base_of_few_bits_takes_low_rank_updates(request, pairs, tmp_path, model, bits):
     encoder = f"model:{request.getfixturevalue(model)},bits={bits}"
-    with pytest.raises(UsageError, match="weights of few bits are not trained"):
+    with pytest.raises(UsageError, match="quantised weights are not trained"):
         plan(configure(encoder, pairs, lora=None))
-    with pytest.raises(UsageError, match="weights of few bits cannot take the updates; leave out `merge_lora=`"):
+    with pytest.raises(UsageError, match="quantised weights cannot be merged; leave out `merge_lora=`"):
         plan(configure(encoder, pairs, merge_lora=True))
     made = with_memory(plan(configure(encoder, pairs)))
     assert not {value.dtype for value in made.model.parameters() if value.requires_grad} - {torch.float32}
@@ -199,8 +199,8 @@ def test_weights_of_few_bits_stay_as_they_are_stored(tiny_bert):
         ("BERT", {"lora": None}, "`load=` needs `lora=`"),
         ("BERT", {"merge_lora": True}, "`merge_lora=` and `load=` exclude each other"),
         ("BERT", {"load": "2bit"}, "`load=` 2bit is none of 4bit, 8bit"),
-        ("BERT,bits=8", {}, "both say bits: give one"),
-        ("minilm", {}, "`load=`: minilm is not loaded in bits; it takes a folder or a hub id"),
+        ("BERT,bits=8", {}, "both name bits; give one"),
+        ("minilm", {}, "`load=`: minilm cannot be loaded in bits; give a folder or a hub id"),
     ],
 )
 def test_what_cannot_be_loaded_in_bits_is_one_line(tiny_bert, pairs, encoder, options, message):

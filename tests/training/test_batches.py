@@ -133,7 +133,7 @@ def test_what_fits_into_no_batch_without_duplicates_is_said(caplog):
     batches = Batches(TrainingSet([replace(source("a", 1), records=records)]), 8, 0, no_duplicates=True)
     assert len(batches) == 3, "each with the one that all share, and 7 of 21 others"
     assert caplog.messages == ["a: 27 of 51 examples fit into no batch of an epoch without duplicates"]
-    with pytest.raises(UsageError, match="a: its 30 records fill no batch of 8 in which no text stands twice"):
+    with pytest.raises(UsageError, match="a: its 30 records fill no batch of 8 without duplicates"):
         Batches(TrainingSet([replace(source("a", 1), records=hub)]), 8, 0, no_duplicates=True)
 
 

@@ -81,7 +81,7 @@ def test_it_is_an_encoder_like_any_other(tiny_bert, tmp_path, capsys):
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["static:8"], "static: tokens alone take a transformer with a fast tokenizer"),
+        (["static:8"], "static: expected a transformer with a fast tokenizer"),
         (["BERT", "--dims", "17"], "--dims 17: "),
         (["BERT", "--dims", "8", "--corpus", "none.jsonl"], "none.jsonl: does not exist"),
         (["BERT", "--sif", "-1"], "--sif -1.0 is out of range"),

@@ -26,22 +26,6 @@ from tests.models import sentences
 from tests.processes import Ended, in_processes, retrokit_in, torchrun
 
 
-@pytest.fixture(scope="module")
-def triplets(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Pairs of which some have hard negatives, and not equally many, with a teacher's scores; one anchor has two
-    positives."""
-    texts = sentences(120)
-    rows = [
-        {"anchor": texts[i], "positive": texts[32 + i], "negatives": texts[64 + i : 64 + i + i % 3]} for i in range(32)
-    ]
-    for place, row in enumerate(rows):
-        row |= {"positive_score": place % 5, "negative_scores": [place % 7 - 3, place % 4][: place % 3]}
-    rows[1]["anchor"] = rows[0]["anchor"]
-    path = tmp_path_factory.mktemp("data") / "triplets.jsonl"
-    write_jsonl(path, rows)
-    return path
-
-
 def gradients(encoder: Path, data: Path, batch: int, **options: Any) -> Any:
     """The loss and all gradients of a first batch, the mean over the processes."""
     options |= {"batch_size": batch, **({"guide": f"{encoder},margin=0.001"} if options.get("guide") else {})}
@@ -267,6 +251,7 @@ def lacks_a_file(rank: int) -> None:
         ("missing", "process 1: data.jsonl: "),
         ("failure", "process 1: gradients: went away"),
         ("both", "a batch of 40 × 2 processes is larger than its 32 records"),
+        ("piped", "--data -: only one process can read standard input; give a file"),
     ],
 )
 def test_what_goes_wrong_in_one_ends_all_with_one_line(tiny_bert, triplets, tmp_path, case, message):
@@ -279,7 +264,8 @@ def test_what_goes_wrong_in_one_ends_all_with_one_line(tiny_bert, triplets, tmp_
     def words(rank):
         steps = 3 if case == "options" and rank else 2
         more = ["--lr", 2e-3] if case == "options" and rank else ["--batch-size", 40] if case == "both" else []
-        return finetune_words(tiny_bert, "data.jsonl", tmp_path / "run", "--steps", steps, *more)
+        data = "-" if case == "piped" else "data.jsonl"
+        return finetune_words(tiny_bert, data, tmp_path / "run", "--steps", steps, *more)
 
     prepare = {"data": lacks_a_file, "missing": lacks_a_file, "failure": fails_in_a_step}.get(case)
     ended = retrokit_in(2, tmp_path, words, prepare)
@@ -288,14 +274,6 @@ def test_what_goes_wrong_in_one_ends_all_with_one_line(tiny_bert, triplets, tmp_
     assert len(lines) == 1, said(ended)
     assert message.replace("_", "-") in lines[0].replace("_", "-")
     assert "Traceback" not in said(ended)
-
-
-def test_standard_input_is_read_once_for_all(tiny_bert, triplets, by_torchrun, tmp_path):
-    words = finetune_words(tiny_bert, "-", tmp_path / "run", *SHORT)
-    ended = retrokit_in(2, tmp_path, words, stdin=triplets.read_bytes())
-    assert [one.code for one in ended] == [0, 0], said(ended)
-    models = [(run / "model.safetensors").read_bytes() for run in (by_torchrun, tmp_path / "run")]
-    assert models[0] == models[1]
 
 
 @pytest.mark.parametrize(
@@ -309,21 +287,8 @@ def test_standard_input_is_read_once_for_all(tiny_bert, triplets, by_torchrun, t
 )
 def test_processes_train_a_reranker(tiny_bert, triplets, tmp_path, reranker, options, kept):
     """Stopped and gone on with, they end where they end undisturbed; the steps are those of all of them."""
-    words = [
-        "rerank",
-        "train",
-        reranker,
-        tiny_bert,
-        "--data",
-        triplets,
-        "--steps",
-        4,
-        "--eval-every",
-        2,
-        "--batch-size",
-        4,
-    ]
-    words += ["--precision", "fp32", "--device", "cpu", *options]
+    words = ["rerank", "train", reranker, tiny_bert, "--data", triplets, "--steps", 4, "--eval-every", 2]
+    words += ["--batch-size", 4, "--precision", "fp32", "--device", "cpu", *options]
     for folder, prepare, more, code in (
         ("whole", None, [], 0),
         ("run", stop_after_three, [], 130),

@@ -196,7 +196,7 @@ def test_ctrl_c_saves_and_prints_the_line_to_resume(tiny_bert, pairs, tmp_path):
     words = [*words_of(tiny_bert, pairs, "run"), "--steps", 100000, "--overwrite"]
     (stopped,) = retrokit_in(1, tmp_path, words, interrupted)
     assert stopped.code == 130
-    assert "the state is kept in run/checkpoints" in stopped.err
+    assert "the state is in run/checkpoints" in stopped.err
     line = stopped.err.strip().splitlines()[-1]
     assert line.startswith("retrokit: ")
     assert "; resume with: retrokit finetune " in line
@@ -261,7 +261,7 @@ def test_bf16_weights_are_trained_in_float32(tiny_bert, pairs, tmp_path, options
     encoder = Path(f"model:{tiny_bert},dtype=bf16")
     before = retrokit.encoder(str(encoder)).model.state_dict()
     finetune(configure(encoder, pairs, tmp_path / "run", lr=2e-5, steps=3, weight_decay=0.0, **options))
-    assert any("trained, and saved, in float32" in line for line in caplog.messages)
+    assert any("trained and saved in float32" in line for line in caplog.messages)
     after = SentenceTransformer(str(tmp_path / "run"), device="cpu").state_dict()
     assert {value.dtype for value in after.values()} == {torch.float32}
     name = next(name for name in after if "layer.0.intermediate.dense.weight" in name)
@@ -289,23 +289,12 @@ def test_training_takes_one_device_and_the_one_named(monkeypatch, asked, expecte
 )
 def test_scale_auto_says_what_trains_the_same(tiny_bert, pairs, spec, other, caplog):
     made, same = (plan(configure(tiny_bert, pairs, None, sim=name, scale="auto")) for name in (spec, other))
-    assert [line for line in caplog.messages if "trains exactly as" in line] == [
-        f"{made.similarity.spec} is {other} divided by a number: with `scale=` auto it trains exactly as {other} does"
+    assert [line for line in caplog.messages if "both train the same" in line] == [
+        f"{made.similarity.spec} is {other} divided by a number; with `scale=` auto both train the same"
     ]
     texts = torch.randn(6, 16, generator=torch.Generator().manual_seed(0))
     scores = [one.preflight.scale["scale"] * one.similarity.score(texts, texts.flip(1)) for one in (made, same)]
     assert_rounded(*scores)
-
-
-@pytest.mark.parametrize("spec", [*SPECS, "sfs:4,base=dot,dims=8"])
-def test_only_a_multiple_is_called_one(spec):
-    one = retrokit.similarity(spec)
-    assert not one.multiple_of
-    texts = torch.randn(9, 16, generator=torch.Generator().manual_seed(0))
-    for other in map(retrokit.similarity, ("dot", "l1")):
-        if other.spec != spec:
-            ratio = one.score(texts, texts.flip(1)) / other.score(texts, texts.flip(1))
-            assert ratio.std() > 1e-3
 
 
 def test_a_gain_is_over_the_start_under_its_own_similarity(tiny_bert, pairs, benchmark, tmp_path):
@@ -513,7 +502,7 @@ def test_mse_on_scored_pairs(tiny_bert, tmp_path, caplog):
     rows = [{"sentence1": texts[i], "sentence2": texts[20 + i], "score": i % 6} for i in range(20)]
     write_jsonl(tmp_path / "scored.jsonl", rows)
     finetune(configure(tiny_bert, tmp_path / "scored.jsonl", tmp_path / "run", loss="mse", batch_size=5, steps=40))
-    assert "scores are divided by 5, so that they run from 0 to 1" in caplog.messages
+    assert "scores are divided by 5, to run from 0 to 1" in caplog.messages
     lines = history_of(tmp_path / "run")
     assert lines[-1]["loss"] < lines[0]["loss"]
     with pytest.raises(DataError, match="scores run from 0 to 5; expected 0 to 4"):
@@ -549,10 +538,11 @@ def test_convergence_is_mags_criterion():
     assert history([0.63, *steady[2:]]).converged_at() is None  # more than 0.02 below the best
 
 
-def test_time_budget_sets_the_steps_by_measured_speed(tiny_bert, pairs, tmp_path, monkeypatch):
+def test_time_budget_sets_the_steps_by_measured_speed(tiny_bert, pairs, tmp_path, monkeypatch, caplog):
     monkeypatch.setattr("retrokit.training.run.seconds_per_step", lambda trainer: 25.0)
     outcome = finetune(configure(tiny_bert, pairs, tmp_path / "run", steps=None, time_budget=200.0))
     assert outcome.steps == 8
+    assert any("too few to learn much" in line for line in caplog.messages)
     monkeypatch.setattr("retrokit.training.run.seconds_per_step", lambda trainer: 1e-5)
     outcome = finetune(configure(tiny_bert, pairs, tmp_path / "short", steps=None, time_budget=0.2))
     assert outcome.stopped_because == "time budget spent"
@@ -595,25 +585,16 @@ def test_training_further_and_evaluation_keep_what_a_similarity_learned(tiny_ber
     assert made.similarity.statistics()["gamma_query"] == pytest.approx(gamma)
 
 
-def test_what_will_surprise_is_said(tiny_bert, tmp_path, caplog):
-    texts = sentences(10)
-    rows = [{"sentence1": texts[i], "sentence2": texts[5 + i], "score": i / 4} for i in range(5)]
-    write_jsonl(tmp_path / "scored.jsonl", rows)
-    data = Path(f'{tmp_path / "scored.jsonl"},query_prompt="find: "')
-    plan(configure(tiny_bert, data, None, loss="mse", sim="qnorm", batch_size=5))
-    assert any("qnorm is not symmetric" in line for line in caplog.messages)
-
-
 @pytest.mark.parametrize(
     ("options", "message"),
     [
         ({"loss": "tripplet"}, "`loss=` tripplet: expected one of infonce, kl, margin-mse, mse"),
         ({"epochs": 1.0, "time_budget": 3.0}, "give one of `epochs=`, `steps=`, `time_budget=`"),
-        ({"scale": 10.0, "temperature": 0.1}, "give one"),
+        ({"scale": 10.0, "temperature": 0.1}, "exclude each other"),
         ({"freeze": "half"}, "expected embeddings, first:N or all-but:K"),
         ({"freeze": "first:9"}, "has 2 layers"),
         ({"freeze": "all-but:0"}, "is left to train"),
-        ({"sim": "qnorm", "sim_lr": 0.1}, "learns nothing"),
+        ({"sim": "qnorm", "sim_lr": 0.1}, "has no weights to learn"),
         ({"patience": 2}, "`patience=` needs"),
         ({"precision": "fp16"}, "`precision=` fp16 needs a GPU"),
         ({"matryoshka": (32,)}, "has 16 dimensions"),
@@ -641,39 +622,6 @@ def test_durations():
     assert [duration(text) for text in ("90", "90s", "4m", "1.5h")] == [90, 90, 240, 5400]
     with pytest.raises(UsageError, match="not a duration"):
         duration("soon")
-
-
-@pytest.mark.parametrize("more", [{}, {"mini_batch": 3}, {"accumulate": 2}], ids=["whole", "cached", "accumulated"])
-def test_speed_is_measured_on_whole_steps(tiny_bert, pairs, tmp_path, monkeypatch, more, caplog):
-    from retrokit.encoders.modules import Prepare
-    from retrokit.training.callback import seconds_per_step
-
-    forward, step = Prepare.forward, torch.optim.AdamW.step
-    seen: dict[str, list[bool | str]] = {"measuring": [], "training": []}
-    phase = ["planning"]
-
-    def watching(self, features, task=None):
-        seen.setdefault(phase[0], []).append(torch.is_autocast_enabled("cpu"))
-        return forward(self, features, task)
-
-    def stepping(self, *args, **kwargs):
-        seen[phase[0]].append("step")
-        return step(self, *args, **kwargs)
-
-    def measuring(trainer):
-        phase[0] = "measuring"
-        assert seconds_per_step(trainer, steps=2) > 0
-        phase[0] = "training"
-        return 50.0
-
-    monkeypatch.setattr(Prepare, "forward", watching)
-    monkeypatch.setattr(torch.optim.AdamW, "step", stepping)
-    monkeypatch.setattr("retrokit.training.run.seconds_per_step", measuring)
-    options = {"steps": None, "time_budget": 100.0, "precision": "bf16", **more}
-    finetune(configure(tiny_bert, pairs, tmp_path / "run", **options))
-    assert seen["measuring"] == seen["training"], "what is timed is what a step does, two of them"
-    assert set(seen["measuring"]) == {True, "step"}
-    assert any("2 steps are too few" in line for line in caplog.messages)
 
 
 @pytest.mark.parametrize(

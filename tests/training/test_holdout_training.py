@@ -154,7 +154,7 @@ def test_a_resumed_run_is_the_uninterrupted_one(tmp_path: Path, monkeypatch: pyt
         ("pairs", {"holdout": 100}, "leaves nothing to train on"),
         ("pairs", {"holdout": 0}, "`holdout=` 0 must be above 0"),
         ("pairs", {"best_metric": "spearman"}, "spearman"),
-        ("texts", {"augment": ("dropout:1,min_chars=1",), "dropout": 0.1}, "every anchor held out is its own positive"),
+        ("texts", {"augment": ("dropout:1,min_chars=1",), "dropout": 0.1}, "every held-out anchor is its own positive"),
         ("pairs", {"holdout": None}, "`eval_every=` needs `eval=` or `holdout=`"),
     ],
 )
@@ -166,7 +166,7 @@ def test_what_cannot_be_held_out(tmp_path: Path, kind: str, options: dict[str, A
 
 def test_one_score_correlates_with_nothing(tmp_path: Path) -> None:
     rows = [{**row, "score": 1} for row in ROWS["scored"]]
-    with pytest.raises(UsageError, match="held out have one score"):
+    with pytest.raises(UsageError, match="held-out pairs have one score"):
         plan(FinetuneConfig("static:8", [written(tmp_path / "d.jsonl", rows)], None, loss="mse", **SMALL))
 
 

@@ -1,22 +1,217 @@
-"""What a step of training holds: gradient caching bounds it, so that a batch of 96 in mini-batches of 8 holds no more
-than one of 8; gradient checkpointing holds less, and gives the same gradients."""
+"""The memory of a training step: the estimate against the profiler and autograd; gradient caching and checkpointing
+bound it and give the same gradients."""
 
-from __future__ import annotations
-
+import gc
 import weakref
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
-from transformers import BertModel
+from torch.profiler import ProfilerActivity, profile
+from transformers import AutoConfig, AutoModel, BertModel, T5EncoderModel
 
 from retrokit.core.errors import UsageError
 from retrokit.data.jsonl import write_jsonl
 from retrokit.training.config import FinetuneConfig
-from retrokit.training.finetune import plan
+from retrokit.training.finetune import finetune, plan, with_memory
+from retrokit.training.preflight import memory_of
+from retrokit.training.run import carry_out
+from retrokit.training.trainer import FinetuneTrainer
 from tests.close import assert_rounded
-from tests.models import sentences
+from tests.models import WORDS, sentences
+from tests.runs import killed_after
+
+BATCH, TOKENS = 8, 64
+
+
+@pytest.fixture(scope="module")
+def long_pairs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Texts of as many tokens as the tiny models read, but one in eight, without which there would be no padding."""
+    path = tmp_path_factory.mktemp("data") / "pairs.jsonl"
+    texts = [
+        " ".join(WORDS[(7 * i + j * (i + 1)) % len(WORDS)] for j in range(100 if i % 8 else 40)) for i in range(32)
+    ]
+    write_jsonl(path, [{"anchor": a, "positive": b} for a, b in zip(texts[:16], texts[16:], strict=True)])
+    return path
+
+
+def planned(encoder: Path, data: Path, **options: Any) -> Any:
+    options = {"batch_size": BATCH, "precision": "fp32", "device": "cpu", "steps": 2, **options}
+    return with_memory(plan(FinetuneConfig(str(encoder), [str(data)], **options)))
+
+
+def taken(made: Any) -> tuple[int, int]:
+    """Bytes that are taken after the forward pass of a real step, and the most at a time in the whole of it."""
+    loss, batch = made.loss(), next(iter(made.loader))
+    made.model.train()
+    most = []
+    for backward in (False, True):
+        gc.collect()
+        with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as seen:
+            with torch.autocast("cpu", torch.bfloat16, enabled=made.precision == torch.bfloat16):
+                found = loss([batch["query"], batch["document"]], None)
+            if backward:
+                found.backward()
+        events = [event for event in seen.profiler.kineto_results.events() if event.name() == "[memory]"]
+        now, highest = 0, 0
+        for event in sorted(events, key=lambda event: event.start_ns()):
+            now += event.nbytes()
+            highest = max(highest, now)
+        most.append(highest if backward else now)
+        del found
+    return most[0], most[1]
+
+
+def row(memory: dict[str, Any], batch: int = BATCH) -> dict[str, int]:
+    return next(row for row in memory["activations"] if (row["batch"], row["tokens"]) == (batch, TOKENS))
+
+
+@pytest.mark.parametrize(
+    ("model", "options"),
+    [
+        ("tiny_bert", {}),
+        ("tiny_bert", {"lora": 2}),
+        ("tiny_bert", {"mini_batch": 4}),
+        ("tiny_bert", {"gradient_checkpointing": True}),
+        ("tiny_llama", {"freeze": "first:1"}),
+        ("tiny_llama", {"precision": "bf16"}),
+    ],
+)
+def test_a_step_takes_what_was_said(request, long_pairs, model, options):
+    made = planned(request.getfixturevalue(model), long_pairs, **options)
+    memory = made.preflight.memory
+    said, (kept, most) = row(memory), taken(made)
+    if options.keys() <= {"lora", "precision", "freeze"}:
+        assert said["kept"] + memory["copies"] == pytest.approx(kept, rel=0.3)
+    else:
+        held = said["checkpointed" if "gradient_checkpointing" in options else "kept"]
+        assert held + memory["gradients"] == pytest.approx(most, rel=0.3)
+
+
+def autograd_keeps(model: Any, tokens: int) -> int:
+    """Bytes that autograd keeps of one text, the weights not counted."""
+    weights = {part.untyped_storage().data_ptr() for part in (*model.parameters(), *model.buffers())}
+    storages: dict[int, int] = {}
+
+    def keep(tensor: torch.Tensor) -> torch.Tensor:
+        storage = tensor.untyped_storage()
+        storages[storage.data_ptr()] = storage.nbytes()
+        return tensor
+
+    ids = torch.zeros(1, tokens, dtype=torch.long)
+    with torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor):
+        states = model.train()(input_ids=ids, attention_mask=torch.ones_like(ids)).last_hidden_state
+    assert states.requires_grad
+    return sum(size for pointer, size in storages.items() if pointer not in weights)
+
+
+@pytest.mark.parametrize("kind", ["bert", "roberta", "distilbert", "modernbert", "t5", "llama", "qwen3", "gemma3_text"])
+def test_the_formula_is_within_30_percent_of_what_autograd_keeps(kind):
+    shape = {"hidden_size": 256, "intermediate_size": 1024, "num_attention_heads": 4, "num_key_value_heads": 2}
+    shape |= {"num_hidden_layers": 2, "vocab_size": 100, "pad_token_id": 0, "head_dim": 64}
+    shape |= {"dim": 256, "hidden_dim": 1024, "n_layers": 2, "n_heads": 4}  # DistilBERT
+    shape |= {"d_model": 256, "d_ff": 1024, "num_layers": 2, "num_heads": 4}  # T5
+    config = AutoConfig.for_model(kind, **shape)
+    model = T5EncoderModel(config) if kind == "t5" else AutoModel.from_config(config)
+    memory = memory_of(model, torch.float32, [1], [64, 256], documents=1, mini_batch=1, at_once=4096)
+    short, long = memory.activations
+    assert short.kept == pytest.approx(autograd_keeps(model, 64), rel=0.3)
+    assert long.kept == pytest.approx(autograd_keeps(model, 256), rel=0.3)
+
+
+def test_optimizer_gradients_and_weights_are_those_of_a_real_run(tiny_bert, long_pairs, tmp_path, monkeypatch):
+    seen: dict[str, int] = {}
+    real = FinetuneTrainer.log
+
+    def log(self, *args: Any) -> None:
+        states = (state for group in self.optimizer.state.values() for state in group.values())
+        seen["optimizer"] = sum(state.nbytes for state in states if torch.is_tensor(state) and state.ndim)
+        real(self, *args)
+
+    monkeypatch.setattr(FinetuneTrainer, "log", log)
+    made = planned(tiny_bert, long_pairs)
+    options = {"batch_size": BATCH, "steps": 1, "device": "cpu", "precision": "fp32"}
+    finetune(FinetuneConfig(str(tiny_bert), [str(long_pairs)], str(tmp_path / "run"), **options))
+    memory = made.preflight.memory
+    assert memory["optimizer"] == seen["optimizer"]
+    assert memory["gradients"] == sum(part.nbytes for part in made.model.parameters() if part.requires_grad)
+    assert memory["weights"] == sum(part.nbytes for part in (*made.model.parameters(), *made.model.buffers()))
+
+
+def test_queries_and_documents_share_one_copy_of_the_weights(tiny_bert, long_pairs, tmp_path, monkeypatch):
+    copies: set[int] = set()
+    kept = []
+    real = FinetuneTrainer.compute_loss
+
+    def compute_loss(self, model: Any, inputs: Any, **more: Any) -> Any:
+        shape = model[0].auto_model.encoder.layer[0].intermediate.dense.weight.T.shape
+
+        def keep(tensor: torch.Tensor) -> torch.Tensor:
+            if tensor.dtype == torch.bfloat16 and tensor.shape in (shape, shape[::-1]):
+                copies.add(tensor.untyped_storage()._cdata)
+                kept.append(tensor)
+            return tensor
+
+        with torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor):
+            return real(self, model, inputs, **more)
+
+    monkeypatch.setattr(FinetuneTrainer, "compute_loss", compute_loss)
+    options = {"batch_size": BATCH, "steps": 1, "device": "cpu", "precision": "bf16"}
+    finetune(FinetuneConfig(str(tiny_bert), [str(long_pairs)], str(tmp_path / "run"), **options))
+    assert len(copies) == 4, "of two layers, each with two weights of that shape"
+
+
+ROOM = 6 * 10**6
+
+
+def auto(encoder: Path | str, data: Path, monkeypatch: pytest.MonkeyPatch, room: int = ROOM, **options: Any) -> Any:
+    monkeypatch.setattr("retrokit.training.preflight.free_memory", lambda device: room)
+    monkeypatch.setattr("retrokit.training.preflight.FEWEST", 1)
+    options = {"precision": "fp32", "device": "cpu", "steps": 2, **options}
+    return plan(FinetuneConfig(str(encoder), [str(data)], **options))
+
+
+@pytest.mark.parametrize(
+    ("options", "room"),
+    [({}, ROOM), ({"gradient_checkpointing": True}, ROOM // 3), ({"lora": 2}, ROOM)],
+    ids=["plain", "checkpointed", "lora"],
+)
+def test_the_batch_size_found_is_the_largest_that_fits(tiny_bert, long_pairs, monkeypatch, options, room):
+    """Nothing larger would fit, by what PyTorch's profiler sees a real step take, AdamW's states added."""
+    found = auto(tiny_bert, long_pairs, monkeypatch, room, batch_size="auto", **options)
+    size = found.config.batch_size
+    assert size in (2, 4, 8)
+    assert found.identity["batch_size"] == found.preflight.configuration["batch_size"] == found.batches.size == size
+    states = sum(2 * value.nbytes for value in found.model.parameters() if value.requires_grad)
+    assert taken(found)[1] + states <= room
+    twice = planned(tiny_bert, long_pairs, batch_size=2 * size, **options)
+    assert taken(twice)[1] + states > 0.8 * room
+
+
+def test_the_mini_batch_found_leaves_the_batch_as_it_is(tiny_bert, long_pairs, monkeypatch, tmp_path, caplog):
+    caplog.set_level("INFO", "retrokit")
+    found = auto(tiny_bert, long_pairs, monkeypatch, batch_size=16, mini_batch="auto")
+    assert (found.config.batch_size, found.config.mini_batch) == (16, 16)
+    assert taken(found)[1] <= ROOM
+    assert auto(tiny_bert, long_pairs, monkeypatch, 10**9, batch_size=16, mini_batch="auto").config.mini_batch is None
+    assert [message for message in caplog.messages if "bare checkpoint" not in message] == [
+        "`mini_batch=` auto: 16, the largest power of two that fits into 0.006 GB for texts of 64 tokens",
+        "`mini_batch=` auto: a whole batch fits into 1 GB for texts of 64 tokens, without gradient caching",
+    ]
+    with pytest.raises(UsageError, match=r"not even one example fits into 1e-05 GB for texts of 64 tokens"):
+        auto(tiny_bert, long_pairs, monkeypatch, 10**4, batch_size=16, mini_batch="auto")
+
+
+def test_a_run_that_goes_on_keeps_the_size_that_was_found(tiny_bert, long_pairs, monkeypatch, tmp_path):
+    options = {"batch_size": "auto", "output": str(tmp_path / "run"), "save_every": 1}
+    first = auto(tiny_bert, long_pairs, monkeypatch, **options)
+    with killed_after(1):
+        carry_out(first)
+    again = auto(tiny_bert, long_pairs, monkeypatch, ROOM // 3, **options, resume=True)
+    assert again.config.batch_size == first.config.batch_size
+    assert carry_out(again).steps == 2
+    assert f"batch-size = {first.config.batch_size}\n" in (tmp_path / "run" / "config.toml").read_text()
 
 
 class Held:
@@ -25,7 +220,7 @@ class Held:
     def __init__(self) -> None:
         self.bytes = self.most = 0
 
-    def keep(self, tensor: torch.Tensor) -> Kept:
+    def keep(self, tensor: torch.Tensor) -> "Kept":
         kept = Kept(tensor)
         size = tensor.nbytes
         self.bytes += size
@@ -43,7 +238,7 @@ class Kept:
 
 
 @pytest.fixture(scope="module")
-def long_pairs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def many_pairs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     texts = sentences(208)
     rows = [{"anchor": texts[104 + i], "positive": " ".join(texts[i : i + 8])} for i in range(96)]
     path = tmp_path_factory.mktemp("data") / "pairs.jsonl"
@@ -51,7 +246,7 @@ def long_pairs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-def step(encoder: Path | str, data: Path, **options: Any) -> tuple[int, dict[str, torch.Tensor]]:
+def held_in_a_step(encoder: Path | str, data: Path, **options: Any) -> tuple[int, dict[str, torch.Tensor]]:
     """Bytes that a step holds for its backward pass, the most at a time, and the gradients that it makes."""
     options = {"steps": 1, "precision": "fp32", "device": "cpu", **options}
     made = plan(FinetuneConfig(str(encoder), [str(data)], **options))
@@ -66,11 +261,11 @@ def step(encoder: Path | str, data: Path, **options: Any) -> tuple[int, dict[str
     return held.most, {name: value.grad for name, value in made.model.named_parameters() if value.grad is not None}
 
 
-def test_a_cached_batch_of_96_holds_little_more_than_one_of_8(tiny_bert, long_pairs):
-    small, _ = step(tiny_bert, long_pairs, batch_size=8)
-    assert step(tiny_bert, long_pairs, batch_size=96, mini_batch=8)[0] <= 1.5 * small
+def test_a_cached_batch_of_96_holds_little_more_than_one_of_8(tiny_bert, many_pairs):
+    small, _ = held_in_a_step(tiny_bert, many_pairs, batch_size=8)
+    assert held_in_a_step(tiny_bert, many_pairs, batch_size=96, mini_batch=8)[0] <= 1.5 * small
     # The check can fail: without caching the same batch is far beyond that.
-    assert step(tiny_bert, long_pairs, batch_size=96)[0] > 5 * small
+    assert held_in_a_step(tiny_bert, many_pairs, batch_size=96)[0] > 5 * small
 
 
 @pytest.mark.parametrize(
@@ -85,18 +280,18 @@ def test_a_cached_batch_of_96_holds_little_more_than_one_of_8(tiny_bert, long_pa
     ids=["learn", "cached", "lora", "frozen", "bf16"],
 )
 @pytest.mark.parametrize("model", ["tiny_bert", "tiny_llama", "tiny_t5"])
-def test_layers_computed_twice_hold_less_and_give_the_same_gradients(request, long_pairs, model, options):
+def test_layers_computed_twice_hold_less_and_give_the_same_gradients(request, many_pairs, model, options):
     encoder = request.getfixturevalue(model)
-    held, expected = step(encoder, long_pairs, batch_size=8, **options)
-    less, found = step(encoder, long_pairs, batch_size=8, gradient_checkpointing=True, **options)
+    held, expected = held_in_a_step(encoder, many_pairs, batch_size=8, **options)
+    less, found = held_in_a_step(encoder, many_pairs, batch_size=8, gradient_checkpointing=True, **options)
     assert less < 0.7 * held
     assert found.keys() == expected.keys()
     for name, gradient in expected.items():
         assert_rounded(found[name], gradient)
 
 
-def test_an_encoder_that_cannot_compute_its_layers_twice_is_refused(tiny_bert, long_pairs, monkeypatch):
+def test_an_encoder_that_cannot_compute_its_layers_twice_is_refused(tiny_bert, many_pairs, monkeypatch):
     monkeypatch.setattr(BertModel, "supports_gradient_checkpointing", False)
     for encoder in (tiny_bert, "static:16"):
-        with pytest.raises(UsageError, match=r"`gradient_checkpointing=`: .* cannot compute its layers a second time"):
-            step(encoder, long_pairs, batch_size=8, gradient_checkpointing=True)
+        with pytest.raises(UsageError, match=r"`gradient_checkpointing=`: .* does not support it"):
+            held_in_a_step(encoder, many_pairs, batch_size=8, gradient_checkpointing=True)

@@ -152,7 +152,7 @@ def as_sentence_transformer(bert: Path, folder: Path, pooling: str, **options) -
         ("narrow", "hidden size: 16 and 8"),
         ("deep", "num hidden layers: 2 and 3"),
         ("cls", "Pooling pooling mode: mean and cls"),
-        ("tokenizer", "cannot be averaged, for they differ in tokenizer"),
+        ("tokenizer", "cannot be averaged: they differ in tokenizer"),
         ("static", "modules: Transformer → Pooling and StaticEmbedding"),
         ("table", "weights: "),
         ("dot", "similarity: learn and cosine; give the `sim=` of the result"),
@@ -206,7 +206,7 @@ def test_a_similarity_that_is_chosen(tiny_bert, runs, tmp_path):
     both = [str(tiny_bert), str(runs[0])]
     assert retrokit.merge(both, str(tmp_path / "soup"), sim="dot").similarity == "dot"
     assert retrokit.load(str(tmp_path / "soup")).similarity.spec == "dot"
-    with pytest.raises(UsageError, match="has not learned what learn learns; it has cosine"):
+    with pytest.raises(UsageError, match="similarity cosine; expected learn"):
         retrokit.merge(both, str(tmp_path / "other"), sim="learn")
 
 
@@ -219,7 +219,7 @@ def test_whole_numbers_must_be_the_same(tiny_bert, tmp_path, monkeypatch):
         return made
 
     monkeypatch.setattr(encoders.registry, "create_on", with_a_count)
-    with pytest.raises(UsageError, match=r"they differ in 0\.seen, whose numbers are whole"):
+    with pytest.raises(UsageError, match=r"they differ in 0\.seen, which are whole numbers"):
         retrokit.merge([str(tiny_bert), str(tiny_bert)], str(tmp_path / "out"))
 
 
@@ -227,5 +227,5 @@ def test_other_prompts_are_told_of(tiny_bert, tmp_path, capsys):
     one = as_sentence_transformer(tiny_bert, tmp_path / "one", "mean", prompts={"query": "ask: "})
     two = as_sentence_transformer(tiny_bert, tmp_path / "two", "mean")
     assert cli.run(["merge", one, two, "-o", str(tmp_path / "soup")]) == 0
-    assert f"{two} has other prompts than {one}, whose are kept" in capsys.readouterr().err
+    assert f"{two} has other prompts or lengths than {one}, whose are used" in capsys.readouterr().err
     assert retrokit.encoder(str(tmp_path / "soup")).prompts["query"] == "ask: "

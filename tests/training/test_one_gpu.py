@@ -27,7 +27,7 @@ def test_memory_that_runs_out_in_training_is_one_line(tiny_bert, pairs, tmp_path
         raise torch.cuda.OutOfMemoryError("CUDA out of memory.")
 
     monkeypatch.setattr(FinetuneTrainer, "training_step", step)
-    with pytest.raises(UsageError, match=r"memory of cpu ran out in training: `mini_batch=`.*take less") as caught:
+    with pytest.raises(UsageError, match=r"memory of cpu ran out in training; give `mini_batch=`") as caught:
         finetune(configure(tiny_bert, pairs, tmp_path / "run"))
     assert "\n" not in str(caught.value)
 
@@ -83,7 +83,7 @@ def test_a_table_is_stepped_by_rows_on_a_cpu_and_whole_on_a_gpu(pairs, monkeypat
 
 def test_what_shares_a_model_among_processes_is_refused_before_the_work(pairs, monkeypatch):
     monkeypatch.setenv("ACCELERATE_USE_MEGATRON_LM", "true")
-    with pytest.raises(UsageError, match="MEGATRON_LM is not supported: FSDP does, with `accelerate launch --use_fsdp"):
+    with pytest.raises(UsageError, match="MEGATRON_LM is not supported here; start with `accelerate launch --use_fsdp"):
         plan(configure("no-such-encoder", pairs))
 
 
@@ -100,5 +100,5 @@ def test_deepspeed_takes_several_processes_and_its_package(pairs, monkeypatch):
 @pytest.mark.parametrize("name", ["FSDP", "DEEPSPEED"])
 def test_a_verifier_is_not_shared(tiny_bert, pairs, monkeypatch, name):
     monkeypatch.setenv(f"ACCELERATE_USE_{name}", "true")
-    with pytest.raises(UsageError, match=f"{name} is not supported: every process holds the whole model: "):
+    with pytest.raises(UsageError, match=f"{name} is not supported here; start with torchrun"):
         plan_verifier(VerifierConfig("soft", str(tiny_bert), data=[str(pairs)]))

@@ -1,21 +1,18 @@
-"""What is uploaded of a run, against a stand-in for the model hub's HTTP interface."""
+"""What is uploaded of a run, against a stand-in for the hub's client."""
 
-import base64
 import json
 import shutil
-import threading
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from types import SimpleNamespace
 
-import huggingface_hub.constants as hub
 import pytest
 from huggingface_hub import ModelCard
-from huggingface_hub.utils import close_session
+from huggingface_hub.utils import filter_repo_objects
 from sentence_transformers import SentenceTransformer
 
 import retrokit
 from retrokit import cli
-from retrokit.core.errors import ServiceError, UsageError
+from retrokit.core.errors import UsageError
 from retrokit.data.jsonl import write_jsonl
 from retrokit.training.config import FinetuneConfig
 from retrokit.training.finetune import finetune
@@ -43,104 +40,58 @@ def folder(tiny_bert, tmp_path_factory) -> Path:
 
 
 class Hub:
-    """Takes what the client sends; ``fails`` is the path at which it answers with an error."""
+    """A stand-in for the hub's client: keeps what is uploaded; ``fails`` is the call that answers with an error."""
 
     def __init__(self) -> None:
-        self.calls: list[str] = []
-        self.created: list[dict] = []
-        self.commits: list[list[dict]] = []
-        self.there = ["README.md", "notes.txt", "pytorch_model.bin", "2_Prepare/config.json"]
-        self.fails = ""
-        outer = self
+        self.endpoint, self.fails = "https://hub.test", ""
+        self.calls: list[tuple[str, dict]] = []
+        self.uploads: list[dict[str, bytes]] = []
 
-        class Answers(BaseHTTPRequestHandler):
-            def log_message(self, *arguments) -> None:
-                """Say nothing."""
+    def _called(self, name: str, options: dict) -> None:
+        self.calls.append((name, options))
+        if name == self.fails:
+            raise OSError(f"507 Insufficient Storage for url: {self.endpoint}\nthe disk is full")
 
-            def answer(self, content: object, code: int = 200) -> None:
-                body = json.dumps(content).encode()
-                self.send_response(code)
-                self.send_header("Content-Type", "application/json")
-                self.send_header("Content-Length", str(len(body)))
-                self.end_headers()
-                self.wfile.write(body)
+    def create_repo(self, repo: str, **options) -> None:
+        self._called("create_repo", {"repo": repo, **options})
 
-            def do_GET(self) -> None:
-                outer.calls.append(f"GET {self.path}")
-                if "/tree/" in self.path:
-                    return self.answer([{"type": "file", "path": path, "size": 1, "oid": "0"} for path in outer.there])
-                siblings = [{"rfilename": path} for path in outer.there]
-                return self.answer({"id": "me/qnorm", "sha": "0" * 40, "siblings": siblings})
-
-            def do_POST(self) -> None:
-                outer.calls.append(f"POST {self.path}")
-                raw = self.rfile.read(int(self.headers.get("Content-Length") or 0))
-                if outer.fails and outer.fails in self.path:
-                    return self.answer({"error": "the disk is full"}, 507)
-                if self.path == "/api/repos/create":
-                    outer.created.append(json.loads(raw))
-                    return self.answer({"url": "https://huggingface.co/me/qnorm", "id": "me/qnorm"})
-                if self.path == "/api/validate-yaml":
-                    return self.answer({"errors": [], "warnings": []})
-                if "/preupload/" in self.path:
-                    files = [{"path": one["path"], "uploadMode": "regular"} for one in json.loads(raw)["files"]]
-                    return self.answer({"files": [{**one, "shouldIgnore": False, "oid": None} for one in files]})
-                if "/commit/" in self.path:
-                    outer.commits.append([json.loads(line) for line in raw.splitlines() if line.strip()])
-                    return self.answer(
-                        {
-                            "success": True,
-                            "commitOid": "c" * 40,
-                            "commitUrl": f"https://huggingface.co/me/qnorm/commit/{'c' * 40}",
-                        }
-                    )
-                return self.answer({"error": f"no {self.path}"}, 404)
-
-        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Answers)
-        self.url = f"http://127.0.0.1:{self.server.server_port}"
+    def upload_folder(self, folder_path: Path, **options) -> SimpleNamespace:
+        self._called("upload_folder", options)
+        self.uploads.append(files_in(folder_path))
+        return SimpleNamespace(oid="c" * 40)
 
     def files(self) -> dict[str, bytes]:
         """Names and contents of the files of the one commit."""
-        (commit,) = self.commits
-        return {
-            one["value"]["path"]: base64.b64decode(one["value"]["content"]) for one in commit if one["key"] == "file"
-        }
+        (files,) = self.uploads
+        return files
 
-    def deleted(self) -> list[str]:
-        """Names of the files that the one commit removes."""
-        (commit,) = self.commits
-        return [one["value"]["path"] for one in commit if one["key"] == "deletedFile"]
+
+def files_in(folder: Path) -> dict[str, bytes]:
+    return {path.relative_to(folder).as_posix(): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
 @pytest.fixture
 def service(monkeypatch):
-    made = Hub()
-    threading.Thread(target=made.server.serve_forever, daemon=True).start()
-    monkeypatch.setattr(hub, "ENDPOINT", made.url)
-    monkeypatch.setattr(hub, "HF_HUB_OFFLINE", False)
-    monkeypatch.setenv("HF_TOKEN", "hf_of_the_tests")
-    close_session()
-    yield made
-    made.server.shutdown()
-    made.server.server_close()
-    close_session()
+    hub = Hub()
+    monkeypatch.setattr("retrokit.training.push.HfApi", lambda: hub)
+    return hub
 
 
 def test_a_run_becomes_one_commit(folder, service, capsys):
     words = ["push", str(folder / "run"), "me/qnorm", "--license", "mit", "--private", "--json"]
     assert cli.run([*words, "--results", str(folder / "results"), "--base-model", "org/bert"]) == 0
     told = json.loads(capsys.readouterr().out)
-    assert (told["url"], told["commit"]) == (f"{service.url}/me/qnorm", "c" * 40)
+    assert (told["url"], told["commit"]) == ("https://hub.test/me/qnorm", "c" * 40)
     files = service.files()
     assert sorted(files) == told["files"]
     assert {"README.md", "retrokit.json", "model.safetensors", "modules.json", "1_Pooling/config.json"} <= set(files)
     assert not {"metrics.jsonl", "config.toml"} & set(files)
     assert not any(name.startswith(("checkpoints", "plots")) for name in files)
     assert files["model.safetensors"] == (folder / "run" / "model.safetensors").read_bytes()
-    assert service.deleted() == ["pytorch_model.bin", "2_Prepare/config.json"], "of another model; notes stay"
-    assert [(one["name"], one["organization"], one["visibility"]) for one in service.created] == [
-        ("qnorm", "me", "private")
-    ]
+    (_, created), (_, uploaded) = service.calls
+    assert created == {"repo": "me/qnorm", "private": True, "exist_ok": True}
+    there = ["README.md", "notes.txt", "pytorch_model.bin", "2_Prepare/config.json"]
+    assert list(filter_repo_objects(there, allow_patterns=uploaded["delete_patterns"])) == there[2:], "notes stay"
     for name in ("README.md", "retrokit.json"):
         assert str(folder) not in files[name].decode(), "no path of this machine"
     card = ModelCard(files["README.md"].decode())
@@ -155,13 +106,13 @@ def test_a_run_becomes_one_commit(folder, service, capsys):
     assert any(task.startswith("mteb:SciFact") for task, _ in found)
 
 
-def test_no_password_of_the_hub_is_shown(folder, service, monkeypatch, capsys):
-    monkeypatch.setattr(hub, "ENDPOINT", service.url.replace("://", "://me:hunter2@"))
+def test_no_password_of_the_hub_is_shown(folder, service, capsys):
+    service.endpoint = "https://me:hunter2@hub.test"
     assert cli.run(["push", str(folder / "run"), "me/qnorm", "--json"]) == 0
-    service.fails = "/preupload/"
+    service.fails = "upload_folder"
     assert cli.run(["push", str(folder / "run"), "me/qnorm"]) == 4
     out, err = capsys.readouterr()
-    assert json.loads(out)["url"] == service.url.replace("://", "://…@") + "/me/qnorm"
+    assert json.loads(out)["url"] == "https://…@hub.test/me/qnorm"
     assert "…@" in err
     assert "hunter2" not in out + err
 
@@ -170,12 +121,7 @@ def test_what_a_dry_run_writes_is_what_would_be_uploaded(folder, service, tmp_pa
     retrokit.push(str(folder / "run"), "me/qnorm", dry_run=str(tmp_path / "upload"))
     assert service.calls == []
     retrokit.push(str(folder / "run"), "me/qnorm")
-    written = {
-        path.relative_to(tmp_path / "upload").as_posix(): path.read_bytes()
-        for path in (tmp_path / "upload").rglob("*")
-        if path.is_file()
-    }
-    assert written == service.files()
+    assert files_in(tmp_path / "upload") == service.files()
     encoder = retrokit.load(str(tmp_path / "upload"))
     assert encoder.similarity.spec == "qnorm"
     assert SentenceTransformer(str(tmp_path / "upload"), device="cpu").encode(["a cat"]).shape == (1, 16)
@@ -194,9 +140,7 @@ def test_a_link_is_not_uploaded(folder, service, tmp_path, capsys, place):
     path.symlink_to(tmp_path / "secret" if place == "1_Pooling" else tmp_path / "secret" / "config.json")
     for words in ([], ["--dry-run", str(tmp_path / "upload")]):
         assert cli.run(["push", str(run), "me/qnorm", *words]) == 2
-        assert (
-            capsys.readouterr().err == f"retrokit: {path}: is a link, and is not uploaded; put the file itself there\n"
-        )
+        assert capsys.readouterr().err == f"retrokit: {path}: is a link; replace it by the file\n"
     assert service.calls == []
     assert sorted(one.name for one in tmp_path.iterdir()) == ["run", "secret"]
 
@@ -225,25 +169,19 @@ def test_results_are_written_as_mteb_takes_them(folder, service, tmp_path):
     assert [one.model_name for one in loaded.model_results] == ["me/qnorm"]
 
 
-@pytest.mark.parametrize("at", ["/api/repos/create", "/preupload/", "/commit/"])
+@pytest.mark.parametrize("at", ["create_repo", "upload_folder"])
 def test_a_hub_that_fails_is_one_line_and_leaves_nothing(folder, service, tmp_path, capsys, at):
     service.fails = at
     words = ["push", str(folder / "run"), "me/qnorm", "--results", str(folder / "results")]
     assert cli.run([*words, "--mteb", str(tmp_path / "submission")]) == 4
     *_, line = capsys.readouterr().err.splitlines()
     assert line.startswith("retrokit: me/qnorm was not uploaded: ")
-    assert service.commits == []
+    assert service.uploads == []
     assert not list(tmp_path.iterdir())
 
 
-def test_no_network_is_one_line(folder, service, monkeypatch):
-    monkeypatch.setattr(hub, "ENDPOINT", "http://127.0.0.1:9")
-    with pytest.raises(ServiceError, match="me/qnorm was not uploaded: "):
-        retrokit.push(str(folder / "run"), "me/qnorm")
-
-
 def test_an_adapter_names_a_base_that_others_have(folder, service):
-    with pytest.raises(UsageError, match="which is on this machine alone: give its id on the hub as `base_model=`"):
+    with pytest.raises(UsageError, match="which is not on the Hub; give its Hub id as `base_model=`"):
         retrokit.push(str(folder / "adapter"), "me/adapter")
     assert service.calls == []
     retrokit.push(str(folder / "adapter"), "me/adapter", base_model="org/bert")
@@ -268,7 +206,7 @@ def test_a_merged_encoder_and_an_edited_card(folder, service, tmp_path):
         ({"repo": "me/a/b"}, "`repo` me/a/b: "),
         ({"folder": "beir"}, "is not a retrokit run"),
         ({"mteb": "out"}, "`mteb=` needs `results=`"),
-        ({"folder": "adapter", "results": ["results"]}, "`results=`: none is of .*adapter as it is now; they are of "),
+        ({"folder": "adapter", "results": ["results"]}, "`results=`: none of .*adapter in its present state"),
     ],
 )
 def test_wrong_settings_are_one_line(folder, service, tmp_path, options, message):

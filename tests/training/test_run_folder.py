@@ -221,7 +221,7 @@ def test_an_unfinished_successor_is_dropped_only_when_that_is_asked(
     shutil.rmtree("run")
     code, err = typed("--seed", 3)
     assert code == 2
-    assert "an unfinished run that was to replace run lies in" in err
+    assert "an unfinished run that replaces run is in" in err
     assert len(err.strip().splitlines()) == 1
     code, err = typed("--seed", 3, "--overwrite")
     assert code == 0, err
@@ -270,7 +270,7 @@ def test_what_a_kill_at_the_start_leaves_is_no_hindrance(tmp_path: Path, option:
     folder = RunFolder(target, overwrite=option == "--overwrite", resume=option == "--resume")
     folder.check()
     with folder.locked():
-        assert not folder.goes_on
+        assert not folder.resumes
         folder.begin(Run("training", "cosine", "minilm", {}))
     assert (target / "retrokit.json").is_file()
     assert os.listdir(tmp_path) == ["run"]
@@ -335,6 +335,6 @@ def test_a_killed_command_holds_nothing(tiny_bert: Path, data: Path, tmp_path: P
     folder.check()
     with folder.locked():
         pass
-    with pytest.raises(UsageError, match="give `overwrite=` to replace it, `resume=` to go on"):
+    with pytest.raises(UsageError, match="exists; give `overwrite=`, `resume=`"):
         RunFolder(tmp_path / "run").check()
     assert [path.name for path in tmp_path.iterdir() if not path.name.startswith("std")] == ["run"]

@@ -18,7 +18,6 @@ from transformers import Qwen3Config, Qwen3Model
 
 import retrokit
 from retrokit.core.errors import DataError
-from retrokit.data.jsonl import write_jsonl
 from retrokit.training.config import FinetuneConfig
 from retrokit.training.finetune import finetune
 from retrokit.training.run_folder import check_state
@@ -44,18 +43,6 @@ def decoder(tiny_llama, tmp_path_factory) -> Path:
         config = Qwen3Config(vocab_size=vocabulary, num_key_value_heads=1, max_position_embeddings=64, **DECODER)
         Qwen3Model(config).save_pretrained(folder)
     return folder
-
-
-@pytest.fixture(scope="module")
-def triplets(tmp_path_factory) -> Path:
-    """Pairs with hard negatives, not equally many."""
-    texts = sentences(120)
-    rows = [
-        {"anchor": texts[i], "positive": texts[32 + i], "negatives": texts[64 + i : 64 + i + i % 3]} for i in range(32)
-    ]
-    path = tmp_path_factory.mktemp("data") / "triplets.jsonl"
-    write_jsonl(path, rows)
-    return path
 
 
 def sharded(rank: int) -> None:
@@ -129,17 +116,7 @@ SAME = {"lr": 1e-3, "precision": "fp32", "dropout": 0.0, "max_grad_norm": 0.5, "
         (["--sim", "learn", "--steps", 5], {"sim": "learn", "steps": 5}),
         (["--lora", 2, "--steps", 4], {"lora": 2, "steps": 4}),
         (
-            [
-                "--steps",
-                3,
-                "--gradient-checkpointing",
-                "--directions",
-                "both",
-                "--freeze",
-                "first:1",
-                "--accumulate",
-                2,
-            ],
+            "--steps 3 --gradient-checkpointing --directions both --freeze first:1 --accumulate 2".split(),
             {"steps": 3, "directions": "both", "freeze": "first:1", "accumulate": 2},
         ),
     ],
@@ -232,7 +209,7 @@ def test_a_checkpoint_is_gone_on_from_as_it_was_written(tmp_path, engine):
     checkpoint.mkdir()
     if not engine:
         (checkpoint / "latest").touch()
-    with pytest.raises(DataError, match=f"was written with{'out' * engine} DeepSpeed; go on in the same way"):
+    with pytest.raises(DataError, match=f"was written with{'out' * engine} DeepSpeed; resume in the same way"):
         check_state(checkpoint, engine)
 
 
@@ -253,18 +230,18 @@ def with_engine(message: str, words: Sequence[object] = (), **environment: str) 
         (
             {"ACCELERATE_USE_FSDP": "true", "FSDP_VERSION": "1"},
             [],
-            "FSDP is supported as FSDP2: `accelerate launch --use_fsdp --fsdp_version 2`",
+            "FSDP1 is not supported; start with `accelerate launch --use_fsdp --fsdp_version 2`",
         ),
         (BY_LAYER, ["--mini-batch", 2], "--mini-batch and FSDP exclude each other"),
         (
             {**BY_LAYER, "FSDP_TRANSFORMER_CLS_TO_WRAP": "Block"},
             [],
-            "FSDP is to shard layers called Block, and the model's are Qwen3DecoderLayer",
+            "FSDP: no layers called Block; expected Qwen3DecoderLayer",
         ),
         with_engine("--mini-batch and DeepSpeed exclude each other", ["--mini-batch", 2]),
-        with_engine("DeepSpeed is supported with ZeRO's stages 1 and 2, not 3; ", zero_stage="3"),
+        with_engine("DeepSpeed: ZeRO's stages 1 and 2 are supported, not 3; ", zero_stage="3"),
         with_engine("DeepSpeed's `offload_optimizer` is not supported; ", offload_optimizer_device="cpu"),
-        with_engine("DeepSpeed's own `optimizer` is not supported: ", config_file="ds.json"),
+        with_engine("DeepSpeed's `optimizer` is not supported; ", config_file="ds.json"),
     ],
 )
 def test_what_cannot_be_shared_is_one_line(decoder, triplets, tmp_path, environment, words, message):

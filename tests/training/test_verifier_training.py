@@ -20,7 +20,7 @@ from retrokit.training.batches import TrainingSet
 from retrokit.training.rerankers import verifier as recipe
 from retrokit.training.rerankers.config import VerifierConfig
 from retrokit.training.rerankers.job import RankedLists, draw_candidates
-from retrokit.training.rerankers.verifier import VerifierPlan, plan_verifier, train_verifier, verifier_loss
+from retrokit.training.rerankers.verifier import plan_verifier, train_verifier, verifier_loss
 from tests.close import assert_rounded
 from tests.codes import codes
 from tests.models import sentences
@@ -60,7 +60,6 @@ def test_it_learns_what_no_reduction_sees(tiny_bert, triplets, tmp_path, verifie
     assert 0 <= turned < same <= 1
     described = json.loads((tmp_path / "run" / "retrokit.json").read_text())
     assert described["parameters"]["verifier"] == sum(v.numel() for v in weights(tmp_path / "run").values())
-    assert described["microseconds_per_pair"] > 0
     assert not (tmp_path / "run" / "tokens").exists()
 
 
@@ -116,22 +115,17 @@ def test_training_goes_on_from_a_finished_verifier(tiny_bert, triplets, tmp_path
         plan_verifier(configure("cnn:channels=4", tiny_bert, triplets, None, start=str(tmp_path)))
 
 
-def test_patience_stops_and_the_best_weights_stay(tiny_bert, triplets, tmp_path):
-    outcome = train("cnn", tiny_bert, triplets, tmp_path / "run", lr=1e-9, steps=40, eval_every=1, patience=3)
-    assert outcome.stopped_because == "no better for 3 evaluations"
-    assert outcome.steps < 40
-    best = load_file(tmp_path / "run" / "checkpoints" / f"checkpoint-{outcome.best_step}" / "verifier.safetensors")
-    saved = load_file(tmp_path / "run" / "verifier.safetensors")
-    assert saved.keys() == best.keys()
-    assert all(torch.equal(value, best[name]) for name, value in saved.items())
-
-
 def test_wrong_use_is_told_before_a_step(tiny_bert, triplets, tmp_path, monkeypatch):
-    with pytest.raises(UsageError, match="maxsim learns nothing by itself: give `end_to_end=`"):
+    with pytest.raises(UsageError, match="maxsim has no weights to learn; give `end_to_end=`"):
         plan_verifier(configure("maxsim", tiny_bert, triplets, None))
     with pytest.raises(UsageError) as caught:
         configure("cnn", tiny_bert, triplets, None, lr=-1, epochs=1, best_metric="mrr", cache="x", end_to_end=True)
-    for part in ("`lr=` -1 must be above 0", "`epochs=`, `steps=`", "`best_metric=` mrr", "`cache=` is for a frozen"):
+    for part in (
+        "`lr=` -1 must be above 0",
+        "`epochs=`, `steps=`",
+        "`best_metric=` mrr",
+        "`cache=` and `end_to_end=` exclude",
+    ):
         assert part in str(caught.value)
     with pytest.raises(UsageError, match="unknown verifier 'cn'"):
         configure("cn", tiny_bert, triplets, None)
@@ -189,35 +183,6 @@ def test_the_loss_by_hand():
     assert verifier_loss(scores, own, learns_logits=True).item() == pytest.approx(ranking + binary, rel=1e-5)
     scaled = (np.log(1 + np.exp(-20)) + np.log(2 + np.exp(20))) / 2
     assert verifier_loss(scores, own, learns_logits=False).item() == pytest.approx(scaled, rel=1e-5)
-
-
-@pytest.mark.parametrize(
-    ("name", "damage"), [("state.pt", "cut"), ("trainable.pt", "cut"), ("trainable.pt", "missing")]
-)
-def test_a_damaged_checkpoint_is_one_line(tiny_bert, triplets, tmp_path, name, damage, monkeypatch):
-    with monkeypatch.context() as patch:
-        patch.setattr(VerifierPlan, "finish", lambda *arguments: 1 / 0)
-        with pytest.raises(ZeroDivisionError):
-            train("soft", tiny_bert, triplets, tmp_path / "run", steps=2, end_to_end=True)
-    path = tmp_path / "run" / "checkpoints" / "checkpoint-2" / name
-    whole = path.read_bytes()
-    path.unlink()
-    if damage == "cut":
-        path.write_bytes(whole[: len(whole) // 2])
-    with pytest.raises(DataError) as caught:
-        train("soft", tiny_bert, triplets, tmp_path / "run", steps=2, end_to_end=True, resume=True)
-    assert "\n" not in str(caught.value)
-    assert name in str(caught.value)
-
-
-def test_an_encoder_of_bf16_is_trained_in_float32(tiny_bert, triplets, tmp_path):
-    encoder = Path(f"model:{tiny_bert},dtype=bf16")
-    before = retrokit.encoder(str(encoder)).model.state_dict()
-    train("soft", encoder, triplets, tmp_path / "run", end_to_end=True, encoder_lr=2e-5)
-    after = SentenceTransformer(str(tmp_path / "run"), device="cpu").state_dict()
-    name = next(name for name in after if "layer.0.intermediate.dense.weight" in name)
-    assert after[name].dtype == torch.float32
-    assert (after[name] != before[name].float()).float().mean() > 0.95
 
 
 def test_low_rank_updates_alone_are_trained_and_a_small_copy_holds_them(tiny_bert, triplets, tmp_path):

@@ -1,1 +1,1 @@
-"""Training of verifiers on token maps, by the trainer of every run (COMP, D.3)."""
+"""Training of verifiers on token maps (COMP, D.3) and of cross-encoders, by the trainer of every run."""

@@ -1,4 +1,4 @@
-"""The options of a reranker's training, beside those of any run: of a verifier on token maps, or of a cross-encoder."""
+"""The options of a reranker's training: of a verifier on token maps, or of a cross-encoder."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ BATCH_SIZE = {"cnn": 32, "transformer": 32, reranking.CROSS_ENCODER: 16}
 OTHER_BATCH_SIZE = 128
 METRICS = ("ndcg@10", "accuracy", "roc_auc")
 LOSSES = ("binary", "lambda", "ranknet", "kl", "margin-mse", "mse")
-"""Of a cross-encoder: the first three count a positive as 1 and a negative as 0, the others have a teacher's scores."""
+"""Of a cross-encoder: the first three label positives 1 and negatives 0, the others have a teacher's scores."""
 TAUGHT = LOSSES[3:]
 
 DATA = "Data"
@@ -40,13 +40,13 @@ class _What(Settings):
     """The first argument."""
 
     verifier: str = setting(
-        help="What to train: a verifier (cnn, transformer, soft), or cross-encoder; or with options.", argument=True
+        help="Reranker to train: cnn, transformer, soft or cross-encoder, with options.", argument=True
     )
 
 
 @dataclass(frozen=True)
 class VerifierConfig(TrainingConfig, _What):
-    """Which verifier to train, and how; or a cross-encoder."""
+    """The options of training a verifier or a cross-encoder."""
 
     panels = (None, DATA, EVALUATION, LOSS, BATCHES, OPTIMIZER, CHECKPOINTS, OUTPUT)
     first = (
@@ -55,79 +55,50 @@ class VerifierConfig(TrainingConfig, _What):
     )
 
     encoder: str = setting(
-        help="Encoder whose token embeddings make the maps. For cross-encoder, what it starts from: a cross-encoder, "
-        "or an encoder, whose transformer gets a new head.",
-        argument=True,
+        help="Encoder of the token maps; of cross-encoder: the cross-encoder or encoder to start from.", argument=True
     )
-    data: Sequence[str] = setting(
-        help="Anchor, positive, negatives: FILE.jsonl, -, beir:PATH, hf:NAME; ,weight=2 mixes.", panel=DATA
-    )
+    data: Sequence[str] = setting(help="Train on FILE.jsonl, -, beir:PATH or hf:NAME; ,weight=2 mixes.", panel=DATA)
     _: KW_ONLY
     dev: Sequence[str] = setting(
-        (), "Examples to measure on. Default: a tenth of the anchors, or about 500 (cross-encoder: 100).", DATA
+        (), "Measure on these. Default: a tenth, at most 500 anchors (cross-encoder: 100).", DATA
     )
     start: str | None = setting(
-        None,
-        "Finished verifier to start from, of the same spec, made for this encoder; or default.",
-        DATA,
-        result=False,
+        None, "Start from this verifier of the same spec and encoder, or default.", DATA, result=False
     )
-    loss: str | None = setting(
-        None,
-        "Of cross-encoder: binary, lambda or ranknet; kl, margin-mse or mse against a teacher's scores. "
-        "Default: binary.",
-        LOSS,
-    )
+    loss: str | None = setting(None, "Minimise binary, lambda, ranknet, kl, margin-mse or mse. Default: binary.", LOSS)
     teacher_temperature: float | None = setting(
-        None, "With kl: what the teacher's scores are divided by. Default: 1.", LOSS, above=0
+        None, "Divide the teacher's scores by this (kl). Default: 1.", LOSS, above=0
     )
-    end_to_end: bool = setting(False, "Train the encoder too; it is saved with the verifier.", OPTIMIZER)
+    end_to_end: bool = setting(False, "Train the encoder too, and save it.", OPTIMIZER)
     lora: int | str | None = setting(
-        None,
-        "Of the encoder, train low-rank updates alone: 16, or rank=16,alpha=32,dropout=0.05,targets=query+value. They "
-        "are merged when saved.",
-        OPTIMIZER,
-        above=0,
-        read=rank_or_spec,
+        None, "Train low-rank updates of the encoder: 16, or rank=16,alpha=32.", OPTIMIZER, above=0, read=rank_or_spec
     )
     encoder_dropout: float | None = setting(
-        None, "Dropout probability of the encoder in training, instead of its own.", OPTIMIZER, minimum=0, maximum=1
+        None, "Set the encoder's dropout probability. Default: its own.", OPTIMIZER, minimum=0, maximum=1
     )
     in_batch: int | None = setting(
-        None,
-        "Documents of other examples that an anchor is compared with. Default: 8 (cross-encoder: 2).",
-        BATCHES,
-        above=0,
+        None, "Compare with N documents of other examples. Default: 8 (cross-encoder: 2).", BATCHES, above=0
     )
     batch_size: int | None = setting(
-        None,
-        "Examples of a batch. Default: 32 for cnn and transformer, 16 for cross-encoder, else 128 (COMP D.3).",
-        BATCHES,
-        above=0,
+        None, "Put N examples into a batch. Default: 128 (cnn, transformer: 32; cross-encoder: 16).", BATCHES, above=0
     )
     max_length: int | None = setting(
-        None, "Of cross-encoder: tokens that count of both texts together; saved with it.", BATCHES, above=0
+        None, "Truncate pairs to N tokens (cross-encoder); saved with it.", BATCHES, above=0
     )
     lr: float | None = setting(
-        None, "Highest learning rate. Default: 1e-4, of a cross-encoder 2e-5.", OPTIMIZER, above=0, maximum=100
+        None, "Set the peak learning rate. Default: 1e-4 (cross-encoder: 2e-5).", OPTIMIZER, above=0, maximum=100
     )
     encoder_lr: float | None = setting(
-        None, "Highest learning rate of the encoder. Default: 1e-5, of `lora=` 1e-4.", OPTIMIZER, above=0, maximum=100
+        None, "Set the encoder's peak learning rate. Default: 1e-5, `lora=` 1e-4.", OPTIMIZER, above=0, maximum=100
     )
-    precision: str = setting(
-        "auto",
-        "Precision of the transformer: fp32, bf16, of cross-encoder fp16; auto is bf16 where that is faster here.",
-        OPTIMIZER,
-    )
-    eval_every: int | None = setting(
-        None, "Steps between evaluations, each with a checkpoint. Default: a tenth.", EVALUATION, above=0
-    )
+    precision: str = setting("auto", "Compute in fp32, bf16 or fp16 (cross-encoder); auto: bf16 if faster.", OPTIMIZER)
+    eval_every: int | None = setting(None, "Evaluate every N steps. Default: a tenth.", EVALUATION, above=0)
     best_metric: str | None = setting(
-        None, "ndcg@10, accuracy or roc_auc: what the kept weights are best in. Default: roc_auc.", EVALUATION
+        None, "Select weights by ndcg@10, accuracy or roc_auc. Default: roc_auc.", EVALUATION
     )
     cache: str | None = setting(
         None,
-        "Folder of a cache for token embeddings. Default: the embedding cache; if that is off, in the run.",
+        "Cache token embeddings in this folder. Default: the embedding cache.",
         OUTPUT,
         result=False,
         writes=FOLDER,
@@ -145,7 +116,7 @@ class VerifierConfig(TrainingConfig, _What):
 
     @property
     def kind(self) -> Kind:
-        """What it trains on."""
+        """The records that it trains on."""
         return "taught" if self.is_taught else "pairs"
 
     @property
@@ -156,7 +127,7 @@ class VerifierConfig(TrainingConfig, _What):
         return BATCH_SIZE.get(reranking.verifiers.parse(self.verifier).name, OTHER_BATCH_SIZE)
 
     def resolved(self) -> VerifierConfig:
-        """With its defaults in place of what was left open."""
+        """With the defaults that depend on other options."""
         defaults: dict[str, Any] = {
             "lr": 2e-5 if self.reads_pairs else 1e-4,
             "in_batch": None if self.is_taught else 2 if self.reads_pairs else 8,
@@ -169,13 +140,10 @@ class VerifierConfig(TrainingConfig, _What):
     def inputs(self) -> list[str]:
         return [*super().inputs(), *([] if self.cache is None else [self.cache])]
 
-    def read_specs(self) -> list[tuple[Registry, str]]:
+    def specs(self) -> list[tuple[Registry, str]]:
         from retrokit.data.pairs import registry as sources
 
-        return [*super().read_specs(), *((sources, spec) for spec in self.dev)]
-
-    def specs(self) -> list[tuple[Registry, str]]:
-        return [(reranking.verifiers, self.verifier), *self.read_specs(), *self.lora_specs()]
+        return [(reranking.verifiers, self.verifier), *super().specs(), *((sources, spec) for spec in self.dev)]
 
     def combination_problems(self) -> list[str | None]:
         precisions = ("auto", "fp32", "bf16", *(("fp16",) if self.reads_pairs else ()))
@@ -187,20 +155,16 @@ class VerifierConfig(TrainingConfig, _What):
         wrong = [f"`{name}=`" for name in others if getattr(self, name) not in (None, False)]
         kinds = "verifiers on token maps" if self.reads_pairs else "cross-encoder"
         return [
-            f"{', '.join(wrong)}: only for {kinds}, and not for {self.verifier}" if wrong else None,
+            f"{', '.join(wrong)}: only for {kinds}, not for {self.verifier}" if wrong else None,
             one_of("loss", self.loss, LOSSES) if self.loss is not None else None,
             one_of("best_metric", self.best_metric, METRICS) if self.best_metric is not None else None,
             one_of("precision", self.precision, precisions),
             "`teacher_temperature=` is for `loss=` kl" if self.teacher_temperature and self.loss != "kl" else None,
-            f"`in_batch=` is not for `loss=` {self.loss}: a teacher has scored an anchor's own documents alone"
-            if self.is_taught and self.in_batch
-            else None,
+            f"`in_batch=` is not for `loss=` {self.loss}" if self.is_taught and self.in_batch else None,
             *(
                 f"`{name}=` needs `end_to_end=`"
                 for name in ("encoder_lr", "encoder_dropout", "lora")
                 if getattr(self, name) is not None and not self.end_to_end and not self.reads_pairs
             ),
-            "`cache=` is for a frozen encoder: one in training makes new embeddings at every step"
-            if self.cache is not None and self.end_to_end
-            else None,
+            "`cache=` and `end_to_end=` exclude each other" if self.cache is not None and self.end_to_end else None,
         ]

@@ -1,11 +1,9 @@
 """Training of a cross-encoder by the losses of sentence-transformers, on the trainer of every run.
 
-``binary`` tells positives from negatives of all anchors alike, so that one threshold can serve them all. ``lambda``
-(LambdaLoss, NDCG-Loss2++: Wang et al., CIKM 2018) and ``ranknet`` order each anchor's documents; of the library's
-listwise losses, LambdaLoss weighs a pair by what its order is worth in nDCG, and takes grades of 0 and 1 as they are
-(ListNet's softmax of them would ask for a distance of 1 and no more). Against a teacher, ``kl`` is ListNet's
-cross-entropy with the softmax of the teacher's scores, ``margin-mse`` compares distances to the positive (Hofstätter et
-al., 2020), and ``mse`` the scores.
+``binary`` separates positives from negatives of all anchors, so that one threshold can serve all. ``lambda``
+(LambdaLoss, NDCG-Loss2++: Wang et al., CIKM 2018) and ``ranknet`` order each anchor's documents. Against a teacher,
+``kl`` is ListNet's cross-entropy with the softmax of the teacher's scores, ``margin-mse`` compares distances to the
+positive (Hofstätter et al., 2020), and ``mse`` the scores.
 """
 
 from collections.abc import Callable, Sequence
@@ -32,19 +30,18 @@ from retrokit.training.history import Outcome
 from retrokit.training.model import check_weights, forget_where_it_came_from
 from retrokit.training.preflight import LENGTH_SAMPLE, describe_lengths, texts_of
 from retrokit.training.rerankers.config import VerifierConfig
-from retrokit.training.rerankers.job import Material, RerankerJob, RerankerTrainer, VerifierPreflight, fastest
+from retrokit.training.rerankers.job import Material, RerankerJob, RerankerTrainer, VerifierPreflight
 from retrokit.training.run import training_precision
 from retrokit.training.trainer import Options, RunTrainer
 
-TIMED_PAIRS = 16
-CPU_TOKENS = 1024  # padded tokens of a part: small ones cut the padding where short pairs stand beside long ones
+CPU_TOKENS = 1024  # padded tokens of a part; small parts need little padding
 
 Scored = tuple[str, list[str], list[float]]
-"""An anchor, its documents, the positive first, and what each of them is worth."""
+"""An anchor, its documents, the positive first, and their labels."""
 
 
 def pairs(scored: Sequence[Scored]) -> list[dict[str, Any]]:
-    """A row a pair, as the library's losses of pairs take them."""
+    """A row a pair, for the library's pointwise losses."""
     return [
         {"query": anchor, "document": document, "label": value}
         for anchor, documents, values in scored
@@ -53,13 +50,12 @@ def pairs(scored: Sequence[Scored]) -> list[dict[str, Any]]:
 
 
 def lists(scored: Sequence[Scored]) -> list[dict[str, Any]]:
-    """A row an anchor, as its losses of lists take them."""
+    """A row an anchor, for its listwise losses."""
     return [{"query": anchor, "documents": documents, "label": values} for anchor, documents, values in scored]
 
 
 def tuples(scored: Sequence[Scored]) -> list[dict[str, Any]]:
-    """A row an anchor with a column a document, as MarginMSELoss takes them; a row a negative where some anchors have
-    more of them than others."""
+    """A row an anchor with a column a document, for MarginMSELoss; a row a negative if their numbers differ."""
     if len({len(documents) for _, documents, _ in scored}) > 1:
         scored = [
             (anchor, [documents[0], documents[i]], [values[0], values[i]])
@@ -74,7 +70,7 @@ def tuples(scored: Sequence[Scored]) -> list[dict[str, Any]]:
 
 @dataclass(frozen=True)
 class Loss:
-    """A loss of the library, the rows that it takes, and what makes a score of a logit."""
+    """A loss of the library, its rows, and the activation from logit to score."""
 
     kind: Callable[..., nn.Module]
     rows: Callable[[Sequence[Scored]], list[dict[str, Any]]]
@@ -112,7 +108,7 @@ class CrossEncoderRun(RerankerTrainer):
         return loss
 
     def scored(self, examples: Sequence[Example]) -> list[Scored]:
-        """What the examples ask for: their own documents with a teacher's scores, or with others that are drawn."""
+        """The examples' own documents with a teacher's scores, or with drawn ones."""
         if self.config.is_taught:
             divided = self.config.teacher_temperature or 1.0
             taught = ((*texts_of_record(example.record), example.record) for example in examples)
@@ -138,8 +134,8 @@ class CrossEncoderRun(RerankerTrainer):
 
 
 class _InParts(nn.Module):
-    """The cross-encoder, perhaps wrapped for several processes, that reads pairs from the longest to the shortest, each
-    part of them without the padding of the others."""
+    """The cross-encoder, perhaps wrapped for several processes, that reads pairs by length, in parts with little
+    padding."""
 
     def __init__(self, model: nn.Module, cross_encoder: CrossEncoder) -> None:
         super().__init__()
@@ -163,7 +159,7 @@ class _InParts(nn.Module):
 
 
 def save(model: CrossEncoder, folder: Path) -> None:
-    """Write what the library loads, without the place it was loaded from."""
+    """Write the model for the library, without the path that it was loaded from."""
     with no_progress_bars():
         model.save_pretrained(str(folder), create_model_card=False)
     forget_where_it_came_from(folder / "config.json")
@@ -197,31 +193,28 @@ class CrossEncoderPlan(RerankerJob):
 
 
 def plan_cross_encoder(config: VerifierConfig, material: Material, device: str | None) -> CrossEncoderPlan:
-    """Load and check what the training begins with; measure lengths and speed."""
+    """Load and check the model to start from; measure lengths."""
     data = material.batches.data
     begin = reranking.verifiers.create(config.verifier)
     model: CrossEncoder = begin.model(config.encoder, config.max_length, config.seed, device)
     check_weights(model, config.encoder)
     model.activation_fn = LOSSES[str(config.loss)].activation()
     queries, documents = texts_of(data, LENGTH_SAMPLE, config.seed)
-    started = CrossEncoderReranker("", model)
     tokens = model.tokenizer(queries, documents, truncation=False, verbose=False)["input_ids"]
     lengths = {"pair": describe_lengths([len(ids) for ids in tokens], model.max_seq_length)}
     negatives = [len(data[i].document_ids) - 1 for i in range(0, len(data), 1 + len(data) // LENGTH_SAMPLE)]
     where, parameters = torch.device(model.device), sum(value.numel() for value in model.parameters())
     dtype = name_of(training_precision(config, model, where))
-    timed = min(TIMED_PAIRS, len(queries))
     of_job = material.of_job(
         config,
         where,
         dtype,
-        started.fingerprint(),
+        CrossEncoderReranker("", model).fingerprint(),
         lengths,
         {"verifier": parameters, "trainable": parameters},
-        fastest(lambda: started.score_pairs(queries[:timed], documents[:timed]), timed, times=1),
         {"precision": dtype},
     )
-    # as many negatives stand next to a positive, drawn ones included
+    # the negatives of a positive, drawn ones included
     return CrossEncoderPlan(**of_job, model=model, weight=float(np.mean(negatives)) + float(config.in_batch or 0))
 
 
@@ -229,7 +222,7 @@ def _card(name: str, preflight: VerifierPreflight, history: list[dict[str, Any]]
     """The model card, as Markdown."""
     configuration = preflight.configuration
     steps = {"steps made": outcome.steps, "best step": outcome.best_step}
-    probable = "Scores lie between 0 and 1: how likely two texts belong together."
+    probable = "Scores are probabilities of a match."
     scores = probable if configuration["loss"] == "binary" else "Scores are logits: only their order counts."
     return f"""---
 library_name: sentence-transformers

@@ -1,16 +1,15 @@
-"""What the training of any reranker shares: the examples that it is trained and measured on, its description, and its
-trainer."""
+"""The parts of any reranker's training: examples to train and to measure on, description, and trainer."""
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
+from torch.nn.utils.rnn import pad_sequence
 
 from retrokit.core.errors import UsageError
 from retrokit.data.pairs import Source, hold_out, read_source
@@ -18,38 +17,37 @@ from retrokit.data.runs import TRAINING, Run
 from retrokit.data.training_rows import Pair, texts_of_record
 from retrokit.ranking import reranking
 from retrokit.training.batches import Batches, Example, Loader, TrainingSet
+from retrokit.training.history import Plain
 from retrokit.training.loss import known_pairs
-from retrokit.training.preflight import Plain, of_any_run
+from retrokit.training.preflight import of_any_run
 from retrokit.training.processes import place
 from retrokit.training.rerankers.config import VerifierConfig
-from retrokit.training.run import Job, check_taught, identity_of, provenance, shared_input
+from retrokit.training.run import Job, check_taught, identity_of, provenance
 from retrokit.training.trainer import RunTrainer
 
 OTHERS = 30  # documents of other anchors in a list that is ranked
-HELD_OUT = 0.1  # of the anchors, where no other data are given to measure on
+HELD_OUT = 0.1  # of the anchors, without other data to measure on
 MOST_HELD_OUT = 500  # anchors
 FEW_HELD_OUT, FEW_OTHERS = 100, 9
-"""In place of :data:`MOST_HELD_OUT` and :data:`OTHERS` where a transformer reads each pair anew."""
+"""Instead of :data:`MOST_HELD_OUT` and :data:`OTHERS` for a cross-encoder, which reads each pair."""
 
 
 @dataclass(frozen=True)
 class VerifierPreflight(Plain):
-    """The findings before the first step, those of :class:`~retrokit.training.preflight.Preflight` and of the reranker:
-    examples ``held_out`` that it is measured on, its parameters and those that are trained in all, and
-    ``microseconds_per_pair``: of a verifier from token embeddings to the score, of a cross-encoder from the texts."""
+    """Results before the first step, as in :class:`~retrokit.training.preflight.Preflight`; ``held_out`` examples to
+    measure on; parameters of the reranker, and of all that is trained."""
 
     sources: list[dict[str, Any]]
     held_out: int
     lengths: dict[str, dict[str, Any]]
     parameters: dict[str, int]
-    microseconds_per_pair: float
     steps: dict[str, float]
     configuration: dict[str, Any]
 
 
 @dataclass(frozen=True)
 class Examples:
-    """A batch as it is read: what each anchor is compared with is drawn at every step."""
+    """A batch as it is read; candidates are drawn at every step."""
 
     examples: list[Example]
 
@@ -64,7 +62,7 @@ class RerankerJob(Job):
 
     @property
     def loader(self) -> Loader:
-        """Batches, as the library's trainer takes them."""
+        """Batches for the library's trainer."""
         return Loader(self.batches.data, self.batches, lambda examples: {"batch": Examples(examples)})
 
     def describe(self) -> Run:
@@ -72,7 +70,6 @@ class RerankerJob(Job):
         notes = {
             "configuration": self.preflight.configuration,
             "parameters": self.preflight.parameters,
-            "microseconds_per_pair": self.preflight.microseconds_per_pair,
             "data": self.preflight.sources,
             "held_out": self.preflight.held_out,
             **provenance(),
@@ -92,7 +89,7 @@ class RerankerTrainer(RunTrainer):
         self.config, self.lists = config, lists
 
     def candidates(self, examples: Sequence[Example]) -> Candidates:
-        """What each anchor is compared with, drawn by the seed, the step and the process."""
+        """The candidates of each anchor, drawn by the seed, the step and the process."""
         step, (rank, _) = self.state.global_step + 1, place()
         random = np.random.default_rng([self.config.seed, step, *([rank] if rank else [])])
         return draw_candidates(examples, self.loader.data.positives, self.config.in_batch or 0, random)
@@ -100,7 +97,7 @@ class RerankerTrainer(RunTrainer):
 
 @dataclass(frozen=True)
 class Material:
-    """What a reranker is trained and measured on, by which metric, and digests of what was read."""
+    """The examples to train and to measure on, the metric, and digests of the inputs."""
 
     batches: Batches
     lists: RankedLists
@@ -116,16 +113,14 @@ class Material:
         fingerprint: str,
         lengths: dict[str, Any],
         parameters: dict[str, int],
-        seconds_per_pair: float,
         resolved: dict[str, str],
         **identity: str,
     ) -> dict[str, Any]:
-        """The fields that a job of any reranker has."""
+        """The fields of any reranker's job."""
         preflight = VerifierPreflight(
             **of_any_run(config, self.batches, device, lengths, batch_size=config.examples, **resolved),
             held_out=self.held_out,
             parameters=parameters,
-            microseconds_per_pair=round(1e6 * seconds_per_pair, 1),
         )
         return {
             "config": config,
@@ -140,9 +135,8 @@ class Material:
 def read_material(config: VerifierConfig) -> Material:
     """Read and check it all; raises :class:`DataError` and :class:`UsageError`."""
     few = config.reads_pairs
-    with shared_input([*config.data, *config.dev]):
-        sources = [read_source(spec, config.kind) for spec in config.data]
-        dev = [read_source(spec, "pairs") for spec in config.dev]
+    sources = [read_source(spec, config.kind) for spec in config.data]
+    dev = [read_source(spec, "pairs") for spec in config.dev]
     if config.is_taught:
         check_taught(sources)
     measured = dev
@@ -151,32 +145,22 @@ def read_material(config: VerifierConfig) -> Material:
     held_out = [record for source in measured for record in pairs_of(source)]
     lists = RankedLists.of(held_out, FEW_OTHERS if few else OTHERS)
     if config.best_metric == "roc_auc" and not sum(lists.negatives):
-        raise UsageError("`best_metric=` roc_auc: the examples held out have no negatives")
-    # nDCG@10 is soon 1 where there are near-misses, and says nothing of a threshold for all anchors
+        raise UsageError("`best_metric=` roc_auc: the held-out examples have no negatives")
+    # with near-misses nDCG@10 is soon 1, and it does not measure a threshold for all anchors
     metric = config.best_metric or ("roc_auc" if sum(lists.negatives) else "ndcg@10")
     batches = Batches(TrainingSet(sources), config.examples, config.seed, *place())
     digests = {"data_digests": [source.digest for source in sources], "dev_digests": [source.digest for source in dev]}
     return Material(batches, lists, len(held_out), metric, digests)
 
 
-def fastest(score: Callable[[], Any], pairs: int, times: int) -> float:
-    """Measured seconds of a pair, the least of several times."""
-    measured = []
-    for _ in range(times):
-        began = time.perf_counter()
-        score()
-        measured.append(time.perf_counter() - began)
-    return min(measured) / pairs
-
-
 @dataclass(frozen=True)
 class Candidates:
-    """The texts of a batch, and which documents each anchor is compared with.
+    """The texts of a batch, and the documents that each anchor is compared with.
 
     Attributes:
         columns: positions among the documents, int64 ``[n, k]``: the anchor's positive, its negatives, then documents
             of others; −1 is padding.
-        own: which of them are the anchor's own negatives, bool ``[n, k]``.
+        own: whether they are the anchor's own negatives, bool ``[n, k]``.
     """
 
     anchors: list[str]
@@ -203,15 +187,11 @@ def draw_candidates(
         mine = np.arange(starts[i], starts[i] + count)
         free = np.flatnonzero(~known[i])
         free = free[~np.isin(ids[free].numpy(), ids[mine].numpy())]
-        others = random.permutation(free)[:in_batch]
-        rows.append((mine, others))
-    width = max(len(mine) + len(others) for mine, others in rows)
-    columns = np.full((len(rows), width), -1, dtype=np.int64)
-    own = np.zeros((len(rows), width), dtype=bool)
-    for row, (mine, others) in enumerate(rows):
-        columns[row, : len(mine) + len(others)] = np.concatenate([mine, others])
-        own[row, 1 : len(mine)] = True
-    return Candidates(list(anchors), documents, torch.from_numpy(columns), torch.from_numpy(own))
+        rows.append(torch.from_numpy(np.concatenate([mine, random.permutation(free)[:in_batch]])))
+    columns = pad_sequence(rows, batch_first=True, padding_value=-1)
+    place = torch.arange(columns.shape[1])
+    own = (place > 0) & (place < torch.tensor(counts)[:, None])
+    return Candidates(list(anchors), documents, columns, own)
 
 
 def pairs_of(source: Source) -> Iterator[Pair]:
@@ -223,7 +203,7 @@ def pairs_of(source: Source) -> Iterator[Pair]:
 
 @dataclass(frozen=True)
 class RankedLists:
-    """Pairs to score, those of an anchor one after another: its positive, its negatives, documents of others."""
+    """Pairs to score, grouped by anchor: its positive, its negatives, documents of others."""
 
     queries: list[str]
     documents: list[str]
@@ -232,8 +212,7 @@ class RankedLists:
 
     @classmethod
     def of(cls, records: Sequence[Pair], others: int = OTHERS) -> RankedLists:
-        """Lists of the records with ``others``, drawn at random by a fixed seed, none of them a positive of the
-        anchor."""
+        """Lists of the records with ``others``, drawn by a fixed seed, none of them a positive of the anchor."""
         random = np.random.default_rng(42)
         positives: dict[str, set[str]] = {}
         for record in records:
@@ -254,9 +233,8 @@ class RankedLists:
         return cls(queries, documents, starts, negatives)
 
     def metrics(self, scores: np.ndarray) -> dict[str, float]:
-        """Of scores ``[n]`` of the pairs, higher is better: nDCG@10, the share of positives that come first, and where
-        there are negatives the area under the ROC curve of positives against them. Equal scores count against the
-        positive."""
+        """nDCG@10, accuracy at rank 1 and, with negatives, ROC-AUC against them, of scores ``[n]`` of the pairs (higher
+        is better). Ties count against the positive."""
         from retrokit.metrics.separation import roc_auc
 
         lists = list(zip(self.starts, self.starts[1:], strict=False))

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 from sentence_transformers import SentenceTransformer
 from torch import Tensor, nn
@@ -25,7 +24,7 @@ from retrokit.ranking.reranking.verifier import save_weights, start_from
 from retrokit.similarities.base import Role, length
 from retrokit.training.history import Outcome
 from retrokit.training.model import build, check_weights, describe_parameters, export
-from retrokit.training.preflight import LENGTH_SAMPLE, lengths_of, texts_of
+from retrokit.training.preflight import lengths_of
 from retrokit.training.processes import ends_all, first_says, join, own_device
 from retrokit.training.rerankers.config import VerifierConfig
 from retrokit.training.rerankers.cross_encoder import plan_cross_encoder
@@ -34,27 +33,25 @@ from retrokit.training.rerankers.job import (
     Material,
     RerankerJob,
     RerankerTrainer,
-    fastest,
     pairs_of,
     read_material,
 )
-from retrokit.training.run import carry_out, check_output
+from retrokit.training.run import carry_out, check_places
 from retrokit.training.trainer import Options, RunTrainer
 
 TOKENS_FOLDER = "tokens"
-COSINE_SCALE = 20.0  # multiplies scores that are cosines; a logit is taken as it is
+COSINE_SCALE = 20.0  # multiplies cosines, not logits
 
 
 def verifier_loss(scores: Tensor, own: Tensor, learns_logits: bool) -> Tensor:
-    """The loss, a scalar: rank an anchor's positive first, and tell it from its near-misses for all anchors alike.
+    """The loss, a scalar: rank an anchor's positive first, and separate it from near-misses by one threshold.
 
-    The first is a cross-entropy over the anchor's candidates. It leaves open where scores of one anchor lie against
-    those of another, on which a threshold depends; so a verifier that yields logits also has a binary cross-entropy of
-    positives against the anchors' own negatives, or the others where an anchor has none, both sides weighing the same.
+    The first term is a cross-entropy over the anchor's candidates. A verifier that yields logits also has a binary
+    cross-entropy of positives against the anchors' own negatives, or others without any; both sides have equal weight.
 
     Args:
         scores: of each anchor's candidates, float32 ``[n, k]``, its positive first; −∞ is padding.
-        own: which are the anchor's own negatives, bool ``[n, k]``.
+        own: whether they are the anchor's own negatives, bool ``[n, k]``.
         learns_logits: whether the scores are logits, not cosines.
 
     >>> even = torch.zeros(2, 2)
@@ -77,8 +74,8 @@ def _binary(logits: Tensor, label: float) -> Tensor:
 
 
 class Judge(nn.Module):
-    """What is trained: a scorer of token maps, and the encoder below it where that is ``trained`` too; ``cache`` keeps
-    the token embeddings of a frozen one."""
+    """The module under training: a scorer of token maps, and the encoder below it if it is ``trained`` too; ``cache``
+    contains the token embeddings of a frozen one."""
 
     def __init__(
         self, scorer: MapScorer, trained: SentenceTransformer | None, encoder: Encoder, precision: str
@@ -109,7 +106,7 @@ class Judge(nn.Module):
         return scores.index_put((rows, places), pair_scores)
 
     def _tokens(self, texts: list[str], role: Role) -> TokenBlock:
-        """Unit token embeddings: kept ones, or such that carry gradients."""
+        """Unit token embeddings, from the cache or with gradients."""
         encoder = self._encoder
         if self.cache is not None:
             return pad_tokens(self.cache.tokens(texts, role), encoder.device)
@@ -127,14 +124,14 @@ class VerifierTrainer(RerankerTrainer):
         self.judge, self.encoder = judge, encoder
 
     def begin(self) -> None:
-        """Make the token embeddings of all texts, those that are not kept already: the first process for all."""
+        """Fill the cache of token embeddings, in the first process for all."""
         if self.judge.trained is None:
             first_says(self._encode_all)
             self.judge.cache = self._cache()
 
     def _cache(self) -> TokenCache:
-        kept_in = open_cache(self.config.cache) or cache_in(self.folder.path / TOKENS_FOLDER)
-        return TokenCache(kept_in, self.encoder.with_tokens(), self.config.precision)
+        cache = open_cache(self.config.cache) or cache_in(self.folder.path / TOKENS_FOLDER)
+        return TokenCache(cache, self.encoder.with_tokens(), self.config.precision)
 
     def _encode_all(self) -> None:
         records = [record for source in self.loader.data.sources for record in pairs_of(source)]
@@ -144,7 +141,7 @@ class VerifierTrainer(RerankerTrainer):
         cache.fill(list(dict.fromkeys([*self.lists.documents, *documents])), "document")
 
     def get_decay_parameter_names(self, model: nn.Module) -> list[str]:
-        """Matrices; no biases and norms."""
+        """Matrices, not biases and norms."""
         return [name for name, value in model.named_parameters() if value.ndim >= 2]
 
     def compute_loss(
@@ -161,18 +158,14 @@ class VerifierTrainer(RerankerTrainer):
         return self.lists.metrics(reranker.score_pairs(self.lists.queries, self.lists.documents))
 
     def write_model(self, folder: Path) -> bool:
-        """Write the verifier's weights; without its encoder it does not load by itself."""
+        """Write the verifier's weights, which need an encoder to load."""
         save_weights(self.judge.scorer, folder)
         return False
 
 
-TIMED_PAIRS = 100
-
-
 @dataclass(frozen=True)
 class VerifierPlan(RerankerJob):
-    """A verifier's training, in float32; ``trained`` is the encoder's model, if that is trained, in a precision of its
-    own."""
+    """A verifier's training in float32; ``trained`` is the encoder's model, if it is trained too."""
 
     encoder: Encoder
     trained: SentenceTransformer | None
@@ -183,14 +176,13 @@ class VerifierPlan(RerankerJob):
         return self.encoder.device
 
     def trainer(self, options: Options) -> RunTrainer:
-        options.ddp_find_unused_parameters = self.trained is not None  # its pooling has no part in its tokens
+        options.ddp_find_unused_parameters = self.trained is not None  # tokens do not use its pooling
         judge = Judge(self.scorer, self.trained, self.encoder, self.config.precision)
         rates = {"": self.config.lr, "trained.": self.config.encoder_lr or 0.0}
         of_any = judge, options, self.loader, rates
         return VerifierTrainer(*of_any, config=self.config, encoder=self.encoder, lists=self.lists)
 
     def finish(self, trainer: RunTrainer, staged: Path, outcome: Outcome) -> dict[str, Any]:
-        """The encoder's weights too, where that was trained."""
         check_weights(trainer.model, trainer.folder.target)
         trainer.model.eval()
         fingerprint = self.identity["encoder_fingerprint"]
@@ -199,8 +191,8 @@ class VerifierPlan(RerankerJob):
             fingerprint = encoders.registry.create(f'model:"{staged}"', device=self.config.device).fingerprint()
         save_weights(self.scorer, staged)
         shutil.rmtree(trainer.folder.path / TOKENS_FOLDER, ignore_errors=True)
-        whose = {"encoder": self.config.encoder, "fingerprint": fingerprint, "in_folder": self.config.end_to_end}
-        return {"made_for": whose}
+        encoder = {"encoder": self.config.encoder, "fingerprint": fingerprint, "in_folder": self.config.end_to_end}
+        return {"made_for": encoder}
 
 
 def plan_maps(config: VerifierConfig, material: Material, device: str | None) -> VerifierPlan:
@@ -213,13 +205,12 @@ def plan_maps(config: VerifierConfig, material: Material, device: str | None) ->
     if config.start is not None:
         start_from(scorer, config.verifier, config.start, encoder, config.end_to_end)
     if not config.end_to_end and not list(scorer.parameters()):
-        raise UsageError(f"{config.verifier} learns nothing by itself: give `end_to_end=` to train its encoder")
+        raise UsageError(f"{config.verifier} has no weights to learn; give `end_to_end=` to train its encoder")
     trained = None
     if config.end_to_end:
         changes = config.low_rank, config.encoder_dropout, config.seed
         trained, _ = build(encoder, "cosine", (), None, *changes, merge_lora=True)
     scorer.to(encoder.device)
-    queries, documents = texts_of(data, LENGTH_SAMPLE, config.seed)
     learned = sum(value.numel() for value in scorer.parameters())
     of_encoder = describe_parameters(trained)["trainable"] if trained is not None else 0
     started = {"start_digest": digest_of_weights(scorer.state_dict()).hexdigest()} if config.start is not None else {}
@@ -230,40 +221,29 @@ def plan_maps(config: VerifierConfig, material: Material, device: str | None) ->
         fingerprint,
         lengths_of(encoder, data, config.seed),
         {"verifier": learned, "trainable": learned + of_encoder},
-        seconds_per_pair(encoder, scorer, queries, documents),
         {},
         **started,
     )
     return VerifierPlan(**of_job, encoder=encoder, trained=trained, scorer=scorer)
 
 
-@torch.inference_mode()
-def seconds_per_pair(encoder: Encoder, scorer: MapScorer, queries: list[str], documents: list[str]) -> float:
-    """Measured seconds in which a verifier turns the token embeddings of a pair into its score."""
-    texts = documents[:TIMED_PAIRS]
-    reranker = MapReranker("", encoder, scorer)
-    query, block = reranker.tokens(queries[:1], "query"), reranker.tokens(texts, "document")
-    rows, columns = np.zeros(len(texts), dtype=np.int64), np.arange(len(texts))
-    return fastest(lambda: reranker.score_blocks(query, block, rows, columns), len(texts), times=3)
-
-
 @ends_all
 def plan_verifier(config: VerifierConfig) -> RerankerJob:
-    """Read and check everything: data, model, options; measure lengths and speed.
+    """Read and check everything: data, model, options; measure lengths.
 
     Raises:
-        UsageError, DataError: whatever is wrong, before a step is made; in any of several processes.
+        UsageError, DataError: any problem, before the first step, in any of several processes.
     """
     config = config.resolved()
     join()
     device = own_device(config.device)
-    check_output(config)
+    check_places(config, [*config.data, *config.dev])
     material = read_material(config)
     return (plan_cross_encoder if config.reads_pairs else plan_maps)(config, material, device)
 
 
 @taking(VerifierConfig)
 def train_verifier(config: VerifierConfig) -> Outcome:
-    """Plan and train, and leave a finished verifier's folder; raises as :func:`plan_verifier` and
+    """Plan and train, and leave a finished model folder; raises as :func:`plan_verifier` and
     :func:`~retrokit.training.run.carry_out`."""
     return carry_out(plan_verifier(config))
