@@ -5,9 +5,11 @@ import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import pyarrow
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from pyarrow import parquet
 
 from retrokit.core.errors import DataError, RetrokitError
 from retrokit.core.files import read_lines, read_toml
@@ -176,7 +178,7 @@ WHOLE: dict[str, tuple[object, str, Callable[[Path], object]]] = {
     "baseline": ({"format": 1, "systems": [SYSTEM]}, "base.json", lambda path: read_baseline(str(path))),
     "results": (None, "r.json", lambda path: results(path.parent)),
     "export": (None, "export.json", lambda path: export(path.parent)),
-    "ids": (None, "ids.jsonl", lambda path: export(path.parent)),
+    "ids": (None, "embeddings.parquet", lambda path: export(path.parent)),
     "report": (None, "found.json", lambda path: read_sources([str(path)])),
     "plan": (PLAN, "plan.json", lambda path: StudyPlan.read(path.parent)),
     "TOML": (None, "options.toml", read_toml),
@@ -256,11 +258,11 @@ def test_a_byte_order_mark_and_a_device(tmp_path: Path) -> None:
 
 
 def test_an_export_without_its_parts(tmp_path: Path) -> None:
-    (tmp_path / "ids.jsonl").write_text('{"id": "a"}\n{"id": "b"}\n')
+    parquet.write_table(pyarrow.table({"id": ["a", "b"]}), tmp_path / "embeddings.parquet")
     assert export(tmp_path) == (["a", "b"], {1: "b"})
     (tmp_path / "embeddings.npy").write_bytes(b"\x93NUMPY\x01\x00v\x00{'descr': (\x1b" + b" " * 120)
     with pytest.raises(DataError, match=r"embeddings\.npy: could not be read"):
         open_export(tmp_path).embeddings()
-    (tmp_path / "ids.jsonl").unlink()
-    with pytest.raises(DataError, match=r"ids\.jsonl: is not a file; export again$"):
+    (tmp_path / "embeddings.parquet").unlink()
+    with pytest.raises(DataError, match=r"embeddings\.parquet: could not be read .*; export again$"):
         open_export(tmp_path).ids_at([0])
