@@ -509,7 +509,7 @@ def test_a_corpus_is_read_with_its_titles(tiny_bert, tmp_path):
 
 
 def test_a_cross_encoder_judges(tiny_bert, tmp_path):
-    from tests.ranking.test_cross_encoder import make_cross_encoder
+    from tests.ranking.test_library import make_cross_encoder
 
     texts = sentences(40, seed=8)
     data = write_pairs(

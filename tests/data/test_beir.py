@@ -1,15 +1,24 @@
-"""The BEIR folder layout."""
+"""The BEIR folder layout, BEIR's published sets by name, and real public data with the counts of its publishers."""
+
+from __future__ import annotations
 
 import gzip
+import sys
+import zipfile
 from pathlib import Path
+from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
-from retrokit.core.errors import DataError, UsageError
+from retrokit.core import files
+from retrokit.core.errors import DataError, MissingExtra, ServiceError, UsageError
 from retrokit.core.notices import listening
-from retrokit.data.beir import RetrievalData, digest_beir, read_beir, write_beir
+from retrokit.data.beir import RetrievalData, digest_beir, located, read_answers, read_beir, write_beir
 from retrokit.data.corpus import Document
 from retrokit.data.jsonl import strictly
+from retrokit.data.pairs import read_source
+from retrokit.data.training_rows import ScoredPair
 from tests.evaluation.fakes import Notices
 
 CORPUS = """{"_id": "d1", "title": "Cats", "text": "They purr."}
@@ -235,3 +244,156 @@ def test_a_folder_that_cannot_be_made(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(DataError, match=r"could not be written: File exists$"):
         write_beir(tmp_path / "file" / "new", [], [], {})
+
+
+PUBLISHED_DOCUMENTS = [Document("d1", "Cats", "They purr."), Document("d2", "", "Dogs bark.")]
+
+
+@pytest.fixture(autouse=True)
+def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty working folder, and a folder for downloads."""
+    (tmp_path / "work").mkdir()
+    monkeypatch.chdir(tmp_path / "work")
+    monkeypatch.setenv("RETROKIT_DATA", str(tmp_path / "data"))
+    return tmp_path / "data" / "beir"
+
+
+class Network:
+    """Stands in for ``requests``: serves one archive, whole or not at all."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, content: bytes | Exception) -> None:
+        self.content = content
+        self.asked: list[str] = []
+        monkeypatch.setattr("requests.head", self.head)
+        monkeypatch.setattr("requests.get", self.get)
+
+    def head(self, address: str, timeout: float) -> Network:
+        if isinstance(self.content, Exception):
+            raise self.content
+        return self
+
+    def raise_for_status(self) -> None: ...
+
+    headers: dict[str, str] = {}  # noqa: RUF012
+
+    def get(self, address: str, **options: Any) -> Network:
+        self.asked.append(address)
+        return self
+
+    def iter_content(self, chunk_size: int) -> list[bytes]:
+        assert isinstance(self.content, bytes)
+        return [self.content]
+
+
+def archive(tmp_path: Path, name: str) -> bytes:
+    write_beir(tmp_path / name, PUBLISHED_DOCUMENTS, [("q", "who purrs?")], {"test": {"q": {"d1": 1}}})
+    with zipfile.ZipFile(tmp_path / "made.zip", "w") as packed:
+        for path in (tmp_path / name).rglob("*"):
+            packed.write(path, path.relative_to(tmp_path))
+    return (tmp_path / "made.zip").read_bytes()
+
+
+def test_a_name_is_downloaded_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, elsewhere: Path) -> None:
+    pytest.importorskip("beir", reason="the extra beir is not installed")
+    network = Network(monkeypatch, archive(tmp_path, "scifact"))
+    for _ in range(2):
+        assert read_beir("scifact").qrels == {"q": {"d1": 1}}
+    assert digest_beir("scifact", "test") == digest_beir(tmp_path / "scifact", "test")
+    assert network.asked == ["https://public.ukp.informatik.tu-darmstadt.de/thakur/BEIR/datasets/scifact.zip"]
+    assert [path.name for path in elsewhere.iterdir()] == ["scifact"]  # nothing is left of the download
+
+
+@pytest.mark.parametrize("content", [ConnectionError("no network\nand more"), b"<html>not found</html>"])
+def test_a_failed_download(monkeypatch: pytest.MonkeyPatch, elsewhere: Path, content: bytes | Exception) -> None:
+    pytest.importorskip("beir", reason="the extra beir is not installed")
+    Network(monkeypatch, content)
+    with pytest.raises(ServiceError) as failure:
+        read_beir("cqadupstack/android")
+    message = str(failure.value)
+    assert failure.value.exit_code == 4
+    assert "\n" not in message
+    assert f"/datasets/cqadupstack.zip as {elsewhere / 'cqadupstack'}, or give the unpacked folder" in message
+    assert list(elsewhere.iterdir()) == []
+
+
+def test_without_the_package(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "beir", None)
+    with pytest.raises(MissingExtra, match=r"pip install 'retrokit-ir\[beir\]'"):
+        read_beir("scifact")
+
+
+def test_a_folder_comes_before_a_name(tmp_path: Path) -> None:
+    write_beir(Path("scifact"), PUBLISHED_DOCUMENTS, [("q", "who barks?")], {"test": {"q": {"d2": 1}}})
+    assert read_beir("scifact").queries == ["who barks?"]
+    assert located(tmp_path / "scifact") == tmp_path / "scifact"
+    with pytest.raises(DataError, match="scifakt: does not exist"):
+        read_beir("scifakt")
+
+
+def test_a_name_that_is_nearly_one_of_beirs(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=r"^scifakt: does not exist \(did you mean scifact\?\); expected a BEIR folder"):
+        read_beir("scifakt")
+    with pytest.raises(DataError, match=r"work: holds no queries.jsonl; it holds none$"):
+        read_answers(tmp_path / "work")
+
+
+def test_answers(tmp_path: Path) -> None:
+    folder = tmp_path / "made"
+    queries = [("q1", "who purrs?"), ("q2", "who barks?"), ("q3", "who?")]
+    write_beir(folder, PUBLISHED_DOCUMENTS, queries, {"test": {"q1": {"d1": 1}}}, {"q1": ["cats", "a cat"], "q2": []})
+    assert read_answers(folder) == {"q1": ["cats", "a cat"]}
+    (folder / "queries.jsonl").write_text(
+        '{"_id": "a", "text": "x", "answer": "one"}\n{"_id": "b", "text": "x", "metadata": {"answers": ["two"]}}\n'
+        '{"_id": "c", "text": "x", "metadata": {}}\n{"_id": "d", "text": "x", "answers": null}\n'
+    )
+    assert read_answers(folder) == {"a": ["one"], "b": ["two"]}
+    (folder / "queries.jsonl").write_text('{"_id": "a", "text": "x", "answers": [1]}\n')
+    with pytest.raises(DataError, match=r"queries.jsonl:1: the answers should be a string or a list of strings"):
+        read_answers(folder)
+    with pytest.raises(DataError, match=r"holds no queries.jsonl"):
+        read_answers(tmp_path)
+
+
+@pytest.mark.shared_data
+def test_scifact(shared_data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    opening = Mock(wraps=open)
+    monkeypatch.setattr(files, "open", opening, raising=False)
+    data = read_beir(shared_data / "scifact")
+    opened = [Path(call.args[0]).name for call in opening.call_args_list]
+    assert sorted(opened) == ["corpus.jsonl", "queries.jsonl", "test.tsv"], "each is read once"
+    assert data.counts == {
+        "documents": 5183,
+        "documents_without_text": 0,
+        "queries": 300,
+        "queries_without_judgements": 809,
+        "judgements": 339,
+        "queries_without_relevant": 0,
+    }
+    assert (data.name, data.split, data.query_ids[:2], data.document_ids[0]) == ("scifact", "test", ["1", "3"], "4983")
+    assert data.queries[0] == "0-dimensional biomaterials show inductive properties."
+    assert data.documents[0].startswith("Microstructural development of human newborn cerebral white matter assessed")
+    assert data.qrels["1"] == {"31715818": 1}
+
+
+@pytest.mark.shared_data
+def test_scifact_training_pairs(shared_data: Path) -> None:
+    source = read_source(f"beir:{shared_data / 'scifact'}", "pairs")
+    # 919 judgements; three of them repeat a claim and its document under another query id
+    assert source.counts["records"] + source.counts["duplicates"] == 919
+    assert source.counts["duplicates"] == 3
+    assert source.counts["pairs_without_text"] == 0
+
+
+@pytest.mark.shared_data
+def test_cisi(shared_data: Path) -> None:
+    counts = read_beir(shared_data / "cisi").counts
+    assert (counts["documents"], counts["queries"], counts["queries_without_judgements"]) == (1460, 76, 36)
+
+
+@pytest.mark.shared_data
+@pytest.mark.parametrize(("split", "size"), [("train", 5749), ("dev", 1500), ("test", 1379)])
+def test_stsb(shared_data: Path, split: str, size: int) -> None:
+    source = read_source(str(shared_data / "stsb" / f"{split}.jsonl"), "scored")
+    assert source.counts["records"] == size
+    scores = [record.score for record in source.records if isinstance(record, ScoredPair)]
+    assert (min(scores), max(scores)) == (0.0, 5.0)

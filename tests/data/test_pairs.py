@@ -1,4 +1,4 @@
-"""Training sources: JSONL and BEIR."""
+"""Training sources: files, BEIR, the ``datasets`` package; and examples held out by their anchors."""
 
 import gzip
 import io
@@ -7,17 +7,18 @@ import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
 
-from retrokit.core.errors import DataError, UsageError
+from retrokit.core.errors import DataError, ServiceError, UsageError
 from retrokit.core.files import digest
 from retrokit.core.notices import listening
 from retrokit.data.jsonl import strictly
-from retrokit.data.pairs import read_source, registry
-from retrokit.data.training_rows import Pair, ScoredPair, pair_codes, text_id
+from retrokit.data.pairs import Source, hold_out, read_source, registry
+from retrokit.data.training_rows import Pair, ScoredPair, pair_codes, text_id, texts_of_record
 from tests.codes import codes
 from tests.evaluation.fakes import Notices
 
@@ -318,3 +319,195 @@ def test_ids_and_codes_are_the_same_for_arrays_and_tensors():
     assert len(np.unique(table)) == 16  # the order of the two counts
     tensor = torch.from_numpy(array)
     assert torch.equal(pair_codes(tensor[:, None], tensor[None, :]), torch.from_numpy(table))
+
+
+@pytest.fixture(autouse=True)
+def datasets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """The package, with its caches in the test's own folder."""
+    import datasets
+
+    monkeypatch.setenv("HF_HOME", str(tmp_path / "cache"))
+    monkeypatch.setattr(datasets.config, "HF_DATASETS_CACHE", str(tmp_path / "cache" / "datasets"))
+    monkeypatch.setattr(datasets.config, "HF_MODULES_CACHE", str(tmp_path / "cache" / "modules"))
+    monkeypatch.setattr(datasets.config, "DOWNLOADED_DATASETS_PATH", str(tmp_path / "cache" / "downloads"))
+    return datasets
+
+
+COLUMNS = {"question": ["a", "a"], "answer": ["b", "c"], "negative_1": ["x", None], "image": [b"", b""]}
+
+
+def test_one_saved_split(tmp_path: Path, datasets: Any) -> None:
+    folder = tmp_path / "saved"
+    datasets.Dataset.from_dict(COLUMNS).save_to_disk(str(folder))
+    source = read_source(f"hf:{folder}", "pairs")
+    assert list(source.records) == [Pair("a", "b", ("x",)), Pair("a", "c")]
+    assert source.positives.tolist() == codes({"a": "bc"}).tolist()
+    assert source.name == "saved"
+    again = tmp_path / "again"
+    datasets.Dataset.from_dict({**COLUMNS, "image": [b"1", b"2"]}).save_to_disk(str(again))
+    assert read_source(f"hf:{again}", "pairs").digest == source.digest
+    datasets.Dataset.from_dict({**COLUMNS, "answer": ["b", "d"]}).save_to_disk(str(tmp_path / "other"))
+    assert read_source(f"hf:{tmp_path / 'other'}", "pairs").digest != source.digest
+
+
+def test_saved_splits(tmp_path: Path, datasets: Any) -> None:
+    rows = {"sentence1": ["a"], "sentence2": ["b"], "label": [3]}
+    splits = {"train": datasets.Dataset.from_dict(rows), "dev": datasets.Dataset.from_dict({**rows, "label": [4]})}
+    datasets.DatasetDict(splits).save_to_disk(str(tmp_path / "saved"))
+    assert list(read_source(f"hf:{tmp_path / 'saved'},split=dev", "scored").records) == [ScoredPair("a", "b", 4.0)]
+    with pytest.raises(UsageError, match=r"saved: has no split 'test'; its splits are 'train', 'dev'$"):
+        read_source(f"hf:{tmp_path / 'saved'},split=test", "scored")
+    with pytest.raises(UsageError, match=r"has no configurations; leave config=en out$"):
+        read_source(f"hf:{tmp_path / 'saved'},config=en", "scored")
+
+
+def test_a_folder_of_data_files(tmp_path: Path) -> None:
+    folder = tmp_path / "files"
+    folder.mkdir()
+    (folder / "train.jsonl").write_text('{"query": "a", "pos": ["b", "c"]}\n{"query": "d", "pos": ["e"]}\n')
+    source = read_source(f"hf:{folder}", "pairs")
+    assert list(source.records) == [Pair("a", "b"), Pair("a", "c"), Pair("d", "e")]
+    assert list(read_source(f"hf:{folder},split=train[1:]", "pairs").records) == [Pair("d", "e")]
+    with pytest.raises(UsageError, match=r"files: Unknown split \"dev\"\. Should be one of \['train'\]\.$"):
+        read_source(f"hf:{folder},split=dev", "pairs")
+    with pytest.raises(UsageError, match=r"files: BuilderConfig 'en' not found\. Available: \['default'\]$"):
+        read_source(f"hf:{folder},config=en", "pairs")
+
+
+def test_wrong_columns_and_rows(tmp_path: Path, datasets: Any) -> None:
+    folder = str(tmp_path / "saved")
+    datasets.Dataset.from_dict({"anchor": ["a", ""], "positive": ["b", "b"]}).save_to_disk(folder)
+    with pytest.raises(DataError) as caught:
+        read_source(f"hf:{folder}", "pairs")
+    assert str(caught.value) == f"{folder}, split train:2: field 'anchor' is empty"
+    with pytest.raises(DataError) as caught:
+        read_source(f"hf:{folder}", "scored")
+    problem = "no field 'sentence1' (or sentence_A, sentence_a, text1, query) for the first sentence; the "
+    problem += "fields are 'anchor', 'positive'"
+    assert str(caught.value) == f"{folder}, split train: {problem}"
+
+
+def test_what_is_no_data_set(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match="none: does not exist; expected a folder with a data set, or a hub id"):
+        read_source(f"hf:{tmp_path / 'none'}", "pairs")
+    (tmp_path / "a.jsonl").touch()
+    with pytest.raises(UsageError, match="is a file; write jsonl:"):
+        read_source(f"hf:{tmp_path / 'a.jsonl'}", "pairs")
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(DataError, match="empty: is not a data set that can be read: The directory at"):
+        read_source(f"hf:{tmp_path / 'empty'}", "pairs")
+    (tmp_path / "saved").mkdir()
+    (tmp_path / "saved" / "dataset_dict.json").write_text("{")
+    with pytest.raises(DataError, match="saved: the saved data set could not be read: ") as caught:
+        read_source(f"hf:{tmp_path / 'saved'}", "pairs")
+    assert len(str(caught.value).splitlines()) == 1
+    (tmp_path / "broken").mkdir()
+    (tmp_path / "broken" / "train.jsonl").write_text('{"anchor": "a\n')
+    with pytest.raises(DataError, match="broken: is not a data set that can be read: JSON parse error") as caught:
+        read_source(f"hf:{tmp_path / 'broken'}", "pairs")
+    assert len(str(caught.value).splitlines()) == 1
+
+
+def test_a_hub_out_of_reach(datasets: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    def unreachable(*args: object, **kwargs: object) -> None:
+        raise ConnectionError("Couldn't reach 'org/name' on the Hub (ConnectTimeout)\nsecond line")
+
+    monkeypatch.setattr(datasets, "load_dataset", unreachable)
+    with pytest.raises(ServiceError) as caught:
+        read_source("hf:org/name", "pairs")
+    assert str(caught.value) == (
+        "hf:org/name: no folder 'org/name' here, and loading it from the hub failed: "
+        "Couldn't reach 'org/name' on the Hub (ConnectTimeout)"
+    )
+
+
+def test_name_config_and_split_reach_the_library(datasets: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[object] = []
+
+    def load(name: str, config: str | None, split: str) -> Any:
+        asked.extend((name, config, split))
+        return datasets.Dataset.from_dict({"anchor": ["a"], "positive": ["b"]})
+
+    monkeypatch.setattr(datasets, "load_dataset", load)
+    source = read_source("hf:org/name,config=en,split=train[:10%],weight=2", "pairs")
+    assert asked == ["org/name", "en", "train[:10%]"]
+    assert (source.name, source.weight, source.spec) == (
+        "name",
+        2.0,
+        "hf:org/name,config=en,split=train[:10%],weight=2.0",
+    )
+
+
+def source_of(path: Path, rows: list[dict[str, object]], kind: str = "pairs") -> Source:
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return read_source(str(path), kind)  # type: ignore[arg-type]
+
+
+def anchors_of(sources: list[Source]) -> set[str]:
+    return {texts_of_record(record)[0] for source in sources for record in source.records}
+
+
+KINDS = {
+    "pairs": lambda i: {"anchor": f"question {i}", "positive": f"answer {i}", "negatives": [f"wrong {i}"]},
+    "taught": lambda i: {
+        "anchor": f"question {i}",
+        "positive": f"answer {i}",
+        "negatives": [],
+        "positive_score": 0.5,
+        "negative_scores": [],
+    },
+    "scored": lambda i: {"sentence1": f"question {i}", "sentence2": f"answer {i}", "score": i},
+    "texts": lambda i: {"text": f"question {i}"},
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_an_anchor_is_in_one_part_by_its_text_and_the_seed(tmp_path: Path, kind: str) -> None:
+    rows = [KINDS[kind](i % 100) for i in range(120)]
+    source = source_of(tmp_path / "rows.jsonl", rows, kind)
+    (train,), (held,) = hold_out([source], 0.2)
+    assert anchors_of([train]).isdisjoint(anchors_of([held]))
+    assert sorted([*train.records, *held.records], key=str) == sorted(source.records, key=str)
+    assert 10 <= held.counts["anchors"] <= 30
+    assert train.counts["anchors"] + held.counts["anchors"] == 100
+    assert held.counts["records"] == len(held.records)
+    again = source_of(tmp_path / "fewer.jsonl", rows[:50][::-1], kind)
+    (_,), (fewer,) = hold_out([again], 0.2)
+    assert anchors_of([fewer]) == anchors_of([held]) & anchors_of([again]), "other anchors and their order do not count"
+    assert anchors_of(hold_out([source], 0.2, seed=1)[1]) != anchors_of([held])
+    more = hold_out([source], 0.5)[1]
+    assert anchors_of([held]) < anchors_of(more)
+
+
+def test_sources_are_divided_alike(tmp_path: Path) -> None:
+    first = source_of(tmp_path / "a.jsonl", [{"anchor": f"Question {i}", "positive": f"a {i}"} for i in range(60)])
+    second = source_of(tmp_path / "b.jsonl", [{"anchor": f"question  {i} ", "positive": f"b {i}"} for i in range(60)])
+    train, held = hold_out([first, second], 0.3)
+    parts = [[{text.casefold().split()[1] for text in anchors_of([one])} for one in part] for part in (train, held)]
+    assert parts[0][0] == parts[0][1]
+    assert parts[1][0] == parts[1][1]
+    pairs = {record.anchor: [record.positive] for record in held[0].records}
+    np.testing.assert_array_equal(held[0].positives, codes(pairs))
+
+
+def test_a_number_of_anchors_and_the_most(tmp_path: Path) -> None:
+    source = source_of(tmp_path / "a.jsonl", [{"anchor": f"q {i}", "positive": "p"} for i in range(2000)])
+    assert 150 < hold_out([source], 200)[1][0].counts["anchors"] < 250
+    assert 70 < hold_out([source], 0.5, most=100)[1][0].counts["anchors"] < 130
+
+
+@pytest.mark.parametrize(("size", "part"), [(0.001, "hold out"), (0.999, "train on"), (5, "train on"), (9, "train on")])
+def test_nothing_left_in_a_part(tmp_path: Path, size: float, part: str) -> None:
+    source = source_of(tmp_path / "few.jsonl", [{"anchor": f"q {i}", "positive": "p"} for i in range(3)])
+    with pytest.raises(DataError, match=f"few.jsonl.*{size:g} leaves nothing to {part}; anchors: 3"):
+        hold_out([source], size)
+
+
+def test_a_source_without_anchors_in_a_part_is_not_in_it(tmp_path: Path) -> None:
+    many = source_of(tmp_path / "many.jsonl", [{"anchor": f"q {i}", "positive": "p"} for i in range(50)])
+    (_,), (held,) = hold_out([many], 0.2)
+    out, kept = (next(iter(anchors_of([part]))) for part in (held, hold_out([many], 0.2)[0][0]))
+    one, other = (source_of(tmp_path / f"{a}.jsonl", [{"anchor": a, "positive": "p"}]) for a in (out, kept))
+    train, held_out = hold_out([many, one, other], 0.2)
+    assert [source.spec for source in train] == [many.spec, other.spec]
+    assert [source.spec for source in held_out] == [many.spec, one.spec]

@@ -1,15 +1,19 @@
-"""``hybrid``: two rankings made one, against sums over dictionaries."""
+"""``hybrid``: two rankings as one, against sums over dictionaries; ``weight=auto`` is tuned on another split."""
 
+import json
 from collections.abc import Sequence
+from pathlib import Path
 from statistics import fmean, pstdev
 
 import numpy as np
 import pytest
 
 import retrokit
+from retrokit import cli
 from retrokit.core.errors import UsageError
 from retrokit.ranking.retrieval.base import Ranking, TextList
 from retrokit.ranking.retrieval.hybrid import fuse
+from tests.evaluation.fakes import write_folder
 from tests.models import sentences
 
 DOCUMENTS = sentences(60, seed=5)
@@ -108,3 +112,141 @@ def test_wrong_use_is_one_line(spec, told):
     with pytest.raises(UsageError, match=told) as caught:
         retrokit.search(spec, DOCUMENTS, QUERIES)
     assert "\n" not in str(caught.value)
+
+
+COUNT = 40
+TEXTS = sentences(COUNT, seed=21)
+RNG = np.random.default_rng(4)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """Even queries are of the split test, odd ones of dev."""
+    documents = {f"d{place}": text for place, text in enumerate(TEXTS)}
+    queries = {f"q{place}": " ".join(text.split()[::2]) for place, text in enumerate(TEXTS)}
+    made = write_folder(
+        tmp_path / "data", documents, queries, {f"q{place}": {f"d{place}": 1} for place in range(0, COUNT, 2)}
+    )
+    judge(made, "dev", range(1, COUNT, 2))
+    return made
+
+
+def judge(folder: Path, split: str, places: range) -> None:
+    lines = [f"q{place}\td{place}\t1" for place in places]
+    (folder / "qrels" / f"{split}.tsv").write_text("\n".join(["query-id\tcorpus-id\tscore", *lines]) + "\n")
+
+
+def noisy(path: Path, loud: float, seed: int, scale: float = 1) -> str:
+    """A run of all queries that scores the right document 1, and all with noise."""
+    scores = scale * (np.eye(COUNT) + loud * np.random.default_rng(seed).normal(size=(COUNT, COUNT)))
+    rows = (f"q{q} Q0 d{d} 1 {scores[q, d]} x\n" for q in range(COUNT) for d in range(COUNT))
+    path.write_text("".join(rows))
+    return f"run:{path}"
+
+
+def evaluated(capsys: pytest.CaptureFixture[str], *words: object) -> list[dict]:
+    capsys.readouterr()
+    assert cli.run(["eval", *map(str, words), "--json"]) == 0
+    return json.loads(capsys.readouterr().out)["results"]
+
+
+@pytest.mark.parametrize("fusion", ["rrf", "minmax", "zscore"])
+@pytest.mark.parametrize("metric", ["ndcg@10", "mrr@3"])
+def test_it_is_the_weight_that_is_best_on_the_other_split(fusion, metric, folder, tmp_path, capsys):
+    sides = f"a={noisy(tmp_path / 'a', 0.9, 1)},b={noisy(tmp_path / 'b', 0.5, 2)},fusion={fusion}"
+    (found,) = evaluated(capsys, f"hybrid:{sides},weight=auto", "--on", f"beir:{folder}", "--metrics", metric)
+    grid = [step / 20 for step in range(21)]
+    hybrids = [f"hybrid:{sides},weight={one}" for one in grid]
+    on_dev = evaluated(capsys, *hybrids, "--on", f"beir:{folder},split=dev", "--metrics", metric)
+    values = [one["metrics"][metric] for one in on_dev]
+    best = max(grid, key=lambda one: (values[grid.index(one)], -abs(one - 0.5), -one))
+    assert found["configuration"]["weight"] == best
+    assert found["configuration"]["tuned_on"] == {"split": "dev", "queries": 20, "metric": metric, "value": max(values)}
+    assert len(set(values)) > 5, "the weight matters"
+    (same,) = evaluated(capsys, f"hybrid:{sides},weight={best}", "--on", f"beir:{folder}", "--metrics", metric)
+    assert same["metrics"] == found["metrics"]
+    assert "weight=auto" in found["encoder"]
+    assert cli.run(["eval", f"hybrid:{sides},weight=auto", "--on", f"beir:{folder}", "--metrics", metric]) == 0
+    assert f"weight {best:g} by {metric} of 20 queries of the split dev" in " ".join(capsys.readouterr().out.split())
+
+
+def test_what_is_reported_decides_nothing(folder, tmp_path, capsys):
+    spec = f"hybrid:a={noisy(tmp_path / 'a', 0.9, 1)},b={noisy(tmp_path / 'b', 0.5, 2)},weight=auto"
+    (before,) = evaluated(capsys, spec, "--on", f"beir:{folder}")
+    (folder / "qrels" / "test.tsv").write_text("query-id\tcorpus-id\tscore\nq0\td9\t1\nq2\td7\t1\n")
+    (after,) = evaluated(capsys, spec, "--on", f"beir:{folder}")
+    assert after["metrics"] != before["metrics"]
+    assert after["configuration"]["weight"] == before["configuration"]["weight"]
+    judge(folder, "test", range(0, COUNT, 2))
+    judge(folder, "dev", range(COUNT))  # half of which are reported
+    (among,) = evaluated(capsys, spec, "--on", f"beir:{folder}")
+    assert among["configuration"]["tuned_on"] == before["configuration"]["tuned_on"]
+    queries = [json.loads(line) for line in (folder / "queries.jsonl").read_text().splitlines()]
+    again = [{"_id": f"again{place}", "text": queries[place]["text"]} for place in range(0, COUNT, 2)]
+    (folder / "queries.jsonl").write_text("".join(json.dumps(row) + "\n" for row in [*queries, *again]))
+    with (folder / "qrels" / "dev.tsv").open("a") as stream:
+        stream.writelines(f"again{place}\td3\t1\n" for place in range(0, COUNT, 2))
+    (renamed,) = evaluated(capsys, spec, "--on", f"beir:{folder}")
+    assert renamed["configuration"]["tuned_on"] == before["configuration"]["tuned_on"], "known by their texts"
+
+
+def test_dev_goes_before_train_and_never_is_what_is_reported(folder, tmp_path, capsys):
+    judge(folder, "train", range(1, 30, 2))
+    spec = f"hybrid:a={noisy(tmp_path / 'a', 0.9, 1)},b={noisy(tmp_path / 'b', 0.5, 2)},weight=auto"
+    (on_test,) = evaluated(capsys, spec, "--on", f"beir:{folder}")
+    assert on_test["configuration"]["tuned_on"]["split"] == "dev"
+    judge(folder, "dev", range(31, COUNT, 2))
+    (on_dev,) = evaluated(capsys, spec, "--on", f"beir:{folder},split=dev")
+    told = on_dev["configuration"]["tuned_on"]
+    assert (told["split"], told["queries"]) == ("train", 15)
+
+
+def test_equally_good_weights_give_the_middle(folder, tmp_path, capsys):
+    same = [noisy(tmp_path / str(scale), 0.5, 3, scale) for scale in (1, 2)]
+    (found,) = evaluated(capsys, f"hybrid:a={same[0]},b={same[1]},weight=auto", "--on", f"beir:{folder}")
+    assert found["configuration"]["weight"] == 0.5
+
+
+def test_a_part_of_another_searcher_is_tuned_too(folder, tmp_path, capsys):
+    sides = f"a={noisy(tmp_path / 'a', 0.9, 1)},b={noisy(tmp_path / 'b', 0.5, 2)}"
+    inner = f"hybrid:{sides},weight=auto"
+    quoted = '"' + inner + '"'
+    specs = [inner, f"two-stage:{quoted},reranker=static", f"hybrid:a={quoted},b=static,weight=0.2"]
+    alone, staged, outer = evaluated(capsys, *specs, "--on", f"beir:{folder}")
+    for part in (staged["configuration"]["first_stage"], outer["configuration"]["a"]):
+        assert part["weight"] == alone["configuration"]["weight"]
+        assert part["tuned_on"] == alone["configuration"]["tuned_on"]
+    words = ["rerank", inner, "--on", f"beir:{folder}", "--with", "static", "--json"]
+    assert cli.run(words) == 0
+    first, second = json.loads(capsys.readouterr().out)["results"]
+    assert first["configuration"]["tuned_on"] == alone["configuration"]["tuned_on"]
+    assert second["metrics"]["ndcg@10"] == staged["metrics"]["ndcg@10"]
+
+
+HYBRID = "hybrid:a=bm25,b=static,weight=auto"
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["eval", HYBRID, "--on", "beir:{folder}"], "has no dev or train split with other queries"),
+        (["eval", HYBRID, "--on", "beir:{folder},split=dev"], "has no split 'dev'"),
+        (["eval", f'two-stage:"{HYBRID}",reranker=maxsim', "--on", "beir:{folder}"], "weight=auto cannot be tuned"),
+        (["rerank", HYBRID, "--with", "maxsim", "--on", "beir:{folder}"], "weight=auto cannot be tuned"),
+        (["search", HYBRID, "--corpus", "{folder}", "--query", "x"], "weight=auto is tuned on judged queries"),
+        (["eval", "hybrid:a=bm25,b=static,weight=best", "--on", "beir:{folder}"], "weight=best is not a number"),
+        (["eval", "hybrid:a=bm25,b=static,weight=1.2", "--on", "beir:{folder}"], "weight=1.2 is out of range (0 to 1)"),
+    ],
+)
+def test_what_cannot_be_tuned_is_one_line(words, told, folder, capsys):
+    (folder / "qrels" / "dev.tsv").unlink()
+    assert cli.run([word.format(folder=folder) for word in words]) == 2
+    lines = [line for line in capsys.readouterr().err.splitlines() if line.startswith("retrokit: ")]
+    assert len(lines) == 1
+    assert told in lines[0]
+
+
+def test_reported_queries_alone_are_no_other_split(folder, capsys):
+    judge(folder, "dev", range(0, COUNT, 2))
+    assert cli.run(["eval", HYBRID, "--on", f"beir:{folder}"]) == 2
+    assert "give a number" in capsys.readouterr().err

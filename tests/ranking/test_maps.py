@@ -1,16 +1,28 @@
-"""What must hold for every scorer of token maps: padding, batches and the order of pairs do not matter."""
+"""Scorers of token maps: padding, batches and order do not matter; MaxSim is the library's; the cache of tokens."""
 
 import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sentence_transformers.util import mean_maxsim_pairwise
 
+from retrokit import encoders
 from retrokit.core.errors import UsageError
+from retrokit.encoders.store import cache_in
 from retrokit.ranking.reranking import maps as module
 from retrokit.ranking.reranking import registry, verifiers
-from retrokit.ranking.reranking.maps import MapReranker, MapScorer, TokenBlock, all_maps, pad_tokens, pair_maps
-from retrokit.ranking.reranking.scorers import mean_of_map, soft_alignment
+from retrokit.ranking.reranking.maps import (
+    MapReranker,
+    MapScorer,
+    TokenBlock,
+    TokenCache,
+    all_maps,
+    pad_tokens,
+    pair_maps,
+    unit_tokens,
+)
+from retrokit.ranking.reranking.scorers import maxsim, mean_of_map, soft_alignment
 from tests.close import assert_rounded
 from tests.models import sentences
 
@@ -181,3 +193,112 @@ def test_what_decides_a_score_decides_the_fingerprint(tiny_bert, tiny_llama):
     )
     assert len({reranker.fingerprint() for reranker in rerankers}) == 6
     assert registry.create(specs[3], device="cpu").fingerprint() == rerankers[3].fingerprint()
+
+
+QUERIES = sentences(9, seed=1)
+DOCUMENTS = [*sentences(30, seed=2), " ".join(sentences(5, seed=3)), "cat", QUERIES[0]]
+
+
+@pytest.fixture(scope="module")
+def reranker(tiny_bert):
+    return registry.create(f"maxsim:{tiny_bert}", device="cpu")
+
+
+def unit(tokens: np.ndarray) -> np.ndarray:
+    return tokens / np.linalg.norm(tokens, axis=1, keepdims=True)
+
+
+def test_scores_are_the_librarys(reranker):
+    queries = [torch.from_numpy(unit(t)) for t in reranker.encoder.token_embeddings(QUERIES, "query", "fp32")]
+    documents = [torch.from_numpy(unit(t)) for t in reranker.encoder.token_embeddings(DOCUMENTS, "document", "fp32")]
+    pairs = [(i, j) for i in range(len(QUERIES)) for j in range(len(DOCUMENTS))]
+    theirs = mean_maxsim_pairwise([queries[i] for i, _ in pairs], [documents[j] for _, j in pairs])
+    scores = reranker.score_pairs([QUERIES[i] for i, _ in pairs], [DOCUMENTS[j] for _, j in pairs])
+    assert scores.dtype == np.float32
+    assert_rounded(scores, theirs)
+    assert np.ptp(scores) > 0.1, "different pairs must get different scores"
+    assert_rounded(reranker.rank(QUERIES[2], DOCUMENTS), theirs[2 * len(DOCUMENTS) : 3 * len(DOCUMENTS)])
+    assert_rounded(reranker.rank(QUERIES[0], [QUERIES[0]]), [1.0])
+
+
+def test_padding_never_counts():
+    maps = torch.tensor([[-0.5, -0.25, 0.0], [-1.0, -0.75, 0.0], [0.0, 0.0, 0.0]])
+    masks = torch.tensor([True, True, False]), torch.tensor([True, True, False])
+    assert maxsim(maps, *masks).item() == -0.5, "a padded cell's 0 is more than the best cosine"
+    batch = maxsim(maps.expand(2, 4, 3, 3), masks[0].expand(2, 1, 3), masks[1].expand(1, 4, 3))
+    assert batch.tolist() == [[-0.5] * 4] * 2
+
+
+def test_texts_without_tokens_come_last(reranker):
+    assert reranker.rank("", ["cat", ""]).tolist() == [-1.0, -1.0]
+    scores = reranker.rank("cat", ["", "cat", "dog"])
+    assert scores[0] == -1.0
+    assert scores[1:].min() > -1.0
+    assert reranker.rank("cat", []).shape == (0,)
+    with pytest.raises(UsageError, match="2 and 1"):
+        reranker.score_pairs(["a", "b"], ["c"])
+
+
+TEXTS = [*sentences(12, seed=6), "", "cat"]
+
+
+@pytest.fixture(scope="module")
+def encoder(tiny_bert):
+    return encoders.registry.create(f"{tiny_bert}", device="cpu")
+
+
+def check(found, encoder, texts=TEXTS) -> None:
+    for ours, theirs in zip(found, unit_tokens(encoder, texts, "document", "fp32"), strict=True):
+        assert ours.shape == theirs.shape
+        assert ours.dtype == np.float16
+        assert_rounded(ours, theirs, 0.6, np.float16)  # half a unit, and the encoder's own rounding
+
+
+def test_what_is_kept_is_what_the_encoder_gives(encoder, tmp_path, monkeypatch):
+    check(TokenCache(cache_in(tmp_path), encoder, "fp32").tokens(TEXTS, "document"), encoder)
+    calls = []
+    monkeypatch.setattr(encoder, "token_embeddings", lambda *given: calls.append(given))
+    again = TokenCache(cache_in(tmp_path), encoder, "fp32").tokens(TEXTS[::-1], "document")
+    assert calls == [], "nothing is encoded twice"
+    monkeypatch.undo()
+    check(again[::-1], encoder)
+
+
+def test_another_encoder_precision_or_prompt_shares_nothing(encoder, tiny_llama, tiny_bert, tmp_path):
+    others = (str(tiny_llama), f"{tiny_bert},query_prompt=cat", f"{tiny_bert},max_length=4")
+    TokenCache(cache_in(tmp_path), encoder, "fp32").tokens(TEXTS, "document")
+    before = len(cache_in(tmp_path).held())
+    for spec in others:
+        other = encoders.registry.create(spec, device="cpu")
+        for role in ("query", "document"):
+            expected = unit_tokens(other, TEXTS, role, "fp32")
+            for ours, theirs in zip(
+                TokenCache(cache_in(tmp_path), other, "fp32").tokens(TEXTS, role), expected, strict=True
+            ):
+                assert_rounded(ours, theirs, 0.6, np.float16)  # half a unit, and the encoder's own rounding
+    TokenCache(cache_in(tmp_path), encoder, "bf16").tokens(TEXTS, "document")
+    held = cache_in(tmp_path).held()
+    assert (before, len(held)) == (1, 5), "llama, a prompt, a length, a precision"
+    rows = sorted(one.rows for one in held)
+    assert rows == [len(TEXTS)] * 4 + [2 * len(TEXTS)], "two roles where a prompt tells them apart"
+
+
+def test_all_are_made_and_then_read(encoder, tmp_path, monkeypatch):
+    monkeypatch.setattr(module, "AT_ONCE", 5)
+    TokenCache(cache_in(tmp_path), encoder, "fp32").fill(TEXTS, "query")
+    monkeypatch.setattr(encoder, "token_embeddings", lambda *given: pytest.fail("encoded twice"))
+    again = TokenCache(cache_in(tmp_path), encoder, "fp32").tokens(TEXTS, "document")
+    monkeypatch.undo()
+    check(again, encoder)  # the roles are alike
+
+
+def test_a_reranker_with_a_cache_scores_the_same_cold_and_warm(tiny_bert, tmp_path):
+    spec = f"maxsim:{tiny_bert}"
+    plain = registry.create(spec, device="cpu")
+    scores = plain.score_pairs(TEXTS, TEXTS[::-1])
+    cold = registry.create(f"{spec},cache={tmp_path}", device="cpu")
+    first = cold.score_pairs(TEXTS, TEXTS[::-1])
+    assert_rounded(first, scores, 1, np.float16)
+    warm = registry.create(f"{spec},cache={tmp_path}", device="cpu")
+    np.testing.assert_array_equal(warm.score_pairs(TEXTS, TEXTS[::-1]), first)
+    assert cold.fingerprint() != plain.fingerprint()

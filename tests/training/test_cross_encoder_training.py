@@ -22,7 +22,7 @@ from retrokit.training.rerankers.verifier import plan_verifier, train_verifier
 from retrokit.training.run import _options, folder_of
 from tests.close import assert_rounded
 from tests.models import make_bert, make_llama, sentences
-from tests.ranking.test_cross_encoder import make_cross_encoder
+from tests.ranking.test_library import make_cross_encoder
 from tests.runs import assert_same_weights, killed_after
 
 TEXTS = sentences(60, seed=8)

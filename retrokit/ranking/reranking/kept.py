@@ -1,7 +1,4 @@
-"""A reranker whose scores outlive a break: lists are scored block by block, and each block kept until it is wanted.
-
-The blocks are the same whether or not a run before was interrupted, so the scores are the same to the last bit.
-"""
+"""A reranker whose scores outlive a break: lists are scored and stored block by block, in the same blocks after it."""
 
 import os
 import sys
@@ -27,14 +24,13 @@ PAIRS_AT_ONCE = 6400  # 64 queries with 100 documents each
 
 
 class KeptReranker(Reranker):
-    """Scores with ``reranker``, and keeps the scores in ``store``, block by block. A reranker that keeps its own work
-    has nothing kept here, and gets everything at once; but not with ``within``, which says that this is a part of
-    longer work: all scores are kept then, and no progress is shown.
+    """Scores with ``reranker``, and keeps the scores in ``store``, block by block. A reranker that stores its own work
+    gets everything at once, but not ``within`` longer work, which shows no progress.
 
     Attributes:
-        pairs: pairs asked for.
-        computed: those of them that were not kept from before.
-        seconds: that computing them took.
+        pairs: requested pairs.
+        computed: those that were not in the store.
+        seconds: their time.
         key: the fingerprint, with all else that decides the bits of a score.
     """
 
@@ -58,12 +54,11 @@ class KeptReranker(Reranker):
 
     @property
     def counts(self) -> dict[str, int]:
-        """What the reranker itself has counted meanwhile, if it counts anything."""
+        """The reranker's own counts since then."""
         return {name: count - self._counts_before.get(name, 0) for name, count in self._reranker.counts.items()}
 
     def configuration(self, queries: int | None = None) -> dict[str, Any]:
-        """What made the scores, and what they cost, for a result; of scores kept from a run before, the time is not
-        known."""
+        """The origin and the cost of the scores, for a result; the time is that of computed ones."""
         cost: dict[str, Any] = {"pairs": self.pairs, "pairs_computed": self.computed, "seconds": round(self.seconds, 3)}
         if self.computed:
             per_pair = 1000 * self.seconds / self.computed
@@ -117,7 +112,7 @@ class KeptReranker(Reranker):
             check_finite(scores, self.spec, pair_queries)
             return scores.astype(np.float32, copy=False)
 
-        # where a list ends decides a place in it, and cannot be seen from the pairs
+        # a place depends on the end of its list
         about = [",".join(str(len(documents)) for documents in lists)] if self.listwise else []
         scores = np.empty(0, np.float32)
         if texts:
@@ -127,12 +122,11 @@ class KeptReranker(Reranker):
 
 @contextmanager
 def scores_in(folder: Path | None, doing: str, what: str = "scores", stay: bool = False) -> Iterator[Shards]:
-    """A store of scores in ``folder``, which is locked; unless they ``stay``, gone once the block has come to its end.
-    ``None``: nothing is kept.
+    """A store of scores in the locked ``folder``, removed at the end unless they ``stay``; ``None``: no store.
 
     Raises:
         UsageError: another command works there.
-        Interrupted: Ctrl-C, which says that ``doing`` has stopped and ``what`` is kept.
+        Interrupted: Ctrl-C; the message has ``doing`` and ``what`` is kept.
     """
     with locked(folder) if folder is not None else nullcontext():
         store = Shards(folder)

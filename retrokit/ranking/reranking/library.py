@@ -52,7 +52,7 @@ class ModelReranker(PairwiseReranker):
 
     @abstractmethod
     def description(self) -> Any:
-        """What decides a score beside the weights."""
+        """What decides a score besides the weights."""
 
     def score_pairs(self, queries: Sequence[str], documents: Sequence[str]) -> np.ndarray:
         check_counts(queries, documents)
@@ -75,12 +75,13 @@ class ModelReranker(PairwiseReranker):
 
 @contextmanager
 def loading_model(name: str, what: str, path: str) -> Iterator[None]:
-    """Within it the ``what`` of the reranker ``name`` is loaded from ``path``. Raises :class:`UsageError` for neither a
-    folder nor a hub id, :class:`DataError` for a folder that holds none, :class:`ServiceError` for a hub id that cannot
-    be had."""
+    """Load the ``what`` of the reranker ``name`` from ``path`` in the block. Raises :class:`UsageError` for neither a
+    folder nor a hub id, :class:`DataError` for another folder, :class:`ServiceError` for a hub id that failed."""
 
     def failed(error: BaseException) -> ServiceError:
-        return ServiceError(f"{name}: {path!r} is not a folder, and the model hub gave nothing: {first_line(error)}")
+        return ServiceError(
+            f"{name}: {path!r} is not a folder, and was not found on the model hub: {first_line(error)}"
+        )
 
     if os.path.isfile(path):
         raise UsageError(f"{path} is a file; a {what} is a folder or a hub id")
@@ -127,8 +128,7 @@ def colbert(path: str, max_length: int | None, device: str | None = None) -> Mul
 
 @contextmanager
 def _said() -> Iterator[list[logging.LogRecord]]:
-    """What the library says while it loads: of a model without a projection it makes a random one, and says so in a
-    log line only."""
+    """The library's log lines in the block: it reports a random projection nowhere else."""
     library, handler = logging.getLogger(MultiVectorEncoder.__module__), BufferingHandler(sys.maxsize)
     before = library.level, library.propagate
     library.setLevel(logging.INFO)
@@ -150,10 +150,9 @@ _RELEVANT = ("label_1", "1", "relevant", "positive", "true", "yes", "entailment"
 
 
 class CrossEncoderReranker(ModelReranker):
-    """Scores pairs with a cross-encoder: higher is better, after the model's own activation (most have a sigmoid)."""
+    """Scores pairs with a cross-encoder, after the model's own activation; higher is better."""
 
     def library_scores(self, queries: Sequence[str], documents: Sequence[str]) -> np.ndarray:
-        """Computed in batches of pairs of like length."""
         pairs = list(zip(queries, documents, strict=True))
         batch = CPU_PAIRS if self.model.device.type == "cpu" else GPU_PAIRS
         scores: np.ndarray = self.model.predict(pairs, batch_size=batch, show_progress_bar=False)
@@ -181,8 +180,8 @@ class CrossEncoderReranker(ModelReranker):
 
 
 def cross_encoder(path: str, max_length: int | None, dtype: str, device: str | None = None) -> CrossEncoderReranker:
-    """A cross-encoder from a local folder or a hub id. Of two outputs, the score is the one for relevance less the
-    other. Raises as :func:`loading_model` does."""
+    """A cross-encoder from a folder or a hub id. Of two outputs, the score is their difference. Raises as
+    :func:`loading_model`."""
     if is_run(path):
         read_run(path).finished(path)
     with loading_model("cross-encoder", "cross-encoder", path), whole_weights(head=False):
@@ -206,12 +205,12 @@ def cross_encoder(path: str, max_length: int | None, dtype: str, device: str | N
 
 
 class Beginning:
-    """What ``rerank train cross-encoder`` begins with."""
+    """The start of ``rerank train cross-encoder``."""
 
     def model(self, base: str, max_length: int | None, seed: int, device: str | None) -> CrossEncoder:
-        """The cross-encoder of a folder or a hub id, in float32; or the transformer of an encoder with a head that is
-        new, as ``AutoModelForSequenceClassification`` has it for the architecture. It reads ``max_length`` tokens of
-        both texts. Raises :class:`UsageError` for an encoder that is no transformer, and as :func:`cross_encoder`."""
+        """The cross-encoder of a folder or a hub id, in float32; or the transformer of an encoder with a new head of
+        ``AutoModelForSequenceClassification``. Raises :class:`UsageError` for an encoder that is no transformer, and as
+        :func:`cross_encoder`."""
         spec = encoders.registry.parse(base)
         path = str(spec.params.get("path", ""))
         if spec.name == "model" and _scores_pairs(path):

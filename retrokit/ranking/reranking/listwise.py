@@ -1,13 +1,11 @@
 """The reranker ``llm``: a language model orders lists of passages, a window at a time, from a list's end to its top.
 
 Sun et al., "Is ChatGPT Good at Search? Investigating Large Language Models as Re-Ranking Agents", 2023; with windows of
-40 passages and a step of 20 it is the reference of SURE, 4.3. The first window holds the last passages; each next one
-begins a step further up, so that good passages are carried upwards. Unlike in the paper's code, a last window always
-reaches the top, also where the step does not divide the list.
+40 passages and a step of 20 it is the reference of SURE, 4.3. The first window has the last passages; each next one
+begins a step further up. Unlike in the paper's code, a last window always reaches the top.
 
-An answer should name every passage of its window once. What it names twice or what is not there is dropped, and what it
-leaves out comes after the rest, in its old order; each such answer is counted as repaired. A prompt that the model
-refuses leaves the order of its window, and is counted. A model whose answers name no passage is given up.
+An answer should name every passage of its window once. Repeated and unknown ones are dropped, and missing ones come
+last, in their old order; such an answer counts as repaired. A refused prompt leaves the order of its window.
 """
 
 import asyncio

@@ -37,10 +37,9 @@ class MapScorer(nn.Module):
 
     Attributes:
         lowest: the score of a pair with a text that has no token.
-        cells: cells of maps that it is given at once, so that its own numbers fit into memory.
-        dense: the share of wanted pairs from which on all pairs of two blocks are scored, which spares copies of the
-            documents' tokens.
-        learns_logits: whether :meth:`forward` yields the logit of "they belong together", not the score itself.
+        cells: cells of maps of a batch.
+        dense: the share of requested pairs from which on all pairs of two blocks are scored.
+        learns_logits: whether :meth:`forward` yields a logit, not the score.
     """
 
     lowest = -1.0
@@ -49,12 +48,12 @@ class MapScorer(nn.Module):
     learns_logits = False
 
     def forward(self, maps: Tensor, query_mask: Tensor, document_mask: Tensor) -> Tensor:
-        """Of maps float32 ``[n, a, b]``, and which of their rows and columns count, bool ``[n, a]`` and ``[n, b]``:
-        float32 ``[n]``. At least one of each counts in every map."""
+        """Float32 ``[n]`` of maps float32 ``[n, a, b]``, and which of their rows and columns count, bool ``[n, a]`` and
+        ``[n, b]``, at least one of each."""
         raise NotImplementedError
 
     def scores(self, maps: Tensor, query_mask: Tensor, document_mask: Tensor) -> Tensor:
-        """The scores ``[n]`` of the maps, of those without a row or a column too."""
+        """The scores ``[n]`` of maps that may lack rows or columns."""
         if not maps.shape[-1] or not maps.shape[-2]:
             return maps.new_full(maps.shape[:1], self.lowest)
         values = self(maps, query_mask, document_mask)
@@ -104,7 +103,7 @@ def unit_tokens(encoder: TokenEncoder, texts: Sequence[str], role: Role, precisi
 
 
 class TokenCache:
-    """Unit token embeddings of an encoder's texts, kept in ``cache`` under the encoder's identity."""
+    """Unit token embeddings of an encoder's texts in ``cache``, by the encoder's identity."""
 
     def __init__(self, cache: EmbeddingCache, encoder: TokenEncoder, precision: str) -> None:
         self.encoder = encoder
@@ -114,33 +113,25 @@ class TokenCache:
         self._store = None if about is None else Store(cache, about, encoder.spec, TOKENS)
 
     def tokens(self, texts: Sequence[str], role: Role) -> list[np.ndarray]:
-        """The token embeddings of each text, float16 ``[t, d]``; those that were not kept are made and kept."""
+        """The token embeddings of each text, float16 ``[t, d]``, from the cache or the encoder."""
 
         def make(missing: Sequence[str]) -> list[np.ndarray]:
             return [tokens.astype(np.float16) for tokens in unit_tokens(self.encoder, missing, role, self.precision)]
 
         if self._store is None:  # the code cannot be told
             return make(texts)
-        # where a text is the same in both roles, it is kept once
+        # cached once if both roles are encoded alike
         return self._store.arrays(texts, role if self.encoder.tells_roles_apart else "document", make)
 
     def fill(self, texts: Sequence[str], role: Role) -> None:
-        """Make and keep the token embeddings of all texts, without holding more than a part of them."""
+        """Cache the token embeddings of all texts, a part at a time."""
         for start in range(0, len(texts), AT_ONCE):
             self.tokens(texts[start : start + AT_ONCE], role)
 
 
 class MapReranker(PairwiseReranker):
-    """Scores pairs by the maps of an encoder's token embeddings, in float32, higher is better.
-
-    Special tokens and padding never count. The order and the batch of the pairs change a score by rounding only.
-
-    Attributes:
-        encoder: yields the token embeddings.
-        scorer: turns maps into scores.
-        precision: of encoding.
-        cache: where token embeddings are kept, in half precision; ``None``: nowhere.
-    """
+    """Scores pairs by the maps of an encoder's token embeddings, in float32, higher is better. Special tokens and
+    padding never count. ``cache``: folder of token embeddings in half precision."""
 
     def __init__(
         self, spec: str, encoder: Encoder, scorer: MapScorer, precision: str = "fp32", cache: str | None = None
@@ -154,8 +145,7 @@ class MapReranker(PairwiseReranker):
 
     @torch.inference_mode()
     def score_pairs(self, queries: Sequence[str], documents: Sequence[str]) -> np.ndarray:
-        """Every distinct text is encoded once. The tokens of all queries are held in memory, those of the documents a
-        block at a time."""
+        """Every distinct text is encoded once. Memory has the tokens of all queries, and of a block of documents."""
         check_counts(queries, documents)
         query_texts, query_of = _distinct(queries)
         document_texts, document_of = _distinct(documents)
@@ -223,8 +213,7 @@ class MapReranker(PairwiseReranker):
         return torch.cat(parts).numpy()
 
     def _in_parts(self, maps: Tensor, query_mask: Tensor, document_mask: Tensor) -> Tensor:
-        """Scores float32 ``[n]`` of maps, of so many at once as the scorer takes, without the rows and columns that are
-        padding in all of these: neighbours are about as long."""
+        """Scores float32 ``[n]`` of maps in the scorer's batches, without rows and columns that are all padding."""
         at_once = max(1, self.scorer.cells // max(1, maps.shape[1] * maps.shape[2]))
         scores = [maps.new_empty(0)]
         for part, *masks in zip(*(side.split(at_once) for side in (maps, query_mask, document_mask)), strict=True):
@@ -247,14 +236,14 @@ def _longest(mask: Tensor) -> int:
 
 
 def _distinct(texts: Sequence[str]) -> tuple[list[str], np.ndarray]:
-    """The distinct texts, the shortest first, and where each of ``texts`` stands among them, ``[n]``."""
+    """The distinct texts, the shortest first, and the place of each of ``texts`` among them, ``[n]``."""
     distinct = sorted(set(texts), key=lambda text: (len(text), text))
     place = {text: i for i, text in enumerate(distinct)}
     return distinct, np.array([place[text] for text in texts], dtype=np.int64)
 
 
 def _blocks(texts: Sequence[str]) -> Iterator[list[str]]:
-    """Cut texts, the shortest first, so that what is padded to the longest one of a block stays within bounds."""
+    """Blocks of texts, the shortest first, of a bounded padded size."""
     block: list[str] = []
     for text in texts:
         if block and (len(block) + 1) * len(text) > BLOCK_CHARACTERS:

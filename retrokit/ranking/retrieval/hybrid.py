@@ -33,7 +33,7 @@ RRF_K = 60  # of Cormack et al.
 
 
 def min_max(scores: np.ndarray) -> np.ndarray:
-    """Scores float64 ``[n]``, the lowest at 0, the highest at 1; all at 0 where they are equal and so say nothing.
+    """Scores float64 ``[n]`` from 0 to 1; all 0 if they are equal.
 
     >>> min_max(np.array([1.0, 3.0, 2.0])).tolist()
     [0.0, 1.0, 0.5]
@@ -44,7 +44,7 @@ def min_max(scores: np.ndarray) -> np.ndarray:
 
 
 def z_scores(scores: np.ndarray) -> np.ndarray:
-    """Scores float64 ``[n]`` of mean 0 and deviation 1; all at 0 where they are equal and so say nothing.
+    """Scores float64 ``[n]`` of mean 0 and SD 1; all 0 if they are equal.
 
     >>> z_scores(np.array([3.0, 1.0])).tolist()
     [1.0, -1.0]
@@ -77,18 +77,17 @@ NORMALISED: dict[str, Callable[[np.ndarray], np.ndarray]] = {
     "minmax": min_max,
     "zscore": z_scores,
 }
-"""What becomes of one query's scores ``[n]``, best first, in one of the rankings."""
+"""Normalised scores ``[n]`` of one ranking, best first."""
 AUTO = "auto"
 _STEPS = 20
 _ROUNDING = 16 * float(np.finfo(np.float32).eps)  # by which a pair's sum, of another order, may be off the list's
 
 
 class Hybrid(Searcher):
-    """What ``a`` and ``b`` find, to ``depth`` each: ``(1 − weight) · a + weight · b`` of what their scores become. A
-    ``weight`` of ``auto`` has to be tuned first."""
+    """The rankings of ``a`` and ``b``, ``depth`` deep, by ``(1 − weight) · a + weight · b`` of their normalised scores.
+    A ``weight`` of ``auto`` has to be tuned first; ``tuned_on`` has its queries and their metric."""
 
     tuned_on: Mapping[str, Any] | None = None
-    """What the weight was tuned on, and what it was worth there."""
 
     def __init__(self, a: Searcher, b: Searcher, fusion: str, weight: float | str, depth: int) -> None:
         self.a, self.b, self.fusion, self.weight, self.depth = a, b, fusion, weight, depth
@@ -106,7 +105,7 @@ class Hybrid(Searcher):
             side.check(documents, queries)
 
     def tuned(self, on: TuningQueries) -> Searcher:
-        """Of the weights 0, 0.05, …, 1 the best one; of equally good ones that nearest to 0.5, then the lower."""
+        """The best of the weights 0, 0.05, …, 1; of equal ones that nearest to 0.5, then the lower."""
         searcher = copy.copy(self)
         searcher.a, searcher.b = (Shared(side.tuned(on)) for side in (self.a, self.b))
         if self.weight != AUTO:
@@ -138,14 +137,14 @@ class HybridIndex(FilteredIndex):
         self._most = max(1, len(documents))
 
     def search_without(self, queries: TextList, k: int, left_out: Sequence[Set[int]]) -> list[Ranking]:
-        """A document that one side has not found counts there as the lowest that it has, and by ranks as nothing."""
+        """A document that one side lacks has the lowest score there, and by ranks 0."""
         hybrid = self._searcher
         depth = min(max(k, hybrid.depth), self._most)
         rankings = [side.search_without(queries, depth, left_out) for side in self._sides]
         return [fuse(a, b, hybrid.fusion, float(hybrid.weight), k) for a, b in zip(*rankings, strict=True)]
 
     def score_pairs(self, queries: TextList, texts: TextList) -> np.ndarray:
-        """The scores that texts have, or would have, among what both sides find for their queries."""
+        """The scores that texts would have among the documents of both sides."""
         hybrid = self._searcher
         keys = queries.ids or queries
         rows = {key: row for row, key in enumerate(keys)}  # a query stands with many texts
@@ -158,7 +157,6 @@ class HybridIndex(FilteredIndex):
         return fused
 
     def account(self) -> Account:
-        """Of both; norms are left out, as two encoders would have theirs."""
         hybrid = self._searcher
         a, b = (account_of(*side) for side in zip((hybrid.a, hybrid.b), self._sides, strict=True))
         joined: dict[str, Any] = {"fusion": hybrid.fusion, "weight": hybrid.weight, "depth": hybrid.depth}
@@ -167,8 +165,7 @@ class HybridIndex(FilteredIndex):
 
 
 def fuse(a: Ranking, b: Ranking, fusion: str, weight: float, k: int) -> Ranking:
-    """The ``k`` best of both rankings of one query, under ``(1 − weight) · a + weight · b``; of equal ones the lower
-    position first."""
+    """The ``k`` best of both rankings of one query, by ``(1 − weight) · a + weight · b``."""
     positions = np.union1d(a[1], b[1])
     fused = np.zeros(len(positions))
     for (scores, places), share in ((a, 1 - weight), (b, weight)):
@@ -182,8 +179,8 @@ def fuse(a: Ranking, b: Ranking, fusion: str, weight: float, k: int) -> Ranking:
 
 
 def placed(scores: np.ndarray, score: float, fusion: str) -> float:
-    """What becomes of a ``score`` among one ranking's ``scores [n]``, best first; below all of them it is the lowest,
-    and by ranks nothing.
+    """The normalised value of a ``score`` among a ranking's ``scores [n]``; below all of them the lowest, and by ranks
+    0.
 
     >>> placed(np.array([3.0, 2.0, 1.0]), 2.5, "minmax"), placed(np.array([3.0, 2.0, 1.0]), 0.5, "rrf")
     (0.75, 0.0)
@@ -200,7 +197,7 @@ def placed(scores: np.ndarray, score: float, fusion: str) -> float:
 
 
 def hybrid(a: str, b: str, fusion: str, weight: float | str, depth: int, device: str | None = None) -> Hybrid:
-    """Two searchers or encoders as one searcher. Raises :class:`UsageError` for wrong specs, or one and the same."""
+    """Two searchers or encoders as one. Raises :class:`UsageError` for wrong specs, or one system twice."""
     if depth > DEEPEST:
         raise UsageError(f"depth must be from 1 to {DEEPEST:,}, not {depth}")
     first, second = parse_all([(retrieval.registry_of(spec), spec) for spec in (a, b)])

