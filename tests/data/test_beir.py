@@ -249,7 +249,7 @@ def test_a_folder_that_cannot_be_made(tmp_path: Path) -> None:
 PUBLISHED_DOCUMENTS = [Document("d1", "Cats", "They purr."), Document("d2", "", "Dogs bark.")]
 
 
-@pytest.fixture(autouse=True)
+@pytest.fixture
 def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """An empty working folder, and a folder for downloads."""
     (tmp_path / "work").mkdir()
@@ -316,12 +316,14 @@ def test_a_failed_download(monkeypatch: pytest.MonkeyPatch, elsewhere: Path, con
     assert list(elsewhere.iterdir()) == []
 
 
+@pytest.mark.usefixtures("elsewhere")
 def test_without_the_package(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "beir", None)
     with pytest.raises(MissingExtra, match=r"pip install 'retrokit-ir\[beir\]'"):
         read_beir("scifact")
 
 
+@pytest.mark.usefixtures("elsewhere")
 def test_a_folder_comes_before_a_name(tmp_path: Path) -> None:
     write_beir(Path("scifact"), PUBLISHED_DOCUMENTS, [("q", "who barks?")], {"test": {"q": {"d2": 1}}})
     assert read_beir("scifact").queries == ["who barks?"]
@@ -330,6 +332,7 @@ def test_a_folder_comes_before_a_name(tmp_path: Path) -> None:
         read_beir("scifakt")
 
 
+@pytest.mark.usefixtures("elsewhere")
 def test_a_name_that_is_nearly_one_of_beirs(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"^scifakt: does not exist \(did you mean scifact\?\); expected a BEIR folder"):
         read_beir("scifakt")
@@ -337,6 +340,7 @@ def test_a_name_that_is_nearly_one_of_beirs(tmp_path: Path) -> None:
         read_answers(tmp_path / "work")
 
 
+@pytest.mark.usefixtures("elsewhere")
 def test_answers(tmp_path: Path) -> None:
     folder = tmp_path / "made"
     queries = [("q1", "who purrs?"), ("q2", "who barks?"), ("q3", "who?")]

@@ -321,7 +321,7 @@ def test_ids_and_codes_are_the_same_for_arrays_and_tensors():
     assert torch.equal(pair_codes(tensor[:, None], tensor[None, :]), torch.from_numpy(table))
 
 
-@pytest.fixture(autouse=True)
+@pytest.fixture
 def datasets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     """The package, with its caches in the test's own folder."""
     import datasets
@@ -361,6 +361,7 @@ def test_saved_splits(tmp_path: Path, datasets: Any) -> None:
         read_source(f"hf:{tmp_path / 'saved'},config=en", "scored")
 
 
+@pytest.mark.usefixtures("datasets")
 def test_a_folder_of_data_files(tmp_path: Path) -> None:
     folder = tmp_path / "files"
     folder.mkdir()
@@ -387,6 +388,7 @@ def test_wrong_columns_and_rows(tmp_path: Path, datasets: Any) -> None:
     assert str(caught.value) == f"{folder}, split train: {problem}"
 
 
+@pytest.mark.usefixtures("datasets")
 def test_what_is_no_data_set(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="none: does not exist; expected a folder with a data set, or a hub id"):
         read_source(f"hf:{tmp_path / 'none'}", "pairs")
