@@ -218,7 +218,10 @@ def blind(device: str | None = None):
         (["--index", "HSNW32"], ["index HSNW32: faiss: could not parse index string HSNW32"]),
         (["--index", "IVF100,Flat"], ["index IVF100,Flat: faiss: Number of training points (24) should be at least"]),
         (["--index", "HNSW32", "--sim", "l2"], ["index HNSW32: it serves inner products, and l2 is none"]),
-        (["--quantize", "int8", "--sim", "l2"], ["--quantize int8: stores hold inner products, and l2 is none"]),
+        (
+            ["--quantize", "int8", "--sim", "l2"],
+            ["--quantize int8: a storage dtype needs an inner product"],
+        ),
         (["--quantize", "int7"], ["--quantize int7: unknown (did you mean int8?); known: float32, float16, int8"]),
     ],
 )

@@ -1,7 +1,6 @@
 """``retrokit rerank train``, ``calibrate`` and ``verify``."""
 
 from dataclasses import asdict
-from typing import Annotated
 
 import typer
 
@@ -13,8 +12,6 @@ from retrokit.core.errors import GateFailed, UsageError
 from retrokit.ranking.settings import CalibrationSettings, ShrinkSettings, VerifySettings
 from retrokit.training.rerankers.config import VerifierConfig
 
-FolderArgument = Annotated[str, typer.Argument(metavar="RUN", help="Folder of rerank train.")]
-
 
 @group.command(cls=with_names("verifiers", "encoders", "data"))
 @takes(VerifierConfig)
@@ -23,7 +20,7 @@ def train(
     dry_run: DryRunOption = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Train a verifier on token maps (COMP C, D.3), or a cross-encoder.
+    """Train a verifier on token maps (COMP C, D.3), or a cross-encoder, which reads both texts together.
 
     retrokit rerank train transformer minilm --data triplets.jsonl -o runs/verifier
 
@@ -46,7 +43,7 @@ def train(
 @group.command()
 @takes(CalibrationSettings)
 def calibrate(settings: CalibrationSettings, as_json: JsonOption = False) -> None:
-    """Calibrate and store the acceptance threshold of a verifier or cross-encoder.
+    """Find the score from which on a pair is accepted, and store it in the folder of the verifier or cross-encoder.
 
     retrokit rerank calibrate runs/verifier heldout.jsonl --false-accept-rate 0.05
     """
@@ -55,13 +52,13 @@ def calibrate(settings: CalibrationSettings, as_json: JsonOption = False) -> Non
     from retrokit.report.tables import calibration_sheet
 
     calibration = find(**vars(settings))
-    show(to_json(asdict(calibration), kind="calibration") if as_json else calibration_sheet(calibration))
+    show(to_json(asdict(calibration)) if as_json else calibration_sheet(calibration))
 
 
 @group.command()
 @takes(ShrinkSettings)
 def shrink(settings: ShrinkSettings) -> None:
-    """Copy a verifier trained end to end, with a low-rank update in place of its encoder.
+    """A small copy of a verifier that was trained end to end: of its encoder only what training has changed.
 
     retrokit rerank shrink runs/verifier -o runs/small
     """
@@ -69,17 +66,17 @@ def shrink(settings: ShrinkSettings) -> None:
     from retrokit.ranking.reranking.verifier import shrink as make
 
     share = make(**vars(settings))
-    notice(f"{settings.output}: {share:.2%} of the change of the encoder's weights retained")
+    notice(f"{settings.output} keeps {share:.2%} of what training has changed of the encoder")
 
 
 @group.command()
 @takes(VerifySettings)
 def verify(
     settings: VerifySettings,
-    fail_on_reject: bool = typer.Option(False, "--fail-on-reject", help="Exit 1 if a pair is rejected."),
-    card: bool = typer.Option(False, "--card", help="Print the verifier's card and exit."),
+    fail_on_reject: bool = typer.Option(False, "--fail-on-reject", help="Exit with 1 if a pair is rejected."),
+    card: bool = typer.Option(False, "--card", help="Print what the verifier is and can do instead."),
 ) -> None:
-    """Accept or reject pairs of texts; adds a score and a verdict to each line.
+    """Accept or reject pairs of texts: each line again, with its score and verdict.
 
     retrokit rerank verify default pairs.jsonl
 
@@ -102,4 +99,4 @@ def verify(
         if summary := summary_of(verdicts.remarks, pairs):
             notice(summary)
         if fail_on_reject and verdicts.rejected:
-            raise GateFailed(f"{verdicts.rejected:,} of {pairs:,} pairs rejected")
+            raise GateFailed(f"{verdicts.rejected:,} of {pairs:,} pairs are rejected")

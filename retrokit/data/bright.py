@@ -42,8 +42,7 @@ class BrightData:
     """One domain: its judged examples, and the documents that each leaves out of its ranking.
 
     ``retrieval.counts`` has BEIR's keys, and: repeated_documents (the last one of an id counts, as in the reference),
-    repeated_gold_ids, exclusions, unknown_exclusions (of absent documents), gold_not_in_documents, gold_excluded (gold
-    and excluded at once), queries_with_all_gold_excluded.
+    exclusions, gold_not_in_documents, gold_excluded (gold and excluded), queries_with_all_gold_excluded.
     """
 
     retrieval: RetrievalData
@@ -55,7 +54,6 @@ class _Example(NamedTuple):
     query: str
     gold: dict[str, int]
     excluded: frozenset[str]
-    repeated: int
 
 
 def read_bright(folder: str | Path, domain: str | None = None, long: bool = False) -> BrightData:
@@ -83,9 +81,7 @@ def read_bright(folder: str | Path, domain: str | None = None, long: bool = Fals
     lost = [gold & example.excluded for gold, example in zip(relevant, judged, strict=True)]
     counts = {
         "repeated_documents": repeated,
-        "repeated_gold_ids": sum(example.repeated for example in judged),
         "exclusions": sum(len(example.excluded) for example in judged),
-        "unknown_exclusions": sum(excluded not in documents for example in judged for excluded in example.excluded),
         "gold_not_in_documents": sum(gold not in documents for example in judged for gold in example.gold),
         "gold_excluded": sum(map(len, lost)),
         "queries_with_all_gold_excluded": sum(
@@ -199,10 +195,8 @@ def _read_documents(paths: Iterable[Path]) -> tuple[dict[str, str], int]:
 def _read_examples(paths: Iterable[Path], key: str) -> list[_Example]:
     examples: dict[str, _Example] = {}
     for row in (row for path in paths for _, row in read_rows(path)):
-        given = row.required(key) or ()
-        gold = _grades(row, key)
-        repeated = len(given) - sum(identifier == NO_ID for identifier in given) - len(gold)
-        example = _Example(row.id, row.text("query"), gold, frozenset(_ids(row, "excluded_ids")), repeated)
+        row.required(key)
+        example = _Example(row.id, row.text("query"), _grades(row, key), frozenset(_ids(row, "excluded_ids")))
         if example.id in examples:
             raise row.wrong(f"the id {example.id!r} is already that of an earlier example")
         examples[example.id] = example

@@ -1,4 +1,4 @@
-"""In what numbers embeddings are stored: the names."""
+"""Storage dtypes of embeddings, by name."""
 
 import re
 from typing import NamedTuple
@@ -12,15 +12,14 @@ MULTIPLIER = 4
 
 
 class Stored(NamedTuple):
-    """The type of the stored numbers; of binary, how many times k documents are scored again by the query's floats, 0:
-    none."""
+    """A storage dtype; of binary, how many times k documents are scored again by the query's floats (0: none)."""
 
     dtype: str
     rescored: int = 0
 
 
 def stored_as(text: str) -> Stored:
-    """What a quantisation's name stands for; raises :class:`UsageError` for an unknown one.
+    """The storage dtype of a name; raises :class:`UsageError` for an unknown one.
 
     >>> stored_as("int8"), stored_as("binary+rescore:8")
     (Stored(dtype='int8', rescored=0), Stored(dtype='binary', rescored=8))
@@ -30,14 +29,12 @@ def stored_as(text: str) -> Stored:
         near = did_you_mean(name, QUANTIZATIONS)
         raise UsageError(f"`quantize=` {text}: unknown{near}; known: {', '.join(QUANTIZATIONS)}")
     if colon and (name != RESCORE or not re.fullmatch("[1-9][0-9]{0,3}", multiplier)):
-        raise UsageError(
-            f"`quantize=` {text}: after a colon only {RESCORE} has something, how many times k (1 to 9999)"
-        )
+        raise UsageError(f"`quantize=` {text}: expected {RESCORE}:N, N times k (1 to 9999), or no colon")
     return Stored("binary", int(multiplier or MULTIPLIER)) if name == RESCORE else Stored(name)
 
 
 def quantization_name(text: str | None) -> str | None:
-    """The canonical name of a quantisation; ``None`` for float32, which is none. Raises as :func:`stored_as`.
+    """The canonical name of a storage dtype; ``None`` for float32. Raises as :func:`stored_as`.
 
     >>> quantization_name("binary+rescore:4"), quantization_name("float32")
     ('binary+rescore', None)

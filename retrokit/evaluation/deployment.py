@@ -147,7 +147,7 @@ def _sheet(
     encoder: MemoizedEncoder, similarity: Similarity, task: Retrieval, settings: EvaluationSettings
 ) -> Deployment:
     if not similarity.factorable:
-        raise UsageError(f"`deployment=`: stores hold inner products, and {similarity.spec} is none")
+        raise UsageError(f"`deployment=`: a storage dtype needs an inner product, and {similarity.spec} is none")
     # all combinations, exact float32 search in all dimensions first
     whole, documents = encoder.dimension, max(1, len(task.documents))
     every_dims = settings.several("dims") or [n for n in (whole, whole // 2, whole // 4) if _takes(similarity, n)]

@@ -95,7 +95,7 @@ class EvaluationSettings(Settings):
     )
     quantize: str | Sequence[str] | None = setting(
         None,
-        "Store documents in fewer bits: float16, int8, binary, binary+rescore (:N: N times k rescored).",
+        "Storage dtype: float16, int8, binary, binary+rescore (:N: N times k rescored).",
         SCORES,
         read=one_or_more(listed),
     )

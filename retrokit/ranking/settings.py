@@ -18,10 +18,7 @@ class SearchSettings(Settings):
     )
 
     searcher: str | None = setting(
-        None,
-        "Encoder, bm25 or another searcher; with `index_folder=` by default the encoder that made it.",
-        argument=True,
-        metavar="SYSTEM",
+        None, "Encoder, bm25 or another searcher; default: that of `index_folder=`.", argument=True, metavar="SYSTEM"
     )
     corpus: str | None = setting(
         None, "Texts to search in: JSON lines of id and text, - is standard input; or a BEIR folder."
@@ -33,12 +30,12 @@ class SearchSettings(Settings):
     query: Sequence[str] = setting((), "A query. Repeatable.")
     k: int = setting(10, "Documents of a query.", flags=("-k",), minimum=1)
     sim: str | None = setting(None, "Similarity; default: the encoder's own, or the folder's.")
-    dims: int | None = setting(None, "Use the first N dimensions of the encoder's only.", minimum=1)
+    dims: int | None = setting(None, "Use the first N dimensions of the encoder.", minimum=1)
     index: str | None = setting(
-        None, "Search through an index of faiss, e.g. HNSW32 or IVF4096,PQ32:nprobe=64; default: exactly."
+        None, "Index of faiss, such as HNSW32 or IVF4096,PQ32:nprobe=64; default: exact search."
     )
     quantize: str | None = setting(
-        None, "Search in fewer bits: float16, int8, binary, binary+rescore; default: none, or the folder's."
+        None, "Storage dtype: float16, int8, binary, binary+rescore; default: float32, or the folder's."
     )
     precision: str = setting("auto", PRECISION, choices=PRECISIONS)
     device: str | None = setting(None)
@@ -53,14 +50,8 @@ ROLES: tuple[Literal["document"], Literal["query"]] = ("document", "query")
 
 @dataclass(frozen=True)
 class ExportSettings(Settings):
-    """Embeddings of which texts, by which encoder, written where and how.
-
-    Attributes:
-        source: of a BEIR folder the corpus is taken, or the queries.
-        dtype: for int8 a dimension's range is that of a sample of texts, taken evenly from all of ``source``
-            (:mod:`retrokit.data.exports`).
-        shard: its folder lies within ``output``; all n are read as one.
-    """
+    """Embeddings of which texts, by which encoder, written where and how. The folder of a ``shard`` is in
+    ``output``."""
 
     first = ("source", "output", "sim", "role", "dims", "dtype", "one_length", "shard", "overwrite", "as_json")
 
@@ -72,14 +63,12 @@ class ExportSettings(Settings):
     _: KW_ONLY
     sim: str | None = setting(None, "Similarity that prepares them; default: the encoder's own.")
     role: str = setting("document", "What the texts are.", choices=ROLES)
-    dims: int | None = setting(None, "Use the first N dimensions of the encoder's only.")
-    dtype: str = setting("float32", "What is stored; float16 takes half of float32, int8 a quarter.", choices=DTYPES)
+    dims: int | None = setting(None, "Use the first N dimensions of the encoder.")
+    dtype: str = setting("float32", "Storage dtype; float16 takes half of float32, int8 a quarter.", choices=DTYPES)
     one_length: bool = setting(
-        False, "Add a dimension in which documents get one length, for stores that know only cosine or L2."
+        False, "Add a dimension that gives documents one norm, for vector databases with only cosine or L2."
     )
-    shard: str | None = setting(
-        None, "i/n: the i-th of n parts of the texts; under torchrun each process makes one by itself."
-    )
+    shard: str | None = setting(None, "i/n: the i-th of n parts of the texts; under torchrun each process makes one.")
     precision: str = setting("auto", PRECISION, choices=PRECISIONS)
     device: str | None = setting(None)
     overwrite: bool = setting(False, "Replace the export, or the shard, in the output folder.")
@@ -93,19 +82,19 @@ class ExportSettings(Settings):
 
 
 KEEP = ("all", "accepted", "rejected")
-_RUN = "Folder that rerank train has made."
-_JUDGE = "Folder that rerank train has made; or default, which comes with retrokit."
+_RUN = "Folder of rerank train."
+_JUDGE = "Folder of rerank train; or default, the packaged verifier."
 
 
 @dataclass(frozen=True)
 class CalibrationSettings(Settings):
-    """Which threshold is looked for, and on which pairs."""
+    """The calibration of a verifier's threshold."""
 
     folder: str = setting(help=_RUN, argument=True, metavar="RUN")
     pairs: str = setting(
-        help="Held-out pairs: what augment near-misses writes; text, near_miss, positive; or labels.", argument=True
+        help="Held-out pairs: of augment near-misses; text, near_miss, positive; or labels.", argument=True
     )
-    false_accept_rate: float = setting(0.05, "Share of pairs to reject that may be accepted.", above=0)
+    false_accept_rate: float = setting(0.05, "False-accept rate to allow, above 0 and below 1.", above=0)
     _: KW_ONLY
     precision: str = setting("fp32", PRECISION, choices=PRECISIONS)
     device: str | None = setting(None)
@@ -118,26 +107,22 @@ class CalibrationSettings(Settings):
 
 @dataclass(frozen=True)
 class ShrinkSettings(Settings):
-    """Which verifier a small copy is made of, and how small."""
+    """A small copy of a verifier."""
 
-    folder: str = setting(
-        help="Folder of a verifier that rerank train --end-to-end has made.", argument=True, metavar="RUN"
-    )
+    folder: str = setting(help="Folder of rerank train --end-to-end.", argument=True, metavar="RUN")
     output: str = setting(help="Folder to write.", flags=("--output", "-o"), writes=FOLDER)
-    rank: int = setting(32, "Of the matrices that hold what training has changed of a weight.", above=0)
-    encoder: str | None = setting(
-        None, "Encoder to begin with, of the same shape. Default: what the training began with."
-    )
+    rank: int = setting(32, "Rank of the matrices with the changes of a weight.", above=0)
+    encoder: str | None = setting(None, "Encoder to start from, of the same shape. Default: that of the training.")
 
 
 @dataclass(frozen=True)
 class VerifySettings(Settings):
-    """Which pairs are judged, and what is written of them."""
+    """The pairs to judge, and the lines to write."""
 
     folder: str = setting(help=_JUDGE, argument=True, metavar="RUN")
     pairs: str = setting("-", "JSON lines with two texts each; - is standard input.", argument=True)
     output: str = setting("-", "JSON lines to write; - is standard output.", flags=("--output", "-o"), writes=FILE)
-    threshold: float | None = setting(None, "Score from which on a pair is accepted. Default: the calibrated one.")
+    threshold: float | None = setting(None, "Lowest accepted score. Default: the calibrated one.")
     keep: str = setting("all", "Lines to write.", choices=KEEP)
     _: KW_ONLY
     precision: str = setting("fp32", PRECISION, choices=PRECISIONS)

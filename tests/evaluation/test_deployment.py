@@ -129,7 +129,7 @@ def test_the_command(tiny_bert, folder, tmp_path, capsys):
     ("words", "problem"),
     [
         (["--deployment", "--dims", "16,17"], "--dims 17: {encoder} has 16 dimensions"),
-        (["--deployment", "--sim", "l2"], "--deployment: stores hold inner products, and l2 is none"),
+        (["--deployment", "--sim", "l2"], "--deployment: a storage dtype needs an inner product, and l2 is none"),
         (["--deployment", "--index", "exact Nope"], "index Nope: faiss: could not parse index string Nope"),
         (["--deployment", "--explain", "3"], "--deployment is a sheet of its own, without --explain"),
         (["--deployment", "--format", "csv"], "--deployment is a sheet of its own, without --format csv"),

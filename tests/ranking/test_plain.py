@@ -86,5 +86,5 @@ def test_ours_and_plain_stand_in_one_grammar():
     assert made("transformer").keep == 8
     with pytest.raises(UsageError, match="attends to all patches: leave out keep=4"):
         made("transformer:plain,keep=4")
-    with pytest.raises(UsageError, match="kernel=4 is even"):
+    with pytest.raises(UsageError, match="kernel=4: kernel size must be odd"):
         made("cnn:plain,kernel=4")

@@ -131,10 +131,10 @@ def test_an_index_takes_the_memory_of_its_numbers(quantize, codec):
 @pytest.mark.parametrize(
     ("spec", "quantize", "faiss", "problem"),
     [
-        ("l2", "int8", None, "`quantize=` int8: stores hold inner products, and l2 is none"),
+        ("l2", "int8", None, "`quantize=` int8: a storage dtype needs an inner product, and l2 is none"),
         ("cosine", "binry", None, "`quantize=` binry: unknown .did you mean binary"),
-        ("cosine", "int8:3", None, "after a colon only binary.rescore has something"),
-        ("cosine", "binary+rescore:0", None, "how many times k"),
+        ("cosine", "int8:3", None, "expected binary.rescore:N, N times k"),
+        ("cosine", "binary+rescore:0", None, "N times k"),
         ("cosine", "binary", "IVF4,PQ4", "index IVF4,PQ4: faiss has Flat, HNSW32 and IVF64,Flat for signs"),
         ("cosine", "binary", "HNSW8:probe=2", "index HNSW8:probe=2: faiss: could not set parameter probe"),
         ("cosine", "binary", "HNSW8:efSearch=x", "parameters are whole numbers, such as nprobe=8"),

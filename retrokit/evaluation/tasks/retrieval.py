@@ -171,8 +171,6 @@ class Bright(Retrieval):
             "queries_with_all_gold_excluded": "examples whose gold ids are all excluded, counted as 0",
             "gold_excluded": "gold ids that are excluded and cannot be found",
             "gold_not_in_documents": "gold ids that are not documents and cannot be found",
-            "repeated_gold_ids": "gold ids that came twice, used once",
-            "unknown_exclusions": "excluded ids that are not documents",
             "repeated_documents": "documents whose id came before; the last counts",
             "documents_without_text": "documents without text, kept as empty",
         }

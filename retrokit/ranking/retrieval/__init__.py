@@ -44,7 +44,9 @@ registry = SpecRegistry(
                 Param("dims", int, minimum=1, summary="so many dimensions, the first ones; default: all"),
                 Param("precision", str, "auto", choices=("auto", "fp32", "bf16", "fp16"), summary="of encoding"),
                 Param("index", str, summary="index of faiss, such as HNSW32; default: exact search"),
-                Param("quantize", str, summary="stored as float16, int8, binary or binary+rescore; default: float32"),
+                Param(
+                    "quantize", str, summary="storage dtype: float16, int8, binary or binary+rescore; default: float32"
+                ),
             ),
             positional="encoder",
         ),
@@ -115,7 +117,7 @@ def create(spec: str, device: str | None = None, **options: Any) -> Searcher:
     if registry_of(spec) is registry:
         if any(value is not None for name, value in options.items() if (name, value) != ("precision", "auto")):
             raise UsageError(
-                f"a similarity, dimensions, precision, quantisation and an index are an encoder's, and {spec} is none"
+                f"a similarity, dimensions, precision, storage dtype and index are an encoder's, and {spec} is none"
             )
         searcher: Searcher = registry.create_on(spec, device)
         return searcher

@@ -31,8 +31,8 @@ from retrokit.similarities.base import Role, Similarity
 
 
 class Dense(Searcher):
-    """Ranks by ``scorer``, a similarity, in ``embeddings``; with ``faiss``, a factory string, through an index; with
-    ``quantize``, in what a store would keep of them (:mod:`retrokit.ranking.retrieval.stored`)."""
+    """Ranks by ``scorer``, a similarity, in ``embeddings``, or through an index of ``faiss``, a factory string, in the
+    storage dtype ``quantize``."""
 
     def __init__(
         self, embeddings: SharedEmbeddings, scorer: Similarity, faiss: str | None = None, quantize: str | None = None
@@ -57,8 +57,7 @@ class Dense(Searcher):
 
 
 class DenseIndex(FilteredIndex):
-    """Documents, embedded when they are first searched. Several searchers of one encoder share the embeddings of a list
-    of texts."""
+    """Documents, embedded at the first search. Searchers of one encoder share the embeddings of a list of texts."""
 
     def __init__(self, searcher: Dense, documents: TextList) -> None:
         self.searcher = searcher
@@ -69,8 +68,8 @@ class DenseIndex(FilteredIndex):
         self._queries = self._others = TextList()
 
     def search_without(self, queries: TextList, k: int, left_out: Sequence[Set[int]]) -> list[Ranking]:
-        """The ``k`` best documents of each query, or about them through an index of faiss, which may have too few
-        documents to be trained on (:class:`UsageError`). :class:`DataError`: a number that is not finite."""
+        """The ``k`` best documents of each query, approximately through an index of faiss. Raises :class:`UsageError`
+        for too few documents to train it on, :class:`DataError` for scores that are not finite."""
         check_k(k)
         self._queries = queries
         embeddings, owners, search = self.embed_queries(queries), self._owners(), self._search_of_rows()
@@ -82,7 +81,7 @@ class DenseIndex(FilteredIndex):
         return [without(ranking, out, k) for ranking, out in zip(rankings, left_out, strict=True)]
 
     def ready(self) -> DenseIndex:
-        """With documents as the similarity prepares them, which takes as much memory again; the encoder is settled."""
+        """With prepared documents, which double the memory."""
         self._embeddings.encoder.settle()
         is_prepared = self.searcher.quantize is not None or self._faiss is not None or not self._scorer.factorable
         return self if is_prepared else StoredIndex(self.searcher, self._documents, Stored("float32"))
@@ -96,7 +95,7 @@ class DenseIndex(FilteredIndex):
         return self._embeddings.owners(self._documents)
 
     def _search_of_rows(self) -> Callable[..., Sequence[Any]]:
-        """Takes ``queries [nq, d]`` and ``k``, and gives scores and rows ``[nq, k]``; −1 for none."""
+        """A function of ``queries [nq, d]`` and ``k`` to scores and rows ``[nq, k]``; −1 for none."""
         documents = self._embeddings.of(self._documents, "document")
         if self._faiss is None or not len(documents):
             return partial(top_k, self._scorer, documents=documents, device=self._device)
@@ -125,7 +124,7 @@ class DenseIndex(FilteredIndex):
         return pair_scores(self._scorer, query_embeddings, document_embeddings, rows, columns)
 
     def account(self) -> Account:
-        """What made the embeddings, what an index found of the best, and the norms of what was embedded."""
+        """The embeddings and their norms, and the recall of an index."""
         norms = self._embeddings.norms(self._queries, (), "query")
         norms |= self._embeddings.norms(self._documents, self._others, "document")
         counts = self._embeddings.counts(self._queries, "query", "queries")
@@ -143,7 +142,7 @@ class DenseIndex(FilteredIndex):
 
 
 class StoredIndex(DenseIndex):
-    """Documents, embedded and stored when they are first searched; or what :meth:`parts` of a subclass has."""
+    """Documents, embedded and stored at the first search; or the :meth:`parts` of a subclass."""
 
     def __init__(self, searcher: Dense, documents: TextList, stored: Stored) -> None:
         super().__init__(searcher, documents)
@@ -154,7 +153,7 @@ class StoredIndex(DenseIndex):
         return self
 
     def through(self, faiss: str | None) -> StoredIndex:
-        """The same documents through another index of faiss, or exactly."""
+        """The same documents through another index, or exactly."""
         index = copy.copy(self)
         index._faiss, index.parts = faiss, [replace(part, index=faiss) for part in self.parts]
         return index
@@ -165,7 +164,6 @@ class StoredIndex(DenseIndex):
 
     @cached_property
     def parts(self) -> list[StoredRows]:
-        """What is searched, one part after another."""
         raw = self._embeddings.of(self._documents, "document")
         width = self._prepared(raw[:1], "document").shape[1] if len(raw) else self._embeddings.dims
         sample = self._prepared(raw[:: step_of(len(raw))], "document")
@@ -219,11 +217,12 @@ def _rankings(scores: np.ndarray, rows: np.ndarray) -> list[Ranking]:
 
 
 def check_fits(similarity: Similarity, dimension: int, faiss: str | None, quantize: str | None) -> None:
-    """Raise :class:`UsageError`, before anything is encoded, where documents of so many dimensions cannot be searched
-    through that index, or be stored so."""
+    """Raise :class:`UsageError` if documents of ``dimension`` do not fit the index or the storage dtype."""
     stored = None if quantize is None else stored_as(quantize)
     if stored is not None and not similarity.factorable:
-        raise UsageError(f"`quantize=` {quantize}: stores hold inner products, and {similarity.spec} is none")
+        raise UsageError(
+            f"`quantize=` {quantize}: a storage dtype needs an inner product, and {similarity.spec} is none"
+        )
     if faiss is not None:
         empty_index(faiss, similarity, dimension, stored.dtype if stored is not None else "float32")
 
@@ -264,7 +263,6 @@ class ExportIndex(StoredIndex):
         return np.pad(embeddings, [(0, 0), (0, 1)]) if self._export.note.get("one_length") else embeddings
 
     def account(self) -> Account:
-        """What made the embeddings of both sides, and the norms of the queries."""
         configuration = {**self._configuration(), "dtype": self._export.note.get("dtype", "float32")}
         return Account(configuration, self._embeddings.norms(self._queries, (), "query"))
 
@@ -282,15 +280,12 @@ def export_index(
     """The index of an export's documents.
 
     Args:
-        export: of documents.
-        encoder, sim, dims: what embeds queries, by default as the export says; what else they are is an error.
-        device, precision: of the encoding of queries, and where to search.
-        index: index of faiss, such as ``HNSW32``; default: exact search.
-        quantize: what the export holds, by default; of binary, ``binary+rescore`` scores again by the query's floats.
+        encoder, sim, dims, quantize: those of the export, by default; ``binary+rescore`` scores again by the query's
+        floats. device, precision: of the queries and the search. index: index of faiss, such as ``HNSW32``; default:
+        exact search.
 
     Raises:
-        UsageError: an export of queries; or other numbers, another encoder, similarity or number of dimensions than
-            made it.
+        UsageError: an export of queries, or another storage dtype, encoder, similarity or number of dimensions.
         DataError: it is damaged.
     """
     note, folder = export.note, export.folder

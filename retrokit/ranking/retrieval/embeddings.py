@@ -1,4 +1,4 @@
-"""Raw embeddings of the texts of a task, each list of them encoded once for all similarities, and what made them."""
+"""Raw embeddings of the texts of a task, each list encoded once for all similarities."""
 
 from __future__ import annotations
 
@@ -17,16 +17,13 @@ from retrokit.encoders.base import Encoder
 from retrokit.ranking.reranking.dense import pair_scores as pair_scores
 from retrokit.similarities.base import Role, Similarity
 
-_BLOCK = 1 << 18  # numbers that are widened or gathered at a time: up to 2 MiB
+_BLOCK = 1 << 18  # numbers that are widened at a time: up to 2 MiB
 
 
 class SharedEmbeddings:
-    """Embeddings of lists of texts by ``encoder``, in the first ``dims`` dimensions. Of each role it keeps those of the
-    last list, so that a list which is asked for again is encoded once.
-
-    Raises:
-        UsageError: dims or one of ``similarities`` does not fit the encoder; found before anything is encoded.
-    """
+    """Embeddings of lists of texts by ``encoder``, in the first ``dims`` dimensions; the last list of each role is
+    kept.
+    Raises :class:`UsageError` if dims or one of ``similarities`` does not fit the encoder."""
 
     def __init__(
         self, encoder: Encoder, similarities: Iterable[Similarity], precision: str = "auto", dims: int | None = None
@@ -44,8 +41,7 @@ class SharedEmbeddings:
         self._distinct: dict[Role, _Distinct] = {}
 
     def of(self, texts: Sequence[str], role: Role) -> np.ndarray:
-        """Raw embeddings float32 ``[n, dims]`` of ``texts``, in their order; of documents in chunks those of all their
-        chunks."""
+        """Raw embeddings float32 ``[n, dims]`` of ``texts``, or of the chunks of documents."""
         return self._list(texts, role).embeddings
 
     def owners(self, documents: Sequence[str]) -> np.ndarray | None:
@@ -62,8 +58,8 @@ class SharedEmbeddings:
         return known
 
     def of_distinct(self, texts: Sequence[str], role: Role) -> tuple[np.ndarray, np.ndarray]:
-        """Raw embeddings float32 ``[m, dims]`` of the distinct ones among ``texts``, and where each of ``texts`` stands
-        among them, int64 ``[n]``. Those that the role's last list lacks are encoded. Documents in chunks are chunks."""
+        """Raw embeddings float32 ``[m, dims]`` of the distinct ``texts`` or chunks, and the place of each of ``texts``
+        among them, int64 ``[n]``. Those that the role's last list lacks are encoded."""
         known = self._distinct.get(role)
         if known is None or known.texts is not texts:
             distinct = DistinctTexts()
@@ -71,10 +67,7 @@ class SharedEmbeddings:
             listed = self._lists.get(role) or _Embedded((), np.empty((0, self.dims), dtype=np.float32), ())
             place = np.array([listed.place.get(text, -1) for text in distinct.texts], dtype=np.int64)
             embeddings = np.empty((len(place), self.dims), dtype=np.float32)
-            at_once = max(1, _BLOCK // self.dims)  # so that no second copy of all of them comes up
-            for start in range(0, len(place), at_once):
-                part = place[start : start + at_once]
-                embeddings[start : start + at_once][part >= 0] = listed.embeddings[part[part >= 0]]
+            embeddings[place >= 0] = listed.embeddings[place[place >= 0]]
             if (place < 0).any():
                 new = [text for text, row in zip(distinct.texts, place.tolist(), strict=True) if row < 0]
                 embeddings[place < 0] = self.embed(new, role, chunks=role == "document")
@@ -82,14 +75,14 @@ class SharedEmbeddings:
         return known.embeddings, known.rows
 
     def norms(self, texts: Sequence[str], others: Sequence[str], role: Role) -> dict[str, float]:
-        """Statistics of the norms of ``texts``, and of what else was embedded for pairs with ``others``."""
+        """Statistics of the norms of ``texts``, and of ``others`` that were embedded for pairs."""
         norms, distinct = self._list(texts, role).norms, self._distinct.get(role)
         if distinct is not None and distinct.texts is others:
             norms = np.concatenate([norms, distinct.norms])
         return norm_statistics(norms, role)
 
     def counts(self, texts: Sequence[str], role: Role, name: str) -> dict[str, int]:
-        """How many of ``texts``, called ``name``, are longer than counts, where that is known; and their chunks."""
+        """Numbers of chunks of ``texts``, called ``name``, and of truncated ones, if known."""
         known = self._list(texts, role)
         if known.lengths is None:
             is_cut = self.encoder.cut(texts, role)
@@ -98,7 +91,7 @@ class SharedEmbeddings:
         return known.lengths
 
     def configuration(self) -> dict[str, Any]:
-        """What made them, as results report it."""
+        """Their origin, for results."""
         return {
             "precision": self.encoder.computes_in(self.precision),
             "device": self.encoder.device.type,
@@ -109,7 +102,7 @@ class SharedEmbeddings:
         }
 
     def embed(self, texts: Sequence[str], role: Role, chunks: bool = False) -> np.ndarray:
-        """Raw embeddings float32 ``[n, dims]`` of texts, or of chunks, which are not kept here."""
+        """Raw embeddings float32 ``[n, dims]`` of texts or of chunks."""
         encoder = self.chunks.encoder if self.chunks and chunks else self.encoder
         start = time.perf_counter()
         embeddings = encoder.embed(texts, role, self.precision)[:, : self.dims]
@@ -127,7 +120,7 @@ class SharedEmbeddings:
 
 @dataclass
 class _Embedded:
-    """A list of texts with the embeddings of ``items``: of them, or of their chunks, of which each has ``counts``."""
+    """A list of texts with the embeddings of ``items``: of them, or of their chunks, ``counts`` of each."""
 
     texts: Sequence[str]
     embeddings: np.ndarray
@@ -137,17 +130,15 @@ class _Embedded:
 
     @cached_property
     def place(self) -> dict[str, int]:
-        """Position of each item."""
         return {text: row for row, text in enumerate(self.items)}
 
     @cached_property
     def norms(self) -> np.ndarray:
-        """Of the embeddings, float64 ``[n]``."""
         return row_norms(self.embeddings)
 
 
 class _Distinct(NamedTuple):
-    """The distinct ones among ``texts``, and the norms of those that were embedded for them alone."""
+    """The embeddings of the distinct ``texts``, and the norms of those that the last list lacked."""
 
     texts: Sequence[str]
     embeddings: np.ndarray
@@ -156,24 +147,22 @@ class _Distinct(NamedTuple):
 
 
 class DistinctTexts:
-    """Texts, each kept once, so that each is encoded once however many pairs hold it."""
+    """Distinct texts, to encode each once."""
 
     def __init__(self) -> None:
         self._position: dict[str, int] = {}
 
     @property
     def texts(self) -> list[str]:
-        """The distinct texts, in the order in which they came."""
         return list(self._position)
 
     def add(self, texts: Iterable[str]) -> np.ndarray:
-        """Where ``texts`` stand among the distinct ones: int64 ``[n]``."""
+        """The places of ``texts`` among the distinct ones, int64 ``[n]``."""
         return np.array([self._position.setdefault(text, len(self._position)) for text in texts], dtype=np.int64)
 
 
 def row_norms(embeddings: np.ndarray) -> np.ndarray:
-    """Lengths of the rows of ``[n, d]``, float64 ``[n]``. Squares of float32 would overflow from 1e19 on, and a copy of
-    all of them in float64 is twice their size: so rows are widened a block at a time."""
+    """Norms of the rows of ``[n, d]``, float64 ``[n]``, a block at a time: squares of float32 overflow from 1e19 on."""
     norms = np.empty(len(embeddings))
     rows = max(1, _BLOCK // max(1, embeddings.shape[1]))
     for start in range(0, len(embeddings), rows):

@@ -1,7 +1,7 @@
-"""Search in documents as a store keeps them: in float16, int8 or signs, exactly or through an index of faiss.
+"""Search in documents of a storage dtype (float16, int8, binary), exactly or through an index of faiss.
 
-Queries stay float32, prepared by the similarity, but where signs are compared with signs. What is stored is prepared
-too, so that everything here is an inner product, whatever the similarity.
+Documents and queries are prepared by the similarity, so that every score is an inner product. Queries stay float32,
+except if signs are compared with signs.
 """
 
 import time
@@ -23,8 +23,8 @@ QUERIES_TIMED = 200
 
 
 class StoredProduct(Similarity):
-    """The inner product of prepared queries with what stored documents stand for. Of signs, queries are stored as signs
-    too, and a score is the number of dimensions in which both have the same sign, less that of the others."""
+    """The inner product of prepared queries with widened documents. Of binary, queries are signs too, and a score is
+    the number of equal signs less that of the others."""
 
     scale: Tensor | None
     offset: Tensor
@@ -49,8 +49,8 @@ class StoredProduct(Similarity):
 
 @dataclass(frozen=True)
 class StoredRows:
-    """Documents ``rows``, stored as ``quantization`` says, and the search in them; of signs, ``rescored`` times k are
-    found by the signs and scored again by the query's floats. ``folder``: where an index of faiss is cached."""
+    """Search in stored documents ``rows``; of binary, ``rescored`` times k are found by the signs and scored again by
+    the query's floats. ``folder``: cache of an index of faiss."""
 
     rows: np.ndarray
     quantization: Quantization
@@ -62,12 +62,10 @@ class StoredRows:
 
     @cached_property
     def product(self) -> StoredProduct:
-        """What scores."""
         return StoredProduct(self.spec, self.quantization)
 
     @cached_property
     def approximate(self) -> ApproximateIndex | None:
-        """The index of faiss, if there is one."""
         if self.index is None or not len(self.rows):
             return None
         return ApproximateIndex(self.product, self.rows, self.index, self.device, self.folder, self.quantization)
@@ -78,8 +76,7 @@ class StoredRows:
 
     @torch.inference_mode()
     def search(self, prepared: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
-        """Scores float32 ``[nq, k]`` and positions int64 ``[nq, k]`` for prepared queries, best first; −∞ and −1 where
-        there are no more."""
+        """Scores float32 and positions int64 ``[nq, k]`` for prepared queries, best first; −∞ and −1 for no more."""
         if not len(self.rows):
             return np.empty((len(prepared), 0), dtype=np.float32), np.empty((len(prepared), 0), dtype=np.int64)
         wide = max(k, k * self.rescored)
@@ -100,8 +97,8 @@ class StoredRows:
 
     @torch.inference_mode()
     def cost(self, prepared: np.ndarray, k: int) -> tuple[int, float]:
-        """Bytes of the index of faiss, and milliseconds of a processor for one query in one thread: the least of three
-        rounds over at most :data:`QUERIES_TIMED` of the queries."""
+        """Bytes of the index of faiss, and CPU milliseconds of a query in one thread: the least of three rounds over at
+        most :data:`QUERIES_TIMED` queries."""
         approximate = self.approximate
         assert approximate is not None
         queries = prepared[:QUERIES_TIMED]
@@ -121,8 +118,7 @@ class StoredRows:
     def score_pairs(
         self, queries: np.ndarray, documents: np.ndarray, rows: np.ndarray, columns: np.ndarray
     ) -> np.ndarray:
-        """Scores ``[n]`` on the scale of :meth:`search` of prepared queries at ``rows`` with prepared documents at
-        ``columns``, which are taken for what they would be when stored."""
+        """Scores ``[n]`` of prepared queries at ``rows`` with prepared documents at ``columns``, as if stored."""
         stored = self.quantization.widened(self.quantization.narrowed(documents))
         if self.product.signs is not None and not self.rescored:
             queries = self.quantization.widened(self.quantization.narrowed(queries))
