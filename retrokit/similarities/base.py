@@ -1,8 +1,8 @@
 """What a similarity is: two role transforms and a kernel.
 
 ``score(q, d) = kernel(prepare(q, "query"), prepare(d, "document"))``, float32, higher is better. A subclass gives
-``prepare`` and, unless it is the inner product, the kernel. It is a torch module, so that what it learns is saved,
-restored, clipped and synchronised with the model it stands in.
+``prepare`` and, unless it is the inner product, the kernel. It is a torch module, so that its parameters are saved,
+restored, clipped and synchronised with its model.
 """
 
 import hashlib
@@ -21,8 +21,8 @@ TINY = 1e-12  # a vector shorter than this counts as this long, so zero vectors 
 
 
 class Ceilings(Protocol):
-    """The ceiling ``q·d + terms`` of each prepared document ``[nd]``: those of two whose scores are the same in float32
-    are less than the query's ``margin`` ``[nq]`` apart."""
+    """The ceiling ``q·d + terms`` of each prepared document ``[nd]``. Those of two equal scores in float32 differ by
+    less than the query's ``margin`` ``[nq]``."""
 
     terms: Tensor
     margin: Tensor
@@ -39,8 +39,8 @@ class Similarity(nn.Module):
         uses_magnitude: whether the length of an embedding changes scores; a built-in Normalize layer must then go.
         unit_length: whether prepared embeddings have length 1, whatever the encoder.
         export: how a saved model yields embeddings: stock Normalize, as they are, or through retrokit's own module.
-        multiple_of: the spec of another similarity whose scores these are, but for a factor: at scales that make up for
-            the factor, ``--scale auto`` among them, both train the same.
+        multiple_of: the spec of another similarity with the same scores but for a factor: under ``scale=auto`` both
+            train the same.
         library_name: the sentence-transformers similarity for the exported embeddings.
         library_exact: whether that similarity ranks documents as this one does.
     """
@@ -60,7 +60,7 @@ class Similarity(nn.Module):
         raise NotImplementedError
 
     def prepare_in_words(self, role: Role) -> str:
-        """What :meth:`prepare` makes of an embedding x, for whoever has to do it without this package."""
+        """The result of :meth:`prepare` for an embedding x, in words."""
         return f"retrokit.similarity({self.spec!r}).prepare(x, {role!r})"
 
     def kernel(self, queries: Tensor, documents: Tensor) -> Tensor:
@@ -72,32 +72,25 @@ class Similarity(nn.Module):
         return (queries * documents).sum(dim=-1)
 
     def score(self, queries: Embeddings, documents: Embeddings) -> Tensor:
-        """Scores ``[nq, nd]`` of every query with every document; higher is better.
-
-        Raises:
-            UsageError: queries and documents differ in dimension, or the similarity does not fit the dimension.
-        """
+        """Scores ``[nq, nd]`` of every query with every document; higher is better. Raises :class:`UsageError` for
+        dimensions that differ or do not fit."""
         q, d = self._checked(queries, documents)
         return self.kernel(self.prepare(q, "query"), self.prepare(d, "document"))
 
     def score_pairs(self, queries: Embeddings, documents: Embeddings) -> Tensor:
-        """Scores ``[n]`` of query i with document i.
-
-        Raises:
-            UsageError: different dimensions, or different counts.
-        """
+        """Scores ``[n]`` of query i with document i. Raises :class:`UsageError` for other dimensions or counts."""
         q, d = self._checked(queries, documents)
         if len(q) != len(d):
             raise UsageError(f"pairs need as many queries as documents: {len(q)} and {len(d)}")
         return self.kernel_pairs(self.prepare(q, "query"), self.prepare(d, "document"))
 
     def ceilings(self, queries: Tensor, documents: Tensor) -> Ceilings | None:
-        """For a kernel that is no product: what ranks nearly as it does at the cost of one, where it holds."""
+        """For a kernel that is no product: ceilings at the cost of one, or ``None``."""
         return None
 
     def typical_score(self, queries: Tensor, documents: Tensor) -> float:
-        """The size of scores that prepared embeddings ``[nq, d]``, ``[nd, d]`` can reach: the product of the mean
-        norms for inner products. At ``scale / typical_score`` a similarity starts as sharp as cosine at ``scale``."""
+        """The size of scores of prepared embeddings ``[nq, d]``, ``[nd, d]``: for inner products the product of their
+        mean norms. At ``scale / typical_score`` a similarity is as sharp as cosine at ``scale``."""
         norms = [torch.linalg.vector_norm(side, dim=-1).mean().item() for side in (queries, documents)]
         return max(norms[0] * norms[1], TINY)
 
@@ -105,11 +98,11 @@ class Similarity(nn.Module):
         """Raise :class:`UsageError` if the similarity cannot be used on embeddings of ``dimension``."""
 
     def statistics(self) -> dict[str, float]:
-        """What the similarity has learned, for logs (γ); empty for those that learn nothing."""
+        """Learned parameters for logs (γ)."""
         return {}
 
     def fingerprint(self) -> str:
-        """A digest of the spec and of all that it has learned."""
+        """A digest of the spec and of learned parameters."""
         learned = {name: (str(tensor.dtype), tensor.tolist()) for name, tensor in sorted(self.state_dict().items())}
         return hashlib.sha256(f"{self.spec} {learned}".encode()).hexdigest()
 

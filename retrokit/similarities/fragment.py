@@ -37,7 +37,7 @@ class FragmentSimilarity(Similarity):
         return embeddings[:, : self.dims].unflatten(-1, (-1, self.size))
 
     def fragments_in_words(self) -> str:
-        """What :meth:`fragments` makes of an embedding x, for whoever has to do it without this package."""
+        """The result of :meth:`fragments` for an embedding x, in words."""
         of = "x" if self.dims is None else f"the first {self.dims} dimensions of x"
         return f"{of} in N consecutive fragments f of {self.size} dimensions"
 

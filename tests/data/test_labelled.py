@@ -194,7 +194,7 @@ def test_the_parts_of_a_split_are_those_that_are_read(tmp_path):
 def test_a_split_destroys_nothing(tmp_path, train, test):
     path = write(tmp_path / "all.jsonl", [{"text": "x", "label": 1}])
     before = path.read_bytes()
-    with pytest.raises(UsageError, match="is an input too|is the name of two outputs"):
+    with pytest.raises(UsageError, match=r"is an input too|is the name of two outputs"):
         write_split(path, f"{tmp_path}/{train}", f"{tmp_path}/{test}")
     with pytest.raises(DataError, match="holds one row, which cannot be divided"):
         write_split(path, tmp_path / "a", tmp_path / "b")

@@ -1,9 +1,4 @@
-"""The registries of rerankers and of what ``rerank train`` makes: the tables of names.
-
-A reranker scores a query with documents that a search has found. A verifier is what a reranker scores token maps with;
-``retrokit rerank train`` makes it anew, or a cross-encoder, and the reranker of its name takes the folder that this
-leaves.
-"""
+"""The registries of rerankers, and of verifiers and cross-encoders for ``retrokit rerank train``."""
 
 from __future__ import annotations
 
@@ -18,17 +13,17 @@ if TYPE_CHECKING:
 
 _ENCODER = Param("encoder", str, "minilm", summary="whose token embeddings are compared")
 _PRECISION = Param("precision", str, "fp32", choices=("auto", "fp32", "bf16", "fp16"), summary="of encoding the texts")
-_CACHE = Param("cache", str, summary="folder where token embeddings are kept, in half precision")
+_CACHE = Param("cache", str, summary="folder for token embeddings in half precision")
 _MODEL = Param("path", str, required=True, summary="folder or hub id")
-_MAX_LENGTH = Param("max_length", int, minimum=1, summary="tokens of a query and a document that count")
+_MAX_LENGTH = Param("max_length", int, minimum=1, summary="tokens of both texts; the rest is cut")
 _FOLDER = (
-    Param("path", str, required=True, summary="folder that rerank train has made"),
-    Param("encoder", str, summary="its encoder, where it lies elsewhere now; refused if another one"),
+    Param("path", str, required=True, summary="folder of rerank train"),
+    Param("encoder", str, summary="its encoder, if it has moved; another one is refused"),
     _PRECISION,
     _CACHE,
 )
 _SOFT = (
-    Param("lambda", float, 0.01, minimum=0.0, summary="what a token of distance costs"),
+    Param("lambda", float, 0.01, minimum=0.0, summary="cost of a token of distance"),
     Param("tau", float, 0.1, minimum=0.001, summary="temperature of the alignment"),
 )
 _LOAD, _REDUCTION = "retrokit.ranking.reranking.verifier", "retrokit.ranking.reranking.scorers"
@@ -50,12 +45,12 @@ registry = SpecRegistry(
             for name, summary in (
                 ("cnn", "a trained convolutional network over token maps (COMP, F3)"),
                 ("transformer", "a trained Transformer over patches of token maps (COMP, F4)"),
-                ("verifier", "whatever rerank train has made, F0 to F4"),
+                ("verifier", "any verifier of rerank train, F0 to F4"),
             )
         ),
         Entry(
             "default",
-            "the verifier that comes with retrokit: minilm and cnn, trained to tell near-misses from paraphrases",
+            "the packaged verifier: minilm and cnn, trained to tell near-misses from paraphrases",
             f"{_LOAD}:default",
             (_PRECISION, _CACHE),
         ),
@@ -90,14 +85,14 @@ registry = SpecRegistry(
         ),
         Entry(
             "rerank-api",
-            "a service that reranks, by the protocol that Cohere set: hosted ones, Jina, vLLM",
+            "a service that reranks, by Cohere's protocol: hosted ones, Jina, vLLM",
             "retrokit.ranking.reranking.service:rerank_api",
             (
-                Param("model", str, required=True, summary="as the service calls it"),
+                Param("model", str, required=True, summary="name at the service"),
                 Param("url", str, required=True, summary="up to /v1 or /v2"),
-                Param("key_env", str, "RERANK_API_KEY", summary="environment variable that holds the key, if any"),
-                Param("timeout", float, 60.0, minimum=0.1, maximum=86_400, summary="seconds that a call may take"),
-                Param("revision", str, summary="whatever tells one state of the model from another"),
+                Param("key_env", str, "RERANK_API_KEY", summary="environment variable of the key, if any"),
+                Param("timeout", float, 60.0, minimum=0.1, maximum=86_400, summary="seconds of a call"),
+                Param("revision", str, summary="name of the model's state"),
                 Param("batch", int, 100, minimum=1, maximum=10_000, summary="documents of a call"),
                 Param("concurrency", int, 8, minimum=1, maximum=1024, summary="calls at once"),
             ),
@@ -110,12 +105,12 @@ registry = SpecRegistry(
             "retrokit.ranking.reranking.listwise:listwise",
             (
                 Param("model", str, required=True, summary="such as openai:MODEL; with options in quotes"),
-                Param("window", int, 40, minimum=2, summary="passages that it orders at once"),
+                Param("window", int, 40, minimum=2, summary="passages of a prompt"),
                 Param("step", int, 20, minimum=1, summary="passages from one window to the next"),
-                Param("words", int, 300, minimum=1, summary="of a passage that it reads"),
-                Param("answer_tokens", int, 4096, minimum=1, summary="of an answer at most, with what it thinks"),
+                Param("words", int, 300, minimum=1, summary="of a passage"),
+                Param("answer_tokens", int, 4096, minimum=1, summary="most tokens of an answer, reasoning included"),
                 Param("concurrency", int, 16, minimum=1, maximum=1024, summary="calls at once"),
-                Param("store", str, summary="file in which answers are kept; default: in the work folder"),
+                Param("store", str, summary="answer cache; default: in the work folder"),
             ),
             positional="model",
         ),
@@ -124,15 +119,14 @@ registry = SpecRegistry(
 
 
 def registry_of(spec: str) -> Registry:
-    """Where the name of a reranker is looked up, or that of an encoder: a registered one, a path, or a hub id of an
-    owner's."""
+    """The registry of a reranker's or an encoder's name; an encoder may also be a path or a hub id."""
     name = spec.partition(":")[0]
     encodes = name in encoders.registry.names() or os.path.exists(spec) or "/" in name
     return encoders.registry if encodes and name not in registry.names() else registry
 
 
 def create(spec: str, device: str | None = None) -> Reranker:
-    """The reranker of that spec; of an encoder, its scores under its own similarity. Raises :class:`UsageError`."""
+    """The reranker of that spec, or of an encoder under its own similarity. Raises :class:`UsageError`."""
     plain = registry_of(spec) is not registry
     reranker: Reranker = registry.create_on(Spec("dense", {"encoder": spec}, "encoder") if plain else spec, device)
     if plain:
@@ -141,7 +135,7 @@ def create(spec: str, device: str | None = None) -> Reranker:
 
 
 CROSS_ENCODER = "cross-encoder"
-"""What is trained otherwise than the verifiers on token maps are."""
+"""Trained in another way than the verifiers on token maps."""
 
 _DROPOUT = Param("dropout", float, 0.1, minimum=0.0, maximum=0.9, summary="while training")
 _FORM = Param("form", str, "ours", choices=("ours", "plain"), summary="plain: as COMP writes it, without our additions")

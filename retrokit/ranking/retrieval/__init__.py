@@ -1,4 +1,4 @@
-"""What ranks: searchers, and the table of their names. An encoder's name stands for :mod:`ranking.retrieval.dense`."""
+"""Searchers, and the table of their names. An encoder's name is that of :mod:`ranking.retrieval.dense`."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ registry = SpecRegistry(
             "retrokit.ranking.retrieval.bm25:bm25",
             (
                 Param("k1", float, 1.5, minimum=0, summary="how much repetition of a word counts"),
-                Param("b", float, 0.75, minimum=0, maximum=1, summary="how much a long document is held against it"),
+                Param("b", float, 0.75, minimum=0, maximum=1, summary="how much the length of a document counts"),
                 Param("language", str, "english", choices=LANGUAGES, summary="of stop words and stemming"),
             ),
             extra="bm25",
@@ -56,7 +56,7 @@ registry = SpecRegistry(
             "retrokit.ranking.retrieval.hybrid:hybrid",
             (
                 Param("a", str, required=True, summary="encoder or searcher; with parameters in quotes"),
-                Param("b", str, required=True, summary="another"),
+                Param("b", str, required=True, summary="another one"),
                 Param("fusion", str, "rrf", choices=("rrf", "minmax", "zscore"), summary="ranks, or which scores"),
                 Param(
                     *("weight", float, 0.5),
@@ -93,13 +93,13 @@ registry = SpecRegistry(
 
 
 def registry_of(spec: str) -> Registry:
-    """Where the name of a searcher or of an encoder is looked up. A path that is there is an encoder's."""
+    """The registry of a searcher's or an encoder's name. An existing path is an encoder's."""
     name, colon, _ = spec.partition(":")
     return registry if name in registry.names() and (colon or not os.path.exists(spec)) else encoders.registry
 
 
 def leaves_open(spec: str) -> bool:
-    """Whether something in a searcher is to be tuned (:meth:`retrokit.ranking.retrieval.base.Searcher.tuned`)."""
+    """Whether a part of a searcher is to be tuned."""
     if registry_of(spec) is not registry:
         return False
     given = registry.parse(spec).params
@@ -110,10 +110,7 @@ def leaves_open(spec: str) -> bool:
 
 def create(spec: str, device: str | None = None, **options: Any) -> Searcher:
     """The searcher of that spec; of an encoder, with the ``options`` of :func:`retrokit.ranking.retrieval.dense.dense`.
-
-    Raises:
-        UsageError: a wrong spec, or options that do not fit.
-    """
+    Raises :class:`UsageError` for a wrong spec, or options that do not fit."""
     if registry_of(spec) is registry:
         if any(value is not None for name, value in options.items() if (name, value) != ("precision", "auto")):
             raise UsageError(
@@ -151,7 +148,7 @@ def search(
 
 
 def index_of(searcher: str, documents: Sequence[str] | Export, device: str | None = None, **options: Any) -> Index:
-    """The index in which :func:`search` searches; raises as it does."""
+    """The index of :func:`search`; raises as it does."""
     from retrokit.data.exports import Export
     from retrokit.ranking.retrieval.base import TextList
 

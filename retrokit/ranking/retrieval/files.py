@@ -1,4 +1,4 @@
-"""Search from files: a corpus or an exported folder, and queries, to the identifiers of what is found."""
+"""Search from files: a corpus or an exported folder, and queries, to identifiers of documents."""
 
 import secrets
 from collections.abc import Iterator, Sequence
@@ -23,7 +23,7 @@ from retrokit.ranking.settings import SearchSettings
 
 @dataclass(frozen=True)
 class Hit:
-    """A document: its identifier, its score (higher is better), and its text where that is at hand."""
+    """A document: its identifier, its score (higher is better), and its text if it is known."""
 
     id: str
     score: float
@@ -32,7 +32,7 @@ class Hit:
 
 @dataclass(frozen=True)
 class Hits:
-    """Documents found for each query, best first."""
+    """Documents of each query, best first."""
 
     queries: TextList
     found: Sequence[Sequence[Hit]]
@@ -44,8 +44,7 @@ class Hits:
             yield {"id": id, "query": query, "documents": documents}
 
     def write(self, path: str, form: str) -> None:
-        """Write ``path`` as a TREC run (``form`` trec) or as JSON lines (jsonl), whole or not at all; ``-`` is standard
-        output. Raises :class:`DataError`."""
+        """Write a TREC run (``form`` trec) or JSON lines (jsonl), whole or not at all. Raises :class:`DataError`."""
         if form == "jsonl":
             write_jsonl(path, self.rows())
             return
@@ -54,19 +53,13 @@ class Hits:
 
 
 class Opened:
-    """Documents that are ready to be searched, from a corpus or from an exported folder.
-
-    Raises:
-        UsageError: wrong names or options, or both or neither of a corpus and a folder.
-        DataError: files that cannot be read.
-    """
+    """Documents to search, of a corpus or of an exported folder. Raises :class:`UsageError` for wrong names or options,
+    :class:`DataError` for files."""
 
     def __init__(self, settings: SearchSettings) -> None:
         searcher, corpus, index_folder = settings.searcher, settings.corpus, settings.index_folder
         if (corpus is None) == (index_folder is None):
-            raise UsageError(
-                "give `corpus=`, texts to search in, or `index_folder=`, a folder of 'retrokit export': one of them"
-            )
+            raise UsageError("give one of `corpus=`, texts to search, and `index_folder=`, a folder of retrokit export")
         if searcher is None and index_folder is None:
             raise UsageError("name what searches: an encoder, bm25, or two-stage:…")
         if searcher is not None:
@@ -80,7 +73,7 @@ class Opened:
         )
 
     def make_ready(self) -> None:
-        """Load what embeds queries, and prepare the documents, so that each search is quick."""
+        """Load the encoder and prepare the documents, so that each search is fast."""
         self._index = self._index.ready()
         self._index.search(TextList([f"ready {secrets.token_hex(8)}"]), 1)  # a text that no cache knows
 
@@ -106,12 +99,8 @@ class Opened:
 
 @taking(SearchSettings)
 def search_files(settings: SearchSettings) -> Hits:
-    """The ``k`` best documents of each query, in what :class:`Opened` opens.
-
-    Raises:
-        UsageError: no query, or an id given twice; otherwise as :class:`Opened`.
-        DataError: as :class:`Opened`.
-    """
+    """The ``k`` best documents of each query. Raises :class:`UsageError` for no query or an id given twice, and as
+    :class:`Opened`."""
     queries = settings.queries
     if queries is None and not settings.query:
         raise UsageError("give `queries=`, a file of them, or `query=`, a text")

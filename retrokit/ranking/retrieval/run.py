@@ -28,8 +28,8 @@ LEFT_OUT = "run_documents_left_out"
 
 
 class RunSearcher(Searcher):
-    """What a TREC run ranks; ``-`` is standard input. ``scores`` has score and line, from 1, of each document of each
-    query. Raises :class:`DataError` for a wrong line."""
+    """A TREC run; ``-`` is standard input. ``scores`` has score and line, from 1, of each document of each query.
+    Raises :class:`DataError` for a wrong line."""
 
     by_ids = True
 
@@ -53,8 +53,8 @@ class RunSearcher(Searcher):
         self.compare(documents, queries)
 
     def compare(self, documents: TextList, queries: TextList) -> tuple[dict[str, int], dict[str, dict[str, float]]]:
-        """What only one side has is counted, and reported once. Also the scores of the run's documents that are not
-        among ``documents``, by query. Raises :class:`DataError` if the run has none of the queries."""
+        """Counts, reported once, of queries and documents of one side only; and the scores of the run's documents that
+        are not among ``documents``, by query. Raises :class:`DataError` if the run has none of the queries."""
         requested, there = set(self.ids_of(queries, "queries")), set(self.ids_of(documents, "documents"))
         shared = [query for query in self.scores if query in requested]
         if not shared:
@@ -95,8 +95,8 @@ class RunIndex(FilteredIndex):
         self._counts: dict[str, int] = {}
 
     def search_without(self, queries: TextList, k: int, left_out: Sequence[Set[int]]) -> list[Ranking]:
-        """At most ``k`` documents that the run has for each query; what is left out is counted. Raises
-        :class:`DataError` if the run has none of the queries."""
+        """At most ``k`` documents of the run for each query. Raises :class:`DataError` if it has none of the
+        queries."""
         check_k(k)
         ids = self._run.ids_of(queries, "queries")
         self._counts, self.unlisted = self._run.compare(self._documents, queries)
@@ -122,7 +122,6 @@ class RunIndex(FilteredIndex):
         return np.array([self._run.scores.get(query, {}).get(document, unknown)[0] for query, document in pairs])
 
     def account(self) -> Account:
-        """How many of the run's queries and documents are not used, and how many queries it lacks."""
         return Account(counts=self._counts)
 
 
