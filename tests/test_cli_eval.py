@@ -113,7 +113,7 @@ def test_two_similarities_in_a_table(retrokit_eval: Command, tiny_bert: Path, fo
     words = (tiny_bert, "--on", f"beir:{folder}", "--precision", "fp32", "--sim", "cosine", "--sim", "dot")
     code, out, _ = retrokit_eval(*words, "--metrics", "mrr@10, ndcg@3")
     assert code == 0
-    header = next(line for line in out.splitlines() if "encoder" in line)
+    header = next(line for line in out.splitlines() if "system" in line)
     assert [word for word in header.split() if "@" in word] == ["mrr@10", "ndcg@3"]
     for metric in ("mrr@10", "ndcg@3"):
         values = [expected[similarity][metric] for similarity in ("cosine", "dot")]
@@ -263,7 +263,7 @@ def test_options_that_are_missing(retrokit_eval: Command, tiny_bert: Path, tmp_p
     computing = ("--dims", "4", "--precision", "fp32", "--save-run", "x")
     for words, problem in (
         ((tiny_bert,), "give a task: --on TASK"),
-        (("--on", "beir:x"), "give encoders and --on TASK; or --results FOLDER alone"),
+        (("--on", "beir:x"), "give encoders and --on TASK; or only --results FOLDER"),
         (("--results", tmp_path, *computing), "--precision, --dims, --save-run: nothing is computed without encoders"),
         (("--results", tmp_path / "nowhere"), f"{tmp_path}/nowhere: is not a folder of results; --results of an"),
     ):
@@ -354,7 +354,7 @@ def test_results_are_kept_and_shown_again(
     assert err.count("is under 2") == 2
     code, out, err = retrokit_eval("--results", kept, "--fail-under", "spearman=0")
     assert (code, out) == (2, "")
-    assert "holds no spearman" in err
+    assert "contains no spearman" in err
 
 
 def test_showing_results_loads_no_model_library(

@@ -52,14 +52,14 @@ def test_from_triplets_to_verdicts(typed, tiny_bert, triplets, monkeypatch):
     found = json.loads(out)
     assert found["false_accepts"]["value"] <= 0.1
     code, out, _ = typed("rerank", "calibrate", "run", "triplets.jsonl", "--false-accept-rate", 0.1)
-    assert "true accepts" in out
+    assert "true-accept rate" in out
     line = json.dumps({"text": "cat sees dog", "candidate": "dog sees cat"}) + "\n"
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(line.encode())))
     code, out, err = typed("rerank", "verify", "run", "-", "--threshold", 2, "--fail-on-reject")
     assert code == 1
     schemas.check("file-verdict", *out.splitlines())
     assert json.loads(out)["accepted"] is False
-    assert "1 of 1 pairs rejected" in err
+    assert "1 of 1 pairs are rejected" in err
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(line.encode())))
     code, out, err = typed("rerank", "verify", "run", "--threshold", -1, "--fail-on-reject", "--keep", "accepted")
     assert code == 0, err
