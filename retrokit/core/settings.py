@@ -10,8 +10,8 @@ from typing import Any, ClassVar, ParamSpec, TypeVar
 
 from retrokit.core.errors import UsageError, out_of_range
 
-OVERLAP_EXAMPLES = "Show so many of the texts of a test that stand in training data too, the same or nearly."
-STRICT = "Stop at data faults: absent documents in judgements or TREC runs, repeated lines."
+OVERLAP_EXAMPLES = "Show N texts of a test that are in training data too."
+STRICT = "Stop at data faults: absent documents, repeated lines."
 PRECISION = "Precision of the encoding; auto: bf16 where that is faster here."
 FILE, FOLDER, EITHER = "file", "folder", "file or folder"
 PRECISIONS = ("auto", "fp32", "bf16", "fp16")

@@ -64,7 +64,7 @@ class TrainingConfig(Settings):
     """
 
     encoder: str = setting(help="Encoder to start from.", argument=True)
-    data: Sequence[str] = setting(help="Train on FILE.jsonl, -, beir:PATH or hf:NAME; ,weight=2 mixes. Repeatable.")
+    data: Sequence[str] = setting(help="Train on FILE.jsonl, -, beir:PATH or hf:NAME. Repeatable.")
     output: str | None = setting(
         None, "Model folder to write.", OUTPUT, flags=("--output", "-o"), result=False, writes=FOLDER
     )
@@ -87,13 +87,11 @@ class TrainingConfig(Settings):
     deterministic: bool = setting(False, "Use deterministic kernels, which can be slower.", OPTIMIZER)
     seed: int = setting(0, "Seed batches, dropout and new weights.", OPTIMIZER, minimum=0)
     eval_every: int | None = setting(None, "Evaluate every N steps.", EVALUATION, above=0)
-    best_metric: str | None = setting(
-        None, "Select weights by TASK:METRIC. Default: main metric of the first task.", EVALUATION
-    )
+    best_metric: str | None = setting(None, "Select weights by TASK:METRIC. Default: first task's main.", EVALUATION)
     patience: int | None = setting(None, "Stop after N evaluations without improvement.", EVALUATION, above=0)
     log_every: int = setting(10, "Log every N steps to metrics.jsonl.", OUTPUT, above=0, result=False)
     save_every: int | None = setting(
-        None, "Save every N steps. Default: `eval_every=`, else a tenth (50 or more).", CHECKPOINTS, above=0
+        None, "Save every N steps. Default: `eval_every=`, else a tenth.", CHECKPOINTS, above=0
     )
     keep_checkpoints: int = setting(1, "Keep the last N checkpoints, and the best.", CHECKPOINTS, above=0, result=False)
     track: Sequence[str] = setting(
@@ -156,33 +154,31 @@ class FinetuneConfig(TrainingConfig):
     )
 
     _: KW_ONLY
-    sim: str = setting("cosine", "Train with this similarity; auto: as a probe predicts (MAG 4.5).", LOSS)
-    loss: str = setting("infonce", "Minimise infonce, mse, kl, margin-mse or a sum: infonce+kl=0.5.", LOSS)
+    sim: str = setting("cosine", "Train with this similarity, or auto (by a probe).", LOSS)
+    loss: str = setting("infonce", "Minimise infonce, mse, kl, margin-mse; sum: infonce+kl=0.5.", LOSS)
     teacher_temperature: float = setting(1.0, "Divide the teacher's scores by this (kl).", LOSS, above=0)
     guide: str | None = setting(None, "Mask false negatives by an encoder: minilm,margin=0.05.", LOSS)
     scale: float | str | None = setting(
         None,
-        "Multiply scores by this. Default: 20 (infonce, kl), else 1. auto: start as sharp as cosine.",
+        "Multiply scores; auto: as sharp as cosine. Default: 20 or 1.",
         LOSS,
         above=0,
         read=number_or("auto", "scale"),
     )
     temperature: float | None = setting(None, "Divide scores by this, instead of `scale=`.", LOSS, above=0)
-    max_score: float | None = setting(
-        None, "Count this score as 1 (mse). Default: the highest of the data.", LOSS, above=0
-    )
+    max_score: float | None = setting(None, "Count this score as 1 (mse). Default: the highest.", LOSS, above=0)
     augment: Sequence[str] = setting((), "Make pairs of texts: crops, dropout, mask. Repeatable.")
     directions: str = setting("query-to-document", "Rank in this direction.", LOSS, choices=DIRECTIONS)
     batch_size: int | str = setting(
         "64",
-        "Put N examples into a process's batch; auto: fit memory.",
+        "Batch N examples per process; auto: fit memory.",
         BATCHES,
         above=0,
         read=number_or("auto", "batch_size", int),
     )
     mini_batch: int | str | None = setting(
         None,
-        "Hold activations of N texts (gradient caching); auto: fit memory.",
+        "Hold activations of N texts (gradient caching), or auto.",
         BATCHES,
         above=0,
         read=number_or("auto", "mini_batch", int),
@@ -190,7 +186,7 @@ class FinetuneConfig(TrainingConfig):
     no_duplicates: bool = setting(False, "Avoid duplicate texts within a global batch.", BATCHES)
     gradient_checkpointing: bool = setting(False, "Recompute activations to save memory.", BATCHES, result=False)
     lr: float | None = setting(
-        None, "Set the peak learning rate. Default: 2e-5, static encoder 0.05.", OPTIMIZER, above=0, maximum=100
+        None, "Set the peak learning rate. Default: 2e-5 (static: 0.05).", OPTIMIZER, above=0, maximum=100
     )
     sim_lr: float | None = setting(
         None, "Set the learning rate of a learned similarity (γ).", OPTIMIZER, above=0, maximum=100
@@ -202,7 +198,7 @@ class FinetuneConfig(TrainingConfig):
     )
     lora: int | str | None = setting(
         None,
-        "Train low-rank updates: 16, or rank=16,alpha=32,targets=q_proj+v_proj.",
+        "Train low-rank updates: 16, or rank=16,alpha=32.",
         TRAINED,
         above=0,
         read=rank_or_spec,
@@ -215,7 +211,7 @@ class FinetuneConfig(TrainingConfig):
         None, "Set the dropout probability. Default: the encoder's.", TRAINED, minimum=0, maximum=1
     )
     holdout: float | None = setting(
-        None, "Hold out a fraction or about N anchors, and evaluate on them.", EVALUATION, above=0
+        None, "Hold out a fraction or N anchors, and evaluate on them.", EVALUATION, above=0
     )
     eval: Sequence[str] = setting((), "Evaluate on this task before and after. Repeatable.", EVALUATION)
     overlap_examples: int = setting(0, OVERLAP_EXAMPLES, EVALUATION, minimum=0, result=False)
@@ -348,9 +344,7 @@ class DistilSettings(Settings):
     _: KW_ONLY
     dims: int | None = setting(256, "Keep N dimensions, the first principal components.", minimum=1)
     sif: float = setting(1e-4, "Weight tokens by x / (x + frequency); 0: all alike.", minimum=0)
-    corpus: str | None = setting(
-        None, "Count frequencies in JSON lines or a BEIR folder. Default: by rank in the vocabulary."
-    )
+    corpus: str | None = setting(None, "Count frequencies in these texts. Default: by rank.")
     device: str | None = setting(None)
 
 

@@ -39,9 +39,7 @@ DATA = "Data"
 class _What(Settings):
     """The first argument."""
 
-    verifier: str = setting(
-        help="Reranker to train: cnn, transformer, soft or cross-encoder, with options.", argument=True
-    )
+    verifier: str = setting(help="Reranker to train: cnn, transformer, soft, cross-encoder.", argument=True)
 
 
 @dataclass(frozen=True)
@@ -54,51 +52,39 @@ class VerifierConfig(TrainingConfig, _What):
         *("dry_run", "resume"),
     )
 
-    encoder: str = setting(
-        help="Encoder of the token maps; of cross-encoder: the cross-encoder or encoder to start from.", argument=True
-    )
-    data: Sequence[str] = setting(help="Train on FILE.jsonl, -, beir:PATH or hf:NAME; ,weight=2 mixes.", panel=DATA)
+    encoder: str = setting(help="Encoder of the token maps, or model to start from.", argument=True)
+    data: Sequence[str] = setting(help="Train on FILE.jsonl, -, beir:PATH or hf:NAME. Repeatable.", panel=DATA)
     _: KW_ONLY
-    dev: Sequence[str] = setting(
-        (), "Measure on these. Default: a tenth, at most 500 anchors (cross-encoder: 100).", DATA
-    )
-    start: str | None = setting(
-        None, "Start from this verifier of the same spec and encoder, or default.", DATA, result=False
-    )
+    dev: Sequence[str] = setting((), "Measure on these. Default: a tenth, at most 500 anchors.", DATA)
+    start: str | None = setting(None, "Start from this verifier of the same spec, or default.", DATA, result=False)
     loss: str | None = setting(None, "Minimise binary, lambda, ranknet, kl, margin-mse or mse. Default: binary.", LOSS)
     teacher_temperature: float | None = setting(
         None, "Divide the teacher's scores by this (kl). Default: 1.", LOSS, above=0
     )
     end_to_end: bool = setting(False, "Train the encoder too, and save it.", OPTIMIZER)
     lora: int | str | None = setting(
-        None, "Train low-rank updates of the encoder: 16, or rank=16,alpha=32.", OPTIMIZER, above=0, read=rank_or_spec
+        None, "Train low-rank updates: 16, or rank=16,alpha=32.", OPTIMIZER, above=0, read=rank_or_spec
     )
     encoder_dropout: float | None = setting(
         None, "Set the encoder's dropout probability. Default: its own.", OPTIMIZER, minimum=0, maximum=1
     )
-    in_batch: int | None = setting(
-        None, "Compare with N documents of other examples. Default: 8 (cross-encoder: 2).", BATCHES, above=0
-    )
-    batch_size: int | None = setting(
-        None, "Put N examples into a batch. Default: 128 (cnn, transformer: 32; cross-encoder: 16).", BATCHES, above=0
-    )
+    in_batch: int | None = setting(None, "Compare with N other documents. Default: 8 (cross: 2).", BATCHES, above=0)
+    batch_size: int | None = setting(None, "Batch N examples. Default: by kind, 16 to 128.", BATCHES, above=0)
     max_length: int | None = setting(
         None, "Truncate pairs to N tokens (cross-encoder); saved with it.", BATCHES, above=0
     )
     lr: float | None = setting(
-        None, "Set the peak learning rate. Default: 1e-4 (cross-encoder: 2e-5).", OPTIMIZER, above=0, maximum=100
+        None, "Set the peak learning rate. Default: 1e-4 (cross: 2e-5).", OPTIMIZER, above=0, maximum=100
     )
     encoder_lr: float | None = setting(
-        None, "Set the encoder's peak learning rate. Default: 1e-5, `lora=` 1e-4.", OPTIMIZER, above=0, maximum=100
+        None, "Set the encoder's peak rate. Default: 1e-5 (`lora=`: 1e-4).", OPTIMIZER, above=0, maximum=100
     )
-    precision: str = setting("auto", "Compute in fp32, bf16 or fp16 (cross-encoder); auto: bf16 if faster.", OPTIMIZER)
+    precision: str = setting("auto", "Compute in fp32, bf16 or fp16; auto: bf16 if faster.", OPTIMIZER)
     eval_every: int | None = setting(None, "Evaluate every N steps. Default: a tenth.", EVALUATION, above=0)
-    best_metric: str | None = setting(
-        None, "Select weights by ndcg@10, accuracy or roc_auc. Default: roc_auc.", EVALUATION
-    )
+    best_metric: str | None = setting(None, "Select weights by ndcg@10, accuracy or roc_auc (default).", EVALUATION)
     cache: str | None = setting(
         None,
-        "Cache token embeddings in this folder. Default: the embedding cache.",
+        "Cache token embeddings here. Default: embedding cache.",
         OUTPUT,
         result=False,
         writes=FOLDER,
