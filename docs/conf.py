@@ -21,16 +21,17 @@ html_css_files = ["site.css"]
 
 NAVIGATION = {
     "Tutorials": [
-        f"tutorials/{name}" for name in "which-similarity without-labels negation gate sure vector-database".split()
+        f"tutorials/{name}"
+        for name in "fine-tune which-similarity without-labels negation gate sure vector-database".split()
     ],
     "How-to": [
         f"how-to/{name}"
         for name in (
-            "training-data choose-similarity compare rerank reject-near-misses export-vectors several-gpus "
+            "training-data choose-similarity compare ci-gate rerank reject-near-misses export-vectors several-gpus "
             "language-models studies reproduce publish python"
         ).split()
     ],
-    "Guides": "finetune augment ci study report searching rerank verifiers build-sure export stores llm gpu".split(),
+    "GPUs": ["gpu"],
     "Reference": [
         f"reference/{page}"
         for page in "cli names python schemas formats metrics similarities encoders grammar caches plugins".split()

@@ -1,6 +1,7 @@
 """Build a small, real retrieval benchmark from the docstrings that every Python environment holds.
 
     python examples/docstring_benchmark.py OUTPUT_FOLDER [--documents 3000] [--seed 0]
+    python examples/docstring_benchmark.py pairs.jsonl --pairs
 
 A query is the first sentence of a docstring, its document the rest: the same pairing of a summary with its text that
 Contriever-style training takes from web pages. Sources are read with ``ast`` and never imported: the standard
@@ -330,11 +331,18 @@ def write_beir(folder: Path, corpus: list[Pair], splits: dict[str, list[Pair]]) 
         raise
 
 
+def write_pairs(path: Path, splits: dict[str, list[Pair]]) -> None:
+    """The pairs of all splits as training data, a JSON object a line."""
+    pairs = [pair for name in ("train", "test") for pair in sorted(splits[name], key=lambda pair: pair.name)]
+    write_lines(path, (json.dumps({"anchor": pair.query, "positive": pair.document}) for pair in pairs))
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description="Build a BEIR folder from the docstrings of this environment.")
     parser.add_argument("output", type=Path, metavar="OUTPUT_FOLDER", help="a folder that does not exist yet")
     parser.add_argument("--documents", type=int, default=3000, help="size of the corpus (default: %(default)s)")
     parser.add_argument("--seed", type=int, default=0, help="of the sample and the split (default: %(default)s)")
+    parser.add_argument("--pairs", action="store_true", help="write a file of pairs instead of a BEIR folder")
     options = parser.parse_args()
     if options.documents < SMALLEST:
         parser.error(f"--documents must be at least {SMALLEST}, not {options.documents}")
@@ -348,6 +356,10 @@ def main() -> int:
         print(f"only {found} usable docstrings in this environment; at least {SMALLEST} are needed", file=sys.stderr)
         return 2
     corpus, splits = split(groups, options.seed)
+    if options.pairs:
+        write_pairs(options.output, splits)
+        print(f"{options.output}: {sum(map(len, splits.values()))} pairs", file=sys.stderr)
+        return 0
     write_beir(options.output, corpus, splits)
     packages = {group[0].file.split("/")[0] for group in groups} & set(PACKAGES)
     few = "" if found == options.documents else f" (all that there are of the {options.documents} asked for)"

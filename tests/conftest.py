@@ -36,7 +36,7 @@ ALLOWED_SKIPS = (
     "deepspeed is not installed",
     "ranx is not installed",
     "an extra",  # of trackers
-    "a wrapper that docs/stores.md tells of",
+    "a wrapper that the page on exports names",
     *(f"{store} needs it: see" for store in _STORES),
 )
 """How the reasons begin for which a test may be skipped in CI."""

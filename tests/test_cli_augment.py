@@ -256,7 +256,7 @@ def test_options_of_mine(typed, monkeypatch):
 
 
 def test_the_near_misses_that_the_page_shows_are_made():
-    page = (ROOT / "docs" / "augment.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "how-to" / "training-data.md").read_text(encoding="utf-8")
     rows = [json.loads(line) for line in page.splitlines() if line.startswith('{"anchor": ')]
     shown = [row for row in rows if "family" in row]
     families = {family.name: family for family in load_families()}

@@ -152,8 +152,8 @@ def test_without_one_length_qnorm_is_another_ranking(stores, cisi, store):
 
 @pytest.mark.parametrize("framework", ["llama_index.embeddings.huggingface", "langchain_huggingface"])
 def test_wrappers_normalise_by_one_setting(tiny_bert, framework):
-    """What docs/stores.md says of them: with the setting it is cosine whatever the similarity, without it is raw."""
-    wrapper: Any = pytest.importorskip(framework, reason="a wrapper that docs/stores.md tells of")
+    """With the setting every similarity becomes cosine, without it embeddings stay raw (the page on exports)."""
+    wrapper: Any = pytest.importorskip(framework, reason="a wrapper that the page on exports names")
     raw = retrokit.encoder(str(tiny_bert)).embed(TEXTS[:4], "document", "fp32")
     if framework == "langchain_huggingface":
         given: list[dict[str, Any]] = [{}, {"encode_kwargs": {"normalize_embeddings": True}}]

@@ -240,5 +240,5 @@ def _check_factorable(similarity: Similarity) -> None:
     if not similarity.factorable:
         raise UsageError(
             f"{similarity.spec} is not an inner product of prepared embeddings, so there are none to export "
-            "(what to do instead: docs/export.md)"
+            "(what to do instead: docs/how-to/export-vectors.md)"
         )

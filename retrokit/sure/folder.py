@@ -63,7 +63,7 @@ class BenchmarkRows:
     """What came of each query, kept in a temporary file until all is known: a benchmark need not fit into memory.
 
     Attributes:
-        record: the settings, counts and statistics (see docs/build-sure.md), complete once all rows are added.
+        record: the settings, counts and statistics, complete once all rows are added.
     """
 
     def __init__(self, items: Items, settings: Mapping[str, Any], testbeds: Sequence[str], language: str) -> None:

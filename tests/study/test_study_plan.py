@@ -228,7 +228,7 @@ def test_a_mistyped_name_is_found_before_anything_runs(words: tuple[str, ...], o
 
 
 ROOT = Path(__file__).resolve().parents[2]
-BLOCKS = re.findall(r"```toml\n(.*?)```", (ROOT / "docs" / "study.md").read_text(), re.DOTALL)
+BLOCKS = re.findall(r"```toml\n(.*?)```", (ROOT / "docs" / "how-to" / "studies.md").read_text(), re.DOTALL)
 SHIPPED = [path.read_text() for path in sorted((ROOT / "examples" / "studies").glob("*.toml"))]
 
 
