@@ -1,8 +1,11 @@
 """docs/results: its files are complete, its pages up to date, its commands real; reproduce.py on a made-up claim."""
 
 import importlib
+import io
 import json
 import sys
+import tarfile
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -140,3 +143,58 @@ def test_cisi_is_read_by_its_letters():
     assert first["T"] == "A title"
     assert first["W"] == "One line and another."
     assert second == {"I": "2", "W": "A query"}
+
+
+def _served(name, files):
+    """An archive in memory."""
+    buffer = io.BytesIO()
+    if name == "cisi":
+        with tarfile.open(fileobj=buffer, mode="w:gz") as archive:
+            for path, text in files.items():
+                member = tarfile.TarInfo(path)
+                member.size = len(text)
+                archive.addfile(member, io.BytesIO(text.encode()))
+    else:
+        with zipfile.ZipFile(buffer, "w") as archive:
+            for path, text in files.items():
+                archive.writestr(path, text)
+    return io.BytesIO(buffer.getvalue())
+
+
+@pytest.mark.parametrize(
+    ("name", "files", "expected"),
+    [
+        (
+            "scifact",
+            {
+                "scifact/corpus.jsonl": "c\n",
+                "scifact/queries.jsonl": "q",
+                "scifact/qrels/train.tsv": "",
+                "scifact/qrels/test.tsv": "t",
+            },
+            {"corpus.jsonl": "c\n", "qrels/test.tsv": "t"},
+        ),
+        ("sure", {"SURE-main/data/fiqa/a.jsonl": "x", "SURE-main/README.md": "no"}, {"fiqa/a.jsonl": "x"}),
+        (
+            "paradetox",
+            {"paradetox-main/paradetox/paradetox.tsv": "toxic\tneutral1\nbad\tgood\tbetter\n"},
+            {"pairs.jsonl": '{"toxic": "bad", "neutral": "good"}\n'},
+        ),
+        (
+            "cisi",
+            {"CISI.ALL": ".I 1\n.T\nT\n.W\nW\n", "CISI.QRY": ".I 7\n.W\nQ\n", "CISI.REL": "  7   1\t0\t0.000\n"},
+            {
+                "corpus.jsonl": '{"_id": "1", "title": "T", "text": "W"}\n',
+                "queries.jsonl": '{"_id": "7", "text": "Q"}\n',
+                "qrels/test.tsv": "query-id\tcorpus-id\tscore\n7\t1\t1\n",
+            },
+        ),
+    ],
+)
+def test_archives_become_folders(name, files, expected, tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(get_data, "urlopen", lambda address: _served(name, files))
+    get_data.main(name, tmp_path)
+    assert {path: (tmp_path / path).read_text("utf-8") for path in expected} == expected
+    assert "no" not in [path.read_text() for path in tmp_path.rglob("*.md")]
+    if make.data()[name].get("sha256"):
+        assert "differs from the recorded SHA-256" in capsys.readouterr().out

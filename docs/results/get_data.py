@@ -5,6 +5,7 @@ python docs/results/get_data.py scifact|cisi|sure|stsb|banking77|counterfactual|
 Needs the network. Files are compared with the SHA-256 in data.toml; a difference is reported, not an error.
 """
 
+import argparse
 import hashlib
 import io
 import json
@@ -33,7 +34,7 @@ FIELDS = {
     "banking77": {"text": "text", "label": "label_text"},
     "counterfactual": {"text": "text", "label": "label"},
 }
-GITHUB = "https://github.com/{}/archive/refs/heads/main.zip"
+GITHUB = "https://github.com/{}/archive/HEAD.zip"
 
 
 def write_lines(path: Path, rows: Iterable[dict[str, Any]]) -> None:
@@ -108,4 +109,8 @@ def main(name: str, out: Path) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], Path(sys.argv[2]))
+    parser = argparse.ArgumentParser(description="Download a public data set in the layout that the commands read.")
+    parser.add_argument("name", choices=["scifact", "cisi", "sure", "paradetox", *HUB])
+    parser.add_argument("folder", type=Path)
+    given = parser.parse_args()
+    main(given.name, given.folder)
