@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from retrokit import cli
-from retrokit.cli.entry import _command
+from retrokit.cli.common import application
 from retrokit.core.settings import FOLDER
 from retrokit.data.jsonl import write_jsonl
 from tests.evaluation.fakes import write_folder
@@ -218,7 +218,7 @@ def leaves(command: Any, words: str = "") -> Iterator[tuple[str, Any]]:
         yield words, command
 
 
-COMMANDS = dict(leaves(_command()))
+COMMANDS = dict(leaves(application()))
 OUTPUTS = {name: found for name, command in COMMANDS.items() if (found := outputs_of(command))}
 
 

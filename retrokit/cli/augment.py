@@ -19,17 +19,20 @@ from retrokit.augmentation.settings import (
     SplitSettings,
     TeacherSettings,
 )
-from retrokit.cli.common import Commands, JsonOption, app, show, with_names
+from retrokit.cli.common import Commands, EstimateOption, JsonOption, app, show, show_result, with_names
 from retrokit.cli.settings import takes
 from retrokit.cli.streams import readers_may_leave
 from retrokit.core.errors import UsageError
+from retrokit.core.notices import notice
 
 augment = Commands(help="Create training data: pairs from texts, near-misses, queries, hard negatives, mixtures.")
 app.add_typer(augment, name="augment")
 
 
 def _pairs_command(name: str, about: str) -> None:
-    @augment.command(name, cls=with_names("splitters"), help=about)
+    @augment.command(
+        name, cls=with_names("splitters"), help=f"{about}\n\nretrokit augment {name} texts.jsonl -o pairs.jsonl"
+    )
     @takes(PairSettings, CropSettings)
     def pairs(settings: PairSettings, crops: CropSettings) -> None:
         import retrokit.augment
@@ -37,25 +40,12 @@ def _pairs_command(name: str, about: str) -> None:
         _write(lambda: getattr(retrokit.augment, name)(settings=crops, **vars(settings)))
 
 
-_pairs_command(
-    "crops",
-    """Create pairs of two chunks of the same text (CROP 3.1).
-
-    retrokit augment crops corpus.jsonl -o pairs.jsonl
-    """,
-)
-_pairs_command(
-    "dropout",
-    """Create pairs of a chunk with itself, which dropout makes differ (SimCSE, CROP 3.1).
-
-    retrokit augment dropout corpus.jsonl -o pairs.jsonl
-    """,
-)
+_pairs_command("crops", "Create pairs of two chunks of the same text (CROP 3.1).")
+_pairs_command("dropout", "Create pairs of a chunk with itself, which dropout makes differ (SimCSE, CROP 3.1).")
 
 
 def _write(work: Callable[[], Any]) -> None:
     """Write rows and print the summary."""
-    from retrokit.core.notices import notice
 
     with readers_may_leave():
         summary = work().summary()
@@ -87,8 +77,6 @@ def split(settings: SplitSettings, as_json: JsonOption = False) -> None:
     retrokit augment split abstracts.jsonl --train train.jsonl --test test.jsonl
     """
     import retrokit.augment
-    from retrokit.core.notices import notice
-    from retrokit.data.jsonl import to_json
 
     if settings.output is not None:
         result = retrokit.augment.split_pairs(settings.data, settings.output, settings.shares or SHARES, settings.seed)
@@ -101,14 +89,14 @@ def split(settings: SplitSettings, as_json: JsonOption = False) -> None:
             f"{parts[0]:,} rows for training, {parts[1]:,} for testing: --on knn:{settings.train},test={settings.test}"
         )
     if as_json:
-        show(to_json(counts, kind="split"))
+        show_result(True, "split", counts)
 
 
 @augment.command("near-misses", cls=with_names("near-misses", "llms"))
 @takes(NearMissSettings)
 def near_misses(
     settings: NearMissSettings,
-    dry_run: bool = typer.Option(False, "--dry-run", help="Estimate calls and tokens, and exit."),
+    dry_run: EstimateOption = False,
 ) -> None:
     """Create near-misses: minimal edits of sentences that change their meaning (COMP D.1).
 
@@ -126,7 +114,7 @@ def near_misses(
 @takes(QuerySettings)
 def queries(
     settings: QuerySettings,
-    dry_run: bool = typer.Option(False, "--dry-run", help="Estimate calls and tokens, and exit."),
+    dry_run: EstimateOption = False,
     as_json: JsonOption = False,
 ) -> None:
     """Have a language model write queries for passages; a search and a judge filter them.
@@ -135,15 +123,12 @@ def queries(
     """
     import retrokit.augment
     from retrokit.augmentation.queries import estimate_queries
-    from retrokit.core.notices import notice
-    from retrokit.data.jsonl import to_json
 
     if dry_run:
         estimate = estimate_queries(**vars(settings))
         about = "{passages:,} passages: {queries:,} queries to write, about {prompt_tokens:,} tokens of prompts; "
         about += "grading adds one call for each remaining query"
-        show(to_json(estimate, kind="estimate") if as_json else about.format(**estimate))
-        return
+        return show_result(as_json, "estimate", estimate, about.format(**estimate))
     if as_json and settings.output == "-":
         raise UsageError("the rows and --json both need standard output; give -o FILE")
     with readers_may_leave():
@@ -151,7 +136,7 @@ def queries(
         for line in () if as_json else written.summary():
             notice(line)
     if as_json:
-        show(to_json(written.to_json(), kind="queries"))
+        show_result(True, "queries", written.to_json())
 
 
 @augment.command(cls=with_names("encoders", "searchers", "similarities", "rerankers"))
@@ -178,11 +163,9 @@ def score(settings: TeacherSettings) -> None:
     retrokit augment score hard.jsonl --with cross-encoder:models/teacher -o taught.jsonl
     """
     import retrokit.augment
-    from retrokit.core.notices import notice
 
     with readers_may_leave():
-        count = retrokit.augment.score(**vars(settings))
-        notice(f"{count:,} rows scored")
+        notice(f"{retrokit.augment.score(**vars(settings)):,} rows scored")
 
 
 @augment.command(cls=with_names("mixture"))

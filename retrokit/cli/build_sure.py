@@ -4,8 +4,9 @@ from dataclasses import asdict
 
 import typer
 
-from retrokit.cli.common import Commands, GroupWithDefault, JsonOption, app, show, with_names
+from retrokit.cli.common import Commands, EstimateOption, GroupWithDefault, JsonOption, app, show_result, with_names
 from retrokit.cli.settings import takes
+from retrokit.core.notices import notice
 from retrokit.sure.config import JudgeConfig, SampleConfig, SureConfig
 
 
@@ -26,7 +27,7 @@ app.add_typer(build_sure, name="build-sure")
 @takes(SureConfig)
 def build(
     config: SureConfig,
-    dry_run: bool = typer.Option(False, "--dry-run", help="Estimate calls and tokens, and exit."),
+    dry_run: EstimateOption = False,
     as_json: JsonOption = False,
 ) -> None:
     """Build a benchmark: verified variants of each query's passage (SURE 3.2).
@@ -35,17 +36,15 @@ def build(
 
     Next: `retrokit build-sure audit`, `judge` and `agreement` check its quality.
     """
-    from retrokit.data.jsonl import to_json
     from retrokit.report.tables import build_sheets, estimate_sheet
     from retrokit.sure.config import build_sure as build_benchmark
     from retrokit.sure.config import estimate_sure
 
     if dry_run:
         estimated = estimate_sure(**vars(config))
-        show(to_json(asdict(estimated), kind="estimate") if as_json else estimate_sheet(estimated))
-        return
+        return show_result(as_json, "estimate", asdict(estimated), estimate_sheet(estimated))
     built = build_benchmark(**vars(config))
-    show(*([to_json({**built.record, "calls": built.counts}, kind="build-sure")] if as_json else build_sheets(built)))
+    show_result(as_json, "build-sure", {**built.record, "calls": built.counts}, *build_sheets(built))
 
 
 @build_sure.command()
@@ -55,12 +54,10 @@ def audit(config: SampleConfig) -> None:
 
     retrokit build-sure audit sure/scifact --sample 50 -o audit.html
     """
-    from retrokit.core.notices import notice
     from retrokit.sure.audit import draw_sample, write_audit_page
     from retrokit.sure.prompts import judge_prompts
 
-    judge = judge_prompts(config.prompts)["judge"]
-    drawn = draw_sample(config.folder, config.sample, config.seed)
+    judge, drawn = judge_prompts(config.prompts)["judge"], draw_sample(config.folder, config.sample, config.seed)
     write_audit_page(config.output, drawn, judge)
     notice(f"{config.output}: {len(drawn.items):,} variants of {drawn.queries:,} queries; open it in a browser")
 
@@ -73,13 +70,10 @@ def judge_command(config: JudgeConfig) -> None:
     retrokit build-sure judge sure/scifact --llm openai:gpt-x -o verdicts-model.jsonl
     """
     from retrokit import llm as llms
-    from retrokit.core.notices import notice
     from retrokit.sure.audit import draw_sample, judge_sample
     from retrokit.sure.prompts import judge_prompts
 
-    spec = llms.registry.parse(config.llm)
-    store = config.kept_in(config.output)
-    wording = judge_prompts(config.prompts)
+    spec, store, wording = llms.registry.parse(config.llm), config.kept_in(config.output), judge_prompts(config.prompts)
     judged = judge_sample(
         draw_sample(config.folder, config.sample, config.seed),
         llms.registry.create(spec),
@@ -104,10 +98,9 @@ def agreement(
 
     retrokit build-sure agreement verdicts-anna.jsonl verdicts-ben.jsonl verdicts-model.jsonl
     """
-    from retrokit.data.jsonl import to_json
     from retrokit.report.tables import agreement_sheets
     from retrokit.sure.agreement import agreement as compare
     from retrokit.sure.agreement import read_verdicts
 
     result = compare(read_verdicts(verdicts))
-    show(*([to_json(result.to_json(), kind="agreement")] if as_json else agreement_sheets(result)))
+    show_result(as_json, "agreement", result.to_json(), *agreement_sheets(result))

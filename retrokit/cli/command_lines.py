@@ -2,12 +2,9 @@
 
 import os
 from collections.abc import Mapping
-from functools import cache
 from typing import Any
 
-import typer
-
-from retrokit.cli.common import FORMER, GroupWithDefault, app
+from retrokit.cli.common import FORMER, GroupWithDefault, application
 from retrokit.cli.completion import KINDS, named
 from retrokit.cli.config import options_of, typed
 from retrokit.core.errors import DataError, UsageError, did_you_mean
@@ -81,13 +78,8 @@ def form_of(words: tuple[str, ...]) -> Form:
     return Form(output, ending, "resume" in names, "overwrite" in names)
 
 
-@cache
-def _application() -> Any:
-    return typer.main.get_command(app)
-
-
 def _command(words: tuple[str, ...]) -> Any:
-    command = _application()
+    command = application()
     for word in words:
         command = command.commands[FORMER.get(word, word)]
     return command

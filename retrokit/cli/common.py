@@ -5,6 +5,7 @@ import shutil
 import textwrap
 from collections.abc import Callable, Iterator, Sequence
 from copy import copy
+from functools import cache
 from typing import Annotated, Any, ClassVar
 
 import typer
@@ -18,6 +19,7 @@ from retrokit.cli.streams import printing
 from retrokit.core.errors import UsageError, out_of_range
 from retrokit.core.notices import harmless, notice
 from retrokit.core.version import __version__
+from retrokit.data.jsonl import to_json
 
 FORMER = {"negatives": "near-misses"}
 """Former names of commands, which work for one release."""
@@ -49,8 +51,7 @@ def placeholder(param: Any) -> str:
 
 
 class Described:
-    """Of a command or a group: its parameters by their placeholders, where Typer shows types of Python
-    (``--json <bool>``, ``--on <list[str]>``)."""
+    """A command or a group whose parameters have placeholders, not Typer's types (``--on <list[str]>``)."""
 
     def get_params(self, ctx: Any) -> list[Any]:
         """As the base class, each parameter with its placeholder."""
@@ -58,11 +59,8 @@ class Described:
         for param in params:
             param.metavar = placeholder(param)
             if param.param_type_name == "argument":  # whose name is its placeholder
-                param.display_type_rich = _nothing
+                param.display_type_rich = lambda ctx: None
         return params
-
-
-def _nothing(ctx: Any) -> None: ...
 
 
 class Group(Described, TyperGroup):
@@ -123,9 +121,8 @@ class Command(Described, TyperCommand):
             formatter.write(f"\n{more}{names}".rstrip() + "\n")
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """As the base class; raises :class:`UsageError` for a number out of range: the minimum of a whole number is 1
-        unless its option has another. Outputs are checked by
-        :func:`~retrokit.core.outputs.check_outputs`."""
+        """As the base class; raises :class:`UsageError` for a number out of range. The minimum of a whole number is 1,
+        unless its option has another."""
         ctx.meta[_ALL] = _ALL in args
         known = options_of(self)
         for place, word in enumerate(args):
@@ -142,9 +139,8 @@ class Command(Described, TyperCommand):
             from retrokit.core.outputs import check_file, check_outputs
 
             for place, (path, updated) in enumerate(outputs):
-                if (before := ctx.params.get(updated)) is not None and os.path.realpath(before) == os.path.realpath(
-                    path
-                ):
+                before = ctx.params.get(updated)
+                if before is not None and os.path.realpath(before) == os.path.realpath(path):
                     check_file(path)
                     del outputs[place]
                     break
@@ -165,9 +161,8 @@ def _copyable(paragraph: str) -> str:
 
 def _is_there(given: Any) -> bool:
     """Whether a file or folder has the name that is given, or one of the names."""
-    return any(
-        isinstance(name, str) and os.path.lexists(name) for name in (given if isinstance(given, list) else [given])
-    )
+    names = given if isinstance(given, list) else [given]
+    return any(isinstance(name, str) and os.path.lexists(name) for name in names)
 
 
 def _out_of_range(param: Any, given: Any) -> Iterator[str]:
@@ -220,7 +215,15 @@ app = Commands(
     "3 a missing optional package, 4 an outside service failed, 130 interrupted.",
 )
 
+
+@cache
+def application() -> Any:
+    """All commands, created once."""
+    return typer.main.get_command(app)
+
+
 JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of tables.")]
+EstimateOption = Annotated[bool, typer.Option("--dry-run", help="Estimate calls and tokens, and exit.")]
 PriceOption = Annotated[
     float | None,
     typer.Option("--price-per-hour", min=0, help="Price of a machine hour, to show costs; any currency."),
@@ -288,6 +291,11 @@ def show(*parts: Any, error: bool = False) -> None:
             else:
                 part = harmless(part, lines=True)
             typer.echo(part, err=error)
+
+
+def show_result(as_json: bool, kind: str, data: Any, *parts: Any) -> None:
+    """Print ``data`` as one JSON object that names its kind, or else the tables and texts."""
+    show(*([to_json(data, kind=kind)] if as_json else parts))
 
 
 def is_first_process() -> bool:

@@ -52,17 +52,9 @@ KINDS: dict[str, tuple[str, ...]] = {
 """By parameter, the kinds of names that it takes."""
 _RUNS = {"encoder", "encoders", "searcher", "start", "guide", "reference_encoder", "cv_baseline", "folder", "paths"}
 METRICS: tuple[str, ...] = (
-    "ndcg@10",
-    "mrr@10",
-    "map@100",
-    "recall@100",
-    "precision@10",
-    "accuracy@1",
-    "accuracy",
-    "f1",
-    "roc_auc",
+    *("ndcg@10", "mrr@10", "map@100", "recall@100", "precision@10", "accuracy@1", "accuracy", "f1", "roc_auc"),
+    *("spearman", "pearson", "v_measure", "rdc", "roc", "exact_match", "knn_accuracy"),
 )
-METRICS += ("spearman", "pearson", "v_measure", "rdc", "roc", "exact_match", "knn_accuracy")
 
 
 def completing(command: Callable[..., Any]) -> Callable[..., Any]:

@@ -1,7 +1,8 @@
 """``retrokit distil-static``."""
 
-from retrokit.cli.common import JsonOption, app, show, with_names
+from retrokit.cli.common import JsonOption, app, show_result, with_names
 from retrokit.cli.settings import takes
+from retrokit.core.notices import notice
 from retrokit.training.config import DistilSettings
 
 
@@ -12,13 +13,10 @@ def distil_static(settings: DistilSettings, as_json: JsonOption = False) -> None
 
     retrokit distil-static minilm -o models/minilm-static
     """
-    from retrokit.core.notices import notice
-    from retrokit.data.jsonl import to_json
     from retrokit.training.distil import distil_static
 
     result = distil_static(**vars(settings))
     if as_json:
-        show(to_json(vars(result), kind="distil-static"))
-        return
+        return show_result(True, "distil-static", vars(result))
     dimensions = f"{result.dimension} dimensions with {result.variance:.1%} of the variance"
     notice(f"{result.folder}: {result.tokens:,} tokens, {dimensions}")

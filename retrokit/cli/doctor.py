@@ -1,6 +1,6 @@
 """``retrokit doctor``."""
 
-from retrokit.cli.common import JsonOption, app, show
+from retrokit.cli.common import JsonOption, app, show_result
 from retrokit.core.errors import GateFailed
 
 
@@ -12,10 +12,9 @@ def doctor(as_json: JsonOption = False) -> None:
 
     Exits with 1 if a required or installed part does not work. A missing optional package is no failure.
     """
-    from retrokit.data.jsonl import to_json
     from retrokit.report.doctor import examine
 
     diagnosis = examine()
-    show(*([to_json(diagnosis.to_json(), kind="diagnosis")] if as_json else [diagnosis.sheet(), diagnosis.advice()]))
+    show_result(as_json, "diagnosis", diagnosis.to_json(), diagnosis.sheet(), diagnosis.advice())
     if diagnosis.broken:
         raise GateFailed(f"broken: {', '.join(finding.name for finding in diagnosis.broken)}")

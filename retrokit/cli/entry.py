@@ -16,7 +16,7 @@ from typing import Any, NoReturn
 import typer
 from typer.exceptions import TyperException
 
-from retrokit.cli.common import app, is_first_process, option
+from retrokit.cli.common import app, application, is_first_process, option
 from retrokit.cli.streams import prepare_streams, print_at_once, printing
 from retrokit.core import interrupts
 from retrokit.core.errors import DataError, Interrupted, RetrokitError
@@ -63,15 +63,9 @@ def in_options(message: str) -> str:
 
 
 @cache
-def _command() -> Any:
-    """All commands, created once."""
-    return typer.main.get_command(app)
-
-
-@cache
 def _options() -> dict[str, str]:
     """The option of each parameter of all commands."""
-    groups, options = [_command()], dict[str, str]()
+    groups, options = [application()], dict[str, str]()
     while groups:
         command: Any = groups.pop()
         groups += getattr(command, "commands", {}).values()
@@ -112,7 +106,7 @@ def run(argv: Sequence[str]) -> int:
     helps = not argv or not {"--help", "--help-all", "--version"}.isdisjoint(argv)
     try:
         outline = list(argv) in ([], ["--help"]) and not completes
-        command = typer.main.get_command(_outlined(app)) if outline else _command()
+        command = typer.main.get_command(_outlined(app)) if outline else application()
         prepare_streams()
         code = 0
         if not helps:

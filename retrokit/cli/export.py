@@ -3,7 +3,7 @@
 import os
 from dataclasses import replace
 
-from retrokit.cli.common import JsonOption, app, is_first_process, show, with_names
+from retrokit.cli.common import JsonOption, app, is_first_process, show_result, with_names
 from retrokit.cli.settings import takes
 from retrokit.ranking.settings import ExportSettings
 
@@ -23,11 +23,9 @@ def export(settings: ExportSettings, as_json: JsonOption = False) -> None:
         rank, world = place()
         shard = f"{rank + 1}/{world}" if world > 1 else None
         settings = replace(settings, shard=shard, device=own_device(settings.device))
-    from retrokit.data.jsonl import to_json
     from retrokit.ranking.export import export
     from retrokit.report.tables import export_sheet
 
     result = export(**vars(settings))
-    if not is_first_process():
-        return
-    show(to_json({"folder": str(result.folder), **result.note}, kind="export") if as_json else export_sheet(result))
+    if is_first_process():
+        show_result(as_json, "export", {"folder": str(result.folder), **result.note}, export_sheet(result))

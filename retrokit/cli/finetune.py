@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from retrokit.cli.common import JsonOption, app, is_first_process, show, with_names
+from retrokit.cli.common import JsonOption, app, is_first_process, show, show_result, with_names
 from retrokit.cli.settings import takes
 from retrokit.core.errors import UsageError
 from retrokit.core.registry import importing
@@ -68,17 +68,15 @@ def train_as_planned(
     draw: Callable[[str], None] = lambda folder: None,
 ) -> None:
     """Print the plan, train, and print the outcome; ``draw`` draws the figures of a model folder."""
-    from retrokit.data.jsonl import to_json
     from retrokit.report.tables import outcome_sheet
     from retrokit.training.run import carry_out
 
     shown = tables_of(plan.preflight)
     if dry_run:
-        show(*([to_json(plan.preflight.to_json(), kind="preflight")] if as_json else shown))
-        return
+        return show_result(as_json, "preflight", plan.preflight.to_json(), *shown)
     if is_first_process():
         show(*shown, error=True)
     outcome = carry_out(plan)
     if is_first_process():
         draw(outcome.folder)
-        show(to_json(outcome.to_json(), kind="training") if as_json else outcome_sheet(outcome))
+        show_result(as_json, "training", outcome.to_json(), outcome_sheet(outcome))

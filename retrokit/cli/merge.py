@@ -1,7 +1,8 @@
 """``retrokit merge``."""
 
-from retrokit.cli.common import JsonOption, app, show, with_names
+from retrokit.cli.common import JsonOption, app, show_result, with_names
 from retrokit.cli.settings import takes
+from retrokit.core.notices import notice
 from retrokit.training.config import MergeSettings
 
 
@@ -14,13 +15,10 @@ def merge(settings: MergeSettings, as_json: JsonOption = False) -> None:
 
     retrokit merge minilm runs/tuned --weights 0.3,0.7 --sim cosine -o runs/between
     """
-    from retrokit.core.notices import notice
-    from retrokit.data.jsonl import to_json
     from retrokit.training.merge import merge
 
     result = merge(**vars(settings))
     if as_json:
-        show(to_json(vars(result), kind="merge"))
-        return
+        return show_result(True, "merge", vars(result))
     counts = ", ".join(f"{share:g} × {encoder}" for encoder, share in result.shares)
     notice(f"{result.folder}: {counts}; similarity {result.similarity}")

@@ -4,7 +4,7 @@ from typing import Annotated, Any
 
 import typer
 
-from retrokit.cli.common import Commands, Group, JsonOption, app, show, with_names, writes
+from retrokit.cli.common import Commands, Group, JsonOption, app, show_result, with_names, writes
 from retrokit.cli.settings import takes
 from retrokit.core.settings import FOLDER
 from retrokit.probing import PROBES, ProbeEntry, registry
@@ -44,16 +44,12 @@ def _add(group: Commands, entry: Any) -> None:
 
     def run(settings: settings_type, plot: folder_type = default, as_json: JsonOption = False) -> None:
         from retrokit.core.frames import write_csv
-        from retrokit.data.jsonl import to_json
 
         findings = entry.load()(**vars(settings))
         if plot is not None:
             write_csv(findings.rows(), plot)
             findings.plot(plot)
-        if as_json:
-            show(to_json(findings.to_json(), kind=f"probe-{entry.name}"))
-        else:
-            show(*findings.sheets(), findings.conclusion)
+        show_result(as_json, f"probe-{entry.name}", findings.to_json(), *findings.sheets(), findings.conclusion)
 
     run.__name__, run.__doc__ = entry.name, settings_type.__doc__
     group.command(entry.name, cls=with_names(*settings_type.names))(takes(settings_type)(run))

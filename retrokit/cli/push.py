@@ -1,7 +1,8 @@
 """``retrokit push``."""
 
-from retrokit.cli.common import JsonOption, app, show
+from retrokit.cli.common import JsonOption, app, show_result
 from retrokit.cli.settings import takes
+from retrokit.core.notices import notice
 from retrokit.training.config import PushSettings
 
 
@@ -14,12 +15,9 @@ def push(settings: PushSettings, as_json: JsonOption = False) -> None:
 
     retrokit push runs/qnorm me/qnorm --dry-run upload
     """
-    from retrokit.core.notices import notice
-    from retrokit.data.jsonl import to_json
     from retrokit.training.push import push
 
     result = push(**vars(settings))
     if as_json:
-        show(to_json(vars(result), kind="push"))
-        return
+        return show_result(True, "push", vars(result))
     notice(f"{result.url or settings.dry_run}: {', '.join(result.files)}")

@@ -4,11 +4,12 @@ from dataclasses import asdict
 
 import typer
 
-from retrokit.cli.common import JsonOption, show, with_names
+from retrokit.cli.common import JsonOption, show, show_result, with_names
 from retrokit.cli.finetune import DryRunOption, train_as_planned
 from retrokit.cli.rerank import group
 from retrokit.cli.settings import takes
 from retrokit.core.errors import GateFailed, UsageError
+from retrokit.core.notices import notice
 from retrokit.ranking.settings import CalibrationSettings, ShrinkSettings, VerifySettings
 from retrokit.training.rerankers.config import VerifierConfig
 
@@ -20,7 +21,7 @@ def train(
     dry_run: DryRunOption = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Train a verifier on token maps (COMP C, D.3), or a cross-encoder, which reads both texts together.
+    """Train a verifier on token maps (COMP C, D.3), or a cross-encoder.
 
     retrokit rerank train transformer minilm --data triplets.jsonl -o runs/verifier
 
@@ -43,47 +44,44 @@ def train(
 @group.command()
 @takes(CalibrationSettings)
 def calibrate(settings: CalibrationSettings, as_json: JsonOption = False) -> None:
-    """Find the score from which on a pair is accepted, and store it in the folder of the verifier or cross-encoder.
+    """Calibrate and store the acceptance threshold of a verifier or cross-encoder.
 
     retrokit rerank calibrate runs/verifier heldout.jsonl --false-accept-rate 0.05
     """
-    from retrokit.data.jsonl import to_json
     from retrokit.ranking.reranking.verify import calibrate as find
     from retrokit.report.tables import calibration_sheet
 
     calibration = find(**vars(settings))
-    show(to_json(asdict(calibration)) if as_json else calibration_sheet(calibration))
+    show_result(as_json, "calibration", asdict(calibration), calibration_sheet(calibration))
 
 
 @group.command()
 @takes(ShrinkSettings)
 def shrink(settings: ShrinkSettings) -> None:
-    """A small copy of a verifier that was trained end to end: of its encoder only what training has changed.
+    """Copy a verifier trained end to end, with a low-rank update in place of its encoder.
 
     retrokit rerank shrink runs/verifier -o runs/small
     """
-    from retrokit.core.notices import notice
     from retrokit.ranking.reranking.verifier import shrink as make
 
     share = make(**vars(settings))
-    notice(f"{settings.output} keeps {share:.2%} of what training has changed of the encoder")
+    notice(f"{settings.output}: {share:.2%} of the change of the encoder's weights retained")
 
 
 @group.command()
 @takes(VerifySettings)
 def verify(
     settings: VerifySettings,
-    fail_on_reject: bool = typer.Option(False, "--fail-on-reject", help="Exit with 1 if a pair is rejected."),
-    card: bool = typer.Option(False, "--card", help="Print what the verifier is and can do instead."),
+    fail_on_reject: bool = typer.Option(False, "--fail-on-reject", help="Exit 1 if a pair is rejected."),
+    card: bool = typer.Option(False, "--card", help="Print the verifier's card and exit."),
 ) -> None:
-    """Accept or reject pairs of texts: each line again, with its score and verdict.
+    """Accept or reject pairs of texts; adds a score and a verdict to each line.
 
     retrokit rerank verify default pairs.jsonl
 
     retrokit rerank verify runs/verifier pairs.jsonl --keep accepted -o same.jsonl
     """
     from retrokit.cli.streams import readers_may_leave
-    from retrokit.core.notices import notice
 
     if card:
         from retrokit.ranking.reranking.verifier import card_of
@@ -99,4 +97,4 @@ def verify(
         if summary := summary_of(verdicts.remarks, pairs):
             notice(summary)
         if fail_on_reject and verdicts.rejected:
-            raise GateFailed(f"{verdicts.rejected:,} of {pairs:,} pairs are rejected")
+            raise GateFailed(f"{verdicts.rejected:,} of {pairs:,} pairs rejected")

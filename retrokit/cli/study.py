@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from retrokit.cli.common import Commands, JsonOption, PriceOption, app, show, with_names, writes
+from retrokit.cli.common import Commands, JsonOption, PriceOption, app, show, show_result, with_names, writes
 from retrokit.core.errors import GateFailed, RetrokitError
 from retrokit.core.notices import notice
 from retrokit.core.settings import FOLDER, duration
@@ -20,9 +20,7 @@ from retrokit.core.settings import FOLDER, duration
 if TYPE_CHECKING:
     from retrokit.study.state import StudyPlan
 
-group = Commands(
-    help="Run an experiment grid defined in TOML, and report its results.",
-)
+group = Commands(help="Run an experiment grid defined in TOML, and report its results.")
 app.add_typer(group, name="study")
 
 StudyArgument = Annotated[str, typer.Argument(metavar="STUDY.toml", help="TOML file with a table for each command.")]
@@ -66,7 +64,6 @@ def which_similarity(
 
     retrokit study which-similarity --data pairs.jsonl --encoder minilm --budget 1h -o out
     """
-
     parameters = {"data": data, "encoder": encoder, "budget": budget, "batch-size": str(batch_size)}
     given = (data, encoder, duration(budget), batch_size)
     _answer(output, "which-similarity", parameters, lambda questions: questions.which_similarity(*given))
@@ -87,7 +84,6 @@ def is_it_better_than_bm25(
 
     retrokit study is-it-better-than-bm25 --encoder runs/mine --on beir:data/scifact -o out
     """
-
     parameters: dict[str, str | Sequence[str]] = {"encoder": encoder, "on": on}
     _answer(output, "is-it-better-than-bm25", parameters, lambda questions: questions.better_than_bm25(encoder, on))
 
@@ -102,7 +98,6 @@ def does_it_see_near_misses(
 
     retrokit study does-it-see-near-misses --texts corpus.jsonl --encoder runs/mine -o out
     """
-
     parameters = {"texts": texts, "encoder": encoder}
     _answer(output, "does-it-see-near-misses", parameters, lambda questions: questions.sees_near_misses(encoder, texts))
 
@@ -115,29 +110,21 @@ def _answer(
     from retrokit.study.state import kept_study
 
     check_engine()
-    options = [
-        word
-        for name, given in parameters.items()
-        for value in ([given] if isinstance(given, str) else given)
-        for word in (f"--{name}", value)
-    ]
+    given = [(name, [one] if isinstance(one, str) else one) for name, one in parameters.items()]
+    options = [word for name, values in given for value in values for word in (f"--{name}", value)]
     path = kept_study(output, (question, *options), lambda: study_of(import_module("retrokit.study.questions")))
     _work(_planned(path, output), 1, 0, ())
 
 
-def _work(
-    planned: StudyPlan, jobs: int, retries: int, further: Sequence[str], price_per_hour: float | None = None
-) -> None:
+def _work(planned: StudyPlan, jobs: int, retries: int, further: Sequence[str], price: float | None = None) -> None:
     from retrokit.study import engine as snakemake
 
     states = snakemake.run(planned, jobs, retries, further)
-    page, gates_hold = _report(str(planned.folder), price_per_hour)
+    page, gates_hold = _report(str(planned.folder), price)
     if failed := [state for state in states if state.state == "failed"]:
         missing = sum(state.state == "missing" for state in states)
-        lines = [
-            f"{failure.step.name} failed, see {planned.marker(failure.step, 'log')}: {failure.last_word}"
-            for failure in failed
-        ]
+        logs = [(state.step.name, planned.marker(state.step, "log"), state.last_word) for state in failed]
+        lines = [f"{name} failed, see {log}: {last_word}" for name, log, last_word in logs]
         left = f"; {missing} that depend on them were not started" if missing else ""
         message = "\n".join([*lines, f"{len(failed)} of {len(states)} steps failed{left}"])
         raise StepsFailed(message, failed[0].code or StepsFailed.exit_code)
@@ -156,8 +143,6 @@ def plan(
 
     retrokit study plan study.toml -o out --estimate
     """
-    from retrokit.data.jsonl import to_json
-
     planned = _planned(study, output)
     seconds: dict[str, float | None] = {}
     if estimate:
@@ -165,8 +150,7 @@ def plan(
 
         seconds = estimates(planned)
     if as_json:
-        show(to_json([{**of.to_json(), "seconds": seconds.get(of.name)} for of in planned.steps], kind="step"))
-        return
+        return show_result(True, "step", [{**of.to_json(), "seconds": seconds.get(of.name)} for of in planned.steps])
     show(_script(planned, seconds))
     if estimate:
         untold = sum(value is None for value in seconds.values())
