@@ -102,7 +102,7 @@ def test_metrics_are_ones_that_tasks_have():
 
 
 def test_choices_stand_in_the_help_and_nothing_else_is_taken(capsys):
-    assert cli.run(["finetune", "--help"]) == 0
+    assert cli.run(["finetune", "--help-all"]) == 0
     assert "[linear|cosine|constant]" in capsys.readouterr().out
     assert cli.run(["finetune", "minilm", "--data", "x.jsonl", "-o", "x", "--schedule", "cubic"]) == 2
     assert "--schedule cubic is none of linear, cosine, constant" in capsys.readouterr().err

@@ -241,7 +241,7 @@ LIGHT = {"names", "cache", "augment crops", "study plan", "study", "negatives"}
 def test_every_command_runs_or_names_its_extra(python, place, chosen):
     assert {name.split()[0] for name in WITH} == {name.split()[0] for name in COMMANDS}
     assert set(WITHOUT) == set(PROJECT["optional-dependencies"]) - {"test", "docs", "stores"}
-    helps = {f"{name} --help": [*name.split(), "--help"] for name in COMMANDS}
+    helps = {f"{name} --help-all": [*name.split(), "--help-all"] for name in COMMANDS}
     found = results(python, place, {name: words for name, words in (WITH | WITHOUT).items() if name in chosen} | helps)
     for name, (code, said) in found.items():
         assert code == (3 if name in WITHOUT and name != "map" else 0), (name, said)

@@ -129,7 +129,7 @@ def test_a_name_that_is_taken_is_an_error(run, tmp_path, name):
     install(tmp_path / "site", "first_similarity", name)
     if name == "tilted":
         install(tmp_path / "site", "second_similarity", name)
-    done = run("-m", "retrokit", "eval", "--help")
+    done = run("-m", "retrokit", "eval", "--help-all")
     assert done.returncode == 2
     both = "retrokit.similarities.magnitude:cosine and first_similarity_impl:make"
     if name == "tilted":
@@ -141,7 +141,7 @@ def test_a_name_that_is_taken_is_an_error(run, tmp_path, name):
 def test_an_entry_point_that_is_no_entry_is_an_error(run, tmp_path):
     install(tmp_path / "site", "wrong_similarity", "tilted")
     (tmp_path / "site" / "wrong_similarity.py").write_text("ENTRY = 'tilted'\n", encoding="utf-8")
-    done = run("-m", "retrokit", "eval", "--help")
+    done = run("-m", "retrokit", "eval", "--help-all")
     assert done.returncode == 2
     assert (
         "retrokit: entry point 'tilted' of retrokit.similarities is not a retrokit.core.registry.Entry" in done.stderr
@@ -151,7 +151,7 @@ def test_an_entry_point_that_is_no_entry_is_an_error(run, tmp_path):
 def test_an_entry_point_that_does_not_load_is_an_error(run, tmp_path):
     install(tmp_path / "site", "broken_similarity", "tilted")
     (tmp_path / "site" / "broken_similarity.py").write_text("import nowhere_to_be_found\n", encoding="utf-8")
-    done = run("-m", "retrokit", "eval", "--help")
+    done = run("-m", "retrokit", "eval", "--help-all")
     assert done.returncode == 2
     assert "does not load: ModuleNotFoundError: No module named 'nowhere_to_be_found'" in done.stderr
     assert "Traceback" not in done.stderr
