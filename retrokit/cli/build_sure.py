@@ -37,8 +37,8 @@ def build(
     Next: `retrokit build-sure audit`, `judge` and `agreement` check its quality.
     """
     from retrokit.report.tables import build_sheets, estimate_sheet
-    from retrokit.sure.config import build_sure as build_benchmark
-    from retrokit.sure.config import estimate_sure
+    from retrokit.sure.build import build_sure as build_benchmark
+    from retrokit.sure.build import estimate_sure
 
     if dry_run:
         estimated = estimate_sure(**vars(config))
@@ -70,21 +70,10 @@ def judge_command(config: JudgeConfig) -> None:
     retrokit build-sure judge sure/scifact --llm openai:gpt-x -o verdicts-model.jsonl
     """
     from retrokit import llm as llms
-    from retrokit.sure.audit import draw_sample, judge_sample
+    from retrokit.sure.audit import judge_sample
     from retrokit.sure.prompts import judge_prompts
 
-    spec, store, wording = llms.registry.parse(config.llm), config.kept_in(config.output), judge_prompts(config.prompts)
-    judged = judge_sample(
-        draw_sample(config.folder, config.sample, config.seed),
-        llms.registry.create(spec),
-        config.output,
-        prompts=wording,
-        store=store,
-        annotator=config.annotator,
-        sampling=config.sampling,
-        concurrency=config.concurrency,
-        max_tokens=config.max_tokens,
-    )
+    judged = judge_sample(config, llms.registry.create(config.llm), judge_prompts(config.prompts))
     without = f", {judged.without_verdict:,} skipped without a verdict" if judged.without_verdict else ""
     notice(f"{judged.qualified:,} qualified, {judged.unqualified:,} unqualified{without}")
 

@@ -18,8 +18,8 @@ def cache(
     """
     if clear and limit is not None:
         raise UsageError("give one of --clear and --limit")
+    from retrokit.encoders.graphs.folders import clear_graphs
     from retrokit.encoders.store import open_cache, read_size
-    from retrokit.encoders.store.graphs import clear_graphs
     from retrokit.report.tables import cache_json, cache_table
 
     embedding_cache = open_cache()

@@ -6,14 +6,11 @@ what was there goes only once the new one stands. Nothing is replaced that an in
 
 from __future__ import annotations
 
-import errno
 import hashlib
 import os
 import re
-import shlex
 import shutil
-import socket
-import sys
+import stat
 import tempfile
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
@@ -28,7 +25,7 @@ from retrokit.core.files import mode_of, parents_of
 from retrokit.core.registry import Registry, split_items
 from retrokit.core.settings import EITHER, FOLDER, Settings
 
-_LONGEST_NAME, _LONGEST_PATH = 255, 4095  # bytes
+_LONGEST_NAME = 255  # bytes
 _OURS = ".*.retrokit-*"
 
 
@@ -60,18 +57,13 @@ def _check_place(path: str | Path) -> None:
     """Raise :class:`DataError` unless ``path`` could be made, with the folders that it is in."""
     if not str(path) or "\0" in str(path):
         raise DataError(repr(str(path)), "could not be written: it is not a name of a file")
-    target = Path(os.path.realpath(path))
-    if os.path.exists(target) and not os.path.isfile(target):  # a pipe, a device: it takes what comes, or says so
-        return
-    there = next(folder for folder in target.parents if os.path.lexists(folder))
-    if any(len(os.fsencode(name)) > _LONGEST_NAME for name in target.parts) or len(os.fsencode(target)) > _LONGEST_PATH:
-        raise DataError(f"{str(path)[:60]}…", f"could not be written: {os.strerror(errno.ENAMETOOLONG)}")
-    if os.path.islink(there) or os.path.islink(target):  # after all links are followed: a circle
-        raise DataError(path, f"could not be written: {os.strerror(errno.ELOOP)}")
-    if not os.path.isdir(there):
-        raise DataError(path, f"could not be written: {there} is not a folder")
-    with disk_errors(path), tempfile.TemporaryFile(dir=there):
-        pass
+    with disk_errors(path if len(str(path)) < 200 else f"{str(path)[:60]}…"):
+        with suppress(FileNotFoundError):
+            if not os.path.isdir(path) and not stat.S_ISREG(os.stat(path).st_mode):
+                return  # a pipe or a device
+        parents = Path(os.path.realpath(path)).parents
+        with tempfile.TemporaryFile(dir=next(folder for folder in parents if os.path.lexists(folder))):
+            pass
 
 
 def beside(path: Path, ending: str) -> Path:
@@ -101,14 +93,6 @@ def check_own(path: Path) -> None:
 # --- inputs
 
 
-_LAYOUT = (
-    *("corpus.jsonl*", "queries.jsonl*", "*.tsv", "*.safetensors", "config*.json", "modules.json", "tokenizer*.json"),
-    *("vocab.*", "adapter_*", "retrokit.json", "export.json", "ids.jsonl*", "*.npy"),
-)
-"""Names of files that are read from the folder of a data set, a model or an export."""
-_MOST_FILES, _DEPTH = 20_000, 4
-
-
 def check_settings(settings: Settings) -> None:
     """Check the outputs of ``settings`` as :func:`check_outputs` does; all other settings may name inputs."""
     values = [(getattr(settings, setting.name), setting.metadata["writes"]) for setting in fields(settings)]
@@ -124,12 +108,10 @@ def check_outputs(outputs: Iterable[tuple[str | Path, str]], given: Iterable[obj
         given: whatever else the command was given: texts, or sequences of them, that may be or contain paths.
 
     Raises:
-        UsageError: an output is an input, or a file of a folder that is one, under whatever name; a new file would be
-            read as a part of such a folder; or two outputs have one name.
+        UsageError: an output is an input, or a file of a folder that is one; or two outputs have one name.
         DataError: an output cannot be written.
     """
     inputs = paths_in(given)
-    files: dict[tuple[int, int], str] = {}
     names: dict[str, str | Path] = {}
     for path, kind in outputs:
         is_folder = kind == FOLDER or (kind == EITHER and (str(path).endswith(os.sep) or os.path.isdir(path)))
@@ -140,41 +122,15 @@ def check_outputs(outputs: Iterable[tuple[str | Path, str]], given: Iterable[obj
         if name in names:
             raise UsageError(f"{path}: is the name of two outputs ({names[name]}); name another for one of them")
         names[name] = path
-        files = files or {_identity(file): file for source in inputs for file in _files_of(source)}
-        if name != "-" and os.path.exists(path) and (read := files.get(_identity(path))) is not None:
-            raise UsageError(f"{path}: is an input too ({read}); write to another {'folder' if is_folder else 'file'}")
-        if (
-            not is_folder
-            and not os.path.exists(path)
-            and any(fnmatch(os.path.basename(name), pattern) for pattern in _LAYOUT)
-        ):
-            for source in inputs:
-                if os.path.isdir(source) and Path(name).is_relative_to(os.path.realpath(source)):
-                    raise UsageError(f"{path}: would be read as a part of an input ({source}); write to another file")
-
-
-def _identity(path: str | Path) -> tuple[int, int]:
-    status = os.stat(path)
-    return status.st_dev, status.st_ino
-
-
-def _files_of(path: str) -> Iterator[str]:
-    """The path itself, and the files below a folder, ``_DEPTH`` folders deep, at most ``_MOST_FILES``."""
-    yield path
-    deepest = path.rstrip(os.sep).count(os.sep) + _DEPTH
-    left = _MOST_FILES
-    for place, folders, names in os.walk(path, followlinks=True):
-        if place.count(os.sep) >= deepest or left < len(names):
-            folders.clear()
-        yield from filter(os.path.isfile, (os.path.join(place, name) for name in names[:left]))
-        left -= len(names[:left])
+        for source in inputs if name != "-" and os.path.exists(path) else ():
+            if os.path.samefile(path, source) or (os.path.isfile(path) and _lies_in(path, source)):
+                other = "folder" if is_folder else "file"
+                raise UsageError(f"{path}: is an input too ({source}); write to another {other}")
 
 
 def paths_in(given: Iterable[object]) -> list[str]:
-    """The files and folders that are there and that texts name, or specs in them.
-
-    A registered name alone is none, and neither is a parameter's word (``split=test``), unless it names the folder of a
-    model or of a data set.
+    """The existing files and folders that texts name, or specs in them. A registered name is none, and neither is a
+    folder called as a parameter's word (``split=test``).
 
     Args:
         given: texts, or sequences of them; anything else is left out.
@@ -183,14 +139,10 @@ def paths_in(given: Iterable[object]) -> list[str]:
     for value in given:
         for text in value if isinstance(value, (list, tuple)) else [value]:
             for part, is_word in _parts(text) if isinstance(text, str) and not Registry.has(text) else ():
-                is_path = not is_word or os.sep in part or not os.path.isdir(part)
-                if os.path.lexists(part) and (is_path or _is_read(part)):
-                    paths[part] = None
+                with suppress(ValueError):  # a NUL
+                    if os.path.exists(part) and (not is_word or os.sep in part or not os.path.isdir(part)):
+                        paths[part] = None
     return list(paths)
-
-
-def _is_read(folder: str) -> bool:
-    return any(fnmatch(name, pattern) for name in os.listdir(folder) for pattern in _LAYOUT)
 
 
 def _parts(text: str, is_word: bool = False) -> Iterator[tuple[str, bool]]:
@@ -231,14 +183,15 @@ def check_replaceable(folder: str | Path, own_names: Iterable[str], inputs: Iter
 def check_apart(folder: str | Path, inputs: Iterable[str | Path]) -> None:
     """Raise :class:`UsageError` if one of the ``inputs`` lies in ``folder``, which is to be replaced."""
     for source in inputs:
-        places = (
-            (os.path.abspath(source), os.path.abspath(folder)),
-            (os.path.realpath(source), os.path.realpath(folder)),
-        )
-        if any(Path(path).is_relative_to(within) for path, within in places):
+        if _lies_in(source, folder):
             raise UsageError(
                 f"{folder} holds an input, {source}: replacing it would delete that; name another `output=`"
             )
+
+
+def _lies_in(path: str | Path, folder: str | Path) -> bool:
+    forms = (os.path.abspath, os.path.realpath)
+    return any(Path(form(path)).is_relative_to(form(folder)) for form in forms)
 
 
 def is_empty(folder: str | Path) -> bool:
@@ -260,7 +213,7 @@ def locked(path: str | Path) -> Iterator[None]:
     The folders that ``path`` lies in are made, and go again where nothing came into them.
 
     Raises:
-        UsageError: another command writes there; the message names it.
+        UsageError: another command writes there.
         DataError: no lock can be made there.
     """
     target = Path(os.path.realpath(path))
@@ -268,10 +221,6 @@ def locked(path: str | Path) -> Iterator[None]:
         place = _place_of_lock(target)
         lock = _taken(path, place)
         try:
-            with disk_errors(path):
-                command = shlex.join([os.path.basename(sys.argv[0]), *sys.argv[1:]]) if sys.argv else "python"
-                oneself = f"process {os.getpid()} on {socket.gethostname()}: {command[:200]}"
-                place.write_text(oneself, encoding="utf-8", errors="backslashreplace")
             yield
         finally:
             place.unlink(missing_ok=True)  # before it is free: who opens it now looks whether it still has a name
@@ -279,7 +228,7 @@ def locked(path: str | Path) -> Iterator[None]:
 
 
 def check_free(path: str | Path) -> None:
-    """Raise :class:`UsageError` if another command writes ``path`` now; its message names that."""
+    """Raise :class:`UsageError` if another command writes ``path`` now."""
     place = _place_of_lock(Path(os.path.realpath(path)))
     if os.path.exists(place):
         _taken(path, place).release()
@@ -301,10 +250,10 @@ def _taken(path: str | Path, place: Path) -> FileLock:
             try:
                 lock.acquire(timeout=0)
             except Timeout:
-                with suppress(FileNotFoundError):  # the other one has ended, and its lock is gone
-                    who = " ".join(place.read_text(encoding="utf-8", errors="replace").split()) or "it has just begun"
-                    problem = f"is being written by another command ({who}); wait for it, or name another"
-                    raise UsageError(f"{path} {problem}") from None
+                if os.path.exists(place):  # else the other one has ended, and its lock is gone
+                    raise UsageError(
+                        f"{path} is being written by another command; wait for it, or name another"
+                    ) from None
     return lock
 
 

@@ -7,7 +7,6 @@ import json
 import os
 from collections.abc import Callable, Mapping
 from http import HTTPStatus
-from itertools import islice
 from typing import Any, TypeVar
 from urllib.parse import parse_qsl, urlsplit
 
@@ -24,7 +23,6 @@ FEW, MANY = 2, 5
 PATIENCE, PAUSE = 900.0, 30.0
 """Seconds that a call waits in all for a service that limits the rate after its retries, and at least each time."""
 _OF_SOME_TEXT = {424, 500}  # TEI answers 424 if the model fails
-_JSON_TYPES = {str: "text", int: "number", float: "number", bool: "boolean", type(None): "null"}
 
 Answer = TypeVar("Answer")
 
@@ -148,8 +146,8 @@ class Service:
         return [values[index] for index in range(count)]
 
     def unexpected(self, answer: Any, expected: str) -> ServiceError:
-        """The error for an answer of another shape: the fields and types that came, and those expected."""
-        return ServiceError(f"{self.where}: the answer is {self._said(shape_of(answer))}; expected {expected}")
+        """The error for an answer of another shape: how it begins, and the expected shape."""
+        return ServiceError(f"{self.where}: unexpected answer {self._said(answer)}; expected {expected}")
 
     def redacted(self, text: str) -> str:
         """``text`` without the key, unless that is a short word such as ``EMPTY``, which any text may contain."""
@@ -213,20 +211,6 @@ def _base(url: str, path: str) -> tuple[str, dict[str, str]]:
     before = parts.path.rstrip("/")
     is_whole = before.endswith(f"/{path}")
     return f"{parts.scheme}://{parts.netloc}{before.removesuffix(f'/{path}') if is_whole else before or '/v1'}", query
-
-
-def shape_of(value: Any, depth: int = 5) -> str:
-    """The fields and types of JSON, of a list those of its first element.
-
-    >>> shape_of({"data": [{"index": 0, "embedding": [[0.5, 1], [2, 3]]}], "model": None})
-    '{data: list of 1 of {index: number, embedding: list of 2 of list of 2 of number}, model: null}'
-    """
-    if isinstance(value, dict) and depth:
-        fields = [f"{name}: {shape_of(inside, depth - 1)}" for name, inside in islice(value.items(), 8)]
-        return f"{{{', '.join([*fields, *(['…'] if len(value) > len(fields) else [])])}}}"
-    if isinstance(value, list):
-        return f"list of {len(value)}" + (f" of {shape_of(value[0], depth - 1)}" if value and depth else "")
-    return _JSON_TYPES.get(type(value), "object")
 
 
 def _message(error: object) -> str:

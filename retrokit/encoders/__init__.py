@@ -13,36 +13,36 @@ from retrokit.core.registry import Entry, Param, Spec, SpecRegistry
 _LOADING, _OPENING = "retrokit.encoders.loading", "retrokit.encoders.opening"
 
 _CHUNKS = (
-    Param("chunks", int, minimum=1, summary="documents are read in chunks of so many tokens"),
-    Param("overlap", int, 0, minimum=0, summary="tokens that a chunk shares with the one before"),
-    Param("pool", str, "max", choices=("max", "mean"), summary="of chunks: the best one's score, or their mean"),
+    Param("chunks", int, minimum=1, summary="tokens in a chunk of a document"),
+    Param("overlap", int, 0, minimum=0, summary="tokens shared with the previous chunk"),
+    Param("pool", str, "max", choices=("max", "mean"), summary="score of the best chunk, or mean embedding"),
 )
 _COMMON = (
     *_CHUNKS,
-    Param("query_prompt", str, summary="text put before every query"),
-    Param("document_prompt", str, summary="text put before every document"),
-    Param("query_max_length", int, minimum=1, summary="tokens of a query that count"),
-    Param("max_length", int, minimum=1, summary="tokens of a text that count"),
+    Param("query_prompt", str, summary="text before every query"),
+    Param("document_prompt", str, summary="text before every document"),
+    Param("query_max_length", int, minimum=1, summary="longest query in tokens"),
+    Param("max_length", int, minimum=1, summary="longest text in tokens"),
 )
 _FRESH_DTYPE = Param("dtype", str, "fp32", choices=("fp32", "bf16", "fp16"), summary="type of the weights")
-_ATTENTION = Param("attention", str, choices=("sdpa", "flash", "eager"), summary="how attention is computed")
+_ATTENTION = Param("attention", str, choices=("sdpa", "flash", "eager"), summary="attention implementation")
 _DTYPE = Param(
     "dtype",
     str,
     "auto",
     choices=("auto", "fp32", "bf16", "fp16", "int8"),
-    summary="type of the weights; auto: the one they are stored in",
+    summary="type of the weights; auto: as stored",
 )
 _LOADED = (
     _DTYPE,
     _ATTENTION,
-    Param("backend", str, "torch", choices=("torch", "openvino", "onnx"), summary="what computes the transformer"),
+    Param("backend", str, "torch", choices=("torch", "openvino", "onnx"), summary="engine of the transformer"),
 )
 _HUB = (
     Param("revision", str, summary="branch, tag or commit of a hub id"),
     Param("trust_remote_code", bool, False, summary="run code that comes with the model"),
-    Param("bits", str, choices=("4", "8"), summary="load the weights in 4 or 8 bits, by bitsandbytes"),
-    Param("device_map", str, summary="how the weights are placed on several devices: auto, balanced, …"),
+    Param("bits", str, choices=("4", "8"), summary="quantise the weights to 4 or 8 bits (bitsandbytes)"),
+    Param("device_map", str, summary="placement on several devices: auto, balanced, …"),
 )
 _POOLING = Param(
     "pooling", str, pattern=r"mean|cls|last|sep|token\d{1,5}", summary="mean, cls, last, sep or tokenK (K from 0)"
@@ -90,16 +90,22 @@ registry = EncoderRegistry(
             "a service that speaks OpenAI's embeddings protocol: hosted ones, vLLM, Ollama, TEI",
             "retrokit.encoders.api:api",
             (
-                Param("model", str, required=True, summary="as the service calls it"),
-                Param("url", str, summary="up to /v1; default: $OPENAI_BASE_URL, else OpenAI's own"),
-                Param("key_env", str, "OPENAI_API_KEY", summary="environment variable that holds the key, if any"),
-                Param("timeout", float, 60.0, minimum=0.1, maximum=86_400, summary="seconds that a call may take"),
-                Param("revision", str, summary="whatever tells one state of the model from another"),
-                Param("dimensions", int, minimum=1, maximum=65536, summary="of an embedding, if the service takes it"),
-                Param("batch", int, 64, minimum=1, maximum=4096, summary="texts of a call"),
-                Param("concurrency", int, 8, minimum=1, maximum=1024, summary="calls at once"),
-                Param("query_prompt", str, summary="text put before every query"),
-                Param("document_prompt", str, summary="text put before every document"),
+                Param("model", str, required=True, summary="model name at the service"),
+                Param("url", str, summary="address up to /v1; default: $OPENAI_BASE_URL, else OpenAI"),
+                Param("key_env", str, "OPENAI_API_KEY", summary="environment variable with the API key"),
+                Param("timeout", float, 60.0, minimum=0.1, maximum=86_400, summary="timeout of a call in seconds"),
+                Param("revision", str, summary="version of the model, for the cache key"),
+                Param(
+                    "dimensions",
+                    int,
+                    minimum=1,
+                    maximum=65536,
+                    summary="embedding dimensions, if the service takes them",
+                ),
+                Param("batch", int, 64, minimum=1, maximum=4096, summary="texts per call"),
+                Param("concurrency", int, 8, minimum=1, maximum=1024, summary="concurrent calls"),
+                Param("query_prompt", str, summary="text before every query"),
+                Param("document_prompt", str, summary="text before every document"),
                 Param("input_type", str, summary="cohere, jina, nvidia, voyage or FIELD:QUERY:DOCUMENT"),
             ),
             positional="model",
@@ -114,10 +120,10 @@ registry = EncoderRegistry(
         ),
         Entry(
             "static",
-            "a bare table of token embeddings with fresh weights",
+            "a table of token embeddings with fresh weights",
             f"{_LOADING}:static",
             (
-                Param("dim", int, 768, minimum=1, maximum=65536, summary="dimensions of an embedding"),
+                Param("dim", int, 768, minimum=1, maximum=65536, summary="embedding dimensions"),
                 Param("tokenizer", str, "minilm", summary="encoder, folder or hub id whose tokenizer it uses"),
                 _SEED,
                 *_COMMON,

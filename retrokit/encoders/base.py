@@ -39,8 +39,19 @@ Batch = tuple[np.ndarray, np.ndarray]
 """Positions int64 ``[b]`` in a list of items, and their embeddings float32 ``[b, d]``."""
 
 
-class Traits(Protocol):
-    """What an encoder is like, and what decides its embeddings. Asking changes nothing."""
+class Encoder(Protocol):
+    """Embeds items. Embeddings are raw: to normalise them is the similarity's work.
+
+    Attributes:
+        spec: the canonical spec it was made from; its name in messages.
+        similarity: what it scores with by default.
+        had_normalize: whether a Normalize layer at its end was taken off.
+    """
+
+    spec: str
+    similarity: Similarity
+    had_normalize: bool = False
+    _announced: bool = False
 
     @property
     def dimension(self) -> int:
@@ -98,21 +109,6 @@ class Traits(Protocol):
         code cannot be told no two calls agree, so nothing that was kept is found again."""
         decided_by = self.identity(precision) or {"unknown": uuid4().hex}
         return hashlib.sha256(json.dumps(decided_by, sort_keys=True).encode()).hexdigest()
-
-
-class Encoder(Traits, Protocol):
-    """Embeds items. Embeddings are raw: to normalise them is the similarity's work.
-
-    Attributes:
-        spec: the canonical spec it was made from; its name in messages.
-        similarity: what it scores with by default.
-        had_normalize: whether a Normalize layer at its end was taken off.
-    """
-
-    spec: str
-    similarity: Similarity
-    had_normalize: bool = False
-    _announced: bool = False
 
     def embed(self, items: Sequence[Item], role: Role, precision: str = "auto") -> np.ndarray:
         """Raw embeddings, float32 ``[n, d]``, in the order of ``items``, any number of them. The array may be shared

@@ -11,12 +11,6 @@ from dataclasses import asdict, dataclass
 from functools import cached_property
 from typing import NamedTuple, Protocol
 
-from retrokit.core.errors import UsageError
-
-HOTTEST = 100
-LONGEST_ANSWER = 10_000_000
-REASONING = "reasoning"
-
 
 @dataclass(frozen=True)
 class Sampling:
@@ -34,18 +28,6 @@ class Sampling:
     max_tokens: int = 1024
     seed: int | None = None
 
-    def __post_init__(self) -> None:
-        if not 0 <= self.temperature <= HOTTEST:
-            raise UsageError(f"the temperature must lie between 0 and {HOTTEST}, not {self.temperature:g}")
-        if not 0 < self.top_p <= 1:
-            raise UsageError(f"top-p must lie above 0 and be at most 1, not {self.top_p:g}")
-        if not 1 <= self.max_tokens <= LONGEST_ANSWER:
-            raise UsageError(
-                f"an answer must have room for at least 1 token and at most {LONGEST_ANSWER:,}, not {self.max_tokens}"
-            )
-        if self.seed is not None and not -(2**63) <= self.seed < 2**63 - 2**32:  # attempts are added to it
-            raise UsageError(f"the seed of an answer has to fit into 64 bits, which {self.seed} does not")
-
 
 @dataclass(frozen=True)
 class Completion:
@@ -54,8 +36,7 @@ class Completion:
     Attributes:
         text: without what a reasoning model thought, and without white space around it.
         prompt_tokens, completion_tokens: as the model counts them, else estimated.
-        finish: ``stop``, ``length`` where it was cut off, ``reasoning`` where it has nothing else, or what else the
-            service says.
+        finish: ``stop``, ``length`` if it was cut off, or what else the service says.
         estimated: whether the token counts are estimates.
     """
 

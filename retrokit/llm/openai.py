@@ -6,14 +6,14 @@ from typing import Any
 from retrokit.core.calls import PromptRefused, encodable
 from retrokit.core.notices import notice
 from retrokit.core.service import Service, service
-from retrokit.llm.base import LLM, REASONING, Completion, Sampling, estimated_tokens, without_thinking
+from retrokit.llm.base import LLM, Completion, Sampling, estimated_tokens, without_thinking
 
 EMPTY_ANSWERS = 3
 """Answers without text that a prompt is sent again for."""
 _MOST_TOKENS = 10**9
 # a service may ignore max_tokens; a token of more than 64 characters is rare
 _MOST_CHARACTERS, _CHARACTERS_A_TOKEN = 16_384, 64
-_FINISHES = ("stop", "length", "content_filter", "tool_calls", "function_call", REASONING)
+_FINISHES = ("stop", "length", "content_filter", "tool_calls", "function_call")
 # the names of gateways to Anthropic and Mistral
 _CUT = ("max_tokens", "model_length", "max_output_tokens", "MAX_TOKENS")
 _OPTIONAL = ("temperature", "top_p", "seed")
@@ -41,7 +41,7 @@ class OpenAILLM(LLM):
                 if not self._adapts(refusal, body):
                     raise
                 continue
-            if completion.text or completion.finish not in ("stop", "other", REASONING) or empty == EMPTY_ANSWERS:
+            if completion.text or completion.finish not in ("stop", "other") or empty == EMPTY_ANSWERS:
                 return completion
             empty += 1
 
@@ -91,8 +91,6 @@ class OpenAILLM(LLM):
             raise self._service.unexpected(answer, "choices: list of {message: {content: text}}") from error
         finish = "length" if finish in _CUT else finish if finish in _FINISHES else "other"
         text = without_thinking(encodable(self._service.redacted(content)))
-        if not text and finish == "stop" and (content or message.get("reasoning_content") or message.get("reasoning")):
-            finish = REASONING
         most = _MOST_CHARACTERS + _CHARACTERS_A_TOKEN * sampling.max_tokens
         if len(text) > most:
             text, finish = text[:most], "length"

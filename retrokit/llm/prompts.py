@@ -20,7 +20,6 @@ from typing import Any
 
 from retrokit.core.errors import DataError, did_you_mean
 from retrokit.core.files import read_toml
-from retrokit.llm.settings import PromptShape
 
 _FIELD = re.compile(r"\{([a-z-]+)\}")
 _ENDING = ".toml"
@@ -28,6 +27,14 @@ OURS, _OWN = "ours", "own"
 
 _NO_DATA = {"reason", "requirement"}
 """Fields that hold no text of the user's data: they stand in the prompt without tags."""
+
+
+@dataclass(frozen=True)
+class PromptShape:
+    """What a prompt has to contain: its fields, and the words that its answer is recognised by."""
+
+    fields: tuple[str, ...]
+    words: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -116,29 +123,21 @@ def load_prompts(
 
 
 def _parsed(name: str, held: dict[str, Any], where: object, wording: str, shape: PromptShape) -> PromptTemplate:
-    expected = {"prompt", *shape.words}
-    missing = [key for key in sorted(expected) if key not in held]
-    unknown = [key for key in held if key not in expected | {"system", "tags"}]
-    if missing or unknown:
-        problem = f"lacks {', '.join(missing)}" if missing else f"holds {', '.join(unknown)}, which is not known"
-        raise DataError(
-            where, f"{problem}; a prompt {name} holds {', '.join(sorted(expected))} and may hold system and tags"
-        )
-    tags = held.pop("tags", True)
-    if not isinstance(tags, bool):
-        raise DataError(where, "tags should be true or false")
-    wrong = [key for key, value in held.items() if not isinstance(value, str) or not value.strip()]
-    if wrong:
-        raise DataError(where, f"{', '.join(wrong)} should be text that is not empty")
-    template = held["prompt"].strip()
-    used = set(_FIELD.findall(template))
-    lacking = [field for field in shape.fields if field not in used]
-    strange = sorted(used - {*shape.fields, *shape.words})
-    if lacking or strange:
-        problem = (
-            f"lacks the field {{{lacking[0]}}}" if lacking else f"has a field {{{strange[0]}}}, which is not known"
-        )
-        takes = ", ".join(f"{{{field}}}" for field in (*shape.fields, *shape.words))
-        raise DataError(where, f"its prompt {problem}; the fields of {name} are {takes}")
+    expected, fields = {"prompt", *shape.words}, (*shape.fields, *shape.words)
+    used = set(_FIELD.findall(str(held.get("prompt", ""))))
+    texts = {key: value for key, value in held.items() if key != "tags"}
+    tags = held.get("tags", True)
+    problems = [
+        *(f"no {key}" for key in sorted(expected - held.keys())),
+        *(f"unknown {key}" for key in texts if key not in expected | {"system"}),
+        *(f"{key} is not a text" for key, value in texts.items() if not isinstance(value, str) or not value.strip()),
+        *(["tags is neither true nor false"] if not isinstance(tags, bool) else []),
+        *(f"no field {{{field}}}" for field in shape.fields if field not in used),
+        *(f"unknown field {{{field}}}" for field in sorted(used - set(fields))),
+    ]
+    if problems:
+        takes = f"{', '.join(sorted(expected))} with the fields {', '.join(f'{{{field}}}' for field in fields)}"
+        raise DataError(where, f"{'; '.join(problems)}; a prompt {name} has {takes}, and may have system and tags")
     words = {key: held[key].strip() for key in shape.words}
-    return PromptTemplate(name, template, held["system"].strip() if "system" in held else None, words, wording, tags)
+    system = held["system"].strip() if "system" in held else None
+    return PromptTemplate(name, held["prompt"].strip(), system, words, wording, tags)

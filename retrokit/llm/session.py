@@ -5,19 +5,20 @@ once and a budget of tokens. A model that refuses everything is given up.
 from __future__ import annotations
 
 import asyncio
-from collections import Counter, deque
+from collections import deque
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable
 from dataclasses import replace
 from functools import partial
 from typing import TypeVar
 
 from retrokit.core.calls import PromptRefused, ServerFailed, encodable
-from retrokit.core.errors import RetrokitError, ServiceError, UsageError
+from retrokit.core.errors import RetrokitError, ServiceError
 from retrokit.core.notices import notice
-from retrokit.llm.base import LLM, REASONING, Completion, CompletionRequest, Sampling, estimated_tokens
+from retrokit.llm.answers import Rejected
+from retrokit.llm.base import LLM, Completion, CompletionRequest, Sampling, estimated_tokens
+from retrokit.llm.prompts import PromptTemplate
 from retrokit.llm.store import ResponseStore
 
-MOST_AT_ONCE = 1024
 IN_VAIN = 64
 """Prompts in a row without a text in answer (refused ones count) after which a model is given up."""
 LAST_WAIT = 60.0
@@ -32,14 +33,6 @@ class BudgetSpent(RetrokitError):
     budget goes on from there."""
 
 
-def check_limits(concurrency: int, max_tokens: int | None) -> None:
-    """Raise :class:`UsageError` for limits that :class:`Session` does not take, before a store is made for it."""
-    if not 1 <= concurrency <= MOST_AT_ONCE:
-        raise UsageError(f"there must be 1 to {MOST_AT_ONCE:,} calls at once, not {concurrency}")
-    if max_tokens is not None and max_tokens < 1:
-        raise UsageError(f"the budget must be at least 1 token, not {max_tokens}")
-
-
 class Session:
     """Asks one model; use it as ``async with Session(...) as session``, which closes the model in the end, and raises
     :class:`ServiceError` if everything that was asked was refused.
@@ -51,7 +44,6 @@ class Session:
         max_tokens: of prompts and answers together that calls of this session may use; ``None``: any number. A call
             is made only if its prompt and its longest possible answer still fit; answers of the store cost nothing.
         sampling: of the requests that bring none of their own.
-        limit: the setting that raises the length of an answer, for messages; ``""``: there is none.
     """
 
     def __init__(
@@ -62,9 +54,7 @@ class Session:
         concurrency: int = 16,
         max_tokens: int | None = None,
         sampling: Sampling = Sampling(),
-        limit: str = "answer_tokens",
     ) -> None:
-        check_limits(concurrency, max_tokens)
         self.llm, self.store, self.sampling = llm, store, sampling
         self._counts = dict.fromkeys(("calls", "from_store", "prompt_tokens", "completion_tokens"), 0)
         self._slots = asyncio.Semaphore(concurrency)
@@ -72,8 +62,7 @@ class Session:
         self._running: dict[bytes, asyncio.Task[Completion]] = {}
         self._calling: set[asyncio.Task[Completion]] = set()
         self._in_vain, self._last_vain = 0, ""  # prompts that brought no text since one did
-        self._limit = limit
-        self._short: Counter[str] = Counter()  # answers that were cut or have no text, by finish
+        self._short = 0  # answers that were cut or have no text
         self._answered_any = False
 
     async def ask(
@@ -107,12 +96,42 @@ class Session:
             raise
         self._answered_any = True
         if completion.finish == "length" or not completion.text:
-            self._short[completion.finish if completion.finish in ("length", REASONING) else ""] += 1
+            self._short += 1
         if completion.text:
             self._in_vain = 0
         else:
             self._note_vain(self.shortfall)
         return completion
+
+    async def ask_until(
+        self,
+        prompt: PromptTemplate,
+        retry: PromptTemplate,
+        retries: int,
+        read: Callable[[Completion], Result],
+        **fields: str,
+    ) -> Result:
+        """What ``read`` makes of an answer to ``prompt``, filled with ``fields``.
+
+        Args:
+            retry: what follows the prompt, with the ``reason``, after ``read`` has rejected an answer.
+            retries: how often the model is asked again.
+
+        Raises:
+            Rejected: the last answer was rejected, or (``refused``) the model does not take the prompt.
+            ServiceError, BudgetSpent: as :meth:`ask`.
+        """
+        first = text = prompt.fill(**fields)
+        for attempt in range(retries + 1):
+            try:
+                return read(await self.ask(text, system=prompt.system, attempt=attempt))
+            except PromptRefused as refusal:
+                raise Rejected("refused", str(refusal)) from refusal
+            except Rejected as rejected:
+                if attempt == retries:
+                    raise
+                text = f"{first}\n\n{retry.fill(reason=rejected.reason)}"
+        raise AssertionError("the last attempt returns or raises")
 
     def _note_vain(self, what: str) -> None:
         self._in_vain += 1
@@ -183,14 +202,9 @@ class Session:
 
     @property
     def shortfall(self) -> str:
-        """How many answers were cut at the limit or have no text, and what to do; ``""`` where there are none."""
-        most = self.sampling.max_tokens
-        cut = (
-            f"were cut at {self._limit}={most}; raise {self._limit}" if self._limit else f"were cut at {most:,} tokens"
-        )
-        reasons = {REASONING: "have reasoning only", "": "have no text", "length": cut}
-        counts = {reason: self._short[kind] for kind, reason in reasons.items() if self._short[kind]}
-        return ", ".join(f"{count:,} answers {reason}" for reason, count in counts.items())
+        """How many answers were cut at their limit or have no text; ``""`` if none."""
+        what = f"answers were cut at {self.sampling.max_tokens:,} tokens or have no text; allow longer answers"
+        return f"{self._short:,} {what}" if self._short else ""
 
     def summary(self) -> str:
         """What was asked and what it took, in a line."""

@@ -10,15 +10,9 @@ from retrokit.core.errors import UsageError
 from retrokit.core.settings import FILE, Settings, setting
 
 if TYPE_CHECKING:
-    from retrokit.llm.base import Sampling
-
-
-@dataclass(frozen=True)
-class PromptShape:
-    """What a prompt has to contain: its fields, and the words that its answer is recognised by."""
-
-    fields: tuple[str, ...]
-    words: tuple[str, ...] = ()
+    from retrokit.llm.base import LLM, Sampling
+    from retrokit.llm.session import Session
+    from retrokit.llm.store import ResponseStore
 
 
 @dataclass(frozen=True)
@@ -26,16 +20,12 @@ class Asking(Settings):
     """How a language model is asked."""
 
     _: KW_ONLY
-    temperature: float = setting(0.0, "Temperature of sampling; 0 takes the likeliest token each time.", minimum=0)
-    answer_tokens: int = setting(4096, "Longest answer in tokens, what a reasoning model thinks included.")
-    store: str | None = setting(
-        None,
-        "File that keeps every answer; several commands may share one. Default: OUTPUT.answers.sqlite.",
-        writes=FILE,
-    )
-    concurrency: int = setting(16, "Calls at once.", minimum=1, maximum=1024)
+    temperature: float = setting(0.0, "Sampling temperature; 0 takes the likeliest token.", minimum=0, maximum=100)
+    answer_tokens: int = setting(4096, "Longest answer in tokens, reasoning included.", minimum=1, maximum=10_000_000)
+    store: str | None = setting(None, "Answer cache to share. Default: OUTPUT.answers.sqlite.", writes=FILE)
+    concurrency: int = setting(16, "Concurrent calls.", minimum=1, maximum=1024)
     max_tokens: int | None = setting(
-        None, "Stop before prompts and answers exceed this many tokens. Default: no limit.", minimum=1, maximum=2**53
+        None, "Budget of prompt and answer tokens. Default: none.", minimum=1, maximum=2**53
     )
 
     def kept_in(self, output: str) -> str | Path:
@@ -46,6 +36,12 @@ class Asking(Settings):
         if self.store is None and output == "-":
             raise UsageError("with `output=` - name the file that keeps the answers: `store=`")
         return default_store(output) if self.store is None else self.store
+
+    def session(self, llm: LLM, store: ResponseStore) -> Session:
+        """A session with these settings."""
+        from retrokit.llm.session import Session
+
+        return Session(llm, store, sampling=self.sampling, concurrency=self.concurrency, max_tokens=self.max_tokens)
 
     @property
     def sampling(self) -> Sampling:

@@ -175,8 +175,8 @@ def _devices() -> Iterator[Finding]:
 
 
 def _cache() -> Iterator[Finding]:
+    from retrokit.encoders.graphs.folders import held_graphs
     from retrokit.encoders.store import PLACE, open_cache
-    from retrokit.encoders.store.graphs import held_graphs
 
     cache = open_cache()
     if cache is None:

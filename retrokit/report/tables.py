@@ -20,7 +20,7 @@ from retrokit.training.config import FinetuneConfig, TrainingConfig
 from retrokit.training.rerankers.config import VerifierConfig
 
 if TYPE_CHECKING:  # showing what is there takes no trainer
-    from retrokit.encoders.store.database import EmbeddingCache
+    from retrokit.encoders.store import EmbeddingCache
     from retrokit.ranking.export import Export
     from retrokit.ranking.reranking.verify import Calibration, Share
     from retrokit.ranking.retrieval.files import Hits
@@ -281,7 +281,7 @@ def _listed(counts: dict[str, int]) -> str:
 
 def cache_json(cache: EmbeddingCache) -> list[str]:
     """Sizes in bytes; the last use in ISO 8601, UTC."""
-    from retrokit.encoders.store.graphs import held_graphs
+    from retrokit.encoders.graphs.folders import held_graphs
 
     held = cache.held()
     encoders = [
@@ -295,7 +295,7 @@ def cache_json(cache: EmbeddingCache) -> list[str]:
 
 def cache_table(cache: EmbeddingCache) -> list[Any]:
     """A row per encoder, the last used first; a line per converted transformer; and where they lie."""
-    from retrokit.encoders.store.graphs import held_graphs
+    from retrokit.encoders.graphs.folders import held_graphs
 
     held = cache.held()
     rows = []

@@ -12,15 +12,13 @@ import hashlib
 import html
 import json
 import re
-from collections import Counter
 from collections.abc import Mapping
 from dataclasses import astuple, dataclass
 from importlib import resources
 from pathlib import Path
-from typing import Any
 
 from retrokit.augmentation.draws import bits
-from retrokit.core.errors import ServiceError, UsageError
+from retrokit.core.errors import ServiceError
 from retrokit.core.files import writing
 from retrokit.core.notices import progress
 from retrokit.core.outputs import check_outputs
@@ -28,11 +26,11 @@ from retrokit.core.settings import FILE
 from retrokit.data.jsonl import write_jsonl
 from retrokit.data.sure import kinds_of, read_sure
 from retrokit.llm.answers import Rejected, read_verdict
-from retrokit.llm.base import LLM, Completion, Sampling
-from retrokit.llm.dialogue import ask_until
+from retrokit.llm.base import LLM, Completion
 from retrokit.llm.prompts import PromptTemplate
-from retrokit.llm.session import Session, check_limits, run_all
+from retrokit.llm.session import run_all
 from retrokit.llm.store import ResponseStore
+from retrokit.sure.config import JudgeConfig
 
 _TOKEN = re.compile(r"\s+|\w+|[^\w\s]")
 
@@ -80,11 +78,8 @@ def draw_sample(folder: str | Path, count: int = 50, seed: int = 0) -> Sample:
     Queries that are in all testbeds come first, as in the paper, where each brings five variants.
 
     Raises:
-        UsageError: ``count`` is below 1.
         DataError: no SURE folder.
     """
-    if count < 1:
-        raise UsageError(f"`sample=` is how many queries are drawn: at least 1, not {count}")
     data = read_sure(folder)
     kinds: dict[str, list[str]] = {}
     for testbed, queries in data.testbeds.items():
@@ -164,70 +159,53 @@ class Judged:
     counts: dict[str, int]
 
 
-def judge_sample(
-    sample: Sample,
-    llm: LLM,
-    output: str | Path,
-    *,
-    prompts: Mapping[str, PromptTemplate],
-    store: str | Path,
-    sampling: Sampling,
-    concurrency: int,
-    annotator: str | None = None,
-    max_tokens: int | None = None,
-    retries: int = 2,
-) -> Judged:
-    """Have a model judge a sample, and write its verdicts as the audit page exports them.
-
-    Args:
-        annotator: the name that the verdicts bear; default: the model's.
-        store, concurrency, max_tokens: as for :func:`retrokit.sure.build.build`.
-        retries: how often a model is asked again that says neither yes nor no; then the variant is left out.
+def judge_sample(config: JudgeConfig, llm: LLM, prompts: Mapping[str, PromptTemplate]) -> Judged:
+    """Have a model judge a sample, and write its verdicts as the audit page exports them. A variant on which it gives
+    no verdict after two more requests is left out.
 
     Raises:
-        ServiceError, BudgetSpent, Interrupted: what was answered is in the store. A model that says neither yes nor no
-            to anything has failed.
+        ServiceError, BudgetSpent, Interrupted: what was answered is in the store. A model that gives no verdict at all
+            has failed.
         DataError: a file cannot be written.
     """
-    check_limits(concurrency, max_tokens)
-    check_outputs([(output, FILE), (store, FILE)], [])
+    sample, store = draw_sample(config.folder, config.sample, config.seed), config.kept_in(config.output)
+    check_outputs([(config.output, FILE), (store, FILE)], [])
     prompt = prompts["judge"]
-    name = annotator or llm.identity
-    verdicts: Counter[bool | None] = Counter()
-    rows: list[dict[str, Any]] = []
     with ResponseStore(store) as responses:
 
-        async def work() -> dict[str, int]:
-            session = Session(llm, responses, concurrency=concurrency, max_tokens=max_tokens, sampling=sampling)
+        async def work() -> tuple[list[bool | None], dict[str, int]]:
 
-            def said(completion: Completion) -> bool:
+            def verdict(completion: Completion) -> bool:
                 return read_verdict(completion.text, prompt.words["yes"], prompt.words["no"])
 
-            async def one(item: Judgeable) -> bool | None:
+            async def judged(item: Judgeable) -> bool | None:
                 texts = {"query": item.query, "passage": item.passage, "variant": item.variant}
                 fields = {**texts, "requirement": prompt.words[item.kind]}
                 try:
-                    return await ask_until(session, prompt, prompts["retry"], retries, said, **fields)
+                    return await session.ask_until(prompt, prompts["retry"], 2, verdict, **fields)
                 except Rejected:
                     return None
 
-            async with session:
+            verdicts = []
+            async with config.session(llm, responses) as session:
                 with progress("judging", len(sample.items), "variants") as advance:
-                    waiting = iter(sample.items)
-                    async for verdict in run_all(one, sample.items, limit=max(2 * concurrency, 8)):
-                        item = next(waiting)
-                        verdicts[verdict] += 1
-                        if verdict is not None:
-                            judged = {"query": item.query_id, "kind": item.kind, "qualified": verdict}
-                            rows.append({**judged, "annotator": name, "sample": sample.digest})
+                    async for result in run_all(judged, sample.items, limit=max(2 * config.concurrency, 8)):
+                        verdicts.append(result)
                         advance(1)
-            return session.counts
+            return verdicts, session.counts
 
         with responses.going_on():
-            counts = asyncio.run(work())
+            verdicts, counts = asyncio.run(work())
+    rows = [
+        {
+            **{"query": item.query_id, "kind": item.kind, "qualified": verdict},
+            **{"annotator": config.annotator or llm.identity, "sample": sample.digest},
+        }
+        for item, verdict in zip(sample.items, verdicts, strict=True)
+        if verdict is not None
+    ]
     if not rows:
-        raise ServiceError(
-            f"the model gave no verdict on any of {len(sample.items):,} variants; see its answers in {store}"
-        )
-    write_jsonl(output, rows)
-    return Judged(verdicts[True], verdicts[False], verdicts[None], counts)
+        problem = f"the model gave no verdict on any of {len(sample.items):,} variants"
+        raise ServiceError(f"{problem}; see its answers in {store}")
+    write_jsonl(config.output, rows)
+    return Judged(verdicts.count(True), verdicts.count(False), verdicts.count(None), counts)

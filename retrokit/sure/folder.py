@@ -206,72 +206,34 @@ def data_card(record: Mapping[str, Any]) -> str:
 
     ``record`` is that of :func:`write_folder`.
     """
-    sampling = ", ".join(f"{name} {value}" for name, value in record["sampling"].items() if value is not None)
+    settings = {
+        "model": f"`{_cell(record['model'])}`",
+        "sampling": ", ".join(f"{name} {value}" for name, value in record["sampling"].items() if value is not None),
+        "seed, retries, language": f"{record['seed']}, {record['retries']}, {_cell(record['language'])}",
+        "queries to draw from, tried": f"{record['queries']:,}, {record['tried']:,}",
+        **{f"left out: {SKIPPED[why]}": f"{count:,}" for why, count in record["skipped"].items() if count},
+    }
+    testbeds = [(testbed, f"{counts['kept']:,}") for testbed, counts in record["testbeds"].items()]
+    texts = [(kind, *(f"{values[name]:,}" for name in _STATISTICS)) for kind, values in record["statistics"].items()]
     parts = [
         f"# SURE benchmark of {_cell(record['data'])}",
         "Queries, each with a relevant passage and variants of it, in the layout of the SURE release (Kong et al., "
         '"SURE or Not? Investigating Semantic Understanding in Dense Retrieval Models"). The variants were written by '
         "a language model and not by people: judge a sample before you rely on them.",
-        _table(
-            ("setting", "value"),
-            [
-                ("model", f"`{_cell(record['model'])}`"),
-                ("sampling", sampling),
-                ("seed, retries, language", f"{record['seed']}, {record['retries']}, {_cell(record['language'])}"),
-                ("queries to draw from, tried", f"{record['queries']:,}, {record['tried']:,}"),
-                *((f"left out: {SKIPPED[why]}", f"{count:,}") for why, count in record["skipped"].items() if count),
-            ],
-        ),
+        _table(("setting", "value"), settings.items()),
         "## Testbeds (Table 1)",
-        _table(
-            ("testbed", "queries", "left after a rejection of"),
-            [
-                (testbed, f"{counts['kept']:,}", _listed(counts["dropped"]))
-                for testbed, counts in record["testbeds"].items()
-            ],
-        ),
+        _table(("testbed", "queries"), testbeds),
         "## Texts (Table 3)",
         "Type-token ratio and Shannon entropy (bits) are of the words of all texts of a kind together, in lower case; "
         "sentence lengths are in words.",
-        _table(
-            ("kind", "texts", "TTR", "entropy", "average sentence", "longest sentence"),
-            [
-                (kind, *(f"{values[name]:{form}}" for name, form in _STATISTICS.items()))
-                for kind, values in record["statistics"].items()
-            ],
-        ),
-        "## Acceptance",
-        _table(
-            ("kind", "tried", "at once", "after retries", "dropped", "accepted", "rejections by cause"),
-            [
-                (
-                    kind,
-                    *(f"{values[how]:,}" for how in ("tried", "at_once", "after_retries", "dropped")),
-                    _share(values["tried"] - values["dropped"], values["tried"]),
-                    _listed(values["rejections"]),
-                )
-                for kind, values in record["kinds"].items()
-            ],
-        ),
-        "Where the key sentences stand in their noise: "
-        + ", ".join(f"{place} {count:,}" for place, count in record["positions"].items())
-        + ".",
-        "## Prompts",
-        "Wordings: `ours`, retrokit's; `paper`, SURE's own, of its Appendix A; `own`, of a folder that was given.",
-        _table(
-            ("prompt", "wording", "digest"),
-            [(name, record["wordings"][name], f"`{digest}`") for name, digest in record["prompts"].items()],
-        ),
-        f"Each query's calls, answers and verdicts are in `{MANIFEST}`, all of these numbers in `{RECORD}`.",
+        _table(("kind", "texts", "TTR", "entropy", "average sentence", "longest sentence"), texts),
+        f"Each query's calls, answers and verdicts are in `{MANIFEST}`. `{RECORD}` has these numbers, the rejections "
+        "by cause, and the wording and digest of each prompt.",
     ]
     return "\n\n".join(parts) + "\n"
 
 
-_STATISTICS = {
-    **{"texts": ",", "type_token_ratio": ".4f", "entropy": ".4f"},
-    **{"average_sentence": ".1f", "longest_sentence": ""},
-}
-"""How each is written."""
+_STATISTICS = ("texts", "type_token_ratio", "entropy", "average_sentence", "longest_sentence")
 
 
 def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
@@ -282,11 +244,3 @@ def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 def _cell(text: object) -> str:
     """A name from outside as it may stand in a cell of Markdown."""
     return " ".join(str(text).replace("|", "¦").replace("`", "'").replace("<", "‹").replace(">", "›").split())
-
-
-def _listed(counts: Mapping[str, int]) -> str:
-    return ", ".join(f"{_cell(what)} {count:,}" for what, count in counts.items()) or "–"
-
-
-def _share(part: int, whole: int) -> str:
-    return f"{100 * part / whole:.1f}%" if whole else "–"

@@ -155,8 +155,6 @@ def _drawn(
     seed: int,
     where: str | Path,
 ) -> Items:
-    if limit is not None and limit < 1:
-        raise UsageError(f"`limit=` is how many queries are tried: at least 1, not {limit}")
     order = sorted(queries, key=lambda query: (bits(seed, "query", query), query)) if limit else list(queries)
     skipped = Counter(dict.fromkeys(SKIPPED, 0))
     chosen: dict[str, Item] = {}

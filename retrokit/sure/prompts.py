@@ -9,8 +9,7 @@ from pathlib import Path
 from retrokit.core.errors import UsageError
 from retrokit.data.sure import VARIANT_FILES
 from retrokit.llm import prompts
-from retrokit.llm.prompts import OURS, PromptTemplate
-from retrokit.llm.settings import PromptShape
+from retrokit.llm.prompts import OURS, PromptShape, PromptTemplate
 
 _GENERATED = ("marker",)
 _JUDGED = ("yes", "no")

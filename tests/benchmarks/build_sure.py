@@ -14,10 +14,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
-from retrokit.llm import registry
-from retrokit.sure.build import build
-from retrokit.sure.items import beir_items
-from retrokit.sure.prompts import load_prompts
+from retrokit.sure.build import build_sure
 from tests.sure.pretending import write_beir_folder
 
 SERVER = """
@@ -39,9 +36,9 @@ def main(queries: int = 2000) -> None:
         )
         try:
             assert server.stdout is not None
-            llm = registry.create(f"openai:m,url=http://127.0.0.1:{server.stdout.readline().strip()}/v1")
+            llm = f"openai:m,url=http://127.0.0.1:{server.stdout.readline().strip()}/v1"
             began = time.perf_counter()
-            built = build(beir_items(data), llm, folder / "built", prompts=load_prompts(), concurrency=64)
+            built = build_sure(str(data), llm=llm, output=str(folder / "built"), concurrency=64)
             seconds = time.perf_counter() - began
         finally:
             server.kill()

@@ -18,8 +18,8 @@ from pathlib import Path
 
 import numpy as np
 
-from retrokit.encoders.store.database import EmbeddingCache
-from retrokit.encoders.store.embeddings import TOKENS, Store
+from retrokit.encoders.cached import TOKENS, Store
+from retrokit.encoders.store import EmbeddingCache
 
 POOLED, MAPS, DIMENSION = 50_000, 2_000, 384
 CHUNK = 2048  # embeddings that are made, and kept, at a time

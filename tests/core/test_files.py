@@ -6,14 +6,32 @@ import hashlib
 import io
 import json
 import os
+import re
+import signal
 import subprocess
 import sys
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
 from pathlib import Path
+from typing import Any
 
 import pytest
+from filelock import FileLock, Timeout
 
-from retrokit.core.errors import DataError
+from retrokit import encoders
+from retrokit.core import outputs
+from retrokit.core.errors import DataError, UsageError
 from retrokit.core.files import digest, read_lines, writing
+from retrokit.core.outputs import (
+    check_file,
+    check_folder,
+    check_outputs,
+    check_replaceable,
+    folder_in_the_making,
+    locked,
+    paths_in,
+)
+from retrokit.core.settings import EITHER, FILE, FOLDER
 from tests.forked_python import light_python
 
 
@@ -262,3 +280,375 @@ def test_what_killed_writers_have_left_goes_and_what_is_being_written_stays(tmp_
             outer.write(" and whole")
         assert set(tmp_path.iterdir()) == {living, others, tmp_path / "a.txt"}
     assert (tmp_path / "a.txt").read_text() == "first and whole"
+
+
+def everything_in(folder: Path) -> dict[str, str | None]:
+    """What lies in a folder, hidden names too: the content of files, ``None`` for folders."""
+    return {
+        path.relative_to(folder).as_posix(): path.read_text() if path.is_file() else None for path in folder.rglob("*")
+    }
+
+
+# --- found out before the work
+
+
+@pytest.mark.parametrize(
+    ("name", "problem"),
+    [
+        ("new.jsonl", None),
+        ("file", None),
+        ("some/where/new.jsonl", None),
+        ("gone", None),  # a link to nothing
+        ("-", None),
+        ("/dev/null", None),
+        ("folder", "it is a folder"),
+        ("new/", "it is a folder"),
+        ("file/new.jsonl", "Not a directory"),
+        ("circle", "Too many levels of symbolic links"),
+        ("circle/new.jsonl", "Too many levels of symbolic links"),
+        ("x" * 300, "File name too long"),
+        ("x" * 300 + "/new.jsonl", "File name too long"),
+        ("x/" * 2500 + "new.jsonl", "File name too long"),
+        ("/proc/new.jsonl", "No such file or directory"),
+        ("", "not a name of a file"),
+        ("a\0b", "not a name of a file"),
+    ],
+)
+def test_what_cannot_be_written_is_said_before(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, problem: str | None
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("file").write_text("content")
+    Path("folder").mkdir()
+    Path("gone").symlink_to("nowhere")
+    Path("circle").symlink_to("circle")
+    before = everything_in(tmp_path)
+    if problem is None:
+        check_file(name)
+    else:
+        with pytest.raises(DataError, match=f"could not be written: .*{problem}$"):
+            check_file(name)
+    assert everything_in(tmp_path) == before
+
+
+@pytest.mark.parametrize("name", ["file", "gone", "circle", "file/in", "x" * 300])
+def test_a_folder_that_cannot_be_written_into(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("file").write_text("content")
+    Path("gone").symlink_to("nowhere")
+    Path("circle").symlink_to("circle")
+    with pytest.raises(DataError, match="could not be written: "):
+        check_folder(name)
+    check_folder(".")
+    check_folder("new/in/here")
+    assert sorted(os.listdir()) == ["circle", "file", "gone"]
+
+
+@pytest.mark.parametrize("output", ["input.jsonl", "./sub/../input.jsonl", "link", "hard"])
+def test_an_input_is_no_output(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, output: str) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("input.jsonl").write_text("content")
+    Path("sub").mkdir()
+    Path("link").symlink_to("input.jsonl")
+    os.link("input.jsonl", "hard")
+    for given in (["-", "none", "input.jsonl"], ['pairs:"input.jsonl",a=b'], [("x", "input.jsonl,weight=2")]):
+        with pytest.raises(UsageError) as caught:
+            check_outputs([("other", FILE), (output, FILE)], given)
+        message = str(caught.value)
+        assert message.startswith(f"{output}: is an input too (")
+        assert message.endswith("); write to another file")
+    check_outputs([("other", FILE), ("-", FILE)], ["input.jsonl", "-"])
+    check_outputs([("/dev/null", FILE), ("/dev/null", FILE)], ["/dev/null"])
+    assert Path("input.jsonl").read_text() == "content"
+    assert sorted(os.listdir()) == ["hard", "input.jsonl", "link", "sub"]
+
+
+def test_outputs_in_folders_that_are_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name in ("data/qrels", "elsewhere", "model"):
+        Path(name).mkdir(parents=True)
+    Path("elsewhere/corpus.jsonl").write_text("content")
+    Path("data/corpus.jsonl").symlink_to("../elsewhere/corpus.jsonl")
+    Path("data/qrels/test.tsv").touch()
+    existing = [
+        "data/corpus.jsonl",
+        "data/qrels/test.tsv",
+        "model/../data",
+    ]
+    for path in existing:
+        with pytest.raises(UsageError, match=rf"^{re.escape(path)}: is an input too \(data"):
+            check_outputs([(path, EITHER)], ["beir:data,split=test"])
+    check_outputs([("data/run.trec", FILE), ("data/plots", FOLDER), ("model/x/", EITHER)], ["beir:data", "model"])
+
+
+@pytest.mark.parametrize("names", [("out", "./out"), ("-", "-"), ("out", "link")])
+def test_two_outputs_have_two_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, names: tuple[str, str]) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("link").symlink_to("out")
+    with pytest.raises(UsageError, match=f"^{names[1]}: is the name of two outputs \\({names[0]}\\)"):
+        check_outputs([(names[0], FILE), (names[1], EITHER)], [])
+
+
+def test_the_paths_in_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name in ("data", "data/set", "test", "verifier", "a,b"):
+        Path(name).mkdir()
+    Path("minilm").mkdir()
+    specs = ["beir:data/set,split=test", 'sure:path=gone,reference="cnn:verifier,threshold=1"', 'model:"a,b",bits=8']
+    given = [specs, "-", "minilm", None, 7, "data", "x" * 5000, "a prompt: " + "word, " * 2000, "NUL\0"]
+    assert encoders.registry.parse("minilm").name == "minilm"
+    assert paths_in(given) == ["data/set", "verifier", "a,b", "data"]
+
+
+# --- what may be replaced
+
+
+@pytest.fixture
+def made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    folder = tmp_path / "made"
+    (folder / "sub").mkdir(parents=True)
+    (folder / "ours.json").write_text("{}")
+    return folder
+
+
+@pytest.mark.parametrize("given", ["made", "link", "./made/../made"])
+def test_a_folder_that_holds_anything_else_is_not_replaced(made: Path, given: str) -> None:
+    Path("link").symlink_to("made")
+    check_replaceable(given, ["*.json", "sub"])
+    (made / ".ours.0123.retrokit-tmp").touch()  # a kill left it
+    check_replaceable(given, ["*.json", "sub"])
+    (made / "thesis.txt").touch()
+    with pytest.raises(UsageError, match=rf"^{given} holds what was not made with it \(thesis.txt\)"):
+        check_replaceable(given, ["*.json", "sub"])
+
+
+@pytest.mark.parametrize("given", ["made", "made/sub", "made/sub/data.jsonl", "link/sub", "into", "made/out"])
+def test_a_folder_that_holds_an_input_is_not_replaced(made: Path, given: str) -> None:
+    (made / "sub" / "data.jsonl").touch()
+    Path("outside").touch()
+    Path("link").symlink_to("made")
+    Path("into").symlink_to("made/sub/data.jsonl")
+    (made / "out").symlink_to(Path("outside").absolute())
+    with pytest.raises(UsageError, match=f"^made holds an input, {given}: "):
+        check_replaceable("made", ["*"], ["outside", given])
+    check_replaceable("made", ["*"], ["outside", "made-too"])
+
+
+@pytest.mark.parametrize("inside", ["made", "made/sub"])
+def test_the_folder_one_is_in_is_not_replaced(made: Path, monkeypatch: pytest.MonkeyPatch, inside: str) -> None:
+    monkeypatch.chdir(inside)
+    with pytest.raises(UsageError, match="while you are in it"):
+        check_replaceable(made, ["*"])
+
+
+# --- locks
+
+
+HOLDER = """
+import time
+from retrokit.core.outputs import locked
+with locked(PATH):
+    print("held", flush=True)
+    time.sleep(600)
+"""
+
+
+@pytest.fixture
+def holder(tmp_path: Path) -> Iterator[subprocess.Popen[str]]:
+    """Another process, which writes the folder ``out``."""
+    program = HOLDER.replace("PATH", repr(str(tmp_path / "out")))
+    process = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    assert process.stdout.readline() == "held\n"
+    yield process
+    process.kill()
+    process.communicate()
+
+
+def enter(manager: Callable[[Path], AbstractContextManager[object]]) -> Callable[[Path], object]:
+    return lambda path: manager(path).__enter__()
+
+
+def test_the_second_is_refused(tmp_path: Path, holder: subprocess.Popen[str]) -> None:
+    (tmp_path / "link").symlink_to("out")
+    for path in (tmp_path / "out", tmp_path / "x" / ".." / "out", tmp_path / "link"):
+        for use in (
+            lambda path: locked(path).__enter__(),
+            outputs.check_free,
+            lambda p: folder_in_the_making(p).__enter__(),
+        ):
+            with pytest.raises(UsageError) as caught:
+                use(path)
+            assert str(caught.value) == f"{path} is being written by another command; wait for it, or name another"
+    with locked(tmp_path / "other"):
+        pass
+
+
+def test_a_lock_that_goes_while_it_is_looked_at_is_free(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its owner has ended between the look at its lock and that at its name."""
+    real = FileLock.acquire
+
+    def late(lock: FileLock, **options: Any) -> Any:
+        monkeypatch.setattr(FileLock, "acquire", real)
+        raise Timeout(lock.lock_file)
+
+    monkeypatch.setattr(FileLock, "acquire", late)
+    with locked(tmp_path / "out"), pytest.raises(UsageError):
+        outputs.check_free(tmp_path / "out")
+
+
+def test_a_kill_frees_it(tmp_path: Path, holder: subprocess.Popen[str]) -> None:
+    holder.send_signal(signal.SIGKILL)
+    holder.wait()
+    outputs.check_free(tmp_path / "out")
+    with locked(tmp_path / "out"):
+        assert os.listdir(tmp_path) == [".out.retrokit-lock"]
+    assert os.listdir(tmp_path) == []
+
+
+def test_folders_above_are_made_and_go_again(tmp_path: Path) -> None:
+    with locked(tmp_path / "some" / "where" / "out"):
+        assert os.listdir(tmp_path / "some" / "where") == [".out.retrokit-lock"]
+    assert os.listdir(tmp_path) == []
+    with locked(tmp_path / ("x" * 255)), pytest.raises(UsageError), locked(tmp_path / ("x" * 255)):
+        pass
+    assert os.listdir(tmp_path) == []
+
+
+# --- folders written whole
+
+
+def test_a_folder_appears_when_it_is_complete(tmp_path: Path) -> None:
+    with folder_in_the_making(tmp_path / "some" / "out") as folder:
+        (folder / "file").write_text("new")
+        (folder / "file").chmod(0o600)  # as safetensors leaves it
+        assert not (tmp_path / "some" / "out").exists()
+    assert everything_in(tmp_path) == {"some": None, "some/out": None, "some/out/file": "new"}
+    made = tmp_path / "some" / "out"
+    assert (made / "file").stat().st_mode & 0o777 == made.stat().st_mode & 0o666
+
+
+@pytest.mark.parametrize("error", [RuntimeError, KeyboardInterrupt])
+def test_a_failure_leaves_nothing(tmp_path: Path, error: type[BaseException]) -> None:
+    def fail() -> None:
+        with folder_in_the_making(tmp_path / "some" / "out") as folder:
+            (folder / "file").write_text("new")
+            raise error
+
+    with pytest.raises(error):
+        fail()
+    assert everything_in(tmp_path) == {}
+
+
+@pytest.mark.parametrize("kind", ["folder", "file", "link"])
+def test_what_appears_meanwhile_stays(tmp_path: Path, kind: str) -> None:
+    out = tmp_path / "out"
+
+    def appear() -> None:
+        if kind == "folder":
+            out.mkdir()
+            (out / "thesis").write_text("years of work")
+        elif kind == "file":
+            out.write_text("years of work")
+        else:
+            out.symlink_to("nowhere")
+
+    def make() -> None:
+        with folder_in_the_making(out) as folder:
+            (folder / "file").write_text("new")
+            appear()
+
+    with pytest.raises(UsageError, match="exists already"):
+        make()
+    assert os.listdir(tmp_path) == ["out"]
+    assert kind == "link" or (out if kind == "file" else out / "thesis").read_text() == "years of work"
+
+
+def test_what_may_be_replaced_is_asked_before_and_after(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    out.mkdir()
+    (out / "old").write_text("old")
+
+    def check() -> None:
+        check_replaceable(out, ["old"])
+
+    with folder_in_the_making(out, check) as folder:
+        (folder / "old").write_text("new")
+        assert (out / "old").read_text() == "old"
+    assert everything_in(tmp_path) == {"out": None, "out/old": "new"}
+    with pytest.raises(UsageError, match="thesis"), folder_in_the_making(out, check) as folder:
+        (out / "thesis").write_text("years of work")
+    assert everything_in(tmp_path) == {"out": None, "out/old": "new", "out/thesis": "years of work"}
+
+
+@pytest.mark.parametrize("killed", ["while writing", "between the renames", "after the renames"])
+def test_what_a_kill_leaves_is_no_hindrance(tmp_path: Path, killed: str) -> None:
+    out = tmp_path / "out"
+    old, unfinished = outputs.beside(out, "retrokit-old"), outputs.beside(out, "retrokit-tmp")
+    for folder in {"while writing": [out, unfinished], "between the renames": [old, unfinished]}.get(
+        killed, [out, old]
+    ):
+        folder.mkdir()
+        (folder / "file").write_text(folder.name)
+    with folder_in_the_making(out, lambda: None) as folder:
+        (folder / "file").write_text("new")
+        assert (out / "file").read_text() in ("out", ".out.retrokit-old")
+    assert everything_in(tmp_path) == {"out": None, "out/file": "new"}
+
+
+def test_a_failed_rename_puts_back_what_was_there(tmp_path: Path) -> None:
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "file").write_text("old")
+    with pytest.raises(FileNotFoundError):
+        outputs.take_place(tmp_path / "gone", tmp_path / "out")
+    assert everything_in(tmp_path) == {"out": None, "out/file": "old"}
+
+
+# --- links that somebody has planted, and permissions
+
+
+@pytest.mark.parametrize("ending", ["retrokit-tmp", "retrokit-old", "retrokit-lock"])
+@pytest.mark.parametrize("goes_on", [False, True])
+def test_a_planted_link_is_refused(tmp_path: Path, ending: str, goes_on: bool) -> None:
+    """What it leads to keeps its content, its name and its permissions."""
+    precious = tmp_path / "precious"
+    precious.mkdir()
+    (precious / "thesis").write_text("years of work")
+    (precious / "thesis").chmod(0o604)
+    link = outputs.beside(tmp_path / "out", ending)
+    link.symlink_to(precious / "thesis" if ending == "retrokit-lock" else precious)
+    with (
+        pytest.raises(DataError, match=rf"^{link}: could not be written: it is a link; remove it"),
+        folder_in_the_making(tmp_path / "out", lambda: None, lambda unfinished: goes_on) as folder,
+    ):
+        (folder / "thesis").write_text("new")
+    assert everything_in(precious) == {"thesis": "years of work"}
+    assert (precious / "thesis").stat().st_mode & 0o777 == 0o604
+    assert sorted(os.listdir(tmp_path)) == sorted(["precious", link.name])
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a folder away")
+def test_another_users_hidden_folder_is_refused(tmp_path: Path) -> None:
+    hidden = outputs.beside(tmp_path / "out", "retrokit-tmp")
+    hidden.mkdir()
+    os.chown(hidden, 4321, 4321)
+    with pytest.raises(DataError, match="belongs to another user"), folder_in_the_making(tmp_path / "out"):
+        pass
+    assert hidden.is_dir()
+
+
+def test_a_replaced_folder_keeps_its_permissions(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    (out / "sub").mkdir(parents=True)
+    for path, mode in ((out / "sub" / "secret", 0o600), (out / "open", 0o644), (out / "sub", 0o711), (out, 0o700)):
+        if not path.exists():
+            path.touch()
+        path.chmod(mode)
+    with folder_in_the_making(out, lambda: None) as folder:
+        assert folder.stat().st_mode & 0o777 == 0o700
+        (folder / "sub").mkdir()
+        for name in ("sub/secret", "open", "new"):
+            (folder / name).write_text("new")
+    modes = {path.relative_to(tmp_path).as_posix(): path.stat().st_mode & 0o777 for path in tmp_path.rglob("*")}
+    assert modes == {"out": 0o700, "out/sub": 0o711, "out/sub/secret": 0o600, "out/open": 0o644, "out/new": 0o600}

@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from retrokit.encoders.store import embeddings
-from retrokit.encoders.store.database import EmbeddingCache
-from retrokit.encoders.store.embeddings import Store
+from retrokit.encoders import cached as embeddings
+from retrokit.encoders.cached import Store
+from retrokit.encoders.store import EmbeddingCache
 
 DIMENSION = 24
 CHUNK = 8

@@ -88,10 +88,7 @@ def row(index: int, embedding: object) -> dict[str, object]:
     return {"index": index, "embedding": embedding}
 
 
-def described(shape: str) -> str:
-    return (
-        f"the answer is {shape}; expected {{index: number, embedding: list of numbers, or base64 of float32}} for each"
-    )
+EXPECTED_ROW = "; expected {index: number, embedding: list of numbers, or base64 of float32} for each"
 
 
 BAD = {
@@ -101,22 +98,13 @@ BAD = {
     "negative": (data(row(0, [1]), row(-1, [1])), "the index -1 in answer 1"),
     "an index of text": (data(row(0, [1]), {"index": "1", "embedding": [1]}), "the index '1' in answer 1"),
     "ragged": (data(row(0, [1, 2]), row(1, [1])), "embeddings of [1, 2] dimensions in one answer"),
-    "words": (data(row(0, ["x"]), row(1, ["y"])), described("{index: number, embedding: list of 1 of text}")),
-    "no base64": (data(row(0, "?"), row(1, "?")), described("{index: number, embedding: text}")),
-    "no vectors": (data(row(0, 3), row(1, 4)), described("{index: number, embedding: number}")),
-    "of tokens": (
-        data(row(0, [[1, 2], [3, 4]]), row(1, [[1, 2]])),
-        described("{index: number, embedding: list of 2 of list of 2 of number}"),
-    ),
-    "a number": (
-        b'{"data": 7}',
-        "the answer is {data: number}; expected data: list of 2 of {index: number, embedding: ",
-    ),
-    "nothing": (b"null", "the answer is null; expected data: list of 2 of"),
-    "other fields": (
-        b'{"embeddings": [[1], [2]]}',
-        "the answer is {embeddings: list of 2 of list of 1 of number}; exp",
-    ),
+    "words": (data(row(0, ["x"]), row(1, ["y"])), f"unexpected answer {row(0, ['x'])}{EXPECTED_ROW}"),
+    "no base64": (data(row(0, "?"), row(1, "?")), f"unexpected answer {row(0, '?')}{EXPECTED_ROW}"),
+    "no vectors": (data(row(0, 3), row(1, 4)), f"unexpected answer {row(0, 3)}{EXPECTED_ROW}"),
+    "of tokens": (data(row(0, [[1, 2], [3, 4]]), row(1, [[1, 2]])), EXPECTED_ROW),
+    "a number": (b'{"data": 7}', "unexpected answer {'data': 7}; expected data: list of 2 of {index: number, embedd"),
+    "nothing": (b"null", "unexpected answer None; expected data: list of 2 of"),
+    "other fields": (b'{"embeddings": [[1], [2]]}', "unexpected answer {'embeddings': [[1], [2]]}; exp"),
 }
 
 

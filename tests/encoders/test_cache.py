@@ -18,9 +18,10 @@ from hypothesis import strategies as st
 
 from retrokit.core.errors import DataError, UsageError
 from retrokit.core.notices import listening
-from retrokit.encoders.store import cache_folder, database, embeddings, open_cache, read_size
-from retrokit.encoders.store.database import FILE, OVERHEAD, EmbeddingCache
-from retrokit.encoders.store.embeddings import TOKENS, Store
+from retrokit.encoders import cached as embeddings
+from retrokit.encoders import store as database
+from retrokit.encoders.cached import TOKENS, Store
+from retrokit.encoders.store import FILE, OVERHEAD, EmbeddingCache, cache_folder, open_cache, read_size
 from tests.encoders.filling import CHUNK, DIMENSION, Counting, store, texts, vectors
 from tests.evaluation.fakes import Notices
 from tests.forked_python import KILL, python
@@ -369,8 +370,7 @@ def test_a_limit_below_one_row_keeps_nothing(tmp_path, limit):
 
 @pytest.mark.parametrize("cached", [0, 30, 100])
 @pytest.mark.parametrize("repeats", [1, 2])
-def test_repeated_texts_take_no_second_array(tmp_path, monkeypatch, cached, repeats):
-    monkeypatch.setattr(embeddings, "SPREAD", 7)
+def test_repeated_texts_have_their_row(tmp_path, cached, repeats):
     known = texts(0, 100)
     asked = [text for text in known for _ in range(repeats)] + known[:1]
     store(tmp_path).embed(known[:cached], "document", Counting())
@@ -430,7 +430,7 @@ def test_a_cache_that_cannot_be_written_does_not_end_the_work(tmp_path):
         for asked in (texts(0, 20), texts(10, 30)):
             assert np.array_equal(opened.embed(asked, "document", Counting()), vectors(asked))
     (message,) = listener.messages
-    assert "embeddings cannot be kept (Not a directory); going on without" in message
+    assert "cannot write the embedding cache (Not a directory); continuing without it" in message
 
 
 def test_a_cache_that_cannot_be_shrunk_says_so(tmp_path, monkeypatch):
@@ -448,7 +448,7 @@ def test_clearing_a_damaged_cache(tmp_path):
     listener = Notices()
     with listening(listener):
         assert EmbeddingCache(tmp_path, 10**9).shrink(0) == 5500
-    assert "is damaged (file is not a database)" in listener.messages[0]
+    assert "cache corrupt (file is not a database)" in listener.messages[0]
     assert not (tmp_path / FILE).exists()
 
 
@@ -492,3 +492,34 @@ def test_sizes(monkeypatch):
     opened = open_cache()
     assert opened is not None
     assert opened.limit == 3 * 10**9
+
+
+@pytest.mark.parametrize("work", ["read", "add"])
+def test_other_blocks_cost_next_to_nothing(tmp_path, monkeypatch, work):
+    """Steps of SQLite's machine, which no clock and no other program changes."""
+    cache = EmbeddingCache(tmp_path, 10**9)
+    cache.add(b"e", {}, [(b"k", b"row")])
+    steps = [0]
+    real = EmbeddingCache._open
+
+    def opened(self: EmbeddingCache, mode: str) -> sqlite3.Connection:
+        database = real(self, mode)
+        database.set_progress_handler(lambda: steps.__setitem__(0, steps[0] + 1), 1)
+        return database
+
+    def cost() -> int:
+        before = steps[0]
+        if work == "read":
+            assert EmbeddingCache(tmp_path, 10**9).read(b"e", {}, [b"k"]) == {b"k": b"row"}
+        else:
+            cache.add(b"e", {}, [(b"l", b"row")])
+        return steps[0] - before
+
+    cost()
+    monkeypatch.setattr(EmbeddingCache, "_open", opened)
+    few = cost()
+    with closing(sqlite3.connect(tmp_path / FILE)) as database, database:
+        rows = [(7, 1, 1, time.time())] * 1000
+        database.executemany("INSERT INTO blocks (encoder, rows, size, used) VALUES (?, ?, ?, ?)", rows)
+    assert 0 < few < 1000
+    assert cost() - few <= (4000 if work == "add" else 0)  # which sums up their sizes

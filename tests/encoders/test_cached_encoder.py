@@ -11,20 +11,16 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 
 import retrokit
-from retrokit.core.errors import DataError
+from retrokit.encoders import cached as embeddings
 from retrokit.encoders import engine, store
 from retrokit.encoders.base import Encoder
 from retrokit.encoders.cached import cached
-from retrokit.encoders.store import embeddings
-from retrokit.encoders.store.database import FILE, EmbeddingCache
+from retrokit.encoders.store import FILE, EmbeddingCache
 from retrokit.encoders.torch_encoder import TorchEncoder
 from retrokit.encoders.views import MemoizedEncoder, layers
 from retrokit.training.model import as_encoder, build
-from tests.close import assert_rounded
 from tests.models import sentences
 
 TEXTS = [*sentences(20, seed=5), "", "cat cat", "ünïcödé 猫 🐈"]
@@ -63,13 +59,6 @@ def test_the_second_time_nothing_is_encoded(tiny_bert, monkeypatch, encoded, opt
         assert np.array_equal(made, expected)
         assert len(encoded) == count
         del encoded[:]
-
-
-def test_the_same_text_in_another_corpus_hits(tiny_bert, encoded):
-    retrokit.encoder(str(tiny_bert)).embed(TEXTS[:10], "document", "fp32")
-    del encoded[:]
-    retrokit.encoder(str(tiny_bert)).embed(TEXTS[5:15], "document", "fp32")
-    assert encoded == TEXTS[10:15]
 
 
 VARIANTS = [
@@ -129,32 +118,6 @@ def test_weights_are_digested_once(tiny_bert, encoded, monkeypatch):
     before = encoder.fingerprint()
     monkeypatch.setattr("hashlib.sha256", lambda *arguments: pytest.fail("digested again"))
     assert encoder.fingerprint() == before
-
-
-def test_where_a_model_lies_does_not_count(tiny_bert, tmp_path, encoded):
-    retrokit.encoder(str(tiny_bert)).embed(TEXTS, "document", "fp32")
-    moved = tmp_path / "moved"
-    moved.symlink_to(tiny_bert)
-    retrokit.encoder(str(moved)).embed(TEXTS, "document", "fp32")
-    assert len(encoded) == len(TEXTS)
-    opened = store.open_cache()
-    assert opened is not None
-    assert [held.spec for held in opened.held()] == [str(moved)]
-
-
-def test_other_libraries_or_another_source_miss(tiny_bert, encoded, monkeypatch):
-    for number, change in enumerate(
-        (
-            lambda patch: None,
-            lambda patch: patch.setattr("retrokit.encoders.fingerprint.version", lambda name: f"{name} of tomorrow"),
-            lambda patch: patch.setattr("retrokit.encoders.fingerprint._digest", lambda file: f"other {file}"),
-        ),
-        start=1,
-    ):
-        with monkeypatch.context() as patch:
-            change(patch)
-            retrokit.encoder(str(tiny_bert)).embed(TEXTS, "document", "fp32")
-        assert len(encoded) == number * len(TEXTS)
 
 
 class Doubled(TorchEncoder):
@@ -233,33 +196,11 @@ def test_a_single_question_of_a_settled_encoder_is_not_kept(tiny_bert, encoded):
     assert encoded == []
 
 
-def test_what_is_not_finite_is_an_error_each_time(tiny_bert, encoded):
-    encoder = retrokit.encoder(str(tiny_bert))
-    token = encoder.to_train().model.tokenizer.convert_tokens_to_ids("mountain")
-    with torch.no_grad():
-        encoder.to_train().model[0].auto_model.embeddings.word_embeddings.weight[token] = torch.nan
-    for asked in (["cat", "mountain"], ["mountain"]):
-        with pytest.raises(DataError, match=r"1 of . embeddings are not finite"):
-            encoder.embed(["cat", "mountain"], "document", "fp32")
-        del encoded[:-1]
-        assert encoded == asked[-1:]
-
-
-@settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(calls=st.lists(st.lists(st.text(st.characters(exclude_categories=["Cs"]), max_size=20), max_size=8), max_size=4))
-def test_any_mixture_of_cached_and_fresh_is_what_encoding_gives(tiny_bert, monkeypatch, encoded, calls):
-    ways = uncached(str(tiny_bert), monkeypatch), retrokit.encoder(str(tiny_bert))
-    for texts in calls:
-        expected, made = (one.embed(texts, "query", "fp32") for one in ways)
-        assert made.shape == (len(texts), 16)
-        assert_rounded(made, expected)
-
-
 KILLED = """
 import os, signal, sys
 import retrokit
 from retrokit.encoders import engine
-from retrokit.encoders.store import embeddings
+from retrokit.encoders import cached as embeddings
 from tests.models import sentences
 embeddings.SECONDS_AT_RISK = 0.0
 engine.CHUNK = 8

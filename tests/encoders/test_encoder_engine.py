@@ -1,20 +1,28 @@
 """Batches of a token budget: input order, no dependence on the batch, precisions, and what is not finite."""
 
 import copy
+import ctypes
 import math
+import os
+import random
+import subprocess
+import sys
+from pathlib import Path
+from types import SimpleNamespace
 from unittest.mock import patch
 
 import numpy as np
 import pytest
 import torch
+from tokenizers import Tokenizer
 
 import retrokit
 from retrokit.core.errors import DataError, UsageError
 from retrokit.encoders import engine
 from retrokit.encoders.base import gathered
-from retrokit.encoders.engine import batches
+from retrokit.encoders.engine import batches, start_of, token_limit
 from tests.close import assert_rounded
-from tests.models import sentences
+from tests.models import WORDS, sentences
 
 TEXTS = [*sentences(8, seed=1), "", "cat", "cat", " ".join(sentences(8, seed=2)), "unknownword zzz", *sentences(3)]
 
@@ -141,3 +149,138 @@ def test_batches_are_halved_where_memory_runs_out(tiny_bert, monkeypatch):
 
 def test_a_gpu_gets_more_texts_at_once():
     assert engine.texts_at_once(torch.device("cuda:1")) > engine.texts_at_once(torch.device("cpu")) == 512
+
+
+SHUFFLED = " ".join(random.Random(0).choices(WORDS, k=10_000))
+LONG = {
+    "words": SHUFFLED,
+    "lines": SHUFFLED.replace(" ", "\n"),
+    "spaces before": " " * 20_000 + SHUFFLED,
+    "spaces alone": " " * 30_000,
+    "one word": "x" * 30_000,
+    "one word, then others": "x" * 10_000 + " " + SHUFFLED,
+    "letters without spaces": SHUFFLED.replace(" ", ""),
+    "characters without spaces": "猫犬鳥" * 10_000,
+    "marks": "a\u0301" * 10_000,
+    "unknown": "§ " * 10_000,
+    "control characters": "\x00\x07" * 10_000 + SHUFFLED,
+    "short": "cat dog",
+    "none": "",
+}
+ENCODERS = ["{bert},max_length=16", "{llama},max_length=16,pooling=last", "static:dim=8,tokenizer={bert},max_length=16"]
+
+
+@pytest.fixture(scope="module", params=ENCODERS)
+def short(request, tiny_bert, tiny_llama):
+    return retrokit.encoder(request.param.format(bert=tiny_bert, llama=tiny_llama), device="cpu")
+
+
+@pytest.mark.parametrize("name", LONG)
+def test_the_start_decides_the_same_tokens(short, name):
+    tokenizer, limit = short.to_train().model.tokenizer, token_limit(short.to_train().model, "document")
+    assert limit == 16
+    backend: Tokenizer = getattr(tokenizer, "backend_tokenizer", tokenizer)
+    start = start_of(LONG[name], tokenizer, limit)
+    assert LONG[name].startswith(start)
+    found, expected = (backend.encode(text, add_special_tokens=False).ids for text in (start, LONG[name]))
+    assert found[:limit] == expected[:limit]
+    embedded = short.embed([LONG[name], "cat"], "document", "fp32")
+    assert np.isfinite(embedded).all()
+
+
+@pytest.mark.parametrize("name", ["words", "lines", "unknown"])
+def test_little_of_a_long_text_is_tokenised(short, name):
+    start = start_of(LONG[name], short.to_train().model.tokenizer, 16)
+    assert len(start) <= 4 * engine.CHARACTERS_A_TOKEN * 16
+
+
+def test_embeddings_are_those_of_the_whole_text(short, monkeypatch):
+    texts = [*LONG.values()]
+    bounded = short.embed(texts, "document", "fp32")
+    monkeypatch.setattr(engine, "start_of", lambda text, tokenizer, limit: text)
+    np.testing.assert_array_equal(bounded, short.embed(texts, "document", "fp32"))
+
+
+@pytest.mark.parametrize("limit", [None, 10**30])
+def test_where_all_tokens_count_the_text_stays_whole(tiny_bert, limit):
+    encoder = retrokit.encoder(f"static:dim=8,tokenizer={tiny_bert}", device="cpu")
+    if limit is not None:
+        encoder = retrokit.encoder(str(tiny_bert), device="cpu")
+        encoder.to_train().model.max_seq_length = limit
+    assert token_limit(encoder.to_train().model, "document") is None
+    assert start_of(SHUFFLED, encoder.to_train().model.tokenizer, None) == SHUFFLED
+
+
+def test_a_tokenizer_that_cuts_at_the_left_gets_the_whole_text(tiny_bert):
+    encoder = retrokit.encoder(f"{tiny_bert},max_length=16", device="cpu")
+    encoder.to_train().model.tokenizer.truncation_side = "left"
+    assert start_of(SHUFFLED, encoder.to_train().model.tokenizer, 16) == SHUFFLED
+
+
+@pytest.mark.parametrize(
+    "spec", ["static:dim=8,tokenizer={bert}", "static:dim=8,tokenizer={bert},document_prompt='a '"]
+)
+def test_where_all_tokens_count_a_long_text_is_tokenised_in_pieces(tiny_bert, monkeypatch, spec):
+    encoder = retrokit.encoder(spec.format(bert=tiny_bert), device="cpu")
+    texts = [SHUFFLED, "cat", f"{'x' * 3000} {SHUFFLED}", "", "no space" + "y" * 9000]
+    expected, tokens = encoder.embed(texts, "document"), encoder.with_tokens().token_embeddings(texts, "document")
+    asked = []
+    preprocess = type(encoder.to_train().model).preprocess
+    monkeypatch.setattr(engine, "PIECE", 500)
+    monkeypatch.setattr(
+        type(encoder.to_train().model),
+        "preprocess",
+        lambda model, given, **options: asked.extend(given) or preprocess(model, given, **options),
+    )
+    assert_rounded(encoder.embed(texts, "document"), expected)
+    assert len(asked) > 50
+    assert max(len(text) for text in asked) < 9100
+    for found, wanted in zip(encoder.with_tokens().token_embeddings(texts, "document"), tokens, strict=True):
+        np.testing.assert_array_equal(found, wanted)
+
+
+def test_a_word_without_end_is_unknown_from_its_start_on(tiny_bert, tiny_llama, monkeypatch):
+    monkeypatch.setattr(engine, "ENDLESS", 200)
+    text = f"cat {'x' * 5000} dog {'y' * 300}!{'z' * 300}"
+    for folder, is_cut in ((tiny_bert, True), (tiny_llama, False)):
+        tokenizer = retrokit.encoder(str(folder), device="cpu").to_train().model.tokenizer
+        start = start_of(text, tokenizer, 10_000)
+        assert (len(start) < 1000) == is_cut
+        found, expected = (tokenizer.backend_tokenizer.encode(one).ids for one in (start, text))
+        assert found == expected
+
+
+FAULTS = """
+import resource, sys
+import torch
+from retrokit.encoders.engine import keep_freed
+keep_freed()
+
+def layer():
+    pieces = [torch.ones(20 * 2**18) for _ in range(3)]  # of 20 MiB
+
+for _ in range(5):
+    layer()
+before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+for _ in range(10):
+    layer()
+print(resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before)
+"""
+
+
+@pytest.mark.skipif("CS_GNU_LIBC_VERSION" not in os.confstr_names, reason="only glibc can be told to keep memory")
+def test_freed_memory_is_used_again():
+    """Without it each of ten rounds gets 15,360 pages anew, unless something small happens to lie behind them."""
+    command = [sys.executable, "-c", FAULTS]
+    done = subprocess.run(command, cwd=Path(__file__).parents[2], capture_output=True, text=True, timeout=300)
+    assert int(done.stdout) < 100
+
+
+def test_the_c_library_is_told_once(monkeypatch):
+    told = []
+    monkeypatch.setattr(ctypes, "CDLL", lambda name: SimpleNamespace(mallopt=lambda *option: told.append(option)))
+    monkeypatch.setattr(sys, "platform", "linux")
+    engine.keep_freed.cache_clear()
+    engine.keep_freed()
+    engine.keep_freed()
+    assert told == [(-1, 536_870_912), (-3, 33_554_432)]

@@ -189,24 +189,6 @@ def test_scratch_takes_pooling_and_renews_what_stands_behind_it(tiny_bert, tmp_p
 # --- folders, runs, and the modules of retrokit
 
 
-def test_weights_are_loaded_in_the_asked_type(tiny_bert):
-    exact = retrokit.encoder(str(tiny_bert)).embed(TEXTS, "document", "fp32")
-    for name, dtype in (("bf16", torch.bfloat16), ("fp16", torch.float16)):
-        encoder = retrokit.encoder(f"{tiny_bert},dtype={name}")
-        assert {parameter.dtype for parameter in encoder.to_train().model.parameters()} == {dtype}
-        made = encoder.embed(TEXTS, "document", "fp32")
-        assert made.dtype == np.float32
-        cosines = (exact * made).sum(1) / np.linalg.norm(exact, axis=1) / np.linalg.norm(made, axis=1)
-        assert cosines.min() > 0.999
-        assert np.abs(exact - made).max() > 1e-6
-
-
-def test_a_name_with_the_fallbacks_name_is_the_same_encoder(tiny_bert):
-    bare, named = (retrokit.encoder(f"{head}{tiny_bert},pooling=cls") for head in ("", "model:"))
-    assert bare.spec == named.spec == f"{tiny_bert},pooling=cls"
-    assert bare.fingerprint() == named.fingerprint()
-
-
 @pytest.mark.parametrize("spec", ["learn:query=0.2", "sfs:4", "sfs:4,base=dot,dims=8"])
 def test_prepare_applies_the_role_and_is_taken_off_by_our_loader(tiny_bert, tmp_path, spec):
     plain = retrokit.encoder(str(tiny_bert))
@@ -300,16 +282,6 @@ def caught_line(spec: str, kind: type[RetrokitError], exit_code: int) -> str:
     assert caught.value.exit_code == exit_code
     assert "\n" not in str(caught.value)
     return str(caught.value)
-
-
-def test_a_folder_without_a_model(tmp_path, offline):
-    (tmp_path / "empty").mkdir()
-    (tmp_path / "notes").mkdir()
-    (tmp_path / "notes" / "notes.txt").write_text("no model", encoding="utf-8")
-    for name in ("empty", "notes"):
-        for spec in (f"{tmp_path / name}", f"scratch:{tmp_path / name}", f"static:tokenizer={tmp_path / name}"):
-            line = caught_line(spec, DataError, 2)
-            assert line.startswith(f"{tmp_path / name}: is not a model")
 
 
 def test_a_file_instead_of_a_folder(tmp_path, offline):

@@ -14,7 +14,7 @@ import retrokit
 from retrokit.core.errors import DataError, MissingExtra, UsageError
 from retrokit.core.notices import listening
 from retrokit.encoders.graphs import encoder as graphs
-from retrokit.encoders.store.graphs import clear_graphs, held_graphs
+from retrokit.encoders.graphs.folders import clear_graphs, held_graphs
 from tests.evaluation.fakes import Notices, write_folder
 from tests.models import make_bert, make_llama, sentences
 

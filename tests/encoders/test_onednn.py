@@ -1,6 +1,5 @@
 """The seam of oneDNN's operators: they are used where they prove themselves, and nothing depends on them."""
 
-import ast
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -84,12 +83,3 @@ def test_random_numbers_are_left_alone():
     torch.manual_seed(3)
     onednn.works(torch.float32)
     assert torch.equal(torch.rand(2), expected)
-
-
-def test_the_operators_have_one_door():
-    users = set()
-    for path in PACKAGE.rglob("*.py"):
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-            if isinstance(node, ast.Attribute) and node.attr == "mkldnn":
-                users.add(path.name)
-    assert users == {"onednn.py"}

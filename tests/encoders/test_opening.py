@@ -21,8 +21,7 @@ from retrokit.core.errors import DataError
 from retrokit.encoders import loading
 from retrokit.encoders.base import Encoder
 from retrokit.encoders.opening import RememberedEncoder
-from retrokit.encoders.store import open_cache
-from retrokit.encoders.store.database import FILE, OVERHEAD
+from retrokit.encoders.store import FILE, OVERHEAD, open_cache
 from retrokit.encoders.views import MemoizedEncoder
 from tests import forked_python
 from tests.close import assert_rounded

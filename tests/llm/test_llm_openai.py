@@ -146,9 +146,9 @@ def reply_of(body: object) -> bytes:
     return message(200, json.dumps(body).encode())
 
 
-def test_reasoning_only_is_reported() -> None:
+def test_an_answer_of_reasoning_only_is_asked_for_again() -> None:
     found, log = served(Plan(reply=lambda _: chat({"content": None, "reasoning_content": "Cats, or"})))
-    assert (found.text, found.finish, len(log.bodies)) == ("", "reasoning", 4)
+    assert (found.text, found.finish, len(log.bodies)) == ("", "stop", 4)
 
 
 def test_content_in_parts_is_read() -> None:
@@ -162,10 +162,9 @@ EXPECTED = "expected choices: list of {message: {content: text}}"
 @pytest.mark.parametrize(
     ("reply", "told"),
     [
-        (reply_of({"choices": None}), f"the answer is {{choices: null}}; {EXPECTED}"),
-        (reply_of({"response": "Cats."}), f"the answer is {{response: text}}; {EXPECTED}"),
-        (chat(None), f"the answer is {{choices: list of 1 of {{message: null, finish_reason: text}}}}; {EXPECTED}"),
-        (reply_of([1, 2]), f"the answer is list of 2 of number; {EXPECTED}"),
+        (reply_of({"choices": None}), f"unexpected answer {{'choices': None}}; {EXPECTED}"),
+        (reply_of({"response": "Cats."}), f"unexpected answer {{'response': 'Cats.'}}; {EXPECTED}"),
+        (reply_of([1, 2]), f"unexpected answer [1, 2]; {EXPECTED}"),
         (
             message(200, b"<!doctype html><p>Hello"),
             "the answer is not JSON and begins '<!doctype html><p>Hello'; check the url",
@@ -173,10 +172,6 @@ EXPECTED = "expected choices: list of {message: {content: text}}"
         (message(200, b"data: {}"), "the answer is not JSON and begins 'data: {}'; check the url"),
         (reply_of({"error": {"message": "no credit", "code": 402}}), "no credit (402)"),
         (reply_of({"error": "Unexpected endpoint"}), "Unexpected endpoint (200)"),
-        (
-            reply_of({"status": 1, "msg": "no such model"}),
-            f"the answer is {{status: number, msg: text}}; {EXPECTED}",
-        ),
     ],
 )
 def test_an_answer_of_another_shape_is_described_at_once(reply: bytes, told: str) -> None:

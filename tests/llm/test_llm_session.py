@@ -1,17 +1,23 @@
 """A session: one answer for equal requests, a budget, patience, and answers that are stored before they are used."""
 
 import asyncio
+import json
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+import retrokit
+from retrokit import llm as llms
 from retrokit.core.calls import PromptRefused, ServerFailed
-from retrokit.core.errors import ServiceError, UsageError
+from retrokit.core.errors import DataError, ServiceError, UsageError
 from retrokit.core.notices import heard
+from retrokit.llm import registry
 from retrokit.llm.base import Completion, Sampling
 from retrokit.llm.session import BudgetSpent, Session, run_all
 from retrokit.llm.store import ResponseStore
+from tests.plugins import install, look_in
+from tests.sure.pretending import write_beir_folder
 
 
 class Fake:
@@ -70,26 +76,12 @@ class Finishing(Fake):
         return Completion(text, 1, 1, finish)
 
 
-@pytest.mark.parametrize(
-    ("limit", "told"),
-    [
-        (
-            {},
-            "fake: 1 answers have reasoning only, 2 answers have no text, "
-            "3 answers were cut at answer_tokens=256; raise answer_tokens",
-        ),
-        (
-            {"limit": ""},
-            "fake: 1 answers have reasoning only, 2 answers have no text, 3 answers were cut at 256 tokens",
-        ),
-    ],
-)
-def test_answers_that_are_cut_or_empty_are_counted(limit: dict[str, str], told: str) -> None:
-    prompts = ("length a", "length b", "length", "reasoning", "stop", "other", "stop c")
+def test_answers_that_are_cut_or_empty_are_counted() -> None:
+    prompts = ("length a", "length b", "length", "stop", "other", "stop c")
     with heard() as said:
-        run(lambda: Session(Finishing(), None, sampling=Sampling(max_tokens=256), **limit), *prompts)
+        run(lambda: Session(Finishing(), None, sampling=Sampling(max_tokens=256)), *prompts)
         run(lambda: Session(Finishing(), None), "stop c")
-    assert said == [told]
+    assert said == ["fake: 5 answers were cut at 256 tokens or have no text; allow longer answers"]
 
 
 def test_a_second_time_makes_no_call(store: ResponseStore) -> None:
@@ -223,9 +215,70 @@ def test_run_all_is_in_order_and_holds_few() -> None:
     assert max(held) <= 7
 
 
-@pytest.mark.parametrize(
-    "settings", [{"temperature": -1}, {"temperature": float("nan")}, {"top_p": 0}, {"top_p": 1.1}, {"max_tokens": 0}]
-)
-def test_wrong_settings(settings: dict[str, float]) -> None:
-    with pytest.raises(UsageError):
-        Sampling(**settings)
+def recorded(folder: Path, *rows: dict[str, str | None]) -> str:
+    (folder / "r.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return f"replay:{folder / 'r.jsonl'}"
+
+
+def complete(spec: str, prompt: str, system: str | None = None) -> Completion:
+    return asyncio.run(registry.create(spec).complete(prompt, system, Sampling()))
+
+
+def test_answers_by_prompt_and_system(tmp_path: Path) -> None:
+    spec = recorded(
+        tmp_path,
+        {"prompt": "Who purrs?", "answer": "<think>Hm.</think> Cats."},
+        {"prompt": "Who purrs?", "system": "Shout.", "answer": "CATS!"},
+        {"prompt": "Who purrs?", "system": None, "answer": "<think>Hm.</think> Cats."},  # the same again
+    )
+    assert complete(spec, "Who purrs?") == Completion("Cats.", 3, 6, "stop", estimated=True)
+    assert complete(spec, "Who purrs?", "Shout.").text == "CATS!"
+    assert registry.create(spec).spec == spec
+    identity = registry.create(spec).identity
+    assert registry.create(recorded(tmp_path, {"prompt": "p", "answer": "a"})).identity != identity
+
+
+def test_what_is_not_recorded(tmp_path: Path) -> None:
+    spec = recorded(tmp_path, {"prompt": "Who purrs?", "answer": "Cats."})
+    with pytest.raises(DataError, match=r"r.jsonl: holds no answer to the prompt 'Who purrs\?'$"):
+        complete(spec, "Who purrs?", "Shout.")
+    with pytest.raises(DataError, match=r"r.jsonl: holds no answer to the prompt 'a\b.{78}…'$"):
+        complete(spec, "a\n" * 100)
+
+
+def test_files_that_are_no_recording(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=r"nowhere.jsonl: does not exist"):
+        registry.create(f"replay:{tmp_path / 'nowhere.jsonl'}")
+    with pytest.raises(DataError, match=r"r.jsonl:1: no field 'answer'; the fields are 'prompt'"):
+        registry.create(recorded(tmp_path, {"prompt": "p"}))
+    rows = [{"prompt": "p", "answer": "a"}, {"prompt": "q", "answer": "a"}, {"prompt": "p", "answer": "b"}]
+    with pytest.raises(DataError, match=r"r.jsonl:3: another answer to the prompt of line 1$"):
+        registry.create(recorded(tmp_path, *rows))
+    with pytest.raises(UsageError, match="replay needs path"):
+        registry.create("replay")
+
+
+MODULE = """
+from retrokit.core.registry import Entry, Param
+from tests.sure.pretending import ScriptedLLM
+
+ENTRY = Entry("rules", "answers by rules", f"{__name__}:Rules", (Param("tone"),), positional="tone")
+
+
+class Rules(ScriptedLLM):
+    def __init__(self, tone):
+        super().__init__()
+        self.spec = self.identity = f"rules:{tone}"
+"""
+
+
+def test_a_model_from_elsewhere_builds_a_benchmark(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    entry_points = "[retrokit.llms]\nrules = rules_for_texts:ENTRY\n"
+    install(tmp_path / "site", "rules", {"rules_for_texts": MODULE}, entry_points)
+    look_in(tmp_path / "site", llms.registry, monkeypatch)
+    data = write_beir_folder(tmp_path / "data", 3)
+    built = retrokit.build_sure(retrokit.SureConfig(str(data), "rules:calm", str(tmp_path / "sure")))
+    assert built.record["model"] == "rules:calm"
+    assert built.counts["calls"] > 0
+    found = retrokit.evaluate(["static:dim=8"], [f"sure:{tmp_path / 'sure'},reference=mean"], device="cpu")
+    assert found.results[0].counts["queries"] > 0

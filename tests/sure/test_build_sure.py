@@ -4,7 +4,6 @@ import json
 import os
 import random
 import re
-import shutil
 import signal
 import sqlite3
 import subprocess
@@ -26,8 +25,8 @@ from retrokit.llm import registry as llms
 from retrokit.llm.base import Completion, Sampling
 from retrokit.llm.session import BudgetSpent
 from retrokit.llm.store import default_store
-from retrokit.sure.build import BuildSettings, Built, build, estimate
-from retrokit.sure.items import beir_items
+from retrokit.sure.build import Built, build, estimate, estimate_sure
+from retrokit.sure.config import SureConfig
 from retrokit.sure.prompts import load_prompts
 from tests.llm.server import PASSING, ChatServer, Plan, prompt_of
 from tests.sure.pretending import ScriptedLLM, by_rules, bytes_of, passage_of, query_of, step_of, write_beir_folder
@@ -65,7 +64,8 @@ def data(tmp_path: Path) -> Path:
 
 
 def built(data: Path, output: Path, llm: Any = None, **more: Any) -> Built:
-    return build(beir_items(data), llm or ScriptedLLM(), output, prompts=load_prompts(), **more)
+    config = SureConfig(str(data), output=str(output), **more)
+    return build(config, config.items(), llm or ScriptedLLM(), load_prompts(config.prompts))
 
 
 def manifest_of(folder: Path) -> list[dict[str, Any]]:
@@ -113,11 +113,9 @@ class PaperLLM:
 
 
 def test_a_build_in_the_papers_wording(tmp_path, data):
-    settings = BuildSettings(retries=0)
-    made = build(beir_items(data), PaperLLM(), tmp_path / "out", prompts=load_prompts("paper"), settings=settings)
+    made = built(data, tmp_path / "out", PaperLLM(), prompts="paper", retries=0)
     assert set(bytes_of(made.folder)) == RELEASE | OWN
     assert set(made.record["wordings"].values()) == {"paper"}
-    assert "| noise | paper | `sha256:" in (made.folder / "README.md").read_text()
     assert read_sure(made.folder).variants == read_sure(built(data, tmp_path / "ours").folder).variants
 
 
@@ -160,7 +158,7 @@ def test_a_query_leaves_a_testbed_and_stays_in_others(tmp_path, data):
 
 @pytest.mark.parametrize("testbed", TESTBEDS)
 def test_one_testbed_alone(tmp_path, data, testbed):
-    result = built(data, tmp_path / "out", settings=BuildSettings((testbed,)))
+    result = built(data, tmp_path / "out", testbeds=testbed)
     assert list(read_sure(result.folder).testbeds) == [testbed]
     assert (result.folder / "query-6.tsv").exists() == (testbed != "equivalence")
     assert set(result.record["testbeds"]) == {testbed}
@@ -185,10 +183,9 @@ def test_the_manifest_tells_how_each_query_went(tmp_path, data):
 def test_the_data_card(tmp_path, data):
     result = built(data, tmp_path / "out")
     card = (result.folder / "README.md").read_text()
-    assert "| precision | 6 | – |" in card
-    assert "| summary | 6 | 6 | 0 | 0 | 100.0% | – |" in card
+    assert "| precision | 6 |" in card
     statistics = result.record["statistics"]
-    assert f"| original | 6 | {statistics['original']['type_token_ratio']:.4f} |" in card
+    assert f"| original | 6 | {statistics['original']['type_token_ratio']} |" in card
     assert statistics["original"]["longest_sentence"] == len(passage_of(0).split(". ")[2].split())
     assert json.loads((result.folder / "build-sure.json").read_text()) == result.record
     assert sum(result.record["positions"].values()) == 6
@@ -197,7 +194,7 @@ def test_the_data_card(tmp_path, data):
 def test_nothing_left_is_an_error_and_leaves_nothing(tmp_path, data):
     nonsense = RuledLLM(lambda step, prompt: "colourless green ideas")
     with pytest.raises(ServiceError) as caught:
-        built(data, tmp_path / "out", nonsense, settings=BuildSettings(retries=0))
+        built(data, tmp_path / "out", nonsense, retries=0)
     assert str(caught.value) == (
         "the model made no variant that passes of 6 queries (18: the answer is not in the form that was asked for); "
         f"its answers are kept in {tmp_path / 'out.answers.sqlite'}"
@@ -208,16 +205,16 @@ def test_nothing_left_is_an_error_and_leaves_nothing(tmp_path, data):
 def test_a_model_that_makes_nothing_is_given_up_early(tmp_path):
     data = write_beir_folder(tmp_path / "law", 80)
     with pytest.raises(ServiceError, match=r"^the model made no variant that passes of 50 queries "):
-        built(data, tmp_path / "out", RuledLLM(lambda step, prompt: "green"), settings=BuildSettings(retries=0))
+        built(data, tmp_path / "out", RuledLLM(lambda step, prompt: "green"), retries=0)
 
 
 # --- again
 
 
 def test_a_second_time_makes_no_call(tmp_path, data):
-    first = built(data, tmp_path / "a", store=tmp_path / "store.sqlite")
+    first = built(data, tmp_path / "a", store=str(tmp_path / "store.sqlite"))
     llm = ScriptedLLM()
-    again = built(data, tmp_path / "b", llm, store=tmp_path / "store.sqlite")
+    again = built(data, tmp_path / "b", llm, store=str(tmp_path / "store.sqlite"))
     assert llm.prompts == []
     assert (first.counts["calls"], again.counts["calls"], again.counts["from_store"]) == (6 * CALLS, 0, 6 * CALLS)
     assert bytes_of(tmp_path / "a") == bytes_of(tmp_path / "b")
@@ -233,45 +230,37 @@ def test_a_folder_that_exists_is_not_replaced_unasked(tmp_path, data):
     built(data, tmp_path / "out")
     llm = ScriptedLLM()
     with pytest.raises(UsageError, match="out exists; give `overwrite=`"):
-        built(data, tmp_path / "out", llm, store=tmp_path / "other.sqlite")
+        built(data, tmp_path / "out", llm, store=str(tmp_path / "other.sqlite"))
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "thesis.txt").write_text("years of work")
     with pytest.raises(UsageError, match="was not written by build-sure"):
         built(data, tmp_path / "mine", llm, overwrite=True)
     assert llm.prompts == []
-    settings = BuildSettings(("equivalence",))
-    result = built(data, tmp_path / "out", overwrite=True, settings=settings)
+    result = built(data, tmp_path / "out", overwrite=True, testbeds="equivalence")
     assert not (result.folder / "query-6.tsv").exists()
     assert sorted(path.name for path in tmp_path.iterdir()) == ["law", "mine", "out", "out.answers.sqlite"]
 
 
 def test_the_budget_stops_cleanly_and_a_larger_one_goes_on(tmp_path, data):
     whole = built(data, tmp_path / "whole")
-    settings = BuildSettings(sampling=Sampling(max_tokens=100))
     first = ScriptedLLM()
     with pytest.raises(BudgetSpent, match="budget of 4,000 tokens"):
-        built(data, tmp_path / "out", first, max_tokens=4000, settings=settings, concurrency=2)
+        built(data, tmp_path / "out", first, max_tokens=4000, answer_tokens=100, concurrency=2)
     assert 0 < len(first.prompts) < 6 * CALLS
     assert not (tmp_path / "out").exists()
     second = ScriptedLLM()
-    result = built(data, tmp_path / "out", second, settings=settings)
+    result = built(data, tmp_path / "out", second, answer_tokens=100)
     assert len(first.prompts) + len(second.prompts) == 6 * CALLS
     assert read_sure(result.folder).variants == read_sure(whole.folder).variants
 
 
 def test_the_estimate_counts_the_calls(tmp_path, data):
-    items = beir_items(data)
     result = built(data, tmp_path / "out")
-    found = estimate(items, load_prompts(), BuildSettings(retries=3))
+    config = SureConfig(str(data), retries=3)
+    found = estimate(config, config.items(), load_prompts())
     assert (found.queries, found.calls, found.most_calls) == (6, result.counts["calls"], 4 * result.counts["calls"])
     assert found.prompt_tokens == pytest.approx(result.counts["prompt_tokens"], rel=0.3)
-    assert estimate(items, load_prompts(), BuildSettings(("equivalence",))).calls == 2 * 6
-
-
-@pytest.mark.parametrize(("testbeds", "message"), [((), "no testbed"), (("precison",), "unknown testbed 'precison'")])
-def test_wrong_testbeds(testbeds, message):
-    with pytest.raises(UsageError, match=message):
-        BuildSettings(testbeds)
+    assert estimate_sure(str(data), testbeds="equivalence").calls == 2 * 6
 
 
 def test_progress_is_told(tmp_path, data):
@@ -312,25 +301,6 @@ def test_a_server_that_misbehaves_makes_no_difference(tmp_path, monkeypatch, fau
             assert (len(server.log.bodies) > 2 * CALLS) == bool(given)
     assert bytes_of(tmp_path / "good") == bytes_of(tmp_path / "bad")
     assert all(b"very-secret" not in content for content in bytes_of(tmp_path).values())
-
-
-DEVIATIONS = [
-    lambda text: f"<think>Let me see. yes? no?</think>\n{text}",
-    lambda text: re.sub(r"^([a-z ]+:)", lambda match: f"**{match[1].title()}**", text, flags=re.MULTILINE),
-    lambda text: (
-        f"Sure! Here it is:\n\n{text}\n\nI hope this helps!" if ":" in text else f"Answer: **{text.upper()}**."
-    ),
-    lambda text: text.replace("sentences:\n", "sentences:\n\n1. ").replace(".\nThat", ".\n\n2. That"),
-]
-
-
-@pytest.mark.parametrize("deviate", DEVIATIONS)
-def test_answers_that_deviate_from_their_format_make_the_same_benchmark(tmp_path, data, deviate):
-    built(data, tmp_path / "plain")
-    with ChatServer(Plan(lambda body: deviate(served(body)))) as server:
-        built(data, tmp_path / "other", llms.create(f"openai:m,url={server.url}"))
-    plain, other = bytes_of(tmp_path / "plain"), bytes_of(tmp_path / "other")
-    assert {name: other[name] for name in RELEASE} == {name: plain[name] for name in RELEASE}
 
 
 def command(data: Path, output: Path, url: str, *more: str) -> list[str]:
@@ -423,17 +393,6 @@ def test_ctrl_c_says_how_to_go_on(tmp_path, data):
     ]
 
 
-def test_two_processes_share_a_store(tmp_path, data):
-    with ChatServer(Plan(served, delay=0.01)) as server:
-        words = ["--store", str(tmp_path / "store.sqlite"), "--concurrency", "3"]
-        running = [
-            subprocess.Popen(command(data, tmp_path / name, server.url, *words), stdout=subprocess.DEVNULL)
-            for name in "ab"
-        ]
-        assert [process.wait(60) for process in running] == [0, 0]
-    assert bytes_of(tmp_path / "a") == bytes_of(tmp_path / "b")
-
-
 def test_memory_does_not_hold_more_items_than_are_worked_on(tmp_path):
     """At most twice the concurrency of items are between the first call and their row."""
     data = write_beir_folder(tmp_path / "law", 60)
@@ -480,15 +439,3 @@ def test_the_benchmark_is_evaluated(tmp_path, data, tiny_bert):
         f"{testbed}_queries": 6 for testbed in TESTBEDS
     }
     assert all(0 <= result.metrics[name] <= 1 for name in ("rdc", "roc"))
-
-
-def test_a_tiny_local_models_gibberish_is_rejected_and_counted(tmp_path, tiny_llama):
-    data = write_beir_folder(tmp_path / "law", 2)
-    model = tmp_path / "model"
-    shutil.copytree(tiny_llama, model)
-    for name, key in (("config.json", "max_position_embeddings"), ("tokenizer_config.json", "model_max_length")):
-        settings_of = json.loads((model / name).read_text())
-        (model / name).write_text(json.dumps(settings_of | {key: 4096}))  # room for the prompts
-    settings = BuildSettings(retries=1, sampling=Sampling(max_tokens=8))
-    with pytest.raises(ServiceError, match=r"^the model made no variant that passes of 2 queries \(\d+: the answer is"):
-        built(data, tmp_path / "out", llms.create(f"local:{model},device=cpu"), settings=settings)

@@ -159,14 +159,18 @@ def test_the_digest_tells_every_change(tmp_path, old, new):
     [
         ("sumary", GERMAN, r"sumary\.toml: is not a prompt .*did you mean summary\.toml"),
         ("summary", "marker = 'x'\nprompt = y\n", r"summary\.toml: is not TOML: .*line 2"),
-        ("summary", GERMAN.replace("marker = ", "mark = "), r"lacks marker; a prompt summary holds marker, prompt"),
-        ("summary", GERMAN + "\nextra = 'x'\n", "holds extra, which is not known"),
-        ("summary", GERMAN.replace("{passage}", ""), r"lacks the field \{passage\}"),
-        ("summary", GERMAN.replace("{passage}", "{passage} {passages}"), r"has a field \{passages\}"),
-        ("summary", GERMAN.replace('"Zusammenfassung:"', "3"), "marker should be text"),
-        ("summary", GERMAN.replace('"Zusammenfassung:"', '" "'), "marker should be text that is not empty"),
-        ("summary", "", "lacks marker, prompt; a prompt summary holds marker, prompt"),
-        ("summary", GERMAN + "\ntags = 'no'\n", "tags should be true or false"),
+        (
+            "summary",
+            GERMAN.replace("marker = ", "mark = "),
+            "no marker; unknown mark; a prompt summary has marker, prompt",
+        ),
+        ("summary", GERMAN + "\nextra = 'x'\n", "unknown extra"),
+        ("summary", GERMAN.replace("{passage}", ""), r"no field \{passage\}"),
+        ("summary", GERMAN.replace("{passage}", "{passage} {passages}"), r"unknown field \{passages\}"),
+        ("summary", GERMAN.replace('"Zusammenfassung:"', "3"), "marker is not a text"),
+        ("summary", GERMAN.replace('"Zusammenfassung:"', '" "'), "marker is not a text"),
+        ("summary", "", "no marker; no prompt; no field"),
+        ("summary", GERMAN + "\ntags = 'no'\n", "tags is neither true nor false"),
     ],
 )
 def test_a_wrong_prompt_is_named(tmp_path, name, text, message):

@@ -191,7 +191,7 @@ class Writer:
         concurrency: int,
         counts: Counter[str],
     ) -> None:
-        self.session = Session(llm, store, concurrency=concurrency, max_tokens=max_tokens, limit="")
+        self.session = Session(llm, store, concurrency=concurrency, max_tokens=max_tokens)
         self._prompts = {family.name: family.prompt for family in families}
         self.families = tuple(replace(family, edits=partial(self._edits, family)) for family in families)
         self._counts, self._taken = counts, 0

@@ -29,10 +29,8 @@ from retrokit.data.corpus import read_corpus, read_queries
 from retrokit.data.jsonl import write_jsonl
 from retrokit.llm.answers import Rejected, after, holds_run, read_text, words_of
 from retrokit.llm.base import LLM, Completion, estimated_tokens
-from retrokit.llm.dialogue import ask_until
-from retrokit.llm.prompts import PromptTemplate, load_prompts
+from retrokit.llm.prompts import PromptShape, PromptTemplate, load_prompts
 from retrokit.llm.session import Session, run_all
-from retrokit.llm.settings import PromptShape
 from retrokit.llm.store import ResponseStore
 from retrokit.ranking import retrieval
 from retrokit.ranking.retrieval.base import Index, TextList
@@ -186,7 +184,7 @@ class Asker:
                 raise
 
         prompt, retry = self._prompts[name], self._prompts["retry"]
-        return await ask_until(self._session, prompt, retry, self._retries, whole, **fields)
+        return await self._session.ask_until(prompt, retry, self._retries, whole, **fields)
 
 
 def read_grade(answer: str, marker: str) -> int:

@@ -32,7 +32,7 @@ from retrokit.core.errors import DataError, MissingExtra, UsageError
 from retrokit.core.notices import notice
 from retrokit.encoders import check_own_precision
 from retrokit.encoders.base import Encoder, LayeredEncoder, TrainableEncoder
-from retrokit.encoders.store.graphs import kept
+from retrokit.encoders.graphs.folders import kept
 from retrokit.encoders.torch_encoder import TorchEncoder, gives_tokens
 
 OUTPUT = "token_embeddings"

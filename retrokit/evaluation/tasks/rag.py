@@ -150,7 +150,7 @@ class Rag(SearchTask):
                 progress("reading", len(prompts), "prompts") as advance,
             ):
                 async with (
-                    Session(self.reader, store, sampling=self.sampling, limit="new_tokens") as session,
+                    Session(self.reader, store, sampling=self.sampling) as session,
                     aclosing(run_all(session.ask, [prompts[i] for i in order])) as answers,
                 ):
                     for place in order:

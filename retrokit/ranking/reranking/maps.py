@@ -14,9 +14,8 @@ from torch import Tensor, nn
 
 from retrokit.core.notices import progress
 from retrokit.encoders.base import Encoder, TokenEncoder
-from retrokit.encoders.store import cache_in
-from retrokit.encoders.store.database import EmbeddingCache
-from retrokit.encoders.store.embeddings import TOKENS, Store
+from retrokit.encoders.cached import TOKENS, Store
+from retrokit.encoders.store import EmbeddingCache, cache_in
 from retrokit.ranking.reranking.base import PairwiseReranker, check_counts
 from retrokit.similarities.base import Role
 

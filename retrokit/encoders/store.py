@@ -1,29 +1,33 @@
 """The embedding cache: one SQLite file, with the embeddings of any encoders in it, pooled and of tokens.
 
-What an embedding is kept under is a digest of its encoder's identity (:meth:`~retrokit.encoders.base.Traits.identity`),
-and one of its role and item; never a name or a path. SQLite lets one write at a time, and whoever reads next takes back
-what a kill has left half written. Every embedding carries a checksum of itself and of what it is kept under, so that
-one which a bit error damaged is not there: it is encoded, and written, again; a file that SQLite cannot read is begun
-anew.
+An embedding's key is a digest of its encoder's identity (:meth:`~retrokit.encoders.base.Encoder.identity`) and one of
+its role and item; never a name or a path. SQLite lets one process write at a time, and rolls back what a kill has left
+half written. Each embedding has a checksum of itself and of its key. A damaged one counts as missing and is encoded
+again; a file that SQLite cannot read is recreated.
 
-Embeddings lie in blocks, an encoder's own; what was not used for longest goes first, block by block, where the cache is
-to become smaller. What a process has used or made is not removed to make room for more of its own: of a corpus above
-the limit the part that fits is kept, and found the next time.
+Embeddings lie in blocks, an encoder's own; the least recently used block is evicted first. What a process has used or
+made is not evicted to make room for more of its own, so of a corpus above the limit the part that fits is cached.
 """
 
 import json
+import os
+import re
 import sqlite3
 import time
 import zlib
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
-from retrokit.core.errors import DataError, disk_errors
+from retrokit.core.errors import DataError, UsageError, disk_errors
 from retrokit.core.notices import notice
 
+PLACE = "RETROKIT_CACHE"
+DEFAULT_LIMIT = "20GB"
+_UNITS = {"": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12}
 LIMIT = "RETROKIT_CACHE_LIMIT"
 FILE = "embeddings-2.sqlite"
 PATIENCE = 60.0  # seconds that a writer waits for another one
@@ -162,8 +166,8 @@ class EmbeddingCache:
         if taken < len(rows) and sizes[taken] > room:
             if not self._is_full:
                 self._is_full = True
-                effect = f"the rest is not kept ({LIMIT} sets it)"
-                notice(f"{self.folder}: the embeddings take more than its limit; {effect}")
+                effect = f"the rest is not cached ({LIMIT} sets it)"
+                notice(f"{self.folder}: the embeddings exceed the limit; {effect}")
             return len(rows)
         return taken
 
@@ -189,7 +193,7 @@ class EmbeddingCache:
         )
         rows: list[Any] = []
         self._look(lambda database: rows.extend(database.execute(grouped)))
-        return [Held(**_told(about), rows=count, size=size, last_used=used) for about, count, size, used in rows]
+        return [Held(**_described(about), rows=count, size=size, last_used=used) for about, count, size, used in rows]
 
     def shrink(self, limit: int) -> int:
         """Remove what was not used for longest until at most ``limit`` bytes are left; 0 removes all. Returns the bytes
@@ -206,7 +210,7 @@ class EmbeddingCache:
             raise DataError(self._file, f"could not be written: {error}") from error
         except sqlite3.DatabaseError as error:
             removed = self._file.stat().st_size
-            self._begin_anew(error)
+            self._recreate(error)
         return removed
 
     def write(self, action: Callable[[sqlite3.Connection], Any]) -> None:
@@ -220,9 +224,9 @@ class EmbeddingCache:
         except (OSError, sqlite3.OperationalError) as error:
             self._is_writable = False
             reason = (error.strerror if isinstance(error, OSError) else None) or error
-            notice(f"{self.folder}: embeddings cannot be kept ({reason}); going on without")
+            notice(f"{self.folder}: cannot write the embedding cache ({reason}); continuing without it")
         except sqlite3.DatabaseError as error:
-            self._begin_anew(error)
+            self._recreate(error)
 
     @contextmanager
     def _writing(self) -> Iterator[sqlite3.Connection]:
@@ -244,14 +248,14 @@ class EmbeddingCache:
         except sqlite3.OperationalError:  # no embeddings yet, or a file that may not be read
             return
         except sqlite3.DatabaseError as error:
-            self._begin_anew(error)
+            self._recreate(error)
 
     def _open(self, mode: str) -> sqlite3.Connection:
         where = f"{self._file.absolute().as_uri()}?mode={mode}"
         return sqlite3.connect(where, uri=True, timeout=PATIENCE, isolation_level=None)
 
-    def _begin_anew(self, error: sqlite3.DatabaseError) -> None:
-        notice(f"{self._file}: is damaged ({error}), and begun anew")
+    def _recreate(self, error: sqlite3.DatabaseError) -> None:
+        notice(f"{self._file}: cache corrupt ({error}); recreating")
         with suppress(OSError):
             self._file.unlink(missing_ok=True)
             self._file.with_name(f"{FILE}-journal").unlink(missing_ok=True)
@@ -294,8 +298,8 @@ def _checksum(*parts: bytes) -> int:
     return checksum
 
 
-def _told(about: str) -> dict[str, Any]:
-    """What is told of an encoder; unknown is what is damaged."""
+def _described(about: str) -> dict[str, Any]:
+    """What is known of an encoder."""
     unknown = {**dict.fromkeys(("spec", "kind", "fingerprint", "precision", "device"), "unknown"), "dimension": 0}
     try:
         return {**unknown, **json.loads(about)}
@@ -316,3 +320,43 @@ def _write_fact(database: sqlite3.Connection, key: str, fact: Any, fingerprint: 
     content = json.dumps(fact, sort_keys=True)
     row = (key, fingerprint, _checksum(key.encode(), content.encode()), content)
     database.execute("INSERT OR REPLACE INTO facts VALUES (?, ?, ?, ?)", row)
+
+
+# --- where it lies, and how large it may get
+
+
+def read_size(text: str) -> int:
+    """Bytes of ``500MB``, ``20GB``, or a plain number."""
+    match = re.fullmatch(r"(\d{1,15}(?:\.\d+)?) ?([KMGT]B)?", text.strip().upper())
+    if match is None:
+        raise UsageError(f"{text!r} is not a size; expected for example 500MB or 20GB")
+    return int(float(match[1]) * _UNITS[match[2] or ""])
+
+
+def cache_folder() -> Path | None:
+    """Where the cache lies: ``RETROKIT_CACHE``, else ``retrokit/embeddings`` in the user's cache folder (XDG); ``None``
+    if it is turned off. Raises :class:`UsageError` if the variable names a file."""
+    named = os.environ.get(PLACE, "")
+    if named.lower() == "off":
+        return None
+    if named:
+        folder = Path(named).expanduser()
+        if any(os.path.isfile(place) for place in (folder, *folder.parents)):
+            raise UsageError(f"{PLACE}={named}: is a file; name a folder, or off")
+        return folder
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "retrokit" / "embeddings"
+
+
+def open_cache(folder: str | Path | None = None) -> EmbeddingCache | None:
+    """The cache in ``folder``; by default the user's, ``None`` if that is turned off. Nothing is written before there
+    is something to keep."""
+    place = cache_folder() if folder is None else folder
+    return None if place is None else cache_in(place)
+
+
+def cache_in(folder: str | Path) -> EmbeddingCache:
+    """The cache in ``folder``; of one folder and limit always the same object."""
+    return _opened(Path(folder).expanduser(), read_size(os.environ.get(LIMIT) or DEFAULT_LIMIT))
+
+
+_opened = cache(EmbeddingCache)
