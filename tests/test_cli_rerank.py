@@ -144,7 +144,7 @@ def test_gates(rerank: Command, folder: Path) -> None:
         (["--on", "beir:{folder}", "--with", "fake"], "needs a first stage"),
         (["--on", "beir:{folder}", "--with", "maxsin", "--run", "x"], "maxsim"),
         (["--on", "beir:{folder}", "--with", "fake", "--run", "{folder}/none"], "none: does not exist"),
-        (["--on", "beir:{folder}", "--with", "fake", "--run", "x", "--json", "--save-run", "-"], "give one of them"),
+        (["--on", "beir:{folder}", "--with", "fake", "--run", "x", "--json", "--save-run", "-"], "give one"),
         (["--on", "beir:{folder}", "--with", "fake", "--with", "other", "--run", "x", "--save-run", "-"], "one run"),
         (
             ["--on", "beir:{folder}", "--with", "fake", "--run", "x", "--save-run", "{folder}/corpus.jsonl/x"],

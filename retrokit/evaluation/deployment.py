@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 from itertools import product
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -69,6 +69,11 @@ class DeploymentRow:
         """Dimensions, quantisation and index."""
         return f"{self.dims} {self.quantize} {self.index}"
 
+    def about(self) -> dict[str, Any]:
+        """What it is and what it costs, by name."""
+        names = ("name", "dims", "quantize", "index", "recall", "row_bytes", "milliseconds")
+        return {name: getattr(self, name) for name in names}
+
 
 @dataclass(frozen=True)
 class Deployment:
@@ -89,11 +94,10 @@ class Deployment:
 
     def to_frame(self) -> DataFrame:
         """A row for each way: what it is, what it costs, its metrics, and the paired test."""
-        names = ("name", "dims", "quantize", "index", "recall", "row_bytes", "milliseconds")
         rows = []
         for row in self.rows:
             test = vars(row.comparison.test) | {"corrected_p": row.comparison.corrected_p} if row.comparison else {}
-            rows.append({**{name: getattr(row, name) for name in names}, **row.result.metrics, **test})
+            rows.append({**row.about(), **row.result.metrics, **test})
         return frame(rows)
 
     def front(self, cost: str) -> list[DeploymentRow]:

@@ -70,7 +70,13 @@ def evaluate_systems(settings: EvaluationSettings) -> Evaluation:
             if not columns:
                 raise UsageError("`cross=`: no encoder here is a run of finetune; name the similarities with `sim=`")
         loaded: list[Task] = [tasks.create_on(spec, settings.device) for spec in settings.on]
-        also = _checked_metrics(settings, loaded, len(settings.encoders) + len(embedding) * (max(1, len(columns)) - 1))
+        for name in requested(settings):
+            check_measured(loaded, name)
+        also = [name for name in requested(settings) if name not in settings.metrics]
+        if settings.correlations:
+            count = len(settings.encoders) + len(embedding) * (max(1, len(columns)) - 1)
+            check_correlated({task.spec: task.main_metric for task in loaded}, count)
+            also += CORRELATED
         _check(settings, loaded, embedding)
         digests = {task.spec: cache(task.digest) for task in loaded}
         for task in loaded:
@@ -131,17 +137,6 @@ def _parsed(settings: EvaluationSettings) -> list[str]:
     for spec in embedding:
         encoders.check_precision(spec, settings.precision)
     return embedding
-
-
-def _checked_metrics(settings: EvaluationSettings, loaded: Sequence[Task], systems: int) -> list[str]:
-    """The metrics that are computed and not compared. Raises :class:`UsageError` for one that no task measures."""
-    for name in requested(settings):
-        check_measured(loaded, name)
-    also = [name for name in requested(settings) if name not in settings.metrics]
-    if settings.correlations:
-        check_correlated({task.spec: task.main_metric for task in loaded}, systems)
-        also += CORRELATED
-    return also
 
 
 def _check(settings: EvaluationSettings, loaded: Sequence[Task], embedding: Sequence[str]) -> None:

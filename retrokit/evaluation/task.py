@@ -181,18 +181,14 @@ class Task(Protocol):
         with the pairs of ``reference`` as positives; else ``None``."""
         return None
 
-    def one_kind(self) -> str | None:
-        """Which texts are of one kind, and what an asymmetric similarity does to them; ``None``: none are."""
-        return None
-
     def scored_with(self, encoder: Encoder, similarities: Sequence[Similarity]) -> list[Similarity]:
         """The similarities that the task scores with: the given ones, unless it has a distance of its own. A notice
         reports once what an asymmetric one does to texts of one kind (MAG, 2.1)."""
-        texts = self.one_kind()
         for similarity in similarities:
-            if texts is not None and not similarity.symmetric and similarity.spec not in self._warned:
+            if self.symmetric and not similarity.symmetric and similarity.spec not in self._warned:
                 self._warned |= {similarity.spec}
-                notice(f"{self.spec}: {similarity.spec} is asymmetric, {texts} (MAG, 2.1)")
+                what = "is asymmetric, and the texts are of one kind; expect low scores (MAG, 2.1)"
+                notice(f"{self.spec}: {similarity.spec} {what}")
         return list(similarities)
 
 

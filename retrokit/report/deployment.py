@@ -37,13 +37,13 @@ def deployment_sheet(deployment: Deployment) -> Sheet:
     counts = deployment.rows[0].result.counts
     caption = (
         f"{counts['queries']:,} queries, {counts['documents']:,} documents; bytes: of a document in the index, all of "
-        "it counted; ms: of a processor for a query, asked alone in one thread (the least of three rounds over "
+        "it counted; ms: of a processor for a query, one at a time in one thread (the least of three rounds over "
         f"{min(QUERIES_TIMED, counts['queries'])} queries; faiss searches, NumPy scores again); recall: share of the "
         f"{deployment.depth} documents of the first line that is found; difference from the first line, * where p < "
         f"{SIGNIFICANCE} (the larger of paired t-test and randomisation test; Holm's correction over the sheet); ←: "
         "none that costs no more is better"
     )
-    columns = ["dims", "numbers", "index", "bytes", "ms", f"recall@{deployment.depth}", deployment.metric]
+    columns = ["dims", "storage dtype", "index", "bytes", "ms", f"recall@{deployment.depth}", deployment.metric]
     columns += ["difference", "95% interval", "Holm p", *more]
     return Sheet(f"{deployment.encoder} {deployment.similarity} on {deployment.task}", columns, 3, rows, caption)
 
@@ -51,12 +51,9 @@ def deployment_sheet(deployment: Deployment) -> Sheet:
 def deployment_json(sheets: Sequence[Deployment]) -> list[dict[str, Any]]:
     """All of it as plain values."""
     plain = []
-    names = ("name", "dims", "quantize", "index", "recall", "row_bytes", "milliseconds")
     for deployment in sheets:
         rows = [
-            {name: getattr(row, name) for name in names}
-            | row.result.to_json()
-            | {"comparison": row.comparison and asdict(row.comparison)}
+            row.about() | row.result.to_json() | {"comparison": row.comparison and asdict(row.comparison)}
             for row in deployment.rows
         ]
         about = {name: getattr(deployment, name) for name in ("encoder", "similarity", "task", "metric", "depth")}

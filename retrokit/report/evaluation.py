@@ -33,7 +33,7 @@ from retrokit.evaluation.comparison.gates import verdicts
 from retrokit.evaluation.comparison.systems import System, comparable, precisions_of
 from retrokit.evaluation.result import known
 from retrokit.metrics.significance import DRAWS, EXACT_UP_TO
-from retrokit.report.sheets import in_markdown, to_latex, to_markdown
+from retrokit.report.sheets import SHOWN, in_markdown, overlap_sheets, to_latex, to_markdown
 
 Form = Callable[[Evaluation, bool], list[Any]]
 
@@ -78,7 +78,10 @@ def evaluation_json(evaluation: Evaluation, with_queries: bool = False) -> dict[
         "seeds": [_seeds_json(system) for system in evaluation.systems if len(system.results) > 1],
         "comparisons": [asdict(comparison) for comparison in evaluation.comparisons],
         "explanations": [asdict(explanation) for explanation in evaluation.explanations],
-        "changes": [_change_json(change) for change in evaluation.changes],
+        "changes": [
+            {**asdict(change), **{name: known(getattr(change, name)) for name in ("before", "after", "visible")}}
+            for change in evaluation.changes
+        ],
         "gates": [asdict(gate) for gate in evaluation.gates],
         "overlaps": [asdict(overlap) for overlap in evaluation.overlaps],
         "over_tasks": [asdict(entry) for entry in evaluation.over_tasks],
@@ -299,11 +302,6 @@ def _short(text: str) -> str:
     return textwrap.shorten(text, SHOWN, placeholder="…")
 
 
-def _change_json(change: BaselineChange) -> dict[str, Any]:
-    values = {"before": known(change.before), "after": known(change.after), "visible": known(change.visible)}
-    return {**asdict(change), **values}
-
-
 def _changes_sheet(changes: Sequence[BaselineChange]) -> Sheet:
     rows = []
     for change in changes:
@@ -348,27 +346,6 @@ def _correlations_sheet(correlations: Sequence[Correlation]) -> Sheet:
     rows = [[*pair, *(row.get(name, "–") for name in sets)] for pair, row in cells.items()]
     caption = "Spearman's rank correlation of two metrics over n systems (SURE, Figure 5 and Table 5)"
     return Sheet("correlations", ["metric", "and", *sets], 2, rows, caption)
-
-
-SHOWN = 100  # characters of a text
-
-
-def overlap_sheets(overlaps: Sequence[Mapping[str, Any]]) -> list[Sheet]:
-    """Counts and examples of :class:`~retrokit.data.overlap.Overlap` as plain values; without
-    empty tables."""
-    counts, examples = [], []
-    for overlap in overlaps:
-        for what in ("queries", "pairs", "documents"):
-            numbers = (overlap["counts"].get(f"{what}{kind}") for kind in ("", "_seen", "_near"))
-            counts.append([overlap["test"], what, *("" if count is None else f"{count:,}" for count in numbers)])
-        for example in overlap["examples"]:
-            texts = [textwrap.shorten(example[side], SHOWN, placeholder="…") for side in ("test", "training")]
-            examples.append([overlap["test"], example["what"], *texts])
-    sheets = [
-        Sheet("tests in the training data", ["test", "", "in all", "there", "nearly"], 2, counts, ""),
-        Sheet("examples", ["test", "", "text of the test", "text of the training data"], 4, examples, ""),
-    ]
-    return [sheet for sheet in sheets if sheet.rows]
 
 
 _NO_XML = re.compile("[\ufffe\uffff]")

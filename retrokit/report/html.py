@@ -41,15 +41,10 @@ def sort_key(text: str) -> float | None:
     return float(match[1].replace(",", "")) if match else None
 
 
-def _finalized(value: Any) -> Any:
-    """Every text that the template writes, which is nothing but text."""
-    return harmless(value) if type(value) is str else value
-
-
 @cache
 def template() -> Template:
     """The page, with its parts as macros."""
-    environment = Environment(autoescape=True, finalize=_finalized)
+    environment = Environment(autoescape=True, finalize=lambda value: harmless(value) if type(value) is str else value)
     environment.globals["sort_key"] = sort_key
     environment.filters["in_lines"] = lambda text: escape(harmless(text, lines=True))
     return environment.from_string((resources.files("retrokit.report") / "page.html").read_text("utf-8"))

@@ -1,7 +1,8 @@
 """The forms of a :class:`~retrokit.core.sheet.Sheet`: for a terminal of any width, in Markdown, in LaTeX."""
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+import textwrap
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,6 +14,7 @@ from rich.table import Table
 from retrokit.core.notices import harmless
 from retrokit.core.sheet import Cell, Sheet
 
+SHOWN = 100  # characters of a text
 FOLDED = 12  # characters that a column of words keeps where it is folded
 
 _MARKDOWN = re.compile(r"([\\|*_`<\[\]])")
@@ -137,6 +139,23 @@ def in_markdown(text: str) -> str:
 def _in_latex(text: str) -> str:
     escaped = "".join(_LATEX.get(letter, letter) for letter in harmless(text))
     return re.sub(r"(?<![\w-])-(?=\d)", "$-$", escaped)
+
+
+def overlap_sheets(overlaps: Sequence[Mapping[str, Any]]) -> list[Sheet]:
+    """Counts and examples of :class:`~retrokit.data.overlap.Overlap` as plain values; without empty tables."""
+    counts, examples = [], []
+    for overlap in overlaps:
+        for what in ("queries", "pairs", "documents"):
+            numbers = (overlap["counts"].get(f"{what}{kind}") for kind in ("", "_seen", "_near"))
+            counts.append([overlap["test"], what, *("" if count is None else f"{count:,}" for count in numbers)])
+        for example in overlap["examples"]:
+            texts = [textwrap.shorten(example[side], SHOWN, placeholder="…") for side in ("test", "training")]
+            examples.append([overlap["test"], example["what"], *texts])
+    sheets = [
+        Sheet("tests in the training data", ["test", "", "in all", "there", "nearly"], 2, counts, ""),
+        Sheet("examples", ["test", "", "text of the test", "text of the training data"], 4, examples, ""),
+    ]
+    return [sheet for sheet in sheets if sheet.rows]
 
 
 SHEETS: dict[str, Callable[[Sheet], Any]] = {"table": lambda sheet: sheet, "markdown": to_markdown, "latex": to_latex}

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import MISSING, dataclass, field, fields, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from retrokit.core.errors import DataError
 from retrokit.core.notices import heard
@@ -41,8 +41,7 @@ EXPECTED = (
 )
 
 
-@dataclass(frozen=True)
-class EvaluationSource:
+class EvaluationSource(NamedTuple):
     """An evaluation, where it was read, and of a reranking its rows of near-misses."""
 
     path: str
@@ -50,8 +49,7 @@ class EvaluationSource:
     near_misses: list[dict[str, Any]] | None = None
 
 
-@dataclass(frozen=True)
-class RunSource:
+class RunSource(NamedTuple):
     """A run's folder, its description, and the lines of its ``metrics.jsonl``."""
 
     path: str
@@ -59,8 +57,7 @@ class RunSource:
     rows: list[dict[str, Any]]
 
 
-@dataclass(frozen=True)
-class ProbeSource:
+class ProbeSource(NamedTuple):
     """The result of the probe of that name."""
 
     path: str
@@ -95,8 +92,13 @@ def read_sources(paths: Sequence[str]) -> Sources:
         for path in paths:
             if os.path.isdir(path):
                 _read_folder(path, sources)
-            else:
-                _read_file(path, sources)
+                continue
+            content = read_json(path, EXPECTED, Any)
+            try:
+                _sort(path, content, sources)
+            except (KeyError, TypeError, ValueError, AttributeError, IndexError, ArithmeticError) as error:
+                problem = f"looks like a result, but is not whole ({type(error).__name__}: {error})"
+                raise DataError(path, problem) from error
     return sources
 
 
@@ -111,14 +113,6 @@ def _read_folder(path: str, sources: Sources) -> None:
         sources.evaluations.append(EvaluationSource(path, evaluate(results=path)))
     except DataError as error:
         raise DataError(path, f"contains nothing to report; expected {EXPECTED}") from error
-
-
-def _read_file(path: str, sources: Sources) -> None:
-    content = read_json(path, EXPECTED, Any)
-    try:
-        _sort(path, content, sources)
-    except (KeyError, TypeError, ValueError, AttributeError, IndexError, ArithmeticError) as error:
-        raise DataError(path, f"looks like a result, but is not whole ({type(error).__name__}: {error})") from error
 
 
 def _sort(path: str, content: Any, sources: Sources) -> None:

@@ -14,7 +14,7 @@ from rich.filesize import decimal
 from retrokit.core.notices import harmless
 from retrokit.core.sheet import Sheet, facts
 from retrokit.data.jsonl import to_json
-from retrokit.report.evaluation import SHOWN, overlap_sheets
+from retrokit.report.sheets import SHOWN, overlap_sheets
 from retrokit.sure.agreement import ALL_GROUPS_UP_TO
 from retrokit.training.config import FinetuneConfig, TrainingConfig
 from retrokit.training.rerankers.config import VerifierConfig
@@ -236,10 +236,11 @@ def estimate_sheet(estimate: Estimate) -> Sheet:
 
 def agreement_sheets(agreement: Agreement) -> list[Sheet]:
     """Qualified and unqualified by each annotator and together (SURE, Table 2), by kind, and the kappas."""
-    joint = [
-        [_group(verdicts.annotators), f"{verdicts.qualified:,}", f"{verdicts.unqualified:,}"]
-        for verdicts in agreement.joint
-    ]
+    joint = []
+    for verdicts in agreement.joint:
+        several = len(verdicts.annotators)
+        who = " & ".join(verdicts.annotators) if several <= ALL_GROUPS_UP_TO else f"all {several:,}"
+        joint.append([who, f"{verdicts.qualified:,}", f"{verdicts.unqualified:,}"])
     kinds = [
         [kind, f"{verdicts.qualified:,}", f"{verdicts.unqualified:,}"] for kind, verdicts in agreement.kinds.items()
     ]
@@ -254,10 +255,6 @@ def agreement_sheets(agreement: Agreement) -> list[Sheet]:
         Sheet(f"{agreement.common:,} variants that all have judged", ["annotators", *numbers], 1, joint),
         Sheet("all annotators together, by kind", ["kind", *numbers], 1, kinds, notes),
     ]
-
-
-def _group(annotators: Sequence[str]) -> str:
-    return " & ".join(annotators) if len(annotators) <= ALL_GROUPS_UP_TO else f"all {len(annotators):,}"
 
 
 def _cohen_notes(agreement: Agreement) -> list[str]:

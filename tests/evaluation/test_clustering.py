@@ -94,10 +94,8 @@ def test_roles_do_not_matter(file: Path) -> None:
     with listening(heard := Notices()):
         dot, qnorm = task.evaluate(Request(ENCODER, [retrokit.similarity("dot"), retrokit.similarity("qnorm")]))
     assert dot.metrics == qnorm.metrics  # all texts are documents
-    assert [message.partition(": ")[2] for message in heard.messages] == [
-        "qnorm is asymmetric, the texts are of one kind; all count as documents, so what it does to queries has no "
-        "effect (MAG, 2.1)"
-    ]
+    (message,) = heard.messages
+    assert message.endswith(": qnorm is asymmetric, and the texts are of one kind; expect low scores (MAG, 2.1)")
 
 
 def test_what_is_used(file: Path) -> None:

@@ -22,8 +22,6 @@ from retrokit.evaluation.evaluate import evaluate
 from retrokit.evaluation.result import Resampled, Result
 from retrokit.evaluation.tasks.retrieval import Retrieval
 from retrokit.metrics.significance import holm
-from retrokit.ranking import retrieval
-from retrokit.ranking.retrieval.base import Index, Searcher, TextList
 from retrokit.report.evaluation import FORMATS, evaluation_sheets
 from tests.evaluation.fakes import Notices, write_folder, write_lines
 from tests.models import sentences
@@ -184,19 +182,6 @@ def test_a_metric_that_is_no_mean_is_compared_by_bootstrap() -> None:
     assert json.loads(json.dumps(asdict(by_metric["top"])))["test"]["difference"] == 2.0
 
 
-@pytest.mark.parametrize(
-    ("text", "expected"), [("ndcg@10=0.64", ("ndcg@10", 0.64)), ("mrr@3=1", ("mrr@3", 1)), ("r = .5", ("r", 0.5))]
-)
-def test_parse_gate(text: str, expected: tuple[str, float]) -> None:
-    assert parse_gate(text) == expected
-
-
-@pytest.mark.parametrize("text", ["ndcg@10", "ndcg@10=", "ndcg@10=high", "=0.5", "", "ndcg@10=nan", "ndcg@10=inf"])
-def test_gates_of_another_form(text: str) -> None:
-    with pytest.raises(UsageError, match=r"expected METRIC=VALUE, as in ndcg@10=0\.64"):
-        parse_gate(text)
-
-
 def result(encoder: str, values: np.ndarray, others: np.ndarray | None = None, task: str = "beir:x") -> Result:
     columns = {"ndcg@10": values, "mrr@10": values if others is None else others}
     per_query = {name: {f"q{i}": float(v) for i, v in enumerate(column)} for name, column in columns.items()}
@@ -223,55 +208,69 @@ MUCH_WORSE = BASE - 0.2 + RNG.normal(0, 0.05, 60)
 NOISY_WORSE = BASE - 0.01 + 0.3 * np.resize([1, -1], 60)
 
 
-def test_fail_under() -> None:
-    found = evaluation(result("one", np.array([0.5, 0.7])), result("two", np.array([0.5, 0.6])))
-    check_gates(gates_of(found, [("ndcg@10", 0.55), ("mrr@10", 0.1)], False))
-    check_gates(gates_of(found, [], False))
-    with pytest.raises(GateFailed) as caught:
-        check_gates(gates_of(found, [("ndcg@10", 0.58), ("mrr@10", 0.61)], False))
-    assert str(caught.value).splitlines() == [
-        "one cosine on beir:x: mrr@10 = 0.6000 is under 0.61",
-        "two cosine on beir:x: ndcg@10 = 0.5500 is under 0.58",
-        "two cosine on beir:x: mrr@10 = 0.5500 is under 0.61",
-    ]
-
-
 NAN = float("nan")
 
 
-@pytest.mark.parametrize("undefined", ["one", "two"])
-@pytest.mark.parametrize("value", [NAN, float("inf"), float("-inf")])
-def test_an_undefined_metric_fails_every_gate_on_it(undefined: str, value: float) -> None:
-    results = [result("one", BASE), result("two", BASE)]
-    found = evaluation(
+def test_forms_of_a_gate() -> None:
+    assert [parse_gate(text) for text in ("ndcg@10=0.64", "mrr@3=1", "r = .5")] == [
+        *(("ndcg@10", 0.64), ("mrr@3", 1), ("r", 0.5)),
+    ]
+    for text in ("ndcg@10", "ndcg@10=", "ndcg@10=high", "=0.5", "", "ndcg@10=nan", "ndcg@10=inf"):
+        with pytest.raises(UsageError, match=r"expected METRIC=VALUE, as in ndcg@10=0\.64"):
+            parse_gate(text)
+
+
+TWO = [result("one", np.array([0.5, 0.7])), result("two", np.array([0.5, 0.6]))]
+ALIKE = [result("one", BASE), result("two", BASE)]
+
+
+def with_mrr(value: float) -> Result:
+    return replace(ALIKE[1], metrics={**ALIKE[1].metrics, "mrr@10": value})
+
+
+@pytest.mark.parametrize(
+    ("results", "least", "fail_if_worse", "failures"),
+    [
+        (TWO, [("ndcg@10", 0.55), ("mrr@10", 0.1)], False, []),
+        (TWO, [("ndcg@10", 0.58)], False, ["two cosine on beir:x: ndcg@10 = 0.5500 is under 0.58"]),
+        (
+            *(TWO, [("mrr@10", 0.61)], False),
+            [
+                f"{by} cosine on beir:x: mrr@10 = {value} is under 0.61"
+                for by, value in (("one", "0.6000"), ("two", "0.5500"))
+            ],
+        ),
         *(
-            replace(one, metrics={**one.metrics, "mrr@10": value}) if one.encoder == undefined else one
-            for one in results
-        )
-    )
-    check_gates(gates_of(found, [("ndcg@10", 0.1)], True))
-    with pytest.raises(GateFailed) as caught:
-        check_gates(gates_of(found, [("mrr@10", -1.0)], False))
-    assert str(caught.value) == f"{undefined} cosine on beir:x: mrr@10 is undefined"
-    (one,) = [one for one in found.results if one.encoder == undefined]
-    assert one.to_json(with_queries=True)["metrics"]["mrr@10"] is None
+            ([ALIKE[0], with_mrr(value)], [("mrr@10", -1.0)], False, ["two cosine on beir:x: mrr@10 is undefined"])
+            for value in (NAN, float("inf"), float("-inf"))
+        ),
+        ([ALIKE[0], with_mrr(NAN)], [("ndcg@10", 0.1)], True, []),
+        (
+            [ALIKE[0], replace(ALIKE[1], metrics={"ndcg@10": 0.6}, per_query={})],
+            *([("mrr@10", 0.1)], False, ["two cosine on beir:x: has no mrr@10"]),
+        ),
+        *(
+            (
+                [
+                    result(by, np.where(np.arange(60) == 7, NAN, BASE) if by == undefined else BASE)
+                    for by in ("one", "two")
+                ],
+                *([], True, [f"{undefined} cosine on beir:x: ndcg@10 is undefined"]),
+            )
+            for undefined in ("one", "two")
+        ),
+    ],
+)
+def test_gates(results: list[Result], least: list, fail_if_worse: bool, failures: list[str]) -> None:
+    found = evaluation(*results)
     for form in FORMATS.values():
         assert "nan" not in str(form(found, True)).lower()
-
-
-@pytest.mark.parametrize("undefined", ["base", "new"])
-def test_nothing_is_worse_than_what_is_undefined_and_the_gate_says_so(undefined: str) -> None:
-    values = {"base": BASE, "new": BASE} | {undefined: np.where(np.arange(60) == 7, NAN, BASE)}
-    found = evaluation(*(result(name, scores) for name, scores in values.items()))
-    assert not found.comparisons
-    with pytest.raises(GateFailed, match=rf"^{undefined} cosine on beir:x: ndcg@10 is undefined$"):
-        check_gates(gates_of(found, [], True))
-
-
-def test_a_result_without_a_metric_that_the_others_of_its_task_have_fails_the_gate() -> None:
-    without = replace(result("two", BASE), metrics={"ndcg@10": 0.6}, per_query={})
-    with pytest.raises(GateFailed, match=r"^two cosine on beir:x: has no mrr@10$"):
-        check_gates(gates_of(evaluation(result("one", BASE), without), [("mrr@10", 0.1)], False))
+    if not failures:
+        check_gates(gates_of(found, least, fail_if_worse))
+        return
+    with pytest.raises(GateFailed) as caught:
+        check_gates(gates_of(found, least, fail_if_worse))
+    assert str(caught.value).splitlines() == failures
 
 
 def test_fail_if_worse_needs_something_to_compare() -> None:
@@ -478,50 +477,3 @@ def test_cross_evaluation_under_given_similarities(folder: Path) -> None:
     assert {(row, column): cross.value(row, column) for row in cross.rows for column in cross.columns} == values
     assert len(set(values.values())) == 4
     assert cross.labels() == ["hashed:1 (not a run)", "hashed:2 (not a run)"]
-
-
-# --- searchers without embeddings
-
-
-class Shortest(Searcher, Index):
-    """Finds the shortest documents, whatever is asked for."""
-
-    spec = ""
-
-    def index(self, documents: TextList) -> Shortest:
-        self.lengths = np.array([len(document) for document in documents])
-        return self
-
-    def score_pairs(self, queries: TextList, texts: TextList) -> np.ndarray:
-        return -np.array([len(text) for text in texts], dtype=np.float32)
-
-    def search(self, queries: TextList, k: int) -> list[tuple[np.ndarray, np.ndarray]]:
-        order = np.argsort(self.lengths, kind="stable")[:k]
-        return [(-self.lengths[order].astype(np.float32), order)] * len(queries)
-
-    def fingerprint(self) -> str:
-        return "shortest"
-
-
-def shortest() -> Shortest:
-    return Shortest()
-
-
-@pytest.fixture
-def _shortest(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(retrieval.registry._entries, "shortest", Entry("shortest", "", f"{__name__}:shortest"))
-
-
-@pytest.mark.usefixtures("_shortest")
-@pytest.mark.parametrize("is_kept", [False, True])
-def test_a_retriever_without_embeddings_is_compared_too(
-    folder: Path, labels: Path, tmp_path: Path, is_kept: bool
-) -> None:
-    kept = str(tmp_path / "results") if is_kept else None
-    found = evaluate(["shortest", "hashed:1"], [f"beir:{folder}"], ["cosine", "dot"], results=kept)
-    assert [result.encoder for result in found.results] == ["shortest", "hashed:1", "hashed:1"]
-    assert [c.baseline.split()[0] for c in found.comparisons if c.metric == "ndcg@10"] == ["shortest"] * 2
-    if kept:
-        assert [one.metrics for one in evaluate(results=kept).results] == [one.metrics for one in found.results]
-    with pytest.raises(UsageError, match=r"^knn:.* needs embeddings: give an encoder in place of shortest$"):
-        evaluate(["hashed:1", "shortest"], [f"beir:{folder}", f"knn:{labels}"])

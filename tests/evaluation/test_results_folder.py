@@ -169,22 +169,24 @@ def test_another_encoder_or_precision_or_number_of_dimensions(run: Run, counted:
     assert counted.texts == before + 50
 
 
-def test_other_weights_under_the_same_name(run: Run, counted: Counted, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "what", ["weights", "corpus.jsonl", "queries.jsonl", "qrels/test.tsv", "__version__", "_own_source"]
+)
+def test_what_else_decides_a_result(
+    run: Run, counted: Counted, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, what: str
+) -> None:
     run()
-    counted.fingerprint = "trained a little more"
-    run()
-    assert counted.texts == 100
-    assert len(files(tmp_path)) == 1  # the old result is of no use to anybody
-
-
-@pytest.mark.parametrize("part", ["corpus.jsonl", "queries.jsonl", "qrels/test.tsv"])
-def test_other_data_under_the_same_name(run: Run, counted: Counted, folder: Path, part: str) -> None:
-    run()
-    file = folder / part
-    file.write_text(file.read_text().replace("the", "a") if part != "qrels/test.tsv" else "q0\td5\t1\n")
+    if what == "weights":
+        counted.fingerprint = "trained a little more"
+    elif what.startswith("_"):
+        monkeypatch.setattr(results_folder, what, "99" if what == "__version__" else lambda: "changed")
+    else:
+        text = (folder / what).read_text()
+        (folder / what).write_text(text.replace("the", "a") if what != "qrels/test.tsv" else "q0\td5\t1\n")
     before = counted.texts
     run()
     assert counted.texts > before
+    assert len(files(tmp_path)) == 1  # the old result is of no use
 
 
 @pytest.fixture
@@ -242,18 +244,6 @@ def test_both_files_of_a_task_count(run: Run, counted: Counted, labels: Path, tm
         file.write_text(file.read_text().replace('"label": 1', '"label": 0', 1))
         run(task=f"knn:{labels},k=3,test={test}")
         assert counted.texts > before
-
-
-def test_another_version_of_retrokit_or_of_its_source(
-    run: Run, counted: Counted, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    run()
-    monkeypatch.setattr(results_folder, "__version__", "99")
-    run()
-    assert counted.texts == 100
-    monkeypatch.setattr(results_folder, "_own_source", lambda: "changed")
-    run()
-    assert counted.texts == 150
 
 
 def test_what_a_similarity_has_learned_counts(run: Run, counted: Counted, monkeypatch: pytest.MonkeyPatch) -> None:

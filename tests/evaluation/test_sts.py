@@ -9,10 +9,9 @@ from scipy import stats
 
 import retrokit
 from retrokit.core.errors import DataError
-from retrokit.core.notices import listening
 from retrokit.evaluation import registry as tasks
 from retrokit.evaluation.task import Request
-from tests.evaluation.fakes import GivenEncoder, Notices, write_lines
+from tests.evaluation.fakes import GivenEncoder, write_lines
 
 RNG = np.random.default_rng(8)
 COUNT = 60
@@ -76,18 +75,6 @@ def test_each_text_is_encoded_once_as_a_document(tmp_path: Path) -> None:
     task.evaluate(Request(encoder, [retrokit.similarity("cosine")]))
     assert encoder.embedded == [("document", ["a0", "b0", "a1"], "auto")]
     assert task.describe().endswith("x.jsonl: 3 pairs of sentences, scores 0 to 2")
-
-
-def test_an_asymmetric_similarity_is_explained(file: Path) -> None:
-    task = tasks.create(f"sts:{file}")
-    with listening(heard := Notices()):
-        task.evaluate(
-            Request(GivenEncoder(VECTORS), [retrokit.similarity(s) for s in ("cosine", "dot", "qnorm", "learn")])
-        )
-        task.evaluate(Request(GivenEncoder(VECTORS), [retrokit.similarity("qnorm")]))
-    assert [message.split(": ")[1].split()[0] for message in heard.messages] == ["qnorm", "learn"]
-    assert "sentence1 counts as the query" in heard.messages[0]
-    assert task.symmetric
 
 
 def test_a_difference_is_tested_by_bootstrap(file: Path) -> None:

@@ -13,17 +13,15 @@ from scipy.stats import spearmanr
 import retrokit
 from retrokit.core.errors import DataError, UsageError
 from retrokit.core.notices import listening
-from retrokit.core.registry import Entry
 from retrokit.data.sure import read_sure
 from retrokit.evaluation import registry as tasks
 from retrokit.evaluation.comparison.correlations import check_correlated, correlations
 from retrokit.evaluation.comparison.systems import System
-from retrokit.evaluation.evaluate import evaluate
 from retrokit.evaluation.result import Result
 from retrokit.evaluation.task import Request
 from retrokit.evaluation.tasks.retrieval import save_runs
 from retrokit.evaluation.tasks.sure import RerankerReference, Sure, make_reference
-from retrokit.ranking import reranking, retrieval
+from retrokit.ranking import retrieval
 from retrokit.ranking.reranking.base import PairwiseReranker
 from tests.close import assert_rounded
 from tests.evaluation.fakes import GivenEncoder, Notices, hashed
@@ -245,26 +243,6 @@ def test_a_saved_ranking_is_a_reference(tmp_path):
     assert second.digest() == tasks.create(second.spec).digest()
 
 
-MADE: list[str | None] = []
-
-
-def made_on(device: str | None = None) -> CountingScorer:
-    MADE.append(device)
-    return CountingScorer()
-
-
-def test_references_are_made_on_the_device_of_the_command(tmp_path, tiny_bert, monkeypatch):
-    monkeypatch.setitem(reranking.registry._entries, "counted", Entry("counted", "", f"{__name__}:made_on"))
-    MADE.clear()
-    folder = small_folder(tmp_path / "small", 6)
-    evaluate([str(tiny_bert)], [f"sure:{folder},reference=counted"], device="cpu")
-    evaluate([str(tiny_bert)], [f"sure:{folder},reference=counted"])
-    assert MADE == ["cpu", None]
-    for spec in (str(tiny_bert), f"maxsim:{tiny_bert}"):
-        with pytest.raises(DataError, match="device string: nowhere"):
-            tasks.create_on(f"sure:{folder},reference={spec}", "nowhere")
-
-
 def test_bm25_is_a_reference(tmp_path):
     texts = iter(sentences(90))
     ids = [f"p{i}" for i in range(12)]
@@ -370,19 +348,6 @@ def test_a_corpus_of_ones_own(tmp_path):
     corpus.write_text('{"id": "1", "text": "a"}\n')
     with pytest.raises(DataError, match=r"none of its passages is in the corpus by its id \(the first is 'p0'\)"):
         tasks.create(f"sure:{folder},reference=run:{tmp_path / 'x.trec'},corpus={corpus}")
-
-
-def test_metrics_asked_for(tmp_path):
-    folder = small_folder(tmp_path / "small")
-    task = Sure(read_sure(folder, "precision"), RerankerReference(CountingScorer()), depth=3)
-    (result,) = task.evaluate(Request(hashed(1), [retrokit.similarity("cosine")], ["precision_roc", "mrr@3"]))
-    assert list(result.metrics) == ["rdc", "precision_roc", "mrr@3"]
-    assert list(result.per_query) == ["precision_roc", "mrr@3"]
-    assert list(result.resampled) == ["rdc"]
-    assert result.metrics["mrr@3"] == pytest.approx(statistics.fmean(result.per_query["mrr@3"].values()))
-    json.dumps(result.to_json(True), allow_nan=False)
-    with pytest.raises(UsageError, match=r"unknown metric 'precision_ranges' \(did you mean precision_range\?\)"):
-        task.check_metrics(["precision_ranges"])
 
 
 def test_lost_queries_are_said_and_never_imputed(tmp_path):

@@ -28,7 +28,6 @@ ENTRY = Entry(
 class Spread(SymmetricTask):
     main_metric = "apart"
     shown_metrics = default_metrics = ("apart", "together")
-    query_side = "a"
     data_digest = "of two words"
 
     def describe(self):

@@ -85,13 +85,6 @@ def test_moments_are_those_of_all_values():
     assert math.isnan(none.deviation)
 
 
-def test_groups_must_fit():
-    with pytest.raises(ValueError, match="same clusters"):
-        bootstrapped_d(Moments.of(clusters(1)), Moments.of(clusters(2)[:-1]))
-    with pytest.raises(ValueError, match="same origin"):
-        bootstrapped_d(Moments.of(clusters(1)), Moments.of(clusters(2), 1.0))
-
-
 @pytest.mark.parametrize(
     ("value", "size"), [(0.1, "negligible"), (-0.2, "small"), (0.5, "medium"), (-0.79, "medium"), (0.8, "large")]
 )

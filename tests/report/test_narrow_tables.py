@@ -8,11 +8,8 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 from retrokit.core.sheet import Sheet, facts
-from retrokit.evaluation.comparison.comparison import evaluation_of
-from retrokit.report.evaluation import evaluation_sheets
 from retrokit.report.sheets import TerminalTable
-from retrokit.report.terminal import NO_LIMIT, console
-from tests.report.test_tables import BASE, BETTER, result, seeded
+from retrokit.report.terminal import console
 
 NAMES = st.text("abcXYZ019/._-:= ", min_size=1, max_size=60).map(str.strip).filter(bool)
 NUMBERS = st.from_regex(r"[+-]?[0-9]\.[0-9]{4}( ± [0-9]\.[0-9]{4})?\*?", fullmatch=True)
@@ -93,23 +90,6 @@ def test_a_title_is_as_wide_as_the_terminal(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 LONG = "runs/msmarco-bert-base-dot-v5/qnorm-with-a-long-name"
-
-
-@pytest.mark.parametrize("terminal", [True, False])
-@pytest.mark.parametrize("columns", ["40", "60", "80", "160", None])
-def test_an_evaluation_with_long_names(columns: str | None, terminal: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    results = [result(f"{LONG}-{i}", values, "beir:data/scifact,split=test") for i, values in enumerate((BASE, BETTER))]
-    evaluation = evaluation_of(results, {results[0].task: ["ndcg@10", "mrr@10"]}, {})
-    for sheet in [*evaluation_sheets(evaluation), *evaluation_sheets(seeded())]:
-        text = printed(TerminalTable(sheet), columns, monkeypatch, terminal)
-        lines = text.splitlines()
-        assert max(map(len, lines)) <= (int(columns) if columns else NO_LIMIT if not terminal else 80)
-        assert "…" not in re.sub(r"[+-]0\.\d+ … [+-]0\.\d+", "", " ".join(text.split()))
-        for row in sheet.rows:
-            for number in (line.strip() for cell in row[sheet.words :] for line in cell):
-                assert all(part in text for part in number.split())
-        if columns is None and not terminal:
-            assert all(any(all(part[0] in line for part in row[: sheet.words]) for line in lines) for row in sheet.rows)
 
 
 def test_off_a_terminal_nothing_is_folded(monkeypatch: pytest.MonkeyPatch) -> None:

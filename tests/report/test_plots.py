@@ -1,13 +1,27 @@
 """Pictures of a run: those for which its log has numbers."""
 
+import io
 import json
+import warnings
 from pathlib import Path
+from xml.etree import ElementTree
 
-import matplotlib.pyplot as plt
+import numpy as np
 import pytest
+from matplotlib.figure import Figure
+from matplotlib.text import Text
 
+from retrokit.core.figures import plt, shown, wrapped
+from retrokit.core.notices import listening
+from retrokit.evaluation.comparison.comparison import Evaluation, evaluation_of
+from retrokit.evaluation.comparison.systems import System
+from retrokit.evaluation.comparison.trained import Training
+from retrokit.evaluation.result import Resampled, Result
+from retrokit.metrics import significance
 from retrokit.report import plots
 from retrokit.report.plots import training_plots
+from tests.evaluation.fakes import Notices
+from tests.report.gallery import MODULES, pictures
 
 ROWS = [
     {"step": 0, "evaluation": {"ndcg@10": 0.3}, "norms": {"query_norm_mean": 5.0, "query_norm_cv": 0.1}},
@@ -119,3 +133,178 @@ def test_axes_are_plain_and_legends_cover_nothing(tmp_path: Path, monkeypatch: p
     assert len(figures["gamma"].legends) == 1
     low, high = figures["gamma"].axes[0].get_ylim()
     assert high - low >= 0.02
+
+
+RNG = np.random.default_rng(0)
+VALUES = RNG.uniform(0, 1, 50)
+
+
+def result(encoder: str, shift: float = 0.0, similarity: str = "cosine", task: str = "beir:data/x,split=dev") -> Result:
+    values = VALUES + shift
+    return Result(
+        encoder=encoder,
+        similarity=similarity,
+        task=task,
+        main_metric="ndcg@10",
+        metrics={"ndcg@10": float(values.mean()), "area": float(np.median(values)), "bare": 0.5},
+        per_query={"ndcg@10": {f"q{i}": float(value) for i, value in enumerate(values)}},
+        counts={},
+        norms={},
+        configuration={},
+        resampled={"area": Resampled(50, lambda rows: float(np.median(values[rows])))},
+    )
+
+
+def evaluation(*results: Result, is_cross: bool = False) -> Evaluation:
+    trainings = {
+        **{f"runs/q-{i}": Training("qnorm", "q", str(i)) for i in (0, 1)},
+        "runs/c": Training("cosine", "c", "0"),
+    }
+    return evaluation_of(results, {one.task: ["ndcg@10"] for one in results}, trainings, is_cross)
+
+
+def test_an_interval_of_a_mean_of_another_metric_and_of_none() -> None:
+    system = System((result("a"),))
+    low, high = plots.interval_of(system, "ndcg@10")
+    error = 1.96 * VALUES.std(ddof=1) / np.sqrt(50)
+    assert (low, high) == pytest.approx((VALUES.mean() - error, VALUES.mean() + error), abs=0.01)
+    low, high = plots.interval_of(system, "area")
+    assert low < np.median(VALUES) < high
+    assert plots.interval_of(system, "bare") is None
+
+
+def drawn(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, found: Evaluation) -> list[plots.plt.Figure]:
+    figures = []
+    monkeypatch.setattr(plots, "save", lambda figure, folder, name: figures.append(figure) or [])
+    plots.evaluation_plots(found, tmp_path)
+    return figures
+
+
+def test_bars_have_names_values_and_intervals(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    found = evaluation(result("base"), result("runs/q-0", 0.1), result("runs/q-1", 0.2))
+    (figure,) = drawn(monkeypatch, tmp_path, found)
+    (axes,) = figure.axes
+    assert [label.get_text() for label in axes.get_yticklabels()] == ["base cosine", "runs/q-* (2 seeds) cosine"]
+    assert axes.get_xlabel() == "ndcg@10"
+    assert figure.get_supxlabel() == "whiskers: 95% interval of the paired difference from the first (dashed line)"
+    assert axes.get_title(loc="left") == "beir:data/x,split=dev"
+    bars = axes.patches
+    assert [bar.get_width() for bar in bars] == pytest.approx([VALUES.mean(), VALUES.mean() + 0.15])
+    assert bars[0].get_facecolor() != bars[1].get_facecolor()
+    assert [text.get_text() for text in axes.texts] == [f"{bar.get_width():.4f}" for bar in bars]
+    (whiskers,) = axes.collections[0].get_segments()  # the first has none: it is what the other differs from
+    test = found.comparisons[0].test
+    assert whiskers[:, 0] == pytest.approx([VALUES.mean() + test.low, VALUES.mean() + test.high])
+    assert whiskers[:, 0] != pytest.approx(plots.interval_of(found.systems[1], "ndcg@10"), abs=0.01)
+    assert [line.get_xdata()[0] for line in axes.lines if line.get_linestyle() == "--"] == [VALUES.mean()]
+    dots = axes.collections[1].get_offsets()
+    assert dots[:, 0].tolist() == pytest.approx([VALUES.mean() + 0.1, VALUES.mean() + 0.2])
+    plots.plt.close(figure)
+
+
+def test_a_system_alone_has_its_own_interval(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    (figure,) = drawn(monkeypatch, tmp_path, evaluation(result("base")))
+    (axes,) = figure.axes
+    assert axes.get_xlabel() == "ndcg@10 with 95% bootstrap interval over items"
+    (whiskers,) = axes.collections[0].get_segments()
+    assert whiskers[:, 0] == pytest.approx(plots.interval_of(System((result("base"),)), "ndcg@10"))
+    plots.plt.close(figure)
+
+
+def test_a_heat_map_of_training_against_evaluation(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    cells = [
+        *(result("runs/c"), result("runs/c", 0.1, "qnorm"), result("runs/q-0", 0.2), result("runs/q-0", 0.3, "qnorm")),
+        result("minilm", 0.4),
+    ]
+    _, figure = drawn(monkeypatch, tmp_path, evaluation(*cells, is_cross=True))
+    axes, colours = figure.axes
+    assert [label.get_text() for label in axes.get_xticklabels()] == ["cosine", "qnorm"]
+    assert [label.get_text() for label in axes.get_yticklabels()] == ["cosine", "qnorm", "minilm (not a run)"]
+    assert (axes.get_ylabel(), colours.get_ylabel()) == ("trained with", "ndcg@10")
+    mean = VALUES.mean()
+    expected = [f"{mean + shift:.4f}" for shift in (0, 0.1, 0.2, 0.3, 0.4)]
+    assert [text.get_text() for text in axes.texts] == [*expected, "–"]
+    frames = [(round(frame.get_x() + 0.47), round(frame.get_y() + 0.45)) for frame in axes.patches]
+    assert frames == [(0, 0), (1, 1)]
+    plots.plt.close(figure)
+
+
+HOSTILE = [
+    "$\\frac{",
+    "a $b$ \\c^_",
+    "_hidden",
+    "\x1b[31m\x00",
+    "two\nlines",
+    "表情😀",
+    "<b>&--\u202e",
+    "x" * 300,
+    "{}%s",
+]
+MANY = [f"name {i}" for i in range(100)]
+
+
+@pytest.fixture
+def picture_drawn(monkeypatch: pytest.MonkeyPatch) -> dict[str, Figure]:
+    """The figures, by name, in place of files."""
+    monkeypatch.setattr(significance, "RESAMPLES", 20)
+    figures: dict[str, Figure] = {}
+    for module in MODULES:
+        monkeypatch.setattr(module, "save", lambda figure, folder, name: figures.update({name: figure}) or [])
+    return figures
+
+
+def words(figure: Figure) -> str:
+    return "\n".join(text.get_text() for text in figure.findobj(Text))
+
+
+@pytest.mark.parametrize("name", pictures(HOSTILE))
+def test_any_name_can_be_drawn(name: str, picture_drawn: dict[str, Figure], tmp_path: Path) -> None:
+    pictures(HOSTILE)[name](tmp_path)
+    assert picture_drawn
+    for figure in picture_drawn.values():
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")  # a layout that does not fit is a warning
+            warnings.filterwarnings("ignore", message="Glyph .* missing from font")
+            stream = io.StringIO()
+            figure.savefig(stream, format="svg")
+        ElementTree.fromstring(stream.getvalue())
+        assert not any(text.get_parse_math() for text in figure.findobj(Text))
+        assert "\x1b" not in words(figure)
+        labels = [text.get_text() for legend in figure.legends for text in legend.get_texts()]
+        if any("a $b$" in label for label in labels) and "near-miss" not in name:
+            assert any("_hidden" in label for label in labels)  # which matplotlib would leave out
+        plt.close(figure)
+
+
+@pytest.mark.parametrize("name", [name for name in pictures(HOSTILE) if name not in ("contrast", "near-miss-equal")])
+def test_many_are_cut_and_the_cut_is_said(name: str, picture_drawn: dict[str, Figure], tmp_path: Path) -> None:
+    listener = Notices()
+    with listening(listener):
+        pictures(MANY)[name](tmp_path)
+    for file, figure in picture_drawn.items():
+        assert max(figure.get_size_inches()) * 125 < 6000  # pixels
+        assert len(figure.axes) <= 50
+        assert len(figure.findobj(Text)) < 3000
+        if name != "map" and file not in ("gamma", "moved"):
+            assert any(
+                f"picture {file}: " in line and " are drawn; the data has all" in line for line in listener.messages
+            )
+        if name == "map":
+            assert "76 other labels" in [text.get_text() for text in figure.legends[0].get_texts()]
+
+
+def test_names_are_harmless_short_and_never_hidden() -> None:
+    assert shown("plain") == wrapped("plain") == "plain"
+    assert shown("\x1b[31m\n") == "\\x1b[31m\\n"
+    assert shown("_a") == wrapped("_a") == " _a"
+    assert (shown("x" * 60 + "end")[0], len(shown("x" * 60 + "end")), shown("x" * 60 + "end")[-3:]) == ("…", 48, "end")
+    assert wrapped("x" * 40) == "x" * 34 + "\n" + "x" * 6
+    cut = wrapped("a" * 200 + "end")
+    assert (cut[0], cut[-3:], cut.count("\n")) == ("…", "end", 2)
+
+
+def test_one_score_for_all_has_a_histogram(picture_drawn: dict[str, Figure], tmp_path: Path) -> None:
+    pictures(["e"])["near-miss-equal"](tmp_path)
+    low, high = picture_drawn["near-miss"].axes[0].get_xlim()
+    assert low < 0.5 < high
+    assert high - low < 0.01

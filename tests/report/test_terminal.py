@@ -1,9 +1,23 @@
 """Notices and progress where standard error is no terminal, and where it is one."""
 
-import pytest
+import io
+import json
+import re
+import unicodedata
+from collections.abc import Callable
 
-from retrokit.core.notices import listening, notice, progress
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from retrokit.cli.common import show
+from retrokit.cli.entry import _fail
+from retrokit.core.frames import frame, to_csv
+from retrokit.core.notices import harmless, listening, notice, progress
+from retrokit.core.sheet import Sheet
+from retrokit.data.jsonl import to_json
 from retrokit.report import terminal
+from retrokit.report.sheets import to_latex, to_markdown
 from retrokit.report.terminal import TerminalListener, console
 
 
@@ -95,3 +109,117 @@ def test_what_is_no_terminal_is_plain(capsys: pytest.CaptureFixture[str], monkey
     monkeypatch.delenv("COLUMNS")
     console().print("x" * 1000, "[red]y[/red]")
     assert capsys.readouterr().out == "x" * 1000 + " [red]y[/red]\n"
+
+
+HOSTILE = "a\x1b[31mb\x1b]0;title\x07c\rd\x08e\x9b2Jf\u202eg\u2066h\u2028i\udcffj\x00k"
+SHOWN = "a\\x1b[31mb\\x1b]0;title\\x07c\\rd\\x08e\\x9b2Jf\\u202eg\\u2066h\\u2028i\\udcffj\\x00k"
+ANY_TEXT = st.text(st.characters(), max_size=30)
+
+
+def is_harmless(text: str) -> bool:
+    kinds = {unicodedata.category(letter) for letter in text if letter not in "\n\t"}
+    return not kinds & {"Cc", "Cs", "Zl", "Zp"} and not re.search("[\u202a-\u202e\u2066-\u2069]", text)
+
+
+@given(ANY_TEXT)
+def test_what_is_shown_is_harmless_and_what_is_harmless_stays(text: str) -> None:
+    assert is_harmless(harmless(text))
+    assert "\n" not in harmless(text)
+    assert is_harmless(harmless(text, lines=True))
+    assert harmless(text, lines=True).count("\n") == text.count("\n")
+    assert (harmless(text, lines=True) == text) == is_harmless(text)
+
+
+@given(ANY_TEXT)
+def test_json_means_the_same(text: str) -> None:
+    written = to_json({text: [text]})
+    assert is_harmless(written)
+    assert json.loads(written) == {text: [text]}
+
+
+def test_cells_of_csv_are_no_formulas_and_numbers_stay_numbers() -> None:
+    rows = [{"=name": text, "value": -0.5, "count": count} for text, count in zip(FORMULAS, (1, None), strict=False)]
+    written = to_csv(frame(rows))
+    assert written == "'=name,value,count\n'=1+1,-0.5,1\n'+a,-0.5,\n"
+    for text, shown in FORMULAS.items():
+        assert to_csv(frame([{"a": text}])) == f"a\n{shown}\n"
+
+
+FORMULAS = {
+    "=1+1": "'=1+1",
+    "+a": "'+a",
+    "-a": "'-a",
+    "@SUM(A1)": "'@SUM(A1)",
+    "\t=1": "'\t=1",
+    "\r=1": "'\\r=1",
+    "\n=1": "'\\n=1",
+    "＝1": "'＝1",
+    "-0.5": "-0.5",
+    "+1e-5": "+1e-5",
+    "a=b": "a=b",
+    "\x1b[31m": "\\x1b[31m",
+    'a,"b"': '"a,""b"""',
+}
+
+
+SHEET = Sheet(HOSTILE, [HOSTILE, "x"], 1, [[(HOSTILE,), ("1",)]], HOSTILE)
+PRINTED: dict[str, tuple[Callable[[], object], int]] = {
+    "text": (lambda: show(HOSTILE), 1),
+    "on standard error": (lambda: show(HOSTILE, error=True), 1),
+    "a table": (lambda: show(SHEET), 4),
+    "Markdown": (lambda: show(to_markdown(SHEET).replace("\\", "")), 0),
+    "LaTeX": (lambda: show(to_latex(SHEET)), 0),
+    "LaTeX in a file": (lambda: print(to_latex(SHEET)), 0),
+    "CSV in a file": (lambda: print(to_csv(frame([{HOSTILE: HOSTILE}]))), 2),
+    "Markdown in a file": (lambda: print(to_markdown(SHEET).replace("\\", "")), 0),
+    "an error": (lambda: _fail(HOSTILE, 2), 1),
+    "a notice": (lambda: notice(HOSTILE), 1),
+}
+
+
+@pytest.mark.parametrize("name", PRINTED)
+def test_what_is_printed(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    do, times = PRINTED[name]
+    with listening(TerminalListener()):
+        do()
+    shown = "".join(capsys.readouterr())
+    assert is_harmless(shown)
+    assert re.search("a.*b.*c.*d.*e", shown)
+    assert shown.count(SHOWN) >= times
+
+
+def test_a_notice_and_a_problem_stay_on_their_lines(capsys: pytest.CaptureFixture[str]) -> None:
+    with listening(TerminalListener()):
+        notice("one\nretrokit: another")
+    _fail("one\ntwo\r\x85three", 2)
+    assert capsys.readouterr().err.splitlines() == [
+        "one\\nretrokit: another",
+        "retrokit: one",
+        "retrokit: two\\r\\x85three",
+    ]
+
+
+def test_lines_of_progress(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr(terminal, "LINE_EVERY", -1.0)
+    with listening(TerminalListener()), progress(HOSTILE, 2, HOSTILE) as advance:
+        advance(2)
+    shown = capsys.readouterr().err
+    assert shown.count(SHOWN) == 2
+    assert is_harmless(shown)
+
+
+def test_a_bar(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Terminal(io.StringIO):
+        def isatty(self) -> bool:
+            return True
+
+    shown = Terminal()
+    monkeypatch.setenv("TERM", "xterm-256color")
+    monkeypatch.setenv("COLUMNS", "300")
+    monkeypatch.setattr("sys.stderr", shown)
+    with listening(TerminalListener()), progress(HOSTILE + "[bold]", 2, "[texts]") as advance:
+        advance(2)
+    assert SHOWN + "[bold]" in shown.getvalue()
+    assert "[texts]/s" in shown.getvalue()
+    for foreign in ("\x1b[31m", "\x1b]0;", "\x07", "\x9b", "\u202e"):
+        assert foreign not in shown.getvalue()

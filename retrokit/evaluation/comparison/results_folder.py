@@ -213,9 +213,8 @@ def plain(result: Result) -> dict[str, Any]:
 def _key_of_no_use(result: Result, data: str | None) -> dict[str, Any]:
     """The key of a result that is only shown: its label and data; no request has this key."""
     names = ("precision", "dims", "index", "quantize", "fingerprint")
-    configuration = {name: result.configuration.get(name) for name in names}
     label = {"encoder": result.encoder, "similarity": result.similarity, "task": result.task}
-    return {**label, **configuration, "data": data, "source": None}
+    return {**label, **{name: result.configuration.get(name) for name in names}, "data": data, "source": None}
 
 
 def _checksum(content: dict[str, Any]) -> str:

@@ -252,11 +252,6 @@ class MtebTask(Task):
             configuration={**configuration, "mteb_results": [scores.file for scores in task_scores.values()]},
         )
 
-    def one_kind(self) -> str | None:
-        names = [task.metadata.name for task in self.tasks if task.metadata.type in PAIRED]
-        effect = "the first of a pair counts as the query: expect it to do badly"
-        return f"the texts of {', '.join(names)} are of one kind; {effect}" if names else None
-
 
 def _per_query(task: Any, model: MtebSearch, file: Path) -> dict[str, dict[str, float]]:
     """The scores of each query of a retrieval task, by metric, so that differences can be tested.

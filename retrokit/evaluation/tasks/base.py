@@ -85,13 +85,7 @@ class MeasuringTask(Task):
 
 
 class EmbeddingTask(MeasuringTask):
-    """A task that embeds texts. A subclass says which and what it measures, and measures it.
-
-    Attributes:
-        query_side: of texts of one kind, what counts as the query under an asymmetric similarity; ``None``: nothing.
-    """
-
-    query_side: str | None = None
+    """A task that embeds texts. A subclass says which and what it measures, and measures it."""
 
     @abstractmethod
     def sides(self) -> list[tuple[str, Sequence[str], Role]]:
@@ -102,14 +96,6 @@ class EmbeddingTask(MeasuringTask):
         self, request: Request, similarity: Similarity, embeddings: Sequence[np.ndarray], names: Sequence[str]
     ) -> Measured:
         """The metrics ``names`` under ``similarity``, given the raw embeddings ``[n, d]`` of each of the sides."""
-
-    def one_kind(self) -> str | None:
-        if not self.symmetric:
-            return None
-        if self.query_side is None:
-            return "the texts are of one kind; all count as documents, so what it does to queries has no effect"
-        effect = "so a text scores otherwise on the other side: expect it to do badly"
-        return f"the texts are of one kind; {self.query_side} counts as the query, {effect}"
 
     def evaluate(self, request: Request) -> list[Result]:
         """One result per similarity that the task scores with; the texts are encoded once."""

@@ -103,7 +103,6 @@ class NearestNeighbours(LabelledTask):
         super().__init__(data, k)
         self.metric = metric
         self._columns = {"accuracy": (transform, metric), **_TABLE_S3}
-        self.query_side = "a test text" if metric == "similarity" else None
 
     def scored_with(self, encoder: Encoder, similarities: Sequence[Similarity]) -> list[Similarity]:
         """The given similarities with ``metric=similarity``; else the one that ranks as the distance does."""
@@ -172,7 +171,6 @@ class Classification(LabelledTask):
     main_metric = "accuracy"
     shown_metrics = ("accuracy", "f1", "knn_accuracy", "knn_f1")
     default_metrics = shown_metrics
-    query_side = "a test text (of knn_accuracy)"
 
     def __init__(self, data: LabelledSplit, k: int = 3) -> None:
         super().__init__(data, k)

@@ -43,8 +43,6 @@ FALSE_ACCEPTS = "false_accept@95"
 class NearMisses(SymmetricTask):
     """Scores of near-misses and random pairs, and of positives if they are other texts than their anchors."""
 
-    query_side = "the anchor"
-
     def __init__(self, name: str, examples: Sequence[LabelledNearMiss]) -> None:
         self.name = name
         self.examples = examples
@@ -252,7 +250,6 @@ class DuplicatePairs(SymmetricTask):
     main_metric = "roc_auc"
     shown_metrics = ("roc_auc", "average_precision", "accuracy", "threshold", "positive", "negative", "cosine_roc_auc")
     default_metrics = (*shown_metrics, "positive_std", "negative_std")
-    query_side = "sentence1"
 
     def __init__(self, name: str, pairs: Sequence[LabelledPair]) -> None:
         self.name = name
@@ -312,7 +309,6 @@ class SentenceSimilarity(SymmetricTask):
     main_metric = "spearman"
     shown_metrics = ("spearman", "pearson", "cosine_spearman", "cosine_pearson")
     default_metrics = shown_metrics
-    query_side = "sentence1"
 
     def __init__(self, name: str, pairs: Sequence[ScoredPair]) -> None:
         distinct = DistinctTexts()
