@@ -210,14 +210,14 @@ def fragment_contrasts(
     results = []
     for start in range(0, first.shape[1], size):
         a, b = (side[:, start : start + size].astype(np.float64) for side in (first, second))
-        own = deviations[start : start + size]
+        own, norms = deviations[start : start + size], np.linalg.norm(a, axis=1) * np.linalg.norm(b, axis=1)
         results.append(
             FragmentContrast(
                 encoder=encoder,
                 fragment=start // size + 1,
                 first=start + 1,
                 last=start + size,
-                mean_cosine=float(_cosines(a, b).mean()),
+                mean_cosine=float(np.divide((a * b).sum(axis=1), norms, np.zeros(len(a)), where=norms > 0).mean()),
                 deviation=float(np.median(own)),
                 largest_deviation=float(own.max()),
                 outliers=int((own > limit).sum()),
@@ -225,11 +225,6 @@ def fragment_contrasts(
             )
         )
     return results
-
-
-def _cosines(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    lengths = np.linalg.norm(a, axis=1) * np.linalg.norm(b, axis=1)
-    return np.divide((a * b).sum(axis=1), lengths, out=np.zeros(len(a)), where=lengths > 0)
 
 
 def shift(difference: np.ndarray) -> float:

@@ -25,7 +25,7 @@ from retrokit.data.pairs import registry as sources
 from retrokit.data.training_rows import texts_of_record
 from retrokit.encoders.base import Encoder
 from retrokit.encoders.views import MemoizedEncoder
-from retrokit.probing.base import Findings, read_retrieval
+from retrokit.probing.base import Findings, encoders_of, read_retrieval
 from retrokit.probing.settings import FisherSettings
 from retrokit.ranking.retrieval.embeddings import row_norms
 from retrokit.similarities.base import TINY
@@ -134,15 +134,9 @@ def predict(queries: np.ndarray, documents: np.ndarray, seed: int = 0) -> Predic
     margin = _NORMAL * _sampling_sd(list(sides.values()), seed)
     low, high = difference - margin, difference + margin
     lower = min(CANDIDATES, key=lambda name: logs[name])
-    return Prediction(
-        log_kappa=logs,
-        eigenvalues={name: count for name, (_, count) in numbers.items()},
-        difference=difference,
-        low=low,
-        high=high,
-        lower=lower,
-        choice=lower if low > 0 or high < 0 else UNDECIDED,
-    )
+    eigenvalues = {name: count for name, (_, count) in numbers.items()}
+    choice = lower if low > 0 or high < 0 else UNDECIDED
+    return Prediction(logs, eigenvalues, difference, low, high, lower, choice)
 
 
 def _sampling_sd(both: Sequence[np.ndarray], seed: int) -> float:
@@ -327,11 +321,8 @@ def probe_fisher(settings: FisherSettings) -> FisherProbe:
     drawn = [pairs[i] for i in sample]
     if len(drawn) < settings.pairs:
         notice(f"{named}: {len(drawn):,} pairs, not {settings.pairs:,}: all are used")
-    results = []
-    for spec in settings.encoders:
-        encoder = encoder_names.registry.create(spec, device=settings.device)
-        results.append(measure(encoder, drawn, named, settings.precision, settings.seed))
-    return FisherProbe(results)
+    encoders = encoders_of(settings)
+    return FisherProbe([measure(each, drawn, named, settings.precision, settings.seed) for each in encoders])
 
 
 def measure(encoder: Encoder, pairs: TextPairs, data: str, precision: str = "fp32", seed: int = 0) -> Fisher:
@@ -344,19 +335,12 @@ def measure(encoder: Encoder, pairs: TextPairs, data: str, precision: str = "fp3
     empty = np.flatnonzero((row_norms(queries) <= TINY) | (row_norms(documents) <= TINY))
     if len(empty):
         raise DataError(data, f"{encoder.spec} embeds a text of {len(empty)} pairs as 0: {pairs[empty[0]][0][:60]!r}")
-    return Fisher(
-        encoder=encoder.spec,
-        data=data,
-        pairs=len(pairs),
-        dimension=queries.shape[1],
-        information=[_information(cast(Family, encoder.similarity_of(name)), queries, documents) for name in FAMILY],
-        prediction=predict(queries, documents, seed),
-    )
-
-
-def _information(similarity: Family, queries: np.ndarray, documents: np.ndarray) -> Information:
-    parts = partial_derivatives(similarity.gammas, queries, documents)
-    return Information(similarity.spec, *(float((part**2).mean()) for part in parts))
+    information = []
+    for name in FAMILY:
+        similarity = cast(Family, encoder.similarity_of(name))
+        parts = partial_derivatives(similarity.gammas, queries, documents)
+        information.append(Information(similarity.spec, *(float((part**2).mean()) for part in parts)))
+    return Fisher(encoder.spec, data, len(pairs), queries.shape[1], information, predict(queries, documents, seed))
 
 
 def _judged_pairs(spec: str) -> list[tuple[str, str]]:

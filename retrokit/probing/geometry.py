@@ -92,7 +92,15 @@ class GeometryProbe(Findings):
 
     @property
     def conclusion(self) -> str:
-        return "; ".join(_in_words(part, self) for part in self.parts if part.fragment == WHOLE) + "."
+        parts = []
+        for encoder, (whole, *fragments) in grouped(self.parts, "encoder").items():
+            parts.append(
+                f"{encoder}: mean cosine {whole.anisotropy:.3f}, effective rank {whole.effective_rank:.0f} of "
+                f"{whole.dimensions}, largest hub near {whole.largest_hub:.1%} of texts"
+            )
+            if fragments:
+                parts[-1] += f"; mean cosine within fragments {np.mean([part.anisotropy for part in fragments]):.3f}"
+        return "; ".join(parts) + "."
 
     def sheets(self) -> list[Sheet]:
         forms = {"anisotropy": ".4f", "effective_rank": ".1f", "hubness": ".2f", "largest_hub": ".1%"}
@@ -144,15 +152,6 @@ _MEASURES = (
 def _measure(part: Geometry, name: str) -> float:
     value = float(getattr(part, name))
     return value / part.dimensions if name == "effective_rank" else value
-
-
-def _in_words(whole: Geometry, probe: GeometryProbe) -> str:
-    words = (
-        f"{whole.encoder}: mean cosine {whole.anisotropy:.3f}, effective rank {whole.effective_rank:.0f} of "
-        f"{whole.dimensions}, largest hub among the {probe.neighbours} nearest of {whole.largest_hub:.1%} of texts"
-    )
-    fragments = [part.anisotropy for part in probe.parts if part.encoder == whole.encoder and part.fragment != WHOLE]
-    return f"{words}; mean cosine within fragments {np.mean(fragments):.3f}" if fragments else words
 
 
 @taking(GeometrySettings)

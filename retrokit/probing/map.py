@@ -162,16 +162,11 @@ def probe_map(settings: MapSettings) -> MapProbe:
         if (embeddings == embeddings[0]).all():
             raise DataError(data.name, f"{encoder.spec} embeds all {len(embeddings):,} texts alike: nothing to lay out")
         algorithm, positions = layout(embeddings, settings.seed)
-        probe.maps.append(
-            TextMap(encoder.spec, algorithm, accuracy, _accuracy_within(positions, data, task.k), positions)
-        )
+        labels = np.array(data.labels)
+        learnt = positions[data.train], labels[data.train], positions[data.test]
+        within = float((predict_by_distance(*learnt, task.k, "euclidean") == labels[data.test]).mean())
+        probe.maps.append(TextMap(encoder.spec, algorithm, accuracy, within, positions))
     return probe
-
-
-def _accuracy_within(positions: np.ndarray, data: LabelledSplit, k: int) -> float:
-    labels = np.array(data.labels)
-    guessed = predict_by_distance(positions[data.train], labels[data.train], positions[data.test], k, "euclidean")
-    return float((guessed == labels[data.test]).mean())
 
 
 def layout(embeddings: np.ndarray, seed: int = 42) -> tuple[str, np.ndarray]:

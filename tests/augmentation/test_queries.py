@@ -100,7 +100,7 @@ def test_a_good_model(corpus):
     assert (written.counts["passages_without_text"], written.counts["passages_repeated"]) == (1, 1)
     assert written.calls["calls"] == len(server.log.bodies) == 40
     assert written.summary()[:2] == [
-        "20 of 20 queries kept, of 10 of 10 passages; 1 without text, left out; 1 repeated, left out",
+        "20 of 20 queries kept, of 10 of 10 passages",
         "keywords: 10 of 10",
     ]
     path = str(corpus.with_name("out.jsonl"))

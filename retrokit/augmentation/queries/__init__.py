@@ -100,16 +100,11 @@ class WrittenQueries:
         """A line for all, one for each type, and one for the calls."""
         counts, calls = self.counts, self.calls
         requested = sum(type_counts.asked for type_counts in self.types.values())
-        whole = f"{self.kept:,} of {requested:,} queries kept, of {counts['passages_with_queries']:,} of "
-        whole += f"{counts['passages']:,} passages"
-        for name, why in (("without_text", "without text"), ("repeated", "repeated")):
-            whole += f"; {counts[f'passages_{name}']:,} {why}, left out" if counts[f"passages_{name}"] else ""
-        lines = [whole]
+        passages = f"{counts['passages_with_queries']:,} of {counts['passages']:,} passages"
+        lines = [f"{self.kept:,} of {requested:,} queries kept, of {passages}"]
         for name, type_counts in self.types.items():
             why = listed_causes(type_counts.dropped)
             lines.append(f"{name}: {type_counts.kept:,} of {type_counts.asked:,}{f' ({why})' if why else ''}")
-        if self.rejections:
-            lines.append(f"{sum(self.rejections.values()):,} answers were rejected ({listed_causes(self.rejections)})")
         tokens = calls["prompt_tokens"] + calls["completion_tokens"]
         lines.append(f"{calls['calls']:,} calls ({tokens:,} tokens), {calls['from_store']:,} answers from the store")
         return lines
