@@ -286,9 +286,6 @@ def test_bad_input_is_one_clear_line(small, tmp_path):
         options(irrelevant="some")
     with pytest.raises(UsageError, match=r"`proxies=` 100 is out of range \(1 to 99\)"):
         options(without_labels=True, proxies=100)
-    write_jsonl(tmp_path / "labelled.jsonl", [{"text": text, "label": text[0]} for text in sentences(20)])
-    with pytest.raises(UsageError, match="this probe needs queries and documents, as in beir:PATH"):
-        probe_magnitude(["static:4"], [f"knn:{tmp_path}/labelled.jsonl"])
     with pytest.raises(UsageError, match=r"(?s)unknown encoder 'statik.*\n.*unknown encoder 'minilm2'"):
         probe_magnitude(["statik:4"], [f"beir:{small}"], cv_baseline="minilm2:x")
 
