@@ -156,7 +156,7 @@ def test_negatives_say_what_was_dropped(typed):
     assert err.splitlines() == [
         f"3 sentences: {len(families)} near-misses ({made})",
         "3 sentences gave none (1: under 20 characters; 1: a web or mail address; "
-        "1: no text at all, or a pair without a paraphrase)",
+        "1: empty, or a pair without a paraphrase)",
     ]
 
 
@@ -353,7 +353,7 @@ NOTHING = {
     "mask": "no text gives a pair: 2 texts (1: empty text; 1: too few tokens for two maskings); "
     "a larger fraction may mask more",
     "near-misses": "gives no near-miss: 2 sentences gave none (1: over 60 words or 400 characters; "
-    "1: no text at all, or a pair without a paraphrase)",
+    "1: empty, or a pair without a paraphrase)",
 }
 
 

@@ -94,7 +94,7 @@ class Masker:
         if getattr(tokenizer, "mask_token", None) is None:
             raise UsageError("masking needs an encoder whose tokenizer has a mask token; this one has none")
         if not getattr(tokenizer, "is_fast", False):
-            raise UsageError("masking needs a fast tokenizer: this one does not tell where in the text its tokens are")
+            raise UsageError("masking needs a fast tokenizer: this one gives no offsets")
         self._tokenizer, self._fraction = tokenizer, fraction
         self._token, self._special = str(tokenizer.mask_token), special_ids(tokenizer)
 

@@ -71,7 +71,7 @@ class Mined:
         if counts["rows_short"]:
             line += f"; {counts['rows_short']:,} rows got fewer than {wanted}"
         if counts["rows_without"]:
-            fate = "left out" if counts["rows_dropped"] else "kept without"
+            fate = "dropped" if counts["rows_dropped"] else "retained"
             line += f"; {counts['rows_without']:,} rows got none ({fate})"
         if self.mean_positive_score is not None and self.mean_negative_score is not None:
             line += f"; mean score {self.mean_negative_score:.3f}, of positives {self.mean_positive_score:.3f}"
@@ -224,7 +224,7 @@ def _rounded(score: np.float32) -> float:
 
 
 SEARCHED = 1024  # anchors searched at once
-JUDGED = 16  # anchors judged, and their scores kept on disk, at once
+JUDGED = 16  # anchors judged, and their scores cached, at once
 
 
 def mine(searcher: str, data: Sequence[str], output: str, settings: MiningSettings | None = None, **more: Any) -> Mined:

@@ -171,7 +171,7 @@ def test_rows_without_a_negative_are_kept_or_left_out(tmp_path):
     kept = mine_pairs(pairs, searching(encoder), out, MiningSettings(), ["a"])
     assert [row["negatives"] for row in rows_of(Path(out))] == [[], ["a"], ["given"]]
     assert (kept.counts["rows_without"], kept.counts["rows_dropped"]) == (2, 0)
-    assert "2 rows got none (kept without)" in kept.summary()
+    assert "2 rows got none (retained)" in kept.summary()
     assert "1 rows got fewer than 7" in kept.summary()
     dropped = mine_pairs(pairs, searching(encoder), out, MiningSettings(drop_rows_without=True), ["a"])
     assert [row["negatives"] for row in rows_of(Path(out))] == [["a"], ["given"]]

@@ -114,8 +114,8 @@ def test_rejected_answers_are_counted(corpus: Path) -> None:
     assert rejected == {f"rejected:{cause}": 1 for cause in ("none", "unchanged", "overlap", "text", "refused")}
     assert Counter(row["family"] for row in rows) == {"negation": 3, "binding": 6, "spatial": 7}
     assert (
-        "5 answers of the model were rejected (1: the same sentence but for case and marks; 1: no running text; "
-        "1: the model does not take the prompt; 1: too few words in common; 1: the model says that there is none)"
+        "5 answers of the model were rejected (1: unchanged apart from case and marks; 1: no running text; "
+        "1: prompt refused by the model; 1: too few shared words; 1: the model reports none)"
     ) in written.summary()
 
 
@@ -152,9 +152,9 @@ def many(corpus: Path, count: int) -> None:
 @pytest.mark.parametrize(
     ("answer", "reason"),
     [
-        ("I am sorry, I cannot do that.", "too few words in common"),
-        ("", "the same sentence but for case and marks"),
-        ("---", "no text at all"),
+        ("I am sorry, I cannot do that.", "too few shared words"),
+        ("", "unchanged apart from case and marks"),
+        ("---", "empty answer"),
     ],
 )
 def test_a_useless_model_is_given_up(corpus: Path, answer: str, reason: str, monkeypatch: pytest.MonkeyPatch) -> None:

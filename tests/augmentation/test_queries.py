@@ -197,12 +197,12 @@ def test_a_limit_draws_passages_and_searches_all(corpus):
 @pytest.mark.parametrize(
     ("answer", "failure", "told"),
     [
-        (lambda body: "no", ServiceError, "nothing that the model wrote is a query .10: the answer is not in"),
-        (lambda body: "query: none", DataError, "no query is left .10: the model says that the passage has none"),
+        (lambda body: "no", ServiceError, "nothing that the model wrote is a query .10: answer in another format"),
+        (lambda body: "query: none", DataError, "no query is left .10: the model reports none"),
         (
             lambda body: "grade: 0" if asked_of(body)[0] == "judge" else good(body),
             DataError,
-            "no query is left .10: the judge's grade is too low",
+            "no query is left .10: grade too low",
         ),
     ],
 )

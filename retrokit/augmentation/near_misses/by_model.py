@@ -30,13 +30,13 @@ from retrokit.llm.store import ResponseStore
 Text = str | tuple[str, str]
 
 CAUSES: dict[str, str] = {
-    "none": "the model says that there is none",
-    "empty": "no text at all",
-    "refused": "the model does not take the prompt",
-    "cut": "the answer was cut off",
-    "unchanged": "the same sentence but for case and marks",
-    "overlap": "too few words in common",
-    "interchanged": "only coordinates have changed places",
+    "none": "the model reports none",
+    "empty": "empty answer",
+    "refused": "prompt refused by the model",
+    "cut": "answer cut off",
+    "unchanged": "unchanged apart from case and marks",
+    "overlap": "too few shared words",
+    "interchanged": "only coordinates swapped",
     "text": "no running text",
 }
 """Why an answer is no near-miss: what is counted as ``rejected:CAUSE``, and what it means."""

@@ -26,7 +26,7 @@ class Written:
 
     files: tuple[str, ...]
     counts: Counter[str]
-    asked: str | None = None
+    calls: str | None = None
 
     def summary(self) -> list[str]:
         """Near-misses by family, sentences dropped by rule, and quotas that the texts did not fill."""
@@ -43,8 +43,8 @@ class Written:
         rejected = sum(counts[f"rejected:{cause}"] for cause in CAUSES)
         if rejected:
             lines.append(f"{rejected:,} answers of the model were rejected ({rejections(counts)})")
-        if self.asked is not None:
-            lines.append(self.asked)
+        if self.calls is not None:
+            lines.append(self.calls)
         missing = {key.partition(":")[2]: number for key, number in counts.items() if key.startswith("missing:")}
         if missing:
             short = ", ".join(f"{number:,} of {key}" for key, number in missing.items())

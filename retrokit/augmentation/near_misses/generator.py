@@ -25,21 +25,21 @@ MIN_CHARS, MAX_CHARS = 20, 400
 MIN_WORDS, MAX_WORDS = 4, 60
 
 RULES: dict[str, str] = {
-    "empty": "no text at all, or a pair without a paraphrase",
+    "empty": "empty, or a pair without a paraphrase",
     "short": f"under {MIN_CHARS} characters",
     "few-words": f"fewer than {MIN_WORDS} words",
     "long": f"over {MAX_WORDS} words or {MAX_CHARS} characters",
-    "broken": "characters of a wrong encoding, or cut off by an ellipsis",
+    "broken": "wrong encoding, or cut off by an ellipsis",
     "link": "a web or mail address",
     "markup": "LaTeX, HTML or program code",
     "symbols": "under 70% letters",
-    "brackets": "brackets or quotation marks without their counterpart",
+    "brackets": "unbalanced brackets or quotation marks",
     "capitals": "a heading or title in capitals",
     "language": "no common English word",
     "no-verb": "no verb",
-    "duplicate": "the same sentence has come before",
-    "quota-full": "its split needs no more",
-    "no-edit": "no family that still needs some has an edit of it",
+    "duplicate": "duplicate sentence",
+    "quota-full": "quota of its split reached",
+    "no-edit": "no edit by a family with an open quota",
 }
 """Why a text (the first) or a sentence gives nothing: the keys of the counts, and what they mean."""
 

@@ -43,18 +43,18 @@ SHAPES = {
 """The prompts by name; each is a file NAME.toml."""
 
 CAUSES = {
-    "none": "the model says that the passage has none",
-    "refused": "the model does not take the prompt",
-    "off_format": "the answer is not in the form that was asked for",
-    "cut_off": "the answer is cut off at its longest",
-    "too_long": "longer than any query",
-    "copied": "a sentence of the passage",
-    "refers": "it speaks of the passage, which nobody who asks has seen",
-    "existing": "among the existing queries",
-    "repeated": "written before, of this passage or another",
-    "round_trip": "the search does not bring the passage back",
-    "low_grade": "the judge's grade is too low",
-    "no_grade": "the judge gives no grade",
+    "none": "the model reports none",
+    "refused": "prompt refused by the model",
+    "off_format": "answer in another format",
+    "cut_off": "answer cut off at the token limit",
+    "too_long": "too long",
+    "copied": "copied from the passage",
+    "refers": "refers to the passage",
+    "existing": "in the existing queries",
+    "repeated": "duplicate query",
+    "round_trip": "passage not among the top hits",
+    "low_grade": "grade too low",
+    "no_grade": "no grade",
 }
 """Why a query is dropped, by the name that it is counted under, in the order of the filters."""
 
