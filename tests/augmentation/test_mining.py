@@ -562,7 +562,7 @@ def test_wrong_use_is_refused_before_the_encoder_works(tmp_path):
         (("minilmm", [data], out), names, UsageError, "(?s)unknown encoder 'minilmm'.*similarity 'cosin'.*reranker"),
         (("static:8", [str(tmp_path / "p2.jsonl")], out), {}, DataError, r"p2\.jsonl: does not exist"),
         (("static:8", [f"{data},weight=2"], out), {}, UsageError, "rows are taken once"),
-        (("static:8", [f"{data},query_prompt=x"], out), {}, UsageError, "prompts are given to the encoder"),
+        (("static:8", [f"{data},query_prompt=x"], out), {}, UsageError, "leave out weight and prompts"),
         (("static:8", ["-"], out), {"corpus": "-"}, UsageError, "once only"),
         (("static:8", [data], f"{data}/o.jsonl"), {}, DataError, "could not be written: Not a directory"),
         (("static:8", [data], data), {}, UsageError, "is an input too"),
