@@ -1,6 +1,7 @@
 """The application, its help pages, shared options, and output."""
 
 import os
+import re
 import shutil
 import textwrap
 from collections.abc import Callable, Iterator, Sequence
@@ -155,8 +156,9 @@ def _copyable(paragraph: str) -> str:
     """A paragraph of a help; an example has lines that a shell reads as one."""
     if not paragraph.startswith("retrokit "):
         return paragraph
-    lines = textwrap.wrap(" ".join(paragraph.split()), 74, break_on_hyphens=False, subsequent_indent=4 * " ")
-    return "\b\n" + " \\\n".join(lines)
+    text = re.sub(r"( -[\w-]+) (?!-)", "\\1\0", " ".join(paragraph.split()))  # an option stays with its value
+    lines = textwrap.wrap(text, 74, break_on_hyphens=False, subsequent_indent=4 * " ")
+    return "\b\n" + " \\\n".join(lines).replace("\0", " ")
 
 
 def _is_there(given: Any) -> bool:
