@@ -1,8 +1,11 @@
 """The help of the program, of every group and of every command."""
 
 import re
+import subprocess
+import sys
 
 import pytest
+import typer
 
 from retrokit import cli
 from tests.test_docs import COMMANDS
@@ -85,3 +88,48 @@ def test_what_is_no_number_is_shown(given: str, said: str, capsys: pytest.Captur
 def test_what_is_missing_is_one_sentence(capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.run(["finetune", "minilm"]) == 2
     assert capsys.readouterr().err == "retrokit: Missing option '--data' (see retrokit finetune --help)\n"
+
+
+EMPTY = """
+import typer
+app = typer.Typer()
+@app.command()
+def one(name: str): "Do one thing."
+@app.command()
+def two(name: str): "Do another."
+main = app
+"""
+COUNT = """
+import sys
+try:
+    main()
+except SystemExit as end:
+    assert not end.code, end.code
+print(*sorted(sys.modules), file=sys.stderr)
+"""
+
+
+def modules(program: str) -> set[str]:
+    """The modules that are imported when the program has shown its help."""
+    words = [sys.executable, "-c", program + COUNT, "--help"]
+    done = subprocess.run(words, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    assert "Usage" in done.stdout
+    return set(done.stderr.split())
+
+
+def test_help_imports_little() -> None:
+    """Little more than a Typer program that does nothing: its time depends on that."""
+    more = modules("from retrokit.cli import main") - modules(EMPTY)
+    own = {name for name in more if name.split(".")[0] == "retrokit"}
+    assert len(own) < 70, sorted(own)
+    assert {name.split(".")[0] for name in more - own} <= set(sys.stdlib_module_names)
+    assert len(more - own) < 20, sorted(more - own)
+
+
+def test_the_first_help_page_is_that_of_the_whole_application(capsys: pytest.CaptureFixture[str]) -> None:
+    typer.main.get_command(cli.app).main(["--help"], prog_name="retrokit", standalone_mode=False)
+    whole = capsys.readouterr().out
+    assert "distil-static" in whole
+    assert cli.run(["--help"]) == 0
+    assert capsys.readouterr().out == whole

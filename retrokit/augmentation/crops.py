@@ -12,13 +12,15 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from math import isqrt
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from retrokit.augmentation import draws
-from retrokit.augmentation.texts import Counts, Texts, pair_row
 from retrokit.core.errors import UsageError
 from retrokit.core.registry import Entry, Param, Registry
 from retrokit.core.settings import Settings, setting
+
+if TYPE_CHECKING:  # a help page needs no reader of texts
+    from retrokit.augmentation.texts import Counts, Texts
 
 _HERE = "retrokit.augmentation.crops"
 # sentencex takes time that grows with the square of a text's quotes and brackets; longer texts go to it in parts
@@ -170,12 +172,12 @@ def _in_rounds(size: int, count: int, *key: int) -> Iterator[tuple[int, int]]:
 
 
 def crop_pairs(
-    texts: Texts,
+    texts: "Texts",
     settings: CropSettings,
     per_text: int = 1,
     epochs: int = 1,
     seed: int = 0,
-    counts: Counts | None = None,
+    counts: "Counts | None" = None,
     *,
     twice: bool = False,
 ) -> Iterator[dict[str, str]]:
@@ -188,6 +190,8 @@ def crop_pairs(
         UsageError: several epochs of a pipe.
         DataError: a line that is no text, or no text with enough chunks (the message counts them by reason).
     """
+    from retrokit.augmentation.texts import Counts, pair_row
+
     counts = Counts() if counts is None else counts
     pairs_of = twins_of if twice else crops_of
     texts.check(epochs)

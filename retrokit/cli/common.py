@@ -20,7 +20,6 @@ from retrokit.cli.streams import printing
 from retrokit.core.errors import UsageError, out_of_range
 from retrokit.core.notices import harmless, notice
 from retrokit.core.version import __version__
-from retrokit.data.jsonl import to_json
 
 FORMER = {"negatives": "near-misses"}
 """Former names of commands, which work for one release."""
@@ -297,6 +296,8 @@ def show(*parts: Any, error: bool = False) -> None:
 
 def show_result(as_json: bool, kind: str, data: Any, *parts: Any) -> None:
     """Print ``data`` as one JSON object that names its kind, or else the tables and texts."""
+    from retrokit.data.jsonl import to_json
+
     show(*([to_json(data, kind=kind)] if as_json else parts))
 
 
