@@ -123,34 +123,28 @@ def read_split(path: str | Path, test: str | Path | None = None, sample: int | N
         UsageError: both ``sample`` and ``test``.
         DataError: as for :func:`read_labelled`, or all training texts have one label.
     """
-    if test is not None:
-        if sample is not None:
-            raise UsageError("sample= draws from the one file that is divided; leave it out beside test=")
-        learned, asked = read_labelled(path), read_labelled(test, least=1)
-        classes = [*dict.fromkeys([*learned.classes, *asked.classes])]
-        position = {label: number for number, label in enumerate(classes)}
-        labels = [position[label] for label in (*learned.labels, *asked.labels)]
-        count = len(learned.texts)
-        return LabelledSplit(
-            name=f"{learned.name} → {asked.name}",
-            ids=[*(f"train {i}" for i in learned.ids), *asked.ids],
-            texts=[*learned.texts, *asked.texts],
-            labels=labels,
-            classes=classes,
-            train=list(range(count)),
-            test=list(range(count, len(labels))),
-            digest=f"{learned.digest} {asked.digest}",
-        )
+    if test is not None and sample is not None:
+        raise UsageError("sample= draws from the one file that is divided; leave it out beside test=")
     data = read_labelled(path, sample)
-    train, held_out = _divided(len(data.texts))
-    position = {label: number for number, label in enumerate(data.classes)}
-    split = LabelledSplit(
-        *(data.name, data.ids, data.texts, [position[label] for label in data.labels], data.classes),
-        *(train, held_out, data.digest),
-    )
-    if len({split.labels[i] for i in train}) < 2:
-        raise DataError(named(path), f"the texts to learn from ({len(train)} of {len(data.texts)}) have one label only")
-    return split
+    count = len(data.texts)
+    if test is None:
+        train, held_out = _divided(count)
+    else:
+        tested = read_labelled(test, least=1)
+        data = LabelledTexts(
+            f"{data.name} → {tested.name}",
+            [*(f"train {i}" for i in data.ids), *tested.ids],
+            [*data.texts, *tested.texts],
+            [*data.labels, *tested.labels],
+            [*dict.fromkeys([*data.classes, *tested.classes])],
+            f"{data.digest} {tested.digest}",
+        )
+        train, held_out = list(range(count)), list(range(count, len(data.texts)))
+    codes = {label: number for number, label in enumerate(data.classes)}
+    labels = [codes[label] for label in data.labels]
+    if len({labels[i] for i in train}) < 2:
+        raise DataError(named(path), f"the texts to learn from ({len(train)} of {count}) have one label only")
+    return LabelledSplit(data.name, data.ids, data.texts, labels, data.classes, train, held_out, data.digest)
 
 
 def write_split(path: str | Path, train: str | Path, test: str | Path) -> tuple[int, int]:

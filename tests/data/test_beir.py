@@ -99,9 +99,7 @@ LAYOUT = r"expected a BEIR folder \(corpus\.jsonl, queries\.jsonl, qrels/\)$"
         ("queries.jsonl", "", "", "test", r"queries\.jsonl: is empty; expected queries"),
     ],
 )
-def test_what_is_no_beir_folder(
-    folder: Path, changed: str, content: str | None, read: str, split: str, message: str
-) -> None:
+def test_what_is_no_beir_folder(folder, changed, content, read, split, message):
     (folder / "qrels" / "notes.md").touch()
     (folder / changed).unlink(missing_ok=True)
     if content is not None:
@@ -230,9 +228,7 @@ def test_an_existing_folder_is_not_written_to(tmp_path: Path) -> None:
         ({"test": {"q1": {"d\t3": 1}}}, "a TSV cannot hold the document id 'd\\t3'"),
     ],
 )
-def test_wrong_judgements_leave_no_folder(
-    tmp_path: Path, qrels: dict[str, dict[str, dict[str, int]]], problem: str
-) -> None:
+def test_wrong_judgements_leave_no_folder(tmp_path, qrels, problem):
     folder = tmp_path / "new"
     with pytest.raises(DataError) as caught:
         write_beir(folder, [*DOCUMENTS, Document("d\t3", "", "")], [("q1", "who?")], qrels)

@@ -137,9 +137,7 @@ TEST = JudgedTexts.of([("Seen  query", "shared text"), (CLAIM, "text of its own"
         ),
     ],
 )
-def test_counts_and_examples(
-    tmp_path: Path, kind: str, rows: list[dict[str, object]], expected: dict[str, int]
-) -> None:
+def test_counts_and_examples(tmp_path, kind, rows, expected):
     source = read_source(written(tmp_path / "data.jsonl", rows), kind)  # type: ignore[arg-type]
     (found,) = overlaps({"t": TEST}, [source], examples=1)
     assert found.counts == {"queries": 3, "pairs": 3, "documents": 3, **expected}

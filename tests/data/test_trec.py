@@ -178,9 +178,7 @@ SCORES = st.floats(width=32, allow_nan=False, allow_infinity=False)
 
 @pytest.mark.parametrize("name", ["run.trec", "run.trec.gz"])
 @given(run=st.dictionaries(IDS, st.dictionaries(IDS, SCORES, min_size=1, max_size=4), min_size=1, max_size=3))
-def test_scores_read_back_equal(
-    tmp_path_factory: pytest.TempPathFactory, name: str, run: dict[str, dict[str, float]]
-) -> None:
+def test_scores_read_back_equal(tmp_path_factory, name, run):
     path = tmp_path_factory.mktemp("run") / name
     single = {query_id: {doc: np.float32(score) for doc, score in scores.items()} for query_id, scores in run.items()}
     write_run(path, single, "tag")  # type: ignore[arg-type]
@@ -213,9 +211,7 @@ def test_a_wrong_run_line_is_named(tmp_path: Path, line: str, problem: str) -> N
         ({"q": {"d": float("inf")}}, "tag", "the score of query 'q' and document 'd' is inf"),
     ],
 )
-def test_a_run_that_the_format_cannot_hold(
-    tmp_path: Path, run: dict[str, dict[str, float]], tag: str, problem: str
-) -> None:
+def test_a_run_that_the_format_cannot_hold(tmp_path, run, tag, problem):
     with pytest.raises(DataError) as caught:
         write_run(tmp_path / "run", run, tag)
     assert str(caught.value) == f"{tmp_path / 'run'}: could not be written: {problem}"

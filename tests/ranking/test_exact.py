@@ -2,7 +2,6 @@
 
 import copy
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
@@ -108,9 +107,7 @@ TIED = ["dot", "l2", "l1", "sfs:4,base=dot", "sfs:4,base=l1"]  # exact on small 
 @pytest.mark.parametrize("spec", TIED)
 @pytest.mark.parametrize("k", [1, 2, 5, 13, 40])
 @pytest.mark.parametrize(("query_block", "block"), [(256, 100_000), (2, 7), (2, 1), (1, 39)])
-def test_ties_go_to_the_lower_index(
-    monkeypatch: pytest.MonkeyPatch, spec: str, k: int, query_block: int, block: int
-) -> None:
+def test_ties_go_to_the_lower_index(monkeypatch, spec, k, query_block, block):
     rng = np.random.default_rng(5)
     queries = rng.integers(-1, 2, (5, 16)).astype(np.float32)
     documents = rng.integers(-1, 2, (40, 16)).astype(np.float32)
@@ -128,9 +125,7 @@ def test_ties_go_to_the_lower_index(
 @pytest.mark.parametrize("spec", ["cosine", "dot", "sfs:4", "l1"])
 @pytest.mark.parametrize("order", ["as they come", "best last", "best first"])
 @pytest.mark.parametrize(("block", "group"), [(32, 2), (64, 4), (36, 4), (48, 5)])
-def test_documents_that_are_passed_over_in_groups(
-    monkeypatch: pytest.MonkeyPatch, spec: str, order: str, block: int, group: int
-) -> None:
+def test_documents_that_are_passed_over_in_groups(monkeypatch, spec, order, block, group):
     queries, documents = embeddings(7, 900)
     first = FORMULAS[spec](queries[:1], documents)[0]
     if order != "as they come":
@@ -196,9 +191,7 @@ BY_KERNEL = [
 
 @pytest.mark.parametrize("kind", [*KINDS, *BY_KERNEL])
 @pytest.mark.parametrize(("query_block", "block", "by_onednn"), [(1024, 320, True), (4, 640, True), (9, 320, False)])
-def test_l2_by_a_product_is_l2_by_its_kernel(
-    monkeypatch: pytest.MonkeyPatch, kind: str, query_block: int, block: int, by_onednn: bool
-) -> None:
+def test_l2_by_a_product_is_l2_by_its_kernel(monkeypatch, kind, query_block, block, by_onednn):
     queries, documents = rows_of(kind)
     monkeypatch.setattr(search, "QUERY_BLOCK", query_block)
     monkeypatch.setattr(search, "DOCUMENT_BLOCK", block)
@@ -221,9 +214,7 @@ def test_l2_by_a_product_is_l2_by_its_kernel(
 
 
 @pytest.mark.parametrize("kind", ["array", "read-only file", "tensor"])
-def test_l2_scores_what_is_among_the_best_at_the_end_alone(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, kind: str
-) -> None:
+def test_l2_scores_what_is_among_the_best_at_the_end_alone(monkeypatch, tmp_path, kind):
     queries, documents = rows_of("plain")
     stored: Any = torch.as_tensor(documents) if kind == "tensor" else documents
     if kind == "read-only file":
@@ -251,9 +242,7 @@ def test_as_many_documents_in_the_first_block_as_are_wanted(monkeypatch: pytest.
 @pytest.mark.parametrize("dtype", [np.float16, np.float32])
 @pytest.mark.parametrize("mode", ["r", "r+", "c"])
 @pytest.mark.filterwarnings("error")
-def test_documents_in_a_file(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, spec: str, dtype: type, mode: str
-) -> None:
+def test_documents_in_a_file(monkeypatch, tmp_path, spec, dtype, mode):
     queries, documents = embeddings()
     np.save(tmp_path / "documents.npy", documents.astype(dtype))
     stored = np.load(tmp_path / "documents.npy", mmap_mode=mode)

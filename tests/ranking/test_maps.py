@@ -176,7 +176,7 @@ def test_specs_of_the_registries():
     assert verifiers.create("soft:lambda=0.2,tau=0.3").bias.item() == pytest.approx(0.2)
     with pytest.raises(UsageError, match="out of range"):
         registry.parse("soft:tau=0")
-    with pytest.raises(UsageError, match="is even"):
+    with pytest.raises(UsageError, match="kernel size must be odd"):
         verifiers.create("cnn:kernel=4")
     with pytest.raises(UsageError, match="multiple of 4"):
         verifiers.create("transformer:dim=10")

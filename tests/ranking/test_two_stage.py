@@ -107,9 +107,7 @@ def test_fusion_by_hand(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("value", [0.3, 0.0, -2.0, 1e9])
 @pytest.mark.parametrize("depth", [3, 100])
-def test_equal_scores_keep_the_order_of_the_first_stage(
-    folder: Path, monkeypatch: pytest.MonkeyPatch, value: float, depth: int
-) -> None:
+def test_equal_scores_keep_the_order_of_the_first_stage(folder, monkeypatch, value, depth):
     register(monkeypatch, fake=lambda query, document: value)
     with listening(notices := Notices()):
         before, after = reranked(folder, RUN, depth=depth).whole.results
@@ -153,9 +151,7 @@ def many(tmp_path: Path) -> tuple[Path, dict[str, dict[str, float]]]:
     return write_folder(tmp_path / "many", documents, queries, qrels), run
 
 
-def test_metrics_and_tests_are_those_of_others(
-    many: tuple[Path, dict], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_metrics_and_tests_are_those_of_others(many, tmp_path, monkeypatch):
     register(monkeypatch, fake=hashed, other=lambda query, document: -hashed(document, query))
     folder, run = many
     save = tmp_path / "runs"
@@ -212,9 +208,7 @@ def test_a_break_changes_nothing(many: tuple[Path, dict], tmp_path: Path, monkey
     assert (cost["pairs"], cost["pairs_computed"]) == (456, 456 - 3 * 96)
 
 
-def test_kept_scores_serve_other_blends_and_depths_alone(
-    many: tuple[Path, dict], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_kept_scores_serve_other_blends_and_depths_alone(many, tmp_path, monkeypatch):
     made = register(monkeypatch, fake=hashed)
     folder, run = many
     work = tmp_path / "made" / "here"
@@ -271,9 +265,7 @@ def test_what_a_query_excludes_never_comes_back(tmp_path: Path, monkeypatch: pyt
     assert after.metrics["accuracy@1"] == 1
 
 
-def test_seeds_of_either_stage_are_averaged(
-    many: tuple[Path, dict], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_seeds_of_either_stage_are_averaged(many, tmp_path, monkeypatch):
     register(monkeypatch, fake=hashed)
     folder, run = many
     fresh = [f"static:16,seed={seed}" for seed in (1, 2)]
@@ -312,9 +304,7 @@ def test_seeds_of_either_stage_are_averaged(
         ("nonsense:x", {"sim": "cosin"}, "cosin"),
     ],
 )
-def test_requests_that_make_no_sense(
-    folder: Path, monkeypatch: pytest.MonkeyPatch, encoder: str | None, options: dict, message: str
-) -> None:
+def test_requests_that_make_no_sense(folder, monkeypatch, encoder, options, message):
     register(monkeypatch, fake=SCORES)
     with pytest.raises(UsageError, match=message):
         rerank(encoder, [f"beir:{folder}"], ["fake"], TwoStageOptions(**options))
