@@ -142,7 +142,7 @@ class TwoStageOptions(Settings):
     blend: float | None = setting(
         None, "Share of the reranker in a sum with the first stage's normalised scores.", STAGES, minimum=0, maximum=1
     )
-    fusion: str | None = setting(None, "rrf: fuse the ranks of both stages instead of scores.", STAGES)
+    fusion: str | None = setting(None, "Fuse the ranks of both stages, not scores.", STAGES, choices=("rrf",))
     sim: str | None = setting(None, "Similarity of the first stage; default: the encoder's own.", FIRST_STAGE)
     index: str | None = setting(None, "Search with this index of faiss in the first stage, e.g. HNSW32.", FIRST_STAGE)
     run: str | None = setting(None, "Rerank this TREC run in place of a search; - is standard input.", STAGES)

@@ -15,7 +15,6 @@ import numpy as np
 from retrokit.core.errors import UsageError
 from retrokit.core.notices import progress
 from retrokit.core.registry import Spec, parse_all
-from retrokit.metrics.ranking import DEEPEST
 from retrokit.ranking import retrieval
 from retrokit.ranking.retrieval.base import (
     Account,
@@ -198,8 +197,6 @@ def placed(scores: np.ndarray, score: float, fusion: str) -> float:
 
 def hybrid(a: str, b: str, fusion: str, weight: float | str, depth: int, device: str | None = None) -> Hybrid:
     """Two searchers or encoders as one. Raises :class:`UsageError` for wrong specs, or one system twice."""
-    if depth > DEEPEST:
-        raise UsageError(f"depth must be from 1 to {DEEPEST:,}, not {depth}")
     first, second = parse_all([(retrieval.registry_of(spec), spec) for spec in (a, b)])
     if first != second:
         sides = (retrieval.create(a, device=device), retrieval.create(b, device=device))
