@@ -1,9 +1,8 @@
-"""What of a test stands in training data too: the same but for case and white space, or nearly the same.
+"""Overlap of a test with training data: texts that are equal but for case and white space, and near-duplicates.
 
-Two texts are nearly the same whose sets of pairs of neighbouring words (of characters in scripts that put no spaces
-between words, see :mod:`retrokit.data.words`) have a Jaccard similarity of :data:`NEAR` or more: one word of a sentence
-of a dozen differs. MinHash (Broder, "On the resemblance and containment of documents",
-1997) in bands finds the candidates, which are then compared exactly.
+Near-duplicates are texts whose sets of word bigrams (:mod:`retrokit.data.words`) have a Jaccard similarity of
+:data:`NEAR` or more. MinHash (Broder, "On the resemblance and containment of documents", 1997) in bands finds the
+candidates, which are then compared exactly.
 """
 
 from __future__ import annotations
@@ -31,14 +30,14 @@ _SIDES = ("queries", "documents")
 
 
 class Shingles:
-    """Numbers of the words of all texts so far, and of their neighbouring pairs."""
+    """Numbers of all words so far, and of word bigrams."""
 
     def __init__(self) -> None:
         self._words: defaultdict[str, int] = defaultdict(lambda: len(self._words), {"": 0})
 
     def of(self, texts: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
-        """The pairs of all texts, uint64 ``[n]``, one text after another, and where each begins and the last one ends,
-        ``[texts + 1]``. Of a text of one word they hold that; of one without words, or an image, a 0."""
+        """The bigrams of all texts, uint64 ``[n]``, and the bounds of each text, ``[texts + 1]``. A text of one word
+        has that; one without words, or an image, a 0."""
         number = self._words
         words = [[] if isinstance(text, Image) else units(text) or [""] for text in texts]
         ids = np.array(list(map(number.__getitem__, chain.from_iterable(words))), dtype=np.uint64)
@@ -61,19 +60,14 @@ def _mixed(values: np.ndarray) -> np.ndarray:
 
 
 def _bands(pairs: np.ndarray, starts: np.ndarray) -> np.ndarray:
-    """A number for each band of the MinHash of each text, uint64 ``[texts, bands]``, of what :meth:`Shingles.of`
-    gives."""
+    """The MinHash bands of each text, uint64 ``[texts, bands]``, given its bigrams (:meth:`Shingles.of`)."""
     least = np.stack([np.minimum.reduceat(pairs * factor, starts[:-1]) for factor in _FACTORS])
     rows = least.reshape(_BANDS, _ROWS, -1)
     return _mixed(rows[:, 0] ^ _mixed(rows[:, 1] ^ _mixed(rows[:, 2]))).T
 
 
 class TextFinder:
-    """Finds ``texts`` in others.
-
-    ``exact`` and ``near`` hold where a text was found first: its number in the list → the other text. One that is found
-    exactly is not in ``near``.
-    """
+    """Finds ``texts`` in others. ``exact`` and ``near`` have the first match: number of a text → the other text."""
 
     def __init__(self, texts: Iterable[str], shingles: Shingles) -> None:
         self.texts, self._shingles = list(texts), shingles
@@ -94,12 +88,12 @@ class TextFinder:
 
     @property
     def near(self) -> dict[int, str]:
-        """Those that are nearly the same, and no more."""
+        """Near-duplicates that are not exact."""
         return {place: text for place, text in self._near.items() if place not in self.exact}
 
     def alike(self) -> Iterator[tuple[int, int]]:
-        """The numbers of two texts that are nearly the same; chains of them reach every one of a cluster, but where
-        more than :data:`_MOST` others lie between in all bands."""
+        """The numbers of two near-duplicates. Chains of them reach a whole cluster, unless more than :data:`_MOST`
+        others are between in all bands."""
         for keys, order in zip(self._keys, self._orders, strict=True):
             for apart in range(1, _MOST + 1):
                 for at in (keys[apart:] == keys[:-apart]).nonzero()[0].tolist():
@@ -141,7 +135,7 @@ def similarity(first: frozenset[int], second: frozenset[int]) -> float:
 
 @dataclass(frozen=True)
 class JudgedTexts:
-    """What a test asks with and for: different queries and documents, and which of them belong together."""
+    """Distinct queries and documents of a test, and their relevant pairs."""
 
     queries: list[str]
     documents: list[str]
@@ -149,7 +143,7 @@ class JudgedTexts:
 
     @classmethod
     def of(cls, pairs: Iterable[tuple[str, str]], more_documents: Iterable[str] = ()) -> JudgedTexts:
-        """Those of the ``pairs``, and further documents."""
+        """The texts of the ``pairs``, and more documents."""
         unique_pairs = list(dict.fromkeys(pairs))
         queries, documents = (
             ([*dict.fromkeys(side)] for side in zip(*unique_pairs, strict=True)) if unique_pairs else ([], [])
@@ -158,7 +152,7 @@ class JudgedTexts:
 
     @classmethod
     def judged(cls, data: RetrievalData) -> JudgedTexts:
-        """The queries and the documents that are judged relevant to them."""
+        """The queries and their relevant documents."""
         documents = dict(zip(data.document_ids, data.documents, strict=True))
         queries = dict(zip(data.query_ids, data.queries, strict=True))
         return cls.of((queries[query], documents[document]) for query, document in data.pairs())
@@ -166,12 +160,12 @@ class JudgedTexts:
 
 @dataclass(frozen=True)
 class Overlap:
-    """What of a test stands in training data.
+    """Overlap of a test with training data.
 
     Attributes:
-        counts: of ``queries``, ``pairs`` (a query with a document of its own) and ``documents``: how many there are,
-            and how many of them stand there (``queries_seen``) or, of texts, nearly so and no more (``queries_near``).
-        examples: of queries and documents: ``what``, ``test`` and ``training``, the text here and there.
+        counts: of ``queries``, ``pairs`` and ``documents``: their number, and those in the training data, exactly
+            (``queries_seen``) or nearly (``queries_near``).
+        examples: of queries and documents: ``what``, and the ``test`` and ``training`` texts.
     """
 
     test: str
@@ -179,7 +173,7 @@ class Overlap:
     examples: list[dict[str, str]] = field(default_factory=list)
 
     def warning(self) -> str | None:
-        """A line, where queries or pairs were seen; that documents were is usual where both have one corpus."""
+        """A line about seen queries or pairs; documents are usually shared."""
         queries, seen, near, pairs, pairs_seen = (
             f"{self.counts[name]:,}" for name in ("queries", "queries_seen", "queries_near", "pairs", "pairs_seen")
         )
@@ -190,8 +184,7 @@ class Overlap:
 
 
 def overlaps(tests: Mapping[str, JudgedTexts], sources: Sequence[Source], examples: int = 0) -> list[Overlap]:
-    """What of each test stands in the records of the sources, with up to ``examples`` examples each of queries and of
-    documents."""
+    """The overlap of each test with the records of the sources, with up to ``examples`` queries and documents each."""
     shingles = Shingles()
     queries, documents = (
         {name: TextFinder(getattr(test, side), shingles) for name, test in tests.items()} for side in _SIDES

@@ -1,7 +1,7 @@
 """Words of texts in any script, for BM25 and for near-duplicates.
 
-Scripts that put no spaces between words have no words here: BM25 takes their characters in pairs, as Lucene's
-CJKAnalyzer does. A character is a letter with its marks, such as a Thai consonant with the vowel above it.
+BM25 takes scripts without spaces in pairs of characters, as Lucene's CJKAnalyzer does. A character is a letter with its
+marks, such as a Thai consonant with the vowel above it.
 """
 
 import re
@@ -37,9 +37,8 @@ _NON_JOINER = re.compile("(?<![\u0600-\u06ff])\u200c")  # which in Arabic script
 
 
 def normalized(text: str, turkish: bool = False) -> str:
-    """``text`` in one form of Unicode (NFKC) and without case, vowel points of Arabic and Hebrew, or soft hyphens.
-
-    The dotted and the dotless I are one letter, but in Turkish.
+    """``text`` in NFKC, without case, vowel points of Arabic and Hebrew, or soft hyphens. The dotted and the dotless I
+    are one letter, except in Turkish.
 
     >>> normalized("Ｃａｆｅ\\u0301 İSTANBUL"), normalized("ISI", turkish=True)
     ('café istanbul', 'ısı')
@@ -68,7 +67,7 @@ def _needs_more(text: str) -> bool:
 
 
 def spaced(text: str) -> str:
-    """A normalized text in which spaces separate what BM25 counts: words, pairs of characters, and each Han character.
+    """A normalized text with spaces between what BM25 counts: words, pairs of characters, and each Han character.
 
     >>> spaced("用python写代码")
     ' 用 python 写代 代码 写 代 码 '
@@ -83,7 +82,7 @@ def _pairs(run: re.Match[str]) -> str:
 
 
 def unspaced_scripts(text: str) -> Counter[str]:
-    """How many letters of each script without spaces a text has."""
+    """Counts of letters of each script without spaces."""
     if not _needs_more(text):
         return Counter()
     return Counter({name: len(letters.findall(text)) for name, letters in _SCRIPTS.items() if letters.search(text)})

@@ -45,7 +45,7 @@ class BM25Index(Index):
             self._engine.index(words, show_progress=False)
 
     def search(self, queries: TextList, k: int) -> list[Ranking]:
-        """At most ``k`` documents that share a word with each query."""
+        """Only documents that share a word with the query."""
         check_k(k)
         rankings = []
         with progress("searching", len(queries), "queries") as advance:
@@ -74,7 +74,6 @@ class BM25Index(Index):
 
     @cached_property
     def _place(self) -> dict[str, int]:
-        """Where a text stands among the documents."""
         return {text: place for place, text in enumerate(self._documents)}
 
     def _words(self, texts: Sequence[str]) -> list[list[str]]:

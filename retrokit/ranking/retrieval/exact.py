@@ -83,14 +83,14 @@ def checked(queries: Embeddings, documents: Embeddings, k: int) -> tuple[Embeddi
 def prepared_queries(
     similarity: Similarity, queries: Embeddings, documents: Embeddings, device: torch.device | str
 ) -> Tensor:
-    """All queries as the similarity prepares them."""
+    """All queries, prepared."""
     return similarity.prepare(_tensor(queries).to(device, _common_type(queries, documents)), "query")
 
 
 def prepared_documents(
     similarity: Similarity, queries: Embeddings, documents: Embeddings, device: torch.device | str
 ) -> Iterator[tuple[int, Tensor]]:
-    """Documents as the similarity prepares them, in blocks, each with the index of its first one."""
+    """Prepared documents in blocks, each with the index of its first one."""
     dtype, rows = _common_type(queries, documents), _rows_of_a_block(documents)
     for offset in range(0, len(documents), rows):
         raw = _tensor(documents[offset : offset + rows])
@@ -106,7 +106,7 @@ def _rows_of_a_block(documents: Embeddings) -> int:
 
 
 def _tensor(embeddings: Embeddings) -> Tensor:
-    """The rows as a tensor: in place where that is possible, read into memory from a file that cannot be written."""
+    """The rows as a tensor, without a copy unless they are of a read-only file."""
     if isinstance(embeddings, np.ndarray) and not embeddings.flags.writeable:
         embeddings = np.array(embeddings)
     tensor: Tensor = torch.as_tensor(embeddings)
@@ -115,7 +115,7 @@ def _tensor(embeddings: Embeddings) -> Tensor:
 
 @dataclass(frozen=True)
 class _Search:
-    """What is asked for, and what every block of queries computes with."""
+    """The request, shared by all blocks of queries."""
 
     similarity: Similarity
     queries: Embeddings
@@ -134,8 +134,8 @@ class _Search:
 
 
 class _Best:
-    """The best documents of a block of queries: their scores ``[nq, k]`` and rows; or, as long as ``margin`` is there,
-    the ceilings ``[nq, m]`` of all that can be among them, whose scores are computed at the end."""
+    """The best documents of a block of queries: their scores ``[nq, k]`` and rows; or, while there is a ``margin``, the
+    ceilings ``[nq, m]`` of all candidates, whose scores are computed at the end."""
 
     def __init__(self, search: _Search, queries: Tensor) -> None:
         self.search, self.queries = search, queries
@@ -148,11 +148,11 @@ class _Best:
         self.by_onednn = is_plain and onednn.works(queries.dtype)
 
     def _memory(self, documents: Tensor) -> Tensor:
-        """Room for scores ``[nq, nd]``: fresh memory for each block would cost as much time as finding the best."""
+        """Reused memory for scores ``[nq, nd]``: fresh memory would cost as much time as finding the best."""
         return self.search.memory[: len(self.queries) * len(documents)].view(len(self.queries), len(documents))
 
     def add(self, documents: Tensor, offset: int) -> None:
-        """Take in a block of prepared documents, of which the first is row ``offset``."""
+        """Add a block of prepared documents, from row ``offset`` on."""
         if self.margin is not None and self._add_ceilings(documents, offset):
             return
         self.scored()
@@ -185,7 +185,7 @@ class _Best:
         return self.values, self.rows
 
     def _add_ceilings(self, documents: Tensor, offset: int) -> bool:
-        """Take in the documents' ceilings. False, and nothing done, where there are none, or too many that count."""
+        """Add the documents' ceilings; ``False``: there are none, or too many candidates."""
         ceilings = self.search.similarity.ceilings(self.queries, documents)
         if ceilings is None or self.margin is None:
             return False
@@ -220,12 +220,9 @@ class _Best:
 def _promising(
     scores: Tensor, least: Tensor | None, k: int, margin: Tensor | float = 0.0
 ) -> tuple[Tensor, Tensor, Tensor] | None:
-    """Rows, scores and columns of those that can be among the k best, where ``least`` is the k-th best score found
-    before, and scores count as the same that are no more than ``margin`` apart. None where picking them out is not
-    worth it.
-
-    Most groups of columns are passed over by their best one. A document that only equals the least of k found before
-    comes after them, and is out.
+    """Rows, scores and columns of candidates for the k best, given the k-th best score so far (``least``), equal within
+    ``margin``; ``None`` if there are too many. Most groups of columns are skipped by their best one. A later document
+    that only equals ``least`` is out.
     """
     count = scores.shape[1]
     if count % GROUP or (least is None and count < 2 * GROUP * k):
@@ -245,12 +242,12 @@ def _promising(
 
 
 def _kth_best(values: Tensor, k: int) -> Tensor:
-    """The k-th highest value of each row ``[n]``; to put those above it in order would take as long again."""
+    """The k-th highest value of each row ``[n]``, without sorting."""
     return values.topk(k, dim=1, sorted=False).values.amin(dim=1)
 
 
 def _padded(rows: Tensor, values: Tensor, columns: Tensor, count: int) -> tuple[Tensor, Tensor]:
-    """What belongs to each of ``count`` rows, side by side ``[count, most]``; ``rows`` do not decrease."""
+    """The entries of each of ``count`` rows, padded ``[count, most]``; ``rows`` are sorted."""
     counts = rows.bincount(minlength=count)
     places = torch.arange(len(rows), device=rows.device) - (counts.cumsum(0) - counts)[rows]
     shape = count, int(counts.max())
