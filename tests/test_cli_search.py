@@ -118,7 +118,7 @@ def test_a_table_for_people(beir, exported, capsys):
     ("words", "problem"),
     [
         ("bm25 --query x", "give one of --corpus, texts to search, and --index-folder"),
-        ("bm25 --corpus {beir} --index-folder {out} --query x", "one of them"),
+        ("bm25 --corpus {beir} --index-folder {out} --query x", "give one of"),
         ("bm25 --corpus {beir}", "give --queries, a file of them, or --query, a text"),
         ("--corpus {beir} --query x", "name what searches: an encoder, bm25"),
         ("bm25 --corpus - --queries -", "--corpus and --queries cannot both be standard input"),
