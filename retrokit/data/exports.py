@@ -85,11 +85,11 @@ class Export:
 
     def ids_at(self, positions: Iterable[int]) -> dict[int, str]:
         """The identifiers of some documents by position, as a search has them."""
-        places = list(positions)
+        places = np.array(list(positions), dtype=np.int64)
         owners = self.owners
         rows = places if owners is None else np.searchsorted(owners, places)
         names = self._names["id" if owners is None else "document"]
-        return dict(zip(places, names.take(rows).to_pylist(), strict=True))
+        return dict(zip(places.tolist(), names.take(rows).to_pylist(), strict=True))
 
     @cached_property
     def owners(self) -> np.ndarray | None:
@@ -105,16 +105,17 @@ class Export:
         import pyarrow
         from pyarrow import parquet
 
-        tables = []
+        tables, columns = [], ["id", "document"] if "documents" in self.note else ["id"]
         for part in self.parts:
             path = part.folder / TABLE
             try:
                 with open(path, "rb") as file:  # pyarrow takes no path that is not UTF-8
-                    table = parquet.read_table(file, columns=["id", "document"] if "documents" in self.note else ["id"])
+                    table = parquet.read_table(file, columns=columns)
             except (OSError, pyarrow.ArrowException) as error:
                 raise DataError(path, f"could not be read ({first_line(error)}); export again") from error
-            if table.num_rows != part.note["count"]:
-                raise DataError(path, f"has {table.num_rows} rows, and {NOTE} says {part.note['count']}; export again")
+            if table.num_columns != len(columns) or table.num_rows != part.note["count"]:
+                expected = f"{part.note['count']} rows of {' and '.join(columns)}"
+                raise DataError(path, f"has {table.num_rows} rows; expected {expected}; export again")
             tables.append(table)
         return pyarrow.concat_tables(tables)
 

@@ -263,7 +263,7 @@ def test_what_is_damaged_is_said(tiny_bert, corpus, tmp_path):
     (made.folder / "export.json").write_text(json.dumps(note))
     with pytest.raises(DataError, match=r"holds \[70, 16\], and export.json says otherwise"):
         open_export(made.folder).embeddings()
-    with pytest.raises(DataError, match=r"embeddings.parquet: has 70 rows, and export.json says 71"):
+    with pytest.raises(DataError, match=r"embeddings.parquet: has 70 rows; expected 71 rows of id; export again"):
         open_export(made.folder).ids_at([3])
 
 
