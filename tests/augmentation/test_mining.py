@@ -574,6 +574,6 @@ def test_wrong_use_is_refused_before_the_encoder_works(tmp_path):
     encoder = GivenEncoder({"a": [1.0, 0.0], "b": [1.0, 0.0]})
     with pytest.raises(UsageError, match="does not divide 2"):
         mine_pairs([Pair("a", "b")], searching(encoder, "sfs:4"), out)
-    with pytest.raises(DataError, match="there are no candidates"):
+    with pytest.raises(DataError, match="mining: no candidates"):
         mine_pairs([Pair("a", "b")], searching(encoder), out, candidates=[" "])
     assert [path.name for path in tmp_path.iterdir()] == ["p.jsonl"]
