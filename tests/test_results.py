@@ -3,6 +3,7 @@
 import importlib
 import io
 import json
+import lzma
 import sys
 import tarfile
 import zipfile
@@ -177,7 +178,7 @@ def _served(name, files):
         ("sure", {"SURE-main/data/fiqa/a.jsonl": "x", "SURE-main/README.md": "no"}, {"fiqa/a.jsonl": "x"}),
         (
             "paradetox",
-            {"paradetox-main/paradetox/paradetox.tsv": "toxic\tneutral1\nbad\tgood\tbetter\n"},
+            {"paradetox-main/paradetox/paradetox.tsv": "toxic\tneutral1\nbad\t good\tbetter\nworse\t \nlone\n"},
             {"pairs.jsonl": '{"toxic": "bad", "neutral": "good"}\n'},
         ),
         (
@@ -198,3 +199,28 @@ def test_archives_become_folders(name, files, expected, tmp_path, monkeypatch, c
     assert "no" not in [path.read_text() for path in tmp_path.rglob("*.md")]
     if make.data()[name].get("sha256"):
         assert "differs from the recorded SHA-256" in capsys.readouterr().out
+
+
+def test_abstracts_are_taken_from_their_places(tmp_path, monkeypatch):
+    (tmp_path / "abstracts.xz").write_bytes(lzma.compress(b"uai2019 1\nacl2020 0\nuai2019 0\n"))
+    files = {
+        "at/uai/uai2019.json": [
+            {"id": "a", "title": " A ", "abstract": "One\n text"},
+            {"title": "B", "abstract": "Two"},
+        ],
+        "at/acl/acl2020.json": [{"id": "c", "title": "C", "abstract": "Three"}],
+    }
+    monkeypatch.setattr(make, "FOLDER", tmp_path)
+    monkeypatch.setattr(get_data, "urlopen", lambda address: io.StringIO(json.dumps(files[address])))
+    get_data.abstracts("at", tmp_path)
+    rows = [json.loads(line) for line in (tmp_path / "abstracts.jsonl").read_text("utf-8").splitlines()]
+    assert rows == [
+        {"id": "uai2019-None", "title": "B", "text": "Two", "label": "uai", "year": 2019},
+        {"id": "acl2020-c", "title": "C", "text": "Three", "label": "acl", "year": 2020},
+        {"id": "uai2019-a", "title": "A", "text": "One text", "label": "uai", "year": 2019},
+    ]
+
+
+def test_the_list_of_abstracts_is_whole():
+    lines = lzma.decompress((FOLDER / "abstracts.xz").read_bytes()).decode().splitlines()
+    assert len(lines) == len(set(lines)) == 22_918

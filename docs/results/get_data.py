@@ -1,6 +1,6 @@
 """Download a public data set and write it in the layout that the commands read.
 
-python docs/results/get_data.py scifact|cisi|sure|stsb|banking77|counterfactual|paradetox FOLDER
+python docs/results/get_data.py scifact|cisi|abstracts|sure|stsb|banking77|counterfactual|paradetox FOLDER
 
 Needs the network. Files are compared with the SHA-256 in data.toml; a difference is reported, not an error.
 """
@@ -9,6 +9,7 @@ import argparse
 import hashlib
 import io
 import json
+import lzma
 import sys
 import tarfile
 import zipfile
@@ -82,6 +83,22 @@ def cisi(address: str, out: Path) -> None:
     (out / "qrels" / "test.tsv").write_text("\n".join(lines), "utf-8")
 
 
+def abstracts(address: str, out: Path) -> None:
+    """The abstracts that abstracts.xz lists: a file of the repository, and a place in it."""
+    files: dict[str, list[dict[str, Any]]] = {}
+    rows = []
+    for line in lzma.decompress((make.FOLDER / "abstracts.xz").read_bytes()).decode().splitlines():
+        stem, _, place = line.partition(" ")
+        venue, year = stem[:-4], int(stem[-4:])
+        if stem not in files:
+            files[stem] = json.load(urlopen(f"{address}/{venue}/{stem}.json"))
+        paper = files[stem][int(place)]
+        text = " ".join(paper["abstract"].split())
+        identifier = f"{stem}-{paper.get('id')}"
+        rows.append({"id": identifier, "title": paper["title"].strip(), "text": text, "label": venue, "year": year})
+    write_lines(out / "abstracts.jsonl", rows)
+
+
 def main(name: str, out: Path) -> None:
     """Write one folder."""
     record = make.data()[name]
@@ -89,12 +106,17 @@ def main(name: str, out: Path) -> None:
         unzip(record["address"], "scifact", out)
     elif name == "cisi":
         cisi(record["address"], out)
+    elif name == "abstracts":
+        abstracts(record["address"], out)
     elif name == "sure":
         unzip(GITHUB.format("icip-cas/SURE"), "data", out)
     elif name == "paradetox":
         unzip(GITHUB.format("s-nlp/paradetox"), "paradetox", out)
-        rows = [line.split("\t") for line in (out / "paradetox.tsv").read_text("utf-8").splitlines()[1:]]
-        write_lines(out / "pairs.jsonl", ({"toxic": toxic, "neutral": neutral} for toxic, neutral, *_ in rows))
+        rows = [line.split("\t") for line in (out / "paradetox.tsv").read_text("utf-8").split("\n")[1:]]
+        pairs = [
+            {"toxic": row[0].strip(), "neutral": row[1].strip()} for row in rows if len(row) > 1 and row[1].strip()
+        ]
+        (out / "pairs.jsonl").write_text("".join(json.dumps(pair) + "\n" for pair in pairs), "utf-8")
     else:
         from datasets import load_dataset
 
@@ -110,7 +132,7 @@ def main(name: str, out: Path) -> None:
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description="Download a public data set in the layout that the commands read.")
-    parser.add_argument("name", choices=["scifact", "cisi", "sure", "paradetox", *HUB])
+    parser.add_argument("name", choices=["scifact", "cisi", "abstracts", "sure", "paradetox", *HUB])
     parser.add_argument("folder", type=Path)
     given = parser.parse_args()
     main(given.name, given.folder)
