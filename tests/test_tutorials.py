@@ -14,7 +14,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[1]
 FOLDER = ROOT / "docs" / "tutorials"
 PORT = "8765"  # of the service that a page starts
-NEEDS = {"which-similarity": "snakemake", "negation": "snakemake", "vector-database": "duckdb"}
+NEEDS = {"fine-tune": "bm25s", "which-similarity": "snakemake", "negation": "snakemake", "vector-database": "duckdb"}
 
 
 def commands(text: str) -> str:
