@@ -58,8 +58,8 @@ def test_evaluations_compute_in_the_precision_of_the_training(tiny_bert, tmp_pat
 @pytest.mark.parametrize(
     ("asked", "problem"),
     [
-        ("mrr@10", "is measured by several tasks: give a:mrr@10 or b:mrr@10"),
-        ("d:mrr@10", "d is none of the tasks, a, b, c"),
+        ("mrr@10", "several tasks measure it; give a:mrr@10 or b:mrr@10"),
+        ("d:mrr@10", "expected one of the tasks a, b, c"),
         ("b:ndcg@10", "unknown metric 'ndcg@10'"),
         ("mrr@11", "unknown metric 'mrr@11' (did you mean mrr@10?)"),
     ],
