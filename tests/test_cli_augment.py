@@ -346,7 +346,7 @@ def test_both_files_of_a_split_are_left_out(typed, tmp_path):
     assert names(tmp_path) == {"corpus.jsonl", "pairs.jsonl"}
 
 
-TOO_LONG = "no text gives a pair: 2 texts (1: empty text; 1: every sentence over 250 characters); "
+TOO_LONG = "no text gives a pair: 2 texts (1: empty text; 1: too few chunks of 2 sentences of 100 to 250 characters); "
 TOO_LONG += "other sentence counts, lengths or another splitter may keep more"
 NOTHING = {
     **{"crops": TOO_LONG, "dropout": TOO_LONG},

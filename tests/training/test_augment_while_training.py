@@ -183,7 +183,9 @@ def test_an_encoder_without_a_mask_token(tiny_llama, corpus):
 
 
 def test_nothing_usable_says_why(tiny_bert, corpus):
-    with pytest.raises(DataError, match=r"corpus: no text gives a pair: 26 texts \(25: every sentence under 5000"):
+    with pytest.raises(
+        DataError, match=r"corpus: no text gives a pair: 26 texts \(25: too few chunks of 2 sentences of 5000"
+    ):
         plan(configure(tiny_bert, corpus, augment=["crops:min_chars=5000,max_chars=6000"]))
 
 
