@@ -60,7 +60,7 @@ def entries(text: str) -> Iterator[dict[str, str]]:
         number, _, rest = block.partition("\n")
         fields = {"I": number.strip()}
         for part in ("\n" + rest).split("\n.")[1:]:
-            fields[part[0]] = " ".join([fields.get(part[0], ""), *part[1:].split()]).strip()
+            fields[part[0]] = " ".join(line.strip() for line in part.split("\n")[1:])
         yield fields
 
 
@@ -73,7 +73,7 @@ def cisi(address: str, out: Path) -> None:
             if member.isfile()
         }
     documents = entries(texts["CISI.ALL"])
-    rows = ({"_id": entry["I"], "title": entry.get("T", ""), "text": entry.get("W", "")} for entry in documents)
+    rows = ({"_id": entry["I"], "title": entry["T"], "text": " ".join(entry["W"].split())} for entry in documents)
     write_lines(out / "corpus.jsonl", rows)
     queries = entries(texts["CISI.QRY"])
     write_lines(out / "queries.jsonl", ({"_id": entry["I"], "text": entry.get("W", "")} for entry in queries))
@@ -104,6 +104,10 @@ def main(name: str, out: Path) -> None:
     record = make.data()[name]
     if name == "scifact":
         unzip(record["address"], "scifact", out)
+        for file in ("corpus.jsonl", "queries.jsonl"):  # without the field metadata
+            rows = [json.loads(line) for line in (out / file).read_text("utf-8").splitlines()]
+            fields = ("_id", "title", "text")
+            write_lines(out / file, ({field: row[field] for field in fields if field in row} for row in rows))
     elif name == "cisi":
         cisi(record["address"], out)
     elif name == "abstracts":
