@@ -173,7 +173,7 @@ def _served(name, files):
                 "scifact/qrels/train.tsv": "",
                 "scifact/qrels/test.tsv": "t",
             },
-            {"corpus.jsonl": '{"_id": "1", "title": "T", "text": "é"}\n', "qrels/test.tsv": "t"},
+            {"corpus.jsonl": '{"_id": "1", "title": "T", "text": "\\u00e9"}\n', "qrels/test.tsv": "t"},
         ),
         ("sure", {"SURE-main/data/fiqa/a.jsonl": "x", "SURE-main/README.md": "no"}, {"fiqa/a.jsonl": "x"}),
         (

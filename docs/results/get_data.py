@@ -38,10 +38,10 @@ FIELDS = {
 GITHUB = "https://github.com/{}/archive/HEAD.zip"
 
 
-def write_lines(path: Path, rows: Iterable[dict[str, Any]]) -> None:
+def write_lines(path: Path, rows: Iterable[dict[str, Any]], ascii_only: bool = False) -> None:
     """JSON lines."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text("".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows), "utf-8")
+    path.write_text("".join(json.dumps(row, ensure_ascii=ascii_only) + "\n" for row in rows), "utf-8")
 
 
 def unzip(address: str, inside: str, out: Path) -> None:
@@ -107,7 +107,9 @@ def main(name: str, out: Path) -> None:
         for file in ("corpus.jsonl", "queries.jsonl"):  # without the field metadata
             rows = [json.loads(line) for line in (out / file).read_text("utf-8").splitlines()]
             fields = ("_id", "title", "text")
-            write_lines(out / file, ({field: row[field] for field in fields if field in row} for row in rows))
+            write_lines(
+                out / file, ({field: row[field] for field in fields if field in row} for row in rows), ascii_only=True
+            )
     elif name == "cisi":
         cisi(record["address"], out)
     elif name == "abstracts":
@@ -120,7 +122,7 @@ def main(name: str, out: Path) -> None:
         pairs = [
             {"toxic": row[0].strip(), "neutral": row[1].strip()} for row in rows if len(row) > 1 and row[1].strip()
         ]
-        (out / "pairs.jsonl").write_text("".join(json.dumps(pair) + "\n" for pair in pairs), "utf-8")
+        write_lines(out / "pairs.jsonl", pairs, ascii_only=True)
     else:
         from datasets import load_dataset
 
