@@ -224,3 +224,11 @@ def test_abstracts_are_taken_from_their_places(tmp_path, monkeypatch):
 def test_the_list_of_abstracts_is_whole():
     lines = lzma.decompress((FOLDER / "abstracts.xz").read_bytes()).decode().splitlines()
     assert len(lines) == len(set(lines)) == 22_918
+
+
+def test_sets_of_the_hub_become_json_lines(tmp_path, monkeypatch, capsys):
+    row = {"text": "é", "label": 3, "label_text": "card", "other": 1}
+    monkeypatch.setattr("datasets.load_dataset", lambda path, configuration, split: [row])
+    get_data.main("banking77", tmp_path)
+    assert (tmp_path / "train.jsonl").read_text("utf-8") == '{"text": "\\u00e9", "label": "card"}\n'
+    assert capsys.readouterr().out.count("differs") == 2

@@ -38,7 +38,7 @@ FIELDS = {
 GITHUB = "https://github.com/{}/archive/HEAD.zip"
 
 
-def write_lines(path: Path, rows: Iterable[dict[str, Any]], ascii_only: bool = False) -> None:
+def write_lines(path: Path, rows: Iterable[dict[str, Any]], ascii_only: bool = True) -> None:
     """JSON lines."""
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text("".join(json.dumps(row, ensure_ascii=ascii_only) + "\n" for row in rows), "utf-8")
@@ -96,7 +96,7 @@ def abstracts(address: str, out: Path) -> None:
         text = " ".join(paper["abstract"].split())
         identifier = f"{stem}-{paper.get('id')}"
         rows.append({"id": identifier, "title": paper["title"].strip(), "text": text, "label": venue, "year": year})
-    write_lines(out / "abstracts.jsonl", rows)
+    write_lines(out / "abstracts.jsonl", rows, ascii_only=False)
 
 
 def main(name: str, out: Path) -> None:
@@ -122,7 +122,7 @@ def main(name: str, out: Path) -> None:
         pairs = [
             {"toxic": row[0].strip(), "neutral": row[1].strip()} for row in rows if len(row) > 1 and row[1].strip()
         ]
-        write_lines(out / "pairs.jsonl", pairs, ascii_only=True)
+        write_lines(out / "pairs.jsonl", pairs)
     else:
         from datasets import load_dataset
 
