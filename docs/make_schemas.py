@@ -402,7 +402,7 @@ FILES: dict[str, tuple[str, Any]] = {
     ),
     "begun": (
         "steps/NAME.begun.json, in a study's folder: the files that the step has read.",
-        {"*": (tuple[int, int], "Size in bytes, and time of the last change in nanoseconds.")},
+        {"files": {"*": (tuple[int, int], "Size in bytes, and time of the last change in nanoseconds.")}},
     ),
     "step": ("steps/NAME.json and steps/NAME.failed.json, in a study's folder.", STEP_STATE),
     "build-sure": ("build-sure.json, in the folder of a SURE benchmark.", SURE_RECORD),
@@ -494,7 +494,7 @@ def documents() -> dict[str, str]:
         about = f"What retrokit {name.replace('-', ' ', 2)} --json prints.".replace("build sure", "build-sure")
         found[name] = document(name, about, shape, KINDS.get(name, [name]))
     for name, (about, shape) in FILES.items():
-        own = [name] if name in ("result", "baseline", "mteb-queries") else []
+        own = [] if name in ("prepare", "token-pooling") or "A line of" in about else [name]
         found[f"file-{name}"] = document(f"file-{name}", about, shape, own)
     return {f"{name}.json": json.dumps(one, indent=2, ensure_ascii=False) + "\n" for name, one in found.items()}
 

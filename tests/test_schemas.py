@@ -103,20 +103,36 @@ def test_what_is_moved_into_place_is_checked(tmp_path):
 @pytest.mark.parametrize(
     ("name", "right", "wrong"),
     [
-        ("retrokit.json", {"status": "finished", "similarity": "dot"}, {"status": "begun", "similarity": "dot"}),
+        (
+            "retrokit.json",
+            {"kind": "run", "version": 1, "status": "finished", "similarity": "dot"},
+            {"status": "begun", "similarity": "dot"},
+        ),
         ("2_Prepare/config.json", {"similarity_spec": "dot", "prefixes": None}, {"similarity_spec": "dot"}),
         (
             "1_TokenPooling/config.json",
             {"embedding_dimension": 8, "position": 0, "token_id": None},
             {"embedding_dimension": 8, "position": "first", "token_id": None},
         ),
-        ("steps/a.begun.json", {"a.jsonl": [3, 10**18]}, {"a.jsonl": [3]}),
-        ("unfinished.json", {"about": None, "rows": 1, "texts": 1, "ids": 12}, {"about": None, "rows": 1}),
+        (
+            "steps/a.begun.json",
+            {"kind": "begun", "version": 1, "files": {"a.jsonl": [3, 10**18]}},
+            {"kind": "begun", "version": 1, "files": {"a.jsonl": [3]}},
+        ),
+        (
+            "unfinished.json",
+            {"kind": "unfinished-export", "version": 1, "about": None, "rows": 1, "texts": 1, "ids": 12},
+            {"about": None, "rows": 1},
+        ),
         ("ids.jsonl", {"id": "d#0", "document": "d"}, {"id": 3}),
-        ("index-hnsw.json", {"recall": {"10": 0.9}, "queries": 5}, {"recall": {"10": None}, "queries": 5}),
+        (
+            "index-hnsw.json",
+            {"kind": "index-recall", "version": 1, "recall": {"10": 0.9}, "queries": 5},
+            {"recall": {"10": None}, "queries": 5},
+        ),
         (
             "conversion.json",
-            dict.fromkeys(("spec", "backend", "dtype", "said"), "a"),
+            {"kind": "conversion", "version": 1, **dict.fromkeys(("spec", "backend", "dtype", "said"), "a")},
             dict.fromkeys(("spec", "backend", "dtype"), "a"),
         ),
         (

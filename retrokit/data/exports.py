@@ -253,7 +253,7 @@ class ExportWriter:
             if self._about is None:
                 return
             state = {"about": self._about, "rows": self.count, "texts": self.texts, "ids": self._ids.tell()}
-            write_json(self.folder / _STATE, state)
+            write_json(self.folder / _STATE, state, kind="unfinished-export")
 
     def calibrate(self, sample: Callable[[], np.ndarray]) -> None:
         """Take the ranges of int8 from ``sample``, or those of the rows that are there."""

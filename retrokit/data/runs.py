@@ -92,14 +92,14 @@ def read_run(folder: str | Path, *needed: str, what: str = "retrokit run") -> Ru
     if lacking := [name for name in needed if name not in described]:
         raise DataError(path, f"is not the description of a {what}: no field {lacking[0]!r}")
     known = {field.name: described.pop(field.name) for field in fields(Run) if field.name in described}
-    return Run(**known, notes=described)
+    return Run(**known, notes={name: value for name, value in described.items() if name not in ("kind", "version")})
 
 
 def write_run(run: Run, folder: str | Path) -> None:
     """Write the description, whole or not at all; raises :class:`DataError`."""
     known = {field.name: getattr(run, field.name) for field in fields(run) if field.name != "notes"}
     described = {**{name: value for name, value in known.items() if value is not None}, **run.notes}
-    write_json(Path(folder, RUN_FILE), described, indent=2)
+    write_json(Path(folder, RUN_FILE), described, indent=2, kind="run")
 
 
 def add_to_run(folder: str | Path, **entries: Any) -> None:

@@ -32,6 +32,7 @@ from retrokit.data.beir import corpus_file, queries_file
 from retrokit.data.corpus import read_corpus, read_queries
 from retrokit.data.exports import Export, ExportWriter, Quantization, open_export
 from retrokit.data.images import Image, with_images
+from retrokit.data.jsonl import of_kind
 from retrokit.data.pairs import texts_file
 from retrokit.encoders.base import Encoder
 from retrokit.ranking.settings import ROLES, ExportSettings
@@ -145,7 +146,7 @@ def _write_folder(
                 writer.add([identifier for identifier, _ in chunk], *prepared.of_chunks([text for _, text in chunk]))
                 advance(len(chunk))
         documents = {"documents": writer.texts} if prepared.has_chunks else {}
-        note = {"count": writer.count, **documents, "dimension": prepared.width, **about}
+        note = of_kind("export", {"count": writer.count, **documents, "dimension": prepared.width, **about})
         writer.finish(note, settings.one_length and role == "document")
     return note
 

@@ -195,14 +195,14 @@ def work(folder: str, name: str) -> int:
             if code:
                 last = plan.marker(step, "log").read_text(encoding="utf-8", errors="replace").splitlines()[-LINES:]
                 record["error"] = "\n".join(last)
-            write_json(failed if code else done, record, indent=1)
+            write_json(failed if code else done, record, indent=1, kind="step")
     return code
 
 
 def _same_files(plan: StudyPlan, step: Step) -> bool:
     """Whether the files that the step reads are as they were when it last began."""
     begun = plan.marker(step, "begun.json")
-    return begun.is_file() and read_json(begun, "the files that a step has read") == _stamps(step)
+    return begun.is_file() and read_json(begun, "the files that a step has read").get("files") == _stamps(step)
 
 
 def _stamps(step: Step) -> dict[str, list[int]]:
@@ -217,7 +217,7 @@ def _run(plan: StudyPlan, step: Step) -> int:
         more = ["--resume"]
     elif step.replaces and os.path.lexists(step.output):
         more = ["--overwrite"]
-    write_json(plan.marker(step, "begun.json"), _stamps(step))
+    write_json(plan.marker(step, "begun.json"), {"files": _stamps(step)}, kind="begun")
     words = [sys.executable, "-m", "retrokit", *step.command, *more]
     with open(plan.marker(step, "log"), "wb") as log:
         printed = subprocess.PIPE if step.prints else log

@@ -71,7 +71,7 @@ class StudyPlan:
     def write(self) -> None:
         """Put it into its folder."""
         fields = {"title": self.title, "text": self.text, "started_in": self.started_in, "gates": self.gates}
-        write_json(self.folder / PLAN, {**fields, "steps": [step.to_json() for step in self.steps]}, indent=1)
+        write_json(self.folder / PLAN, {**fields, "steps": [step.to_json() for step in self.steps]}, 1, "plan")
 
     @classmethod
     def read(cls, folder: str | Path) -> StudyPlan:

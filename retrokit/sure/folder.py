@@ -172,7 +172,7 @@ def write_folder(folder: Path, rows: BenchmarkRows) -> dict[str, Any]:
         for row in rows:
             for part, line in _lines(row):
                 streams[part].write(line)
-    write_json(folder / RECORD, record, indent=2)
+    write_json(folder / RECORD, record, indent=2, kind="build-sure")
     with writing(folder / "README.md") as stream:
         stream.write(data_card(record))
     return record

@@ -1,6 +1,5 @@
 """Converted transformers, a folder each, beside the embeddings of the cache: kept until the cache is cleared."""
 
-import json
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator
@@ -12,7 +11,7 @@ from filelock import FileLock
 
 from retrokit.core.errors import disk_errors
 from retrokit.core.outputs import folder_in_the_making
-from retrokit.data.jsonl import read_json
+from retrokit.data.jsonl import read_json, write_json
 from retrokit.encoders.store import cache_folder
 
 _FOLDER = "graphs"
@@ -47,8 +46,7 @@ def kept(key: str, write: Callable[[Path], dict[str, str]]) -> Iterator[Path]:
         with FileLock(f"{place}.lock"):
             if not (place / _ABOUT).is_file():
                 with folder_in_the_making(place, check=lambda: None) as unfinished:
-                    about = json.dumps(write(unfinished))
-                    (unfinished / _ABOUT).write_text(about, encoding="utf-8")
+                    write_json(unfinished / _ABOUT, write(unfinished), kind="conversion")
     yield place
 
 

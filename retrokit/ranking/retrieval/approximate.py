@@ -150,7 +150,8 @@ class ApproximateIndex:
             self._queries_checked = len(rows)
             if self._recall_file is not None and self._file is not None and self._file.is_file():
                 with suppress(DataError):  # the folder may be another's
-                    write_json(self._recall_file, {"recall": self._recall, "queries": self._queries_checked})
+                    record = {"recall": self._recall, "queries": self._queries_checked}
+                    write_json(self._recall_file, record, kind="index-recall")
         return Approximate(scores, indices, self._recall, self._queries_checked)
 
     @property
