@@ -18,6 +18,7 @@ from scipy import stats
 from retrokit.data.jsonl import read_jsonl
 from retrokit.metrics.separation import false_accept_rate, roc_auc
 from retrokit.ranking import reranking
+from retrokit.ranking.reranking.base import Reranker
 
 FAMILIES = ("negation", "binding", "spatial")
 
@@ -34,7 +35,7 @@ def pairs_of(path: str) -> list[tuple[str, str, str]]:
     return found
 
 
-def measured(verifier: reranking.Reranker, files: list[str]) -> dict[str, float]:
+def measured(verifier: Reranker, files: list[str]) -> dict[str, float]:
     """Areas under the ROC curve, by family too, and the share let in where 95% of the paraphrases pass."""
     values = {}
     for path in files:

@@ -58,7 +58,7 @@ def test_from_triplets_to_verdicts(typed, tiny_bert, triplets, monkeypatch):
     assert code == 1
     schemas.check("file-verdict", *out.splitlines())
     assert json.loads(out)["accepted"] is False
-    assert "1 of 1 pairs are rejected" in err
+    assert "1 of 1 pairs rejected" in err
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(line.encode())))
     code, out, err = typed("rerank", "verify", "run", "--threshold", -1, "--fail-on-reject", "--keep", "accepted")
     assert code == 0, err

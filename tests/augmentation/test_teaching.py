@@ -114,4 +114,4 @@ def test_scores_without_negatives_are_refused(tmp_path, capsys):
     words = ["--data", str(path), "-o", str(tmp_path / "run"), "--loss", "kl", "--batch-size", "4"]
     assert cli.run(["finetune", "static:8", *words]) == 2
     (line,) = capsys.readouterr().err.splitlines()
-    assert "has no negatives; a teacher's scores count among an anchor's own documents" in line
+    assert "has no negatives; a teacher's scores need an anchor's own documents" in line

@@ -116,7 +116,7 @@ def measure(
     name: str,
     documents: int,
     options: argparse.Namespace,
-    answer: multiprocessing.SimpleQueue[tuple[float, float, float]],
+    answer: "multiprocessing.SimpleQueue[tuple[float, float, float]]",
 ) -> None:
     """Best wall-clock and processor seconds, and MiB above the data."""
     torch.set_num_threads(options.threads)

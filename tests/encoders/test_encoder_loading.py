@@ -324,7 +324,7 @@ def test_minilm_with_a_file_that_is_not_the_published_one_is_refused(minilm_copy
     (minilm_copy / name).write_bytes(content)
     with pytest.raises(DataError, match=rf"{minilm_copy}: {DAMAGE}"):
         retrokit.encoder("minilm")
-    minilm, *_ = doctor._weights()
+    (minilm,) = doctor._looked("weights", doctor._weights)
     assert (minilm.state, minilm.advice) == (doctor.BROKEN, MINILM_AGAIN)
 
 

@@ -62,7 +62,7 @@ def test_determinism_holds_for_the_training_alone(tiny_bert, pairs, tmp_path, mo
 
 
 def test_tf32_is_asked_for_and_of_a_gpu(tiny_bert, pairs, tmp_path, monkeypatch):
-    with pytest.raises(UsageError, match="`tf32=` is for an NVIDIA GPU, and this runs on cpu"):
+    with pytest.raises(UsageError, match="`tf32=` needs an NVIDIA GPU, and this runs on cpu"):
         plan(configure(tiny_bert, pairs, tf32=True))
     asked = []
     monkeypatch.setattr(

@@ -67,7 +67,8 @@ class SharedEmbeddings:
             listed = self._lists.get(role) or _Embedded((), np.empty((0, self.dims), dtype=np.float32), ())
             place = np.array([listed.place.get(text, -1) for text in distinct.texts], dtype=np.int64)
             embeddings = np.empty((len(place), self.dims), dtype=np.float32)
-            embeddings[place >= 0] = listed.embeddings[place[place >= 0]]
+            if len(listed.embeddings):  # clip: without a second copy; what the list lacks follows
+                np.take(listed.embeddings, place, axis=0, out=embeddings, mode="clip")
             if (place < 0).any():
                 new = [text for text, row in zip(distinct.texts, place.tolist(), strict=True) if row < 0]
                 embeddings[place < 0] = self.embed(new, role, chunks=role == "document")
