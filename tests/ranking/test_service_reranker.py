@@ -121,10 +121,7 @@ def always(status: int, body: bytes) -> Callable[[object], bytes]:
         (always(200, b"[1"), "the answer is not JSON and begins"),
         (
             always(200, b'{"results": [{"relevance_score": 1}]}'),
-            (
-                always(200, b'{"results": [{"relevance_score": 1}]}'),
-                f"unexpected answer {{'relevance_score': 1}}; {EXPECTED}",
-            ),
+            f"unexpected answer {{'relevance_score': 1}}; {EXPECTED}",
         ),
         (
             always(200, b'{"results": [{"index": 0, "relevance_score": null}]}'),
