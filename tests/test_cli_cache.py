@@ -11,7 +11,7 @@ import pytest
 
 from retrokit import cli
 from retrokit.data.jsonl import write_jsonl
-from retrokit.encoders import engine
+from retrokit.encoders import engine, opening
 from retrokit.encoders.store import OVERHEAD
 from tests.evaluation.fakes import write_folder, write_lines
 from tests.models import sentences
@@ -51,6 +51,7 @@ def encoded(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         return batches(model, texts, *rest, **options)
 
     monkeypatch.setattr(engine, "batches", counted)
+    monkeypatch.setattr(opening, "question_settings", lambda *_: None)  # which embeds a few texts
     return asked
 
 

@@ -16,6 +16,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import torch
 
 from retrokit.core.errors import DataError
@@ -24,10 +25,11 @@ from retrokit.core.notices import notice
 from retrokit.core.registry import Spec, importing
 from retrokit.data.runs import read_run
 from retrokit.encoders import registry
-from retrokit.encoders.base import Batch, Encoder, Item
+from retrokit.encoders.base import Batch, Encoder, Item, check_finite
 from retrokit.encoders.fingerprint import PACKAGES, code_of
 from retrokit.encoders.folders import below, check_folder, check_minilm, minilm_path, stands_alone
 from retrokit.encoders.precision import choose_precision, multiplies, name_of
+from retrokit.encoders.questions import QuestionModel, question_settings
 from retrokit.encoders.store import open_cache
 from retrokit.encoders.views import EncoderView
 from retrokit.similarities import registry as similarities
@@ -82,11 +84,11 @@ def _opened(
     record = cache.recall(key) if cache is not None and key is not None else None
     if record is not None:
         assumed = record["assumed"]
-        encoder: Encoder = RememberedEncoder(name, path, record, load)
+        encoder: Encoder = RememberedEncoder(name, path, record, load, lambda: _key(path, device, options) == key)
     else:
         encoder = loaded = load()
         assumed = loaded.assumed
-        new_record = _record(loaded) if key is not None else None
+        new_record = _record(loaded, path) if key is not None else None
         # nobody has changed the folder meanwhile
         if cache is not None and key is not None and new_record is not None and _key(path, device, options) == key:
             cache.remember(key, new_record, new_record["fingerprint"])
@@ -109,7 +111,7 @@ def _key(path: str, device: str | None, options: dict[str, Any]) -> str:
 # --- what is remembered
 
 
-def _record(encoder: TorchEncoder) -> dict[str, Any] | None:
+def _record(encoder: TorchEncoder, path: str) -> dict[str, Any] | None:
     """What :class:`RememberedEncoder` takes; ``None`` if the model brings classes of its own, or has learned."""
     kinds = {type(module).__module__.partition(".")[0] for module in encoder.model.modules()}
     if encoder.similarity.state_dict() or not kinds <= {*PACKAGES, "retrokit"}:
@@ -125,17 +127,27 @@ def _record(encoder: TorchEncoder) -> dict[str, Any] | None:
         "dimension": encoder.dimension,
         "prompts": encoder.prompts,
         "max_lengths": {role: encoder.max_length(role) for role in ("query", "document")},
+        "question": question_settings(encoder, path),
     }
 
 
 class RememberedEncoder(EncoderView):
-    """An encoder whose traits are in the cache; the model is loaded once something has to be computed."""
+    """An encoder whose traits are in the cache; the model is loaded once more than one query has to be computed."""
 
-    def __init__(self, spec: str, path: str, record: dict[str, Any], load: Callable[[], Encoder]) -> None:
+    def __init__(
+        self,
+        spec: str,
+        path: str,
+        record: dict[str, Any],
+        load: Callable[[], Encoder],
+        is_unchanged: Callable[[], bool],
+    ) -> None:
         self.spec = spec
         self.similarity = similarities.create(record["similarity"])
         self.had_normalize = record["had_normalize"]
         self._path, self._load, self._is_loaded = path, load, False
+        self._question_settings, self._is_unchanged = record["question"], is_unchanged
+        self._question_model: QuestionModel | None = None
         device = torch.device(record["device"])
         self._encoder: Any = SimpleNamespace(  # the traits alone, until the model is loaded
             dimension=record["dimension"],
@@ -150,14 +162,31 @@ class RememberedEncoder(EncoderView):
     def computing(self) -> Encoder:
         if not self._is_loaded:
             loaded = self._load()
-            if loaded.fingerprint() != self._encoder.fingerprint():
-                raise DataError(self._path, "has changed since it was opened; start again")
+            self._check(loaded.fingerprint() == self._encoder.fingerprint())
             loaded.spec = self.spec
             self._encoder, self._is_loaded = loaded, True
         encoder: Encoder = self._encoder
         return encoder
 
+    def _check(self, is_unchanged: bool) -> None:
+        if not is_unchanged:
+            raise DataError(self._path, "has changed since it was opened; start again")
+
+    def embed(self, items: Sequence[Item], role: Role, precision: str = "auto") -> np.ndarray:
+        is_question = role == "query" and len(items) == 1 and type(items[0]) is str
+        if not is_question or self._is_loaded or self._question_settings is None:
+            return super().embed(items, role, precision)
+        if self._question_model is None:
+            self._question_model = QuestionModel(self._path, self._encoder, self._question_settings)
+            self._check(self._is_unchanged())
+        embedding = self._question_model.embed(items[0], precision)
+        check_finite(embedding, self.spec)
+        return embedding
+
     def batches(self, items: Sequence[Item], role: Role, precision: str = "auto") -> Iterator[Batch]:
-        return self.computing().batches(items, role, precision)
+        if len(items) == 1:
+            yield np.arange(1), self.embed(items, role, precision)
+        else:
+            yield from self.computing().batches(items, role, precision)
 
     use_with, in_chunks, settle = Encoder.use_with, Encoder.in_chunks, Encoder.settle

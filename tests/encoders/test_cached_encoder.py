@@ -14,7 +14,7 @@ import torch
 
 import retrokit
 from retrokit.encoders import cached as embeddings
-from retrokit.encoders import engine, store
+from retrokit.encoders import engine, opening, store
 from retrokit.encoders.base import Encoder
 from retrokit.encoders.cached import cached
 from retrokit.encoders.store import FILE, EmbeddingCache
@@ -38,6 +38,7 @@ def encoded(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[str]:
         return batches(model, texts, *rest, **options)
 
     monkeypatch.setattr(engine, "batches", counted)
+    monkeypatch.setattr(opening, "question_settings", lambda *_: None)  # which embeds a few texts
     return asked
 
 

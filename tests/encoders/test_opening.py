@@ -106,16 +106,21 @@ import retrokit
 spec, file, precision, *texts = sys.argv[1:]
 print(np.load(file).tobytes() == retrokit.encoder(spec).embed(texts, "document", precision).tobytes())
 print(sorted({"sentence_transformers", "transformers", "tokenizers"} & set(sys.modules)))
+question = retrokit.encoder(spec).embed(["which bird sees a tree"], "query", precision)
+print(np.load(file + ".question.npy").tobytes() == question.tobytes())
+print(sorted({"sentence_transformers", "sklearn", "datasets", "pandas"} & set(sys.modules)))
 """
 
 
 @pytest.mark.parametrize("precision", ["fp32", "auto"])  # auto: what this processor is faster in
 def test_what_is_in_the_cache_takes_no_library(tiny_bert, tmp_path, precision):
     file = str(tmp_path / "expected.npy")
-    np.save(file, retrokit.encoder(str(tiny_bert)).embed(TEXTS, "document", precision))
+    first = retrokit.encoder(str(tiny_bert))
+    np.save(file, first.embed(TEXTS, "document", precision))
+    np.save(f"{file}.question.npy", first.to_train().embed(["which bird sees a tree"], "query", precision))
     command = [sys.executable, "-c", READS, str(tiny_bert), file, precision, *TEXTS]
     done = subprocess.run(command, cwd=Path(__file__).parents[2], capture_output=True, text=True, timeout=300)
-    assert done.stdout.splitlines() == ["True", "[]"], done.stderr
+    assert done.stdout.splitlines() == ["True", "[]"] * 2, done.stderr
 
 
 EVALUATES = """
