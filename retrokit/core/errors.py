@@ -51,7 +51,7 @@ class UsageError(RetrokitError):
 
 
 class DataError(RetrokitError):
-    """Bad input: the message names the file, the line (where there is one) and what was expected."""
+    """Bad input: the message names the file, the line (if there is one) and what is expected."""
 
     def __init__(self, where: object, problem: str, line: int | None = None) -> None:
         location = f"{where}:{line}" if line is not None else str(where)
@@ -81,7 +81,7 @@ class ServiceError(RetrokitError):
 
 
 class Interrupted(RetrokitError):
-    """The user stopped the work; its state is kept. Going on takes the same call with ``parameters`` set."""
+    """The user stopped the work, and its state is saved. The same call with ``parameters`` set resumes it."""
 
     exit_code = 130
 

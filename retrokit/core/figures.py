@@ -1,4 +1,4 @@
-"""What all pictures share: colours, sizes, the names of others made safe to draw, how much fits, and the files."""
+"""What all figures share: colours, sizes, safe drawing of foreign names, how much fits, and the files."""
 
 import warnings
 from collections.abc import Iterator, Sequence
@@ -42,7 +42,7 @@ _ENDINGS: ContextVar[tuple[str, ...]] = ContextVar("endings", default=(".png", "
 
 @contextmanager
 def for_a_page() -> Iterator[None]:
-    """Within it, figures are saved as SVG alone, whose texts stay texts."""
+    """Within the block, figures are saved as SVG only, and their texts stay texts."""
     before = _ENDINGS.set((".svg",))
     try:
         with mpl.rc_context({"svg.fonttype": "none", "svg.hashsalt": "retrokit"}):
@@ -52,8 +52,9 @@ def for_a_page() -> Iterator[None]:
 
 
 def shown(name: str, longest: int = 48) -> str:
-    """Another's name (an encoder, a path, a label, a field) as a picture can draw it: harmless, on one line, and of a
-    long one the end, which tells it from others. Every foreign text passes through this, or through ``wrapped``."""
+    """A foreign name (an encoder, a path, a label, a field) as a figure can draw it: harmless and on one line. A long
+    name is cut to its end, which distinguishes it from others. Every foreign text passes through this, or through
+    ``wrapped``."""
     name = harmless(name)
     name = name if len(name) <= longest else f"…{name[1 - longest :]}"
     return f" {name}" if name.startswith("_") else name  # matplotlib leaves such names out of a legend

@@ -53,12 +53,12 @@ def plain_or_packed(path: Path) -> Path | None:
 def read_lines(
     path: str | Path, expected: str, feed: Callable[[bytes], object] | None = None, whole: bool = False
 ) -> Iterator[tuple[int, str]]:
-    """The lines of a UTF-8 text file that are not blank, each with its number (from 1) and without its line end; with
-    ``whole``, blank ones too, and line ends.
+    """The lines of a UTF-8 text file that are not blank, each with its number (from 1) and without its line end. With
+    ``whole``, blank lines and line ends are included.
 
-    A byte-order mark at the start is dropped. ``expected`` says in a few words what the file should hold, for the
-    message when it holds nothing. ``feed`` is called with the bytes of every line, blank ones too: give it the
-    ``update`` of a hash to get the digest of what was read, which for a pipe cannot be read twice.
+    A byte-order mark at the start is dropped. ``expected`` describes the expected content in a few words, for error
+    messages. ``feed`` is called with the bytes of every line, blank ones too. Pass the ``update`` of a hash to get the
+    digest of the bytes read, because a pipe cannot be read twice.
 
     Raises:
         DataError: no such file, a folder, an empty file, a damaged or truncated gzip file, bytes that are not UTF-8, or
@@ -133,8 +133,8 @@ def decoded(content: bytes, path: str | Path, line: int | None = None) -> str:
 
 
 def typed_text(text: str, where: str, line: int | None = None) -> str:
-    """A text that was typed. Bytes that the locale does not decode, which Python holds as lone surrogates, are UTF-8;
-    raises :class:`DataError` if they are not."""
+    """A typed text. Bytes that the locale does not decode, lone surrogates in Python, are read as UTF-8. Raises
+    :class:`DataError` if they are not UTF-8."""
     return decoded(text.encode("utf-8", "surrogateescape"), where, line)
 
 
@@ -184,10 +184,10 @@ def damage(error: Exception) -> str:
 def writing(path: str | Path) -> Iterator[TextIO]:
     """Write ``path`` as UTF-8 text, whole or not at all.
 
-    The text goes to a hidden file beside ``path`` that takes its place when the block ends well and is removed when
-    it does not. It has the permissions of the file that it replaces. Missing parent folders are made. ``-`` is standard
-    output; a pipe or a device is written to directly. ``.gz`` files carry no time, so the same text gives the same
-    bytes. A byte of a path that is not UTF-8, which Python holds as half of a surrogate pair, becomes its JSON escape.
+    The text goes to a hidden file next to ``path`` that replaces it when the block ends well and is removed
+    otherwise. It has the permissions of the file that it replaces. Missing parent folders are created. ``-`` is
+    standard output. A pipe or a device is written to directly. ``.gz`` files carry no time, so the same text gives the
+    same bytes. A byte of a path that is not UTF-8, half of a surrogate pair in Python, becomes its JSON escape.
 
     Raises:
         DataError: the file cannot be written (no permission, disk full). A ``BrokenPipeError`` of standard output is
@@ -217,9 +217,9 @@ def writing(path: str | Path) -> Iterator[TextIO]:
 
 @contextmanager
 def replaced(path: str | Path) -> Iterator[Path]:
-    """A hidden file beside ``path`` to write: it takes its place, on the disk, when the block ends well, and
-    is removed when it does not. It has the permissions of the file that it replaces from the start; what a killed
-    writer has left goes.
+    """A hidden file next to ``path`` to write. It replaces ``path``, on the disk, when the block ends well, and is
+    removed otherwise. From the start it has the permissions of the file that it replaces. Leftovers of killed writers
+    are removed.
 
     Raises:
         DataError: it cannot be written.
@@ -253,7 +253,7 @@ def mode_of(path: Path) -> int | None:
 
 
 def _drop_abandoned(target: Path) -> None:
-    """Remove what writers of ``target`` that were killed have left. One that lives holds its file."""
+    """Remove the leftovers of killed writers of ``target``. A live writer has its file locked."""
     for left in target.parent.glob(f".{glob.escape(target.name[:50])}.*.retrokit-tmp"):
         if left.is_symlink() or not left.is_file():
             continue
@@ -263,7 +263,7 @@ def _drop_abandoned(target: Path) -> None:
 
 
 def _held(file: BinaryIO) -> bool:
-    """Hold ``file`` until it is closed or the process ends; ``False``: another holds it, or the system cannot tell."""
+    """Lock ``file`` until it is closed or the process ends. ``False``: another has it locked, or locks do not work."""
     if sys.platform == "win32":
         return False
     try:
@@ -275,7 +275,7 @@ def _held(file: BinaryIO) -> bool:
 
 @contextmanager
 def parents_of(target: Path, what: object) -> Iterator[None]:
-    """Make the folders that ``target`` lies in; those that were made go at the end if they are empty."""
+    """Create the missing parent folders of ``target``. At the end, those of them that are empty are removed."""
     missing = [folder for folder in target.parents if not os.path.lexists(folder)]
     with disk_errors(what):
         target.parent.mkdir(parents=True, exist_ok=True)

@@ -10,8 +10,8 @@ from contextlib import contextmanager
 from typing import Any
 
 AGAIN = 1.0
-"""Seconds before which a further signal is the same request: what is sent to a group of processes reaches a command
-that one of them has started twice, once by itself and once passed on."""
+"""Seconds within which a further signal is the same request. A signal to a process group reaches a command that one of
+its processes started twice: once directly and once passed on."""
 _DELAY = 0.05
 """Seconds until an interrupt that was swallowed is raised again."""
 _process = 0
@@ -48,7 +48,7 @@ def watch() -> None:
 
 
 def requested() -> bool:
-    """Whether Ctrl-C was pressed, and nothing but an exception can have come of it."""
+    """Whether Ctrl-C was pressed, with an exception as its only possible effect."""
     return _requested is not None
 
 
@@ -82,8 +82,8 @@ def _raised_again(*_: object) -> None:
 
 @contextmanager
 def stopping_by(ask: Callable[[], None]) -> Iterator[None]:
-    """While the block runs, each Ctrl-C and each SIGTERM calls ``ask``, unless one did within the last second; outside
-    the main thread, which alone gets signals, nothing does."""
+    """While the block runs, each Ctrl-C and each SIGTERM calls ``ask``, unless one did within the last second. Outside
+    the main thread nothing does, because only the main thread gets signals."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return

@@ -18,7 +18,7 @@ class Advance(Protocol):
     """Moves a display of progress on."""
 
     def __call__(self, count: int, /, said: str = "") -> None:
-        """By ``count`` units; ``said`` is shown beside them from then on, until there is something newer."""
+        """Advance by ``count`` units. ``said`` is shown next to them until a newer text replaces it."""
 
 
 # Control characters of both sets, line and paragraph separators, overrides of the writing direction, lone surrogates.
@@ -77,7 +77,7 @@ def listening(listener: Listener) -> Iterator[None]:
 
 
 class _Heard:
-    """Passes everything on, and keeps what is said."""
+    """Passes everything on, and records the notices."""
 
     def __init__(self, before: Listener) -> None:
         self.progress = before.progress
@@ -91,7 +91,7 @@ class _Heard:
 
 @contextmanager
 def heard() -> Iterator[list[str]]:
-    """What is said within the block, line by line; the user gets it too."""
+    """The notices within the block, line by line. The user gets them too."""
     listener = _Heard(_listener)
     with listening(listener):
         yield listener.lines
@@ -113,7 +113,7 @@ def progress(label: str, total: int | None, unit: str) -> AbstractContextManager
 
 @contextmanager
 def no_progress_bars(package: str = "transformers") -> Iterator[None]:
-    """Keep ``transformers`` or ``datasets`` from drawing bars of its own for whatever it reads, writes or changes."""
+    """Keep ``transformers`` or ``datasets`` from drawing bars of its own for anything it reads, writes or changes."""
     logs = importlib.import_module(f"{package}.utils.logging")
     shown = logs.is_progress_bar_enabled()
     logs.disable_progress_bar()

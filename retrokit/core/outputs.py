@@ -1,7 +1,8 @@
-"""What a command writes: found out to be writable before the work, locked while it is written, put in place whole.
+"""What a command writes: checked to be writable before the work, locked while it is written, put in place whole.
 
-Missing parent folders are made. A folder that takes the place of another is made beside it, under a hidden name, and
-what was there goes only once the new one stands. Nothing is replaced that an input lies in, nor what no command made.
+Missing parent folders are created. A folder that replaces another is written next to it, under a hidden name. The old
+one is removed only once the new one is in place. A folder that contains an input, or that no command created, is never
+replaced.
 """
 
 from __future__ import annotations
@@ -54,7 +55,7 @@ def check_folder(path: str | Path) -> None:
 
 
 def _check_place(path: str | Path) -> None:
-    """Raise :class:`DataError` unless ``path`` could be made, with the folders that it is in."""
+    """Raise :class:`DataError` unless ``path`` could be created, with its parent folders."""
     if not str(path) or "\0" in str(path):
         raise DataError(repr(str(path)), "could not be written: it is not a name of a file")
     with disk_errors(path if len(str(path)) < 200 else f"{str(path)[:60]}…"):
@@ -67,7 +68,7 @@ def _check_place(path: str | Path) -> None:
 
 
 def beside(path: Path, ending: str) -> Path:
-    """The hidden name beside ``path`` under which its ``ending`` (its lock, its successor) is kept.
+    """The hidden name next to ``path`` of its ``ending`` (its lock, its successor).
 
     >>> beside(Path("runs/qnorm"), "retrokit-new").as_posix()
     'runs/.qnorm.retrokit-new'
@@ -105,7 +106,7 @@ def check_outputs(outputs: Iterable[tuple[str | Path, str]], given: Iterable[obj
 
     Args:
         outputs: paths, each with what is written there: ``FILE``, ``FOLDER``, or ``EITHER``.
-        given: whatever else the command was given: texts, or sequences of them, that may be or contain paths.
+        given: the command's other arguments: texts, or sequences of them, that may be or contain paths.
 
     Raises:
         UsageError: an output is an input, or a file of a folder that is one; or two outputs have one name.
@@ -157,14 +158,14 @@ def _parts(text: str, is_word: bool = False) -> Iterator[tuple[str, bool]]:
 
 
 def check_replaceable(folder: str | Path, own_names: Iterable[str], inputs: Iterable[str | Path] = ()) -> None:
-    """See that nothing is lost if ``folder`` gives its place to another.
+    """Check that nothing is lost if another folder replaces ``folder``.
 
     Args:
-        own_names: patterns of the names that the command which made it gave to what is in it.
-        inputs: what is read.
+        own_names: patterns of the names that the command which created ``folder`` writes in it.
+        inputs: paths that are read.
 
     Raises:
-        UsageError: it holds anything else, or an input; or it is, or holds, the folder that one is in.
+        UsageError: it contains anything else, or an input; or it is, or contains, the working directory.
     """
     target = Path(os.path.realpath(folder))
     patterns = [*own_names, _OURS]
@@ -195,7 +196,7 @@ def _lies_in(path: str | Path, folder: str | Path) -> bool:
 
 
 def is_empty(folder: str | Path) -> bool:
-    """Whether a folder holds nothing but empty folders, and what a kill has left of files that were being written."""
+    """Whether a folder contains only empty folders and leftovers of files that a killed process was writing."""
     for place, folders, names in os.walk(folder):
         names += [name for name in folders if os.path.islink(os.path.join(place, name))]
         if not all(fnmatch(name, _OURS) for name in names):
@@ -208,13 +209,13 @@ def is_empty(folder: str | Path) -> bool:
 
 @contextmanager
 def locked(path: str | Path) -> Iterator[None]:
-    """Within the block no other command may write ``path``; the operating system gives it free when a process ends.
+    """Within the block no other command may write ``path``. The operating system releases it when a process ends.
 
-    The folders that ``path`` lies in are made, and go again where nothing came into them.
+    Missing parent folders of ``path`` are created, and removed at the end if they are empty.
 
     Raises:
         UsageError: another command writes there.
-        DataError: no lock can be made there.
+        DataError: no lock can be created there.
     """
     target = Path(os.path.realpath(path))
     with parents_of(target, path):
@@ -235,7 +236,7 @@ def check_free(path: str | Path) -> None:
 
 
 def _place_of_lock(target: Path) -> Path:
-    """Beside the target, or in it where only that can be written to, as in a folder that is mounted."""
+    """Next to the target, or in it if only the target can be written to, as with a mounted folder."""
     if os.path.isdir(target) and not os.access(target.parent, os.W_OK | os.X_OK):
         return target / ".folder.retrokit-lock"
     return beside(target, "retrokit-lock")
@@ -266,14 +267,14 @@ def folder_in_the_making(
     check: Callable[[], None] | None = None,
     can_go_on: Callable[[Path], bool] = lambda unfinished: False,
 ) -> Iterator[Path]:
-    """A hidden folder beside ``folder`` to write into; it takes its place when the block ends well, and is removed when
-    it does not.
+    """A hidden folder next to ``folder`` to write into. It takes the place of ``folder`` when the block ends well, and
+    is removed otherwise.
 
     Args:
-        check: raises :class:`UsageError` where what stands in ``folder`` may not be replaced; asked before the work and
-            after it. Without it nothing is replaced.
-        can_go_on: whether the hidden folder, as a break or a kill leaves it, is of use to the next call, which then
-            gets it as it is.
+        check: raises :class:`UsageError` if the content of ``folder`` may not be replaced. It is called before the
+            work and after it. Without it nothing is replaced.
+        can_go_on: whether the next call can resume from the hidden folder that a break or a kill leaves. If so, it
+            gets the folder as it is.
 
     Raises:
         UsageError: ``folder`` exists, unless it may be replaced; or another command writes there.

@@ -2,7 +2,7 @@
 
 ``name``, ``name:value``, ``name:key=value,key=value``: the same for similarities (``sfs:16``), encoders
 (``static:dim=768``), tasks (``beir:PATH,split=dev``) and training data. :class:`Spec` is a parsed name with validated
-parameters, and ``registry.parse(str(spec)) == spec``. A :class:`Registry` holds lazy entries: listing them, or parsing
+parameters, and ``registry.parse(str(spec)) == spec``. A :class:`Registry` has lazy entries: listing them, or parsing
 a spec, imports nothing but the standard library.
 """
 
@@ -89,7 +89,7 @@ class Param(Values):
 
 @dataclass(frozen=True)
 class Entry:
-    """A named thing of a registry. ``target`` is ``"module:attribute"``, imported only when it is made."""
+    """A named thing of a registry. ``target`` is ``"module:attribute"``, imported only to create the thing."""
 
     name: str
     summary: str
@@ -116,7 +116,7 @@ class Entry:
 
 @dataclass(frozen=True)
 class Spec:
-    """A name and the parameters given for it. Parameters left at their default are not kept, so specs that mean the
+    """A name and the parameters given for it. Parameters left at their default are dropped, so specs that mean the
     same are equal and print the same."""
 
     name: str
@@ -358,7 +358,7 @@ class Registry:
 
 
 class SpecRegistry(Registry):
-    """A registry whose products carry the canonical spec that they were made from as ``spec``."""
+    """A registry whose products carry the canonical spec that they were created from as ``spec``."""
 
     def create(self, spec: str | Spec, **context: Any) -> Any:
         """Make what ``spec`` names."""

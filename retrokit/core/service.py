@@ -1,6 +1,6 @@
 """An HTTP service that speaks one of OpenAI's protocols, called by OpenAI's client, which times out and retries.
 
-The key comes from the environment and is sent to the one address. No spec, store or message holds it.
+The key comes from the environment and is sent to the one address. No spec, store or message contains it.
 """
 
 import json

@@ -20,7 +20,7 @@ PRECISIONS = ("auto", "fp32", "bf16", "fp16")
 @dataclass(frozen=True, kw_only=True)
 class Values:
     """The values that a parameter may have, of a registered entry or of :class:`Settings`. A number without bounds has
-    those of :func:`~core.errors.out_of_range`; each of ``words`` stands for itself, whatever the type."""
+    those of :func:`~core.errors.out_of_range`. Each of ``words`` stands for itself, regardless of the type."""
 
     choices: tuple[str, ...] = ()
     above: float | None = None
@@ -66,7 +66,7 @@ def setting(
 
     Args:
         help: what it is; ```name=``` is a parameter, shown as its option on the command line.
-        panel: heading of the help page that it stands under.
+        panel: heading of the help page that it is listed under.
         flags: names of its option, where they are not the field's.
         argument: it is an argument of the command, and no option; ``metavar`` is how its help calls it.
         above, minimum, maximum: bounds of its numbers.
@@ -91,7 +91,7 @@ def setting(
 
 @dataclass(frozen=True)
 class Settings:
-    """What a piece of work was asked for. Its fields are made by :func:`setting`."""
+    """The settings of a piece of work. :func:`setting` creates its fields."""
 
     panels: ClassVar[tuple[str | None, ...]] = ()
     """Headings of the help page, in order; ``None``: what has none."""
@@ -170,7 +170,7 @@ Made = TypeVar("Made")
 def taking(
     settings: Callable[Given, Asked],
 ) -> Callable[[Callable[[Asked], Made]], Callable[Given, Made]]:
-    """Let a function of settings be called as every verb is, with what the settings are made of; or with them."""
+    """Let a function of settings be called as every verb is: with the arguments of the settings, or with settings."""
 
     def with_arguments(work: Callable[[Asked], Made]) -> Callable[Given, Made]:
         def called(*given: Given.args, **named: Given.kwargs) -> Made:
@@ -203,7 +203,7 @@ def listed(text: str) -> tuple[str, ...]:
 
 
 def one_or_more(read: Callable[[str], Sequence[Any]]) -> Callable[[str], Any]:
-    """What reads as ``read`` does, and gives what it finds by itself where that is one."""
+    """A function that reads as ``read`` does, and returns a tuple, or the item if there is only one."""
 
     def found(text: str) -> Any:
         several = tuple(read(text))

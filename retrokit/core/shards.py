@@ -1,7 +1,7 @@
-"""Arrays that outlive a break: long work done shard by shard, each shard kept in a file until the whole is done.
+"""Arrays that survive an interruption: long work stores each shard in a file until the whole is done.
 
-A shard's name is the digest of all that decides it, so a wrong one is never read; and the file ends with the digest of
-its bytes, so that one which a kill, a full disk or a bit error damaged is made again.
+A shard's name is the digest of all that decides it, so a wrong one is never read. The file ends with the digest of its
+bytes, so a shard that a kill, a full disk or a bit error damaged is computed again.
 """
 
 import hashlib
@@ -20,7 +20,7 @@ _SHARD = "[0-9a-f]" * 2 * _DIGEST + ".npy"
 
 
 class Shards:
-    """Float32 arrays in ``folder``, both made when they are first requested; without a folder nothing is kept."""
+    """Float32 arrays in ``folder``, both created when they are first requested. Without a folder nothing is stored."""
 
     def __init__(self, folder: Path | None) -> None:
         self.folder = folder
@@ -31,7 +31,7 @@ class Shards:
         return self.folder is not None and next(self.folder.glob(_SHARD), None) is not None
 
     def array(self, about: Iterable[str], shape: tuple[int, ...], make: Callable[[], np.ndarray]) -> np.ndarray:
-        """The float32 array of ``shape`` that ``about`` decides: the kept one, else what ``make`` gives.
+        """The float32 array of ``shape`` that ``about`` decides: the stored one, else the result of ``make``.
 
         Raises:
             DataError: it cannot be written.
@@ -48,7 +48,7 @@ class Shards:
         return embeddings
 
     def remove(self) -> None:
-        """Remove what was kept; anything else in the folder stays, and the folder with it."""
+        """Remove the stored arrays. Anything else in the folder stays, and the folder with it."""
         if self.folder is None:
             return
         for pattern in (_SHARD, ".*.retrokit-tmp"):

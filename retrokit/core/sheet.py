@@ -1,4 +1,4 @@
-"""A table as data: what a result shows, whatever it is shown in. :mod:`retrokit.report.sheets` has the forms."""
+"""The table of a result as data, for any output format. :mod:`retrokit.report.sheets` has the formats."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -41,7 +41,7 @@ class Sheet:
         return "; ".join(self.notes)
 
     def is_number(self, column: int) -> bool:
-        """Whether the column of that number, from 0, holds numbers."""
+        """Whether the column of that number, from 0, contains numbers."""
         return self.words <= column < len(self.columns) - self.last_words
 
 

@@ -1,7 +1,7 @@
-"""Reading what a model answered in a form that was asked for.
+"""Reading a model's answer in a requested form.
 
 Models follow an answer's format loosely: other case, Markdown, numbering, quotation marks, code fences, a friendly word
-before and after. What can still be told apart is read; what cannot is rejected, for a retry that says why.
+before and after. An answer that is still unambiguous is read. Any other is rejected, for a retry that says why.
 """
 
 import re
@@ -34,8 +34,8 @@ def _mended(misread: re.Match[str]) -> str:
 
 
 def share_within(part: Sequence[str], whole: Sequence[str], length: int = 3) -> float:
-    """How much of ``part`` stands word for word in ``whole``: the share of its words that lie in a run of ``length``
-    words which ``whole`` holds, too, wherever. Runs are shorter where ``part`` is.
+    """How much of ``part`` occurs word for word in ``whole``: the share of its words that lie in a run of ``length``
+    words that also occurs anywhere in ``whole``. Runs are shorter if ``part`` is.
 
     >>> share_within("the cat sat down".split(), "down there the cat sat".split())
     0.75
@@ -54,7 +54,7 @@ def share_within(part: Sequence[str], whole: Sequence[str], length: int = 3) -> 
 
 
 def holds_run(words: Sequence[str], run: Sequence[str]) -> bool:
-    """Whether ``run`` stands in ``words`` as it is.
+    """Whether ``words`` contains ``run`` as it is.
 
     >>> holds_run(["a", "bank", "account"], ["bank", "account"]), holds_run(["bankers"], ["bank"])
     (True, False)
@@ -83,7 +83,7 @@ class Rejected(Exception):
 
     Attributes:
         cause: what it is counted under.
-        reason: in a few words, for the model that is asked again.
+        reason: in a few words, for the retry of the model.
         blamed: the prompt that is to blame, where it is another than the last one.
     """
 
@@ -117,8 +117,8 @@ def read_sentences(answer: str, marker: str) -> list[str]:
 def read_verdict(answer: str, yes: str, no: str) -> bool:
     """Whether the answer is ``yes``.
 
-    It counts what the answer starts with, else what its last line is, else what follows "answer is", else which of
-    the two words it holds at all.
+    The start of the answer decides, else its last line, else what follows "answer is", else which of the two words it
+    contains at all.
 
     Raises:
         Rejected: it says neither, or both.
@@ -162,7 +162,7 @@ def _announced(text: str, yes: str, no: str) -> bool | None:
 
 
 def place_of(answer: str, marker: str) -> tuple[int, int]:
-    """Where the marker starts and ends: at the start of a line if it stands there anywhere, else its first place."""
+    """Where the marker starts and ends: its first place at the start of a line, else its first place anywhere."""
     stem = r"\s+".join(re.escape(word) for word in marker.rstrip(" :：").split())
     colon = r"[\s*_\"'”’`]*[:：]" if marker.rstrip().endswith((":", "：")) else ""
     decorated = rf"(?P<quote>[\"'“‘])?{stem}{colon}[*_`]*(?(quote)[\"'”’])"
@@ -178,7 +178,7 @@ def place_of(answer: str, marker: str) -> tuple[int, int]:
 
 
 def after(answer: str, marker: str) -> str:
-    """What stands after the marker; raises as :func:`place_of`."""
+    """The text after the marker. Raises as :func:`place_of`."""
     return answer[place_of(answer, marker)[1] :].strip()
 
 

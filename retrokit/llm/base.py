@@ -1,4 +1,4 @@
-"""What is asked of a language model, what it answers, and how it fails.
+"""Requests to a language model, its answers, and its failures.
 
 An answer is decided by the model, the sampling settings, and the prompt with its system message;
 :class:`CompletionRequest` is all of that, and its ``key`` is what answers are stored under.
@@ -20,7 +20,7 @@ class Sampling:
         temperature: 0 is greedy: the likeliest token each time.
         top_p: the share of the probability that is sampled from, the likeliest tokens first.
         max_tokens: of the answer, what a reasoning model thinks included.
-        seed: of the draws; ``None``: none is asked for.
+        seed: of the draws; ``None``: none is requested.
     """
 
     temperature: float = 0.0
@@ -89,7 +89,7 @@ class LLM(Protocol):
     """What answers a prompt.
 
     Attributes:
-        spec: the canonical spec it was made from; it holds no secret.
+        spec: the canonical spec it was created from, without any secret.
         identity: what of the model decides an answer: its name at a service, or a digest of its weights.
     """
 
@@ -109,11 +109,11 @@ class LLM(Protocol):
         """Let go of connections and threads. A later call opens new ones, in another event loop if need be."""
 
     def fitted(self, prompt: Prompt, max_tokens: int) -> str:
-        """The prompt as the model can hold it beside an answer of ``max_tokens``: whole, unless it knows how much that
-        is; then the end of the middle goes.
+        """The prompt as it fits into the model together with an answer of ``max_tokens``. It stays whole, unless the
+        model knows its limit. Then the end of the middle is cut.
 
         Raises:
-            UsageError: what stands before and after the middle is too long by itself.
+            UsageError: the text before and after the middle is too long even without the middle.
         """
         return prompt.text
 

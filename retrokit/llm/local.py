@@ -34,11 +34,11 @@ class Generated(NamedTuple):
 
 
 class Generator:
-    """Continuations of texts, under sampling settings of each its own.
+    """Continues texts, each under its own sampling settings.
 
     Attributes:
         window: tokens of prompt and answer together (of an encoder-decoder: of the prompt); ``None``: any number.
-        max_length: tokens of a prompt at most, if that was asked for.
+        max_length: maximum tokens of a prompt, if requested.
     """
 
     def __init__(self, name: str, model: Any, tokenizer: Any, max_length: int | None = None) -> None:
@@ -86,7 +86,7 @@ class Generator:
         """The prompt's text, its middle cut at the end of a token so that there is room for ``new_tokens`` of answer.
 
         Raises:
-            UsageError: the rest alone is too long.
+            UsageError: the rest is too long even without the middle.
         """
         room = self.room(new_tokens)
 
@@ -117,9 +117,9 @@ class Generator:
         new_tokens: int,
         stopped: Callable[[], bool] = lambda: False,
     ) -> list[Generated]:
-        """What follows each of ``texts`` (as :meth:`chat` makes them), at most ``new_tokens`` tokens of it.
+        """The continuation of each of ``texts`` (as :meth:`chat` returns them), at most ``new_tokens`` tokens of it.
 
-        ``stopped`` is asked before every token whether to leave off.
+        ``stopped`` is called before every token. Generation stops if it returns ``True``.
         """
         side = "right" if self.writes_anew else "left"
         batch = self._tokens(list(texts), return_tensors="pt", padding=True, padding_side=side)
@@ -166,7 +166,7 @@ class Generator:
 class _Draws:
     """Adds Gumbel noise to the tempered logits of each row, so that their maximum is a draw from its distribution.
 
-    The noise of a row depends on its seed and its text alone. Rows of temperature 0 stay as they are.
+    The noise of a row depends only on its seed and its text. Rows of temperature 0 stay as they are.
     """
 
     def __init__(self, texts: Sequence[str], samplings: Sequence[Sampling]) -> None:
@@ -217,7 +217,7 @@ def load_generator(path: str, max_length: int | None, device: str | None = None)
 
     Raises:
         UsageError: neither a folder nor a hub id, or a model without a fast tokenizer.
-        DataError: a folder that holds no model that writes.
+        DataError: a folder without a model that writes.
         ServiceError: a hub id that cannot be had.
     """
     from transformers import AutoConfig, AutoModelForCausalLM, AutoModelForSeq2SeqLM, AutoTokenizer
@@ -309,7 +309,7 @@ class LocalLLM(LLM):
         return Completion(without_thinking(encodable(written.text)), length, written.tokens, written.finish)
 
     async def _work(self) -> None:
-        """Compute batch after batch while any prompt waits; in a thread, so that others can be asked meanwhile."""
+        """Compute batch after batch while any prompt waits, in a thread, so that the event loop stays free."""
         loop = asyncio.get_running_loop()
         try:
             with ThreadPoolExecutor(1, "local model") as thread:

@@ -59,13 +59,13 @@ class PromptTemplate:
 
     @cached_property
     def digest(self) -> str:
-        """``sha256:<hex>`` over all that decides what is asked and how it is read."""
+        """``sha256:<hex>`` over all that decides the request and how its answer is read."""
         words = (f"{key}={self.words[key]}" for key in sorted(self.words))
         parts = [self.name, self.template, self.system or "", *words, *([] if self.tags else ["tags=false"])]
         return f"sha256:{hashlib.sha256(chr(0).join(parts).encode()).hexdigest()}"
 
     def fill(self, **fields: str) -> str:
-        """The prompt with its fields filled; texts of the data stand between tags that none of them holds, if any."""
+        """The prompt with its fields filled. Tags, if used, enclose the data texts, none of which contains them."""
         texts = [text for name, text in fields.items() if name not in _NO_DATA]
         digest = hashlib.blake2b("\0".join(texts).encode("utf-8", "surrogatepass"), digest_size=8)
         while any((mark := digest.hexdigest()[:8]) in text.lower() for text in texts):
@@ -89,14 +89,14 @@ TAG = re.compile(r"</?[a-z-]+-[0-9a-f]{8}>")
 def load_prompts(
     named: str | Path, shapes: Mapping[str, PromptShape], package: str, wordings: Sequence[str] = (OURS,)
 ) -> dict[str, PromptTemplate]:
-    """The prompts ``shapes`` by name: of a wording, or ours but for those that the folder ``named`` holds as NAME.toml.
+    """The prompts ``shapes`` by name: of a wording, or ours except those that the folder ``named`` has as NAME.toml.
 
     Args:
-        package: whose folder ``prompts`` holds those of each of the ``wordings``.
+        package: whose folder ``prompts`` contains those of each of the ``wordings``.
 
     Raises:
         DataError: no such folder, a file in it that is no prompt of ours (the nearest name is given), or one that is
-            no TOML, lacks a field or a word, or holds one that is not known.
+            no TOML, lacks a field or a word, or has an unknown one.
     """
     prompts = {}
     for wording in dict.fromkeys((OURS, named)) if named in wordings else (OURS,):

@@ -12,7 +12,7 @@ _EXPECTED = 'lines like {"prompt": "...", "answer": "..."}'
 
 
 class ReplayLLM(LLM):
-    """Answers that a file holds, whatever the sampling settings.
+    """Answers from a file, regardless of the sampling settings.
 
     Raises:
         DataError: no such file, a line without prompt and answer, or two answers to one prompt.

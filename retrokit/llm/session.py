@@ -29,20 +29,20 @@ Result = TypeVar("Result")
 
 
 class BudgetSpent(RetrokitError):
-    """The next call might not fit into the budget of tokens. What was answered is stored: the same work with a larger
-    budget goes on from there."""
+    """The next call might not fit into the budget of tokens. All answers so far are stored: the same work with a larger
+    budget resumes from there."""
 
 
 class Session:
-    """Asks one model; use it as ``async with Session(...) as session``, which closes the model in the end, and raises
-    :class:`ServiceError` if everything that was asked was refused.
+    """Sends prompts to one model. Use it as ``async with Session(...) as session``, which closes the model at the end,
+    and raises :class:`ServiceError` if every prompt was refused.
 
     Args:
-        llm: which (:data:`retrokit.llm.registry` makes one of a spec).
-        store: where answers are looked up, and kept before they are used; ``None``: nowhere. It is not closed.
+        llm: which (:data:`retrokit.llm.registry` creates one from a spec).
+        store: where answers are looked up, and stored before they are used; ``None``: nowhere. It is not closed.
         concurrency: calls at once, at most 1,024.
         max_tokens: of prompts and answers together that calls of this session may use; ``None``: any number. A call
-            is made only if its prompt and its longest possible answer still fit; answers of the store cost nothing.
+            starts only if its prompt and its longest possible answer still fit. Answers of the store cost nothing.
         sampling: of the requests that bring none of their own.
     """
 
@@ -115,7 +115,7 @@ class Session:
 
         Args:
             retry: what follows the prompt, with the ``reason``, after ``read`` has rejected an answer.
-            retries: how often the model is asked again.
+            retries: maximum number of further attempts.
 
         Raises:
             Rejected: the last answer was rejected, or (``refused``) the model does not take the prompt.
@@ -140,7 +140,7 @@ class Session:
             raise ServiceError(f"nothing came of {self._in_vain:,} prompts in a row, at last: {what}")
 
     def check(self) -> None:
-        """Raise :class:`ServiceError` if everything that was asked was refused."""
+        """Raise :class:`ServiceError` if every prompt was refused."""
         if self._in_vain and not self._answered_any:
             raise ServiceError(f"the model refused all of {self._in_vain:,} prompts, at last: {self._last_vain}")
 
@@ -207,7 +207,7 @@ class Session:
         return f"{self._short:,} {what}" if self._short else ""
 
     def summary(self) -> str:
-        """What was asked and what it took, in a line."""
+        """The calls, the answers from the store and the tokens, in a line."""
         return (
             "{calls:,} calls, {from_store:,} answers from the store; tokens: {prompt_tokens:,} of prompts, "
             "{completion_tokens:,} of answers"

@@ -1,4 +1,4 @@
-"""How a language model is asked, for Python and on the command line."""
+"""How a language model is called, in Python and on the command line."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Asking(Settings):
-    """How a language model is asked."""
+    """How a language model is called."""
 
     _: KW_ONLY
     temperature: float = setting(0.0, "Sampling temperature; 0 takes the likeliest token.", minimum=0, maximum=100)

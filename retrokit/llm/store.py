@@ -46,7 +46,7 @@ _Job = tuple[CompletionRequest, Completion, "Future[Completion]"]
 
 
 class ResponseStore:
-    """Answers by :attr:`retrokit.llm.base.CompletionRequest.key`, in a file whose folder is made where it is missing.
+    """Answers by :attr:`retrokit.llm.base.CompletionRequest.key`, in a file whose folder is created if missing.
 
     Raises:
         DataError: the file cannot be opened or written, or is no response store.
@@ -73,8 +73,8 @@ class ResponseStore:
     def submit(self, request: CompletionRequest, completion: Completion) -> Future[Completion]:
         """Store an answer together with others that come at about the same time.
 
-        The future is done once it is on the disk, and holds what is stored: where another process was faster, its
-        answer, so that all that share a store use the same.
+        The future is done once the answer is on the disk. Its result is the stored answer. If another process was
+        faster, that is its answer, so that all that share a store use the same.
         """
         future: Future[Completion] = Future()
         if self._closed:
@@ -86,7 +86,7 @@ class ResponseStore:
 
     @contextmanager
     def going_on(self, *options: str) -> Iterator[None]:
-        """Turn Ctrl-C into :class:`Interrupted`, which says where the answers are; ``options`` are to go on with."""
+        """Turn Ctrl-C into :class:`Interrupted`, which says where the answers are; ``options`` are to resume with."""
         try:
             yield
         except KeyboardInterrupt:
@@ -191,7 +191,7 @@ class ResponseStore:
 
 
 def default_store(output: str | Path) -> Path:
-    """Where answers are kept if nobody says: beside what is written.
+    """The default file of the answers, next to the output.
 
     >>> default_store("sure/law").as_posix()
     'sure/law.answers.sqlite'
