@@ -16,9 +16,11 @@ _PACKS = "support_avx512bf16_for_cpu"  # of bitsandbytes' layers: whether they m
 
 
 def base_of(transformer: Any, revision: str | None = None) -> str | None:
-    """The folder or hub id by which an adapter can name ``transformer`` as its base; ``None`` where nothing holds just
-    its weights: fresh ones, an adapter's, or a ``revision`` of a hub id, for which an adapter has no place; nor of an
-    installed package's, which lies elsewhere on each machine, unless they are of few bits and nothing else will do."""
+    """The folder or hub id by which an adapter can name ``transformer`` as its base; ``None`` if there is no such name.
+
+    Fresh weights and an adapter's have none, nor has a ``revision`` of a hub id, which an adapter cannot record. The
+    folder of an installed package differs between machines, so it is no name unless the weights are quantised.
+    """
     name = str(transformer.name_or_path)
     if MINILM_PACKAGE in Path(name).parts and not is_quantized(transformer):
         return None
@@ -28,7 +30,7 @@ def base_of(transformer: Any, revision: str | None = None) -> str | None:
 
 
 def is_quantized(module: nn.Module) -> bool:
-    """Whether a transformer, or the module that holds it, has weights of few bits, which are as they are."""
+    """Whether a transformer, or the module that contains it, has quantised weights, which stay as they are."""
     return bool(getattr(getattr(module, "auto_model", module), "is_quantized", False))
 
 
@@ -64,15 +66,15 @@ def saving_adapters(module: nn.Module) -> Iterator[None]:
 
 
 def keep_as_stored(transformer: nn.Module) -> None:
-    """Have bitsandbytes leave 4-bit weights alone. Where a processor has AVX512-BF16, it packs them anew, in place, at
-    the first inference, for a kernel that gives no gradient and takes no width but multiples of 32."""
+    """Stop bitsandbytes from repacking 4-bit weights. On a processor with AVX512-BF16, it repacks them in place at the
+    first inference, for a kernel that gives no gradient and takes only widths that are multiples of 32."""
     for part in transformer.modules():
         if hasattr(part, _PACKS):
             setattr(part, _PACKS, False)
 
 
 def merge(transformer: nn.Module) -> None:
-    """Add the updates to the weights that they stand beside, in place. Weights of 4 and 8 bits stay beside them."""
+    """Merge the low-rank updates into their base weights, in place. Weights of 4 and 8 bits stay unmerged."""
     layers = {name: part for name, part in transformer.named_modules() if hasattr(part, "base_layer")}
     if not layers or is_quantized(transformer):
         return

@@ -33,7 +33,7 @@ INPUT_TYPES = {
     "nvidia": "input_type:query:passage",
     "voyage": "input_type:query:document",
 }
-"""How services are told queries from documents: the field of a request, and its value for either."""
+"""How services distinguish queries from documents: the field of a request, and its value for either."""
 
 
 class ServiceEncoder(Encoder):
@@ -243,8 +243,11 @@ def _parts(length: int, size: int) -> Iterator[range]:
 
 
 def fingerprint_of(spec: str, about: Mapping[str, Any], probe: np.ndarray) -> str:
-    """The digest of what a service is asked and of what it makes of a probe ``[d]``: as it was the first time, if that
-    is kept and the service still computes so; else one line says that it has changed."""
+    """The digest of a service's parameters, ``about``, and of its embedding of a probe text, ``probe`` ``[d]``.
+
+    The first embedding is cached, and it replaces ``probe`` in the digest while the two agree. If they no longer agree,
+    a notice reports the change, and ``probe`` is cached in its place.
+    """
     key, cache, known = f"probe of {json.dumps(about, sort_keys=True)}", open_cache(), probe
     if cache is not None:
         stored = cache.recall(key)

@@ -1,10 +1,10 @@
 """The contract of an encoder: items in, raw embeddings out.
 
-An *item* is what an encoder takes: a text, or an image (:class:`~retrokit.data.images.Image`). Whatever computes is a
-backend (:mod:`retrokit.encoders.torch_encoder` is one), and what is laid over it is a view of the same kind
-(:mod:`retrokit.encoders.views`, and :class:`~retrokit.encoders.cached.CachedEncoder`). What only some can do is asked
-for with :meth:`Encoder.with_tokens`, :meth:`Encoder.with_layers` and :meth:`Encoder.to_train`, which say in one line if
-it is not to be had.
+An *item* is what an encoder takes: a text, or an image (:class:`~retrokit.data.images.Image`). A backend computes
+embeddings (:mod:`retrokit.encoders.torch_encoder` is one). A view wraps an encoder and is one itself
+(:mod:`retrokit.encoders.views`, and :class:`~retrokit.encoders.cached.CachedEncoder`). Optional abilities are requested
+with :meth:`Encoder.with_tokens`, :meth:`Encoder.with_layers` and :meth:`Encoder.to_train`, which raise a one-line error
+if the encoder lacks them.
 
 A backend subclasses :class:`Encoder`, and gives ``dimension``, ``device``, ``computes_in``, ``fingerprint`` and
 ``embed``; everything else follows from these, or has a default.
@@ -32,8 +32,8 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 Item = str
-"""What an encoder takes: a text, or an :class:`~retrokit.data.images.Image`, which prints as its path. One that takes
-texts alone says so with :func:`~retrokit.data.images.check_texts`."""
+"""What an encoder takes: a text, or an :class:`~retrokit.data.images.Image`, which prints as its path. An encoder
+that takes only texts rejects images with :func:`~retrokit.data.images.check_texts`."""
 
 Batch = tuple[np.ndarray, np.ndarray]
 """Positions int64 ``[b]`` in a list of items, and their embeddings float32 ``[b, d]``."""
@@ -43,7 +43,7 @@ class Encoder(Protocol):
     """Embeds items. Embeddings are raw: to normalise them is the similarity's work.
 
     Attributes:
-        spec: the canonical spec it was made from; its name in messages.
+        spec: the canonical spec it was created from; its name in messages.
         similarity: what it scores with by default.
         had_normalize: whether a Normalize layer at its end was taken off.
     """
@@ -82,13 +82,13 @@ class Encoder(Protocol):
         and maximum lengths; never a name or a path. It follows a model that is changed in memory."""
 
     def code(self) -> Mapping[str, str] | None:
-        """The key of the code that computes; ``None`` if it cannot be told. By default the versions of the libraries
-        and the source of the class: a backend that computes elsewhere as well says more."""
+        """The key of the code that computes; ``None`` if it cannot be determined. By default the versions of the
+        libraries and the source of the class. A backend that also computes elsewhere adds to it."""
         return code_of([type(self)])
 
     def identity(self, precision: str = "auto") -> dict[str, Any] | None:
-        """All that decides the bits of an embedding here but the item: the fingerprint, the precision as it comes out,
-        the kind of device, the libraries and the code. ``None`` if the code cannot be told.
+        """All that decides the bits of an embedding here except the item: the fingerprint, the resolved precision, the
+        kind of device, the libraries and the code. ``None`` if the code cannot be determined.
 
         Raises:
             UsageError: no precision of that name.
@@ -105,8 +105,8 @@ class Encoder(Protocol):
         }
 
     def key(self, precision: str = "auto") -> str:
-        """The digest of :meth:`identity`: what is kept of the encoder is kept under it, wherever that is. Where the
-        code cannot be told no two calls agree, so nothing that was kept is found again."""
+        """The digest of :meth:`identity`, under which every cache stores the encoder's results. If the code cannot be
+        determined, no two calls agree, so no cached result is reused."""
         decided_by = self.identity(precision) or {"unknown": uuid4().hex}
         return hashlib.sha256(json.dumps(decided_by, sort_keys=True).encode()).hexdigest()
 
@@ -125,12 +125,13 @@ class Encoder(Protocol):
         """
 
     def batches(self, items: Sequence[Item], role: Role, precision: str = "auto") -> Iterator[Batch]:
-        """The embeddings as they are made, each batch kept on its own: what a break leaves undone falls into the same
-        batches as before if no batch depends on another. Embeddings that are not finite are left to the caller."""
+        """The embeddings as they are computed, so that each batch can be cached on its own. The items that an
+        interruption leaves fall into the same batches again if no batch depends on another. Embeddings that are not
+        finite are left to the caller."""
         yield np.arange(len(items)), self.embed(items, role, precision)
 
     def cut(self, items: Sequence[Item], role: Role) -> np.ndarray | None:
-        """Which items have more tokens than count (:meth:`max_length`), bool ``[n]``; ``None``: it cannot be told."""
+        """Which items have more tokens than count (:meth:`max_length`), bool ``[n]``; ``None``: this is unknown."""
         return np.zeros(len(items), dtype=bool) if self.max_length(role) is None else None
 
     def spans(self, texts: Sequence[Item], size: int, overlap: int) -> list[np.ndarray]:
@@ -139,7 +140,7 @@ class Encoder(Protocol):
 
         Raises:
             UsageError: chunks larger than a text may be, or no larger than their overlap; or it has no tokenizer that
-                tells where tokens lie.
+                reports the positions of tokens.
         """
         raise UsageError(f"{self.spec} has no tokenizer here that chunks could be measured with")
 

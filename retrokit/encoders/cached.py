@@ -38,8 +38,8 @@ class Store:
         self._about = {"spec": spec, "kind": kind, **shown}
 
     def embed(self, items: Sequence[Item], role: str, encode: Callable[[list[Item]], Iterable[Batch]]) -> np.ndarray:
-        """Pooled embeddings float32 ``[n, d]`` in the order of ``items``; what is not there is encoded, each item once,
-        and kept as soon as it is made. ``encode`` gives batches of positions in what it was given, and their rows."""
+        """Pooled embeddings float32 ``[n, d]`` in the order of ``items``. Missing ones are encoded, each item once, and
+        cached as soon as they are computed. ``encode`` gives batches of positions in its argument, and their rows."""
         first: dict[Item, int] = {}
         for place, item in enumerate(items):
             first.setdefault(item, place)
@@ -67,8 +67,8 @@ class Store:
     def arrays(
         self, items: Sequence[Item], role: str, encode: Callable[[list[Item]], Sequence[np.ndarray]]
     ) -> list[np.ndarray]:
-        """An array ``[?, d]`` an item, of the type of its kind: embeddings of tokens in half precision, chunks, whether
-        it is cut. What is not there is made, each item once, and kept."""
+        """An array ``[?, d]`` per item, of the type of its kind: embeddings of tokens in half precision, chunks,
+        whether it is cut. Missing ones are computed, each item once, and cached."""
         distinct, dtype = list(dict.fromkeys(items)), _TYPE[self._kind]
         by_item = {
             distinct[number]: np.frombuffer(content, dtype).reshape(-1, self._dimension)
@@ -90,7 +90,7 @@ class Store:
             yield [start + i for i in there], [contents[keys[i]] for i in there]
 
     def _add(self, items: Sequence[Item], role: str, waiting: Sequence[np.ndarray], rows: np.ndarray) -> None:
-        """Keep what was made, but for what is not finite: that is an error, which the encoder reports."""
+        """Cache the ``waiting`` numbers of ``rows`` that are finite. Others are an error, which the encoder reports."""
         numbers = np.concatenate([*waiting, np.empty(0, dtype=np.int64)])
         finite = numbers[np.isfinite(rows[numbers]).all(axis=1)]
         self._keep([(items[number], rows[number]) for number in finite], role)
@@ -119,8 +119,8 @@ def cached(encoder: Encoder) -> Encoder:
 
 
 class CachedEncoder(EncoderView, LayeredEncoder):
-    """Keeps embeddings under the encoder's identity. A model that is changed in memory has another one; one whose code
-    cannot be told has none, and nothing of it is kept."""
+    """Caches embeddings under the encoder's identity. A model that is changed in memory has another one. A model whose
+    code cannot be determined has none, and nothing of it is cached."""
 
     def __init__(self, encoder: Encoder, cache: EmbeddingCache) -> None:
         super().__init__(encoder)

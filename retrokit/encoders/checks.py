@@ -1,7 +1,7 @@
 """Whether the parts of a model's folder fit together.
 
-The libraries give random weights to what is missing, a default to a folder without a tokenizer, and pass on settings as
-they find them; at most a line in a log tells. Here each of these is a :class:`ValueError` that names it.
+The libraries give random weights to what is missing, and a default tokenizer to a folder without one. They pass on
+settings unchecked, and at most log a line. Here each of these problems is a :class:`ValueError` that names it.
 """
 
 import os
@@ -33,7 +33,7 @@ def whole_weights(unused: Collection[str] = (), head: bool = True) -> Iterator[N
 
     Args:
         unused: names of modules that may lack their weights, for nothing asks for their output.
-        head: whether what stands on top of the base model is looked at too.
+        head: whether the head on top of the base model is checked too.
     """
     plain = vars(PreTrainedModel)["from_pretrained"]
 

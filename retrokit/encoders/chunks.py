@@ -16,7 +16,7 @@ from retrokit.encoders.views import EncoderView
 from retrokit.similarities.base import Role
 
 Search = Callable[[np.ndarray, int], Sequence[tuple[np.ndarray, np.ndarray]]]
-"""The best rows for embedded queries ``[n, d]``, at most so many: scores and rows of each, best first."""
+"""The best rows for embedded queries ``[n, d]``, at most the given number: scores and rows of each, best first."""
 
 
 _NO_USE = "{}: chunks join embeddings of whole documents, and {} have no use for them"
@@ -94,8 +94,8 @@ def best_chunks(search: Search, queries: np.ndarray, k: int, owner: np.ndarray) 
     """The ``k`` best documents of each query by their best chunk, of equal ones the lower first; ``owner[i]``, which
     does not decrease, is the document of chunk i.
 
-    So many chunks are searched that ``k`` documents are among them; a chunk further down cannot be one's best. So it is
-    exact wherever ``search`` is.
+    The search goes deep enough that its chunks belong to ``k`` documents. A chunk further down cannot be the best of
+    one of them. So the result is exact if ``search`` is.
     """
     if not len(owner):
         return list(search(queries, k))

@@ -1,5 +1,5 @@
 """Encoding many texts fast: sorted by length, in batches of a fixed token budget, results in input order. Images come
-after the texts, so many at once.
+after the texts, in batches of a fixed size.
 
 Embeddings do not depend on how texts fell into batches (≤ 1e-6 in fp32).
 """
@@ -111,7 +111,7 @@ def train_tokens(
 ) -> tuple[Tensor, Tensor]:
     """Embeddings of the tokens of a few texts, padded float32 ``[n, t, d]``, and which are no padding, bool ``[n, t]``.
 
-    The tokens are those of :func:`encode_tokens`, but the gradients are kept and the model stays in the mode it is in.
+    The tokens are those of :func:`encode_tokens`, but the gradients are retained and the model stays in its mode.
     """
     model = tower_of(model, role)
     special = torch.tensor(sorted(_special_ids(model)), dtype=torch.long, device=model.device)
@@ -131,8 +131,8 @@ def train_tokens(
 
 @cache
 def keep_freed() -> None:
-    """Let the process keep up to 512 MiB that it frees, where the C library is glibc. It would hand back to the system
-    what is more than a few megabytes, and get it anew, page by page, in the next layer: a tenth of the time."""
+    """Let the process retain up to 512 MiB that it frees, if the C library is glibc. By default glibc returns more than
+    a few megabytes to the system. The next layer gets them again, page by page, which takes a tenth of the time."""
     adjust = getattr(ctypes.CDLL(None), "mallopt", None) if sys.platform == "linux" else None
     if adjust is not None:
         adjust(_TRIM_THRESHOLD, KEPT)
@@ -208,7 +208,7 @@ def _outputs(
 def _tokenised(
     model: SentenceTransformer, texts: Sequence[str], order: np.ndarray, role: str, prompt: str | None
 ) -> Iterator[tuple[np.ndarray, dict[str, Any]]]:
-    """Chunks of ``order`` with their features; the next one is made in the background while the model computes."""
+    """Chunks of ``order`` with their features; the next one is prepared in the background while the model computes."""
     size = IMAGES if len(texts) and isinstance(texts[0], Image) else texts_at_once(model.device)
     chunks = [order[start : start + size] for start in range(0, len(order), size)]
     limit = token_limit(model, role)

@@ -146,8 +146,8 @@ _SCORING = ("encoders", "reranking", "similarities")  # parts of the package
 
 
 def environment(scorer: type, device: object) -> str:
-    """What decides the bits of a score beside the fingerprint of a ``scorer`` on ``device``: libraries, code, and the
-    kind of device. Where the code cannot be told, no two calls agree."""
+    """What decides the bits of a score in addition to the fingerprint of a ``scorer`` on ``device``: libraries, code,
+    and the kind of device. If the code cannot be determined, no two calls agree."""
     package = Path(__file__).parents[1]
     files = (str(file) for part in _SCORING for file in (package / part).rglob("*.py"))
     code = code_of([scorer], files)

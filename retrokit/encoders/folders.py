@@ -104,7 +104,7 @@ _KINDS = {
         b'"pylate.',
     ),
 }
-"""What else than a dense encoder a folder holds, by words of its settings."""
+"""What a folder contains instead of a dense encoder, by words of its settings."""
 
 
 def check_kind(path: str, folder: Path) -> None:
@@ -128,7 +128,7 @@ def stands_alone(path: str) -> bool:
 
 
 def below(path: str) -> list[Path]:
-    """All that a model's folder holds, but for a run's checkpoints."""
+    """All that a model's folder contains, except a run's checkpoints."""
     return [entry for entry in Path(path).rglob("*") if entry.relative_to(path).parts[0] != _CHECKPOINTS]
 
 
@@ -161,7 +161,7 @@ def loading(path: str, what: str, failed: Callable[[BaseException], RetrokitErro
     """Turn what the libraries raise about a damaged folder, or a name that the hub does not have, into one line.
 
     Raises:
-        DataError: ``path`` is a folder that holds no ``what``.
+        DataError: ``path`` is a folder that contains no ``what``.
         UsageError: what is loaded needs code that it brings along, which is not trusted.
         RetrokitError: what ``failed`` makes of the error, if it is no folder.
     """

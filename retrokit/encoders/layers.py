@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 def every_layer(model: SentenceTransformer, spec: str) -> tuple[SentenceTransformer, list[int]]:
     """A model of the embeddings after every layer, side by side, and the dimensions of each; it shares the modules.
 
-    A hidden layer is pooled as the last one is; what the model has behind its pooling (Dense) was made for the last
-    layer and applies to that alone. To be run within :func:`hidden_states`.
+    A hidden layer is pooled as the last one is. Modules behind the pooling (Dense) were trained for the last layer and
+    apply only to that. To be run within :func:`hidden_states`.
     """
     from sentence_transformers.base.modules import Router
 
@@ -92,7 +92,7 @@ def _count(transformer: Transformer) -> int:
 def weights(transformers: Sequence[Transformer], spec: str) -> list[dict[str, Tensor]]:
     """The weights of the embedding layer, then of each transformer layer, by their name within the model; on the CPU.
 
-    What stands outside of both (a pooler that is not used, a last normalisation) belongs to no layer.
+    What is outside of both (a pooler that is not used, a last normalisation) belongs to no layer.
     """
     if len(transformers) > 1:
         raise UsageError(f"{spec} has two transformers, of queries and of documents, whose layers are not compared")

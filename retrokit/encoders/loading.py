@@ -62,7 +62,7 @@ def load_model(
     """The model of a folder or a hub id, as an encoder called ``name``; with ``images``, one that must take them.
 
     Raises:
-        DataError: a folder that holds no model.
+        DataError: a folder that contains no model.
         MissingExtra: the package of the ``backend``, or for weights of few ``bits``, is not installed.
         ServiceError: a hub id that cannot be had.
         UsageError: a run whose training is not finished; parameters that do not fit together.
@@ -114,7 +114,7 @@ def _assumed(
 
 
 def _in_bits(bits: str, device: str | None) -> dict[str, Any]:
-    """What the library is told to load weights in 4 bits (NF4) or 8, on one device."""
+    """The library's options to load weights in 4 bits (NF4) or 8, on one device."""
     from transformers import BitsAndBytesConfig
 
     if importlib.util.find_spec("bitsandbytes") is None:

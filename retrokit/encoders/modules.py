@@ -21,7 +21,7 @@ class Prepare(Module):
 
     The role is the ``task`` of sentence-transformers (``encode_query``, ``encode_document``). Without one the document
     side is taken: only that side can change a ranking (MAG, Proposition S.2). ``prefixes`` are the Matryoshka sizes of
-    a training run: each prefix is prepared by itself, and the results stand side by side.
+    a training run: each prefix is prepared separately, and the results are concatenated.
     """
 
     config_keys = ("similarity_spec", "prefixes")

@@ -1,7 +1,7 @@
 """Opening the encoder of a folder. It is loaded when something has to be computed; at once if it was not known before.
 
-The embedding cache keeps, beside embeddings, what it takes to find them again: the traits of the model, under a digest
-of all files of its folder, of the options, and of the code that loads it. So a command whose embeddings are all there
+The embedding cache also stores what is needed to look up embeddings: the traits of the model. Their key is a digest of
+all files of its folder, of the options, and of the code that loads it. So a command whose embeddings are all there
 needs neither the model nor the libraries that load it, which are the larger part of its start.
 """
 
@@ -98,7 +98,7 @@ def _opened(
 
 
 def _key(path: str, device: str | None, options: dict[str, Any]) -> str:
-    """The digest of all that decides what comes of loading a folder."""
+    """The digest of all that decides the result of loading a folder."""
     decided_by = {
         "files": digest(path, [entry.relative_to(path).as_posix() for entry in below(path) if entry.is_file()]),
         "options": options,

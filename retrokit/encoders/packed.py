@@ -1,4 +1,4 @@
-"""The copy of a model that computes: in the precision asked for, and on a CPU with packed weights.
+"""The copy of a model that computes: in the requested precision, and on a CPU with packed weights.
 
 oneDNN multiplies fastest by weights that lie in its own blocks, and adds the bias, or applies a GELU behind it, while
 the product is still in the processor's cache; PyTorch's own ``linear`` passes over the memory for each of these. In
@@ -30,8 +30,8 @@ _packed_modules: WeakKeyDictionary[nn.Module, tuple[Any, nn.Module]] = WeakKeyDi
 
 
 def computing(module: nn.Module, dtype: torch.dtype) -> nn.Module:
-    """What computes as ``module`` does, in ``dtype``; on a CPU it is kept, and made anew when weights or settings have
-    changed. Elsewhere making it costs little, and memory is scarce. Call it in inference mode."""
+    """A module that computes as ``module`` does, in ``dtype``. On a CPU it is cached, and recreated when weights or
+    settings have changed. Elsewhere creating it costs little, and memory is scarce. Call it in inference mode."""
     parameter = next(module.parameters(), None)
     packs = any(_is_plain(part) for part in module.modules()) and onednn.works(dtype)
     if parameter is None or is_quantized(module) or (parameter.dtype == dtype and not packs):
@@ -239,7 +239,7 @@ def _models(module: nn.Module, place: str = "") -> Iterator[tuple[str, PreTraine
 
 
 def _built(model: PreTrainedModel, dtype: torch.dtype) -> PreTrainedModel:
-    """A model of the same architecture without memory for weights, made in ``dtype``."""
+    """A model of the same architecture without memory for weights, created in ``dtype``."""
     config = copy.deepcopy(model.config)
     use_attention(config, "eager")  # another kind may look for a device
     before = torch.get_default_dtype()

@@ -1,8 +1,7 @@
 """Encoding in several processes, as ``torchrun`` and ``accelerate launch`` start them.
 
-The first process runs the command; the others wait for texts and encode them for it. So there is one result, one
-process that prints, and one that writes the embedding cache, whatever the command. Texts travel through gloo, also
-where GPUs compute.
+The first process runs the command. The others wait for texts and encode them for it. So any command has one result,
+one process that prints, and one that writes the embedding cache. Texts travel through gloo, also when GPUs compute.
 """
 
 import os
@@ -37,7 +36,7 @@ class _Model:
 
 @dataclass(frozen=True)
 class _Work:
-    """Asks for the embeddings of texts, for the encoder that was asked for last."""
+    """Requests the embeddings of texts from the encoder that was requested last."""
 
     role: Role
     precision: str
@@ -52,7 +51,7 @@ class _Helpers:
         self._has: tuple[_Model, bool] | None = None
 
     def have(self, model: _Model) -> bool:
-        """Whether all of them have the encoder; said once if not. They keep the last one."""
+        """Whether all of them have the encoder; a notice reports it once if not. They keep the last one."""
         if self._has is None or self._has[0] != model:
             with self.talking():
                 _broadcast(model)
@@ -123,7 +122,7 @@ def help_first() -> None:
 
 
 def can_help(encoder: Encoder, texts: int) -> bool:
-    """Whether it is worth it for so many texts, and there are other processes, which all have the same encoder."""
+    """Whether this number of ``texts`` is worth sharing, and other processes exist and all have the same encoder."""
     if _helpers is None or _helpers.is_talking or texts < WORTH_SHARING:
         return False
     return _helpers.have(_Model(encoder.spec, encoder.fingerprint(), encoder.device.type))
@@ -147,7 +146,7 @@ def batches(encoder: Encoder, texts: Sequence[str], role: Role, precision: str) 
 
 
 def _encode(encoder: Encoder, texts: Sequence[str], work: _Work) -> np.ndarray:
-    """What a process makes of its own share; whoever asked looks whether it is finite."""
+    """The embeddings of a process's own share. The process that requested them checks whether they are finite."""
     return gathered(encoder.batches(texts, work.role, work.precision), len(texts), encoder.dimension)
 
 

@@ -6,7 +6,7 @@ half written. Each embedding has a checksum of itself and of its key. A damaged 
 again; a file that SQLite cannot read is recreated.
 
 Embeddings lie in blocks, an encoder's own; the least recently used block is evicted first. What a process has used or
-made is not evicted to make room for more of its own, so of a corpus above the limit the part that fits is cached.
+added is not evicted to make room for more of its own. So of a corpus above the limit, the part that fits is cached.
 """
 
 import json
@@ -59,8 +59,8 @@ CREATE TABLE IF NOT EXISTS facts (
 
 @dataclass(frozen=True)
 class Held:
-    """What the cache holds of one encoder: under which spec it was last seen, which ``kind`` of embeddings (``pooled``,
-    ``tokens``), ``rows`` of them, ``size`` in bytes, and the time of their last use in seconds since 1970."""
+    """What the cache contains of one encoder: the spec under which it was last seen, the ``kind`` of its embeddings
+    (``pooled``, ``tokens``), ``rows`` of them, ``size`` in bytes, and the time of last use in seconds since 1970."""
 
     spec: str
     kind: str
@@ -89,8 +89,8 @@ class EmbeddingCache:
     # --- embeddings
 
     def read(self, encoder: bytes, about: Mapping[str, Any], keys: Sequence[bytes]) -> dict[bytes, bytes]:
-        """The embeddings that are here and whole, by key; of a few thousand keys at most. ``about`` is what
-        :class:`Held` tells of the encoder, which may go by another spec than before."""
+        """The embeddings that are present and intact, by key; of a few thousand keys at most. ``about`` is what
+        :class:`Held` reports of the encoder, which may have another spec than before."""
         contents: dict[bytes, bytes] = {}
         used: set[int] = set()
         stale: list[Any] = []
@@ -178,7 +178,7 @@ class EmbeddingCache:
         self.write(lambda database: _write_fact(database, key, fact, fingerprint))
 
     def recall(self, key: str) -> Any:
-        """What :meth:`remember` has kept; ``None`` if it is not there, or damaged."""
+        """The fact that :meth:`remember` stored; ``None`` if it is missing or damaged."""
         facts: list[Any] = []
         self._look(lambda database: facts.append(_read_fact(database, key)))
         return facts[0] if facts else None
@@ -186,7 +186,7 @@ class EmbeddingCache:
     # --- all of it
 
     def held(self) -> list[Held]:
-        """What is there, by encoder and kind; the last used first."""
+        """The contents of the cache, by encoder and kind; the last used first."""
         grouped = (
             "SELECT about, sum(rows), sum(size), max(used) FROM blocks JOIN encoders ON encoders.id = encoder "
             "WHERE rows > 0 GROUP BY encoder ORDER BY max(used) DESC"
@@ -196,7 +196,7 @@ class EmbeddingCache:
         return [Held(**_described(about), rows=count, size=size, last_used=used) for about, count, size, used in rows]
 
     def shrink(self, limit: int) -> int:
-        """Remove what was not used for longest until at most ``limit`` bytes are left; 0 removes all. Returns the bytes
+        """Remove the least recently used until at most ``limit`` bytes are left; 0 removes all. Returns the bytes
         removed; raises :class:`DataError` if they cannot be."""
         if not self._file.exists():
             return 0
@@ -214,8 +214,8 @@ class EmbeddingCache:
         return removed
 
     def write(self, action: Callable[[sqlite3.Connection], Any]) -> None:
-        """Do it as the only writer, whole or not at all. A cache that cannot be written must not end the work that
-        it is to speed up: what went wrong is said once, and nothing is written from then on."""
+        """Run ``action`` as the only writer, completely or not at all. A cache that cannot be written must not end the
+        work that it is to speed up. The failure is reported once, and nothing is written from then on."""
         if not self._is_writable:
             return
         try:

@@ -106,7 +106,7 @@ def _tokens(backend: Any, text: str) -> Iterator[tuple[int, int, int]]:
 
 
 def _count(encoding: Any) -> int:
-    """Tokens of what a tokenizer has made, also of what it cut off; padding has no attention."""
+    """Number of tokens in a tokenizer's output, with those that it cut off. Padding has no attention."""
     return sum(sum(part.attention_mask) for part in (encoding, *encoding.overflowing))
 
 
@@ -267,7 +267,7 @@ class TorchEncoder(TokenEncoder, LayeredEncoder, TrainableEncoder):
 
 
 def gives_tokens(first: Any) -> bool:
-    """Whether a model's first module embeds tokens; one of two towers, of texts and of images, pools by itself."""
+    """Whether a model's first module embeds tokens. One with two towers, of texts and of images, pools them."""
     return getattr(first, "module_output_name", "token_embeddings") == "token_embeddings"
 
 

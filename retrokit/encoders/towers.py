@@ -86,7 +86,7 @@ def with_modules(model: SentenceTransformer, modules: Iterable[nn.Module]) -> Se
 
 
 def keywords(model: SentenceTransformer, place: int, role: str) -> dict[str, str]:
-    """What the library passes to a module of ``model`` beside the features: the role, if the module takes it."""
+    """What the library passes to a module of ``model``, apart from the features: the role, if the module takes it."""
     name = [*dict(model.named_children())][place] if model.module_kwargs else ""
     taken = {*(model.module_kwargs or {}).get(name, ()), *getattr(model[place], "forward_kwargs", ())}
     return {"task": role} if "task" in taken else {}

@@ -1,4 +1,4 @@
-"""Views of an encoder: kept in memory, some of its dimensions, each of its layers.
+"""Views of an encoder: cached in memory, some of its dimensions, each of its layers.
 
 A view is an encoder like any other, so that every task can measure it.
 """
@@ -93,7 +93,7 @@ class MemoizedEncoder(EncoderView):
         self._fingerprint: str | None = None
 
     def embed(self, items: Sequence[Item], role: Role, precision: str = "auto") -> np.ndarray:
-        """Only new items are embedded. The array may be the one that is kept, so leave it as it is."""
+        """Only new items are embedded. The array may be the cached one, so leave it as it is."""
         rows, embeddings = self._known.get((role, precision), (dict[Item, int](), np.empty((0, self.dimension), "f4")))
         new = [item for item in dict.fromkeys(items) if item not in rows]
         if new:
@@ -106,7 +106,7 @@ class MemoizedEncoder(EncoderView):
         return embeddings[: len(wanted)] if is_all else embeddings[wanted]
 
     def forget(self) -> None:
-        """Drop all that is kept."""
+        """Drop all cached embeddings."""
         self._known.clear()
 
     def fingerprint(self) -> str:
@@ -141,7 +141,7 @@ class EncoderSlice(EncoderView):
 def layers(encoder: Encoder) -> list[Encoder]:
     """The encoder after each layer: at place k after layer k, 0 being the embedding layer; the last is itself.
 
-    All layers' embeddings are kept in memory, float32 ``[n, (layers + 1) · d]``, and made in one pass.
+    All layers' embeddings are cached in memory, float32 ``[n, (layers + 1) · d]``, and computed in one pass.
     """
     whole, widths = encoder.with_layers().every_layer()
     memoized = MemoizedEncoder(whole)

@@ -1,6 +1,6 @@
-"""An encoder whose transformer is a graph, computed on the CPU by an engine: a module beside this one.
+"""An encoder whose transformer is a graph, computed on the CPU by an engine: a module of this package.
 
-The transformer is converted when something is first computed, measured against the model, and kept beside the embedding
+The transformer is converted at the first computation, compared with the model, and stored next to the embedding
 cache under a digest of all that decides it. Tokens, pooling and what follows are the model's own. An engine names the
 ``PACKAGES`` that decide what is computed. Its ``write(traced, dtype, calibration, folder)`` converts a transformer to
 ``fp32`` or ``int8`` (weights and activations), the latter calibrated by batches of inputs; ``read(folder, threads)``
@@ -41,7 +41,7 @@ LEAST = {"fp32": 0.9999, "int8": 0.8}  # median cosine to the model; below, the 
 _IN_CI = {"CI": "true", "NNCF_CI": "1"}
 
 Inputs = Mapping[str, np.ndarray]
-"""Token ids, mask and whatever else the transformer takes, by name: int64 ``[n, t]`` each."""
+"""Token ids, mask and any other input of the transformer, by name: int64 ``[n, t]`` each."""
 Compute = Callable[[Inputs], np.ndarray]
 """Inputs → token embeddings, float32 ``[n, t, d]``."""
 Forward = Callable[[dict[str, Any]], dict[str, Any]]
@@ -64,7 +64,7 @@ class Traced(nn.Module):
 
 
 class GraphTransformer(nn.Module):
-    """Stands where a SentenceTransformer has its transformer: tokenises as that does, and computes by the graph."""
+    """Replaces the transformer of a SentenceTransformer: tokenises as that does, and computes by the graph."""
 
     def __init__(self, transformer: Transformer, compute: Callable[[], Compute]) -> None:
         super().__init__()

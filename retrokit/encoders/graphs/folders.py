@@ -1,4 +1,4 @@
-"""Converted transformers, a folder each, beside the embeddings of the cache: kept until the cache is cleared."""
+"""Converted transformers, a folder each, next to the embeddings of the cache, until the cache is cleared."""
 
 import shutil
 import tempfile
@@ -20,8 +20,8 @@ _ABOUT = "conversion.json"
 
 @dataclass(frozen=True)
 class Graph:
-    """A converted transformer: its encoder's ``spec``, ``backend`` and ``dtype``, what was ``said`` of its quality, and
-    its ``size`` in bytes."""
+    """A converted transformer: its encoder's ``spec``, ``backend`` and ``dtype``, the report of its quality (``said``),
+    and its ``size`` in bytes."""
 
     spec: str
     backend: str
@@ -32,8 +32,8 @@ class Graph:
 
 @contextmanager
 def kept(key: str, write: Callable[[Path], dict[str, str]]) -> Iterator[Path]:
-    """The folder that is kept under ``key``. If it is not there ``write`` fills it and tells what :class:`Graph` says
-    of it; other processes wait meanwhile. A temporary one where the cache is off."""
+    """The folder that is cached under ``key``; a temporary one if the cache is off. If it is missing, ``write`` fills
+    it and returns the fields of :class:`Graph` except ``size``, while other processes wait."""
     cache = cache_folder()
     if cache is None:
         with tempfile.TemporaryDirectory() as folder:
@@ -51,7 +51,7 @@ def kept(key: str, write: Callable[[Path], dict[str, str]]) -> Iterator[Path]:
 
 
 def held_graphs(cache: Path) -> list[Graph]:
-    """Those that are kept in the cache's folder."""
+    """The graphs in the cache's folder."""
     sizes = {
         about: sum(file.stat().st_size for file in about.parent.iterdir())
         for about in sorted((cache / _FOLDER).glob(f"*/{_ABOUT}"))
