@@ -221,12 +221,12 @@ def _download(name: str, folder: Path) -> None:
 
 
 def is_beir(folder: str | Path) -> bool:
-    """Whether ``folder`` holds a corpus as a BEIR folder does."""
+    """Whether ``folder`` contains a corpus as a BEIR folder does."""
     return _part(folder, "corpus", _TEXTS) is not None
 
 
 def has_judgements(folder: str | Path) -> bool:
-    """Whether ``folder`` holds judgements as a BEIR folder does."""
+    """Whether ``folder`` contains judgements as a BEIR folder does."""
     return (Path(folder) / "qrels").is_dir()
 
 

@@ -2,15 +2,15 @@
 
 ``embeddings.npy`` ``[n, d]`` (float32, float16, int8; of binary ``[n, d / 8]``, eight signs in a byte), ``ids.jsonl``
 (line i: row i), ``embeddings.parquet`` (both, as columns ``id`` and ``embedding``), and ``export.json``, which says
-what produced them. int8 also has ``ranges.npy``, float32 ``[2, d]``. Of documents in chunks each chunk is a row, whose
-id is the document's and a number, ``d7#0``, with ``document`` next to it. A folder of shards contains such a folder for
-each, ``shard-00001-of-00004``. Rows are written in portions; a break costs one portion.
+what produced them. int8 also has ``ranges.npy``, float32 ``[2, d]``. If documents are in chunks, each chunk is a row.
+Its id is the document's and a number, ``d7#0``, with ``document`` next to it. A folder of shards contains such a folder
+for each, ``shard-00001-of-00004``. Rows are written in portions. An interruption costs one portion.
 
 :class:`Quantization` defines the storage dtypes, for exports, search and evaluation alike. int8 and binary are those of
 sentence-transformers' ``quantize_embeddings`` (its ``int8`` and ``ubinary``). int8 cuts the range of each dimension, as
-a sample has it, into 255 steps; a number stands for the middle of its step. binary keeps the signs. Yamada et al.,
-"Efficient Passage Retrieval with Hashing for Open-domain Question Answering", 2021, find by the signs alone, and then
-score a few again by the query's floats."""
+a sample has it, into 255 steps. A number stands for the middle of its step. binary keeps the signs. Yamada et al.,
+"Efficient Passage Retrieval with Hashing for Open-domain Question Answering", 2021, retrieve by the signs only, and
+then rescore a few by the query's floats."""
 
 from __future__ import annotations
 
@@ -222,7 +222,7 @@ class ExportWriter:
         self._stack.close()
 
     def _left(self) -> int | None:
-        """Take over what is there, if it is of use: the length of the identifiers."""
+        """Resume from existing files, and return the byte length of their identifiers; ``None`` if they do not fit."""
         try:
             state = read_json(self.folder / _STATE, "the state of an export", {"about": Any, "rows": int, "ids": int})
             sizes = [(self.folder / name).stat().st_size for name in (EMBEDDINGS, IDS)]

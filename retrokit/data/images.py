@@ -126,7 +126,7 @@ def with_images(digest: str, items: Iterable[str]) -> str:
 
 
 def check_texts(items: Sequence[str], what: str) -> None:
-    """Raise :class:`UsageError` about ``what``, which takes texts alone, if there is an image among ``items``."""
+    """Raise :class:`UsageError` about ``what``, which takes only texts, if there is an image among ``items``."""
     image = next((item for item in items if isinstance(item, Image)), None)
     if image is not None:
         raise UsageError(f"{what} takes texts, and no images: {str(image)!r} ({':'.join(map(str, image.where))})")

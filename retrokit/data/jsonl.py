@@ -36,7 +36,7 @@ _decoder = json.JSONDecoder(parse_constant=_refuse_constant)
 
 
 def _decode(line: str) -> Any:
-    """The value of a line; that of one without space around it in half the time that the decoder takes by itself."""
+    """The value of a line. An object without space around it takes half the time of the decoder's ``decode``."""
     if line.startswith("{") and line.endswith("}"):
         value, end = _decoder.raw_decode(line)
         if end == len(line):
@@ -179,7 +179,7 @@ class Row(dict[str, Any]):
 
 
 def check_id(value: str, path: str | Path, line: int) -> None:
-    """Raise :class:`DataError` for an identifier that holds a NUL, at which whatever is written in C would end it."""
+    """Raise :class:`DataError` for an identifier that contains a NUL, at which code in C would end it."""
     if "\0" in value:
         raise DataError(named(path), "an identifier holds a NUL character", line)
 

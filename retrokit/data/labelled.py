@@ -39,7 +39,7 @@ class LabelledTexts:
 
     @property
     def counts(self) -> dict[str, int]:
-        """Numbers of texts, labels, and texts without text (kept as empty)."""
+        """Numbers of texts, labels, and texts without text (included as empty)."""
         empty = sum(not text.strip() for text in self.texts)
         return {"texts": len(self.texts), "labels": len(self.classes), "texts_without_text": empty}
 
@@ -166,7 +166,7 @@ def write_split(path: str | Path, train: str | Path, test: str | Path) -> tuple[
 
 
 def _divided(count: int) -> tuple[list[int], list[int]]:
-    """Positions to learn from, and those that are asked about."""
+    """Positions of the training texts, and of the test texts."""
     from sklearn.model_selection import train_test_split
 
     train, test = train_test_split(range(count), test_size=TEST_SHARE, random_state=SEED)

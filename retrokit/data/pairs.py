@@ -53,7 +53,7 @@ class Source:
     Attributes:
         weight: how many times an epoch takes the records.
         query_prompt, document_prompt: what goes before anchors and before documents.
-        digest: ``sha256:<hex>`` of what was read.
+        digest: ``sha256:<hex>`` of the input.
         positives: the codes (:func:`pair_codes`) of each anchor with each of its positives, sorted int64 ``[n]``; none
             of scored pairs; a text with itself.
         counts: records, anchors and documents (distinct), duplicates (left out, negatives count too), images, and of
@@ -343,8 +343,8 @@ def hold_out(
 ) -> tuple[list[Source], list[Source]]:
     """The sources without the examples of some anchors, and those examples; empty sources are left out.
 
-    An anchor is held out by the hash of its text and the seed: the same text, in whatever case and spacing, is in one
-    part in all sources. ``size`` is a share of the anchors, or from 1 on about their number, as is ``most``.
+    An anchor is held out by the hash of its text and the seed. The same text, regardless of case and spacing, is in
+    one part in all sources. ``size`` is a share of the anchors, or from 1 on about their number, as is ``most``.
 
     Raises:
         DataError: nothing is left in one of the parts.

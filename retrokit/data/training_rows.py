@@ -1,4 +1,4 @@
-"""The records of training data, and how each is made of a row of a file."""
+"""The records of training data, and how each is built from a row of a file."""
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence

@@ -143,9 +143,9 @@ def read_run_lines(
 ) -> Iterator[tuple[int, str, str, float]]:
     """``(line, query id, document id, score)`` of each line of a run, in file order; higher scores are better.
 
-    The file is a TREC run, whose ranks and tags are not used, as in trec_eval; three or four columns of query,
-    document, rank (MS MARCO) and score; JSON lines; or a JSON object of query id → document id → score. Of ranks alone
-    the score is their negative.
+    The file is a TREC run, a table, JSON lines, or a JSON object of query id → document id → score. The ranks and
+    tags of a TREC run are not used, as in trec_eval. A table has three or four columns: query, document, rank (MS
+    MARCO) and score. If it has only ranks, the score is the negated rank.
 
     Raises:
         DataError: a line with other columns, a score that is no finite number, or a repeated document of a query.

@@ -1,4 +1,4 @@
-"""Prepared embeddings in files, so that whatever searches by the inner product ranks as an encoder's similarity does.
+"""Prepared embeddings in files, so that any search by the inner product ranks as an encoder's similarity does.
 
     score(q, d) = prepare(q, "query") · prepare(d, "document")
 
@@ -48,15 +48,15 @@ Texts = Iterator[tuple[str, str]]
 def export(settings: ExportSettings) -> Export:
     """Write the prepared embeddings of the texts of ``source`` into the folder ``output``, whole or not at all.
 
-    What a break leaves is kept beside ``output`` under a hidden name, and the same call goes on from there, but where
-    ``source`` is a pipe.
+    An interrupted export leaves its rows next to ``output`` under a hidden name. The same call resumes from there,
+    unless ``source`` is a pipe.
 
     Raises:
         UsageError: wrong names (all of them in one message), a similarity that is no inner product of prepared
             embeddings or does not fit the encoder, a shard of a pipe, an output that exists, or that another command
             writes.
         DataError: a source that cannot be read, an output that cannot be written, or numbers beyond float16.
-        Interrupted: by the user; the same call goes on.
+        Interrupted: by the user; the same call resumes.
     """
     shard = re.fullmatch(r"([0-9]{1,5})/([0-9]{1,5})", settings.shard or "1/1")
     if shard is None or not 1 <= int(shard[1]) <= int(shard[2]):

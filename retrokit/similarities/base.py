@@ -33,11 +33,11 @@ class Similarity(nn.Module):
     ``score`` and ``score_pairs`` also take NumPy arrays, such as an encoder gives.
 
     Attributes:
-        spec: the canonical spec it was made from.
+        spec: the canonical spec it was created from.
         symmetric: whether ``score(a, b) == score(b, a)`` for all a, b.
         factorable: whether the kernel is the inner product: one exact inner-product search then serves it.
-        uses_magnitude: whether the length of an embedding changes scores; a built-in Normalize layer must then go.
-        unit_length: whether prepared embeddings have length 1, whatever the encoder.
+        uses_magnitude: whether the norm of an embedding changes scores; a built-in Normalize layer must then go.
+        unit_length: whether prepared embeddings have norm 1 with any encoder.
         export: how a saved model yields embeddings: stock Normalize, as they are, or through retrokit's own module.
         multiple_of: the spec of another similarity with the same scores but for a factor: under ``scale=auto`` both
             train the same.
@@ -124,5 +124,5 @@ def as_rows(embeddings: Embeddings) -> Tensor:
 
 
 def length(embeddings: Tensor) -> Tensor:
-    """Euclidean norm over the last dimension, kept as a dimension, at least :data:`TINY`."""
+    """Euclidean norm over the last dimension, which stays with size 1; at least :data:`TINY`."""
     return torch.linalg.vector_norm(embeddings, dim=-1, keepdim=True).clamp_min(TINY)

@@ -22,9 +22,9 @@ QUERY_BLOCK, DOCUMENT_BLOCK = 256, 2048  # their squared distances stay in the p
 def summed_distances(queries: Tensor, documents: Tensor, size: int) -> Tensor:
     """``Σ ‖f_q − f_d‖₂`` over fragments of ``size`` dimensions, ``[nq, nd]``.
 
-    On a CPU, where no gradient is asked for, squared distances come from products in float64, some ten times faster
-    than from differences. The terms cancel for close vectors: that leaves an absolute error of at most about 1e-7 of
-    their length, which float32 embeddings have themselves.
+    On a CPU without gradients, squared distances come from products in float64, some ten times faster than from
+    differences. The terms cancel for close vectors: that leaves an absolute error of at most about 1e-7 of their norm,
+    which float32 embeddings have themselves.
     """
     has_gradient = torch.is_grad_enabled() and (queries.requires_grad or documents.requires_grad)
     if has_gradient or queries.dtype != torch.float32 or queries.device.type != "cpu":

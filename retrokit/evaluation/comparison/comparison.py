@@ -347,8 +347,8 @@ def _over_tasks(systems: Sequence[System]) -> list[OverTasks]:
 
 @dataclass(frozen=True)
 class Cross:
-    """One task's main ``metric`` by encoder (``rows``) and similarity (``columns``). ``cells`` lacks what was not
-    scored, such as a learned similarity on an encoder that has not learned it."""
+    """One task's main ``metric`` by encoder (``rows``) and similarity (``columns``). ``cells`` lacks pairs that were
+    not scored, such as a learned similarity on an encoder that has not learned it."""
 
     task: str
     metric: str

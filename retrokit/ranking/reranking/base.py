@@ -124,11 +124,11 @@ def check_finite(scores: np.ndarray, spec: str, queries: Sequence[str] = ()) -> 
 
 IDENTICAL, EMPTY, CUT = "identical", "empty", "cut"
 VERDICTS = {IDENTICAL: True, EMPTY: False}
-"""Whether a pair is accepted, whatever its score."""
+"""Whether a pair is accepted, regardless of its score."""
 
 
 def of_texts(first: Sequence[str], second: Sequence[str]) -> list[list[str]]:
-    """What the texts of each pair say by themselves: that they are identical, or that one is empty."""
+    """The remarks on each pair that need only its texts: they are identical, or one is empty."""
     return [
         [EMPTY] if not (a.strip() and b.strip()) else [IDENTICAL] * (a.split() == b.split())
         for a, b in zip(first, second, strict=True)
@@ -136,12 +136,12 @@ def of_texts(first: Sequence[str], second: Sequence[str]) -> list[list[str]]:
 
 
 def decided(remarks: Iterable[str]) -> bool | None:
-    """Whether a pair with these remarks is accepted whatever its score; ``None``: its score decides."""
+    """Whether a pair with these remarks is accepted regardless of its score; ``None``: its score decides."""
     return next((VERDICTS[remark] for remark in remarks if remark in VERDICTS), None)
 
 
 def summary_of(counts: Counter[str], pairs: int) -> str:
-    """The remarks on so many pairs in a line; empty: there are none."""
+    """The remarks on ``pairs`` pairs in a line; empty: there are none."""
     means = {
         IDENTICAL: "have identical texts, and are accepted",
         EMPTY: "have an empty text, and are rejected",

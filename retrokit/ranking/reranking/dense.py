@@ -18,8 +18,8 @@ PAIRS_AT_ONCE = 65_536
 
 
 class DenseReranker(PairwiseReranker):
-    """Scores pairs by ``similarity``. Without the embedding cache embeddings are kept in memory: a document stands in
-    the lists of many queries."""
+    """Scores pairs by ``similarity``. Without the embedding cache, embeddings are cached in memory: many queries list
+    the same document."""
 
     def __init__(self, encoder: Encoder, similarity: Similarity, precision: str) -> None:
         encoder.use_with(similarity)
@@ -53,8 +53,8 @@ def pair_scores(
     rows: np.ndarray | None = None,
     columns: np.ndarray | None = None,
 ) -> np.ndarray:
-    """Scores float32 ``[n]`` of raw embeddings, of query i with document i, or of those at ``rows`` with those at
-    ``columns``, so many at a time; higher is more similar.
+    """Scores float32 ``[n]`` of raw embeddings, computed in batches; higher is more similar. They are of query i with
+    document i, or of the queries at ``rows`` with the documents at ``columns``.
 
     Raises:
         DataError: a score is not finite.

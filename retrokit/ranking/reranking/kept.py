@@ -126,7 +126,7 @@ def scores_in(folder: Path | None, doing: str, what: str = "scores", stay: bool 
 
     Raises:
         UsageError: another command works there.
-        Interrupted: Ctrl-C; the message has ``doing`` and ``what`` is kept.
+        Interrupted: Ctrl-C; the message names ``doing``, and ``what`` remains in ``folder``.
     """
     with locked(folder) if folder is not None else nullcontext():
         store = Shards(folder)

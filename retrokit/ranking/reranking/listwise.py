@@ -69,7 +69,7 @@ class ListwiseReranker(Reranker):
     """Orders lists with a language model. A score is the number of documents from the document's place to the end.
 
     Attributes:
-        store: file in which answers are kept; ``None``: nowhere.
+        store: file of the answer cache; ``None``: no cache.
     """
 
     keeps_itself = True

@@ -78,7 +78,7 @@ def pad_tokens(embeddings: Sequence[np.ndarray], device: torch.device) -> TokenB
 
 
 def all_maps(queries: TokenBlock, documents: TokenBlock) -> Tensor:
-    """The map of every query with every document, float32 ``[nq, nd, a, b]``; a padded cell holds 0.
+    """The map of every query with every document, float32 ``[nq, nd, a, b]``; a padded cell is 0.
 
     >>> one = TokenBlock(torch.eye(2)[None], torch.tensor([[True, True]]))
     >>> other = TokenBlock(torch.tensor([[[0.6, 0.8], [0.0, 0.0]]]), torch.tensor([[True, False]]))
@@ -91,7 +91,7 @@ def all_maps(queries: TokenBlock, documents: TokenBlock) -> Tensor:
 
 
 def pair_maps(queries: TokenBlock, documents: TokenBlock) -> Tensor:
-    """The map of query i with document i, float32 ``[n, a, b]``; a padded cell holds 0."""
+    """The map of query i with document i, float32 ``[n, a, b]``; a padded cell is 0."""
     return queries.tokens @ documents.tokens.transpose(1, 2)
 
 

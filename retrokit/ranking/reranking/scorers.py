@@ -9,8 +9,8 @@ these count, bool ``[…, a]`` and ``[…, b]``. It gives ``[…]``: −1 to 1, 
 either text takes the features of the cell where it matches best, and an MLP reads the mean and the extremes of those.
 Cells of padding are zeroed before every layer.
 
-``transformer`` (COMP, Eq. 9, F4): the map's channels are cut into square patches. Of each row of patches those with the
-highest cosines are kept, so that a long candidate costs no more attention than a query of its length. Each becomes a
+``transformer`` (COMP, Eq. 9, F4): the map's channels are cut into square patches. Each row of patches keeps those with
+the highest cosines, so that a long candidate costs no more attention than a query of its length. Each becomes a
 vector that knows its row and its column, and an MLP reads the vector of an extra patch, CLS, after the last layer.
 Patches of padding are never attended to.
 

@@ -1,8 +1,8 @@
-"""A trained verifier, and its folder: weights, description, and the fingerprint of the encoder that it was made for.
+"""A trained verifier, and its folder: weights, description, and the fingerprint of its encoder.
 
 Scores of one encoder's maps mean nothing for another's, so a verifier refuses any other encoder. One that was trained
 end to end brings its encoder in the same folder. A small copy of it has the encoder as an update of the one that it
-began with: of each matrix the product of two thin ones, in half precision, 2 MB in place of 90."""
+began with: for each matrix the product of two thin ones, in half precision, 2 MB in place of 90."""
 
 import json
 import os
@@ -42,7 +42,7 @@ DEFAULT = "default"
 
 
 class Verifier(MapReranker):
-    """Scores token maps with what was trained. A pair of identical texts has the score 1, one with an empty text the
+    """Scores token maps with a trained scorer. A pair of identical texts has the score 1, one with an empty text the
     lowest."""
 
     def __init__(self, *arguments: Any) -> None:

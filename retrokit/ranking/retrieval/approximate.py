@@ -103,7 +103,7 @@ class ApproximateIndex:
             self._write(self._file)
 
     def _keep_stored_numbers(self) -> None:
-        """Let an index of 8-bit numbers or halves keep the stored ones: asked before it is trained and after it."""
+        """Let an index of 8-bit numbers or halves keep the stored ones; called before its training and after it."""
         if self._stored.dtype not in _CODECS or not _PLAIN.fullmatch(self._index.partition(":")[0]):
             return
         faiss = _faiss()
@@ -199,7 +199,7 @@ class ApproximateIndex:
 
 
 def factory_of(factory: str, dtype: str) -> str:
-    """Faiss's name of the index ``factory`` over numbers of a type; an index that compresses by itself stays as it is.
+    """Faiss's name of the index ``factory`` over numbers of a type; an index with its own compression stays as it is.
 
     >>> factory_of("HNSW32", "int8"), factory_of("IVF64,Flat", "float16"), factory_of("IVF64,PQ32", "int8")
     ('HNSW32,SQ8', 'IVF64,SQfp16', 'IVF64,PQ32')

@@ -86,7 +86,7 @@ class Index(Protocol):
 
 
 class FilteredIndex(Index):
-    """An index that leaves documents out by itself. A subclass gives :meth:`search_without`, and has the search."""
+    """An index with its own filter of documents. A subclass gives :meth:`search_without`, and inherits the search."""
 
     def search(self, queries: TextList, k: int) -> Sequence[Ranking]:
         return self.search_without(queries, k, [frozenset()] * len(queries))

@@ -21,8 +21,8 @@ _BLOCK = 1 << 18  # numbers that are widened at a time: up to 2 MiB
 
 
 class SharedEmbeddings:
-    """Embeddings of lists of texts by ``encoder``, in the first ``dims`` dimensions; the last list of each role is
-    kept.
+    """Embeddings of lists of texts by ``encoder``, in the first ``dims`` dimensions. The last list of each role is
+    cached.
     Raises :class:`UsageError` if dims or one of ``similarities`` does not fit the encoder."""
 
     def __init__(

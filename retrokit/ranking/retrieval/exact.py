@@ -258,7 +258,7 @@ def _padded(rows: Tensor, values: Tensor, columns: Tensor, count: int) -> tuple[
 
 
 def _best(values: Tensor, indices: Tensor, k: int) -> tuple[Tensor, Tensor]:
-    """The k highest of each row, ties at the cut by lower index. ``topk`` alone leaves ties open."""
+    """The k highest of each row, ties at the cut by lower index. ``topk`` leaves ties open."""
     if values.shape[1] <= k:
         return values, indices
     highest, places = values.topk(k + 1, dim=1)

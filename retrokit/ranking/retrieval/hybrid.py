@@ -1,7 +1,7 @@
 """The searcher ``hybrid``: the results of two searchers as one ranking, by a weighted sum of scores or of ranks.
 
 The sum is of scores normalised to 0–1 over one query's documents (min-max; Fox and Shaw, "Combination of Multiple
-Searches", 1994). Reciprocal rank fusion uses ranks alone (Cormack, Clarke and Buettcher, "Reciprocal Rank Fusion
+Searches", 1994). Reciprocal rank fusion uses only ranks (Cormack, Clarke and Buettcher, "Reciprocal Rank Fusion
 Outperforms Condorcet and Individual Rank Learning Methods", SIGIR 2009)."""
 
 from __future__ import annotations

@@ -32,9 +32,9 @@ from retrokit.ranking.retrieval.hybrid import blend, reciprocal_ranks
 
 @dataclass(frozen=True)
 class Fusion:
-    """How the scores of two stages become one, over the ``depth`` best documents of each query: by the reranker alone;
-    ``blend``: its share in a weighted sum of min-max normalised scores; or ``fusion`` ``rrf``, by ranks. Raises
-    :class:`UsageError` for both."""
+    """How the scores of two stages become one, over the ``depth`` best documents of each query. By default only the
+    reranker counts. ``blend`` is its share in a weighted sum of min-max normalised scores. ``fusion`` ``rrf`` goes by
+    ranks. Raises :class:`UsageError` for both."""
 
     depth: int = 100
     blend: float | None = None
