@@ -1,4 +1,4 @@
-"""Building a SURE benchmark from any queries and passages with any language model, and judging what was built.
+"""Build a SURE benchmark from any queries and passages with any language model, and judge its variants.
 
 Kong et al., "SURE or Not? Investigating Semantic Understanding in Dense Retrieval Models" (SURE, 3.2, 4.1 and A).
 """

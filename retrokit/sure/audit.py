@@ -120,7 +120,7 @@ def write_audit_page(path: str | Path, sample: Sample, judge: PromptTemplate) ->
 
 
 def audit_page(sample: Sample, judge: PromptTemplate) -> str:
-    """The page as HTML; ``judge`` is the prompt that holds what a variant of each kind has to be."""
+    """The page as HTML. ``judge`` is the prompt whose ``words`` state the requirement for each kind of variant."""
     items = []
     with progress("comparing", len(sample.items), "variants") as advance:
         for item in sample.items:
@@ -151,7 +151,7 @@ def code_source(code: str) -> str:
 
 @dataclass(frozen=True)
 class Judged:
-    """What a model said: how many variants it called qualified and unqualified, and on how many it said neither."""
+    """Verdicts of a model: numbers of variants judged qualified, judged unqualified, and without a verdict."""
 
     qualified: int
     unqualified: int
@@ -164,8 +164,8 @@ def judge_sample(config: JudgeConfig, llm: LLM, prompts: Mapping[str, PromptTemp
     no verdict after two more requests is left out.
 
     Raises:
-        ServiceError, BudgetSpent, Interrupted: what was answered is in the store. A model that gives no verdict at all
-            has failed.
+        ServiceError, BudgetSpent, Interrupted: the answers so far are in the answer cache. A model that gives no
+            verdict at all has failed.
         DataError: a file cannot be written.
     """
     sample, store = draw_sample(config.folder, config.sample, config.seed), config.kept_in(config.output)

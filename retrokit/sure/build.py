@@ -1,7 +1,7 @@
-"""Building a benchmark: all items through the language model, and into a folder.
+"""Build a benchmark: send all items through the language model and write a folder.
 
-Everything the model answers is in a response store before it is used, so a build that is stopped in whatever way goes
-on where it was, and a build that is done makes no call when it is done again.
+Every answer of the model is stored in the answer cache before it is used. An interrupted build therefore resumes where
+it stopped, and rerunning a finished build makes no call.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ if TYPE_CHECKING:
     from pandas import DataFrame
 
 _IN_VAIN = 50
-"""After so many queries that are in no testbed a model is given up."""
+"""A build fails if none of its first N queries is in any testbed."""
 
 
 @dataclass(frozen=True)
 class Built:
-    """What was built: the ``record`` of :mod:`retrokit.sure.folder`, and what it took (``counts`` of the session)."""
+    """A finished build: the ``record`` of :mod:`retrokit.sure.folder`, and the ``counts`` of the session."""
 
     folder: Path
     record: dict[str, Any]
@@ -55,9 +55,9 @@ def build(config: SureConfig, items: Items, llm: LLM, prompts: Mapping[str, Prom
 
     Raises:
         UsageError: the folder exists, or another build writes it.
-        ServiceError, BudgetSpent: the model fails for good, makes no variant that passes of any query (or of the first
-            50), or the budget is used up; answers are kept in the store.
-        Interrupted: by Ctrl-C; answers are kept.
+        ServiceError, BudgetSpent: the model fails for good, no variant of any query (or of the first 50) passes, or the
+            budget is used up. Answers stay in the answer cache.
+        Interrupted: by Ctrl-C. Answers stay in the answer cache.
         DataError: a file cannot be written.
     """
     assert config.output is not None
@@ -119,7 +119,7 @@ class Estimate:
 
 
 def estimate(config: SureConfig, items: Items, prompts: Mapping[str, PromptTemplate]) -> Estimate:
-    """Count the calls of a build and estimate its tokens, from the items and prompts alone."""
+    """Count the calls of a build and estimate its tokens, from the items and prompts only."""
     steps = _steps(config.chosen)
     prompted = written = 0
     for item in items.items:
@@ -136,7 +136,7 @@ def estimate(config: SureConfig, items: Items, prompts: Mapping[str, PromptTempl
 
 @taking(SureConfig)
 def estimate_sure(config: SureConfig) -> Estimate:
-    """Count the calls that a build would make and estimate its tokens; no model is asked, and none need be named.
+    """Count the calls that a build would make and estimate its tokens. No model is called, and none need be named.
 
     Raises:
         UsageError, DataError: as :func:`build_sure` does before the first call.
@@ -155,8 +155,8 @@ def build_sure(config: SureConfig) -> Built:
     Raises:
         UsageError: wrong names; ``output`` exists, or another build writes it.
         DataError: a file that cannot be read or written.
-        ServiceError: the model fails for good; its answers are kept in the store.
-        Interrupted: by Ctrl-C; answers are kept.
+        ServiceError: the model fails for good. Its answers stay in the answer cache.
+        Interrupted: by Ctrl-C. Answers stay in the answer cache.
     """
     if config.llm is None or config.output is None:
         missing = "a language model: `llm=`" if config.llm is None else "the folder to write: `output=`"

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from retrokit.llm.answers import Rejected, holds_run, share_within, words_of
 
 NEARLY = 0.8
-"""How much of a text has to be found word for word in another that it is said to be in."""
+"""Minimum share of a text that another text must contain word for word to count as containing it."""
 
 KEPT = 0.5
 """How many of the key sentences' words stay when their pronouns are replaced; up to half may have been pronouns."""
@@ -48,7 +48,7 @@ CAUSES: dict[str, str] = {
 
 
 def check_key_sentences(sentences: Sequence[str], passage: str) -> None:
-    """Each key sentence stands nearly word for word in the passage, and all together are no longer than it.
+    """Each key sentence is nearly word for word in the passage, and all together are no longer than it.
 
     Raises:
         Rejected: ``not_verbatim``, ``too_long``.
@@ -110,7 +110,7 @@ def check_summary(summary: str, passage: str) -> None:
 
 
 def check_expansion(expansion: str, passage: str) -> None:
-    """An expansion holds the passage nearly word for word, and about two sentences more.
+    """An expansion contains the passage nearly word for word, and about two sentences more.
 
     Raises:
         Rejected: ``content_missing``, ``too_short``, ``too_long``.
@@ -126,7 +126,7 @@ def check_expansion(expansion: str, passage: str) -> None:
 
 
 def check_paraphrase(paraphrase: str, passage: str, keywords: Sequence[str]) -> None:
-    """A paraphrase is another text than the passage, about as long, and none of the keywords stands in it.
+    """A paraphrase differs from the passage, is about as long, and contains none of the keywords.
 
     Raises:
         Rejected: ``unchanged``, ``keyword_left``, ``too_short``, ``too_long``.

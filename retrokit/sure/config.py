@@ -28,7 +28,7 @@ class SampleConfig(Settings):
 
 @dataclass(frozen=True)
 class JudgeConfig(Asking, SampleConfig):
-    """Which model judges them, and how it is asked."""
+    """Which model judges them, and how it is prompted."""
 
     _: KW_ONLY
     llm: str = setting(help="Language model as annotator.")

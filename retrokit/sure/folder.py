@@ -44,7 +44,7 @@ def check_output(folder: str | Path, overwrite: bool, inputs: Iterable[str | Pat
         inputs: what is read.
 
     Raises:
-        UsageError: the folder exists, and is not to be overwritten, or holds an input or what was not built here.
+        UsageError: the folder exists and is not to be overwritten, or contains an input or foreign files.
         DataError: it cannot be written.
     """
     check_folder(folder)
@@ -60,7 +60,7 @@ def check_output(folder: str | Path, overwrite: bool, inputs: Iterable[str | Pat
 
 
 class BenchmarkRows:
-    """What came of each query, kept in a temporary file until all is known: a benchmark need not fit into memory.
+    """The result of each query, in a temporary file until all are complete: a benchmark need not fit into memory.
 
     Attributes:
         record: the settings, counts and statistics, complete once all rows are added.
@@ -202,7 +202,7 @@ def _lines(row: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 
 
 def data_card(record: Mapping[str, Any]) -> str:
-    """The data card as Markdown: what was built with what, and the paper's Tables 1 and 3; no text of the data.
+    """The data card as Markdown: the settings, the counts and the paper's Tables 1 and 3, without any text of the data.
 
     ``record`` is that of :func:`write_folder`.
     """

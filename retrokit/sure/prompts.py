@@ -1,7 +1,7 @@
 """The prompts of SURE's protocol (SURE, A).
 
-There are two wordings: ``ours``, and the ``paper``'s own of its Appendix A, which says nothing of asking again and of
-judging: there ours stands in. The paper's texts stand without tags.
+There are two wordings: ``ours``, and the ``paper``'s own of its Appendix A. The paper has no prompt for retries or for
+judging, so ours are used there. The paper's prompts contain texts without tags.
 """
 
 from pathlib import Path

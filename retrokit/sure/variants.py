@@ -1,8 +1,8 @@
-"""The variants of one query's passage, made and verified by a language model (SURE, 3.2 and A).
+"""The variants of one query's passage, written and verified by a language model (SURE, 3.2 and A).
 
-Each kind is a short chain of prompts. What comes back is read, checked without a model, and, where the paper does,
-verified by the model; if any of that fails, the prompt to blame is asked again with the reason, until the retries are
-used up: then the query leaves the testbed.
+Each kind is a short chain of prompts. Each answer is parsed, checked without a model and, if the paper does so,
+verified by the model. If a step fails, the prompt to blame is sent again with the reason. Once the retries are used up,
+the query leaves the testbed.
 """
 
 import asyncio
@@ -78,7 +78,7 @@ STEPS: dict[str, tuple[tuple[str, ...], ...]] = {
     "abstraction": (("summary", "verify-summary"), ("expansion",)),
     "equivalence": (("paraphrase", "verify-paraphrase"),),
 }
-"""The prompts of each testbed, in the order they are asked, a chain a variant."""
+"""The prompts of each testbed in the order they are sent, one chain per variant."""
 
 _VERDICTS = {
     "verify-key-sentences": (True, "the sentences do not answer the query"),
@@ -97,7 +97,7 @@ class Call:
     Attributes:
         step: the prompt's name.
         attempt: from 0, of this prompt.
-        prompt: ``sha256:<hex>`` of what was asked, the system message included.
+        prompt: ``sha256:<hex>`` of the prompt, including the system message.
         rejected: why it was rejected (a key of :data:`retrokit.sure.checks.CAUSES`), or ``None``.
     """
 
@@ -108,20 +108,20 @@ class Call:
     rejected: str | None = None
 
     def to_json(self) -> dict[str, Any]:
-        """As it stands in the manifest."""
+        """The entry in the manifest."""
         return {name: value for name, value in asdict(self).items() if name != "rejected" or value}
 
 
 @dataclass
 class Variants:
-    """What came of one item.
+    """The variants of one item, and their calls.
 
     Attributes:
         texts: kind → text, of the testbeds that the query stays in.
         position: where the key sentences stand in their noise, one of :data:`POSITIONS`.
         keywords: of the query, as the model named them.
         dropped: testbed → (kind, cause of the last rejection), of those that the query leaves.
-        calls: in the order of the testbeds, and within each as they were made.
+        calls: in the order of the testbeds, and within each in the order of the calls.
     """
 
     item: Item
@@ -141,7 +141,7 @@ class _Dropped(Exception):
 
 
 class _Dialogue:
-    """The questions about one item in one testbed, and what was answered."""
+    """The prompts about one item in one testbed, and their answers."""
 
     def __init__(self, session: Session, prompts: Mapping[str, PromptTemplate], retries: int) -> None:
         self.calls: list[Call] = []
@@ -152,7 +152,7 @@ class _Dialogue:
         self._step = ""
 
     async def ask(self, step: str, **fields: str) -> str:
-        """The answer to the prompt ``step``; one that was given before is not asked for again."""
+        """The answer to the prompt ``step``. An earlier answer to the same prompt and attempt is reused."""
         template, attempt = self._prompts[step], self._attempts.get(step, 0)
         self._step = step
         prompt = template.fill(**fields)
@@ -204,13 +204,13 @@ class _Dialogue:
 
 
 class VariantMaker:
-    """Makes the variants of items with one language model.
+    """Writes the variants of items with one language model.
 
     Args:
         session: whom to ask.
         prompts: of :func:`retrokit.sure.prompts.load_prompts`.
         testbeds: keys of :data:`STEPS`.
-        retries: how often a rejected variant is made again.
+        retries: how often a rejected variant is generated again.
         seed: of the position of key sentences.
         language: of the texts, for cutting them into sentences.
     """

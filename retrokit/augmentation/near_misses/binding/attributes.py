@@ -198,7 +198,7 @@ def _numbers_part(view: BindingView, end: int, first: int, start: int, second: i
 
 
 def names(view: BindingView) -> Iterator[Named]:
-    """Smith said that Jones had resigned: Jones said that Smith had resigned."""
+    """Smith claimed that Jones had resigned: Jones claimed that Smith had resigned."""
     names = [phrase for phrase in view.phrases if _is_name(view, phrase)]
     for left, other in pairwise(names):
         between = view.shape[left.end : other.start]
