@@ -406,7 +406,7 @@ WRONG = {
     "mine pairs.jsonl --encoder BERT --margin -1": "--margin -1.0 is out of range (at least 0)",
     "mine pairs.jsonl --encoder BERT --last-rank 5": "7 negatives cannot come from 5 ranks; widen the range of ranks",
     "mix pairs.jsonl,count=51": "pairs.jsonl: has 50 rows, fewer than count=51; weight=1.02 would repeat some",
-    "mix pairs.jsonl corpus.jsonl": "a mixture is of one kind: pairs.jsonl holds pairs, corpus.jsonl holds texts",
+    "mix pairs.jsonl corpus.jsonl": "a mixture is of one kind: pairs.jsonl contains pairs, corpus.jsonl contains texts",
 }
 
 

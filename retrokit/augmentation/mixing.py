@@ -140,7 +140,7 @@ def mix(settings: MixSettings) -> Mixture:
     with tempfile.TemporaryFile() as stream:
         kinds, starts = zip(*(_copied(part, settings.field, stream) for part in chosen), strict=True)
         if other := next((place for place, kind in enumerate(kinds) if kind != kinds[0]), None):
-            holds = [f"{named(chosen[place].path)} holds {KINDS[kinds[place]]}" for place in (0, other)]
+            holds = [f"{named(chosen[place].path)} contains {KINDS[kinds[place]]}" for place in (0, other)]
             raise UsageError(f"a mixture is of one kind: {', '.join(holds)}")
         taken = [part.sample(len(starts[place]), settings.seed, place) for place, part in enumerate(chosen)]
         order = np.concatenate([np.frombuffer(of, np.int64)[rows] for of, rows in zip(starts, taken, strict=True)])

@@ -173,7 +173,7 @@ def check_replaceable(folder: str | Path, own_names: Iterable[str], inputs: Iter
     if foreign:
         more = f" and {len(foreign) - 3} more" if len(foreign) > 3 else ""
         shown = ", ".join(foreign[:3]) + more
-        raise UsageError(f"{folder} holds what was not made with it ({shown}): move that, or name another `output=`")
+        raise UsageError(f"{folder} contains what was not made with it ({shown}): move that, or name another `output=`")
     check_apart(folder, inputs)
     if Path.cwd().is_relative_to(target):
         raise UsageError(f"{folder}: is not replaced while you are in it; name it from outside, or another `output=`")
@@ -186,7 +186,7 @@ def check_apart(folder: str | Path, inputs: Iterable[str | Path]) -> None:
     for source in inputs:
         if _lies_in(source, folder):
             raise UsageError(
-                f"{folder} holds an input, {source}: replacing it would delete that; name another `output=`"
+                f"{folder} contains an input, {source}: replacing it would delete that; name another `output=`"
             )
 
 

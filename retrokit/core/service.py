@@ -191,7 +191,7 @@ def service(entry: str, model: str, url: str | None, path: str, key_env: str, ti
         raise UsageError(f"the model's name {model!r} is not a valid text")
     key = os.environ.get(key_env, "").strip() or None
     if key is not None and not (key.isascii() and key.isprintable()):
-        raise UsageError(f"the key in {key_env} holds characters that no key has")
+        raise UsageError(f"the key in {key_env} contains characters that no key has")
     if key is None and url == OFFICIAL:
         raise UsageError(f"{entry}:{model} needs a key: set {key_env}, or give the url of another service")
     return Service(model, url, path, key, key_env, timeout)
@@ -207,7 +207,7 @@ def _base(url: str, path: str) -> tuple[str, dict[str, str]]:
     if host is None or parts.scheme not in ("http", "https"):
         raise UsageError("the service's url is not an address; expected one like http://localhost:8000/v1")
     if "@" in parts.netloc or any("key" in name.lower() or "token" in name.lower() for name in query):
-        raise UsageError(f"the url of {host} holds a key or password; put it into an environment variable")
+        raise UsageError(f"the url of {host} contains a key or password; put it into an environment variable")
     before = parts.path.rstrip("/")
     is_whole = before.endswith(f"/{path}")
     return f"{parts.scheme}://{parts.netloc}{before.removesuffix(f'/{path}') if is_whole else before or '/v1'}", query

@@ -249,7 +249,7 @@ def _file(name: str, endings: Sequence[str], folder: str | Path) -> Path:
     file = _part(folder, name, endings)
     if file is None:
         present = fields_of(sorted(path.name for path in Path(folder).glob("*")))
-        raise DataError(folder, f"holds no {name}.jsonl; it holds {present}")
+        raise DataError(folder, f"contains no {name}.jsonl; it contains {present}")
     return file
 
 
@@ -278,7 +278,7 @@ def _layout(folder: str | Path, split: str) -> tuple[Path, Path, Path]:
         there = {"corpus.jsonl": corpus, "queries.jsonl": queries, "qrels/": os.path.isdir(qrels)}
         missing = ", ".join(name for name, part in there.items() if not part)
         present = fields_of(sorted(path.name for path in folder.glob("*")))
-        raise DataError(folder, f"is no BEIR folder: {missing} missing; it holds {present}")
+        raise DataError(folder, f"is no BEIR folder: {missing} missing; it contains {present}")
     judged = _part(qrels, split, _QRELS)
     if judged is None:
         names = [Path(path.name.removesuffix(".gz")) for path in qrels.glob("*")]

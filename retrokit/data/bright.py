@@ -160,12 +160,12 @@ def _chosen(folder: Path, domain: str | None, kind: str) -> tuple[str, dict[str,
     missing = [part for part, files in files_by_part.items() if not files]
     if missing:
         present = fields_of(sorted(path.name for path in folder.iterdir()))
-        raise DataError(folder, f"holds no {' and no '.join(missing)}; expected {_LAYOUT}; it holds {present}")
+        raise DataError(folder, f"contains no {' and no '.join(missing)}; expected {_LAYOUT}; it contains {present}")
     whole = sorted(set(files_by_part[kind]) & set(files_by_part["examples"]))
     if domain is None and len(whole) == 1:
         domain = whole[0]
     if domain is None or domain not in whole:
-        reason = "holds several domains; add domain=" if domain is None else f"has no domain {domain!r}"
+        reason = "contains several domains; add domain=" if domain is None else f"has no domain {domain!r}"
         raise UsageError(f"{folder}: {reason}; those with {kind} and examples are {fields_of(whole)}")
     return domain, {part: sorted(files[domain]) for part, files in files_by_part.items()}
 

@@ -58,7 +58,7 @@ class Export:
         :class:`DataError` if they are damaged."""
         rows = _loaded(self.folder / EMBEDDINGS)
         if rows.shape != (self.note["count"], self._shape.width):
-            raise DataError(self.folder / EMBEDDINGS, f"holds {list(rows.shape)}, and {NOTE} says otherwise")
+            raise DataError(self.folder / EMBEDDINGS, f"contains {list(rows.shape)}, and {NOTE} says otherwise")
         return rows
 
     @property
@@ -71,7 +71,7 @@ class Export:
             return self._shape
         ranges = np.array(_loaded(self.folder / RANGES))
         if ranges.shape != (2, self.note["dimension"]):
-            raise DataError(self.folder / RANGES, f"holds {list(ranges.shape)}, and {NOTE} says otherwise")
+            raise DataError(self.folder / RANGES, f"contains {list(ranges.shape)}, and {NOTE} says otherwise")
         return replace(self._shape, ranges=ranges)
 
     def vectors(self) -> np.ndarray:
@@ -131,7 +131,7 @@ def open_export(folder: str | Path) -> Export:
     count = _shard(shards[0])["of"]
     for number, shard in enumerate(shards, start=1):
         if _shard(shard)["of"] != count:
-            raise UsageError(f"{folder}: holds shards of {count} and of {_shard(shard)['of']}; keep one kind")
+            raise UsageError(f"{folder}: contains shards of {count} and of {_shard(shard)['of']}; keep one kind")
         if _shard(shard)["number"] != number:
             raise UsageError(f"{folder}: shard {number} of {count} is missing")
         kinds = _kind(shards[0].note), _kind(shard.note)
@@ -383,7 +383,7 @@ class Quantization:
             stored = np.ascontiguousarray(rows, dtype=DTYPES[self.dtype])
         if not np.isfinite(stored).all():
             raise DataError(
-                "embeddings", f"reach {np.abs(rows).max():.6g}, beyond what {self.dtype} holds; take float32 or int8"
+                "embeddings", f"reach {np.abs(rows).max():.6g}, beyond the range of {self.dtype}; take float32 or int8"
             )
         return stored
 

@@ -181,7 +181,7 @@ class Row(dict[str, Any]):
 def check_id(value: str, path: str | Path, line: int) -> None:
     """Raise :class:`DataError` for an identifier that contains a NUL, at which code in C would end it."""
     if "\0" in value:
-        raise DataError(named(path), "an identifier holds a NUL character", line)
+        raise DataError(named(path), "an identifier contains a NUL character", line)
 
 
 # json.dumps builds a new encoder at every call that changes a setting

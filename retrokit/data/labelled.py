@@ -158,7 +158,7 @@ def write_split(path: str | Path, train: str | Path, test: str | Path) -> tuple[
     check_outputs([(train, FILE), (test, FILE)], [str(path)])
     rows = [row for _, row in read_rows(path, _EXPECTED)]
     if len(rows) < 2:
-        raise DataError(named(path), "holds one row, which cannot be divided")
+        raise DataError(named(path), "contains one row, which cannot be divided")
     parts = [sorted(part) for part in _divided(len(rows))]
     for part, output in zip(parts, (train, test), strict=True):
         write_jsonl(output, (rows[i] for i in part))
@@ -213,7 +213,9 @@ def read_labelled_pairs(
     first = rows[0]
     if "label" in first and "sentence1" in first:
         if family != FAMILY:
-            raise UsageError(f"{named(path)} holds labelled pairs, which have no families: leave out family={family}")
+            raise UsageError(
+                f"{named(path)} contains labelled pairs, which have no families: leave out family={family}"
+            )
         pairs = []
         for row in rows:
             label = row.get("label")

@@ -127,7 +127,7 @@ def read_source(text: str, kind: Kind, images: bool = False) -> Source:
     spec = registry.parse(text)
     source: Source = registry.create(spec, kind=kind, spec_text=str(spec))
     if source.counts.get("images") and not images:
-        raise UsageError(f"{spec} holds images; expected texts")
+        raise UsageError(f"{spec} contains images; expected texts")
     return source
 
 

@@ -143,7 +143,7 @@ def _testbeds_there(folder: Path, testbed: str | None) -> list[str]:
     absent = ", ".join(dict.fromkeys(name for names in missing.values() for name in names))
     held = fields_of(sorted(path.name for path in folder.glob("*")))
     what = f"has no testbed {testbed}" if testbed else "is no SURE folder"
-    raise DataError(folder, f"{what}: {absent} missing; it holds {held}")
+    raise DataError(folder, f"{what}: {absent} missing; it contains {held}")
 
 
 def _query_name(testbed: str) -> str:
@@ -165,7 +165,7 @@ def _files(folder: Path, testbeds: Sequence[str]) -> dict[str, Path]:
     files = _found(folder, testbeds)
     for name, paths in files.items():
         if len(paths) > 1:
-            problem = f"holds {fields_of(path.name for path in paths)} as {name}; expected one such file"
+            problem = f"contains {fields_of(path.name for path in paths)} as {name}; expected one such file"
             raise DataError(folder, problem)
     return {name: path for name, (path,) in files.items()}
 

@@ -63,7 +63,7 @@ def read_judgements(path: str | Path) -> Iterator[tuple[int, str, str, int]]:
             problem = f"query {query_id!r} and document {document_id!r} have grade {grades[pair]} on an earlier line"
             raise DataError(named(path), f"{problem}, here {grade}", line)
     if not grades:
-        raise DataError(named(path), f"holds a header alone; expected {_QRELS}")
+        raise DataError(named(path), f"contains a header alone; expected {_QRELS}")
     faults.report("comments", "{n} comments are skipped")
     faults.report("decimals", "{n} grades are cut to whole numbers, as in trec_eval")
 
@@ -234,4 +234,4 @@ def fits_a_column(identifier: str) -> bool:
 
 def _check_word(path: str | Path, what: str, word: str) -> None:
     if not _WORD.fullmatch(word):
-        raise DataError(path, f"could not be written: the {what} {word!r} is empty or holds white space")
+        raise DataError(path, f"could not be written: the {what} {word!r} is empty or contains white space")

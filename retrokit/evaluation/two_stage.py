@@ -151,7 +151,7 @@ def _tasks(firsts: Sequence[str], on: Sequence[str], rerankers: Sequence[str], o
     for spec in dict.fromkeys(on):
         task: Task | None = tasks.create(spec).staged()
         if task is None:
-            expected = "ranks documents, as beir:PATH does, nor holds near-misses, as pairs:FILE may"
+            expected = "ranks documents, as beir:PATH does, nor contains near-misses, as pairs:FILE may"
             raise UsageError(f"{spec} neither {expected}")
         if not task.searches and options.reference is not None:
             pairs = read_reference(options.reference, options.reference_pairs)

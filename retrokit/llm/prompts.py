@@ -112,7 +112,7 @@ def load_prompts(
         raise DataError(folder, f"{problem} {', '.join(name + _ENDING for name in shapes)}")
     paths = sorted(folder.glob(f"*{_ENDING}"))
     if not paths:
-        raise DataError(folder, f"holds no prompt; expected some of {', '.join(name + _ENDING for name in shapes)}")
+        raise DataError(folder, f"contains no prompt; expected some of {', '.join(name + _ENDING for name in shapes)}")
     for path in paths:
         name = path.name.removesuffix(_ENDING)
         if name not in shapes:

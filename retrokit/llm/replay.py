@@ -43,7 +43,7 @@ class ReplayLLM(LLM):
         if answer is None:
             shown = " ".join(prompt.split())
             shown = shown if len(shown) <= 80 else shown[:79] + "…"
-            raise DataError(self.path, f"holds no answer to the prompt {shown!r}")
+            raise DataError(self.path, f"contains no answer to the prompt {shown!r}")
         tokens = estimated_tokens(system, prompt), estimated_tokens(answer)
         return Completion(without_thinking(encodable(answer)), *tokens, estimated=True)
 

@@ -77,7 +77,7 @@ def export(settings: ExportSettings) -> Export:
                 f"`shard=` {settings.shard}: the texts must be in a file, and {settings.source} can be read once only"
             )
         if (folder / exports.NOTE).exists():
-            raise UsageError(f"{settings.output}: holds a whole export; name another folder for the shards")
+            raise UsageError(f"{settings.output}: contains a whole export; name another folder for the shards")
         folder /= f"shard-{number:05}-of-{count:05}"
     inputs = paths_in([path, settings.encoder])
 

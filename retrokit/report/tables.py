@@ -214,7 +214,7 @@ def build_sheets(built: Built) -> list[Sheet]:
     took = f"{counts['calls']:,} calls ({tokens:,} tokens), {counts['from_store']:,} answers from the store"
     notes = [f"{built.folder}: {took}"]
     if not any(counts["kept"] for counts in built.record["testbeds"].values()):
-        notes.append("no query is left in any testbed: the manifest holds every answer and why it was rejected")
+        notes.append("no query is left in any testbed: the manifest contains every answer and why it was rejected")
     columns = ["kind", "tried", "at once", "after retries", "dropped", "rejections by cause"]
     return [
         Sheet("testbeds", ["testbed", "kept", "left", "left after a rejection of"], 1, testbeds, last_words=1),

@@ -35,7 +35,7 @@ CAUSES: dict[str, str] = {
     "refused": "the model does not take the prompt",
     "not_verbatim": "key sentences that are not in the passage",
     "content_changed": "more than pronouns was replaced in the key sentences",
-    "holds_key_sentence": "a sentence that should not answer holds a key sentence",
+    "holds_key_sentence": "a sentence that should not answer contains a key sentence",
     "content_missing": "an expansion without all of the passage",
     "no_keyword": "none of the named keywords is in the query",
     "keyword_left": "a keyword of the query is still in the paraphrase",
@@ -94,7 +94,7 @@ def check_noise(noise: Sequence[str], key_sentences: Sequence[str]) -> None:
         for key in keys:
             short, long = sorted((key, words), key=len)
             if share_within(short, long) >= NEARLY:
-                raise Rejected("holds_key_sentence", f"{_shown(sentence)} holds what answers the query")
+                raise Rejected("holds_key_sentence", f"{_shown(sentence)} contains what answers the query")
 
 
 def check_summary(summary: str, passage: str) -> None:

@@ -567,7 +567,7 @@ def test_wrong_use_is_refused_before_the_encoder_works(tmp_path):
         (("static:8", [data], f"{data}/o.jsonl"), {}, DataError, "could not be written: Not a directory"),
         (("static:8", [data], data), {}, UsageError, "is an input too"),
         (("static:8", [data], str(tmp_path)), {}, DataError, "it is a folder"),
-        (("static:8", [data], out), {"corpus": str(tmp_path)}, DataError, r"holds no corpus\.jsonl"),
+        (("static:8", [data], out), {"corpus": str(tmp_path)}, DataError, r"contains no corpus\.jsonl"),
     ):
         with pytest.raises(error, match=message):
             mine(*words, **options)

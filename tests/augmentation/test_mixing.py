@@ -192,7 +192,7 @@ def test_all_kinds_can_be_mixed_each_with_itself(tmp_path):
     other = write(tmp_path / "o.jsonl", [{"query": "a", "answer": "b", "negative_1": "c"}])
     kinds = [mix([str(path)], str(tmp_path / "out.jsonl")).kind for path in (scored, texts, other)]
     assert kinds == ["scored", "texts", "pairs"]
-    with pytest.raises(UsageError, match=r"one kind: .*o\.jsonl holds pairs, .*s\.jsonl holds scored pairs"):
+    with pytest.raises(UsageError, match=r"one kind: .*o\.jsonl contains pairs, .*s\.jsonl contains scored pairs"):
         mix([str(other), str(scored)], str(tmp_path / "no.jsonl"))
     assert not (tmp_path / "no.jsonl").exists()
 

@@ -419,7 +419,7 @@ def test_a_folder_that_holds_anything_else_is_not_replaced(made: Path, given: st
     (made / ".ours.0123.retrokit-tmp").touch()  # a kill left it
     check_replaceable(given, ["*.json", "sub"])
     (made / "thesis.txt").touch()
-    with pytest.raises(UsageError, match=rf"^{given} holds what was not made with it \(thesis.txt\)"):
+    with pytest.raises(UsageError, match=rf"^{given} contains what was not made with it \(thesis.txt\)"):
         check_replaceable(given, ["*.json", "sub"])
 
 
@@ -430,7 +430,7 @@ def test_a_folder_that_holds_an_input_is_not_replaced(made: Path, given: str) ->
     Path("link").symlink_to("made")
     Path("into").symlink_to("made/sub/data.jsonl")
     (made / "out").symlink_to(Path("outside").absolute())
-    with pytest.raises(UsageError, match=f"^made holds an input, {given}: "):
+    with pytest.raises(UsageError, match=f"^made contains an input, {given}: "):
         check_replaceable("made", ["*"], ["outside", given])
     check_replaceable("made", ["*"], ["outside", "made-too"])
 

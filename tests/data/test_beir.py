@@ -92,8 +92,14 @@ LAYOUT = r"expected a BEIR folder \(corpus\.jsonl, queries\.jsonl, qrels/\)$"
     [
         ("notes", "", "none", "test", rf"none: does not exist; {LAYOUT}"),
         ("notes", "", "corpus.jsonl", "test", rf"corpus\.jsonl: is a file; {LAYOUT}"),
-        ("corpus.jsonl", None, "", "test", r"pets: is no BEIR folder: corpus\.jsonl missing; it holds 'qrels', 'quer"),
-        ("notes", "", "qrels", "test", r"corpus\.jsonl, queries\.jsonl, qrels/ missing; it holds 'notes\.md', "),
+        (
+            "corpus.jsonl",
+            None,
+            "",
+            "test",
+            r"pets: is no BEIR folder: corpus\.jsonl missing; it contains 'qrels', 'quer",
+        ),
+        ("notes", "", "qrels", "test", r"corpus\.jsonl, queries\.jsonl, qrels/ missing; it contains 'notes\.md', "),
         ("qrels/dev.tsv.gz", "", "", "tset", r"pets: has no split 'tset'; its splits are 'dev', 'test', 'train'$"),
         ("qrels/test.tsv", "q9\td1\t1\n", "", "test", r"test\.tsv: none of its queries is in queries\.jsonl$"),
         ("queries.jsonl", "", "", "test", r"queries\.jsonl: is empty; expected queries"),
@@ -332,7 +338,7 @@ def test_a_folder_comes_before_a_name(tmp_path: Path) -> None:
 def test_a_name_that_is_nearly_one_of_beirs(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"^scifakt: does not exist \(did you mean scifact\?\); expected a BEIR folder"):
         read_beir("scifakt")
-    with pytest.raises(DataError, match=r"work: holds no queries.jsonl; it holds none$"):
+    with pytest.raises(DataError, match=r"work: contains no queries.jsonl; it contains none$"):
         read_answers(tmp_path / "work")
 
 
@@ -350,7 +356,7 @@ def test_answers(tmp_path: Path) -> None:
     (folder / "queries.jsonl").write_text('{"_id": "a", "text": "x", "answers": [1]}\n')
     with pytest.raises(DataError, match=r"queries.jsonl:1: the answers should be a string or a list of strings"):
         read_answers(folder)
-    with pytest.raises(DataError, match=r"holds no queries.jsonl"):
+    with pytest.raises(DataError, match=r"contains no queries.jsonl"):
         read_answers(tmp_path)
 
 

@@ -158,7 +158,9 @@ def test_wrong_layouts(tmp_path: Path, folder: Path) -> None:
     with pytest.raises(DataError, match=r"examples.jsonl: is a file"):
         read_bright(folder / "examples.jsonl")
     (folder / "documents.jsonl").unlink()
-    with pytest.raises(DataError, match=r"holds no documents; .*it holds 'examples.jsonl', 'long_documents.jsonl'"):
+    with pytest.raises(
+        DataError, match=r"contains no documents; .*it contains 'examples.jsonl', 'long_documents.jsonl'"
+    ):
         read_bright(folder)
     write(folder / "documents.jsonl", [{"id": "a", "text": "x"}])
     with pytest.raises(DataError, match=r"documents.jsonl:1: no field 'content'; the fields are 'id', 'text'"):

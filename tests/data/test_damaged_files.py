@@ -282,7 +282,7 @@ def test_an_export_without_its_parts(tmp_path: Path) -> None:
 def test_a_nul_in_an_identifier_is_refused(tmp_path: Path, content: bytes, read: Callable[[Path], object]) -> None:
     path = tmp_path / "file"
     path.write_bytes(content)
-    with pytest.raises(DataError, match=r"file:1: an identifier holds a NUL character$"):
+    with pytest.raises(DataError, match=r"file:1: an identifier contains a NUL character$"):
         read(path)
 
 

@@ -196,7 +196,7 @@ def test_a_split_destroys_nothing(tmp_path, train, test):
     before = path.read_bytes()
     with pytest.raises(UsageError, match=r"is an input too|is the name of two outputs"):
         write_split(path, f"{tmp_path}/{train}", f"{tmp_path}/{test}")
-    with pytest.raises(DataError, match="holds one row, which cannot be divided"):
+    with pytest.raises(DataError, match="contains one row, which cannot be divided"):
         write_split(path, tmp_path / "a", tmp_path / "b")
     assert path.read_bytes() == before
     assert [one.name for one in tmp_path.iterdir()] == ["all.jsonl"]

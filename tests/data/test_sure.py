@@ -38,7 +38,7 @@ def test_one_testbed_reads_its_own_files_alone(folder):
     assert list(data.variants) == ["key-sentences", "key-sentences-with-noise"]
     assert list(read_sure(folder).testbeds) == ["precision"]
     assert missing_testbeds(read_sure(folder)) == ["abstraction", "equivalence"]
-    with pytest.raises(DataError, match=r"has no testbed abstraction: summaries.jsonl, expansions.jsonl missing; it h"):
+    with pytest.raises(DataError, match=r"has no testbed abstraction: summaries.jsonl, expansions.jsonl missing; it c"):
         read_sure(folder, "abstraction")
 
 
@@ -108,7 +108,7 @@ def test_compressed_files_and_their_digest(folder):
         ("qrels-4.tsv", "q0\t0\tp9\t1\n", r"qrels-4.tsv: judges none of the queries: 'q0', 'q1', 'q2', 'q3'"),
         ("qrels-4.tsv", "q0\t0\tp0\t1\nq0\t0\tp1\t1\n", r":2: query 'q0' has two relevant passages, 'p0' and 'p1'"),
         ("qrels-4.tsv", "x\t0\tp0\t1\n", r"qrels-4.tsv: judges none of the queries: 'q0', 'q1', 'q2', 'q3'"),
-        ("query-5.tsv", "q0\ta\n", r"holds 'query-4.tsv', 'query-5.tsv' as query-N.tsv; expected one such file"),
+        ("query-5.tsv", "q0\ta\n", r"contains 'query-4.tsv', 'query-5.tsv' as query-N.tsv; expected one such file"),
     ],
 )
 def test_wrong_files_are_named(folder, name, content, message):

@@ -152,7 +152,7 @@ def test_runs_in_other_formats(tmp_path: Path, text: str, run: dict[str, dict[st
 def test_no_judgements(tmp_path: Path) -> None:
     path = tmp_path / "qrels.tsv"
     path.write_text("query-id\tcorpus-id\tscore\n")
-    with pytest.raises(DataError, match=r"qrels\.tsv: holds a header alone; expected judgements"):
+    with pytest.raises(DataError, match=r"qrels\.tsv: contains a header alone; expected judgements"):
         read_qrels(path)
     path.write_text("")
     with pytest.raises(DataError, match=r"qrels\.tsv: is empty; expected judgements"):
@@ -205,9 +205,9 @@ def test_a_wrong_run_line_is_named(tmp_path: Path, line: str, problem: str) -> N
 @pytest.mark.parametrize(
     ("run", "tag", "problem"),
     [
-        ({"q 1": {"d": 1.0}}, "tag", "the query id 'q 1' is empty or holds white space"),
-        ({"q": {"d\n1": 1.0}}, "tag", "the document id 'd\\n1' is empty or holds white space"),
-        ({"q": {"d": 1.0}}, "", "the tag '' is empty or holds white space"),
+        ({"q 1": {"d": 1.0}}, "tag", "the query id 'q 1' is empty or contains white space"),
+        ({"q": {"d\n1": 1.0}}, "tag", "the document id 'd\\n1' is empty or contains white space"),
+        ({"q": {"d": 1.0}}, "", "the tag '' is empty or contains white space"),
         ({"q": {"d": float("inf")}}, "tag", "the score of query 'q' and document 'd' is inf"),
     ],
 )

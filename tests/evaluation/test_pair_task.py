@@ -172,7 +172,7 @@ def test_the_field_of_the_family(tmp_path: Path) -> None:
         tasks.create(f"pairs:{path},family=sort")
     with pytest.raises(DataError, match=r"pairs.jsonl:1: field 'kind' should be a string, found a number"):
         tasks.create(f"pairs:{file(tmp_path, [{'text': 'a', 'near_miss': 'b', 'kind': 7}])},family=kind")
-    with pytest.raises(UsageError, match="holds labelled pairs, which have no families: leave out family=kind"):
+    with pytest.raises(UsageError, match="contains labelled pairs, which have no families: leave out family=kind"):
         tasks.create(f"pairs:{file(tmp_path, LABELLED_ROWS)},family=kind")
 
 

@@ -103,7 +103,7 @@ def test_wrong_folders(folder: Path, tmp_path: Path) -> None:
         read_questions(folder)
     (folder / "corpus.jsonl").unlink()
     (folder / "queries.jsonl").write_text('{"_id": "q", "text": "Who?", "answers": ["x"]}\n')
-    with pytest.raises(DataError, match=r"holds no corpus.jsonl"):
+    with pytest.raises(DataError, match=r"contains no corpus.jsonl"):
         read_questions(folder)
 
 

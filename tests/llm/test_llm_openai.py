@@ -342,7 +342,9 @@ def test_the_key_is_sent_and_nowhere_else(
 )
 def test_no_secrets_in_addresses(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(spec: str) -> None:
-        with pytest.raises(UsageError, match=r"^the url of 127.0.0.1 holds a key or password; put it into") as caught:
+        with pytest.raises(
+            UsageError, match=r"^the url of 127.0.0.1 contains a key or password; put it into"
+        ) as caught:
             registry.create(spec)
         assert "hush" not in str(caught.value)
 
@@ -354,7 +356,7 @@ def test_no_secrets_in_addresses(url: str, monkeypatch: pytest.MonkeyPatch) -> N
 @pytest.mark.parametrize("key", ["sk-\u00e9t\u00e9-hush", "sk\nX-Evil: hush"])
 def test_a_key_that_cannot_be_sent(key: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", key)
-    with pytest.raises(UsageError, match=r"^the key in OPENAI_API_KEY holds characters that no key has$"):
+    with pytest.raises(UsageError, match=r"^the key in OPENAI_API_KEY contains characters that no key has$"):
         registry.create("openai:m")
 
 

@@ -240,9 +240,9 @@ def test_answers_by_prompt_and_system(tmp_path: Path) -> None:
 
 def test_what_is_not_recorded(tmp_path: Path) -> None:
     spec = recorded(tmp_path, {"prompt": "Who purrs?", "answer": "Cats."})
-    with pytest.raises(DataError, match=r"r.jsonl: holds no answer to the prompt 'Who purrs\?'$"):
+    with pytest.raises(DataError, match=r"r.jsonl: contains no answer to the prompt 'Who purrs\?'$"):
         complete(spec, "Who purrs?", "Shout.")
-    with pytest.raises(DataError, match=r"r.jsonl: holds no answer to the prompt 'a\b.{78}…'$"):
+    with pytest.raises(DataError, match=r"r.jsonl: contains no answer to the prompt 'a\b.{78}…'$"):
         complete(spec, "a\n" * 100)
 
 

@@ -183,7 +183,7 @@ def test_the_numbers_are_those_of_float32(whole, dtype):
 
 
 def test_what_does_not_fit():
-    with pytest.raises(DataError, match="reach 70000, beyond what float16 holds"):
+    with pytest.raises(DataError, match="reach 70000, beyond the range of float16"):
         Quantization("float16", 2).narrowed(np.array([[1.0, 70000.0]], dtype=np.float32))
 
 
@@ -191,7 +191,7 @@ def test_ranges_that_are_damaged(tiny_bert, corpus, tmp_path):
     made = export(str(tiny_bert), str(corpus), str(tmp_path / "out"), dtype="int8")
     file = made.folder / exports.RANGES
     np.save(file, np.zeros((2, 3), dtype=np.float32))
-    with pytest.raises(DataError, match=r"ranges.npy: holds \[2, 3\], and export.json says otherwise"):
+    with pytest.raises(DataError, match=r"ranges.npy: contains \[2, 3\], and export.json says otherwise"):
         made.vectors()
     file.unlink()
     with pytest.raises(DataError, match=r"ranges.npy: could not be read"):
@@ -237,7 +237,7 @@ def test_shards_that_do_not_belong_together(tiny_bert, corpus, tmp_path):
     shutil.rmtree(out)
     for shard in ("1/2", "2/2", "3/3"):
         make(shard)
-    with pytest.raises(UsageError, match="holds shards of 2 and of 3"):
+    with pytest.raises(UsageError, match="contains shards of 2 and of 3"):
         open_export(out)
     for shard in ("0/2", "3/2", "1", "a/b", "1/-2"):
         with pytest.raises(UsageError, match=f"`shard=` '{shard}': expected i/n with i from 1 to n"):
@@ -247,7 +247,7 @@ def test_shards_that_do_not_belong_together(tiny_bert, corpus, tmp_path):
     with pytest.raises(UsageError, match="`dtype=` int4 is none of float32, float16, int8"):
         make("1/2", dtype="int4")
     export(str(tiny_bert), str(corpus), str(tmp_path / "one"))
-    with pytest.raises(UsageError, match="holds a whole export"):
+    with pytest.raises(UsageError, match="contains a whole export"):
         export(str(tiny_bert), str(corpus), str(tmp_path / "one"), shard="1/2")
 
 
@@ -261,7 +261,7 @@ def test_what_is_damaged_is_said(tiny_bert, corpus, tmp_path):
     (made.folder / "embeddings.npy").write_bytes(rows)
     note = {**made.note, "count": 71}
     (made.folder / "export.json").write_text(json.dumps(note))
-    with pytest.raises(DataError, match=r"holds \[70, 16\], and export.json says otherwise"):
+    with pytest.raises(DataError, match=r"contains \[70, 16\], and export.json says otherwise"):
         open_export(made.folder).embeddings()
     with pytest.raises(DataError, match=r"embeddings.parquet: has 70 rows; expected 71 rows of id; export again"):
         open_export(made.folder).ids_at([3])

@@ -87,7 +87,7 @@ def test_it_finds_what_an_evaluation_of_those_numbers_does(tiny_bert, corpus, tm
             assert scores == pytest.approx(values, rel=1e-5, abs=2 * step)
             assert places.tolist() == best.tolist() or index is not None or step
     if quantize == "int8":
-        with pytest.raises(UsageError, match="holds int8; `quantize=` binary does not fit"):
+        with pytest.raises(UsageError, match="contains int8; `quantize=` binary does not fit"):
             retrokit.search("", folder, QUERIES, quantize="binary")
 
 
@@ -134,7 +134,7 @@ def test_what_does_not_fit_the_folder(tiny_bert, corpus, tmp_path):
     with pytest.raises(UsageError, match="is searched by the encoder that made it, not by bm25"):
         retrokit.search("bm25", folder, QUERIES)
     queries = export(str(tiny_bert), corpus, str(tmp_path / "queries"), role="query")
-    with pytest.raises(UsageError, match="holds embeddings of the role query; documents are searched"):
+    with pytest.raises(UsageError, match="contains embeddings of the role query; documents are searched"):
         export_index(queries)
 
 

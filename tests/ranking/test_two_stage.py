@@ -386,5 +386,5 @@ def test_tasks_of_another_kind_are_refused(tmp_path: Path, monkeypatch: pytest.M
     register(monkeypatch, fake=SCORES)
     labelled = [{"sentence1": "a", "sentence2": "b", "label": i} for i in (0, 1)]
     path = write_lines(tmp_path / "labelled.jsonl", labelled)
-    with pytest.raises(UsageError, match=r"neither ranks documents.*nor holds near-misses"):
+    with pytest.raises(UsageError, match=r"neither ranks documents.*nor contains near-misses"):
         rerank(None, [f"pairs:{path}"], ["fake"])

@@ -125,7 +125,7 @@ def test_bad_input_is_one_clear_line(folder, pairs, tmp_path, tiny_llama):
     with pytest.raises(UsageError, match="is not a verifier: it has no"):
         registry.create(f"cnn:{tmp_path}", device="cpu")
     add_to_run(folder, verifier="cnn:channels=3")
-    with pytest.raises(DataError, match="holds no weights of this verifier"):
+    with pytest.raises(DataError, match="contains no weights of this verifier"):
         registry.create(f"cnn:{folder}", device="cpu")
     add_to_run(folder, status="training", verifier="cnn")
     with pytest.raises(UsageError, match="not finished"):

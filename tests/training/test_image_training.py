@@ -151,7 +151,7 @@ def test_negatives_may_be_images_where_positives_are(tmp_path: Path, tiny_clip: 
 
 
 def test_what_takes_texts_refuses_pairs_with_images(tmp_path: Path, pairs, tiny_bert: Path):
-    with pytest.raises(UsageError, match=r"positive\.jsonl holds images; expected texts"):
+    with pytest.raises(UsageError, match=r"positive\.jsonl contains images; expected texts"):
         read_source(str(pairs["positive"]), "pairs")
     with pytest.raises(UsageError, match="takes no images"):
         plan(FinetuneConfig(encoder=str(tiny_bert), data=[str(pairs["positive"])], batch_size=4))

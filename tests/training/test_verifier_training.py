@@ -206,7 +206,7 @@ def test_low_rank_updates_alone_are_trained_and_a_small_copy_holds_them(tiny_ber
     with pytest.raises(UsageError, match="has no encoder of its own: train it with `end_to_end=`"):
         shrink(str(small), str(tmp_path / "again"))
     (small / "encoder-update.safetensors").write_bytes(b"cut")
-    with pytest.raises(DataError, match=r"encoder-update.safetensors.*holds no update of an encoder"):
+    with pytest.raises(DataError, match=r"encoder-update.safetensors.*contains no update of an encoder"):
         registry.create(f"cnn:{small}", device="cpu")
 
 

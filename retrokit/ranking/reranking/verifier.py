@@ -114,7 +114,7 @@ def load_weights(scorer: MapScorer, folder: str | Path) -> None:
     try:
         scorer.load_state_dict(load_file(path))
     except (OSError, RuntimeError, SafetensorError) as error:
-        raise DataError(path, f"holds no weights of this verifier: {str(error).splitlines()[0]}") from error
+        raise DataError(path, f"contains no weights of this verifier: {str(error).splitlines()[0]}") from error
 
 
 def read_verifier(folder: str | Path) -> Run:
@@ -240,7 +240,7 @@ def add_update(encoder: Encoder, folder: Path, made_for: Mapping[str, Any]) -> N
     try:
         update = load_file(path)
     except (OSError, SafetensorError) as error:
-        raise DataError(path, f"holds no update of an encoder: {str(error).splitlines()[0]}") from error
+        raise DataError(path, f"contains no update of an encoder: {str(error).splitlines()[0]}") from error
     weights = weights_of(encoder)
     if digest_of(weights, update) != made_for["begins_with"]:
         raise UsageError(f"{folder} changes the weights of {made_for['encoder']}, and {encoder.spec} has others")

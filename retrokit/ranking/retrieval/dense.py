@@ -291,7 +291,7 @@ def export_index(
     note, folder = export.note, export.folder
     made_by, made_for = note["encoder"], note["similarity"]
     if note["role"] != "document":
-        raise UsageError(f"{folder}: holds embeddings of the role {note['role']}; documents are searched")
+        raise UsageError(f"{folder}: contains embeddings of the role {note['role']}; documents are searched")
     encoder = encoder or made_by["spec"]
     if sim is not None and str(similarities.registry.parse(sim)) != made_for["spec"]:
         raise UsageError(f"{folder}: was made for the similarity {made_for['spec']}, not {sim}")
@@ -301,7 +301,7 @@ def export_index(
     dtype = note.get("dtype", "float32")
     stored = stored_as(quantize or dtype)
     if stored.dtype != dtype:
-        raise UsageError(f"{folder}: holds {dtype}; `quantize=` {quantize} does not fit")
+        raise UsageError(f"{folder}: contains {dtype}; `quantize=` {quantize} does not fit")
     searcher = dense(encoder, made_for["spec"], dims, precision, index, device, quantize or dtype)
     if searcher.embeddings.encoder.fingerprint() != made_by["fingerprint"]:
         raise UsageError(f"{folder}: was made by {made_by['spec']}, whose weights or settings {encoder} does not have")
