@@ -187,7 +187,11 @@ def test_the_data_card(tmp_path, data):
     statistics = result.record["statistics"]
     assert f"| original | 6 | {statistics['original']['type_token_ratio']} |" in card
     assert statistics["original"]["longest_sentence"] == len(passage_of(0).split(". ")[2].split())
-    assert json.loads((result.folder / "build-sure.json").read_text()) == result.record
+    assert json.loads((result.folder / "build-sure.json").read_text()) == {
+        "kind": "build-sure",
+        "version": 1,
+        **result.record,
+    }
     assert sum(result.record["positions"].values()) == 6
 
 
