@@ -4,9 +4,9 @@ import os
 from collections.abc import Mapping
 from typing import Any
 
-from retrokit.cli.common import FORMER, GroupWithDefault, application
+from retrokit.cli.common import GroupWithDefault, application
 from retrokit.cli.completion import KINDS, named
-from retrokit.cli.config import options_of, typed
+from retrokit.cli.config import FORMER, current, options_of, typed
 from retrokit.core.errors import DataError, UsageError, did_you_mean
 from retrokit.study.steps import Form
 
@@ -34,6 +34,7 @@ def line_of(words: tuple[str, ...], options: Mapping[str, Any], where: str) -> l
     """The words of a command line, arguments before options; raises :class:`DataError` for an option that the command
     has not, that the study sets, or whose value is of another kind."""
     params = {name: param for name, param in options_of(_runs(words)).items() if name not in _PLACED}
+    options = {current(key, params): given for key, given in options.items()}
     if unknown := [f"{key}{did_you_mean(key, params)}" for key in options if key not in params]:
         given = [f"{key} (the study gives it)" if key.partition(" ")[0] in _PLACED else key for key in unknown]
         raise DataError(where, f"`retrokit {' '.join(words)}` takes no {', '.join(given)}")

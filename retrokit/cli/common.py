@@ -18,11 +18,9 @@ from retrokit.cli.completion import named as named
 from retrokit.cli.config import current, options_of, taking_config
 from retrokit.cli.streams import printing
 from retrokit.core.errors import UsageError, out_of_range
-from retrokit.core.notices import harmless, notice
+from retrokit.core.notices import harmless
 from retrokit.core.version import __version__
 
-FORMER = {"negatives": "near-misses"}
-"""Former names of commands, which work for one release."""
 _OUTPUTS = "retrokit.outputs"
 _ALL = "--help-all"
 
@@ -68,9 +66,7 @@ class Group(Described, TyperGroup):
 
     def get_command(self, ctx: Any, name: str) -> Any:
         """The command of that name, or of that former name."""
-        if name in FORMER and name not in self.commands:
-            notice(f"{ctx.command_path} {name}: renamed; use {ctx.command_path} {FORMER[name]}")
-        return super().get_command(ctx, FORMER.get(name, name))
+        return super().get_command(ctx, current(name, self.commands, f"{ctx.command_path} "))
 
 
 class GroupWithDefault(Group):

@@ -10,16 +10,20 @@ from retrokit.core.errors import DataError, did_you_mean
 from retrokit.core.notices import notice
 
 _NOT_IN_A_FILE = {"config", "help"}
-FORMER_OPTIONS = {"baseline": "reference-encoder", "reference": "paraphrases", "reference-pairs": "max-paraphrases"}
-"""Former names of options, which work for one release in a command that has the present one."""
+FORMER = {
+    "negatives": "near-misses",
+    **{"baseline": "reference-encoder", "reference": "paraphrases", "reference-pairs": "max-paraphrases"},
+}
+"""Former names of commands and options, which work for one release where the present name exists."""
 
 
-def current(name: str, known: Container[str]) -> str:
-    """The option's name today, ``known`` being those of the command; a notice reports a former one."""
-    new = FORMER_OPTIONS.get(name, name)
+def current(name: str, known: Container[str], before: str = "--") -> str:
+    """The present name of an option, or of a command after the words ``before``. A notice reports a former name.
+    ``known`` are the names that exist there."""
+    new = FORMER.get(name, name)
     if name in known or new not in known:
         return name
-    notice(f"--{name}: renamed; use --{new}")
+    notice(f"{before}{name}: renamed; use {before}{new}")
     return new
 
 
