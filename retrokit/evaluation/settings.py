@@ -26,7 +26,7 @@ if TYPE_CHECKING:  # help is shown without loading what ranks
 
 SCORES, OUTPUT, GATES = "How texts are scored", "Output", "Gates"
 STAGES, FIRST_STAGE, NEAR_MISSES = "Stages", "First stage and metrics", "Near-misses"
-BASELINE = "Compare with what --save-baseline has kept in this file."
+BASELINE = "Compare with this file of --save-baseline."
 BASELINE_SYSTEM = "The system, as tables name it, that the others are compared with. Default: the first."
 GATE_METRIC = "The metric that is compared for `fail_if_worse=` and `max_drop=`. Default: the task's main one."
 
