@@ -153,7 +153,7 @@ def test_only_what_a_command_made_is_replaced(typed: Typed, command: str) -> Non
     Path("out/thesis.txt").write_text("years of work")
     before = content()
     code, err = typed(line.format(o="out"))
-    assert (code, "out contains what was not made with it (thesis.txt)" in err) == (2, True)
+    assert (code, "out contains files that it did not create (thesis.txt)" in err) == (2, True)
     assert content() == before
     Path("out/thesis.txt").unlink()
     shutil.copytree("in/beir", "out/sub")

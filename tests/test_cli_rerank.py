@@ -168,7 +168,7 @@ def test_a_break_says_how_to_go_on(rerank: Command, folder: Path, monkeypatch: p
     monkeypatch.setitem(BREAK, "at", 0)
     code, _, err = rerank(*words, "--work", folder.parent / "kept")
     assert code == 130
-    assert f"scores are kept in {folder.parent / 'kept'}" in err
+    assert f"scores are in {folder.parent / 'kept'}" in err
     assert "resume with: retrokit rerank --run" in err
 
 

@@ -136,8 +136,8 @@ def test_a_table_for_people(beir, exported, capsys):
             "test.tsv:1: several columns are the id: 'query-id', 'corpus-id'",
         ),
         ("--index-folder {beir} --query x", "is not a folder of 'retrokit export'"),
-        ("bm25 --index-folder {out} --query x", "is searched by the encoder that made it"),
-        ("--index-folder {out} --sim qnorm --query x", "was made for the similarity cosine, not qnorm"),
+        ("bm25 --index-folder {out} --query x", "is searched with the encoder that wrote it"),
+        ("--index-folder {out} --sim qnorm --query x", "was written for the similarity cosine, not qnorm"),
         ("bm25:k2=1 --corpus {beir} --query x", "k2"),
     ],
 )

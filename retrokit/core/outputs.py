@@ -173,7 +173,9 @@ def check_replaceable(folder: str | Path, own_names: Iterable[str], inputs: Iter
     if foreign:
         more = f" and {len(foreign) - 3} more" if len(foreign) > 3 else ""
         shown = ", ".join(foreign[:3]) + more
-        raise UsageError(f"{folder} contains what was not made with it ({shown}): move that, or name another `output=`")
+        raise UsageError(
+            f"{folder} contains files that it did not create ({shown}): move that, or name another `output=`"
+        )
     check_apart(folder, inputs)
     if Path.cwd().is_relative_to(target):
         raise UsageError(f"{folder}: is not replaced while you are in it; name it from outside, or another `output=`")

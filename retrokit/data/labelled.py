@@ -124,7 +124,7 @@ def read_split(path: str | Path, test: str | Path | None = None, sample: int | N
         DataError: as for :func:`read_labelled`, or all training texts have one label.
     """
     if test is not None and sample is not None:
-        raise UsageError("sample= draws from the one file that is divided; leave it out beside test=")
+        raise UsageError("sample= draws from the one file that is divided; leave it out if test= is set")
     data = read_labelled(path, sample)
     count = len(data.texts)
     if test is None:

@@ -63,7 +63,7 @@ class Run:
     def finished(self, folder: str | Path) -> Run:
         """Itself; raises :class:`UsageError` about ``folder`` while it is in training."""
         if self.status != FINISHED:
-            raise UsageError(f"{folder}: its training is not finished; go on with the same command and `resume=`")
+            raise UsageError(f"{folder}: its training is not finished; rerun the same command with `resume=`")
         return self
 
 

@@ -63,7 +63,7 @@ def read_judgements(path: str | Path) -> Iterator[tuple[int, str, str, int]]:
             problem = f"query {query_id!r} and document {document_id!r} have grade {grades[pair]} on an earlier line"
             raise DataError(named(path), f"{problem}, here {grade}", line)
     if not grades:
-        raise DataError(named(path), f"contains a header alone; expected {_QRELS}")
+        raise DataError(named(path), f"contains only a header; expected {_QRELS}")
     faults.report("comments", "{n} comments are skipped")
     faults.report("decimals", "{n} grades are cut to whole numbers, as in trec_eval")
 

@@ -87,7 +87,7 @@ def load_model(
     place = "cpu" if is_graph else device
     loaded = _load(path, place, kwargs, revision=revision, trust_remote_code=trust_remote_code)
     if images and not loaded.supports("image"):
-        raise UsageError(f"{name} embeds texts alone; expected an image-text model, such as a CLIP checkpoint")
+        raise UsageError(f"{name} embeds only texts; expected an image-text model, such as a CLIP checkpoint")
     encoder = _finish(name, loaded, None if is_graph else PRECISIONS.get(dtype), similarity=own, **options)
     if not loaded.module_kwargs and not is_graph:  # it has no modules.json
         encoder.assumed = _assumed(loaded, **options)

@@ -59,7 +59,7 @@ class _Helpers:
                 dist.gather_object("", reasons)
             reason = next((reason for reason in reasons if reason), "")
             if reason:
-                notice(f"{model.spec}: one process encodes alone, for another one cannot help: {reason}")
+                notice(f"{model.spec}: only one process encodes, because another one cannot help: {reason}")
             self._has = model, not reason
         return self._has[1]
 

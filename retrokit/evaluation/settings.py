@@ -68,7 +68,7 @@ class EvaluationSettings(Settings):
     results: str | None = setting(
         None,
         "Keep results in this folder, and use them again while nothing has changed. "
-        "Without encoders: show what is there.",
+        "Without encoders: show the stored results.",
         OUTPUT,
         writes=FOLDER,
     )

@@ -137,7 +137,7 @@ class Session:
         self._in_vain += 1
         self._last_vain = what
         if self._in_vain >= IN_VAIN:
-            raise ServiceError(f"nothing came of {self._in_vain:,} prompts in a row, at last: {what}")
+            raise ServiceError(f"{self._in_vain:,} prompts in a row failed; the last one: {what}")
 
     def check(self) -> None:
         """Raise :class:`ServiceError` if every prompt was refused."""
@@ -192,8 +192,7 @@ class Session:
                 raise PromptRefused(str(error)) from error
             if self.store is None or not self._answered_any:
                 raise
-            goes_on = "what was answered is stored, and the same command goes on from there"
-            raise ServiceError(f"{error}; {goes_on}") from error
+            raise ServiceError(f"{error}; the answers so far are stored: rerun the same command to resume") from error
 
     @property
     def counts(self) -> dict[str, int]:
@@ -253,7 +252,7 @@ class _Budget:
             if self._spent or not self._set_aside:
                 self._spent = True
                 self._changed.set()
-                advice = "; what was answered is stored, and a larger budget goes on from there" if self._stored else ""
+                advice = "; the answers so far are stored: rerun with a larger budget to resume" if self._stored else ""
                 raise BudgetSpent(
                     f"the budget of {self._limit:,} tokens is used up: {self._used:,} are used, and the next call may "
                     f"take {needed:,}{advice}"

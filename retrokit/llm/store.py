@@ -90,7 +90,7 @@ class ResponseStore:
         try:
             yield
         except KeyboardInterrupt:
-            raise Interrupted(f"stopped; {len(self):,} answers are kept in {self.path}", *options) from None
+            raise Interrupted(f"stopped; {len(self):,} answers are in {self.path}", *options) from None
 
     def __len__(self) -> int:
         with self._errors():

@@ -139,7 +139,7 @@ def _write_folder(
             writer.calibrate(lambda: prepared([text for _, text in islice(read(), 0, None, step)]))
             texts = islice(read(), rows.start + writer.texts, rows.stop)
         if writer.count:
-            notice(f"goes on after {writer.count:,} embeddings, which an export that was broken off has left")
+            notice(f"resuming after {writer.count:,} embeddings of an interrupted export")
         with progress("exporting embeddings", None if is_pipe else len(rows), "texts") as advance:
             advance(writer.texts)
             while chunk := list(islice(texts, exports.CHUNK)):

@@ -90,7 +90,7 @@ def build(config: SureConfig, items: Items, llm: LLM, prompts: Mapping[str, Prom
                         if done in (_IN_VAIN, len(items.items)) and (why := rows.nothing()) is not None:
                             session.check()  # its message is better if everything was refused
                             what = f"the model made no variant that passes of {done:,} queries ({why})"
-                            raise ServiceError(f"{what}; its answers are kept in {path}")
+                            raise ServiceError(f"{what}; its answers are in {path}")
             return session.counts
 
         with responses.going_on(*(["overwrite"] if config.overwrite else [])):

@@ -369,7 +369,7 @@ def judged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Giv
         judge.fingerprint = lambda: print_of_judge  # type: ignore[method-assign]
         searcher, settings = searching(GivenEncoder(vectors)), MiningSettings(absolute_margin=0.0, scores=True)
         if breaks:
-            with pytest.raises(Interrupted, match=r"the judge's scores are kept in .*out\.jsonl\.work") as stopped:
+            with pytest.raises(Interrupted, match=r"the judge's scores are in .*out\.jsonl\.work") as stopped:
                 mine_pairs(pairs, searcher, str(tmp_path / name), settings, judge=judge)
             assert stopped.value.exit_code == 130
         else:

@@ -191,7 +191,7 @@ def test_ctrl_c_says_where_the_answers_are(corpus: Path, monkeypatch: pytest.Mon
     monkeypatch.setattr("retrokit.augmentation.near_misses.files.json_line", stop)
     with (
         ChatServer(Plan(edit)) as server,
-        pytest.raises(Interrupted, match=r"^stopped; \d+ answers are kept in .*sqlite$"),
+        pytest.raises(Interrupted, match=r"^stopped; \d+ answers are in .*sqlite$"),
     ):
         write(server, corpus)
     assert not corpus.with_name("near.jsonl").exists()

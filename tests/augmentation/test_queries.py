@@ -175,7 +175,7 @@ def test_breaks_and_a_service_that_misbehaves_make_no_difference(corpus):
     before = corpus.with_name("out.jsonl").read_bytes()
     store = str(corpus.with_name("answers.db"))
     faults = ["500", "drop", "503", "empty"]
-    with pytest.raises(BudgetSpent, match="what was answered is stored"):
+    with pytest.raises(BudgetSpent, match="the answers so far are stored"):
         write(corpus, name="again.jsonl", **more, store=store, faults=faults, max_tokens=3000)
     assert not corpus.with_name("again.jsonl").exists()
     rows, written, _ = write(corpus, name="again.jsonl", **more, store=store, faults=faults)

@@ -66,7 +66,7 @@ def test_scores_outlive_a_break(pairs, tmp_path, monkeypatch):
     score([str(pairs)], str(tmp_path / "whole.jsonl"), teacher="maxsim:static:8")
     everything, teacher.asked = teacher.asked, []
     teacher.stop_at = rows_of(pairs)[20]["anchor"]
-    with pytest.raises(Interrupted, match=r"scoring stopped; the scores so far are kept in .*out\.jsonl\.work"):
+    with pytest.raises(Interrupted, match=r"scoring stopped; the scores so far are in .*out\.jsonl\.work"):
         score([str(pairs)], str(out), teacher="maxsim:static:8")
     assert not out.exists()
     teacher.stop_at = ""

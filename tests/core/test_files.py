@@ -419,7 +419,7 @@ def test_a_folder_that_holds_anything_else_is_not_replaced(made: Path, given: st
     (made / ".ours.0123.retrokit-tmp").touch()  # a kill left it
     check_replaceable(given, ["*.json", "sub"])
     (made / "thesis.txt").touch()
-    with pytest.raises(UsageError, match=rf"^{given} contains what was not made with it \(thesis.txt\)"):
+    with pytest.raises(UsageError, match=rf"^{given} contains files that it did not create \(thesis.txt\)"):
         check_replaceable(given, ["*.json", "sub"])
 
 

@@ -152,7 +152,7 @@ def test_runs_in_other_formats(tmp_path: Path, text: str, run: dict[str, dict[st
 def test_no_judgements(tmp_path: Path) -> None:
     path = tmp_path / "qrels.tsv"
     path.write_text("query-id\tcorpus-id\tscore\n")
-    with pytest.raises(DataError, match=r"qrels\.tsv: contains a header alone; expected judgements"):
+    with pytest.raises(DataError, match=r"qrels\.tsv: contains only a header; expected judgements"):
         read_qrels(path)
     path.write_text("")
     with pytest.raises(DataError, match=r"qrels\.tsv: is empty; expected judgements"):

@@ -258,7 +258,7 @@ def test_a_run_has_its_own_similarity(tiny_bert, tmp_path):
 def test_what_is_no_finished_run_says_so(tiny_bert, tmp_path):
     running = make_run(tmp_path / "running", tiny_bert, similarity="qnorm", status="training")
     for load in (retrokit.load, retrokit.encoder):
-        with pytest.raises(UsageError, match="its training is not finished; go on with the same command and `resume=`"):
+        with pytest.raises(UsageError, match="its training is not finished; rerun the same command with `resume=`"):
             load(str(running))
     with pytest.raises(UsageError, match=r"is not a retrokit run: it has no retrokit\.json"):
         retrokit.load(str(tiny_bert))

@@ -187,7 +187,7 @@ def test_what_a_model_of_two_towers_has_not(tiny_clip: Path, tiny_bert: Path, im
         encoder.with_layers().every_layer()
     with pytest.raises(UsageError, match="32 positions"):
         retrokit.encoder(f"clip:{tiny_clip},max_length=33")
-    with pytest.raises(UsageError, match="embeds texts alone; expected an image-text model"):
+    with pytest.raises(UsageError, match="embeds only texts; expected an image-text model"):
         retrokit.encoder(f"clip:{tiny_bert}")
     with pytest.raises(UsageError, match="no images"):
         retrokit.encoder(str(tiny_bert)).with_tokens().token_embeddings(images, "query")

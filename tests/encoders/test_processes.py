@@ -79,7 +79,7 @@ def test_an_encoder_that_the_others_have_not_is_used_alone(tiny_bert, tmp_path):
     assert [len(share) for share in encoded] == [101, 0]
     assumed, note = notes.splitlines()
     assert assumed.startswith(f"{model}: is a bare checkpoint")
-    assert note.startswith(f"{model}: one process encodes alone, for another one cannot help: ")
+    assert note.startswith(f"{model}: only one process encodes, because another one cannot help: ")
 
 
 @pytest.fixture

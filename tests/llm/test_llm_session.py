@@ -125,7 +125,7 @@ def test_concurrency_is_kept(store: ResponseStore) -> None:
 def test_failures(store: ResponseStore) -> None:
     with pytest.raises(ServiceError, match=r"^hiccup$"):
         run(lambda: Session(Fake([ServiceError("hiccup")]), store), "a")
-    with pytest.raises(ServiceError, match=r"^hiccup; what was answered is stored, and the same command goes on from"):
+    with pytest.raises(ServiceError, match=r"^hiccup; the answers so far are stored: rerun the same command"):
         run(lambda: Session(Fake([ServiceError("hiccup")], 0.05, answered=1), store), "a", "b")
     llm = Fake([PromptRefused("too long")])
     with pytest.raises(PromptRefused, match="too long"):
@@ -151,7 +151,7 @@ def test_the_budget_is_never_exceeded(store: ResponseStore) -> None:
     def session(budget: int) -> Session:
         return Session(llm, store, max_tokens=budget, sampling=sampling)
 
-    with pytest.raises(BudgetSpent, match=r"the budget of 90 tokens is used up: 60 are used, .* may take 41; what was"):
+    with pytest.raises(BudgetSpent, match=r"the budget of 90 tokens is used up: 60 are used, .* may take 41; the"):
         run(lambda: session(90), *"abcdef")
     assert llm.most_at_once == 2
     assert len(store) == 3

@@ -114,7 +114,7 @@ def test_an_index_is_trained_on_a_sample_of_many_documents(monkeypatch: pytest.M
         ("HNSW1", "index HNSW1: a graph needs at least 2 neighbours of each document, not 1"),
         ("IVF4_HNSW0,Flat", "index IVF4_HNSW0,Flat: a graph needs at least 2 neighbours of each document, not 0"),
         ("PQ5", r"index PQ5: faiss: The dimension of the vector \(d\) should be a multiple of the number of sub"),
-        ("HNSW32,PQ8", "index HNSW32,PQ8: faiss has it for distances alone, not for inner products"),
+        ("HNSW32,PQ8", "index HNSW32,PQ8: faiss has it only for distances, not for inner products"),
         ("LSH", "index LSH: faiss: "),
         ("IVF4,Flat:nprob=2", "index IVF4,Flat:nprob=2: faiss: .*could not set parameter nprob"),
         ("IVF4,Flat:nprobe=all", "index IVF4,Flat:nprobe=all: parameters are whole numbers, such as nprobe=8"),

@@ -108,7 +108,7 @@ def test_an_export_that_was_killed_goes_on(tiny_bert, corpus, whole, tmp_path, m
     heard = Notices()
     with listening(heard):
         made = export(str(tiny_bert), str(corpus), str(tmp_path / "out"), dtype=dtype)
-    assert any(said.startswith(f"goes on after {32 if dtype == 'int8' else 48} embeddings") for said in heard.messages)
+    assert any(said.startswith(f"resuming after {32 if dtype == 'int8' else 48} embeddings") for said in heard.messages)
     assert counted.texts == (38 if dtype == "int8" else 22)  # int8 had embedded its sample too
     assert content(made.folder) == content(whole[dtype].folder)
     assert {path.name for path in tmp_path.iterdir() if "retrokit" in path.name} == set()

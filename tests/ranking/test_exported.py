@@ -123,15 +123,15 @@ def test_a_pair_scores_as_in_the_search(tiny_bert, corpus, tmp_path):
 def test_what_does_not_fit_the_folder(tiny_bert, corpus, tmp_path):
     folder = made(tiny_bert, corpus, tmp_path / "out", sim="learn:query=0.3,document=0.8", dims=8)
     for given, problem in (
-        (("static:16",), "was made by .*bert, whose weights or settings static:16 does not have"),
-        (("", None, "cosine"), "was made for the similarity learn.*, not cosine"),
-        (("", None, "learn"), "was made for the similarity learn.*, not learn"),
-        (("", None, None, 4), "was made of the first 8 dimensions; `dims=` 4 does not fit"),
+        (("static:16",), "was written by .*bert, whose weights or settings static:16 does not have"),
+        (("", None, "cosine"), "was written for the similarity learn.*, not cosine"),
+        (("", None, "learn"), "was written for the similarity learn.*, not learn"),
+        (("", None, None, 4), "was written with the first 8 dimensions; `dims=` 4 does not fit"),
     ):
         with pytest.raises(UsageError, match=problem) as error:
             export_index(folder, *given)
         assert "\n" not in str(error.value)
-    with pytest.raises(UsageError, match="is searched by the encoder that made it, not by bm25"):
+    with pytest.raises(UsageError, match="is searched with the encoder that wrote it, not with bm25"):
         retrokit.search("bm25", folder, QUERIES)
     queries = export(str(tiny_bert), corpus, str(tmp_path / "queries"), role="query")
     with pytest.raises(UsageError, match="contains embeddings of the role query; documents are searched"):

@@ -117,7 +117,7 @@ def test_bad_input_is_one_clear_line(folder, pairs, tmp_path, tiny_llama):
     with pytest.raises(DataError, match=r"bad.jsonl:2: expected text and candidate"):
         verify(folder, str(tmp_path / "bad.jsonl"), str(tmp_path / "x"), 0.5, device="cpu")
     assert not (tmp_path / "x").exists()
-    with pytest.raises(UsageError, match="was made for another encoder"):
+    with pytest.raises(UsageError, match="belongs to another encoder"):
         load_verifier(folder, encoder=str(tiny_llama), device="cpu")
     assert load_verifier(folder, device="cpu").spec == f"cnn:{folder}"
     with pytest.raises(UsageError, match="is not a transformer, but cnn: write cnn:"):

@@ -201,7 +201,7 @@ def test_nothing_left_is_an_error_and_leaves_nothing(tmp_path, data):
         built(data, tmp_path / "out", nonsense, retries=0)
     assert str(caught.value) == (
         "the model made no variant that passes of 6 queries (18: the answer is not in the form that was asked for); "
-        f"its answers are kept in {tmp_path / 'out.answers.sqlite'}"
+        f"its answers are in {tmp_path / 'out.answers.sqlite'}"
     )
     assert not (tmp_path / "out").exists()
 
@@ -388,7 +388,7 @@ def test_ctrl_c_says_how_to_go_on(tmp_path, data):
         os.kill(process.pid, signal.SIGINT)
         _, shown = process.communicate(timeout=30)
     assert process.returncode == 130, shown
-    assert re.search(r"stopped; \d+ answers are kept in .*out\.answers\.sqlite", shown)
+    assert re.search(r"stopped; \d+ answers are in .*out\.answers\.sqlite", shown)
     assert f"resume with: retrokit build-sure {data}" in shown
     assert not output.exists()
     assert sorted(path.name for path in tmp_path.iterdir() if "sqlite-" not in path.name) == [

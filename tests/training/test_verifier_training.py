@@ -107,9 +107,9 @@ def test_training_goes_on_from_a_finished_verifier(tiny_bert, triplets, tmp_path
     train("cnn:channels=4", encoder, triplets, tmp_path / "second", start=start, lr=1e-3)
     trained = load_file(tmp_path / "second" / "verifier.safetensors")
     assert any(not torch.equal(value, trained[name]) for name, value in kept.items())
-    with pytest.raises(UsageError, match="cannot go on as cnn:channels=8"):
+    with pytest.raises(UsageError, match="cannot continue as cnn:channels=8"):
         plan_verifier(configure("cnn:channels=8", encoder, triplets, None, start=start))
-    with pytest.raises(UsageError, match="was made for another encoder"):
+    with pytest.raises(UsageError, match="belongs to another encoder"):
         plan_verifier(configure("cnn:channels=4", tiny_bert, triplets, None, start=start))
     with pytest.raises(UsageError, match="not a verifier"):
         plan_verifier(configure("cnn:channels=4", tiny_bert, triplets, None, start=str(tmp_path)))

@@ -56,7 +56,7 @@ registry = SpecRegistry(
         ),
         Entry(
             "dense",
-            "an encoder's embeddings under a similarity, which an encoder's name alone stands for as well",
+            "an encoder's embeddings under a similarity, also written as the encoder's name",
             "retrokit.ranking.reranking.dense:dense_reranker",
             (
                 Param("encoder", str, required=True, summary="which; with parameters in quotes"),

@@ -131,11 +131,11 @@ def scores_in(folder: Path | None, doing: str, what: str = "scores", stay: bool 
     with locked(folder) if folder is not None else nullcontext():
         store = Shards(folder)
         if store.goes_on:
-            notice(f"going on with the {what} kept in {folder}")
+            notice(f"resuming with the {what} in {folder}")
         try:
             yield store
         except KeyboardInterrupt:
-            message = "" if folder is None else f"; {what} are kept in {folder}"
+            message = "" if folder is None else f"; {what} are in {folder}"
             raise Interrupted(f"{doing} stopped{message}") from None
         if not stay:
             store.remove()

@@ -215,7 +215,7 @@ class Beginning:
         path = str(spec.params.get("path", ""))
         if spec.name == "model" and _scores_pairs(path):
             if len(spec.params) > 1:
-                raise UsageError(f"{base}: a cross-encoder to start from has no options; give {path} alone")
+                raise UsageError(f"{base}: a cross-encoder to start from has no options; give only {path}")
             loaded: CrossEncoder = cross_encoder(path, None, "fp32", device).model
             if loaded.num_labels != 1:
                 raise UsageError(f"{base}: has {loaded.num_labels} outputs; a cross-encoder is trained with one")

@@ -164,7 +164,7 @@ def start_from(scorer: MapScorer, verifier: str, path: str, encoder: Encoder, en
     named, path = path, folder_of(path)
     spec, whose = made_for(path)
     if str(spec) != str(reranking.verifiers.parse(verifier)):
-        raise UsageError(f"`start=` {named} is {spec}, and cannot go on as {verifier}")
+        raise UsageError(f"`start=` {named} is {spec}, and cannot continue as {verifier}")
     if "begins_with" not in whose:
         _check_encoder(path, whose, encoder)
     elif end_to_end:
@@ -184,7 +184,7 @@ def _check_encoder(path: str, needed: dict[str, Any], encoder: Encoder) -> None:
     fingerprint, whose = needed["fingerprint"], "its own" if needed["in_folder"] else needed["encoder"]
     if encoder.fingerprint() != fingerprint:
         raise UsageError(
-            f"{path} was made for another encoder ({whose}, fingerprint {fingerprint[:12]}) than {encoder.spec} "
+            f"{path} belongs to another encoder ({whose}, fingerprint {fingerprint[:12]}) than {encoder.spec} "
             f"({encoder.fingerprint()[:12]}); train one for it"
         )
 

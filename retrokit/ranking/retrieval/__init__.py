@@ -36,12 +36,12 @@ registry = SpecRegistry(
         ),
         Entry(
             "dense",
-            "an encoder under a similarity, which an encoder's name alone stands for as well",
+            "an encoder under a similarity, also written as the encoder's name",
             "retrokit.ranking.retrieval.dense:dense",
             (
                 Param("encoder", str, required=True, summary="which; with parameters in quotes"),
                 Param("sim", str, summary="similarity; default: the encoder's own"),
-                Param("dims", int, minimum=1, summary="so many dimensions, the first ones; default: all"),
+                Param("dims", int, minimum=1, summary="use the first N dimensions; default: all"),
                 Param("precision", str, "auto", choices=("auto", "fp32", "bf16", "fp16"), summary="of encoding"),
                 Param("index", str, summary="index of faiss, such as HNSW32; default: exact search"),
                 Param(
@@ -157,7 +157,7 @@ def index_of(searcher: str, documents: Sequence[str] | Export, device: str | Non
             from retrokit.ranking.retrieval.dense import export_index
 
         if searcher and registry_of(searcher) is registry:
-            raise UsageError(f"{documents.folder}: is searched by the encoder that made it, not by {searcher}")
+            raise UsageError(f"{documents.folder}: is searched with the encoder that wrote it, not with {searcher}")
         return export_index(documents, searcher, device, **options)
     return create(searcher, device, **options).index(
         documents if isinstance(documents, TextList) else TextList(documents)

@@ -237,7 +237,7 @@ def empty_index(index: str, similarity: Similarity, dimension: int, dtype: str =
     else:
         faiss_index = _call(index, faiss.index_factory, width, named, faiss.METRIC_INNER_PRODUCT)
         if faiss_index.metric_type != faiss.METRIC_INNER_PRODUCT:
-            raise UsageError(f"index {index}: faiss has it for distances alone, not for inner products")
+            raise UsageError(f"index {index}: faiss has it only for distances, not for inner products")
     _set_parameters(faiss_index, index)
     return faiss_index
 

@@ -294,9 +294,11 @@ def export_index(
         raise UsageError(f"{folder}: contains embeddings of the role {note['role']}; documents are searched")
     encoder = encoder or made_by["spec"]
     if sim is not None and str(similarities.registry.parse(sim)) != made_for["spec"]:
-        raise UsageError(f"{folder}: was made for the similarity {made_for['spec']}, not {sim}")
+        raise UsageError(f"{folder}: was written for the similarity {made_for['spec']}, not {sim}")
     if dims is not None and dims != made_by["dims"]:
-        raise UsageError(f"{folder}: was made of the first {made_by['dims']} dimensions; `dims=` {dims} does not fit")
+        raise UsageError(
+            f"{folder}: was written with the first {made_by['dims']} dimensions; `dims=` {dims} does not fit"
+        )
     dims = made_by["dims"] if made_by["dims"] != made_by["dimension"] else None
     dtype = note.get("dtype", "float32")
     stored = stored_as(quantize or dtype)
@@ -304,7 +306,11 @@ def export_index(
         raise UsageError(f"{folder}: contains {dtype}; `quantize=` {quantize} does not fit")
     searcher = dense(encoder, made_for["spec"], dims, precision, index, device, quantize or dtype)
     if searcher.embeddings.encoder.fingerprint() != made_by["fingerprint"]:
-        raise UsageError(f"{folder}: was made by {made_by['spec']}, whose weights or settings {encoder} does not have")
+        raise UsageError(
+            f"{folder}: was written by {made_by['spec']}, whose weights or settings {encoder} does not have"
+        )
     if searcher.scorer.statistics() != made_for["learned"]:
-        raise UsageError(f"{folder}: was made for {made_for['spec']} with {made_for['learned']}; {encoder} has others")
+        raise UsageError(
+            f"{folder}: was written for {made_for['spec']} with {made_for['learned']}; {encoder} has others"
+        )
     return ExportIndex(searcher, export, stored)
