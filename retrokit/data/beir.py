@@ -72,11 +72,12 @@ def read_beir(
     images: bool = False,
     documents: Mapping[str, str] | None = None,
     level: int = 1,
+    titles: bool = True,
 ) -> RetrievalData:
     """Read the corpus of a BEIR folder or set (:func:`located`) and the queries that ``split`` judges.
 
     Judgements of absent queries are left out, those of absent documents stay; both are counted and reported.
-    ``documents`` by id are the corpus, if it was read before.
+    ``documents`` by id are the corpus, if it was read before. Without ``titles`` a document is its text alone.
 
     Raises:
         MissingExtra, ServiceError: as for :func:`located`.
@@ -85,7 +86,8 @@ def read_beir(
     folder = located(folder)
     corpus_path, queries_path, qrels_path = _layout(folder, split)
     if documents is None:
-        documents = {document.id: document.full_text for document in read_corpus(corpus_path, images=images)}
+        read = (one if titles else one._replace(title="") for one in read_corpus(corpus_path, images=images))
+        documents = {document.id: document.full_text for document in read}
     queries = dict(read_queries(queries_path, images))
     qrels: dict[str, dict[str, int]] = {}
     faults, absent_queries = Faults(qrels_path), set()

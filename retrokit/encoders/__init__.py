@@ -47,6 +47,10 @@ _HUB = (
 _POOLING = Param(
     "pooling", str, pattern=r"mean|cls|last|sep|token\d{1,5}", summary="mean, cls, last, sep or tokenK (K from 0)"
 )
+_ENDS = (
+    Param("truncation", str, choices=("left", "right"), summary="end at which a long text is cut"),
+    Param("end_token", bool, summary="whether a text ends with the end-of-sequence token"),
+)
 _SEED = Param("seed", int, 0, minimum=0, summary="seed of the fresh weights")
 
 
@@ -83,7 +87,7 @@ registry = EncoderRegistry(
             "minilm",
             "all-MiniLM-L6-v2 (384 dimensions): from the installed weights package, else from the hub",
             f"{_OPENING}:minilm",
-            (_POOLING, *_COMMON, *_LOADED),
+            (_POOLING, *_ENDS, *_COMMON, *_LOADED),
         ),
         Entry(
             "api",
@@ -148,7 +152,14 @@ registry = EncoderRegistry(
             "model",
             "a run, a SentenceTransformer folder, a Hugging Face checkpoint, or a hub id (the name may be left out)",
             f"{_OPENING}:model",
-            (Param("path", str, required=True, summary="folder or hub id"), _POOLING, *_COMMON, *_LOADED, *_HUB),
+            (
+                Param("path", str, required=True, summary="folder or hub id"),
+                _POOLING,
+                *_ENDS,
+                *_COMMON,
+                *_LOADED,
+                *_HUB,
+            ),
             positional="path",
         ),
     ],

@@ -43,10 +43,13 @@ def digest_of_weights(weights: Mapping[str, Tensor]) -> Any:
     return digest
 
 
-def tokenizer_settings(backend: Any) -> dict[str, Any]:
-    """All of a fast tokenizer (of the package tokenizers) but what calls leave in it: truncation and padding."""
+def tokenizer_settings(tokenizer: Any) -> dict[str, Any]:
+    """All of a fast tokenizer (of tokenizers or transformers) but what calls leave in it: lengths and padding."""
+    backend = getattr(tokenizer, "backend_tokenizer", tokenizer)
     settings: dict[str, Any] = json.loads(backend.to_str())
-    return {key: value for key, value in settings.items() if key not in ("truncation", "padding")}
+    side = getattr(tokenizer, "truncation_side", None) or (backend.truncation or {}).get("direction", "right")
+    kept = {key: value for key, value in settings.items() if key not in ("truncation", "padding")}
+    return kept if side == "right" else {**kept, "truncation_side": side}
 
 
 class Weights:
@@ -110,7 +113,7 @@ def describe(model: SentenceTransformer) -> dict[str, Any]:
         "modules": [
             {"class": type(module).__name__, "config": getattr(module, "get_config_dict", dict)()} for module in model
         ],
-        "tokenizer": tokenizer_settings(backend) if is_fast else sorted(tokenizer.get_vocab().items()),
+        "tokenizer": tokenizer_settings(tokenizer) if is_fast else sorted(tokenizer.get_vocab().items()),
         **({} if model.truncate_dim is None else {"truncate_dim": model.truncate_dim}),
         **({"keywords": model.module_kwargs} if any((model.module_kwargs or {}).values()) else {}),
         **images,

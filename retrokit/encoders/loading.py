@@ -8,6 +8,7 @@ import tempfile
 from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from functools import partial
+from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
@@ -242,6 +243,8 @@ def _finish(
     document_prompt: str | None = None,
     query_max_length: int | None = None,
     max_length: int | None = None,
+    truncation: str | None = None,
+    end_token: bool | None = None,
 ) -> TorchEncoder:
     """Apply the options that every encoder has, and take off what is the similarity's work."""
     for tower in towers(loaded):
@@ -262,8 +265,14 @@ def _finish(
         _set_pooling(loaded, pooling, name)
     for tower in towers(loaded):
         modes = [getattr(module, "pooling_mode", None) for module in tower if isinstance(module, Pooling)]
-        if "lasttoken" in modes and isinstance(tower[0], Transformer):
-            _append_eos(tower, name)
+        if (truncation, end_token) != (None, None) and not isinstance(tower[0], Transformer):
+            raise UsageError(f"{name}: truncation= and end_token= are for transformers")
+        if truncation is not None:
+            tower.tokenizer.truncation_side = truncation
+        if end_token or (end_token is None and "lasttoken" in modes and isinstance(tower[0], Transformer)):
+            _append_eos(tower, name, "end_token=true" if end_token else "pooling=last")
+        elif end_token is False:
+            _set_ends(tower.tokenizer, None)
     prompts = {"query": query_prompt, "document": document_prompt}
     loaded.prompts = {**(loaded.prompts or {}), **{role: text for role, text in prompts.items() if text is not None}}
     for tower in towers(loaded):
@@ -313,23 +322,30 @@ def _set_pooling(loaded: SentenceTransformer, pooling: str, name: str) -> None:
     loaded[places[0]] = layer
 
 
-def _append_eos(loaded: SentenceTransformer, name: str) -> None:
+def _append_eos(loaded: SentenceTransformer, name: str, option: str) -> None:
     """End every text with the end-of-sequence token, truncated ones too (SFS 5.3), unless the tokenizer ends texts."""
-    from tokenizers import processors
-
     tokenizer = loaded.tokenizer
-    backend = tokenizer.backend_tokenizer
-    probe = backend.encode("a")
+    probe = tokenizer.backend_tokenizer.encode("a")
     if probe.special_tokens_mask[-1:] == [1] and 0 in probe.special_tokens_mask:
         return
     eos = tokenizer.eos_token_id if tokenizer.eos_token_id is not None else tokenizer.sep_token_id
     if eos is None:
-        raise UsageError(f"{name}: pooling=last needs a tokenizer with an end-of-sequence token")
+        raise UsageError(f"{name}: {option} needs a tokenizer with an end-of-sequence token")
     tokenizer.padding_side = "right"
-    end = (tokenizer.convert_ids_to_tokens(eos), eos)
-    start = [(probe.tokens[i], probe.ids[i]) for i, added in enumerate(probe.special_tokens_mask) if added]
-    template = " ".join([*(f"{token}:0" for token, _ in start), "$A:0", f"{end[0]}:0"])
-    backend.post_processor = processors.TemplateProcessing(single=template, special_tokens=[*start, end])
+    _set_ends(tokenizer, eos)
+
+
+def _set_ends(tokenizer: Any, end: int | None) -> None:
+    """Have a text end with the token ``end``, or with none that the tokenizer adds; what it begins with stays."""
+    from tokenizers import processors
+
+    probe = tokenizer.backend_tokenizer.encode("a")
+    before = takewhile(lambda token: token[2], zip(probe.tokens, probe.ids, probe.special_tokens_mask, strict=True))
+    start = [(token, id) for token, id, _ in before]
+    ends = [] if end is None else [(tokenizer.convert_ids_to_tokens(end), end)]
+    template = " ".join([*(f"{token}:0" for token, _ in start), "$A:0", *(f"{token}:0" for token, _ in ends)])
+    added = processors.TemplateProcessing(single=template, special_tokens=[*start, *ends])
+    tokenizer.backend_tokenizer.post_processor = added
 
 
 def _set_lengths(loaded: SentenceTransformer, max_length: int | None, query_max_length: int | None, name: str) -> None:

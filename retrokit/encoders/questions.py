@@ -79,8 +79,8 @@ def question_settings(encoder: TorchEncoder, path: str) -> dict[str, Any] | None
         return None
     settings = {"pooling": pooling, "weights": str(dtype).removeprefix("torch."), "attention": attention_of(config)}
     question = QuestionModel(path, encoder, settings)
-    backend = getattr(encoder.tokenizer, "backend_tokenizer", None)
-    if backend is None or tokenizer_settings(question.tokenizer) != tokenizer_settings(backend):
+    is_fast = hasattr(encoder.tokenizer, "backend_tokenizer")
+    if not is_fast or tokenizer_settings(question.tokenizer) != tokenizer_settings(encoder.tokenizer):
         return None
     with progress("checking the model", 2 * len(_TEXTS), "texts"):
         for precision in ("fp32", "bf16"):

@@ -49,6 +49,7 @@ registry = _Tasks(
                 summary="leave a document with the query's own id out; default: for the sets for which mteb does",
             ),
             Param("level", int, 1, minimum=1, summary="lowest grade that counts as relevant; nDCG takes all grades"),
+            Param("titles", bool, True, summary="put a document's title before its text"),
             path="the folder, or the name of one of BEIR's sets",
         ),
         _task(

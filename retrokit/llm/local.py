@@ -159,7 +159,7 @@ class Generator:
         template = self.tokenizer.chat_template
         written = [config, self.model.generation_config.to_dict(), self.window, self.max_length, template]
         whole.update(json.dumps(written, sort_keys=True, default=str).encode())
-        whole.update(json.dumps(tokenizer_settings(self.tokenizer.backend_tokenizer), sort_keys=True).encode())
+        whole.update(json.dumps(tokenizer_settings(self.tokenizer), sort_keys=True).encode())
         return whole.hexdigest()
 
 

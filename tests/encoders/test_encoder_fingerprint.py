@@ -38,6 +38,9 @@ VARIANTS = [
     "{bert},max_length=10",
     "{bert},query_max_length=9",
     "{bert},max_length=10,query_max_length=9",
+    "{bert},truncation=left",
+    "{bert},end_token=false",
+    "{llama},pooling=mean,end_token=true",
     "{bert},dtype=bf16",
     "{bert},dtype=fp16",
     "scratch:{bert},seed=2",
@@ -253,3 +256,11 @@ def test_another_way_of_computing_computes_anew(keeps, change, tiny_bert, tmp_pa
             monkeypatch.setattr(keys.inspect, "getfile", lambda kind: "<stdin>")
     assert ask() == 2
     assert ask() == (3 if change == CHANGES[-1] else 2)
+
+
+@pytest.mark.parametrize("side", ["left", "right"])
+def test_the_side_at_which_a_folder_cuts_texts_is_part_of_it(tiny_bert, tmp_path, side):
+    folder = shutil.copytree(tiny_bert, tmp_path / "model")
+    settings = folder / "tokenizer_config.json"
+    settings.write_text(json.dumps({**json.loads(settings.read_text()), "truncation_side": side}))
+    assert (fingerprint(folder) == fingerprint(tiny_bert)) == (side == "right")

@@ -232,3 +232,27 @@ def test_what_does_not_fit_is_one_clear_line(tiny_bert, tiny_llama, spec, messag
         retrokit.encoder(spec.format(bert=tiny_bert, llama=tiny_llama))
     assert message in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("end", [True, False])
+@pytest.mark.parametrize("side", ["left", "right"])
+def test_a_text_is_cut_where_it_is_to_be_and_ends_as_it_is_to(tiny_bert, tiny_llama, side, end):
+    text, limit = "a red bird flies over the house at night", 5
+    for folder, last in ((tiny_bert, "[SEP]"), (tiny_llama, "</s>")):
+        tokenizer = AutoTokenizer.from_pretrained(folder)
+        ends = [tokenizer.convert_tokens_to_ids(last)] * end
+        words = token_ids(folder, text, add_special_tokens=False)
+        start = token_ids(folder, text)[: token_ids(folder, text).index(words[0])]
+        room = limit - len(start) - len(ends)
+        sequence = [*start, *(words[-room:] if side == "left" else words[:room]), *ends]
+        spec = f"{folder},pooling=mean,max_length={limit},truncation={side},end_token={str(end).lower()}"
+        assert token_ids(folder, text)[: len(start) + 1] == [*start, words[0]]
+        features = retrokit.encoder(spec).to_train().model.preprocess([text])
+        assert features["input_ids"].tolist() == [sequence], spec
+        close(retrokit.encoder(spec).embed([text], "query", "fp32")[0], hidden_states(folder, sequence).mean(axis=0))
+
+
+def test_a_table_has_no_ends(tmp_path):
+    retrokit.encoder("static:dim=4").to_train().model.save(str(tmp_path / "table"), create_model_card=False)
+    with pytest.raises(UsageError, match="truncation= and end_token= are for transformers"):
+        retrokit.encoder(f"{tmp_path / 'table'},truncation=left")

@@ -180,6 +180,14 @@ def test_a_document_that_is_the_query_is_left_out_of_the_sets_of_which_the_field
     assert result.metrics["ndcg@10"] == pytest.approx(SECOND)
 
 
+def test_titles_are_joined_unless_they_are_left_out(tmp_path: Path) -> None:
+    folder = write_folder(tmp_path / "titled", {"d": "text", "bare": "alone"}, {"q": "question"}, {"q": {"d": 1}})
+    rows = [{"_id": "d", "title": "Title", "text": "text"}, {"_id": "bare", "text": "alone"}]
+    (folder / "corpus.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    assert tasks.create(f"beir:{folder}").judged().documents == ["Title text", "alone"]
+    assert tasks.create(f"beir:{folder},titles=false").judged().documents == ["text", "alone"]
+
+
 RANKED = {"q1": {"a": 3.0, "x": 2.0, "b": 1.0}, "q2": {"d": 0.5, "c": 0.5, "gone": 0.25}}
 GRADED = {"q1": {"a": 1, "b": 3, "c": -2, "gone": 2}, "q2": {"c": 2, "d": 0, "gone": 1}, "q3": {"a": 1}, "q9": {"a": 1}}
 NAMES = {"ndcg@2": "ndcg_cut_2", "map@10": "map_cut_10", "recall@2": "recall_2", "precision@2": "P_2"}

@@ -123,9 +123,11 @@ class Retrieval(SearchTask):
 _IDENTICAL_IDS = {"arguana", "fever", "fiqa", "fiqa2018", "msmarco", "quora", "quoraretrieval"}
 
 
-def beir(path: str, split: str, ignore_identical_ids: bool | None = None, level: int = 1) -> Retrieval:
+def beir(
+    path: str, split: str, ignore_identical_ids: bool | None = None, level: int = 1, titles: bool = True
+) -> Retrieval:
     """The retrieval task of a BEIR folder."""
-    data = read_beir(path, split, images=True, level=level)
+    data = read_beir(path, split, images=True, level=level, titles=titles)
     if ignore_identical_ids is None:
         ignore_identical_ids = not _IDENTICAL_IDS.isdisjoint({data.name.lower(), Path(path).name.lower()})
     task = Retrieval(data, ignore_identical_ids)

@@ -109,7 +109,7 @@ class MultiVectorReranker(ModelReranker):
     def description(self) -> list[Any]:
         """Modules, tokenizer, prompts, similarity, length."""
         modules: list[Any] = [(type(part).__name__, getattr(part, "get_config_dict", dict)()) for part in self.model]
-        tokenizer = tokenizer_settings(self.model.tokenizer.backend_tokenizer)
+        tokenizer = tokenizer_settings(self.model.tokenizer)
         return [modules, tokenizer, self.model.prompts, self.model.similarity_fn_name, self.model.max_seq_length]
 
 
@@ -172,7 +172,7 @@ class CrossEncoderReranker(ModelReranker):
         vocabulary = {} if backend is not None else {"vocabulary": self.model.tokenizer.get_vocab()}
         return {
             "config": {key: value for key, value in self.model.config.to_dict().items() if key != "_name_or_path"},
-            "tokenizer": vocabulary or tokenizer_settings(backend),
+            "tokenizer": vocabulary or tokenizer_settings(self.model.tokenizer),
             "max_length": self.model.max_seq_length,
             "activation": repr(self.model.activation_fn),
             "prompts": self.model.prompts,
