@@ -140,7 +140,7 @@ def test_a_spent_budget_says_how_to_go_on(build_sure, tmp_path, data, llm):
     code, _, said = build_sure(*words, "--max-tokens", 3000)
     assert code == 2
     assert "budget of 3,000 tokens" in said
-    assert "a larger budget goes on" in said
+    assert "rerun with a larger budget" in said
     assert build_sure(*words)[0] == 0
 
 

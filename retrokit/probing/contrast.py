@@ -153,7 +153,7 @@ class ContrastProbe(Findings):
                 flierprops={"marker": ".", "markersize": 5, "markerfacecolor": RED, "markeredgecolor": RED},
                 medianprops={"color": BLUE, "linewidth": 1.5},
             )
-            upper.set_ylabel(f"deviation of {shown(self.a, 20)}\n− {shown(self.b, 20)}, by dimension", fontsize=9)
+            upper.set_ylabel(f"SD of {shown(self.a, 20)}\n− {shown(self.b, 20)}, by dimension", fontsize=9)
             upper.set_title(f"{shown(encoder)}: {self.pairs:,} pairs\nof {shown(self.data)}", fontsize=9, loc="left")
             lower.plot(places, [row.mean_cosine for row in own], "o", color=BLUE)
             lower.set_ylabel("mean cosine of the two texts", fontsize=9)

@@ -15,13 +15,13 @@ from retrokit.evaluation.deployment import Deployment
 from retrokit.ranking.retrieval.stored import QUERIES_TIMED
 from retrokit.report.evaluation import difference_of
 
-COSTS = {"row_bytes": "bytes of a document", "milliseconds": "milliseconds of a query"}
+COSTS = {"row_bytes": "bytes per document", "milliseconds": "milliseconds per query"}
 _MARKERS = "os^Dv<>P*Xp"
 _SIZES = (64, 30, 14, 8)
 
 
 def deployment_sheet(deployment: Deployment) -> Sheet:
-    """A line for each way; ← where none that costs no more, in bytes or in time, has a higher metric."""
+    """A row for each combination; ← if no row with as few bytes, or as little time, has a higher metric."""
     fronts = {cost: [row.name for row in deployment.front(cost)] for cost in COSTS}
     rows = []
     for row in deployment.rows:
@@ -36,12 +36,11 @@ def deployment_sheet(deployment: Deployment) -> Sheet:
     more = [name for name in deployment.rows[0].result.metrics if name != deployment.metric]
     counts = deployment.rows[0].result.counts
     caption = (
-        f"{counts['queries']:,} queries, {counts['documents']:,} documents; bytes: of a document in the index, all of "
-        "it counted; ms: of a processor for a query, one at a time in one thread (the least of three rounds over "
-        f"{min(QUERIES_TIMED, counts['queries'])} queries; faiss searches, NumPy scores again); recall: share of the "
-        f"{deployment.depth} documents of the first line that is found; difference from the first line, * where p < "
-        f"{SIGNIFICANCE} (the larger of paired t-test and randomisation test; Holm's correction over the sheet); ←: "
-        "none that costs no more is better"
+        f"{counts['queries']:,} queries, {counts['documents']:,} documents; bytes: size of the index per document; ms: "
+        "CPU time per query, one at a time in one thread (the least of three rounds over "
+        f"{min(QUERIES_TIMED, counts['queries'])} queries; faiss searches, NumPy rescores); recall: share of the first "
+        f"row's {deployment.depth} documents; difference from the first row, * where p < {SIGNIFICANCE} (the larger of "
+        "paired t-test and randomisation test; Holm's correction over the table); ←: best at this cost or less"
     )
     columns = ["dims", "storage dtype", "index", "bytes", "ms", f"recall@{deployment.depth}", deployment.metric]
     columns += ["difference", "95% interval", "Holm p", *more]
@@ -94,7 +93,7 @@ def deployment_plot(deployment: Deployment, folder: str | Path, name: str) -> li
     for dimensions in dims:
         size = sizes[dimensions] ** 0.5
         handles.append(Line2D([], [], marker="o", markersize=size, label=f"{dimensions} dimensions", **plain))
-    handles.append(Line2D([], [], color="black", linewidth=1, label="none that costs no more is better"))
+    handles.append(Line2D([], [], color="black", linewidth=1, label="best at this cost or less"))
     figure.set_figheight(figure.get_figheight() + 0.17 * -(-len(handles) // 3))
     figure.legend(handles=handles, loc="outside upper center", ncols=3, fontsize=8)
     return save(figure, folder, name)

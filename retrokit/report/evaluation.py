@@ -275,7 +275,7 @@ def _tests_sheet(evaluation: Evaluation, tested: Sequence[Comparison]) -> Sheet:
     caption = (
         "difference from the first row of the task; randomisation: signs of the differences flipped, all ways where "
         f"at most {EXACT_UP_TO} items differ, else {DRAWS:,} draws (seed 0); Holm: the larger p, corrected over all "
-        f"comparisons in the metric ({corrected}), over tasks by themselves; * where it is below {SIGNIFICANCE}"
+        f"comparisons in the metric ({corrected}), means over tasks separately; * where it is below {SIGNIFICANCE}"
     )
     return Sheet("tests", columns, 4, rows, caption)
 

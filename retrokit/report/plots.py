@@ -255,7 +255,7 @@ def _near_misses(rows: list[dict[str, Any]], folder: str | Path, name: str) -> l
     lower.tick_params(axis="x", labelrotation=30 if crowded else 0)
     lower.set_ylim(-0.03, 1.03)
     upper.set_ylabel("mean score of near-misses\n(lower is better)")
-    lower.set_ylabel("AUC of positives (dotted: chance),\n95% interval of each by itself")
+    lower.set_ylabel("ROC-AUC of positives (dotted: chance),\n95% interval")
     for axes in (upper, lower):
         axes.grid(axis="y", alpha=0.3)
         axes.set_axisbelow(True)

@@ -122,7 +122,7 @@ def test_rejected_answers_are_counted(corpus: Path) -> None:
 def test_a_budget_that_is_used_up_leaves_no_file(corpus: Path) -> None:
     store = str(corpus.with_name("answers.db"))
     with ChatServer(Plan(edit)) as server:
-        with pytest.raises(BudgetSpent, match=r"the budget of 9,000 tokens is used up: .* a larger budget goes on"):
+        with pytest.raises(BudgetSpent, match=r"the budget of 9,000 tokens is used up: .* rerun with a larger budget"):
             write(server, corpus, store=store, max_tokens=9000)
         assert not corpus.with_name("near.jsonl").exists()
         before = len(server.log.bodies)
