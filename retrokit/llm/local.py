@@ -207,13 +207,16 @@ def nucleus(logits: Tensor, share: float) -> Tensor:
     return logits.masked_fill(torch.zeros_like(beyond).scatter(0, order, beyond), -torch.inf)
 
 
-def load_generator(path: str, max_length: int | None, device: str | None = None) -> Generator:
+def load_generator(
+    path: str, max_length: int | None, device: str | None = None, dtype: torch.dtype | None = None
+) -> Generator:
     """The model of a folder or a hub id.
 
     Args:
         path: which.
         max_length: tokens that it reads; default: what its tokenizer or its positions allow.
         device: where it computes; default: a GPU if there is one.
+        dtype: of the loaded weights; default: that of the files.
 
     Raises:
         UsageError: neither a folder nor a hub id, or a model without a fast tokenizer.
@@ -230,7 +233,7 @@ def load_generator(path: str, max_length: int | None, device: str | None = None)
         with no_progress_bars():
             config = AutoConfig.from_pretrained(path)
             kind = AutoModelForSeq2SeqLM if config.is_encoder_decoder else AutoModelForCausalLM
-            model, loading_info = kind.from_pretrained(path, config=config, output_loading_info=True)
+            model, loading_info = kind.from_pretrained(path, config=config, dtype=dtype, output_loading_info=True)
             if loading_info["missing_keys"]:
                 missing = sorted(loading_info["missing_keys"])
                 raise ValueError(f"its weights lack {missing[0]} ({len(missing)} in all): it writes nothing sensible")

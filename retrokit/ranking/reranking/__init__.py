@@ -16,6 +16,7 @@ _PRECISION = Param("precision", str, "fp32", choices=("auto", "fp32", "bf16", "f
 _CACHE = Param("cache", str, summary="folder for token embeddings in half precision")
 _MODEL = Param("path", str, required=True, summary="folder or hub id")
 _MAX_LENGTH = Param("max_length", int, minimum=1, summary="tokens of both texts; the rest is cut")
+_DTYPE = Param("dtype", str, "fp32", choices=("fp32", "bf16", "fp16"), summary="type of the loaded weights")
 _FOLDER = (
     Param("path", str, required=True, summary="folder of rerank train"),
     Param("encoder", str, summary="its encoder, if it has moved; another one is refused"),
@@ -76,10 +77,23 @@ registry = SpecRegistry(
             "cross-encoder",
             "a transformer that reads query and document together",
             "retrokit.ranking.reranking.library:cross_encoder",
+            (_MODEL, _MAX_LENGTH, _DTYPE),
+            positional="path",
+        ),
+        Entry(
+            "query-likelihood",
+            "how likely a causal language model finds the query after the document (UPR)",
+            "retrokit.ranking.reranking.likelihood:query_likelihood",
             (
                 _MODEL,
+                Param(
+                    "template",
+                    str,
+                    "Passage: {document}. Please write a question based on this passage. {query}",
+                    summary="prompt, the query at its end",
+                ),
                 _MAX_LENGTH,
-                Param("dtype", str, "fp32", choices=("fp32", "bf16", "fp16"), summary="type of the loaded weights"),
+                _DTYPE,
             ),
             positional="path",
         ),
