@@ -362,7 +362,7 @@ def main() -> int:
         return 0
     write_beir(options.output, corpus, splits)
     packages = {group[0].file.split("/")[0] for group in groups} & set(PACKAGES)
-    few = "" if found == options.documents else f" (all that there are of the {options.documents} asked for)"
+    few = "" if found == options.documents else f" (fewer than the {options.documents} requested)"
     print(
         f"{options.output}: {len(corpus)} documents{few}, {len(splits['train'])} train and {len(splits['test'])} test "
         f"queries, from {len(groups)} files of {STDLIB} and {len(packages)} packages",

@@ -24,7 +24,7 @@ probe() { # NAME PROBE ENCODERS-AND-OPTIONS...
 for part in $parts; do
     case $part in
     magnitude)
-        probe magnitude magnitude "${encoders[@]}" --on "beir:$data/scifact" --cv-baseline "${encoders[4]}"
+        probe magnitude magnitude "${encoders[@]}" --on "beir:$data/scifact" --cv-reference "${encoders[4]}"
         probe magnitude-gain magnitude "${encoders[@]:2}" --on "beir:$data/scifact" --reference-encoder "${encoders[1]}"
         probe magnitude-proxies magnitude "${encoders[@]}" --on "beir:$data/scifact" --without-labels
         ;;

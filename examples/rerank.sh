@@ -33,5 +33,5 @@ done
 
 # Which near-misses would the rerankers let through? Positives are the queries' relevant documents.
 retrokit augment near-misses "$data/corpus.jsonl" -o "$out/near-misses.jsonl" --per-family 100
-retrokit rerank "$encoder" --on "pairs:$out/near-misses.jsonl" "${with[@]}" --reference "beir:$data,split=test" \
+retrokit rerank "$encoder" --on "pairs:$out/near-misses.jsonl" "${with[@]}" --paraphrases "beir:$data,split=test" \
     --plot "$out/plots"

@@ -176,7 +176,7 @@ LINES = {
     "augment score": "beir:in/beir --with in/bert",
     "augment mix": "in/pairs.jsonl,weight=2 in/texts.jsonl",
     "eval": "in/bert run:in/run.trec --on beir:in/beir --trained-on in/pairs.jsonl",
-    "rerank run": "--run in/run.trec --on beir:in/beir --with in/bert --reference in/pairs.jsonl",
+    "rerank run": "--run in/run.trec --on beir:in/beir --with in/bert --paraphrases in/pairs.jsonl",
     "rerank train": "cnn in/bert --data in/pairs.jsonl --dev in/texts.jsonl",
     "rerank shrink": "in/bert --encoder in/bert",
     "rerank verify": "in/bert in/pairs.jsonl",

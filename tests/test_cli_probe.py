@@ -226,7 +226,7 @@ def test_magnitude_prints_writes_and_draws(probe, tiny_bert, tmp_path):
 
 def test_magnitude_with_a_baseline_shows_the_ratio(probe, tiny_bert, tmp_path):
     spec = write_set(tmp_path, "set")
-    words = ("magnitude", tiny_bert, "--on", spec, "--reference-encoder", "static:8", "--cv-baseline", "static:4")
+    words = ("magnitude", tiny_bert, "--on", spec, "--reference-encoder", "static:8", "--cv-reference", "static:4")
     words = (*words, "--precision", "fp32")
     code, out, err = probe(*words)
     assert code == 0, err
@@ -295,7 +295,10 @@ def test_fisher_prints_writes_and_draws(probe, tiny_bert, tmp_path):
         (["magnitude", "static:8", "--proxies", 3], "--proxies is for --without-labels: give both"),
         (["magnitude", "static:8", "static:4", "--checkpoints"], "--checkpoints takes one model folder"),
         (["magnitude", "static:8", "--irrelevant", "few"], "--irrelevant few is none of top, all"),
-        (["magnitude", "static:8", "--checkpoints", "--cv-baseline", "static:4"], "no --reference-encoder and no --cv"),
+        (
+            ["magnitude", "static:8", "--checkpoints", "--cv-reference", "static:4"],
+            "no --reference-encoder and no --cv",
+        ),
         (
             ["magnitude", "static:8", "--without-labels", "--reference-encoder", "static:4"],
             "--reference-encoder is for",

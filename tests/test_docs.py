@@ -280,6 +280,22 @@ def test_commands_parse(page, words, tmp_path, monkeypatch):
     parse_all([(tasks, spec) for spec in _listed(given.get("on") or given.get("evaluate_on"))])
 
 
+@pytest.mark.parametrize("page", [*PAGES, *sorted((ROOT / "examples").rglob("*.sh"))], ids=lambda page: page.name)
+def test_every_option_exists(page):
+    """Of the code within sentences, and of the scripts of examples, whose words depend on variables."""
+    params = [param for command in [GROUP, *COMMANDS.values()] for param in command.params]
+    known = {name for param in params for name in (*param.opts, *param.secondary_opts)} | {"--help", "--help-all"}
+    text = page.read_text("utf-8")
+    codes = re.findall(r"`((?:retrokit |--)[^`]+)`", prose(page)) if page.suffix == ".md" else _shell_lines(text)
+    assert {name for code in codes for name in re.findall(r"(?<![\w-])--[a-z][\w-]*", code)} <= known
+
+
+def _shell_lines(text: str) -> list[str]:
+    """The lines of a script that run no Python file: they are of retrokit, or hold options for it."""
+    lines = text.replace("\\\n", " ").splitlines()
+    return [line for line in lines if not re.match(r"\s*#|.*\w\.py\b", line)]
+
+
 def _is_retriever(spec: str) -> bool:
     return spec.partition(":")[0] in retrieval.registry.names()
 

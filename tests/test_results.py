@@ -18,10 +18,13 @@ sys.path.insert(0, str(FOLDER))
 make, reproduce, get_data = (importlib.import_module(name) for name in ("make", "reproduce", "get_data"))
 sys.path.remove(str(FOLDER))
 
+RECORDS = [make.records("claims"), make.records("runs"), make.records("benchmarks"), make.data()]
 READS = [
-    pytest.param(words, id=f"{name}:{number}")
-    for name, claim in make.records("claims").items()
-    for number, words in enumerate(test_docs.retrokit_lines(claim.get("read", "")))
+    pytest.param(words, id=f"{name}:{field}:{number}")
+    for records in RECORDS
+    for name, record in records.items()
+    for field in ("command", "read", "make")
+    for number, words in enumerate(test_docs.retrokit_lines(record.get(field, "")))
 ]
 
 
@@ -37,7 +40,7 @@ def test_the_pages_are_up_to_date():
 
 
 @pytest.mark.parametrize("words", READS)
-def test_the_commands_of_claims_parse(words, tmp_path, monkeypatch):
+def test_the_commands_of_claims_runs_benchmarks_and_data_parse(words, tmp_path, monkeypatch):
     test_docs.test_commands_parse("claims", words, tmp_path, monkeypatch)
 
 

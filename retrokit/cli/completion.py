@@ -41,7 +41,7 @@ Completion = tuple[str, str]
 _SEARCHERS = ("encoders", "searchers")
 KINDS: dict[str, tuple[str, ...]] = {
     **dict.fromkeys(("encoder", "encoders", "searcher"), _SEARCHERS),
-    **dict.fromkeys(("start", "guide", "reference_encoder", "cv_baseline"), ("encoders",)),
+    **dict.fromkeys(("start", "guide", "reference_encoder", "cv_reference"), ("encoders",)),
     **dict.fromkeys(("with_", "teacher"), ("rerankers", "encoders")),
     **dict.fromkeys(("on", "eval"), ("tasks",)),
     "sim": ("similarities",),
@@ -50,7 +50,7 @@ KINDS: dict[str, tuple[str, ...]] = {
     "splitter": ("splitters",),
 }
 """By parameter, the kinds of names that it takes."""
-_RUNS = {"encoder", "encoders", "searcher", "start", "guide", "reference_encoder", "cv_baseline", "folder", "paths"}
+_RUNS = {"encoder", "encoders", "searcher", "start", "guide", "reference_encoder", "cv_reference", "folder", "paths"}
 METRICS: tuple[str, ...] = (
     *("ndcg@10", "mrr@10", "map@100", "recall@100", "precision@10", "accuracy@1", "accuracy", "f1", "roc_auc"),
     *("spearman", "pearson", "v_measure", "rdc", "roc", "exact_match", "knn_accuracy"),

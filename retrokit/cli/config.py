@@ -13,6 +13,7 @@ _NOT_IN_A_FILE = {"config", "help"}
 FORMER = {
     "negatives": "near-misses",
     **{"baseline": "reference-encoder", "reference": "paraphrases", "reference-pairs": "max-paraphrases"},
+    "cv-baseline": "cv-reference",
 }
 """Former names of commands and options, which work for one release where the present name exists."""
 

@@ -1,5 +1,6 @@
 """What all figures share: colours, sizes, safe drawing of foreign names, how much fits, and the files."""
 
+import textwrap
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -61,9 +62,9 @@ def shown(name: str, longest: int = 48) -> str:
 
 
 def wrapped(name: str, width: int = 34) -> str:
-    """Another's name on up to three lines; of a very long one the end."""
+    """A foreign name on up to three lines, broken at spaces if it can be; only the end of a very long name."""
     name = shown(name, len(name) * 10 + 1)
-    lines = [name[start : start + width] for start in range(0, len(name), width)]
+    lines = textwrap.wrap(name, width, break_on_hyphens=False)
     return "\n".join(lines) if len(lines) <= 3 else "…" + "\n".join(lines[-3:])
 
 

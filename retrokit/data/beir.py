@@ -77,7 +77,7 @@ def read_beir(
     """Read the corpus of a BEIR folder or set (:func:`located`) and the queries that ``split`` judges.
 
     Judgements of absent queries are left out, those of absent documents stay; both are counted and reported.
-    ``documents`` by id are the corpus, if it was read before. Without ``titles`` a document is its text alone.
+    ``documents`` by id are the corpus, if it was read before. Without ``titles`` a document is only its text.
 
     Raises:
         MissingExtra, ServiceError: as for :func:`located`.

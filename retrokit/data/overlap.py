@@ -179,8 +179,8 @@ class Overlap:
         )
         if not any(self.counts[name] for name in ("queries_seen", "queries_near", "pairs_seen")):
             return None
-        summary = f"of {queries} queries, {seen} stand in the training data and {near} nearly do"
-        return f"{self.test}: {summary}; of {pairs} pairs of a query and its document, {pairs_seen} do"
+        summary = f"{seen} of {queries} queries are in the training data, {near} are near-duplicates of it"
+        return f"{self.test}: {summary}; {pairs_seen} of {pairs} query-document pairs are in it"
 
 
 def overlaps(tests: Mapping[str, JudgedTexts], sources: Sequence[Source], examples: int = 0) -> list[Overlap]:

@@ -164,12 +164,12 @@ class TwoStageOptions(Settings):
     )
     dims: int | None = setting(None, "Use the first N dimensions only in the first stage.", FIRST_STAGE)
     device: str | None = setting(None)
-    reference: str | None = setting(
+    paraphrases: str | None = setting(
         None,
         "For near-misses: pairs that do mean the same, e.g. beir:PATH,split=train. Default: the file's own positives.",
         NEAR_MISSES,
     )
-    reference_pairs: int = setting(10_000, "Maximum reference pairs (random sample).", NEAR_MISSES, minimum=2)
+    max_paraphrases: int = setting(10_000, "Maximum of paraphrase pairs, a random sample.", NEAR_MISSES, minimum=2)
     baseline: str | None = setting(None, BASELINE, GATES)
     baseline_system: str | None = setting(None, BASELINE_SYSTEM, GATES)
     gate_metric: str | None = setting(None, GATE_METRIC, GATES)

@@ -153,8 +153,8 @@ def _tasks(firsts: Sequence[str], on: Sequence[str], rerankers: Sequence[str], o
         if task is None:
             expected = "ranks documents, as beir:PATH does, nor contains near-misses, as pairs:FILE may"
             raise UsageError(f"{spec} neither {expected}")
-        if not task.searches and options.reference is not None:
-            pairs = read_reference(options.reference, options.reference_pairs)
+        if not task.searches and options.paraphrases is not None:
+            pairs = read_reference(options.paraphrases, options.max_paraphrases)
             task = task.staged([(pair.anchor, pair.positive) for pair in pairs]) or task
         loaded.append(task)
     rankings = [task for task in loaded if task.searches]
@@ -172,8 +172,8 @@ def _tasks(firsts: Sequence[str], on: Sequence[str], rerankers: Sequence[str], o
         raise UsageError("a similarity, dimensions, precision and an index are an encoder's, and none is used here")
     if options.index is not None and not rankings:
         raise UsageError(f"`index=` {options.index} is for what is searched, and no task here is")
-    if options.reference is not None and not has_near_misses:
-        raise UsageError("a reference is for near-misses (pairs:FILE), and there are none here")
+    if options.paraphrases is not None and not has_near_misses:
+        raise UsageError("`paraphrases=` is for near-misses (pairs:FILE), and there are none here")
     if not rankings and (options.blend is not None or options.fusion is not None):
         raise UsageError("blend and fusion are for rankings, and no task here has any")
     for name in requested(options):

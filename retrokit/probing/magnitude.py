@@ -515,13 +515,13 @@ def probe_magnitude(settings: MagnitudeSettings) -> MagnitudeProbe:
             not finished or has no checkpoints.
         DataError: a task's files, or groups that cannot be compared.
     """
-    others = dict.fromkeys(spec for spec in (settings.reference_encoder, settings.cv_baseline) if spec is not None)
+    others = dict.fromkeys(spec for spec in (settings.reference_encoder, settings.cv_reference) if spec is not None)
     parse_names([*settings.encoders, *others], *((evaluation.registry, spec) for spec in settings.on))
     stages = _stages(settings.encoders[0]) if settings.checkpoints else []
     tasks, notes = _read_tasks(settings), [_method(settings)]
     if not settings.checkpoints:
         loaded = {spec: MemoizedEncoder(encoder_names.registry.create(spec, device=settings.device)) for spec in others}
-        reference, cv = (loaded.get(spec or "") for spec in (settings.reference_encoder, settings.cv_baseline))
+        reference, cv = (loaded.get(spec or "") for spec in (settings.reference_encoder, settings.cv_reference))
         results = [measure(e, task, settings, reference, cv) for e in encoders_of(settings) for task in tasks]
         return MagnitudeProbe(results, [] if settings.without_labels else _correlations(results), notes)
     results = []

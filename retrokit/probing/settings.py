@@ -53,7 +53,7 @@ class MagnitudeSettings(ProbeSettings):
     reference_encoder: str | None = setting(
         None, "Encoder that gains are over, each as trained. Default: qnorm over cosine."
     )
-    cv_baseline: str | None = setting(None, "Encoder whose CV of query norms is the divisor; for MAG's ΔCV: dot.")
+    cv_reference: str | None = setting(None, "Encoder whose CV of query norms is the divisor; for MAG's ΔCV: dot.")
     checkpoints: bool = setting(False, "Probe the start, checkpoints and end of one model folder.")
 
     @property
@@ -68,9 +68,9 @@ class MagnitudeSettings(ProbeSettings):
             yield "`proxies=` is for `without_labels=`: give both"
         if self.without_labels and self.reference_encoder is not None:
             yield "`reference_encoder=` is for the gain, which takes labels: drop it or `without_labels=`"
-        others = (self.reference_encoder, self.cv_baseline)
+        others = (self.reference_encoder, self.cv_reference)
         if self.checkpoints and (len(self.encoders) > 1 or others != (None, None)):
-            yield "`checkpoints=` takes one model folder, no `reference_encoder=` and no `cv_baseline=`"
+            yield "`checkpoints=` takes one model folder, no `reference_encoder=` and no `cv_reference=`"
 
 
 @dataclass(frozen=True)

@@ -121,7 +121,7 @@ def _bars(evaluation: Evaluation, task: str, folder: str | Path, name: str) -> l
         end = max([defined or 0.0, 0.0, *(interval or ())])
         text = "undefined" if defined is None else f"{defined:.4f}"
         axes.annotate(text, (end, place), (5, 0), textcoords="offset points", va="center")
-    axes.margins(x=0.16)
+    axes.margins(x=0.2)
     axes.set_yticks(places, [wrapped(system.name) for system in systems])
     axes.invert_yaxis()
     axes.set_xlabel(label)

@@ -121,8 +121,8 @@ def test_a_run_knows_its_data_and_others_are_named(tmp_path: Path, task: str, da
     (own,) = found.overlaps
     assert own.test == f"{task} and {run}"
     assert own.counts["documents_seen"] <= named.overlaps[0].counts["documents_seen"]
-    said = [line for line in recorder.messages if "stand in the training data" in line]
-    told = f"{task} and {data}: of 12 queries, 2 stand in the training data and 0 nearly do"
+    said = [line for line in recorder.messages if "queries are in the training data" in line]
+    told = f"{task} and {data}: 2 of 12 queries are in the training data, 0 are near-duplicates of it"
     assert any(told in line for line in said)
     assert evaluation_json(named)["overlaps"][0]["counts"] == named.overlaps[0].counts
     assert any(sheet.title == "examples" for sheet in evaluation_sheets(found)) == bool(own.examples)

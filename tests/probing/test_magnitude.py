@@ -166,7 +166,7 @@ def test_the_gain_is_that_of_eval(large, monkeypatch):
     assert (alone.gain.baseline, alone.gain.score) == pytest.approx((by_sim["cosine"], by_sim["qnorm"]))
     assert alone.gain.percent == pytest.approx(100 * (by_sim["qnorm"] / by_sim["cosine"] - 1))
     own = {r.encoder: r for r in evaluate(["one", "other"], [spec]).results}
-    against = probe_magnitude(["other"], [spec], reference_encoder="one", cv_baseline="one").results[0]
+    against = probe_magnitude(["other"], [spec], reference_encoder="one", cv_reference="one").results[0]
     assert (against.gain.over, against.gain.of) == ("one cosine", "other qnorm")
     assert against.gain.baseline == pytest.approx(own["one"].metrics["ndcg@10"])
     assert against.gain.score == pytest.approx(own["other"].metrics["ndcg@10"])
@@ -174,7 +174,7 @@ def test_the_gain_is_that_of_eval(large, monkeypatch):
     assert (against.cv_ratio.of, against.cv_ratio.over) == ("other qnorm", "one cosine")
     assert against.cv_ratio.value == pytest.approx(ratio)
     assert alone.cv_ratio is None
-    apart = probe_magnitude(["other"], [spec], cv_baseline="one").results[0]
+    apart = probe_magnitude(["other"], [spec], cv_reference="one").results[0]
     assert (apart.gain, apart.cv_ratio) == (probe_magnitude(["other"], [spec]).results[0].gain, against.cv_ratio)
     assert probe_magnitude(["other"], [spec], reference_encoder="one").results[0].cv_ratio is None
     with pytest.raises(UsageError, match="`reference_encoder=` is for the gain, which takes labels"):
@@ -255,7 +255,7 @@ def test_of_too_few_there_is_no_d_and_no_interval(tmp_path, monkeypatch, documen
     texts = {f"t{i}": f"t{i}" for i in range(documents)}
     folder = write_folder(tmp_path / "few", texts, {query: query for query in qrels}, qrels)
     monkeypatch.setattr(encoders.registry, "create", lambda spec, device=None: GivenEncoder(vectors))
-    probe = probe_magnitude(["static:2", "static:2"], [f"beir:{folder}"], cv_baseline="static:2")
+    probe = probe_magnitude(["static:2", "static:2"], [f"beir:{folder}"], cv_reference="static:2")
     shown = json.loads(json.dumps(probe.to_json(), allow_nan=False))["results"][0]
     assert probe.rows()["magnitude"][0]["d"] == shown["effect"]["value"]
     assert (shown["effect"]["low"] is not None) == has_interval
@@ -287,7 +287,7 @@ def test_bad_input_is_one_clear_line(small, tmp_path):
     with pytest.raises(UsageError, match=r"`proxies=` 100 is out of range \(1 to 99\)"):
         options(without_labels=True, proxies=100)
     with pytest.raises(UsageError, match=r"(?s)unknown encoder 'statik.*\n.*unknown encoder 'minilm2'"):
-        probe_magnitude(["statik:4"], [f"beir:{small}"], cv_baseline="minilm2:x")
+        probe_magnitude(["statik:4"], [f"beir:{small}"], cv_reference="minilm2:x")
 
 
 # --- conclusions

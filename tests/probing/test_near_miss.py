@@ -102,7 +102,7 @@ def test_reference_pairs_take_the_place_of_positives(
     (encoder,) = register(monkeypatch, {"a": vectors})
     caplog.set_level("INFO", logger="retrokit")
     found = probe_near_misses([encoder], f"pairs:{near}", paraphrases=str(reference))
-    assert "2 near-misses, against 4 positives of the reference" in caplog.text
+    assert "2 near-misses, against 4 paraphrases" in caplog.text
     (overall,) = found.families  # the file names no families
     assert np.sort(scores(found, POSITIVES)) == pytest.approx(cosines(40, 30, 20, 10), abs=1e-6)
     # of 8 couples: the near-miss at 15° is below a positive at 10° alone, that at 35° below 10°, 20° and 30°

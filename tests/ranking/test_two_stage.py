@@ -200,7 +200,7 @@ def test_a_break_changes_nothing(many: tuple[Path, dict], tmp_path: Path, monkey
     notices = Notices()
     with listening(notices):
         found = reranked(folder, run, depth=12, save_run=str(broken))
-    assert any("going on" in message for message in notices.messages)
+    assert any("resuming" in message for message in notices.messages)
     assert [len(one.calls) for one in made[1:]] == [3, blocks - 3]
     assert broken.read_bytes() == whole.read_bytes()
     assert not (tmp_path / "broken.trec.work").exists()
@@ -299,7 +299,7 @@ def test_seeds_of_either_stage_are_averaged(many, tmp_path, monkeypatch):
         ("bm25", {"run": "x"}, "takes the place of bm25"),
         ("bm25", {"sim": "dot"}, "are an encoder's"),
         (None, {"run": "x", "dims": 8}, "are an encoder's"),
-        ("bm25", {"reference": "pairs.jsonl"}, "is for near-misses"),
+        ("bm25", {"paraphrases": "pairs.jsonl"}, "is for near-misses"),
         ("bm25", {"metrics": ("ndgc@10",)}, "did you mean ndcg@10"),
         ("nonsense:x", {"sim": "cosin"}, "cosin"),
     ],
@@ -374,7 +374,7 @@ def test_the_pooled_score_stands_beside(tmp_path: Path, tiny_bert: Path, monkeyp
 def test_references_are_the_positives(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     register(monkeypatch, fake=lambda query, document: 1.0 if document == "answer" else 0.5)
     reference = write_lines(tmp_path / "r.jsonl", [{"anchor": f"q{i}", "positive": "answer"} for i in range(3)])
-    options = TwoStageOptions(reference=str(reference))
+    options = TwoStageOptions(paraphrases=str(reference))
     (result,) = rerank(None, [f"pairs:{near_misses(tmp_path)}"], ["fake"], options).whole.results
     assert result.metrics["roc_auc"] == 1
     assert result.metrics["positive"] == 1

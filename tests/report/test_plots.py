@@ -299,6 +299,7 @@ def test_names_are_harmless_short_and_never_hidden() -> None:
     assert shown("_a") == wrapped("_a") == " _a"
     assert (shown("x" * 60 + "end")[0], len(shown("x" * 60 + "end")), shown("x" * 60 + "end")[-3:]) == ("…", 48, "end")
     assert wrapped("x" * 40) == "x" * 34 + "\n" + "x" * 6
+    assert wrapped("runs/finetune/cosine-* (3 seeds) cosine") == "runs/finetune/cosine-* (3 seeds)\ncosine"
     cut = wrapped("a" * 200 + "end")
     assert (cut[0], cut[-3:], cut.count("\n")) == ("…", "end", 2)
 

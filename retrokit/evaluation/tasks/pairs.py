@@ -93,7 +93,7 @@ class NearMisses(SymmetricTask):
         named = ", ".join(f"{len(self._rows[f'/{family}']):,} {family}" for family in self.families)
         line = f"{self.name}: {self.counts['near_misses']:,} near-misses" + (f" ({named})" if named else "")
         if reference is not None:
-            return f"{line}, against {reference:,} positives of the reference"
+            return f"{line}, against {reference:,} paraphrases"
         if self.counts["paraphrases"]:
             return f"{line}, against {self.counts['paraphrases']:,} positives"
         random = self.counts["random_pairs"]
@@ -181,7 +181,7 @@ class Verification(NearMisses):
         line = super().describe(len(self._reference) if self._reference else reference)
         if self._reference or not self._identical:
             return line
-        return f"{line}: the anchors themselves; `reference=` gives other texts"
+        return f"{line}: the anchors themselves; `paraphrases=` gives other texts"
 
     def measure(
         self, request: Request, similarity: Similarity, embeddings: Sequence[np.ndarray], names: Sequence[str]
