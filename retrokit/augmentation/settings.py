@@ -5,7 +5,7 @@ from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 from retrokit.core.settings import FILE, FOLDER, PRECISION, PRECISIONS, Settings, listed, number_or, numbers, setting
-from retrokit.llm.settings import Asking
+from retrokit.llm.settings import PROMPTS, Asking
 
 OUTPUT, FLAGS = "Write JSON lines to this file; -: standard output.", ("--output", "-o")
 FIELD, SEED = "Field that contains the text.", "Random seed."
@@ -168,6 +168,7 @@ class NearMissSettings(Settings):
     per_family: int | None = setting(None, "Near-misses per family. Default: all.", minimum=1)
     split: float | None = setting(None, "Share of NAME.train.jsonl; the rest: NAME.test.jsonl.", minimum=0, maximum=1)
     llm: str | None = setting(None, "Language model that writes near-misses. Default: rules.")
+    prompts: str | None = setting(None, PROMPTS)
     store: str | None = setting(None, "Answer cache. Default: OUTPUT.answers.sqlite.", writes=FILE)
     max_tokens: int | None = setting(
         None, "Budget in tokens, prompts and answers. Default: 10,000,000.", minimum=1, maximum=2**53
@@ -182,6 +183,8 @@ class NearMissSettings(Settings):
             yield f"the share of the training split must lie between 0 and 1, not {self.split:g}"
         if self.split is not None and self.output == "-":
             yield "`split=` writes two files: give `output=` NAME.jsonl"
+        if self.llm is None and self.prompts is not None:
+            yield "`prompts=` are those of the model of `llm=`, which is not given"
         if self.llm is None and (self.store is not None or self.max_tokens is not None):
             yield "`store=` and `max_tokens=` are about the model of `llm=`, which is not given"
 
@@ -212,7 +215,7 @@ class QuerySettings(Asking):
     existing: Sequence[str] = setting((), "Skip these queries: JSONL, TSV or BEIR folder. Repeatable.")
     limit: int | None = setting(None, "Passages, a random sample. Default: all.", minimum=1)
     retries: int = setting(2, "Retries of a rejected answer.", minimum=0, maximum=100)
-    prompts: str = setting("ours", "Prompts: ours, or a folder of NAME.toml that override ours.")
+    prompts: str | None = setting(None, PROMPTS)
     seed: int = setting(0, "Random seed of `limit=`.", minimum=0)
     device: str | None = setting(None)
 

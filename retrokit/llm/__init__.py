@@ -3,6 +3,8 @@
 
 from retrokit.core.registry import Entry, Param, SpecRegistry
 
+_STOP = Param("stop", str, summary="text that ends an answer, \\n for a line's end; default: the model's own end")
+
 registry = SpecRegistry(
     "llm",
     "retrokit.llms",
@@ -16,6 +18,7 @@ registry = SpecRegistry(
                 Param("url", str, summary="address up to /v1; default: $OPENAI_BASE_URL, else OpenAI"),
                 Param("key_env", str, "OPENAI_API_KEY", summary="environment variable with the API key"),
                 Param("timeout", float, 300.0, minimum=0.1, maximum=86_400, summary="timeout of a call in seconds"),
+                _STOP,
             ),
             positional="model",
             extra="llm",
@@ -35,6 +38,7 @@ registry = SpecRegistry(
                 ),
                 Param("batch", int, 8, minimum=1, maximum=4096, summary="prompts per batch"),
                 Param("device", str, summary="cpu, cuda, …; default: a GPU if there is one"),
+                _STOP,
             ),
             positional="path",
         ),
@@ -42,7 +46,7 @@ registry = SpecRegistry(
             "replay",
             "recorded answers: a JSONL file of prompt, answer and, where there was one, system",
             "retrokit.llm.replay:ReplayLLM",
-            (Param("path", str, required=True, summary="the file"),),
+            (Param("path", str, required=True, summary="the file"), _STOP),
             positional="path",
         ),
     ],

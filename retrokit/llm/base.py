@@ -7,9 +7,10 @@ An answer is decided by the model, the sampling settings, and the prompt with it
 import hashlib
 import json
 import re
-from dataclasses import asdict, dataclass
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 
 @dataclass(frozen=True)
@@ -21,12 +22,18 @@ class Sampling:
         top_p: the share of the probability that is sampled from, the likeliest tokens first.
         max_tokens: of the answer, what a reasoning model thinks included.
         seed: of the draws; ``None``: none is requested.
+        stop: texts that end an answer and are no part of it.
     """
 
     temperature: float = 0.0
     top_p: float = 1.0
     max_tokens: int = 1024
     seed: int | None = None
+    stop: tuple[str, ...] = ()
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain values; ``stop`` only if there is one, as keys and records of earlier versions are without."""
+        return {name: value for name, value in asdict(self).items() if name != "stop" or value}
 
 
 @dataclass(frozen=True)
@@ -45,6 +52,15 @@ class Completion:
     completion_tokens: int
     finish: str = "stop"
     estimated: bool = False
+
+    def until(self, stop: Sequence[str]) -> "Completion":
+        """The same up to the first of the texts ``stop``, where it then has ended.
+
+        >>> Completion("a cat\n\nText: a", 1, 9, "length").until(["\n\n"])
+        Completion(text='a cat', prompt_tokens=1, completion_tokens=9, finish='stop', estimated=False)
+        """
+        text = cut_at(self.text, stop)
+        return self if text == self.text else replace(self, text=text.strip(), finish="stop")
 
 
 @dataclass(frozen=True)
@@ -65,7 +81,7 @@ class CompletionRequest:
     @cached_property
     def key(self) -> bytes:
         """Digest of all of it (32 bytes)."""
-        settings = asdict(self.sampling)
+        settings = self.sampling.to_json()
         for name in ("temperature", "top_p"):
             settings[name] = float(settings[name])  # 0 and 0.0 are the same setting
         whole = [self.identity, settings, self.system, self.prompt, self.attempt]
@@ -90,11 +106,14 @@ class LLM(Protocol):
 
     Attributes:
         spec: the canonical spec it was created from, without any secret.
-        identity: what of the model decides an answer: its name at a service, or a digest of its weights.
+        identity: what of the model decides an answer: its name at a service, or a digest of its weights, and its own
+            stop string.
+        continues: whether it is a base model, which continues a text and follows no instruction.
     """
 
     spec: str
     identity: str
+    continues: bool = False
 
     async def complete(self, prompt: str, system: str | None, sampling: Sampling) -> Completion:
         """One answer to one prompt.
@@ -116,6 +135,25 @@ class LLM(Protocol):
             UsageError: the text before and after the middle is too long even without the middle.
         """
         return prompt.text
+
+
+def read_stop(stop: str | None) -> tuple[str, ...]:
+    r"""The stop string of a spec, in which ``\n`` is a line's end.
+
+    >>> read_stop(r"\n\n"), read_stop(None)
+    (('\n\n',), ())
+    """
+    return () if stop is None else (stop.replace("\\n", "\n"),)
+
+
+def identified(identity: str, stop: Sequence[str]) -> str:
+    """The identity of a model with a stop string of its own."""
+    return f"{identity} stop={list(stop)}" if stop else identity
+
+
+def cut_at(text: str, stop: Sequence[str]) -> str:
+    """``text`` up to the first of the texts ``stop``; all of it if it contains none."""
+    return text[: min((place for end in stop if (place := text.find(end)) >= 0), default=len(text))]
 
 
 def estimated_tokens(*texts: str | None) -> int:

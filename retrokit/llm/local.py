@@ -9,7 +9,7 @@ import json
 import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -22,7 +22,7 @@ from retrokit.core.notices import no_progress_bars
 from retrokit.encoders.engine import NO_LIMIT
 from retrokit.encoders.fingerprint import digest_of_weights, tokenizer_settings
 from retrokit.encoders.folders import ask_hub
-from retrokit.llm.base import LLM, Completion, Prompt, Sampling, without_thinking
+from retrokit.llm.base import LLM, Completion, Prompt, Sampling, cut_at, identified, read_stop, without_thinking
 
 
 class Generated(NamedTuple):
@@ -118,6 +118,7 @@ class Generator:
         stopped: Callable[[], bool] = lambda: False,
     ) -> list[Generated]:
         """The continuation of each of ``texts`` (as :meth:`chat` returns them), at most ``new_tokens`` tokens of it.
+        All of ``samplings`` have the same stop strings.
 
         ``stopped`` is called before every token. Generation stops if it returns ``True``.
         """
@@ -131,6 +132,15 @@ class Generator:
             raise DataError(
                 self.name, f"its tokenizer gives token {last:,}, and its table of embeddings has {rows:,} rows"
             )
+        # a decoder begins with a token of its own
+        begin, stop = 1 if self.writes_anew else inputs["input_ids"].shape[1], samplings[0].stop
+
+        def ends(ids: Tensor, *_: object, **__: object) -> Tensor:
+            # no character has more tokens than bytes; the library's own criterion fails for small vocabularies
+            tails = ids[:, max(begin, ids.shape[1] - 4 * max(map(len, stop), default=0) - 4) :] if stop else ids[:, :0]
+            tails_read = self.tokenizer.batch_decode(tails, skip_special_tokens=True)
+            return torch.tensor([stopped() or cut_at(tail, stop) != tail for tail in tails_read], device=ids.device)
+
         written = self.model.generate(
             **inputs,
             max_new_tokens=new_tokens,
@@ -139,18 +149,21 @@ class Generator:
             # what a checkpoint recommends for sampling is no setting of a greedy search, and would be warned about
             **dict.fromkeys(("temperature", "top_p", "top_k")),
             logits_processor=[_Draws(texts, samplings)] if any(sampling.temperature for sampling in samplings) else [],
-            stopping_criteria=[lambda ids, scores, **_: torch.full((len(ids),), stopped(), device=ids.device)],
+            stopping_criteria=[ends],
             pad_token_id=self.tokenizer.pad_token_id,
         )
-        begin = 1 if self.writes_anew else inputs["input_ids"].shape[1]  # a decoder begins with a token of its own
-        return [self._written(row) for row in written[:, begin:].tolist()]
+        return [self._written(row, stop) for row in written[:, begin:].tolist()]
 
-    def _written(self, ids: list[int]) -> Generated:
+    def _written(self, ids: list[int], stop: Sequence[str]) -> Generated:
         ends = self.model.generation_config.eos_token_id
         ends = ends if isinstance(ends, (list, tuple)) else [ends]
+        # what has met a stop string goes on with padding while others are written
+        ends = [*ends, self.tokenizer.pad_token_id] if stop else ends
         end = next((place for place, token in enumerate(ids) if token in ends), None)
         ids, finish = (ids, "length") if end is None else (ids[: end + 1], "stop")
-        return Generated(self.tokenizer.decode(ids, skip_special_tokens=True).strip(), len(ids), finish)
+        text = self.tokenizer.decode(ids, skip_special_tokens=True)
+        whole = cut_at(text, stop)
+        return Generated(whole.strip(), len(ids), finish if whole == text else "stop")
 
     def fingerprint(self) -> str:
         """A digest of all that decides what is written: weights, architecture, tokenizer, template, window."""
@@ -266,6 +279,11 @@ class _Waiting:
     sampling: Sampling
     future: asyncio.Future[Generated]
 
+    @property
+    def kind(self) -> tuple[int, tuple[str, ...]]:
+        """What the rows of a batch have in common."""
+        return self.new_tokens, self.sampling.stop
+
 
 class LocalLLM(LLM):
     """A :class:`retrokit.llm.local.Generator` that answers prompts.
@@ -273,13 +291,15 @@ class LocalLLM(LLM):
     Args:
         generator: which.
         batch: prompts that are computed at once.
+        stop: texts that end each answer.
     """
 
     spec = ""
 
-    def __init__(self, generator: Generator, batch: int = 8) -> None:
-        self.generator = generator
-        self.identity = f"local {generator.fingerprint()}"
+    def __init__(self, generator: Generator, batch: int = 8, stop: tuple[str, ...] = ()) -> None:
+        self.generator, self._stop = generator, stop
+        self.identity = identified(f"local {generator.fingerprint()}", stop)
+        self.continues = generator.tokenizer.chat_template is None and not generator.writes_anew
         self.batch = batch
         self._waiting: list[_Waiting] = []
         self._worker: asyncio.Task[None] | None = None
@@ -304,6 +324,7 @@ class LocalLLM(LLM):
             raise PromptRefused(f"{self.generator.name} reads {most} tokens, and a prompt has {length}")
         new_tokens = sampling.max_tokens if left is None else min(left, sampling.max_tokens)
         future = asyncio.get_running_loop().create_future()
+        sampling = replace(sampling, stop=(*sampling.stop, *self._stop))
         self._waiting.append(_Waiting(text, length, new_tokens, sampling, future))
         if self._worker is None:
             self._stopped = False
@@ -331,14 +352,14 @@ class LocalLLM(LLM):
             self._worker = None
 
     def _next_rows(self) -> list[_Waiting]:
-        """Prompts of about the same length, to be answered with the same number of tokens.
+        """Prompts of about the same length, to be answered with the same number of tokens and the same ends.
 
         So none is computed beyond its own end into positions that the model does not have.
         """
         waiting = sorted(
-            (row for row in self._waiting if not row.future.done()), key=lambda row: (row.new_tokens, row.length)
+            (row for row in self._waiting if not row.future.done()), key=lambda row: (*row.kind, row.length)
         )
-        rows = [row for row in waiting if row.new_tokens == waiting[0].new_tokens][: self.batch]
+        rows = [row for row in waiting if row.kind == waiting[0].kind][: self.batch]
         self._waiting = waiting[len(rows) :]
         return rows
 
@@ -361,6 +382,6 @@ class LocalLLM(LLM):
             await asyncio.wait([self._worker])
 
 
-def local_llm(path: str, max_length: int | None, batch: int, device: str | None) -> LocalLLM:
+def local_llm(path: str, max_length: int | None, batch: int, device: str | None, stop: str | None = None) -> LocalLLM:
     """The model ``local``; raises as :func:`retrokit.llm.local.load_generator` does."""
-    return LocalLLM(load_generator(path, max_length, device), batch)
+    return LocalLLM(load_generator(path, max_length, device), batch, read_stop(stop))

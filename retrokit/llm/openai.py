@@ -1,12 +1,13 @@
 """A model behind OpenAI's chat protocol (``POST …/v1/chat/completions``): vLLM, llama.cpp, Ollama, hosted ones."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from retrokit.core.calls import PromptRefused, encodable
 from retrokit.core.notices import notice
 from retrokit.core.service import Service, service
-from retrokit.llm.base import LLM, Completion, Sampling, estimated_tokens, without_thinking
+from retrokit.llm.base import LLM, Completion, Sampling, estimated_tokens, identified, read_stop, without_thinking
 
 EMPTY_ANSWERS = 3
 """Answers without text that a prompt is sent again for."""
@@ -16,7 +17,7 @@ _MOST_CHARACTERS, _CHARACTERS_A_TOKEN = 16_384, 64
 _FINISHES = ("stop", "length", "content_filter", "tool_calls", "function_call")
 # the names of gateways to Anthropic and Mistral
 _CUT = ("max_tokens", "model_length", "max_output_tokens", "MAX_TOKENS")
-_OPTIONAL = ("temperature", "top_p", "seed")
+_OPTIONAL = ("temperature", "top_p", "seed", "stop")
 
 
 class OpenAILLM(LLM):
@@ -24,15 +25,15 @@ class OpenAILLM(LLM):
 
     spec = ""
 
-    def __init__(self, service: Service) -> None:
-        self.identity = service.model
+    def __init__(self, service: Service, stop: tuple[str, ...] = ()) -> None:
+        self.identity, self._stop = identified(service.model, stop), stop
         self._service = service
         self._length = "max_tokens"
         self._refused: set[str] = set()
 
     async def complete(self, prompt: str, system: str | None, sampling: Sampling) -> Completion:
         """One answer to one prompt; raises as :class:`retrokit.llm.base.LLM` says."""
-        empty = 0
+        sampling, empty = replace(sampling, stop=(*sampling.stop, *self._stop)), 0
         while True:
             body = self._body(prompt, system, sampling)
             try:
@@ -61,6 +62,8 @@ class OpenAILLM(LLM):
             body["top_p"] = sampling.top_p
         if sampling.seed is not None:
             body["seed"] = sampling.seed
+        if sampling.stop:
+            body["stop"] = list(sampling.stop)
         return {name: value for name, value in body.items() if name not in self._refused}
 
     def _adapts(self, refusal: PromptRefused, body: Mapping[str, Any]) -> bool:
@@ -105,9 +108,9 @@ class OpenAILLM(LLM):
             completion_tokens=counts[1] or estimated_tokens(content),
             finish=finish,
             estimated=None in counts,
-        )
+        ).until(sampling.stop)
 
 
-def openai_llm(model: str, url: str | None, key_env: str, timeout: float) -> OpenAILLM:
+def openai_llm(model: str, url: str | None, key_env: str, timeout: float, stop: str | None) -> OpenAILLM:
     """The model ``openai``; raises as :func:`retrokit.core.service.service`."""
-    return OpenAILLM(service("openai", model, url, "chat/completions", key_env, timeout))
+    return OpenAILLM(service("openai", model, url, "chat/completions", key_env, timeout), read_stop(stop))

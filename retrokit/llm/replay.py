@@ -6,7 +6,7 @@ from pathlib import Path
 from retrokit.core.calls import encodable
 from retrokit.core.errors import DataError
 from retrokit.data.jsonl import read_jsonl
-from retrokit.llm.base import LLM, Completion, Sampling, estimated_tokens, without_thinking
+from retrokit.llm.base import LLM, Completion, Sampling, estimated_tokens, identified, read_stop, without_thinking
 
 _EXPECTED = 'lines like {"prompt": "...", "answer": "..."}'
 
@@ -20,8 +20,8 @@ class ReplayLLM(LLM):
 
     spec = ""
 
-    def __init__(self, path: str | Path) -> None:
-        self.path = Path(path)
+    def __init__(self, path: str | Path, stop: str | None = None) -> None:
+        self.path, self._stop = Path(path), read_stop(stop)
         self._answers: dict[bytes, str] = {}
         lines: dict[bytes, int] = {}
         seen = hashlib.sha256()
@@ -31,7 +31,7 @@ class ReplayLLM(LLM):
             if self._answers.setdefault(key, answer) != answer:
                 raise row.wrong(f"another answer to the prompt of line {lines[key]}")
             lines.setdefault(key, number)
-        self.identity = f"replay sha256:{seen.hexdigest()}"
+        self.identity = identified(f"replay sha256:{seen.hexdigest()}", self._stop)
 
     async def complete(self, prompt: str, system: str | None, sampling: Sampling) -> Completion:
         """The recorded answer.
@@ -45,7 +45,7 @@ class ReplayLLM(LLM):
             shown = shown if len(shown) <= 80 else shown[:79] + "…"
             raise DataError(self.path, f"contains no answer to the prompt {shown!r}")
         tokens = estimated_tokens(system, prompt), estimated_tokens(answer)
-        return Completion(without_thinking(encodable(answer)), *tokens, estimated=True)
+        return Completion(without_thinking(encodable(answer)), *tokens, estimated=True).until(self._stop)
 
     async def close(self) -> None:
         """There is nothing to let go of."""

@@ -62,7 +62,8 @@ class Session:
         self._running: dict[bytes, asyncio.Task[Completion]] = {}
         self._calling: set[asyncio.Task[Completion]] = set()
         self._in_vain, self._last_vain = 0, ""  # prompts that brought no text since one did
-        self._short = 0  # answers that were cut or have no text
+        self._short, self._limit = 0, sampling.max_tokens  # answers that were cut or have no text, and where
+        self._cut, self._ended_any = 0, False
         self._answered_any = False
 
     async def ask(
@@ -82,7 +83,8 @@ class Session:
         """
         # what is no Unicode can neither be sent nor stored
         texts = None if system is None else encodable(system), encodable(prompt)
-        request = CompletionRequest(self.llm.identity, sampling or self.sampling, *texts, attempt)
+        sampling = sampling or self.sampling
+        request = CompletionRequest(self.llm.identity, sampling, *texts, attempt)
         try:
             running = self._running.get(request.key)
             completion = None if running is not None else self._stored(request)
@@ -96,7 +98,7 @@ class Session:
             raise
         self._answered_any = True
         if completion.finish == "length" or not completion.text:
-            self._short += 1
+            self._short, self._limit = self._short + 1, sampling.max_tokens
         if completion.text:
             self._in_vain = 0
         else:
@@ -123,15 +125,34 @@ class Session:
         """
         first = text = prompt.fill(**fields)
         for attempt in range(retries + 1):
+            sampling = prompt.sampling(self.sampling, attempt)
             try:
-                return read(await self.ask(text, system=prompt.system, attempt=attempt))
+                return read(await self.ask(text, system=prompt.system, attempt=attempt, sampling=sampling))
             except PromptRefused as refusal:
                 raise Rejected("refused", str(refusal)) from refusal
             except Rejected as rejected:
                 if attempt == retries:
                     raise
-                text = f"{first}\n\n{retry.fill(reason=rejected.reason)}"
+                text = prompt.again(first, retry, rejected.reason)
         raise AssertionError("the last attempt returns or raises")
+
+    def whole(self, completion: Completion) -> str:
+        """The text of an answer that has ended.
+
+        Raises:
+            Rejected: ``cut_off``: it has not.
+            ServiceError: nor has any of the first answers.
+        """
+        if completion.finish != "length":
+            self._ended_any = True
+            return completion.text
+        self._cut += 1
+        if self._cut >= IN_VAIN and not self._ended_any:
+            raise ServiceError(
+                f"{self.llm.spec}: none of the first {self._cut:,} answers ended within {self._limit:,} tokens; add "
+                "`stop=` to the model's spec, or allow longer answers"
+            )
+        raise Rejected("cut_off", "the answer was too long and is cut off")
 
     def _note_vain(self, what: str) -> None:
         self._in_vain += 1
@@ -184,7 +205,7 @@ class Session:
             sampling = replace(sampling, seed=sampling.seed + request.attempt)
         calls = self._counts["calls"]
         try:
-            return await self.llm.complete(request.prompt, request.system, sampling)
+            return (await self.llm.complete(request.prompt, request.system, sampling)).until(sampling.stop)
         except PromptRefused:
             raise
         except ServiceError as error:
@@ -202,7 +223,7 @@ class Session:
     @property
     def shortfall(self) -> str:
         """How many answers were cut at their limit or have no text; ``""`` if none."""
-        what = f"answers were cut at {self.sampling.max_tokens:,} tokens or have no text; allow longer answers"
+        what = f"answers were cut at {self._limit:,} tokens or have no text; allow longer answers"
         return f"{self._short:,} {what}" if self._short else ""
 
     def summary(self) -> str:

@@ -15,6 +15,9 @@ if TYPE_CHECKING:
     from retrokit.llm.store import ResponseStore
 
 
+PROMPTS = "ours, few-shot (base models), or a folder. Default: by model."
+
+
 @dataclass(frozen=True)
 class Asking(Settings):
     """How a language model is called."""

@@ -15,7 +15,6 @@ from collections import deque
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import asdict
 from pathlib import Path
 
 from retrokit.core.errors import DataError, Interrupted, disk_errors
@@ -176,7 +175,7 @@ class ResponseStore:
             return []
         rows = [
             (
-                *(request.key, request.identity, json.dumps(asdict(request.sampling), sort_keys=True)),
+                *(request.key, request.identity, json.dumps(request.sampling.to_json(), sort_keys=True)),
                 *(request.system, request.prompt, request.attempt),
                 *(completion.text, completion.prompt_tokens, completion.completion_tokens),
                 *(completion.finish, completion.estimated, time.time()),

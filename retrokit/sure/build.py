@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,7 +20,7 @@ from retrokit.core.notices import progress
 from retrokit.core.outputs import check_apart, folder_in_the_making
 from retrokit.core.settings import taking
 from retrokit.llm.base import LLM, estimated_tokens
-from retrokit.llm.prompts import PromptTemplate
+from retrokit.llm.prompts import OURS, PromptTemplate, wording_for
 from retrokit.llm.session import run_all
 from retrokit.llm.store import ResponseStore
 from retrokit.sure.config import SureConfig
@@ -68,7 +68,7 @@ def build(config: SureConfig, items: Items, llm: LLM, prompts: Mapping[str, Prom
     used = [*_steps(config.chosen), *(["retry"] if config.retries else [])]
     described = {
         "model": llm.identity,
-        "sampling": asdict(config.sampling),
+        "sampling": config.sampling.to_json(),
         "seed": config.seed,
         "retries": config.retries,
         "language": config.language,
@@ -145,7 +145,7 @@ def estimate_sure(config: SureConfig) -> Estimate:
         llms.registry.create(config.llm)
     if config.output is not None:
         check_output(config.output, config.overwrite, config.inputs)
-    return estimate(config, config.items(), load_prompts(config.prompts))
+    return estimate(config, config.items(), load_prompts(config.prompts or OURS))
 
 
 @taking(SureConfig)
@@ -161,5 +161,6 @@ def build_sure(config: SureConfig) -> Built:
     if config.llm is None or config.output is None:
         missing = "a language model: `llm=`" if config.llm is None else "the folder to write: `output=`"
         raise UsageError(f"name {missing} (or only count: `dry_run=`)")
-    spec, wording = llms.registry.parse(config.llm), load_prompts(config.prompts)
-    return build(config, config.items(), llms.registry.create(spec), wording)
+    spec, prompts, items = llms.registry.parse(config.llm), load_prompts(config.prompts or OURS), config.items()
+    llm = llms.registry.create(spec)
+    return build(config, items, llm, load_prompts(wording_for(llm)) if config.prompts is None else prompts)

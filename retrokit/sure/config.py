@@ -59,10 +59,7 @@ class SureConfig(Asking):
     testbeds: str = setting("precision,abstraction,equivalence", "Testbeds to build, comma-separated.")
     limit: int | None = setting(None, "Queries to try, drawn by the seed. Default: all.", minimum=1)
     retries: int = setting(2, "Retries of a rejected variant, with the reason.", minimum=0, maximum=100)
-    prompts: str = setting(
-        "ours",
-        "Wording: ours, paper (SURE, Appendix A), or a folder.",
-    )
+    prompts: str | None = setting(None, "ours, paper (SURE, A), few-shot, or a folder. Default: by model.")
     language: str = setting("en", "Language of the texts: en, de, zh …")
     seed: int = setting(0, "Seed of queries, ties and key-sentence positions.", minimum=0)
     overwrite: bool = setting(False, "Replace an existing benchmark.")

@@ -1,7 +1,7 @@
 """The prompts of SURE's protocol (SURE, A).
 
-There are two wordings: ``ours``, and the ``paper``'s own of its Appendix A. The paper has no prompt for retries or for
-judging, so ours are used there. The paper's prompts contain texts without tags.
+There are three wordings: ``ours``, the ``paper``'s own of its Appendix A, and ``few-shot`` for base language models.
+The last two have no prompt for retries or for judging, so ours are used there. They contain texts without tags.
 """
 
 from pathlib import Path
@@ -9,7 +9,7 @@ from pathlib import Path
 from retrokit.core.errors import UsageError
 from retrokit.data.sure import VARIANT_FILES
 from retrokit.llm import prompts
-from retrokit.llm.prompts import OURS, PromptShape, PromptTemplate
+from retrokit.llm.prompts import FEW_SHOT, OURS, PromptShape, PromptTemplate
 
 _GENERATED = ("marker",)
 _JUDGED = ("yes", "no")
@@ -29,7 +29,7 @@ SHAPES: dict[str, PromptShape] = {
 """The prompts by name; each is a file NAME.toml."""
 
 PAPER = "paper"
-WORDINGS = (OURS, PAPER)
+WORDINGS = (OURS, PAPER, FEW_SHOT)
 
 
 def load_prompts(named: str | Path = OURS) -> dict[str, PromptTemplate]:

@@ -157,19 +157,19 @@ class _Dialogue:
         self._step = step
         prompt = template.fill(**fields)
         if step in self._reasons:
-            prompt += "\n\n" + self._prompts["retry"].fill(reason=self._reasons[step])
+            prompt = template.again(prompt, self._prompts["retry"], self._reasons[step])
         if (prompt, attempt) not in self._known:
             whole = f"{template.system or ''}\0{prompt}".encode("utf-8", "surrogatepass")
             digest = f"sha256:{hashlib.sha256(whole).hexdigest()}"
             self.calls.append(Call(step, attempt, digest, ""))
             try:
-                completion = await self._session.ask(prompt, system=template.system, attempt=attempt)
+                sampling = template.sampling(self._session.sampling, attempt)
+                asked = self._session.ask(prompt, system=template.system, attempt=attempt, sampling=sampling)
+                completion = await asked
             except PromptRefused as refusal:
                 raise Rejected("refused", str(refusal)) from refusal
             self.calls[-1] = Call(step, attempt, digest, completion.text)
-            if completion.finish == "length":
-                raise Rejected("cut_off", "the answer was too long and is cut off")
-            self._known[prompt, attempt] = completion.text
+            self._known[prompt, attempt] = template.answer(self._session.whole(completion))
         return self._known[prompt, attempt]
 
     async def verify(self, step: str, **fields: str) -> None:

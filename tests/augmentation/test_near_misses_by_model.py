@@ -176,7 +176,7 @@ def test_the_estimate_counts_the_calls(
         capsys.readouterr().out,
     )
     assert [path.name for path in corpus.parent.iterdir()] == ["corpus.jsonl"]
-    found = estimate(TEXTS, FAMILIES)
+    found = estimate(TEXTS, by_model.prompts_of(FAMILIES, "ours"))
     with ChatServer(Plan(edit)) as server:
         write(server, corpus)
         assert len(server.log.bodies) == found.calls

@@ -278,7 +278,7 @@ def test_on_the_command_line(corpus, tmp_path, capsys):
         ({"searcher": "run:none.trec"}, "none.trec"),
         ({"searcher": 'hybrid:a=bm25,b="bm25:k1=2",weight=auto'}, "weight=auto is tuned on judged queries"),
         ({"existing": ("none.jsonl",)}, "none.jsonl"),
-        ({"prompts": "none"}, "none: is neither ours nor a folder of prompts"),
+        ({"prompts": "none"}, "none: is neither ours nor few-shot nor a folder of prompts"),
         ({"output": "corpus.jsonl"}, "is an input too"),
         ({"store": "out.jsonl"}, "is the name of two outputs"),
         ({"limit": 0}, "`limit=` 0 is out of range"),

@@ -65,7 +65,7 @@ def data(tmp_path: Path) -> Path:
 
 def built(data: Path, output: Path, llm: Any = None, **more: Any) -> Built:
     config = SureConfig(str(data), output=str(output), **more)
-    return build(config, config.items(), llm or ScriptedLLM(), load_prompts(config.prompts))
+    return build(config, config.items(), llm or ScriptedLLM(), load_prompts(config.prompts or "ours"))
 
 
 def manifest_of(folder: Path) -> list[dict[str, Any]]:

@@ -182,5 +182,5 @@ def test_a_wrong_prompt_is_named(tmp_path, name, text, message):
 def test_a_folder_without_prompts_is_named(tmp_path):
     with pytest.raises(DataError, match="contains no prompt"):
         load_prompts(tmp_path)
-    with pytest.raises(DataError, match="is neither ours nor paper nor a folder of prompts"):
+    with pytest.raises(DataError, match="is neither ours nor paper nor few-shot nor a folder of prompts"):
         load_prompts(tmp_path / "absent")

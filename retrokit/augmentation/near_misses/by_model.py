@@ -21,9 +21,10 @@ from retrokit.augmentation.near_misses.generator import sentences_of, why_not
 from retrokit.augmentation.near_misses.patterns import text as text_of_file
 from retrokit.augmentation.near_misses.sentence import Sentence
 from retrokit.core.calls import PromptRefused
-from retrokit.core.errors import ServiceError
+from retrokit.core.errors import ServiceError, UsageError
 from retrokit.core.notices import progress
 from retrokit.llm.base import LLM, Completion, estimated_tokens
+from retrokit.llm.prompts import OURS, WORDINGS, PromptShape, PromptTemplate, load_prompts
 from retrokit.llm.session import Session
 from retrokit.llm.store import ResponseStore
 
@@ -146,11 +147,29 @@ class CallEstimate:
         )
 
 
-def estimate(texts: Iterable[Text], families: Sequence[Family]) -> CallEstimate:
+def prompts_of(families: Iterable[Family], wording: str) -> list[PromptTemplate]:
+    """The prompt of each family: its own, but for those that the ``wording``, or a folder of that name, has.
+
+    Raises:
+        UsageError: families without a prompt.
+        DataError: as :func:`retrokit.llm.prompts.load_prompts`.
+    """
+    shapes = {family.name: PromptShape(("sentence",)) for family in families}
+    prompts = load_prompts(wording, shapes, __package__, WORDINGS)
+    for family in families:
+        if family.prompt:
+            prompts.setdefault(family.name, PromptTemplate(family.name, family.prompt, SYSTEM, {}, OURS, tags=False))
+    if silent := [name for name in shapes if name not in prompts]:
+        raise UsageError(f"no prompt for a language model comes with the families {', '.join(silent)}")
+    return [prompts[name] for name in shapes]
+
+
+def estimate(texts: Iterable[Text], prompts: Sequence[PromptTemplate]) -> CallEstimate:
     """Count the calls for ``texts`` and estimate their tokens.
 
     >>> from retrokit.augmentation.near_misses.family import load_families
-    >>> estimate(["The cat sleeps in the box. Hello."], load_families(["negation", "spatial"])).calls
+    >>> families = load_families(["negation", "spatial"])
+    >>> estimate(["The cat sleeps in the box. Hello."], prompts_of(families, "ours")).calls
     2
     """
     count = sentences = tokens = 0
@@ -158,9 +177,9 @@ def estimate(texts: Iterable[Text], families: Sequence[Family]) -> CallEstimate:
         count += 1
         lengths = [estimated_tokens(anchor) for anchor in _anchors(text)]
         sentences += len(lengths)
-        tokens += sum(lengths) * len(families)
-    prompts = sentences * sum(estimated_tokens(SYSTEM, family.prompt) for family in families)
-    return CallEstimate(count, sentences, sentences * len(families), tokens + prompts, tokens)
+        tokens += sum(lengths) * len(prompts)
+    frames = sentences * sum(estimated_tokens(prompt.system, prompt.template) for prompt in prompts)
+    return CallEstimate(count, sentences, sentences * len(prompts), tokens + frames, tokens)
 
 
 def _anchors(text: Text) -> list[str]:
@@ -171,6 +190,7 @@ class Writer:
     """Requests near-misses from a model; use it as ``with Writer(...) as writer``.
 
     Args:
+        prompts: of the families, in their order (:func:`prompts_of`).
         store: the answer cache, if any.
         max_tokens: budget of all calls.
         concurrency: calls at once.
@@ -186,13 +206,14 @@ class Writer:
         self,
         llm: LLM,
         families: Sequence[Family],
+        prompts: Sequence[PromptTemplate],
         store: ResponseStore | None,
         max_tokens: int | None,
         concurrency: int,
         counts: Counter[str],
     ) -> None:
         self.session = Session(llm, store, concurrency=concurrency, max_tokens=max_tokens)
-        self._prompts = {family.name: family.prompt for family in families}
+        self._prompts = {prompt.name: prompt for prompt in prompts}
         self.families = tuple(replace(family, edits=partial(self._edits, family)) for family in families)
         self._counts, self._taken = counts, 0
         self._ahead = 2 * concurrency
@@ -235,7 +256,9 @@ class Writer:
     def _future(self, family: str, anchor: str) -> Future[Completion]:
         key = (family, anchor)
         if key not in self._futures:
-            future = self.session.ask(self._prompts[family].replace("{sentence}", anchor), system=SYSTEM)
+            prompt = self._prompts[family]
+            sampling = prompt.sampling(self.session.sampling)
+            future = self.session.ask(prompt.fill(sentence=anchor), system=prompt.system, sampling=sampling)
             self._futures[key] = asyncio.run_coroutine_threadsafe(future, self._loop)
         return self._futures[key]
 

@@ -1,22 +1,23 @@
 """Near-misses from a file into files: reading texts or pairs, writing training and held-out triplets."""
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
-from retrokit.augmentation.near_misses.by_model import CAUSES, CallEstimate, Writer, estimate, rejections
-from retrokit.augmentation.near_misses.family import Family, load_families
+from retrokit.augmentation.near_misses.by_model import CAUSES, CallEstimate, Writer, estimate, prompts_of, rejections
+from retrokit.augmentation.near_misses.family import load_families
 from retrokit.augmentation.near_misses.generator import RULES, SPLITS, Split, near_misses
 from retrokit.augmentation.settings import BUDGET, NearMissSettings
 from retrokit.augmentation.texts import Rows, Texts
-from retrokit.core.errors import DataError, UsageError
+from retrokit.core.errors import DataError
 from retrokit.core.files import named, writing
 from retrokit.core.outputs import check_outputs
 from retrokit.core.settings import FILE, taking
 from retrokit.data.jsonl import json_line
 from retrokit.llm import registry as llms
+from retrokit.llm.prompts import OURS, wording_for
 from retrokit.llm.store import ResponseStore, default_store
 
 
@@ -64,7 +65,8 @@ def write_near_misses(settings: NearMissSettings) -> Written:
         BudgetSpent, Interrupted: the budget does not suffice, or Ctrl-C. The answers are cached.
     """
     counts: Counter[str] = Counter()
-    chosen = load_families(settings.families) if settings.llm is None else _prompted(settings.families)
+    chosen = load_families(settings.families)
+    prompts = [] if settings.llm is None else prompts_of(chosen, settings.prompts or OURS)
     texts, store = _texts(settings), settings.store
     files = _files(settings.output, settings.split)
     check_outputs([(file, FILE) for file in (*files.values(), *([] if store is None else [store]))], [settings.path])
@@ -74,12 +76,13 @@ def write_near_misses(settings: NearMissSettings) -> Written:
             if store is None and settings.output != "-":
                 store = str(default_store(settings.output))
             model = llms.create(settings.llm)
+            prompts = prompts_of(chosen, wording_for(model)) if settings.prompts is None else prompts
             responses = None
             if store is not None:
                 responses = stack.enter_context(ResponseStore(store))
                 stack.enter_context(responses.going_on())
             writer = stack.enter_context(
-                Writer(model, chosen, responses, settings.max_tokens or BUDGET, settings.concurrency, counts)
+                Writer(model, chosen, prompts, responses, settings.max_tokens or BUDGET, settings.concurrency, counts)
             )
             chosen, texts = writer.families, writer.ahead(texts)
         split, per_family = settings.split, settings.per_family
@@ -99,18 +102,11 @@ def write_near_misses(settings: NearMissSettings) -> Written:
 def estimate_of(settings: NearMissSettings) -> CallEstimate:
     """The calls of a language model for the texts, or the pairs' anchors, in ``path``; raises as
     :func:`write_near_misses` does before the first call."""
-    counted = estimate(_texts(settings), _prompted(settings.families))
+    prompts = prompts_of(load_families(settings.families), settings.prompts or OURS)
+    counted = estimate(_texts(settings), prompts)
     if settings.llm is not None:
         llms.create(settings.llm)
     return counted
-
-
-def _prompted(names: Sequence[str]) -> tuple[Family, ...]:
-    """The named families, all of which have a prompt."""
-    families = load_families(names)
-    if silent := [family.name for family in families if not family.prompt]:
-        raise UsageError(f"no prompt for a language model comes with the families {', '.join(silent)}")
-    return families
 
 
 def _texts(settings: NearMissSettings) -> Iterable[str | tuple[str, str]]:

@@ -29,7 +29,7 @@ from retrokit.data.corpus import read_corpus, read_queries
 from retrokit.data.jsonl import write_jsonl
 from retrokit.llm.answers import Rejected, after, holds_run, read_text, words_of
 from retrokit.llm.base import LLM, Completion, estimated_tokens
-from retrokit.llm.prompts import PromptShape, PromptTemplate, load_prompts
+from retrokit.llm.prompts import OURS, WORDINGS, PromptShape, PromptTemplate, load_prompts, wording_for
 from retrokit.llm.session import Session, run_all
 from retrokit.llm.store import ResponseStore
 from retrokit.ranking import retrieval
@@ -171,9 +171,7 @@ class Asker:
     async def _ask(self, name: str, read: Callable[[str], Read], **fields: str) -> Read:
         def whole(completion: Completion) -> Read:
             try:
-                if completion.finish == "length":
-                    raise Rejected("cut_off", "the answer was too long and is cut off")
-                return read(completion.text)
+                return read(prompt.answer(self._session.whole(completion)))
             except Rejected as rejected:
                 self._rejections[rejected.cause] += 1
                 raise
@@ -274,7 +272,7 @@ class _QueryWork:
         parse_all(requests)
         check_settings(settings)
         self.settings = settings
-        self.prompts = load_prompts(settings.prompts, SHAPES, "retrokit.augmentation.queries")
+        self.prompts = load_prompts(settings.prompts or OURS, SHAPES, __package__, WORDINGS)
         self._read_passages()
         if [settings.source, *settings.existing].count("-") > 1:
             raise UsageError("standard input can be read once only")
@@ -283,6 +281,8 @@ class _QueryWork:
         self.searcher = retrieval.create(settings.searcher, settings.device) if has_search else None
         self.writer = llms.registry.create(settings.llm)
         judge = settings.llm if settings.judge is None or settings.judge == NONE else settings.judge
+        if settings.prompts is None:
+            self.prompts = load_prompts(wording_for(self.writer), SHAPES, __package__, WORDINGS)
         self.judge = self.writer if judge == settings.llm else llms.registry.create(judge)
         self._queries = [Query(place, type) for place in self.chosen for type in settings.types]
         self._rejections: Counter[str] = Counter()
