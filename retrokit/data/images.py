@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from retrokit.core.errors import DataError, UsageError
 from retrokit.core.files import damage
+from retrokit.data.prompted import Prompted
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -102,17 +103,11 @@ def _decoded(content: bytes, path: str, where: tuple[str, int | None], glance: t
     return picture
 
 
-class Prompted(str):
-    """A text that begins with a prompt of its own, which takes the place of the encoder's."""
-
-    __slots__ = ()
-
-
 def content_of(item: str) -> bytes:
     """The bytes of an item for a digest: UTF-8 of a text, no UTF-8 of an image."""
     if isinstance(item, Image):
         return b"\xffimage " + item.digest.encode()
-    if isinstance(item, Prompted):
+    if isinstance(item, Prompted) and item.prefix:
         return b"\xffprompted " + item.encode("utf-8", "surrogatepass")
     return item.encode("utf-8", "surrogatepass")  # a lone half of a surrogate pair is no reason to fail here
 

@@ -23,6 +23,7 @@ from retrokit.data.columns import used_columns
 from retrokit.data.corpus import read_corpus
 from retrokit.data.images import Image, content_of, with_images
 from retrokit.data.jsonl import fields_of
+from retrokit.data.prompted import PROMPT, given_prompt
 from retrokit.data.tables import read_rows, stem
 from retrokit.data.training_rows import (
     WITHOUT_NAMES,
@@ -75,8 +76,8 @@ class Source:
 
 _USE = (
     Param("weight", float, 1.0, minimum=0.001, maximum=1000.0, summary="how many times an epoch takes its records"),
-    Param("query_prompt", summary="text before each anchor"),
-    Param("document_prompt", summary="text before each positive and negative"),
+    Param("query_prompt", pattern=PROMPT, summary="text before each anchor; a template ends with {text}"),
+    Param("document_prompt", pattern=PROMPT, summary="text before each positive and negative; as query_prompt"),
 )
 _SPLIT = Param("split", default="train", summary="which split")
 _LEVEL = Param("level", int, 1, minimum=1, summary="lowest grade that counts as relevant")
@@ -231,7 +232,7 @@ def build_source(
     positives, record_counts, images = _numbered(unique)
     counts = {"records": len(unique), **record_counts, "duplicates": len(every) - len(unique), **(left_out or {})}
     counts |= {"images": len(set(images))} if images else {}
-    prompts, whole = (query_prompt, document_prompt), with_images(digest(), images)
+    prompts, whole = (given_prompt(query_prompt), given_prompt(document_prompt)), with_images(digest(), images)
     return Source(spec, name, unique, weight, *prompts, whole, positives, counts, [*places.values()])
 
 

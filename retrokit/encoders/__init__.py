@@ -9,6 +9,7 @@ from typing import Any
 
 from retrokit.core.errors import UsageError
 from retrokit.core.registry import Entry, Param, Spec, SpecRegistry
+from retrokit.data.prompted import PROMPT
 
 _LOADING, _OPENING = "retrokit.encoders.loading", "retrokit.encoders.opening"
 
@@ -17,10 +18,13 @@ _CHUNKS = (
     Param("overlap", int, 0, minimum=0, summary="tokens shared with the previous chunk"),
     Param("pool", str, "max", choices=("max", "mean"), summary="score of the best chunk, or mean embedding"),
 )
+_PROMPTS = (
+    Param("query_prompt", pattern=PROMPT, summary="text before every query; a template ends with {text}"),
+    Param("document_prompt", pattern=PROMPT, summary="text before every document; a template ends with {text}"),
+)
 _COMMON = (
     *_CHUNKS,
-    Param("query_prompt", str, summary="text before every query"),
-    Param("document_prompt", str, summary="text before every document"),
+    *_PROMPTS,
     Param("query_max_length", int, minimum=1, summary="longest query in tokens"),
     Param("max_length", int, minimum=1, summary="longest text in tokens"),
 )
@@ -108,8 +112,7 @@ registry = EncoderRegistry(
                 ),
                 Param("batch", int, 64, minimum=1, maximum=4096, summary="texts per call"),
                 Param("concurrency", int, 8, minimum=1, maximum=1024, summary="concurrent calls"),
-                Param("query_prompt", str, summary="text before every query"),
-                Param("document_prompt", str, summary="text before every document"),
+                *_PROMPTS,
                 Param("input_type", str, summary="cohere, jina, nvidia, voyage or FIELD:QUERY:DOCUMENT"),
             ),
             positional="model",

@@ -16,7 +16,8 @@ from retrokit.core.calls import PromptRefused, ServerFailed, encodable, wait_for
 from retrokit.core.errors import ServiceError, UsageError
 from retrokit.core.notices import notice, progress
 from retrokit.core.service import Service, service
-from retrokit.data.images import Prompted, check_texts
+from retrokit.data.images import check_texts
+from retrokit.data.prompted import given_prompt, texts_of
 from retrokit.encoders.base import Batch, Encoder, Item, check_finite, gathered
 from retrokit.encoders.store import open_cache
 from retrokit.similarities.base import Role
@@ -111,8 +112,8 @@ class ServiceEncoder(Encoder):
         """
         self.computes_in(precision)
         check_texts(items, self.spec)
-        prompt = "" if items and isinstance(items[0], Prompted) else self._prompts[role] or ""
-        texts = [encodable(prompt + item) or " " for item in items]
+        prompt = self.prompt_of(items, role) or ""
+        texts = [encodable(prompt + text) or " " for text in texts_of(items)]
         with progress(f"embedding {role} texts", len(texts), "texts") as advance:
             for rows in _parts(len(texts), self._batch * self._concurrency * CALLS):
                 now = texts[rows.start : rows.stop]
@@ -278,5 +279,6 @@ def api(
 ) -> ServiceEncoder:
     """The encoder ``api``; raises as :func:`retrokit.core.service.service`."""
     endpoint = service("api", model, url, "embeddings", key_env, timeout)
-    prompts = {"query": query_prompt, "document": document_prompt}
+    given = {"query": query_prompt, "document": document_prompt}
+    prompts = {role: given_prompt(text) for role, text in given.items()}
     return ServiceEncoder(endpoint, revision, dimensions, prompts, input_type, batch, concurrency)

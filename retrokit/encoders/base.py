@@ -23,7 +23,9 @@ import numpy as np
 from retrokit import similarities
 from retrokit.core.errors import DataError, UsageError
 from retrokit.core.notices import notice
+from retrokit.data.prompted import Prompted
 from retrokit.encoders.fingerprint import code_of
+from retrokit.encoders.prompts import template_of
 from retrokit.similarities.base import Role, Similarity
 
 if TYPE_CHECKING:
@@ -65,6 +67,18 @@ class Encoder(Protocol):
     def prompts(self) -> Mapping[str, str | None]:
         """The text put before every query and every document, by role."""
         return {"query": None, "document": None}
+
+    @property
+    def task_prompts(self) -> Mapping[str, str]:
+        """The prompts that it has for tasks of MTEB, or types of them, by name."""
+        return {}
+
+    def prompt_of(self, items: Sequence[Item], role: Role) -> str | None:
+        """What is put before the texts of ``items``, all or none of which bring the instruction of one task."""
+        first = items[0] if len(items) else None
+        if not isinstance(first, Prompted):
+            return self.prompts[role]
+        return first.prompt(self.prompts[role], template_of(self.prompts), self.task_prompts)
 
     def max_length(self, role: Role) -> int | None:
         """Tokens of a text that count (special tokens and the prompt included); ``None``: all."""

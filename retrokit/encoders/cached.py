@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from retrokit.data.images import content_of
+from retrokit.data.prompted import Prompted
 from retrokit.encoders.base import Batch, Encoder, Item, LayeredEncoder, check_finite
 from retrokit.encoders.store import EmbeddingCache, open_cache
 from retrokit.encoders.views import EncoderView
@@ -137,9 +138,17 @@ class CachedEncoder(EncoderView, LayeredEncoder):
             self._settled[precision] = self._encoder.identity(precision)
         return self._settled[precision]
 
+    def _identity_for(self, items: Sequence[Item], role: Role, precision: str = "auto") -> dict[str, Any] | None:
+        """The identity, with what the task of ``items`` puts before their texts unless they contain it."""
+        identity, first = self.identity(precision), items[0] if len(items) else None
+        if identity is None or not isinstance(first, Prompted):
+            return identity
+        prompt = self._encoder.prompt_of(items, role)
+        return identity if prompt == (first.prefix or self.prompts[role]) else {**identity, "prompt": prompt}
+
     def embed(self, items: Sequence[Item], role: Role, precision: str = "auto") -> np.ndarray:
         is_question = self._settled is not None and len(items) == 1  # one by one, sooner computed than kept
-        identity = self.identity(precision) if len(items) and not is_question else None
+        identity = self._identity_for(items, role, precision) if len(items) and not is_question else None
         if identity is None:
             return self._encoder.embed(items, role, precision)
         store = Store(self._cache, identity, self.spec)
@@ -152,7 +161,7 @@ class CachedEncoder(EncoderView, LayeredEncoder):
             is_cut = self._encoder.cut(missing, role)
             return list(np.full((len(missing), 1, 1), _UNKNOWN) if is_cut is None else is_cut.reshape(-1, 1, 1))
 
-        identity = self.identity() if self.max_length(role) is not None else None
+        identity = self._identity_for(items, role) if self.max_length(role) is not None else None
         if identity is None:
             return self._encoder.cut(items, role)
         arrays = Store(self._cache, {**identity, "dimension": 1}, self.spec, CUT).arrays(items, role, make)
@@ -160,7 +169,7 @@ class CachedEncoder(EncoderView, LayeredEncoder):
         return None if (flags == _UNKNOWN).any() else flags.astype(bool)
 
     def spans(self, texts: Sequence[Item], size: int, overlap: int) -> list[np.ndarray]:
-        identity = self.identity()
+        identity = self._identity_for(texts, "document")
         if identity is None:
             return self._encoder.spans(texts, size, overlap)
         store = Store(self._cache, {**identity, "dimension": 2, "chunks": [size, overlap]}, self.spec, CHUNKS)

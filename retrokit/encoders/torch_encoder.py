@@ -15,7 +15,8 @@ from sentence_transformers.sentence_transformer.modules import StaticEmbedding
 from torch import Tensor
 
 from retrokit.core.errors import UsageError
-from retrokit.data.images import Image, Prompted, check_texts
+from retrokit.data.images import Image, check_texts
+from retrokit.data.prompted import texts_of
 from retrokit.encoders import engine, layers, processes
 from retrokit.encoders.base import (
     Batch,
@@ -29,6 +30,7 @@ from retrokit.encoders.base import (
 )
 from retrokit.encoders.fingerprint import Weights, code_of, describe
 from retrokit.encoders.precision import PRECISIONS, choose_precision, multiplies, name_of
+from retrokit.encoders.prompts import other_prompts, role_prompts
 from retrokit.encoders.towers import tower_of, towers
 from retrokit.similarities.base import Role, Similarity
 
@@ -122,12 +124,6 @@ def _special(model: SentenceTransformer) -> int:
     return 0 if hasattr(tokenizer, "encode_batch") else int(tokenizer.num_special_tokens_to_add(pair=False))
 
 
-_PROMPTS = {
-    "query": ("query", "search_query", "retrieval.query", "s2p_query"),
-    "document": ("document", "passage", "corpus", "search_document", "retrieval.passage"),
-}
-"""What models call the prompt of each role in their settings, the library's own names first."""
-
 _PARTS = ("engine.py", "packed.py", "layers.py", "onednn.py", "towers.py")
 _COMPUTING = [str(Path(__file__).with_name(name)) for name in _PARTS]
 
@@ -163,8 +159,11 @@ class TorchEncoder(TokenEncoder, LayeredEncoder, TrainableEncoder):
 
     @property
     def prompts(self) -> Mapping[str, str | None]:
-        own = self._model.prompts or {}
-        return {role: next((own[key] for key in keys if own.get(key)), None) for role, keys in _PROMPTS.items()}
+        return role_prompts(self._model.prompts)
+
+    @property
+    def task_prompts(self) -> Mapping[str, str]:
+        return other_prompts(self._model.prompts)
 
     def max_length(self, role: Role) -> int | None:
         return engine.token_limit(self._model, role)
@@ -195,19 +194,19 @@ class TorchEncoder(TokenEncoder, LayeredEncoder, TrainableEncoder):
         dtype = self._computing_in(precision)
         if processes.can_help(self, len(items)):
             return processes.batches(self, items, role, next(name for name in PRECISIONS if PRECISIONS[name] == dtype))
-        return engine.batches(self._model, items, role, self._prompt_of(items, role), dtype)
+        return engine.batches(self._model, texts_of(items), role, self.prompt_of(items, role), dtype)
 
     def cut(self, items: Sequence[Item], role: Role) -> np.ndarray | None:
-        return cut(self._model, items, role, self._prompt_of(items, role))
+        return cut(self._model, texts_of(items), role, self.prompt_of(items, role))
 
     def spans(self, texts: Sequence[Item], size: int, overlap: int) -> list[np.ndarray]:
         check_texts(texts, f"{self.spec} in chunks")
-        return spans(self._model, texts, self.prompts["document"], size, overlap, self.spec)
+        return spans(self._model, texts_of(texts), self.prompt_of(texts, "document"), size, overlap, self.spec)
 
     def token_embeddings(self, items: Sequence[Item], role: Role, precision: str = "auto") -> list[np.ndarray]:
         check_texts(items, self.spec)
         dtype = self._computing_in(precision)
-        embeddings = engine.encode_tokens(self._model, items, role, self._prompt_of(items, role), dtype)
+        embeddings = engine.encode_tokens(self._model, texts_of(items), role, self.prompt_of(items, role), dtype)
         check_finite(embeddings, self.spec)
         return embeddings
 
@@ -251,10 +250,6 @@ class TorchEncoder(TokenEncoder, LayeredEncoder, TrainableEncoder):
     def to_train(self) -> TrainableEncoder:
         return self
 
-    def _prompt_of(self, items: Sequence[Item], role: Role) -> str | None:
-        """The prompt that is put before the items, all or none of which have one of their own."""
-        return None if len(items) and isinstance(items[0], Prompted) else self.prompts[role]
-
     def _computing_in(self, precision: str) -> torch.dtype:
         return choose_precision(precision, self.device, multiplies(self._model))
 
@@ -286,7 +281,7 @@ class _EveryLayer(TorchEncoder):
     def batches(self, items: Sequence[Item], role: Role, precision: str = "auto") -> Iterator[Batch]:
         dtype = self._computing_in(precision)
         with layers.hidden_states(self._transformers()):
-            yield from engine.batches(self._model, items, role, self.prompts[role], dtype)
+            yield from engine.batches(self._model, texts_of(items), role, self.prompt_of(items, role), dtype)
 
     def use_with(self, similarity: Similarity, dims: int | None = None) -> None:
         self._whole.use_with(similarity, dims)

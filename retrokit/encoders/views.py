@@ -43,6 +43,10 @@ class EncoderView(Encoder):
     def prompts(self) -> Mapping[str, str | None]:
         return self._encoder.prompts
 
+    @property
+    def task_prompts(self) -> Mapping[str, str]:
+        return self._encoder.task_prompts
+
     def max_length(self, role: Role) -> int | None:
         return self._encoder.max_length(role)
 

@@ -70,7 +70,12 @@ registry = _Tasks(
                 Param("data", str, summary="local data: a folder, or a folder with one per task; default: the hub"),
                 Param("language", str, summary="of a task that has several, such as eng; default: all of them"),
                 Param("cache", str, summary="folder of mteb's results; default: mteb's own"),
-                Param("task_prompts", bool, False, summary="put mteb's prompt of each task before its texts"),
+                Param(
+                    "task_prompts",
+                    bool,
+                    False,
+                    summary="use mteb's instruction of each task, in the encoder's template",
+                ),
                 Param(
                     "classifier",
                     str,

@@ -5,12 +5,10 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
 import torch
-from mteb.types import PromptType
 from sentence_transformers import SentenceTransformer
 from sentence_transformers.base.modules import Dense, Normalize, Transformer
 from sentence_transformers.sentence_transformer.modules import LayerNorm, Pooling
@@ -20,8 +18,6 @@ import retrokit
 from retrokit.cli.entry import run as cli
 from retrokit.core.errors import DataError, ServiceError, UsageError
 from retrokit.core.notices import listening
-from retrokit.data.images import Prompted
-from retrokit.evaluation.mteb.model import MtebSearch
 from retrokit.ranking.reranking import registry as rerankers
 from retrokit.ranking.retrieval.embeddings import SharedEmbeddings
 from tests.evaluation.fakes import Notices
@@ -135,22 +131,6 @@ def test_a_bug_is_no_failed_gate():
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert done.returncode == 70
     assert "KeyError: 'x'" in done.stderr
-
-
-def test_a_prompt_of_the_text_takes_the_place_of_the_models(tiny_bert, tmp_path, monkeypatch):
-    monkeypatch.setenv("RETROKIT_CACHE", str(tmp_path / "cache"))
-    folder = saved(tmp_path / "model", tiny_bert, prompts={"query": "who sees the red "})
-    library = SentenceTransformer(str(folder), device="cpu")
-    encoder = retrokit.encoder(str(folder), device="cpu")
-    prompted = [Prompted(f"find a {text}") for text in TEXTS]
-    for _ in range(2):
-        own = encoder.embed([str(text) for text in prompted], "query", "fp32")
-        np.testing.assert_allclose(own, library.encode_query(list(map(str, prompted))), atol=2e-6)
-        replaced = encoder.embed(prompted, "query", "fp32")
-        np.testing.assert_allclose(replaced, library.encode(list(map(str, prompted)), prompt=""), atol=2e-6)
-    assert MtebSearch._texts(
-        SimpleNamespace(task_prompts=True), [{"text": ["cat"]}], SimpleNamespace(prompt="Find"), PromptType.query
-    ) == [Prompted("Instruct: Find\nQuery: cat")]
 
 
 def test_embeddings_that_are_all_equal_are_reported(tiny_bert, tmp_path):

@@ -198,7 +198,7 @@ class Metadata:
     """What the model is told of a task."""
 
     def __init__(self, kind: str, prompt: Any = None) -> None:
-        self.type, self.prompt, self.modalities = kind, prompt, ["text"]
+        self.type, self.prompt, self.modalities, self.name = kind, prompt, ["text"], "a task"
 
     def get_modalities(self, prompt_type: Any = None) -> list[str]:
         return self.modalities

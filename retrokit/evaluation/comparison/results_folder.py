@@ -141,6 +141,7 @@ class ResultsFolder:
             "quantize": request.quantize,
             "fingerprint": encoder.fingerprint(),
             "device": encoder.device.type,
+            **({"task_prompts": dict(encoder.task_prompts)} if encoder.task_prompts else {}),
         }
         keys = {}
         for similarity in task.scored_with(encoder, request.similarities):

@@ -17,10 +17,12 @@ from typing import Any
 import numpy as np
 import torch
 from mteb._create_dataloaders import create_dataloader
+from mteb.abstasks.abstask import get_abstask_prompt
 from mteb.models import ModelMeta
 from mteb.types import PromptType
 
-from retrokit.data.images import Prompted
+from retrokit.data.prompted import Prompted
+from retrokit.encoders.prompts import DEFAULT_TEMPLATE
 from retrokit.evaluation.tasks.base import prepared, run_of
 from retrokit.evaluation.tasks.labelled import majority
 from retrokit.ranking.retrieval.base import Index, Ranking, Searcher, TextList
@@ -35,10 +37,9 @@ FED_TO_A_LEARNER = frozenset({"Classification", "MultilabelClassification", "Clu
 class MtebSearch:
     """What MTEB evaluates on tasks that search: any searcher.
 
-    It must never have a method ``predict``: MTEB would take it for a cross-encoder. With ``task_prompts`` MTEB's
-    prompt for a task comes before its texts, in the form ``Instruct: …``, in place of the encoder's own;
-    ``identity`` is what else decides a result, such as the digest of local data. ``runs`` has the rankings, by
-    split and subset.
+    It must never have a method ``predict``: MTEB would take it for a cross-encoder. With ``task_prompts`` its texts
+    bring MTEB's instruction for the task, and each encoder puts it into its own template. ``identity`` is what else
+    decides a result, such as the digest of local data. ``runs`` has the rankings, by split and subset.
     """
 
     def __init__(self, searcher: Searcher, task_prompts: bool, identity: Mapping[str, Any]) -> None:
@@ -95,14 +96,21 @@ class MtebSearch:
     def _texts(
         self, inputs: Iterable[Mapping[str, Any]], task_metadata: Any, prompt_type: PromptType | None
     ) -> list[str]:
-        """Texts with MTEB's prompt of the task; documents of a retrieval task have one only by name."""
-        prompt = task_metadata.prompt if self.task_prompts else None
-        if isinstance(prompt, Mapping):
-            prompt = prompt.get(prompt_type.value if prompt_type else "query")
+        """Texts, which bring MTEB's instruction for the task unless they are its documents."""
+        texts = [text for batch in inputs for text in batch["text"]]
+        if not self.task_prompts:
+            return texts
+        instruction, default = task_metadata.prompt, get_abstask_prompt(task_metadata.name)
+        if isinstance(instruction, Mapping):
+            instruction = instruction.get(prompt_type.value if prompt_type else "query")
         elif prompt_type == PromptType.document:
-            prompt = None
-        prefix, kind = (f"Instruct: {prompt}\nQuery: ", Prompted) if prompt else ("", str)
-        return [kind(prefix + text) for batch in inputs for text in batch["text"]]
+            instruction = None
+        if prompt_type == PromptType.document:
+            default = ""
+        kinds = [f"-{prompt_type.value}", ""] if prompt_type else [""]
+        names = [f"{of}{kind}" for of in (task_metadata.name, task_metadata.type) for kind in kinds]
+        prefix = DEFAULT_TEMPLATE.format(instruction=instruction) if instruction else ""
+        return [Prompted(prefix, text, instruction or "", default, names) for text in texts]
 
 
 class MtebModel(MtebSearch):
@@ -125,6 +133,8 @@ class MtebModel(MtebSearch):
             "task_prompts": task_prompts,
             "by_neighbours": by_neighbours,
         }
+        if task_prompts and (named := self.embeddings.encoder.task_prompts):
+            decided_by["named"] = dict(named)
         self.mteb_model_meta = model_meta(searcher, {**decided_by, **identity}, self.embeddings.dims)
 
     def encode(

@@ -17,6 +17,7 @@ import numpy as np
 from retrokit.core.errors import DataError, UsageError, disk_errors
 from retrokit.core.notices import no_progress_bars, notice, progress
 from retrokit.data.jsonl import checked, read_json, write_json
+from retrokit.encoders.prompts import template_of
 from retrokit.encoders.views import MemoizedEncoder
 from retrokit.evaluation.mteb.data import folder_digest, judgements, leaves, use_folder, use_hub
 from retrokit.evaluation.mteb.model import MtebModel, MtebSearch, Neighbours
@@ -114,8 +115,8 @@ class MtebTask(Task):
     ``block_average`` over the blocks (CROP, Table 1).
 
     ``blocks`` has mteb's tasks, ``folders`` those of local data by the task's name, and ``cache`` is mteb's own by
-    default. With ``task_prompts`` mteb's prompt comes before the texts; with ``by_neighbours`` the three nearest texts
-    under the similarity decide tasks of classification (SFS, C), not mteb's logistic regression.
+    default. With ``task_prompts`` the texts bring mteb's instruction (:class:`MtebSearch`); with ``by_neighbours`` the
+    three nearest texts under the similarity decide tasks of classification (SFS, C), not mteb's logistic regression.
     """
 
     def __init__(
@@ -161,7 +162,10 @@ class MtebTask(Task):
         """One result per similarity; the texts of a task are encoded once for all of them. Raises :class:`DataError`
         for local data that are wrong, or a headline that is undefined."""
         if self.task_prompts and request.encoder is not None and any(request.encoder.prompts.values()):
-            notice(f"{request.encoder.spec}: the prompts of mteb's tasks take the place of its own")
+            template = template_of(request.encoder.prompts)
+            own = "its own prompts stay, which have no place for mteb's instructions"
+            place = own if template is None else f"mteb's instructions go into its own template {template!r}"
+            notice(f"{request.encoder.spec}: {place}")
         cache = library.ResultCache(self.cache)
         memory = MemoizedEncoder(request.encoder) if request.encoder is not None else None
         systems: list[tuple[Searcher, dict[str, Any]]]

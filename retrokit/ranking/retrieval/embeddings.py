@@ -98,6 +98,7 @@ class SharedEmbeddings:
             "device": self.encoder.device.type,
             "dims": self.dims,
             "fingerprint": self.encoder.fingerprint(),
+            "prompts": dict(self.encoder.prompts),
             "encoding_seconds": round(self._seconds, 3),
             "retrokit": __version__,
         }

@@ -1,0 +1,228 @@
+"""What is put before a text: the user's prompt, else the model's own, else that of its family, else nothing.
+
+A family is known by the Hub id of a model, or by what its folder says about where it comes from. The table has what the
+authors' model cards say, at the date at which they were read; ``tests/encoders/test_prompts.py`` compares it with mteb.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from retrokit.data.jsonl import read_json
+from retrokit.data.prompted import WEB_SEARCH
+from retrokit.data.runs import is_run
+from retrokit.encoders.folders import CARD
+from retrokit.similarities.base import Role
+
+
+class ModelFamily(NamedTuple):
+    """Models that are used in one way.
+
+    Attributes:
+        name: in messages.
+        pattern: a regular expression of a model's name without its owner, in small letters.
+        query, document: what its authors put before texts; ``None``: nothing. An instruction in them is the default.
+        source: the Hub id of the model card that says so.
+        tasks: prompts by the type of a task of MTEB.
+    """
+
+    name: str
+    pattern: str
+    query: str | None
+    document: str | None
+    source: str
+    tasks: Mapping[str, str] = {}
+
+
+_CLASSIFIED = ("Classification", "MultilabelClassification", "PairClassification", "Reranking", "STS", "Summarization")
+READ = "2026-11-25"
+"""The date at which the model cards, or stored copies of them, and mteb 2.26 were compared with the table."""
+_SEARCH = "Represent this sentence for searching relevant passages: "
+_INSTRUCT = f"Instruct: {WEB_SEARCH}\nQuery: "
+FAMILIES = (
+    ModelFamily(
+        "E5 instruct",
+        r"(multilingual-)?e5-(large|mistral-7b)-instruct",
+        _INSTRUCT,
+        None,
+        "intfloat/multilingual-e5-large-instruct",
+    ),
+    ModelFamily(
+        "E5",
+        r"(multilingual-)?e5-(small|base|large)(-v2|-unsupervised)?",
+        "query: ",
+        "passage: ",
+        "intfloat/e5-base-v2",
+    ),
+    ModelFamily("BGE, English", r"bge-(small|base|large)-en(-v1\.5)?", _SEARCH, None, "BAAI/bge-base-en-v1.5"),
+    ModelFamily(
+        "BGE, Chinese",
+        r"bge-(small|base|large)-zh(-v1\.5)?",
+        "为这个句子生成表示以用于检索相关文章：",
+        None,
+        "BAAI/bge-base-zh-v1.5",
+    ),
+    ModelFamily("GTE-Qwen", r"gte-qwen[\d.]+-[\d.]+b-instruct", _INSTRUCT, None, "Alibaba-NLP/gte-Qwen2-1.5B-instruct"),
+    ModelFamily(
+        "GTE",
+        r"gte-(small|base|large)(-zh|-en-v1\.5)?|gte-(multilingual|modernbert)-base",
+        None,
+        None,
+        "thenlper/gte-base",
+    ),
+    ModelFamily(
+        "Nomic",
+        r"nomic-embed-text-v[\d.]+(-moe|-ablated|-unsupervised)?|modernbert-embed-(base|large)",
+        "search_query: ",
+        "search_document: ",
+        "nomic-ai/nomic-embed-text-v1",
+        {"Clustering": "clustering: ", **dict.fromkeys(_CLASSIFIED, "classification: ")},
+    ),
+    ModelFamily(
+        "Qwen3-Embedding",
+        r"qwen3-embedding-[\d.]+b",
+        _INSTRUCT.rstrip(" "),
+        None,
+        "Qwen/Qwen3-Embedding-0.6B",
+    ),
+    ModelFamily(
+        "Instructor",
+        r"instructor-(base|large|xl)",
+        "Represent the question for retrieving supporting documents: ",
+        "Represent the document for retrieval: ",
+        "hkunlp/instructor-large",
+    ),
+    ModelFamily("Jina v2", r"jina-embeddings-v2-.+", None, None, "jinaai/jina-embeddings-v2-base-en"),
+    ModelFamily(
+        "Jina v3",
+        r"jina-embeddings-v3",
+        "Represent the query for retrieving evidence documents: ",
+        "Represent the document for retrieval: ",
+        "jinaai/jina-embeddings-v3",
+    ),
+    ModelFamily(
+        "Snowflake Arctic v2",
+        r"snowflake-arctic-embed-[ml]-v2\.0",
+        "query: ",
+        None,
+        "Snowflake/snowflake-arctic-embed-l-v2.0",
+    ),
+    ModelFamily(
+        "Snowflake Arctic",
+        r"snowflake-arctic-embed-(xs|s|m|l|m-long|m-v1\.5)",
+        _SEARCH,
+        None,
+        "Snowflake/snowflake-arctic-embed-m-v1.5",
+    ),
+    ModelFamily(
+        "EmbeddingGemma",
+        r"embeddinggemma-300m(-.+)?",
+        "task: search result | query: ",
+        "title: none | text: ",
+        "google/embeddinggemma-300m",
+    ),
+    ModelFamily("mxbai", "mxbai-embed-large-v1", _SEARCH, None, "mixedbread-ai/mxbai-embed-large-v1"),
+    ModelFamily("UAE", "uae-large-v1", _SEARCH, None, "WhereIsAI/UAE-Large-V1"),
+    ModelFamily(
+        "Stella",
+        r"stella_en_(400m|1\.5b)_v5",
+        f"Instruct: {WEB_SEARCH}.\nQuery: ",
+        None,
+        "NovaSearch/stella_en_400M_v5",
+    ),
+    ModelFamily("SFR-Embedding", "sfr-embedding-(mistral|2_r)", _INSTRUCT, None, "Salesforce/SFR-Embedding-Mistral"),
+    ModelFamily("Linq-Embed", "linq-embed-mistral", _INSTRUCT, None, "Linq-AI-Research/Linq-Embed-Mistral"),
+    ModelFamily("NV-Embed", "nv-embed-v[12]", _INSTRUCT, None, "nvidia/NV-Embed-v2"),
+)
+
+DEFAULT_TEMPLATE = "Instruct: {instruction}\nQuery: "
+"""Of a model without any prompt."""
+_TEMPLATES = (r"(Instruct: ).+(\s*\n\s*Query: ?)", r"(task: ).+( \| query: )", rf"(.*){re.escape(WEB_SEARCH)}(.*)")
+_NAMES: dict[Role, tuple[str, ...]] = {
+    "query": ("query", "search_query", "retrieval.query", "s2p_query"),
+    "document": ("document", "passage", "corpus", "search_document", "retrieval.passage"),
+}
+"""What models call the prompt of each role in their settings, the library's own names first."""
+_CONFIG, _IN_CARD = ("config.json", "_name_or_path"), r"^base_model:\s*(?:-\s*)?(\S+)|^model-index:\s*-\s*name:\s*(\S+)"
+
+
+def role_prompts(own: Mapping[str, str | None] | None) -> dict[str, str | None]:
+    """The prompt of each role among those that a model's settings name."""
+    return {role: next((own[key] for key in names if own and own.get(key)), None) for role, names in _NAMES.items()}
+
+
+def other_prompts(own: Mapping[str, str | None] | None) -> dict[str, str]:
+    """Those for tasks, or types of tasks."""
+    of_roles = {name for names in _NAMES.values() for name in names}
+    return {name: text for name, text in (own or {}).items() if text and name not in of_roles}
+
+
+def prompts_in_words(prompts: Mapping[str, str | None]) -> str:
+    """The prompts for a message.
+
+    >>> prompts_in_words({"query": "query: ", "document": None})
+    "query 'query: '"
+    """
+    return ", ".join(f"{role} {text!r}" for role, text in prompts.items() if text) or "none"
+
+
+def template_of(prompts: Mapping[str, str | None]) -> str | None:
+    """A query's prompt with ``{instruction}`` in place of its instruction; ``None`` where it has none.
+
+    >>> template_of({"query": "Instruct: Find what cures.\\nQuery:"})
+    'Instruct: {instruction}\\nQuery:'
+    """
+    query = prompts.get("query")
+    if query is None:
+        return None if any(prompts.values()) else DEFAULT_TEMPLATE
+    matches = (re.fullmatch(pattern, query, re.DOTALL) for pattern in _TEMPLATES)
+    return next((f"{match[1]}{{instruction}}{match[2]}" for match in matches if match), None)
+
+
+def decided(
+    own: Mapping[str, str | None] | None, given: Mapping[str, str | None], family: ModelFamily | None
+) -> dict[str, str | None]:
+    """All prompts of a model: its own, if none of them is for a role those of its ``family``, and over them those that
+    a user has given, by role."""
+    prompts = dict(own or {})
+    if family is not None and not any(role_prompts(own).values()):
+        prompts |= {**family.tasks, "query": family.query or "", "document": family.document or ""}
+    for role, names in _NAMES.items():
+        if (text := given.get(role)) is not None:
+            prompts = {**{name: prompt for name, prompt in prompts.items() if name not in names}, role: text}
+    return prompts
+
+
+def family_of(path: str) -> tuple[ModelFamily | None, str]:
+    """The family of a Hub id or a folder, and in words what it was known by. What retrokit has trained has none: its
+    prompts are those of its training."""
+    whole = Path(path).resolve()
+    if is_run(whole) or (whole.name.startswith("checkpoint-") and is_run(whole.parent.parent)):
+        return None, ""
+    for where, name in _called(path):
+        for family in FAMILIES:
+            if re.fullmatch(rf"(.*(/|_|--))?({family.pattern})/?", name.lower()):
+                return family, f"{where} {name}"
+    return None, ""
+
+
+def _called(path: str) -> Iterator[tuple[str, str]]:
+    """Names of the model, and where each was read, the surest first."""
+    if not os.path.isdir(path):
+        yield "Hub id", path
+        return
+    folder, (file, key) = Path(path), _CONFIG
+    if (folder / file).is_file():
+        settings: Any = read_json(folder / file, "the settings of a model", Any, nan=True)
+        yield f"{key} in {file}:", str(settings.get(key, ""))
+    if (folder / CARD).is_file():
+        front = re.match(r"---\n.*?\n---", (folder / CARD).read_text(encoding="utf-8", errors="replace"), re.DOTALL)
+        for names in re.findall(_IN_CARD, front[0] if front else "", re.MULTILINE):
+            yield f"{CARD}:", "".join(names).strip("\"'")
+    whole = folder.resolve()
+    cached = next((part for part in whole.parts if part.startswith("models--")), None)  # the Hub's cache
+    yield "folder's name", cached.removeprefix("models--").replace("--", "/") if cached else whole.name
