@@ -134,9 +134,9 @@ def benchmarks() -> str:
     """The page of benchmarks."""
     lines = [MARK, "# Benchmarks\n"]
     lines.append(
-        "What each part costs, next to what one would use instead. Rates of a shared machine differ by a tenth"
+        "What each part costs, next to the usual alternative. Rates on a shared machine vary by 10% within minutes."
     )
-    lines.append("between minutes, ratios within one run by less. Data folders: [results](index.md#data).")
+    lines.append("Ratios within one run vary less. Data folders: [results](index.md#data).")
     lines.append("Keys of papers: [the papers](../index.md#the-papers).")
     for record in records("benchmarks").values():
         lines += ["", f"## {record['title']}\n", figures(record)]

@@ -376,7 +376,7 @@ def _plot_correlations(probe: MagnitudeProbe, folder: str | Path) -> list[Path]:
 
 
 def _plot_training(probe: MagnitudeProbe, folder: str | Path) -> list[Path]:
-    """MAG, Figures 5 and 13: mean lengths of both groups on the left, d on the right."""
+    """MAG, Figures 5 and 13: mean norms of both groups on the left, d on the right."""
     from retrokit.core import figures as f
     from retrokit.core.figures import LINES, color_of, legend_above, plt, save, shown, steps_axis
 

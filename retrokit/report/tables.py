@@ -217,7 +217,7 @@ def build_sheets(built: Built) -> list[Sheet]:
         notes.append("no query is left in any testbed: the manifest contains every answer and why it was rejected")
     columns = ["kind", "tried", "at once", "after retries", "dropped", "rejections by cause"]
     return [
-        Sheet("testbeds", ["testbed", "kept", "left", "left after a rejection of"], 1, testbeds, last_words=1),
+        Sheet("testbeds", ["testbed", "queries", "dropped", "dropped because of"], 1, testbeds, last_words=1),
         Sheet("variants", columns, 1, kinds, notes, last_words=1),
     ]
 
