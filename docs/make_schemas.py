@@ -42,6 +42,7 @@ from retrokit.ranking.reranking.verify import Calibration
 from retrokit.report import doctor
 from retrokit.study.state import DONE, FAILED, MISSING, State
 from retrokit.study.steps import Step
+from retrokit.study.why import ChangedSetting, Why
 from retrokit.sure.agreement import Agreement, Joint
 from retrokit.sure.build import Estimate
 from retrokit.sure.variants import Call
@@ -310,6 +311,9 @@ OUTPUTS: dict[str, Any] = {
     "rerank-run": {**EVALUATION, "near_misses": ([NEAR_MISS_ROW], "A row per scorer and family.")},
     "rerank-train": Either([but(VerifierPreflight, sources=[dict[str, Any]]), TRAINED]),
     "study-plan": [but(Step, seconds=(float | None, "Estimated; null: not known."))],
+    "study-why-this-figure": but(
+        Why, changes=[but(ChangedSetting, explains=(bool, "Whether it gives the published figure."))]
+    ),
     "study-status": [but(State, state=Literal[DONE, FAILED, MISSING], seconds=float | None)],  # type: ignore[valid-type]
 }
 """By command, its words with dashes between."""
@@ -327,6 +331,7 @@ KINDS = {
     "rerank-train": ["preflight", "training"],
     "study-plan": ["step"],
     "study-status": ["state"],
+    "study-why-this-figure": ["why"],
 }
 """The ``kind`` of what a command prints, if it is not the command's own name."""
 

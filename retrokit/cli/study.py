@@ -13,9 +13,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from retrokit.cli.common import Commands, JsonOption, PriceOption, app, show, show_result, with_names, writes
+from retrokit.cli.settings import takes
 from retrokit.core.errors import GateFailed, RetrokitError
 from retrokit.core.notices import notice
 from retrokit.core.settings import FOLDER, duration
+from retrokit.study.settings import WhySettings
 
 if TYPE_CHECKING:
     from retrokit.study.state import StudyPlan
@@ -100,6 +102,19 @@ def does_it_see_near_misses(
     """
     parameters = {"texts": texts, "encoder": encoder}
     _answer(output, "does-it-see-near-misses", parameters, lambda questions: questions.sees_near_misses(encoder, texts))
+
+
+@group.command("why-this-figure", cls=with_names("encoders", "tasks"))
+@takes(WhySettings)
+def why_this_figure(settings: WhySettings, as_json: JsonOption = False) -> None:
+    """Find the setting that explains a published figure: prompt, pooling, length, titles, similarity.
+
+    retrokit study why-this-figure minilm --on beir:data/scifact --published ndcg@10=0.645
+    """
+    from retrokit.study.why import why_this_figure_of
+
+    why = why_this_figure_of(settings)
+    show_result(as_json, "why", why.to_json(), why.sheet())
 
 
 def _answer(

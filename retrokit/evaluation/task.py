@@ -8,7 +8,7 @@ A task subclasses :class:`Task` and gives ``main_metric``, ``shown_metrics``, ``
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
@@ -161,6 +161,10 @@ class Task(Protocol):
 
     def judged(self) -> RetrievalData | None:
         """The documents, queries and judgements of a task that ranks documents; ``None`` of any other."""
+        return None
+
+    def restricted(self, queries: Set[str], documents: Set[str]) -> Task | None:
+        """The same task with these queries and documents, by id; ``None`` of a task that ranks no documents."""
         return None
 
     def judged_texts(self) -> JudgedTexts | None:

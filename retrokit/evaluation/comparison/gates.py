@@ -109,15 +109,15 @@ def verdicts(gates: Sequence[Gate]) -> dict[str, int]:
     return {verdict: counts[verdict] for verdict in (PASSED, FAILED, UNTESTED) if counts[verdict]}
 
 
-def parse_gate(text: str) -> tuple[str, float]:
-    """``ndcg@10=0.64`` as a metric and its least value. Raises :class:`UsageError` for another form."""
+def parse_gate(text: str, name: str = "fail_under") -> tuple[str, float]:
+    """``ndcg@10=0.64`` as a metric and a value. Raises :class:`UsageError` about ``name`` for another form."""
     metric, _, value = text.partition("=")
     try:
         least = float(value)
     except ValueError:
         least = math.nan
     if not metric or out_of_range(least):
-        raise UsageError(f"`fail_under=` {text}: expected METRIC=VALUE, as in ndcg@10=0.64")
+        raise UsageError(f"`{name}=` {text}: expected METRIC=VALUE, as in ndcg@10=0.64")
     return metric.strip(), least
 
 

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from retrokit.core.errors import disk_errors
 from retrokit.core.notices import notice
-from retrokit.data.beir import RetrievalData, digest_beir, read_beir, read_other_split
+from retrokit.data.beir import RetrievalData, digest_beir, read_beir, read_other_split, retrieval_data
 from retrokit.data.bright import BrightData, bright_folder, digest_bright, instruction, read_bright
 from retrokit.data.images import with_images
 from retrokit.data.trec import write_run
@@ -85,6 +85,18 @@ class Retrieval(SearchTask):
 
         about = {"split": data.split, "queries": len(data.queries), "metric": metric}
         return TuningQueries(self.documents, other.queries, other._excluded, self.depth([metric]), measure, about)
+
+    def restricted(self, queries: Set[str], documents: Set[str]) -> Retrieval:
+        texts = dict(zip(self.data.document_ids, self.data.documents, strict=True))
+        asked = dict(zip(self.data.query_ids, self.data.queries, strict=True))
+        part = retrieval_data(
+            *(self.data.name, self.data.split),
+            {id: text for id, text in texts.items() if id in documents},
+            {id: text for id, text in asked.items() if id in queries},
+            {id: grades for id, grades in self.data.qrels.items() if id in queries},
+            level=self.data.level,
+        )
+        return Retrieval(part, self.ignore_identical_ids, self._out)
 
     def staged(self, reference: Sequence[tuple[str, str]] = ()) -> Retrieval:
         return self

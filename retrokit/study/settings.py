@@ -1,0 +1,19 @@
+"""Settings of the question why a figure differs from a published one."""
+
+from dataclasses import dataclass
+
+from retrokit.core.settings import Settings, setting
+
+
+@dataclass(frozen=True)
+class WhySettings(Settings):
+    """A model, a task, and the figure that was published for it."""
+
+    first = ("on", "published", "sample", "most")
+
+    model: str = setting(help="Encoder whose figure differs.", argument=True)
+    on: str = setting(help="Retrieval task of the figure, e.g. beir:data/scifact.")
+    published: str = setting(help="Published figure, e.g. ndcg@10=0.645.")
+    sample: int = setting(100, "Queries on which every change is tried first.", minimum=2)
+    most: int = setting(8, "Most changes measured on the whole task.", minimum=1)
+    device: str | None = setting(None)
