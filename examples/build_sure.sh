@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# retrokit build-sure from end to end: count, build, judge, compare, evaluate. No network, no GPU, no language model: rules
-# stand in for one, so the texts are of no use, and with --llm openai:MODEL in their place they would be.
+# retrokit build-sure from end to end: count, build, judge, compare, evaluate. No network, no GPU, no language model:
+# rules replace it, so the texts are useless. With --llm openai:MODEL they are real.
 #
 #     bash examples/build_sure.sh BEIR_FOLDER OUTPUT_FOLDER
 #
@@ -19,7 +19,7 @@ llm=openai:rules,url=${listening##* }
 # What will it take?
 retrokit build-sure "$data" --limit 20 --dry-run
 
-# Build. Answers are kept in $out/benchmark.answers.sqlite: a second time, or after a break, none is asked for again.
+# Build. Answers are cached in $out/benchmark.answers.sqlite: a second or resumed call requests none again.
 retrokit build-sure "$data" --limit 20 --llm "$llm" -o "$out/benchmark" --overwrite
 
 # A page for people, and a model (here the rules again) as one more annotator of the same sample.

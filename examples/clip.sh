@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Does the length of an embedding learn anything in an image-text model? (MAG 5.3, Table 6.) Trains two small towers from
+# Does the norm of an embedding carry information in an image-text model? (MAG 5.3, Table 6.) Trains two small towers from
 # fresh weights on glyphs and their names, with symmetric and one-directional losses, with and without normalisation, and
-# measures d and R@1 on both sides. What is there already is not done again.
+# measures d and R@1 on both sides. Existing results are not recomputed.
 #
 #   bash examples/clip.sh OUT "0 1 2" && python examples/clip_table.py OUT
 set -euo pipefail

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # COMP's own networks over token maps (F3 and F4, Eqs. 8 and 9) on the paper's own mixture: relevance data (titles and
-# abstracts of papers, a negative from BM25 each) with 19.1% of triplets (s, s, near-miss); frozen and end to end, the weights
-# of the best nDCG@10 kept, with a patience (D.3). Then reranking of other sources, and near-misses (Figures 2 and 3). What
-# is there already is not done again.
+# abstracts of papers, a negative from BM25 each) with 19.1% of triplets (s, s, near-miss); frozen and end to end, the weights of the best
+# nDCG@10, with a patience (D.3). Then reranking of other sources, and near-misses (Figures 2 and 3). Existing results
+# are not recomputed.
 #
 #   python examples/studies_data.py ABSTRACTS SURE papers
 #   bash examples/comp_verifiers.sh papers/titles OUT "scifact data/cisi" 800 320

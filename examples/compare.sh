@@ -5,8 +5,8 @@
 #     bash examples/compare.sh OUTPUT_FOLDER "ENCODER ..." TASK [TASK ...]
 #     bash examples/compare.sh comparison "minilm runs/qnorm" beir:data/scifact beir:data/fiqa sts:stsb-test.jsonl
 #
-# The first encoder is what the others are compared with. A TASK without a name is a BEIR folder. What has been evaluated
-# before is not evaluated again; encoders added later join the table.
+# The first encoder is what the others are compared with. A TASK without a name is a BEIR folder. Existing results are not recomputed;
+# encoders added later join the table.
 set -euo pipefail
 out=$1 encoders=$2
 shift 2

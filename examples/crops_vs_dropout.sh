@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Crops or dropout? Trains without labels on a corpus and measures how well the neighbours of a text share its label
-# (CROP, Tables 2, S4, S6 and S7, Figures 1, 4a and S1). DATA is JSON lines with "text" and "label". What is there already is
-# not done again. Results: OUT/NAME.json, shown as tables by examples/crops_table.py.
+# (CROP, Tables 2, S4, S6 and S7, Figures 1, 4a and S1). DATA is JSON lines with "text" and "label". Existing results
+# are not recomputed. Results: OUT/NAME.json, shown as tables by examples/crops_table.py.
 #
 #   bash examples/crops_vs_dropout.sh DATA OUT "static held-out ten curve sweep minilm masking freezing pooling"
 set -euo pipefail

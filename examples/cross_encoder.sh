@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # A cross-encoder from the body of `minilm`, trained on relevance (titles and abstracts of papers, with mined negatives) and
-# on near-misses, and measured beside the verifiers on relevance of other sources and on near-misses.
+# on near-misses, and compared with the verifiers on relevance of other sources and on near-misses.
 #
 #   python examples/studies_data.py ABSTRACTS SURE papers
 #   bash examples/cross_encoder.sh papers/titles OUT "data/scifact data/cisi" --steps 450

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# The verifier that comes with retrokit (`rerank verify default`), made anew from near_miss_data.sh: first on all of it, then
-# on as much of each family. An hour and a quarter on two cores. What is there already is not done again.
+# The verifier that comes with retrokit (`rerank verify default`), trained from near_miss_data.sh: first on all of
+# it, then on equal parts of each family. An hour and a quarter on two cores. Existing results are not recomputed.
 #
 #   bash examples/default_verifier.sh OUT
 set -euo pipefail

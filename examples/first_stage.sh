@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
-# A single vector that sees near-misses: an encoder trained on relevance (titles and abstracts of papers) beside written
-# near-misses, each family of edits with a share of its own (COMP, 3.1). OUT holds what relevance_and_identity.sh puts there. A
-# run is NAME:RELEVANCE,BINDING,NEGATION,SPATIAL:SIMILARITY, with shares of all batches. What is there already is not done
-# again; near_miss_front.sh measures the runs.
+# A single vector that separates near-misses: an encoder trained on relevance (titles and abstracts of papers) and on
+# written near-misses, each family of edits with a share of its own (COMP, 3.1). OUT contains the output of
+# relevance_and_identity.sh. A
+# run is NAME:RELEVANCE,BINDING,NEGATION,SPATIAL:SIMILARITY, with shares of all batches. Existing results
+# are not recomputed; near_miss_front.sh measures the runs.
 #
 #   bash examples/relevance_and_identity.sh papers/titles OUT "scifact data/cisi" "0" --steps 80
 #   bash examples/first_stage.sh OUT minilm "relevance:1,0,0,0:cosine byedit:100,51,16,33:cosine" --lr 1e-4 --steps 80

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# What examples/default_verifier.sh and examples/cross_encoder.sh learn near-misses from, made from what lies in this folder:
+# What examples/default_verifier.sh and examples/cross_encoder.sh learn near-misses from, written from the files of this folder:
 # written triplets, 600 of them held out (225 to choose the weights, 375 for the threshold), rewritings of the others'
-# sentences, and scenes. What is there already is not done again.
+# sentences, and scenes. Existing results are not recomputed.
 #
 #   bash examples/near_miss_data.sh OUT
 set -euo pipefail

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# How much of near-misses encoders see beside `minilm`, and what that costs in relevance.
+# How well encoders separate near-misses, compared with `minilm`, and what that costs in relevance.
 #
 #   bash examples/near_miss_front.sh "data/scifact data/cisi" OUT/first-structure OUT/first-both
 set -euo pipefail

@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # Looks inside an encoder and the runs trained from it with different similarities (those of seed 0 that the study
-# examples/studies/similarities_on_scifact.toml leaves in the folder STUDY): lengths and Fisher information (MAG, Tables 2, 3, 26 and Figure
+# examples/studies/similarities_on_scifact.toml leaves in the folder STUDY): norms and Fisher information (MAG, Tables 2, 3, 26 and Figure
 # 4), fragments, contrast and geometry (SFS, Figures 2 and 3, Table 7), near-misses (COMP, Figure 1), layers (CROP, Figure
-# 4b). OUT/NAME.json and OUT/NAME/ (CSV, PNG, SVG) for each probe; what is there already is not done again. DATA holds
-# scifact/, banking77/, counterfactual/, paradetox/ and near-misses.jsonl (what `retrokit augment near-misses` writes).
+# 4b). OUT/NAME.json and OUT/NAME/ (CSV, PNG, SVG) for each probe; existing results are not recomputed. DATA
+# contains scifact/, banking77/, counterfactual/, paradetox/ and near-misses.jsonl (what `retrokit augment near-misses` writes).
 #
 #   bash examples/probe_runs.sh DATA STUDY OUT "magnitude fisher fragments contrast near-miss geometry layers"
 set -euo pipefail

@@ -6,7 +6,7 @@ set -euo pipefail
 out=${1:-quickstart}
 
 # A real benchmark without a download: first sentences of docstrings as queries, the rest as documents.
-# Train and test share no source file. One that is there already is kept.
+# Train and test share no source file. An existing one is reused.
 [ -e "$out/docstrings" ] || python examples/docstring_benchmark.py "$out/docstrings" --documents 1500
 
 # One pass over the train split, the same steps on every machine. --max-length 64: short inputs are quick.

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Relevance and identity in one reranker: the default verifier trained on, end to end, with shares of relevance pairs
-# (titles and abstracts of papers) and of near-misses; ranking of other sources, and near-misses let in, for each share.
-# What is there already is not done again.
+# (titles and abstracts of papers) and of near-misses; ranking of other sources, and false-accept rates, for each share.
+# Existing results are not recomputed.
 #
 #   python examples/studies_data.py ABSTRACTS SURE papers
 #   python examples/scifact_without_leaks.py data/scifact scifact 2

@@ -5,7 +5,7 @@
 #     bash examples/rerank.sh OUTPUT_FOLDER ENCODER "RERANKER ..." BEIR_FOLDER [DEPTH]
 #     bash examples/rerank.sh reranking minilm "maxsim cross-encoder:models/ce" data/scifact 100
 #
-# Scores are kept in OUTPUT_FOLDER/work: a second call, or one after a break, computes only what is missing.
+# Scores are cached in OUTPUT_FOLDER/work: a second or resumed call computes only what is missing.
 set -euo pipefail
 out=$1 encoder=$2 rerankers=$3 data=$4 depth=${5:-100}
 with=()

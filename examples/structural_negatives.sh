@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # What do structural negatives cost a retriever, and what do they buy? (COMP, Table 1 and Figure 1.) Trains model A on a
 # BEIR folder's training pairs and model B on the same with 19.2% structural near-misses, for the same time and with the
-# paper's settings; evaluates both on two BEIR folders and on held-out near-misses. What is there already is not done
-# again. Results: OUT/SEED.json, shown as a table by examples/structural_negatives_table.py. BUDGET is a time, or the
+# paper's settings; evaluates both on two BEIR folders and on held-out near-misses. Existing results
+# are not recomputed. Results: OUT/SEED.json, shown as a table by examples/structural_negatives_table.py. BUDGET is a time, or the
 # steps of A and B that fit into one where the machine is idle ("51:42"), which a busy machine does not change.
 #
 #   bash examples/structural_negatives.sh data/scifact data/cisi OUT "42 43 44" 4m

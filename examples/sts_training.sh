@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Does an asymmetric similarity fit a symmetric task once a model is trained with it? (MAG, 5.3, Table 5.) Trains an
-# encoder on STS-B's scored pairs with each similarity and seed, and sets the runs beside the encoder as it came, each
-# scored with its own similarity. STSB holds train.jsonl and test.jsonl. What is there already is not done again.
+# encoder on STS-B's scored pairs with each similarity and seed, and compares the runs with the untrained encoder, each
+# scored with its own similarity. STSB contains train.jsonl and test.jsonl. Existing results are not recomputed.
 #
 #   bash examples/sts_training.sh STSB OUT static:128 "cosine dot qnorm dnorm learn sfs:16" "0 1 2" --epochs 4
 set -euo pipefail

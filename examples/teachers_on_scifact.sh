@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Does a teacher help? Mine, score, and distil against plain InfoNCE, on SciFact without what its training and test claims
-# share; every loss with each seed, then all of them on the test claims. What is there already is not done again.
+# share; every loss with each seed, then all of them on the test claims. Existing results are not recomputed.
 #
 #   bash examples/teachers_on_scifact.sh data/scifact OUT static:384 "0 1 2" --epochs 3 --lr 0.05
 #   FIRST=3 bash examples/teachers_on_scifact.sh data/scifact OUT minilm "0 1 2" --epochs 1 --lr 2e-5

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# A verifier that tells near-misses from paraphrases (COMP, 3.2): triplets whose positives are rewritten too, training on
-# them, training on with triplets that were written one by one, calibration on pairs of other texts, and verdicts. What is
-# there already is not done again, and a training that was interrupted goes on. CORPUS and OTHER are JSON lines with a
+# A verifier that separates near-misses from paraphrases (COMP, 3.2): triplets whose positives are rewritten too, training on
+# them, further training on triplets that were written one by one, calibration on pairs of other texts, and verdicts. Existing results
+# are not recomputed, and an interrupted training resumes. CORPUS and OTHER are JSON lines with a
 # field "text"; OTHER is for calibration and must hold other texts. MODE is end-to-end (70 minutes on two cores) or frozen;
 # VERIFIER is cnn or transformer.
 #

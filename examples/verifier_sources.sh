@@ -2,7 +2,7 @@
 # What each source brings to a verifier such as the default one: the same short training with all of them (`none` left out)
 # and without one at a time, for several seeds; then near-misses written apart from the training, edits of people's sentences
 # (PEOPLE), and the ranking of a BEIR folder (SET). OUT holds the data that relevance_and_identity.sh puts there, without
-# any share. What is there already is not done again.
+# any share. Existing results are not recomputed.
 #
 #   bash examples/relevance_and_identity.sh papers/titles OUT scifact ""
 #   python examples/peoples_near_misses.py build DATA people.jsonl
