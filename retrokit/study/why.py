@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import random
 import shlex
-from collections.abc import Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import asdict, dataclass, replace
+from functools import cache, lru_cache, partial
 from heapq import nlargest
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +20,7 @@ from retrokit.core.notices import notice, progress
 from retrokit.core.registry import Registry, parse_all
 from retrokit.core.settings import taking
 from retrokit.core.sheet import Sheet
+from retrokit.encoders.prompts import FAMILIES
 from retrokit.evaluation import registry as tasks
 from retrokit.evaluation.comparison.gates import parse_gate
 from retrokit.evaluation.task import Request, Task
@@ -144,60 +146,59 @@ def why_this_figure_of(settings: WhySettings) -> Why:
         raise UsageError(f"`published=` {settings.published}: expected a share from 0 to 1, such as {metric}=0.645")
     parse_all([(encoders.registry, settings.model), (tasks, settings.on)])
     present, work = Setup(settings.model, settings.on), _Measuring(metric, settings.device)
-    task = work.task(present)
+    task = work.task(settings.on)
     task.check_metrics([metric])
     notice(task.describe())
     before = work.evaluate(present, task)
     if metric not in before.per_query:
         raise UsageError(f"{settings.on}: {metric} is no mean over queries, so that no change of it can be tested")
-    sample = _sample(task, before, settings.sample)
-    sampled = before if sample is None else work.evaluate(present, sample.of(task))
+    sample, sought = _sample(task, before, settings.sample), published - before.metrics[metric]
+    part = cache(lambda on: work.task(on) if sample is None else sample.of(work.task(on)))
+    sampled = before if sample is None else work.evaluate(present, part(settings.on))
 
-    tried: dict[Setup, tuple[str, str]] = {}
-    tests: dict[Setup, PairedTest] = {}
+    changes: dict[Setup, tuple[str, str]] = {}
     results: dict[Setup, Result] = {}
     left_out: list[str] = []
-    changed = list(_changed(present, work, task))
+    decisive, changed = work.decisive(present), list(_changed(present, work.encoder(settings.model).prompts))
     with progress("trying changes", len(changed), "changes") as advance:
         for name, value, setup in changed:
             try:
-                if work.differs(setup, present):
-                    other = work.task(setup)
-                    result = work.evaluate(setup, other if sample is None else sample.of(other))
-                    tried[setup], tests[setup] = (name, value), work.test(sampled, result)
-                    results |= {setup: result} if sample is None else {}
+                if work.decisive(setup) != decisive:
+                    results[setup], changes[setup] = work.evaluate(setup, part(setup.task)), (name, value)
             except UsageError as error:
                 left_out.append(f"{name} {value}: {error}")
             advance(1)
+    tests = {setup: work.test(sampled, result) for setup, result in results.items()}
 
-    def distance(setup: Setup) -> float:
-        figure = results[setup].metrics[metric] if setup in results else present_figure + tests[setup].difference
-        return abs(figure - published)
-
-    present_figure = before.metrics[metric]
     if sample is not None:
-        possible = sorted((one for one in tried if _can_explain(tests[one], published - present_figure)), key=distance)
-        with progress("measuring on the whole task", len(possible[: settings.most]), "changes") as advance:
-            for setup in possible[: settings.most]:
-                results[setup] = work.evaluate(setup, work.task(setup))
+        open_ones = [setup for setup, test in tests.items() if _can_explain(test, sought)]
+        open_ones = sorted(open_ones, key=lambda setup: abs(tests[setup].difference - sought))[: settings.most]
+        with progress("measuring on the whole task", len(open_ones), "changes") as advance:
+            results = {}
+            for setup in open_ones:
+                results[setup] = work.evaluate(setup, work.task(setup.task))
                 advance(1)
     whole = {setup: work.test(before, result) for setup, result in results.items()}
+
+    def order(setup: Setup) -> tuple[bool, float]:
+        return setup not in whole, abs(whole.get(setup, tests[setup]).difference - sought)
+
     of_sample, of_whole = _corrected(tests), _corrected(whole)
-    changes = [
+    table = [
         ChangedSetting(
-            *tried[setup],
+            *changes[setup],
             setup.command(metric),
-            *(None if sample is None else tests[setup], of_sample[setup]),
-            *(whole.get(setup), of_whole.get(setup, 1.0)),
-            results[setup].metrics[metric] if setup in results else None,
+            sampled=None if sample is None else tests[setup],
+            sampled_p=of_sample[setup],
+            whole=whole.get(setup),
+            whole_p=of_whole.get(setup, 1.0),
+            figure=results[setup].metrics[metric] if setup in results else None,
         )
-        for setup in sorted(tried, key=lambda setup: (setup not in results, distance(setup)))
+        for setup in sorted(changes, key=order)
     ]
-    digits = len(settings.published.strip().rpartition(".")[2]) if "." in settings.published.partition("=")[2] else 0
-    by_precision = [abs(tests[setup].difference) for setup, (name, _) in tried.items() if name == "precision"]
-    return Why(
-        metric, published, present_figure, 0.5 * 10.0**-digits + max(by_precision, default=0.0), changes, left_out
-    )
+    by_precision = [abs(tests[setup].difference) for setup, (name, _) in changes.items() if name == "precision"]
+    noise = _rounding(settings.published) + max(by_precision, default=0.0)
+    return Why(metric, published, before.metrics[metric], noise, table, left_out)
 
 
 why_this_figure = taking(WhySettings)(why_this_figure_of)
@@ -210,45 +211,46 @@ def _can_explain(test: PairedTest, sought: float) -> bool:
     return has_effect and abs(sought - test.difference) <= test.high - test.low
 
 
+def _rounding(published: str) -> float:
+    """Half a unit of the last digit that was published.
+
+    >>> _rounding("ndcg@10=0.645")
+    0.0005
+    """
+    digits = published.strip().partition("=")[2].partition(".")[2]
+    return float(0.5 * 10.0 ** -len(digits))
+
+
 def _corrected(tests: Mapping[Setup, PairedTest]) -> dict[Setup, float]:
     return dict(zip(tests, holm([test.p for test in tests.values()]), strict=True))
 
 
-@dataclass(frozen=True)
 class _Measuring:
-    """What evaluates a setup in one metric."""
+    """Evaluates setups in one metric. A task is read once, and an encoder is opened once for all that is done next."""
 
-    metric: str
-    device: str | None
+    def __init__(self, metric: str, device: str | None) -> None:
+        self._metric = metric
+        self.task: Callable[[str], Task] = cache(partial(tasks.create_on, device=device))
+        self.encoder: Callable[[str], Encoder] = lru_cache(1)(partial(encoders.registry.create, device=device))
 
-    def task(self, setup: Setup) -> Task:
-        task: Task = tasks.create_on(setup.task, self.device)
-        return task
-
-    def encoder(self, setup: Setup) -> Encoder:
-        encoder: Encoder = encoders.registry.create(setup.model, device=self.device)
-        return encoder
-
-    def similarity(self, setup: Setup, encoder: Encoder) -> Similarity:
+    def _similarity(self, setup: Setup) -> Similarity:
+        encoder = self.encoder(setup.model)
         return encoder.similarity if setup.similarity is None else encoder.similarity_of(setup.similarity)
 
     def evaluate(self, setup: Setup, task: Task) -> Result:
-        encoder = self.encoder(setup)
-        request = Request(encoder, [self.similarity(setup, encoder)], [self.metric], setup.precision, alone=True)
-        (result,) = task.evaluate(request)
+        """The metric of a setup on ``task``."""
+        encoder, similarities = self.encoder(setup.model), [self._similarity(setup)]
+        (result,) = task.evaluate(Request(encoder, similarities, [self._metric], setup.precision, alone=True))
         return result
 
-    def differs(self, one: Setup, other: Setup) -> bool:
-        """Whether the scores or the data of two setups can differ."""
-        return self._decisive(one) != self._decisive(other)
-
-    def _decisive(self, setup: Setup) -> tuple[str, str, str, str]:
-        encoder = self.encoder(setup)
-        scored = self.similarity(setup, encoder).spec
-        return encoder.fingerprint(), encoder.computes_in(setup.precision), scored, str(tasks.parse(setup.task))
+    def decisive(self, setup: Setup) -> tuple[str, ...]:
+        """What decides the scores: two setups that have the same are the same."""
+        encoder, on = self.encoder(setup.model), str(tasks.parse(setup.task))
+        return encoder.fingerprint(), encoder.computes_in(setup.precision), self._similarity(setup).spec, on
 
     def test(self, before: Result, after: Result) -> PairedTest:
-        return paired_t_test(before.per_query[self.metric], after.per_query[self.metric])
+        """Whether the metric differs, over the queries."""
+        return paired_t_test(before.per_query[self._metric], after.per_query[self._metric])
 
 
 @dataclass(frozen=True)
@@ -278,11 +280,16 @@ def _sample(task: Task, before: Result, count: int) -> _Sample | None:
     return _Sample(set(queries), {*first, *judged})
 
 
-def _changed(present: Setup, work: _Measuring, task: Task) -> Iterator[tuple[str, str, Setup]]:
-    """Each change that the registries have: the setting, its value, the setup."""
-    prompts = work.encoder(present).prompts
+def _changed(present: Setup, prompts: Mapping[str, str | None]) -> Iterator[tuple[str, str, Setup]]:
+    """Each change that the registries have, of a model with these ``prompts``: the setting, its value, the setup."""
+    families = {(family.query or "", family.document or ""): f"of {family.name}" for family in reversed(FAMILIES)}
     given: list[tuple[str, str, Mapping[str, Any]]] = [
         *((f"{role} prompt", "none", {f"{role}_prompt": ""}) for role, prompt in prompts.items() if prompt),
+        *(
+            ("prompts", name, {"query_prompt": query, "document_prompt": document})
+            for (query, document), name in families.items()
+            if query or document
+        ),
         *(("pooling", pooling, {"pooling": pooling}) for pooling in POOLINGS),
         *(("maximum length", str(length), {"max_length": length}) for length in LENGTHS),
         *(("truncation side", side, {"truncation": side}) for side in ("left", "right")),

@@ -47,6 +47,7 @@ def figure(model: str, task: str, **options: str) -> float:
         ("pooling", "{bert},pooling=cls", "", {}),
         ("query prompt", '{bert},query_prompt="the old dog hates "', "", {}),
         ("document prompt", '{bert},document_prompt="the old dog hates "', "", {}),
+        ("prompts", "{bert}", "", {"model": '{bert},query_prompt="query: ",document_prompt="passage: "'}),
         ("maximum length", "{llama},max_length=5", "", {"model": "{llama},max_length=64"}),
         ("truncation side", "{bert},max_length=16,truncation=left", "", {"model": "{bert},max_length=16"}),
         ("end token", "{bert},end_token=false", "", {}),
