@@ -282,7 +282,7 @@ def training_plots(folder: str | Path) -> list[Path]:
         "loss": (trained | held_out, f"{label}\n{loss_change(tenths(rows))}" if losses else label),
         **_by_task("evaluation", evaluations, "metric"),
         **_by_task("norms", norms, "mean norm of raw embeddings"),
-        "gamma": (_series(rows, ("gamma_query", "gamma_document")), "γ (0: length counts in full, 1: not at all)"),
+        "gamma": (_series(rows, ("gamma_query", "gamma_document")), "γ (0: the norm counts in full, 1: not at all)"),
     }
     written = []
     for name, (series, label) in pictures.items():

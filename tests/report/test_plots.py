@@ -67,7 +67,7 @@ def test_pictures_for_which_there_are_numbers(tmp_path: Path, left_out: tuple[st
         assert len(content) > 2000
 
 
-GAMMA = "γ (0: length counts in full, 1: not at all)"
+GAMMA = "γ (0: the norm counts in full, 1: not at all)"
 
 
 def test_what_is_drawn(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
