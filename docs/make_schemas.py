@@ -20,6 +20,7 @@ from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 from retrokit.augmentation.queries import TypeCounts, WrittenQueries
 from retrokit.augmentation.splitting import SplitCounts
 from retrokit.data.dtypes import DTYPES
+from retrokit.data.exports import Canaries
 from retrokit.data.overlap import Overlap
 from retrokit.data.runs import FINISHED, TRAINING, Run
 from retrokit.encoders.graphs.folders import Graph
@@ -38,6 +39,7 @@ from retrokit.probing.layers import LayerProbe
 from retrokit.probing.magnitude import EffectChange, Gain, LengthCorrelation, LengthFinding, Lengths
 from retrokit.probing.map import TextMap
 from retrokit.probing.near_miss import Blindness, Distribution
+from retrokit.ranking.canaries import CanaryReport
 from retrokit.ranking.reranking.verify import Calibration
 from retrokit.report import doctor
 from retrokit.study.state import DONE, FAILED, MISSING, State
@@ -242,10 +244,15 @@ OUTPUTS: dict[str, Any] = {
         "graphs": [Graph],
     },
     "distil-static": Distilled,
-    "doctor": {
-        "findings": [doctor.Finding],
-        "broken": (int, "How many findings are broken: above 0, the exit code is 1."),
-    },
+    "doctor": Either(
+        [
+            {
+                "findings": [doctor.Finding],
+                "broken": (int, "How many findings are broken: above 0, the exit code is 1."),
+            },
+            CanaryReport,
+        ]
+    ),
     "eval": Either([EVALUATION, DEPLOYMENT]),
     "export": {"folder": str, **EXPORT},
     "finetune": Either([PREFLIGHT, TRAINED]),
@@ -323,7 +330,7 @@ KINDS = {
     "augment-queries": ["queries", "estimate"],
     "build-sure-build": ["estimate", "build-sure"],
     "build-sure-agreement": ["agreement"],
-    "doctor": ["diagnosis"],
+    "doctor": ["diagnosis", "canaries"],
     "eval": ["evaluation", "deployment"],
     "finetune": ["preflight", "training"],
     "rerank-calibrate": ["calibration"],
@@ -431,6 +438,10 @@ FILES: dict[str, tuple[str, Any]] = {
     "unfinished-export": (
         "unfinished.json, in the folder of an export that was interrupted: what resumes it.",
         {"about": Any, "rows": int, "texts": int, "ids": (int, "Bytes of ids.jsonl.")},
+    ),
+    "canaries": (
+        "canaries.json, in the folder of an export: a few texts and their raw embeddings.",
+        but(Canaries),
     ),
     "ids": (
         "A line of ids.jsonl, in the folder of an export: the row of the same number.",

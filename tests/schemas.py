@@ -29,6 +29,7 @@ FILES = {
     r"build-sure\.json": "file-build-sure",
     r"export\.json": "file-export",
     r"unfinished\.json": "file-unfinished-export",
+    r"canaries\.json": "file-canaries",
     r"ids\.jsonl": "file-ids",
     r"index-[^/]*\.json": "file-index-recall",
     r"conversion\.json": "file-conversion",

@@ -2,9 +2,11 @@
 
 ``embeddings.npy`` ``[n, d]`` (float32, float16, int8; of binary ``[n, d / 8]``, eight signs in a byte), ``ids.jsonl``
 (line i: row i), ``embeddings.parquet`` (both, as columns ``id`` and ``embedding``), and ``export.json``, which says
-what produced them. int8 also has ``ranges.npy``, float32 ``[2, d]``. If documents are in chunks, each chunk is a row.
-Its id is the document's and a number, ``d7#0``, with ``document`` next to it. A folder of shards contains such a folder
-for each, ``shard-00001-of-00004``. Rows are written in portions. An interruption costs one portion.
+what produced them. ``canaries.json`` contains a few texts with their raw embeddings, by which another encoder is
+compared with the one that wrote them. int8 also has ``ranges.npy``, float32 ``[2, d]``. If documents are in chunks,
+each chunk is a row. Its id is the document's and a number, ``d7#0``, with ``document`` next to it. A folder of shards
+contains such a folder for each, ``shard-00001-of-00004``. Rows are written in portions. An interruption costs one
+portion.
 
 :class:`Quantization` defines the storage dtypes, for exports, search and evaluation alike. int8 and binary are those of
 sentence-transformers' ``quantize_embeddings`` (its ``int8`` and ``ubinary``). int8 cuts the range of each dimension, as
@@ -34,7 +36,8 @@ from retrokit.data.jsonl import Row, checked, json_line, read_json, read_jsonl, 
 
 CHUNK = 8192  # rows of a portion, and of a row group of the Parquet file
 EMBEDDINGS, TABLE, IDS, RANGES, NOTE = "embeddings.npy", "embeddings.parquet", "ids.jsonl", "ranges.npy", "export.json"
-FILES = (EMBEDDINGS, TABLE, IDS, RANGES, NOTE)
+CANARIES, CANARY_COUNT = "canaries.json", 20
+FILES = (EMBEDDINGS, TABLE, IDS, RANGES, NOTE, CANARIES)
 SHARDS, INDEXES = "shard-*-of-*", "index-*"
 _STATE = "unfinished.json"
 _BLOCK = 1 << 24  # bytes of the identifiers that are looked through at a time
@@ -118,6 +121,38 @@ class Export:
                 raise DataError(path, f"has {table.num_rows} rows; expected {expected}; export again")
             tables.append(table)
         return pyarrow.concat_tables(tables)
+
+
+@dataclass(frozen=True)
+class Canaries:
+    """Texts of an export, their raw embeddings ``[n, d]``, the role, and the prompt that was put before each text."""
+
+    role: str
+    prompt: str | None
+    texts: list[str]
+    embeddings: list[list[float]]
+
+
+def canaries_among(texts: Iterable[str]) -> list[str]:
+    """At most :data:`CANARY_COUNT` of the texts, no images, of all lengths up to the longest."""
+    ranked = sorted({text for text in texts if type(text) is str and text.strip()}, key=lambda text: (len(text), text))
+    places = np.linspace(0, len(ranked) - 1, min(len(ranked), CANARY_COUNT)).astype(int).tolist()
+    return [ranked[place] for place in places]
+
+
+def read_canaries(export: Export) -> Canaries:
+    """The canaries of an export, of shards those of the first. Raises :class:`UsageError` if an earlier version wrote
+    it, and :class:`DataError` if they are damaged."""
+    path = export.parts[0].folder / CANARIES
+    if not path.is_file():
+        raise UsageError(f"{export.folder}: has no {CANARIES}, which earlier versions did not write; export again")
+    canaries: Canaries = read_json(path, "the canaries of an export", Canaries)
+    if not canaries.texts or [len(canaries.texts), 1] != [
+        len(canaries.embeddings),
+        len({*map(len, canaries.embeddings)}),
+    ]:
+        raise DataError(path, "contains no embedding for each text; export again")
+    return canaries
 
 
 def open_export(folder: str | Path) -> Export:

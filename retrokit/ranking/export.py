@@ -12,6 +12,7 @@ import os
 import re
 import shlex
 from collections.abc import Iterator, Sequence
+from dataclasses import asdict
 from itertools import chain, islice
 from pathlib import Path
 from typing import Any
@@ -30,9 +31,9 @@ from retrokit.core.version import __version__
 from retrokit.data import exports
 from retrokit.data.beir import corpus_file, queries_file
 from retrokit.data.corpus import read_corpus, read_queries
-from retrokit.data.exports import Export, ExportWriter, Quantization, open_export
+from retrokit.data.exports import Canaries, Export, ExportWriter, Quantization, open_export
 from retrokit.data.images import Image, with_images
-from retrokit.data.jsonl import of_kind
+from retrokit.data.jsonl import of_kind, write_json
 from retrokit.data.pairs import texts_file
 from retrokit.encoders.base import Encoder
 from retrokit.ranking.settings import ROLES, ExportSettings
@@ -137,6 +138,7 @@ def _write_folder(
         else:
             step = exports.step_of(total)
             writer.calibrate(lambda: prepared([text for _, text in islice(read(), 0, None, step)]))
+            sample = list(islice(read(), exports.CHUNK))
             texts = islice(read(), rows.start + writer.texts, rows.stop)
         if writer.count:
             notice(f"resuming after {writer.count:,} embeddings of an interrupted export")
@@ -146,6 +148,8 @@ def _write_folder(
                 writer.add([identifier for identifier, _ in chunk], *prepared.of_chunks([text for _, text in chunk]))
                 advance(len(chunk))
         documents = {"documents": writer.texts} if prepared.has_chunks else {}
+        if canaries := exports.canaries_among(text for _, text in sample):
+            write_json(unfinished / exports.CANARIES, prepared.canaries(canaries), kind="canaries")
         note = of_kind("export", {"count": writer.count, **documents, "dimension": prepared.width, **about})
         writer.finish(note, settings.one_length and role == "document")
     return note
@@ -182,6 +186,16 @@ class Prepared:
         rows = self._similarity.prepare(torch.as_tensor(raw), self._role)
         padded = torch.nn.functional.pad(rows, (0, int(self._one_length)))
         return np.ascontiguousarray(padded.numpy(), dtype="<f4"), counts
+
+    def canaries(self, texts: Sequence[str]) -> dict[str, Any]:
+        """The texts, of documents in chunks the first chunk of each, with their raw embeddings."""
+        encoder = self._encoder
+        if self._chunks is not None:
+            encoder = self._chunks.encoder
+            texts = [self._chunks.split([text])[0][0] for text in texts]
+        raw = encoder.embed(texts, self._role, self._precision)[:, : self._dims]
+        rows = [[float(f"{number:.9g}") for number in row] for row in raw.tolist()]  # float32 to the bit
+        return asdict(Canaries(self._role, encoder.prompts[self._role], list(texts), rows))
 
     def key(self) -> str:
         """The digest of all that decides the bits of a raw embedding (:meth:`Encoder.key`)."""

@@ -48,7 +48,7 @@ def encoder(tiny_bert: Path) -> Encoder:
 def test_files_hold_what_the_note_says(tiny_bert, encoder, folder, tmp_path):
     made = export.export(str(tiny_bert), str(folder), str(tmp_path / "out"), sim="sfs:4", precision="fp32")
     files = {path.name for path in (tmp_path / "out").iterdir()}
-    assert files == {"embeddings.npy", "embeddings.parquet", "ids.jsonl", "export.json"}
+    assert files == {"canaries.json", "embeddings.npy", "embeddings.parquet", "ids.jsonl", "export.json"}
     rows = made.embeddings()
     assert isinstance(rows, np.memmap)
     assert (rows.dtype, rows.shape) == (np.dtype("float32"), (70, 16))
