@@ -157,10 +157,10 @@ def load_prompts(
     return prompts
 
 
-def wording_for(llm: LLM) -> str:
-    """The wording that suits a model if none is given; a notice if it is another than ours."""
+def wording_for(llm: LLM | None) -> str:
+    """The wording that suits a model (``None``: any) if none is given; a notice if it is another than ours."""
     # a class of a plugin need not inherit the protocol's default
-    if not getattr(llm, "continues", False):
+    if llm is None or not getattr(llm, "continues", False):
         return OURS
     notice(f"{llm.spec} has no chat template: a base model continues texts, so `prompts=` is {FEW_SHOT}")
     return FEW_SHOT

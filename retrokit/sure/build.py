@@ -141,11 +141,10 @@ def estimate_sure(config: SureConfig) -> Estimate:
     Raises:
         UsageError, DataError: as :func:`build_sure` does before the first call.
     """
-    if config.llm is not None:
-        llms.registry.create(config.llm)
+    llm = None if config.llm is None else llms.registry.create(config.llm)
     if config.output is not None:
         check_output(config.output, config.overwrite, config.inputs)
-    return estimate(config, config.items(), load_prompts(config.prompts or OURS))
+    return estimate(config, config.items(), load_prompts(config.prompts or wording_for(llm)))
 
 
 @taking(SureConfig)

@@ -102,11 +102,9 @@ def write_near_misses(settings: NearMissSettings) -> Written:
 def estimate_of(settings: NearMissSettings) -> CallEstimate:
     """The calls of a language model for the texts, or the pairs' anchors, in ``path``; raises as
     :func:`write_near_misses` does before the first call."""
-    prompts = prompts_of(load_families(settings.families), settings.prompts or OURS)
-    counted = estimate(_texts(settings), prompts)
-    if settings.llm is not None:
-        llms.create(settings.llm)
-    return counted
+    model = None if settings.llm is None else llms.create(settings.llm)
+    prompts = prompts_of(load_families(settings.families), settings.prompts or wording_for(model))
+    return estimate(_texts(settings), prompts)
 
 
 def _texts(settings: NearMissSettings) -> Iterable[str | tuple[str, str]]:
