@@ -34,7 +34,8 @@ NAVIGATION = {
     "GPUs": ["gpu"],
     "Reference": [
         f"reference/{page}"
-        for page in "cli names python schemas formats metrics similarities encoders grammar caches plugins".split()
+        for page in "cli names python schemas formats metrics similarities encoders prompts".split()
+        + "grammar caches plugins".split()
     ],
     "Explanation": [
         f"explanation/{page}" for page in "scale-and-temperature statistics near-misses sure design".split()

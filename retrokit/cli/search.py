@@ -71,6 +71,7 @@ def _answer(settings: SearchSettings, form: str) -> None:
     """Answer queries, a line each, until a line is empty or the input ends."""
     from retrokit.core.files import typed_text
     from retrokit.data.jsonl import json_line
+    from retrokit.encoders import showing_inputs
     from retrokit.ranking.retrieval.base import TextList
     from retrokit.ranking.retrieval.files import Opened
     from retrokit.report.tables import hits_sheets
@@ -78,7 +79,8 @@ def _answer(settings: SearchSettings, form: str) -> None:
     asks = sys.stdin.isatty()
     if asks:
         import readline  # noqa: F401  # arrows and history
-    opened = Opened(settings)
+    with showing_inputs(settings.show_inputs):
+        opened = Opened(settings)
     opened.make_ready()
     for number in itertools.count(1):
         try:
@@ -88,5 +90,6 @@ def _answer(settings: SearchSettings, form: str) -> None:
         if not text:
             return
         text = typed_text(text, "standard input", number)
-        hits = opened.search(TextList([text], [f"query-{number}"]), settings.k)
+        with showing_inputs(settings.show_inputs):
+            hits = opened.search(TextList([text], [f"query-{number}"]), settings.k)
         show(*(hits_sheets(hits) if form == "table" else [json_line(row).rstrip("\n") for row in hits.rows()]))

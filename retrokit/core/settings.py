@@ -11,6 +11,7 @@ from typing import Any, ClassVar, ParamSpec, TypeVar
 from retrokit.core.errors import UsageError, out_of_range
 
 OVERLAP_EXAMPLES = "Show N texts of a test that are in training data too."
+SHOW_INPUTS = "Show the first N queries and documents as the model reads them."
 STRICT = "Stop at data faults: absent documents, repeated lines."
 PRECISION = "Precision of the encoding; auto: bf16 where that is faster here."
 FILE, FOLDER, EITHER = "file", "folder", "file or folder"

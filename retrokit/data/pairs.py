@@ -77,7 +77,7 @@ class Source:
 _USE = (
     Param("weight", float, 1.0, minimum=0.001, maximum=1000.0, summary="how many times an epoch takes its records"),
     Param("query_prompt", pattern=PROMPT, summary="text before each anchor; a template ends with {text}"),
-    Param("document_prompt", pattern=PROMPT, summary="text before each positive and negative; as query_prompt"),
+    Param("document_prompt", pattern=PROMPT, summary="text before each other text; a template ends with {text}"),
 )
 _SPLIT = Param("split", default="train", summary="which split")
 _LEVEL = Param("level", int, 1, minimum=1, summary="lowest grade that counts as relevant")

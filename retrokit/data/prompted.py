@@ -23,6 +23,15 @@ def given_prompt(given: str | None) -> str | None:
     return None if given is None else given.removesuffix(_TEXT).replace(_INSTRUCTION, WEB_SEARCH)
 
 
+def prompts_in_words(prompts: Mapping[str, str | None]) -> str:
+    """The prompts for a message.
+
+    >>> prompts_in_words({"query": "query: ", "document": None})
+    "query 'query: '"
+    """
+    return ", ".join(f"{role} {text!r}" for role, text in prompts.items() if text) or "none"
+
+
 class Prompted(str):
     """A text of a benchmark's task, which prints with ``prefix`` before it.
 

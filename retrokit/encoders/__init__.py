@@ -10,6 +10,8 @@ from typing import Any
 from retrokit.core.errors import UsageError
 from retrokit.core.registry import Entry, Param, Spec, SpecRegistry
 from retrokit.data.prompted import PROMPT
+from retrokit.encoders.inputs import inputs_to_show
+from retrokit.encoders.inputs import showing_inputs as showing_inputs
 
 _LOADING, _OPENING = "retrokit.encoders.loading", "retrokit.encoders.opening"
 
@@ -65,6 +67,7 @@ class EncoderRegistry(SpecRegistry):
         """Make what ``spec`` names."""
         from retrokit.encoders.cached import cached
         from retrokit.encoders.chunks import chunked
+        from retrokit.encoders.views import ShownEncoder
 
         spec = self.parse(spec)
         joined: dict[str, Any] = {
@@ -72,6 +75,7 @@ class EncoderRegistry(SpecRegistry):
         }
         whole = replace(spec, params={name: value for name, value in spec.params.items() if name not in joined})
         encoder = cached(super().create(whole, **context))
+        encoder = ShownEncoder(encoder) if inputs_to_show.get() else encoder
         return chunked(encoder, str(spec), **joined) if joined else encoder
 
     def options(self, spec: Spec) -> dict[str, Any]:

@@ -23,7 +23,7 @@ import numpy as np
 from retrokit import similarities
 from retrokit.core.errors import DataError, UsageError
 from retrokit.core.notices import notice
-from retrokit.data.prompted import Prompted
+from retrokit.data.prompted import Prompted, texts_of
 from retrokit.encoders.fingerprint import code_of
 from retrokit.encoders.prompts import template_of
 from retrokit.similarities.base import Role, Similarity
@@ -147,6 +147,10 @@ class Encoder(Protocol):
     def cut(self, items: Sequence[Item], role: Role) -> np.ndarray | None:
         """Which items have more tokens than count (:meth:`max_length`), bool ``[n]``; ``None``: this is unknown."""
         return np.zeros(len(items), dtype=bool) if self.max_length(role) is None else None
+
+    def reads(self, item: Item, role: Role) -> str:
+        """An item as it is read, for people: with its prompt, tokens and what is cut off, as far as they are known."""
+        return f"tokens unknown: {self.prompt_of([item], role) or ''}{texts_of([item])[0]}"
 
     def spans(self, texts: Sequence[Item], size: int, overlap: int) -> list[np.ndarray]:
         """The chunks of each document, int64 ``[c, 2]``: from which character to which. They have ``size`` tokens at

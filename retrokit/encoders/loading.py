@@ -20,7 +20,7 @@ from sentence_transformers.util import load_file_path
 
 from retrokit.core.errors import MissingExtra, RetrokitError, ServiceError, UsageError, first_line
 from retrokit.core.notices import notice
-from retrokit.data.prompted import given_prompt
+from retrokit.data.prompted import given_prompt, prompts_in_words
 from retrokit.data.runs import is_run
 from retrokit.encoders.adapters import keep_as_stored, merge
 from retrokit.encoders.checks import UNUSED, check_parts, positions_of, whole_weights
@@ -37,7 +37,7 @@ from retrokit.encoders.folders import (
 from retrokit.encoders.modules import MODULE_CLASSES, Prepare, TokenPooling
 from retrokit.encoders.packed import cast
 from retrokit.encoders.precision import PRECISIONS, choose_precision
-from retrokit.encoders.prompts import ModelFamily, decided, family_of, prompts_in_words, role_prompts
+from retrokit.encoders.prompts import ModelFamily, decided, family_of, role_prompts
 from retrokit.encoders.torch_encoder import TorchEncoder
 from retrokit.encoders.towers import towers
 from retrokit.similarities import registry as similarities

@@ -161,15 +161,6 @@ def other_prompts(own: Mapping[str, str | None] | None) -> dict[str, str]:
     return {name: text for name, text in (own or {}).items() if text and name not in of_roles}
 
 
-def prompts_in_words(prompts: Mapping[str, str | None]) -> str:
-    """The prompts for a message.
-
-    >>> prompts_in_words({"query": "query: ", "document": None})
-    "query 'query: '"
-    """
-    return ", ".join(f"{role} {text!r}" for role, text in prompts.items() if text) or "none"
-
-
 def template_of(prompts: Mapping[str, str | None]) -> str | None:
     """A query's prompt with ``{instruction}`` in place of its instruction; ``None`` where it has none.
 

@@ -38,6 +38,9 @@ if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer
 
 
+SHOWN = 200  # characters of what is cut off
+
+
 def cut(model: SentenceTransformer, items: Sequence[str], role: str, prompt: str | None) -> np.ndarray | None:
     """Which items have more tokens than count in that role, prompt and special tokens included, bool ``[n]``; ``None``:
     its tokenizer does not tell."""
@@ -56,6 +59,28 @@ def cut(model: SentenceTransformer, items: Sequence[str], role: str, prompt: str
         starts = [engine.start_of(texts[row], model.tokenizer, limit) for row in part]
         is_cut[part] = [_count(encoding) > most for encoding in backend.encode_batch(starts, add_special_tokens=False)]
     return is_cut
+
+
+def in_words(model: SentenceTransformer, item: str, role: str, prompt: str | None, **limit: int) -> str:
+    """The tokens of an item as the model reads them, decoded, how many they are, and the text that is cut off;
+    ``limit`` is a ``max_length`` of fewer tokens than it takes."""
+    if isinstance(item, Image):
+        return f"the image {item}"
+    model = tower_of(model, role)
+    features = engine.preprocess(model, [item], prompt, role, **limit)
+    ids = features["input_ids"].flatten()
+    if "attention_mask" in features:
+        ids = ids[features["attention_mask"].flatten().bool()]
+    decoded = f"tokens: {model.tokenizer.decode(ids.tolist(), skip_special_tokens=False)}"
+    text, backend = (prompt or "") + item, _backend(model)
+    tokens = [] if backend is None else sorted(_tokens(backend, text))
+    lost = len(tokens) - (len(ids) - _special(model))
+    if lost <= 0:
+        return f"{len(ids)} {decoded}"
+    is_left = "left" in (getattr(model.tokenizer, "truncation_side", ""), (backend.truncation or {}).get("direction"))
+    rest = text[: tokens[lost][0]] if is_left else text[tokens[-lost][0] :]
+    shown = rest if len(rest) <= SHOWN else f"{rest[:SHOWN]}… ({len(rest):,} characters)"
+    return f"{len(ids)} of {len(ids) + lost} {decoded}; cut off: {shown}"
 
 
 def spans(
@@ -198,6 +223,9 @@ class TorchEncoder(TokenEncoder, LayeredEncoder, TrainableEncoder):
 
     def cut(self, items: Sequence[Item], role: Role) -> np.ndarray | None:
         return cut(self._model, texts_of(items), role, self.prompt_of(items, role))
+
+    def reads(self, item: Item, role: Role) -> str:
+        return in_words(self._model, texts_of([item])[0], role, self.prompt_of([item], role))
 
     def spans(self, texts: Sequence[Item], size: int, overlap: int) -> list[np.ndarray]:
         check_texts(texts, f"{self.spec} in chunks")

@@ -5,13 +5,16 @@ A view is an encoder like any other, so that every task can measure it.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from retrokit.core.notices import notice
 from retrokit.encoders.base import Chunked, Encoder, Item, LayeredEncoder, TokenEncoder, TrainableEncoder
+from retrokit.encoders.inputs import inputs_to_show
 from retrokit.similarities.base import Role, Similarity
 
 if TYPE_CHECKING:
@@ -65,6 +68,9 @@ class EncoderView(Encoder):
     def cut(self, items: Sequence[Item], role: Role) -> np.ndarray | None:
         return self.computing().cut(items, role)
 
+    def reads(self, item: Item, role: Role) -> str:
+        return self.computing().reads(item, role)
+
     def spans(self, texts: Sequence[Item], size: int, overlap: int) -> list[np.ndarray]:
         return self.computing().spans(texts, size, overlap)
 
@@ -117,6 +123,20 @@ class MemoizedEncoder(EncoderView):
         if self._fingerprint is None:
             self._fingerprint = self._encoder.fingerprint()
         return self._fingerprint
+
+
+class ShownEncoder(EncoderView):
+    """Reports the first items of each role as the model reads them, within ``showing_inputs``."""
+
+    def __init__(self, encoder: Encoder) -> None:
+        super().__init__(encoder)
+        self._reported: Counter[Role] = Counter()
+
+    def embed(self, items: Sequence[Item], role: Role, precision: str = "auto") -> np.ndarray:
+        for item in items[: max(0, inputs_to_show.get() - self._reported[role])]:
+            self._reported[role] += 1
+            notice(f"{self.spec}, {role} {self._reported[role]}: {self.reads(item, role)}")
+        return super().embed(items, role, precision)
 
 
 class EncoderSlice(EncoderView):

@@ -58,7 +58,7 @@ def evaluate_systems(settings: EvaluationSettings) -> Evaluation:
         DataError: a task's files, the baseline, or a folder of results that is none.
     """
     baseline = read_baseline(settings.baseline) if settings.baseline is not None else None
-    with strictly(settings.strict):
+    with strictly(settings.strict), encoders.showing_inputs(settings.show_inputs):
         if not settings.encoders:
             evaluation = _stored(settings)
             return evaluation if baseline is None else baseline.compared(evaluation)

@@ -12,6 +12,7 @@ from retrokit.core.settings import (
     OVERLAP_EXAMPLES,
     PRECISION,
     PRECISIONS,
+    SHOW_INPUTS,
     STRICT,
     Settings,
     listed,
@@ -86,6 +87,7 @@ class EvaluationSettings(Settings):
         OUTPUT,
         minimum=1,
     )
+    show_inputs: int = setting(0, SHOW_INPUTS, OUTPUT, minimum=0, result=False)
     index: str | Sequence[str] | None = setting(
         None,
         "Search documents with this index of faiss, not exactly, and report its recall: HNSW32, "

@@ -88,7 +88,8 @@ def export(settings: ExportSettings) -> Export:
 
     check_folder(folder)
     try:
-        with folder_in_the_making(folder, check if settings.overwrite else None, exports.can_go_on) as unfinished:
+        making = folder_in_the_making(folder, check if settings.overwrite else None, exports.can_go_on)
+        with making as unfinished, encoders.showing_inputs(settings.show_inputs):
             note = _write_folder(unfinished, settings, path, is_pipe, number, count)
     except RetrokitError as error:
         error.heard = None if settings.shard is None else True  # it may be of this shard alone

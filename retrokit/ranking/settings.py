@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, Literal
 
-from retrokit.core.settings import FILE, FOLDER, PRECISION, PRECISIONS, Settings, setting
+from retrokit.core.settings import FILE, FOLDER, PRECISION, PRECISIONS, SHOW_INPUTS, Settings, setting
 from retrokit.data.dtypes import DTYPES
 
 
@@ -38,6 +38,7 @@ class SearchSettings(Settings):
         None, "Storage dtype: float16, int8, binary, binary+rescore; default: float32, or the folder's."
     )
     precision: str = setting("auto", PRECISION, choices=PRECISIONS)
+    show_inputs: int = setting(0, SHOW_INPUTS, minimum=0)
     device: str | None = setting(None)
 
     def options(self) -> dict[str, Any]:
@@ -70,6 +71,7 @@ class ExportSettings(Settings):
     )
     shard: str | None = setting(None, "i/n: the i-th of n parts of the texts; under torchrun each process makes one.")
     precision: str = setting("auto", PRECISION, choices=PRECISIONS)
+    show_inputs: int = setting(0, SHOW_INPUTS, minimum=0)
     device: str | None = setting(None)
     overwrite: bool = setting(False, "Replace the export, or the shard, in the output folder.")
 

@@ -15,6 +15,7 @@ from retrokit.core.settings import (
     FOLDER,
     OVERLAP_EXAMPLES,
     PRECISIONS,
+    SHOW_INPUTS,
     STRICT,
     Settings,
     duration,
@@ -191,6 +192,7 @@ class FinetuneConfig(TrainingConfig):
     sim_lr: float | None = setting(
         None, "Set the learning rate of a learned similarity (γ).", OPTIMIZER, above=0, maximum=100
     )
+    show_inputs: int = setting(0, SHOW_INPUTS, OUTPUT, minimum=0, result=False)
     max_length: int | None = setting(None, "Truncate texts to N tokens while training.", BATCHES, above=0)
     freeze: str | None = setting(None, "Freeze embeddings, first:N layers or all-but:K layers.", TRAINED)
     matryoshka: Sequence[int] = setting(

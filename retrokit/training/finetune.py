@@ -49,6 +49,7 @@ from retrokit.training.preflight import (
     lengths_of,
     measure_scale,
     of_any_run,
+    show_inputs,
     texts_of,
 )
 from retrokit.training.processes import ends_all, first_says, is_sharded, join, own_device, place, shares_states
@@ -220,6 +221,8 @@ def plan(config: FinetuneConfig) -> Plan:
     identity = identity_of(config, encoder.device, computes_in, fingerprint, digests, **of_guide)
     sample = texts_of(data, SCALE_SAMPLE, config.seed)
     options = config.fixed_scale, config.scale == "auto", config.precision
+    if rank == 0:
+        show_inputs(encoder, data, config.show_inputs, config.max_length)
     lengths = lengths_of(encoder, data, config.seed, config.max_length)
     resolved = {"precision": name_of(dtype), "best_metric": evaluations.decides or None}
     preflight = Preflight(

@@ -27,6 +27,7 @@ from retrokit.data.images import Image
 from retrokit.data.training_rows import texts_of_record
 from retrokit.encoders.base import Encoder
 from retrokit.encoders.engine import tokens_at_once
+from retrokit.encoders.torch_encoder import in_words
 from retrokit.encoders.towers import tower_of
 from retrokit.similarities.base import Role, Similarity
 from retrokit.training.batches import Batches, TrainingSet
@@ -113,6 +114,23 @@ def texts_of(data: TrainingSet, count: int, seed: int) -> tuple[list[str], list[
         queries.append(query)
         documents.append(document)
     return queries, documents
+
+
+def show_inputs(encoder: Encoder, data: TrainingSet, count: int, limit: int | None) -> None:
+    """Report the query and the first document of the first ``count`` examples as training reads them."""
+    for index in range(min(count, len(data))):
+        example = data[index]
+        source = data.sources[example.source]
+        query, (document, *_) = texts_of_record(example.record)
+        sides: list[tuple[Role, str, str | None]] = [
+            ("query", query, source.query_prompt),
+            ("document", document, source.document_prompt),
+        ]
+        for role, text, given in sides:
+            prompt = encoder.prompts[role] if given is None else given
+            most = {} if limit is None else {"max_length": limit}
+            read = in_words(encoder.to_train().model, text, role, prompt, **most)
+            notice(f"{encoder.spec}, {role} {index + 1}: {read}")
 
 
 def lengths_of(encoder: Encoder, data: TrainingSet, seed: int, limit: int | None = None) -> dict[str, Any]:

@@ -1,7 +1,9 @@
 """What is put before a text: the user's prompt, the model's own, that of its family, nothing; and never two."""
 
+import io
 import json
 import pickle
+import re
 import shutil
 from pathlib import Path
 from types import SimpleNamespace
@@ -14,6 +16,7 @@ from mteb.models.model_implementations.jina_models import JinaWrapper
 from mteb.models.model_implementations.qwen3_models import instruction_template
 from mteb.types import PromptType
 from sentence_transformers import SentenceTransformer
+from transformers import AutoTokenizer
 
 import retrokit
 from retrokit.cli.entry import run as cli
@@ -22,7 +25,7 @@ from retrokit.core.notices import listening
 from retrokit.data.prompted import WEB_SEARCH, Prompted
 from retrokit.encoders.prompts import FAMILIES, family_of, template_of
 from retrokit.evaluation.mteb.model import MtebSearch
-from tests.evaluation.fakes import Notices
+from tests.evaluation.fakes import Notices, write_folder, write_lines
 from tests.models import sentences
 
 TEXTS = sentences(4, seed=5)
@@ -254,3 +257,97 @@ def test_a_template_has_its_place_for_the_text_at_the_end(
     spec = f'{tiny_bert},query_prompt="{template}"'
     assert cli(["eval", "minilm", spec, "--on", f"beir:{tmp_path}"]) == 2
     assert problem in capsys.readouterr().err
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    documents = {f"d{place}": f"{text} {text}" for place, text in enumerate(sentences(5, seed=8))}
+    queries = {f"q{place}": text for place, text in enumerate(sentences(5, seed=9))}
+    folder = write_folder(tmp_path / "data", documents, queries, {f"q{place}": {f"d{place}": 1} for place in range(5)})
+    lines = [json.loads(line) for line in (folder / "corpus.jsonl").read_text().splitlines()]
+    write_lines(folder / "corpus.jsonl", [{**line, "title": "cat"} for line in lines])
+    write_lines(tmp_path / "pairs.jsonl", ({"anchor": text, "positive": f"{text} now"} for text in queries.values()))
+    return folder
+
+
+def shown_by(words: list[str], capsys: pytest.CaptureFixture[str]) -> list[str]:
+    assert cli(words) == 0
+    return [line for line in capsys.readouterr().err.splitlines() if re.search(r", (query|document) \d+: ", line)]
+
+
+def expected(folder: Path, role: str, number: int, text: str, limit: int) -> str:
+    """As transformers' own tokenizer reads a text, and what it leaves."""
+    tokenizer = AutoTokenizer.from_pretrained(folder)
+    ids = tokenizer(text, truncation=True, max_length=limit)["input_ids"]
+    encoding = tokenizer(text, return_offsets_mapping=True)
+    whole, rest = encoding["input_ids"], ""
+    if len(whole) > len(ids):
+        rest = text[encoding["offset_mapping"][len(ids) - 1][0] :]
+    count = f"{len(ids)} of {len(whole)}" if rest else f"{len(ids)}"
+    return f", {role} {number}: {count} tokens: {tokenizer.decode(ids)}" + (f"; cut off: {rest}" if rest else "")
+
+
+def test_commands_show_what_the_model_reads(
+    tiny_bert: Path, data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RETROKIT_CACHE", str(tmp_path / "cache"))
+    folder = e5(tmp_path, tiny_bert)
+    spec, count = f"{folder},max_length=16", ["--show-inputs", "2"]
+    queries, documents = sentences(5, seed=9), [f"cat {text} {text}" for text in sentences(5, seed=8)]
+    of_queries = [expected(folder, "query", n + 1, f"query: {queries[n]}", 16) for n in range(2)]
+    of_documents, from_last = (
+        [expected(folder, "document", n + 1, f"passage: {texts[n]}", 16) for n in range(2)]
+        for texts in (documents, documents[::-1])
+    )
+    assert all("; cut off: " in line and "cat" in line for line in of_documents)
+    for _ in range(2):  # with an empty cache, and from it
+        lines = shown_by(["eval", spec, "--on", f"beir:{data}", *count], capsys)
+        assert sorted(lines) == sorted(f"{spec}{line}" for line in of_queries + from_last)  # by descending id
+    lines = shown_by(["search", spec, "--corpus", str(data), "--query", queries[0], *count], capsys)
+    assert sorted(lines) == sorted(f"{spec}{line}" for line in of_queries[:1] + of_documents)
+    lines = shown_by(["export", spec, "--on", f"beir:{data}", "-o", str(tmp_path / "exported"), *count], capsys)
+    assert lines == [f"{spec}{line}" for line in of_documents]
+    assert json.loads((tmp_path / "exported/export.json").read_text())["encoder"]["prompts"]["document"] == "passage: "
+    source = f'{tmp_path / "pairs.jsonl"},document_prompt="small: "'
+    words = ["finetune", str(folder), "--data", source, "--dry-run", "--max-length", "24", "--show-inputs", "1"]
+    words += ["--batch-size", "2"]
+    now = expected(folder, "document", 1, f"small: {queries[0]} now", 24)
+    assert shown_by(words, capsys) == [f"{folder}{of_queries[0]}", f"{folder}{now}"]
+    assert shown_by(["eval", spec, "--on", f"beir:{data}"], capsys) == []
+
+
+def test_interactive_search_shows_the_users_queries(
+    tiny_bert: Path, data: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sys.stdin", io.StringIO("cat\ndog\n\n"))
+    words = ["search", str(tiny_bert), "--corpus", str(data), "--interactive", "--show-inputs", "1"]
+    assert shown_by(words, capsys) == [f"{tiny_bert}{expected(tiny_bert, 'query', 1, 'cat', 64)}"]
+
+
+def test_what_is_cut_off_at_the_left_is_shown(tiny_bert: Path) -> None:
+    text = " ".join(sentences(3, seed=4))
+    encoder = retrokit.encoder(f"{tiny_bert},max_length=8,truncation=left", device="cpu")
+    count, _, decoded = encoder.reads(text, "document").partition(" tokens: ")
+    decoded, _, rest = decoded.partition("; cut off: ")
+    assert count.startswith("8 of ")
+    assert text.split()[0] == rest.split()[0]
+    assert decoded.split()[-2] == text.split()[-1]
+
+
+def test_results_contain_prompts_and_comparisons_report_different_ones(
+    tiny_bert: Path, data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder, base = e5(tmp_path, tiny_bert), str(tmp_path / "base.json")
+    other = f'{folder},query_prompt=""'
+    assert cli(["eval", str(folder), other, "--on", f"beir:{data}", "--json"]) == 0
+    printed = capsys.readouterr()
+    results = json.loads(printed.out)["results"]
+    assert results[0]["configuration"]["prompts"] == {"query": "query: ", "document": "passage: "}
+    assert results[1]["configuration"]["prompts"] == {"query": None, "document": "passage: "}
+    differing = f"{folder} cosine: query 'query: ', document 'passage: '; {other} cosine: document 'passage: '"
+    assert printed.err.count(f"the compared systems have different prompts: {differing}") == 1
+    assert cli(["eval", str(folder), "--on", f"beir:{data}", "--save-baseline", base]) == 0
+    assert "different prompts" not in capsys.readouterr().err
+    assert cli(["eval", other, "--on", f"beir:{data}", "--baseline", base]) == 0
+    changed = f"{other} cosine has other prompts: query 'query: ', document 'passage: ', now document 'passage: '"
+    assert f"{base}: {changed}" in capsys.readouterr().err

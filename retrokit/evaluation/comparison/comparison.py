@@ -15,9 +15,10 @@ from itertools import product
 from typing import TYPE_CHECKING, Any
 
 from retrokit.core.frames import frame
+from retrokit.core.notices import notice
 from retrokit.data.beir import RetrievalData
 from retrokit.evaluation.comparison.correlations import Correlation, correlations
-from retrokit.evaluation.comparison.systems import System, comparable, led_by, precisions_of, systems_of
+from retrokit.evaluation.comparison.systems import System, comparable, led_by, precisions_of, prompts_of, systems_of
 from retrokit.evaluation.comparison.trained import Training
 from retrokit.evaluation.result import Result, known, leading_metric, settled
 from retrokit.metrics.ranking import ranks
@@ -269,6 +270,9 @@ def evaluation_of(
         for other, metric in product(others, dict.fromkeys(metrics)):
             if (comparison := tested(first, other, metric)) is not None:
                 comparisons.append(replace(comparison, precisions=_precisions([first], [other])))
+    if len(by_prompts := prompts_of(systems)) > 1:
+        sides = "; ".join(f"{', '.join(names)}: {prompts}" for prompts, names in by_prompts.items())
+        notice(f"the compared systems have different prompts: {sides}")
     return Evaluation(
         results,
         systems,

@@ -27,7 +27,7 @@ from retrokit.evaluation.comparison.comparison import (
     tested,
 )
 from retrokit.evaluation.comparison.results_folder import library_versions, plain
-from retrokit.evaluation.comparison.systems import System
+from retrokit.evaluation.comparison.systems import System, prompts_of
 from retrokit.evaluation.result import known
 
 _EXPECTED = "a baseline that `save_baseline=` of an evaluation has written"
@@ -84,6 +84,8 @@ class Baseline:
                 where = f"{named(self.path)}: contains several systems on {system.task}"
                 raise UsageError(f"{where}, and none is {system.name}: {names}")
             before, metric = (by_name or same)[0], evaluation.leading_metric(system.task)
+            if len(by_prompts := prompts_of([before, system])) > 1:
+                notice(f"{named(self.path)}: {system.name} has other prompts: {', now '.join(by_prompts)}")
             then, now = (side.metrics.get(metric, math.nan) for side in (before, system))
             test = tested(before, system, metric)
             changes.append(BaselineChange(system.task, metric, before.name, system.name, then, now, test))

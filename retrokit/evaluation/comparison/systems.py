@@ -12,6 +12,7 @@ from typing import Any
 
 from retrokit.core.errors import UsageError
 from retrokit.core.notices import notice
+from retrokit.data.prompted import prompts_in_words
 from retrokit.evaluation.comparison.trained import Training
 from retrokit.evaluation.result import Result, draws_of, known
 from retrokit.metrics.significance import Draws, alike, mean_of
@@ -113,6 +114,16 @@ def precisions_of(systems: Sequence[System]) -> dict[str, list[str]]:
         if system.precision and system.name not in by_precision.setdefault(system.precision, []):
             by_precision[system.precision].append(system.name)
     return by_precision if len(by_precision) > 1 else {}
+
+
+def prompts_of(systems: Sequence[System]) -> dict[str, list[str]]:
+    """The names of the systems with the same prompts, by what these are, as far as results contain them."""
+    by_prompts: dict[str, list[str]] = {}
+    for system in systems:
+        prompts = system.first.configuration.get("prompts")
+        if prompts is not None and system.name not in by_prompts.setdefault(prompts_in_words(prompts), []):
+            by_prompts[prompts_in_words(prompts)].append(system.name)
+    return by_prompts
 
 
 def in_common(specs: Sequence[str]) -> str:

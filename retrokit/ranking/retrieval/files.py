@@ -5,6 +5,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from retrokit import encoders
 from retrokit.core.errors import UsageError
 from retrokit.core.files import typed_text
 from retrokit.core.notices import notice
@@ -110,4 +111,5 @@ def search_files(settings: SearchSettings) -> Hits:
     for number, text in enumerate((typed_text(query, "`query=`") for query in settings.query), start=1):
         if texts.setdefault(f"query-{number}", text) is not text:
             raise UsageError(f"{queries}: has the id query-{number}, which `query=` would get; give one of them")
-    return Opened(settings).search(TextList(texts.values(), list(texts)), settings.k)
+    with encoders.showing_inputs(settings.show_inputs):
+        return Opened(settings).search(TextList(texts.values(), list(texts)), settings.k)
