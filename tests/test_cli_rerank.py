@@ -136,6 +136,17 @@ def test_gates(rerank: Command, folder: Path) -> None:
     assert rerank(*words, "--fail-if-worse")[0] in (0, 1)
 
 
+def test_a_reranker_that_moves_nothing_fails_its_gate(
+    rerank: Command, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    words = ("--run", folder.parent / "first.trec", "--on", f"beir:{folder}", "--with", "fake", "--fail-if-idle")
+    assert rerank(*words)[0] == 0
+    register(monkeypatch, fake=lambda query, document: 0.5)
+    code, _, err = rerank(*words)
+    assert code == 1
+    assert "the reranker changes the order of no query" in err
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [

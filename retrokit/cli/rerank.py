@@ -4,7 +4,10 @@
 folder that has the name of a command.
 """
 
+from __future__ import annotations
+
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 import typer
 
@@ -15,7 +18,10 @@ from retrokit.cli.streams import readers_may_leave
 from retrokit.core.errors import UsageError
 from retrokit.core.registry import importing
 from retrokit.core.settings import EITHER, FOLDER, setting
-from retrokit.evaluation.settings import OUTPUT, TwoStageOptions
+from retrokit.evaluation.settings import GATES, OUTPUT, TwoStageOptions
+
+if TYPE_CHECKING:
+    from retrokit.evaluation.comparison.comparison import Evaluation
 
 
 class _Running(GroupWithDefault):
@@ -53,6 +59,14 @@ class RerankingOutput(EvaluationOutput):
         OUTPUT,
         writes=FOLDER,
     )
+    fail_if_idle: bool = setting(False, "Exit 1 if a reranker changes the order of no query.", GATES)
+
+    def gated(self, evaluation: Evaluation) -> Evaluation:
+        """The evaluation with its gates."""
+        from retrokit.evaluation.comparison.gates import gates_of
+
+        of_any = self.least, self.fail_if_worse, self.max_drop
+        return replace(evaluation, gates=gates_of(evaluation, *of_any, self.fail_if_idle))
 
 
 @group.command("run", cls=with_names("encoders", "searchers", "similarities", "tasks", "rerankers"))

@@ -191,6 +191,13 @@ def architectures(path: str) -> tuple[str, ...]:
     return tuple(AutoConfig.from_pretrained(path).architectures or ())
 
 
+def tokenizer_of(path: str) -> Any:
+    """The tokenizer of a checkpoint, of a folder or a hub id."""
+    from transformers import AutoTokenizer
+
+    return AutoTokenizer.from_pretrained(path)
+
+
 def shown(name: str) -> str:
     """A name for a message, cut where it is absurdly long."""
     return repr(name if len(name) <= 100 else f"{name[:100]}…")

@@ -99,6 +99,61 @@ def test_a_sliding_window_by_hand() -> None:
         assert made.rank("query", ["alone"]).tolist() == [1]
 
 
+VALUES = [3, 1, 7, 2, 9, 4, 8]
+NUMBERED = [f"number {value}" for value in VALUES]
+
+
+@pytest.mark.parametrize(("form", "options", "calls"), [("setwise", ["set=3"], 8), ("pairwise", [], None)])
+def test_the_best_are_sorted_to_the_top(form: str, options: list[str], calls: int | None) -> None:
+    with serve(by_value) as server:
+        made = reranker(server, f"form={form}", "top=3", *options)
+        scores = made.rank("query", NUMBERED)
+        best = [VALUES[place] for place in np.argsort(-scores)]
+        assert best[:3] == [9, 8, 7]
+        assert sorted(best[3:]) == [1, 2, 3, 4]
+        assert made.counts["calls"] + made.counts["from_store"] >= made.counts["answers"] > 0
+        assert calls is None or made.counts["answers"] == calls == 3 + 3 + 2
+        shown = {len(passages(prompt_of(body))) for body in server.log.bodies}
+        assert shown <= ({2} if form == "pairwise" else {2, 3})
+        assert made.rank("query", ["alone"]).tolist() == [1]
+
+
+def test_a_pair_is_shown_in_both_orders() -> None:
+    for answer, scores in (("[2]", [2, 1]), ("[1]", [2, 1])):  # by its place alone: nothing moves
+        with serve(lambda prompt, answer=answer: answer) as server:
+            assert reranker(server, "form=pairwise").rank("query", ["a", "b"]).tolist() == scores
+            assert len(server.log.bodies) == int(answer == "[2]") + 1
+    with serve(by_value) as server:
+        assert reranker(server, "form=pairwise").rank("query", ["n 1", "n 2"]).tolist() == [1, 2]
+
+
+def test_grades_are_scores_of_pairs() -> None:
+    with serve(lambda prompt: f"Grade: {int(passages(prompt)[0].split()[-1]) % 6}.") as server:
+        made = reranker(server, "form=pointwise")
+        assert made.rank("query", ["n 1", "n 4", "n 0", "n 5"]).tolist() == [1, 4, 0, 0]
+        assert made.counts["repaired"] == 1, "5 is no grade"
+        assert made.counts["calls"] == 4
+        assert "1 named no passage and no grade" in made.describe()
+        assert made.score_pairs(["a", "b"], ["n 2", "n 3"]).tolist() == [2, 3]
+        assert not made.listwise
+
+
+def test_options_of_another_form_are_refused() -> None:
+    with serve(by_value) as server:
+        for form, option in (("pairwise", "set=3"), ("listwise", "top=3"), ("setwise", "window=9")):
+            with pytest.raises(UsageError, match=f"{option[:3]}.* is not for form={form}"):
+                reranker(server, f"form={form}", option)
+        forms = ("listwise", "pointwise", "pairwise", "setwise")
+        assert len({reranker(server, f"form={form}").fingerprint() for form in forms}) == len(forms)
+        assert len({reranker(server, "form=setwise", option).fingerprint() for option in ("top=3", "set=3")}) == 2
+
+
+@pytest.mark.parametrize("form", ["pointwise", "setwise"])
+def test_answers_that_say_nothing_end_the_work(form: str) -> None:
+    with serve(lambda prompt: "Well.") as server, pytest.raises(ServiceError, match="name no passage"):
+        reranker(server, f"form={form}").rank("query", NUMBERED)
+
+
 def test_lists_of_several_queries() -> None:
     with serve(by_value) as server:
         made = reranker(server)

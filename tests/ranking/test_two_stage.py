@@ -20,6 +20,7 @@ from retrokit.evaluation.two_stage import Reranking, TwoStageOptions, rerank
 from retrokit.metrics.significance import holm, randomisation_test
 from retrokit.ranking.reranking import kept
 from retrokit.ranking.retrieval.hybrid import blend, min_max
+from retrokit.ranking.retrieval.two_stage import IDLE
 from retrokit.report.evaluation import evaluation_json
 from retrokit.report.sources import evaluation_from
 from tests.evaluation.fakes import Notices, write_folder, write_lines
@@ -115,6 +116,20 @@ def test_equal_scores_keep_the_order_of_the_first_stage(folder, monkeypatch, val
     assert [trec_order(after.run[query]) for query in RUN] == [trec_order(before.run[query]) for query in RUN]
     problem = "fake: all scores are equal for 2 of 2 queries; their documents keep the first stage's order"
     assert problem in notices.messages
+
+
+def test_a_reranker_that_moves_nothing_is_reported(folder, monkeypatch):
+    places = iter(range(1000, 0, -1))
+    register(monkeypatch, fake=lambda query, document: float(next(places)))
+    with listening(notices := Notices()):
+        _, after = reranked(folder, RUN).whole.results
+    assert "fake: changes the order of no query (2 of 2 have several documents)" in notices.messages
+    assert after.counts[IDLE] == 2
+    register(monkeypatch, fake=lambda query, document: float(hashed(query, document)))
+    with listening(notices := Notices()):
+        _, after = reranked(folder, RUN).whole.results
+    assert IDLE not in after.counts
+    assert not any("order of no query" in message for message in notices.messages)
 
 
 def test_scores_that_say_nothing_change_nothing() -> None:

@@ -108,7 +108,7 @@ class Gate:
     """What a setting requires of one system on one task, and the verdict.
 
     Attributes:
-        setting: ``fail_under``, ``max_drop`` or ``fail_if_worse``.
+        setting: ``fail_under``, ``max_drop``, ``fail_if_idle`` or ``fail_if_worse``.
         asked: the requirement on ``metric``, in words: the same in every run with the same settings.
         value: the metric; ``None`` where there is none, or it is undefined.
         verdict: ``passed``, ``failed`` or ``untested``.

@@ -29,6 +29,7 @@ from retrokit.evaluation.comparison.comparison import (
 from retrokit.evaluation.comparison.results_folder import library_versions, plain
 from retrokit.evaluation.comparison.systems import System, prompts_of
 from retrokit.evaluation.result import known
+from retrokit.ranking.retrieval.two_stage import IDLE
 
 _EXPECTED = "a baseline that `save_baseline=` of an evaluation has written"
 
@@ -124,13 +125,19 @@ def parse_gate(text: str, name: str = "fail_under") -> tuple[str, float]:
 
 
 def gates_of(
-    evaluation: Evaluation, least: Sequence[tuple[str, float]], fail_if_worse: bool, max_drop: float | None = None
+    evaluation: Evaluation,
+    least: Sequence[tuple[str, float]],
+    fail_if_worse: bool,
+    max_drop: float | None = None,
+    fail_if_idle: bool = False,
 ) -> list[Gate]:
     """The gates on all results and systems: no result is under a ``least`` value; no system has fallen significantly,
-    and by more than ``max_drop``, behind the stored baseline; none is significantly worse than the first of its task.
+    and by more than ``max_drop``, behind the stored baseline; none is significantly worse than the first of its task;
+    each reranker changes the order of some query.
     Significance is by the corrected p."""
     gates = list(_under(evaluation, least))
     gates += _fallen(evaluation, max_drop) if max_drop is not None else ()
+    gates += _idle(evaluation) if fail_if_idle else ()
     return [*gates, *(_worse(evaluation) if fail_if_worse else ())]
 
 
@@ -178,6 +185,14 @@ def _fallen(evaluation: Evaluation, most: float) -> Iterator[Gate]:
             notice(f"{name}: {text}; add queries")
         about = (change.task, change.system, change.metric, f"at most {most:g} below the stored baseline")
         yield Gate("max_drop", *about, known(change.after), FAILED if failure else PASSED, failure)
+
+
+def _idle(evaluation: Evaluation) -> Iterator[Gate]:
+    for result in (result for result in evaluation.results if result.counts.get("reranked_pairs")):
+        problem = f"{result.name} on {result.task}: the reranker changes the order of no query"
+        is_idle = IDLE in result.counts
+        about = (result.task, result.name, result.main_metric, "changes the order of some query")
+        yield Gate("fail_if_idle", *about, None, FAILED if is_idle else PASSED, problem if is_idle else "")
 
 
 def _worse(evaluation: Evaluation) -> Iterator[Gate]:

@@ -17,6 +17,13 @@ _CACHE = Param("cache", str, summary="folder for token embeddings in half precis
 _MODEL = Param("path", str, required=True, summary="folder or hub id")
 _MAX_LENGTH = Param("max_length", int, minimum=1, summary="tokens of both texts; the rest is cut")
 _DTYPE = Param("dtype", str, "fp32", choices=("fp32", "bf16", "fp16"), summary="type of the loaded weights")
+_ANSWERS = (
+    Param("form", str, choices=("qwen3", "bge", "mxbai"), summary="published form; default: by its name"),
+    Param("template", str, summary="prompt with {query}, then {document}"),
+    Param("instruction", str, summary="text for {instruction}"),
+    Param("yes", str, summary="answer of relevance, one token"),
+    Param("no", str, summary="other answer; without it: only the logit of yes"),
+)
 _FOLDER = (
     Param("path", str, required=True, summary="folder of rerank train"),
     Param("encoder", str, summary="its encoder, if it has moved; another one is refused"),
@@ -81,6 +88,19 @@ registry = SpecRegistry(
             positional="path",
         ),
         Entry(
+            "generative",
+            "a decoder that answers yes or no: Qwen3-Reranker, BGE's gemma, mxbai's, and others",
+            "retrokit.ranking.reranking.generative:generative",
+            (
+                _MODEL,
+                *_ANSWERS,
+                Param("layer", int, minimum=1, summary="read the answer behind this layer; default: the last"),
+                _MAX_LENGTH,
+                _DTYPE,
+            ),
+            positional="path",
+        ),
+        Entry(
             "query-likelihood",
             "how likely a causal language model finds the query after the document (UPR)",
             "retrokit.ranking.reranking.likelihood:query_likelihood",
@@ -115,12 +135,21 @@ registry = SpecRegistry(
         ),
         Entry(
             "llm",
-            "a language model that orders lists, a window at a time (SURE 4.3)",
+            "a language model that orders lists, a window at a time (SURE 4.3), or grades or chooses passages",
             "retrokit.ranking.reranking.listwise:listwise",
             (
                 Param("model", str, required=True, summary="such as openai:MODEL; with options in quotes"),
-                Param("window", int, 40, minimum=2, summary="passages of a prompt"),
-                Param("step", int, 20, minimum=1, summary="passages from one window to the next"),
+                Param(
+                    "form",
+                    str,
+                    "listwise",
+                    choices=("listwise", "pointwise", "pairwise", "setwise"),
+                    summary="whole lists, grades, or the best of two or of a few",
+                ),
+                Param("window", int, 40, minimum=2, summary="listwise: passages of a prompt"),
+                Param("step", int, 20, minimum=1, summary="listwise: passages from one window to the next"),
+                Param("set", int, minimum=3, summary="setwise: passages of a prompt; default: 4"),
+                Param("top", int, minimum=1, summary="pairwise, setwise: best places to sort; default: 10"),
                 Param("words", int, 300, minimum=1, summary="of a passage"),
                 Param("answer_tokens", int, 4096, minimum=1, summary="most tokens of an answer, reasoning included"),
                 Param("concurrency", int, 16, minimum=1, maximum=1024, summary="calls at once"),
@@ -148,7 +177,7 @@ def create(spec: str, device: str | None = None) -> Reranker:
     return reranker
 
 
-CROSS_ENCODER = "cross-encoder"
+CROSS_ENCODER, GENERATIVE = "cross-encoder", "generative"
 """Trained in another way than the verifiers on token maps."""
 
 _DROPOUT = Param("dropout", float, 0.1, minimum=0.0, maximum=0.9, summary="while training")
@@ -202,6 +231,13 @@ verifiers = Registry(
             CROSS_ENCODER,
             "a transformer that reads both texts together, from a cross-encoder or the body of an encoder",
             "retrokit.ranking.reranking.library:Beginning",
+        ),
+        Entry(
+            GENERATIVE,
+            "a decoder that answers yes or no, from a causal language model or a generative reranker",
+            "retrokit.ranking.reranking.generative:DecoderBeginning",
+            _ANSWERS,
+            "form",
         ),
     ],
 )

@@ -13,7 +13,7 @@ import os
 import sys
 import tempfile
 from abc import abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from logging.handlers import BufferingHandler
 from pathlib import Path
@@ -161,10 +161,14 @@ class CrossEncoderReranker(ModelReranker):
     def remarks(self, queries: Sequence[str], documents: Sequence[str]) -> list[list[str]]:
         results = super().remarks(queries, documents)
         if (limit := self.model.max_seq_length) and queries:
-            both = self.model.tokenizer(list(queries), list(documents), truncation=False, verbose=False)["input_ids"]
-            for remarks, tokens in zip(results, both, strict=True):
-                remarks += [CUT] * (len(tokens) > limit)
+            for remarks, length in zip(results, self.lengths(queries, documents), strict=True):
+                remarks += [CUT] * (length > limit)
         return results
+
+    def lengths(self, queries: Sequence[str], documents: Sequence[str]) -> list[int]:
+        """Tokens of each pair, at least one, before any is cut."""
+        both = self.model.tokenizer(list(queries), list(documents), truncation=False, verbose=False)["input_ids"]
+        return [len(tokens) for tokens in both]
 
     def description(self) -> dict[str, Any]:
         """Configuration, tokenizer, length, activation, prompts."""
@@ -182,10 +186,25 @@ class CrossEncoderReranker(ModelReranker):
 def cross_encoder(path: str, max_length: int | None, dtype: str, device: str | None = None) -> CrossEncoderReranker:
     """A cross-encoder from a folder or a hub id. Of two outputs, the score is their difference. Raises as
     :func:`loading_model`."""
+    loaded = load_cross_encoder("cross-encoder", path, dtype, device)
+    if max_length is not None:
+        set_length(path, loaded, max_length)
+    return CrossEncoderReranker(f"cross-encoder:{path}", loaded)
+
+
+def load_cross_encoder(
+    name: str,
+    path: str,
+    dtype: str,
+    device: str | None,
+    prepare: Callable[[CrossEncoder], None] = lambda loaded: None,
+    **options: Any,
+) -> CrossEncoder:
+    """The library's model for the reranker ``name``, changed by ``prepare`` and tried on a few pairs."""
     if is_run(path):
         read_run(path).finished(path)
-    with loading_model("cross-encoder", "cross-encoder", path), whole_weights(head=False):
-        loaded = CrossEncoder(path, device=device, model_kwargs={"dtype": PRECISIONS[dtype]})
+    with loading_model(name, "cross-encoder", path), whole_weights(head=False):
+        loaded = CrossEncoder(path, device=device, model_kwargs={"dtype": PRECISIONS[dtype]}, **options)
         architecture, saved = type(loaded[0].model).__name__, loaded[0].model.config.architectures or []
         if architecture.endswith(_HEAD) and architecture not in saved:  # the library has made one at random
             problem = f"it has no scoring head (architecture: {list(saved) or 'unnamed'})"
@@ -198,10 +217,9 @@ def cross_encoder(path: str, max_length: int | None, dtype: str, device: str | N
             problem = f"has {loaded.num_labels} outputs ({', '.join(labels)}); a reranker needs {expected}"
             raise UsageError(f"{path}: {problem}")
         check_positions(loaded, path)
+        prepare(loaded)
         loaded.predict([(PROBES[0], text) for text in PROBES], show_progress_bar=False)
-    if max_length is not None:
-        _set_length(path, loaded, max_length)
-    return CrossEncoderReranker(f"cross-encoder:{path}", loaded)
+    return loaded
 
 
 class Beginning:
@@ -224,7 +242,7 @@ class Beginning:
                 torch.manual_seed(seed)
                 loaded = _with_new_head(encoders.registry.create(base, device="cpu"), device)
         if max_length is not None:
-            _set_length(base, loaded, max_length)
+            set_length(base, loaded, max_length)
         return loaded
 
 
@@ -259,7 +277,8 @@ def _with_new_head(encoder: Encoder, device: str | None) -> CrossEncoder:
     return model
 
 
-def _set_length(path: str, loaded: CrossEncoder, max_length: int) -> None:
+def set_length(path: str, loaded: CrossEncoder, max_length: int) -> None:
+    """Cut pairs at ``max_length`` tokens; raises :class:`UsageError` for more than the model has positions."""
     limit = (positions_of(loaded[0]) or (0, getattr(loaded.config, "max_position_embeddings", None)))[1]
     if limit and 0 < limit < max_length:
         raise UsageError(f"{path}: max_length={max_length} is more than the model's {limit} positions")

@@ -17,6 +17,7 @@ from contextlib import ExitStack
 from importlib.resources import files
 from pathlib import Path
 from string import Template
+from typing import Any
 
 import numpy as np
 
@@ -83,9 +84,9 @@ class ListwiseReranker(Reranker):
         answer_tokens: int,
         concurrency: int,
         store: str | None,
-        device: str | None = None,
+        prompts: str = "listwise.toml",
     ) -> None:
-        """``model`` is the spec of a language model, ``device`` its service's matter."""
+        """``model`` is the spec of a language model, ``prompts`` the file of the form's prompts."""
         self.spec = f"llm:{model}"
         if step > window:
             raise UsageError(f"{self.spec}: a step of {step} skips passages between windows of {window}")
@@ -98,9 +99,8 @@ class ListwiseReranker(Reranker):
         self._identity = language_models.registry.create(model).identity
         self._nameless: list[bool] = []  # of each answer, whether it names no passage
         self._in_a_row, self._has_refused = 0, False
-        text = files("retrokit.ranking.reranking").joinpath("listwise.toml").read_text(encoding="utf-8")
-        prompts = tomllib.loads(text)
-        self._system, self._template = prompts["system"].strip(), Template(prompts["prompt"].strip())
+        text = files("retrokit.ranking.reranking").joinpath(prompts).read_text(encoding="utf-8")
+        self._templates = {name: prompt.strip() for name, prompt in tomllib.loads(text).items()}
         self._prompts = text
 
     @property
@@ -125,11 +125,7 @@ class ListwiseReranker(Reranker):
                 answers; what it answered is stored.
         """
         check_counts(queries, lists)
-        orders = asyncio.run(self._orders(list(zip(queries, lists, strict=True))))
-        results = [np.empty(len(order), dtype=np.float32) for order in orders]
-        for scores, order in zip(results, orders, strict=True):
-            scores[order] = np.arange(len(order), 0, -1)
-        return results
+        return asyncio.run(self._all_scores(list(zip(queries, lists, strict=True))))
 
     def fingerprint(self) -> str:
         settings = f"{self._identity} {self._window} {self._step} {self._words} {self._sampling} {self._prompts}"
@@ -139,13 +135,14 @@ class ListwiseReranker(Reranker):
         counts = self._counts
         line = f"{self.spec}: {counts['answers']:,} answers ({counts['calls']:,} calls, {counts['from_store']:,} stored"
         line += f" before; {counts['prompt_tokens']:,} + {counts['completion_tokens']:,} tokens)"
-        if counts["repaired"]:
-            parts = ("left_out", "repeated", "unknown")
-            faults = ", ".join(f"{counts[part]:,} {part.replace('_', ' ')}" for part in parts if counts[part])
+        parts = ("left_out", "repeated", "unknown")
+        if faults := ", ".join(f"{counts[part]:,} {part.replace('_', ' ')}" for part in parts if counts[part]):
             line += f"; {counts['repaired']:,} were no permutation and are repaired (passages: {faults})"
+        elif counts["repaired"]:
+            line += f"; {counts['repaired']:,} named no passage and no grade"
         return line + (f"; {counts['refused']:,} prompts were refused" if counts["refused"] else "")
 
-    async def _orders(self, lists: Sequence[tuple[str, Sequence[str]]]) -> list[list[int]]:
+    async def _all_scores(self, lists: Sequence[tuple[str, Sequence[str]]]) -> list[np.ndarray]:
         with ExitStack() as stack:
             store = stack.enter_context(ResponseStore(self.store)) if self.store is not None else None
             advance = stack.enter_context(progress(f"ordering lists with {self._llm_spec}", len(lists), "lists"))
@@ -155,17 +152,22 @@ class ListwiseReranker(Reranker):
             self._nameless, self._in_a_row, self._has_refused = [], 0, False
             try:
                 async with session:
-                    orders = []
+                    results = []
                     limit = 4 * self._concurrency
-                    async for order in run_all(lambda item: self._order(session, *item), lists, limit=limit):
-                        orders.append(order)
+                    async for scores in run_all(lambda item: self._scores(session, *item), lists, limit=limit):
+                        results.append(scores)
                         advance(1)
                     if len(self._nameless) > 2 and all(self._nameless):
                         raise self._useless(session)
             finally:
                 for name, count in session.counts.items():
                     self._counts[name] = self._counts.get(name, 0) + count
-        return orders
+        return results
+
+    async def _scores(self, session: Session, query: str, documents: Sequence[str]) -> np.ndarray:
+        scores = np.empty(len(documents), dtype=np.float32)
+        scores[await self._order(session, query, documents)] = np.arange(len(documents), 0, -1)
+        return scores
 
     async def _order(self, session: Session, query: str, documents: Sequence[str]) -> list[int]:
         order = list(range(len(documents)))
@@ -173,36 +175,161 @@ class ListwiseReranker(Reranker):
             inside = order[part]
             if len(inside) == 1:
                 continue
-            try:
-                answer = await session.ask(self._prompt(query, [documents[i] for i in inside]), system=self._system)
-            except PromptRefused as refusal:
-                if not self._has_refused:
-                    notice(f"{self.spec}: {refusal}; such windows keep their order")
-                self._has_refused = True
-                self._counts["refused"] += 1
+            answer = await self._ask(session, "prompt", query, [documents[i] for i in inside])
+            if answer is None:
                 continue
-            places, faults = permutation_of(answer.text, len(inside))
-            for name, count in {**faults, "answers": 1, "repaired": any(faults.values())}.items():
+            places, faults = permutation_of(answer, len(inside))
+            for name, count in {**faults, "repaired": any(faults.values())}.items():
                 self._counts[name] += count
-            self._nameless.append(faults["left_out"] == len(inside))
-            self._in_a_row = self._in_a_row + 1 if self._nameless[-1] else 0
-            if self._in_a_row >= IN_VAIN:
-                raise self._useless(session)
+            self._note(session, faults["left_out"] == len(inside))
             order[part] = [inside[place] for place in places]
         return order
+
+    async def _ask(self, session: Session, prompt: str, query: str, passages: Sequence[str]) -> str | None:
+        """The answer to the prompt of that name; ``None``: it was refused."""
+        filled = self._prompt(prompt, query, passages)
+        try:
+            answer = await session.ask(filled, system=self._templates["system"])
+        except PromptRefused as refusal:
+            if not self._has_refused:
+                notice(f"{self.spec}: {refusal}; such windows keep their order")
+            self._has_refused = True
+            self._counts["refused"] += 1
+            return None
+        self._counts["answers"] += 1
+        return answer.text
+
+    def _note(self, session: Session, is_nameless: bool) -> None:
+        """Raise :class:`ServiceError` after too many answers in a row that name no passage."""
+        self._nameless.append(is_nameless)
+        self._in_a_row = self._in_a_row + 1 if is_nameless else 0
+        if self._in_a_row >= IN_VAIN:
+            raise self._useless(session)
 
     def _useless(self, session: Session) -> ServiceError:
         why = f" ({session.shortfall})" if session.shortfall else ""
         problem = f"{self._in_a_row:,} answers in a row name no passage of those that were shown"
         return ServiceError(f"{self.spec}: {problem}{why}")
 
-    def _prompt(self, query: str, passages: Sequence[str]) -> str:
+    def _prompt(self, name: str, query: str, passages: Sequence[str]) -> str:
         """The prompt, whose texts hold nothing that could be taken for one of its own tags."""
         shown = "\n\n".join(
             f'<passage number="{number}">\n{_TAG.sub("&lt;", " ".join(text.split()[: self._words]))}\n</passage>'
             for number, text in enumerate(passages, start=1)
         )
-        return self._template.substitute(query=_TAG.sub("&lt;", query), passages=shown, count=len(passages))
+        return Template(self._templates[name]).substitute(
+            query=_TAG.sub("&lt;", query), passages=shown, count=len(passages)
+        )
 
 
-listwise = ListwiseReranker
+class PointwiseReranker(ListwiseReranker):
+    """Scores pairs by the model's grade, 0 to 4; an answer without one is 0 (Zhuang et al., "Beyond Yes and No:
+    Improving Zero-Shot LLM Rankers via Scoring Fine-Grained Relevance Labels", 2024). One call a passage."""
+
+    listwise = False
+
+    def score_pairs(self, queries: Sequence[str], documents: Sequence[str]) -> np.ndarray:
+        check_counts(queries, documents)
+        lists = self.rank_lists(queries, [[document] for document in documents])
+        return np.concatenate([np.empty(0, np.float32), *lists])
+
+    async def _scores(self, session: Session, query: str, documents: Sequence[str]) -> np.ndarray:
+        return np.array(await asyncio.gather(*(self._grade(session, query, text) for text in documents)), np.float32)
+
+    async def _grade(self, session: Session, query: str, document: str) -> float:
+        answer = await self._ask(session, "pointwise", query, [document])
+        if answer is None:
+            return 0.0
+        grade = re.search(r"\b[0-4]\b", answer)
+        self._counts["repaired"] += grade is None
+        self._note(session, grade is None)
+        return float(grade[0]) if grade else 0.0
+
+
+class SetwiseReranker(ListwiseReranker):
+    """Brings the best ``top`` passages up by bubble sort: of each window the model names the best, which moves to its
+    top (Zhuang et al., "A Setwise Approach for Effective and Highly Efficient Zero-shot Ranking with LLMs", 2024).
+
+    Windows of two are pairwise (Qin et al., "Large Language Models are Effective Text Rankers with Pairwise Ranking
+    Prompting", 2024): each pair is shown in both orders, and stays as it is unless both name the lower passage.
+    """
+
+    def __init__(self, *of_any: Any, top: int, **options: Any) -> None:
+        super().__init__(*of_any, **options)
+        self._top = top
+
+    def fingerprint(self) -> str:
+        return f"{super().fingerprint()} {self._top}"
+
+    async def _order(self, session: Session, query: str, documents: Sequence[str]) -> list[int]:
+        order = list(range(len(documents)))
+        for first in range(min(self._top, len(order) - 1)):
+            for start in window_starts(len(order), first, self._window):
+                part = order[start : start + self._window]
+                part.insert(0, part.pop(await self._best(session, query, [documents[i] for i in part])))
+                order[start : start + self._window] = part
+        return order
+
+    async def _best(self, session: Session, query: str, passages: Sequence[str]) -> int:
+        best = await self._named(session, query, passages)
+        if best and len(passages) == 2 and await self._named(session, query, passages[::-1]) != 0:
+            return 0
+        return best
+
+    async def _named(self, session: Session, query: str, passages: Sequence[str]) -> int:
+        answer = await self._ask(session, "choice", query, passages)
+        if answer is None:
+            return 0
+        (place, *_), faults = permutation_of(answer, len(passages))
+        is_nameless = faults["left_out"] == len(passages)
+        self._counts["repaired"] += is_nameless
+        self._note(session, is_nameless)
+        return place
+
+
+def window_starts(count: int, first: int, window: int) -> list[int]:
+    """Where the windows of a pass begin that brings the best of the places from ``first`` to ``first``.
+
+    >>> window_starts(10, 0, 4)
+    [6, 3, 0]
+    >>> window_starts(10, 1, 4)
+    [6, 3, 1]
+    """
+    starts = list(range(count - window, first, 1 - window))
+    return [*starts, first]
+
+
+_OF_FORM = {"listwise": ("window", "step"), "pointwise": (), "pairwise": ("top",), "setwise": ("set", "top")}
+
+
+def listwise(
+    model: str,
+    form: str,
+    words: int,
+    answer_tokens: int,
+    concurrency: int,
+    store: str | None,
+    device: str | None = None,
+    **of_form: int | None,
+) -> ListwiseReranker:
+    """The reranker ``llm`` in one of its forms; ``device`` is the service's matter. Raises :class:`UsageError` for an
+    option of another form."""
+    defaults = {"window": 40, "step": 20, "set": None, "top": None}
+    if wrong := [name for name in defaults if name not in _OF_FORM[form] and of_form[name] != defaults[name]]:
+        raise UsageError(f"llm:{model}: {', '.join(wrong)} is not for form={form}")
+    of_any: dict[str, Any] = {
+        "words": words,
+        "answer_tokens": answer_tokens,
+        "concurrency": concurrency,
+        "store": store,
+    }
+    if form == "listwise":
+        return ListwiseReranker(model, of_form["window"] or 40, of_form["step"] or 20, **of_any)
+    made: ListwiseReranker
+    if form == "pointwise":
+        made = PointwiseReranker(model, 1, 1, prompts="choices.toml", **of_any)
+    else:
+        several = 2 if form == "pairwise" else of_form["set"] or 4
+        made = SetwiseReranker(model, several, 1, prompts="choices.toml", top=of_form["top"] or 10, **of_any)
+    made.spec += f",form={form}"
+    return made

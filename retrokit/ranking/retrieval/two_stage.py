@@ -29,6 +29,9 @@ from retrokit.ranking.retrieval.base import (
 )
 from retrokit.ranking.retrieval.hybrid import blend, reciprocal_ranks
 
+IDLE = "queries_not_moved"
+"""The count of queries with several candidates where a reranker changes the order of none."""
+
 
 @dataclass(frozen=True)
 class Fusion:
@@ -94,6 +97,7 @@ class TwoStageIndex(FilteredIndex):
         self._documents = documents
         self._first = searcher.first.index(documents)
         self._queries = self._empty = self._below = 0
+        self._compared = self._unmoved = 0  # queries with several candidates, and those whose order stays
 
     def search_without(self, queries: TextList, k: int, left_out: Sequence[Set[int]]) -> list[Ranking]:
         """What is left out is not reranked either."""
@@ -104,9 +108,14 @@ class TwoStageIndex(FilteredIndex):
         lists = [[self._documents[i] for i in firsts[row][1][:depth].tolist()] for row in rows]
         rankings = list(firsts)
         seconds = self._searcher.reranker.rank_lists([queries[row] for row in rows], lists)
-        if equal := sum(len(second) > 1 and second.min() == second.max() for second in seconds):
+        spec, several = self._searcher.reranker.spec, [second for second in seconds if len(second) > 1]
+        equal = sum(second.min() == second.max() for second in several)
+        unmoved = sum(bool((np.diff(second) <= 0).all()) for second in several)
+        if equal:
             problem = f"all scores are equal for {equal:,} of {len(seconds):,} queries"
-            notice(f"{self._searcher.reranker.spec}: {problem}; their documents keep the first stage's order")
+            notice(f"{spec}: {problem}; their documents keep the first stage's order")
+        elif unmoved and unmoved == len(several):
+            notice(f"{spec}: changes the order of no query ({unmoved:,} of {len(seconds):,} have several documents)")
         for row, second in zip(rows, seconds, strict=True):
             before, positions = firsts[row]
             top, below = len(second), np.arange(len(second), len(before))
@@ -117,6 +126,8 @@ class TwoStageIndex(FilteredIndex):
             behind = best.min() - max(1.0, abs(best.min()) * 1e-6) * (below - top + 1)
             rankings[row] = np.concatenate([best, behind]), positions[np.concatenate([order, below])]
         self._queries += len(rows)
+        self._compared += len(several)
+        self._unmoved += unmoved
         self._empty += len(firsts) - len(rows)
         self._below += sum(max(0, len(scores) - depth) for scores, _ in firsts)
         return [(scores[:k], positions[:k]) for scores, positions in rankings]
@@ -134,6 +145,7 @@ class TwoStageIndex(FilteredIndex):
             "reranked_pairs": reranker.pairs,
             "queries_without_candidates": self._empty,
             "documents_below_depth": self._below,
+            **({IDLE: self._unmoved} if self._unmoved and self._unmoved == self._compared else {}),
         }
         stages = {"first_stage": first.configuration, "depth": fusion.depth, "blend": fusion.blend}
         configuration = {**stages, "fusion": fusion.fusion, **reranker.configuration(self._queries)}

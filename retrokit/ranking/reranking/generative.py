@@ -1,0 +1,170 @@
+"""The reranker ``generative``: a decoder that answers yes or no, whose score is the log-odds of the answer.
+
+Such a model is a ``CrossEncoder`` of sentence-transformers, with a chat template of the roles query and document and a
+``LogitScore``. Folders that were saved for the library bring both. For others the template and the two tokens come from
+the options, or from the table of published forms in ``generative.toml``.
+"""
+
+import json
+import re
+import tomllib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+from typing import Any
+
+from sentence_transformers import CrossEncoder
+from sentence_transformers.cross_encoder.modules import LogitScore
+from sentence_transformers.util import is_sentence_transformer_model
+from torch import nn
+
+from retrokit import encoders
+from retrokit.core.errors import UsageError
+from retrokit.encoders.folders import tokenizer_of
+from retrokit.ranking.reranking.library import CrossEncoderReranker, load_cross_encoder, loading_model, set_length
+
+_CONTENT = '{{{{ messages | selectattr("role", "eq", "{}") | map(attribute="content") | first }}}}'
+_INSTRUCTED = "instruction"  # the name of a prompt
+
+
+class GenerativeReranker(CrossEncoderReranker):
+    """Scores pairs by logit(yes) − logit(no), or only by logit(yes)."""
+
+    def lengths(self, queries: Sequence[str], documents: Sequence[str]) -> list[int]:
+        """Tokens of each pair in the template."""
+        pairs = zip(queries, documents, strict=True)
+        messages = [
+            [{"role": "query", "content": query}, {"role": "document", "content": document}]
+            for query, document in pairs
+        ]
+        rows = self.model.tokenizer.apply_chat_template(messages, return_dict=True, padding=False)["input_ids"]
+        return [len(row) for row in rows]
+
+    def description(self) -> dict[str, Any]:
+        """As of any cross-encoder; template and tokens."""
+        score: Any = self.model[1]
+        own = {"template": self.model.tokenizer.chat_template, "score": score.get_config_dict()}
+        return {**super().description(), **own, "prompt": self.model.default_prompt_name}
+
+
+@cache
+def forms() -> dict[str, dict[str, Any]]:
+    """The published forms by name."""
+    text = files("retrokit.ranking.reranking").joinpath("generative.toml").read_text(encoding="utf-8")
+    return tomllib.loads(text)
+
+
+def generative(
+    path: str,
+    form: str | None,
+    template: str | None,
+    instruction: str | None,
+    yes: str | None,
+    no: str | None,
+    layer: int | None,
+    max_length: int | None,
+    dtype: str,
+    device: str | None = None,
+    default: str | None = None,
+) -> GenerativeReranker:
+    """The decoder of a folder or a hub id, with the form ``default`` if it does not say how it is prompted. Raises
+    :class:`UsageError` for an unknown form, a template without places, a yes or no that is not a single token, a layer
+    that the model lacks, and as :func:`~retrokit.ranking.reranking.library.cross_encoder`."""
+    with loading_model("generative", "model", path):
+        is_complete = is_sentence_transformer_model(path)
+        tokenizer = tokenizer_of(path)
+    named = next((form for form in forms().values() if any(name in path.lower() for name in form["names"])), None)
+    if default is not None and template is None:
+        named = named or forms()[default]
+    known = forms()[form] if form is not None else None if is_complete else named
+    if known is None and template is None and not is_complete:
+        raise UsageError(f"{path}: does not say how it is prompted; give form={'|'.join(forms())}, or template=")
+    known = known or ({} if is_complete else {"yes": "yes", "no": "no"})
+    answers = (yes, no) if yes is not None else (known.get("yes"), known.get("no") if no is None else no)
+    if answers[0] is None and no is not None:
+        raise UsageError(f"{path}: no={no} needs yes=")
+    ids = [None if word is None else _token(path, word, tokenizer) for word in answers]
+    options: dict[str, Any] = {}
+    if not is_complete and tokenizer.pad_token is None:
+        options["pad_token"] = tokenizer.eos_token
+    if template is not None or "template" in known:
+        text = known.get("instruction", "") if instruction is None else known.get("given", "{}").format(instruction)
+        options["chat_template"] = _chat_template(path, template or known["template"], text, tokenizer)
+
+    def prepare(loaded: CrossEncoder) -> None:
+        if len(loaded) != 2 or not isinstance(loaded[1], LogitScore):
+            raise UsageError(f"{path}: is no decoder that answers yes or no; cross-encoder:{path} may load it")
+        loaded.activation_fn = nn.Identity()
+        if instruction is not None and "chat_template" not in options:
+            loaded.prompts, loaded.default_prompt_name = {**loaded.prompts, _INSTRUCTED: instruction}, _INSTRUCTED
+        if ids[0] is not None:
+            loaded[1] = LogitScore(*ids)
+        if layer is not None:
+            _cut(path, loaded[0].model, layer)
+
+    loaded = load_cross_encoder("generative", path, dtype, device, prepare, processor_kwargs=options)
+    if max_length is not None:
+        set_length(path, loaded, max_length)
+    return GenerativeReranker(f"generative:{path}", loaded)
+
+
+def _chat_template(path: str, template: str, instruction: str, tokenizer: Any) -> str:
+    """The template of the library for one with the places ``{query}``, ``{document}`` and perhaps ``{instruction}``.
+    Raises :class:`UsageError` unless the document comes once, after the query: its end is what is cut."""
+    parts = re.split(r"\{(query|document)\}", template.replace("{instruction}", instruction))
+    if parts[1::2] != ["query", "document"]:
+        raise UsageError(f"{path}: the template {template[:80]!r} needs {{query}} and then {{document}}, each once")
+    begins = tokenizer("")["input_ids"][:1] == [tokenizer.bos_token_id]
+    filled = [
+        _CONTENT.format(part) if place % 2 else f"{{{{ {json.dumps(part)} }}}}" for place, part in enumerate(parts)
+    ]
+    return "".join(["{{ bos_token }}" if begins else "", *filled])
+
+
+def _token(path: str, word: str, tokenizer: Any) -> int:
+    """The token of an answer; raises :class:`UsageError` if it is none, or several."""
+    ids = tokenizer(word, add_special_tokens=False)["input_ids"]
+    if len(ids) != 1 or ids[0] == tokenizer.unk_token_id:
+        tokens = ", ".join(map(repr, tokenizer.convert_ids_to_tokens(ids)))
+        raise UsageError(f"{path}: the answer {word!r} is not a single token ({tokens}); give yes= and no=")
+    return int(ids[0])
+
+
+def _cut(path: str, model: Any, layer: int) -> None:
+    """Leave the first ``layer`` layers, behind which the last norm and the head follow (BGE's layerwise form)."""
+    body, config = model.base_model, model.config
+    layers = getattr(body, "layers", ())
+    if layer > len(layers):
+        raise UsageError(f"{path}: layer={layer} is more than the model's {len(layers)} layers")
+    body.layers, config.num_hidden_layers = layers[:layer], layer
+    if getattr(config, "layer_types", None):
+        config.layer_types = config.layer_types[:layer]
+
+
+@dataclass(frozen=True)
+class DecoderBeginning:
+    """The start of ``rerank train generative``: a decoder, which answers as BGE's do unless it says otherwise."""
+
+    form: str | None = None
+    template: str | None = None
+    instruction: str | None = None
+    yes: str | None = None
+    no: str | None = None
+
+    def model(self, base: str, max_length: int | None, seed: int, device: str | None) -> CrossEncoder:
+        """The decoder of a folder or a hub id in float32. Raises :class:`UsageError` for an encoder with options, and
+        as :func:`generative`."""
+        spec = encoders.registry.parse(base)
+        if spec.name != "model" or len(spec.params) > 1:
+            raise UsageError(f"{base}: a decoder to start from is a folder or a hub id, without options")
+        options = self.form, self.template, self.instruction, self.yes, self.no
+        path = str(spec.params["path"])
+        loaded: CrossEncoder = generative(path, *options, None, max_length, "fp32", device, "bge").model
+        return loaded
+
+
+def of_model(spec: str, model: CrossEncoder) -> CrossEncoderReranker:
+    """The reranker of a loaded model."""
+    kind = GenerativeReranker if isinstance(model[-1], LogitScore) else CrossEncoderReranker
+    return kind(spec, model)

@@ -1,0 +1,174 @@
+"""``generative``: scores are of transformers' own logits behind the published prompts, one pair at a time."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from sentence_transformers import CrossEncoder
+from transformers import (
+    AutoModelForCausalLM,
+    AutoTokenizer,
+    GemmaConfig,
+    GemmaForCausalLM,
+    LlamaConfig,
+    LlamaForCausalLM,
+    Qwen2Config,
+    Qwen2ForCausalLM,
+    Qwen3Config,
+    Qwen3ForCausalLM,
+)
+
+from retrokit.core.errors import UsageError
+from retrokit.ranking.reranking import registry
+from retrokit.ranking.reranking.base import CUT
+from tests.models import sentences
+
+QUERIES, DOCUMENTS = sentences(7, seed=1), sentences(7, seed=2)
+QWEN3 = (
+    "<|im_start|>system\nJudge whether the Document meets the requirements based on the Query and the Instruct "
+    'provided. Note that the answer can only be "yes" or "no".<|im_end|>\n<|im_start|>user\n'
+    "<Instruct>: {i}\n<Query>: {q}\n"
+    "<Document>: {d}<|im_end|>\n<|im_start|>assistant\n<think>\n\n</think>\n\n"
+)
+QWEN3_TASK = "Given a web search query, retrieve relevant passages that answer the query"
+BGE = (
+    "<s>A: {q}\nB: {d}\nGiven a query A and a passage B, determine whether the passage contains an answer to the query "
+    "by providing a prediction of either 'Yes' or 'No'."
+)
+MXBAI = (
+    "<|im_start|>system\nYou are Qwen, created by Alibaba Cloud. You are a helpful assistant.<|im_end|>\n"
+    "<|im_start|>user\n{i}query: {q}\ndocument: {d}\nYou are a search relevance expert who evaluates how well "
+    "documents match search queries. For each query-document pair, carefully analyze the semantic relationship between "
+    "them, then provide your binary relevance judgment (0 for not relevant, 1 for relevant).\nRelevance:<|im_end|>\n"
+    "<|im_start|>assistant\n"
+)
+SIZE = {"hidden_size": 16, "intermediate_size": 32, "num_hidden_layers": 3, "max_position_embeddings": 2048}
+HEADS = {"num_attention_heads": 2, "num_key_value_heads": 1, "head_dim": 8, "initializer_range": 0.5}
+
+
+def make(tiny_llama: Path, folder: Path, config: type, model: type, bos: bool = True) -> Path:
+    """A model as published but for its size and its tokenizer, which knows the answers."""
+    tokenizer = AutoTokenizer.from_pretrained(tiny_llama)
+    tokenizer.add_tokens(["yes", "no", "Yes", "1", "0"])
+    tokenizer.model_max_length = 2048
+    if not bos:
+        tokenizer.backend_tokenizer.post_processor = None
+    tokenizer.save_pretrained(folder)
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        ends = {"bos_token_id": None, "eos_token_id": None, "pad_token_id": None}
+        model(config(vocab_size=len(tokenizer) + 8, **ends, **SIZE, **HEADS)).save_pretrained(folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def folder(tiny_llama: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A decoder of no published form."""
+    return make(tiny_llama, tmp_path_factory.mktemp("models") / "plain", LlamaConfig, LlamaForCausalLM)
+
+
+def expected(folder: Path, text: str, yes: str, no: str | None) -> float:
+    tokenizer, model = AutoTokenizer.from_pretrained(folder), AutoModelForCausalLM.from_pretrained(folder)
+    with torch.inference_mode():
+        logits = model(torch.tensor([tokenizer(text, add_special_tokens=False)["input_ids"]])).logits[0, -1]
+    of = [logits[tokenizer(word, add_special_tokens=False)["input_ids"]].item() for word in (yes, no) if word]
+    return of[0] - sum(of[1:])
+
+
+def check(folder: Path, options: str, template: str, yes: str, no: str | None, instruction: str = "") -> None:
+    reranker = registry.create(f"generative:{folder}{options}", device="cpu")
+    texts = [template.format(q=q, d=d, i=instruction) for q, d in zip(QUERIES, DOCUMENTS, strict=True)]
+    exact = [expected(folder, text, yes, no) for text in texts]
+    scores = reranker.score_pairs(QUERIES, DOCUMENTS)
+    np.testing.assert_allclose(scores, exact, rtol=1e-5, atol=1e-5)
+    assert np.ptp(scores) > 0.01
+    one_by_one = [reranker.score_pairs([q], [d])[0] for q, d in zip(QUERIES, DOCUMENTS, strict=True)]
+    np.testing.assert_allclose(one_by_one, exact, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("name", "kinds", "template", "yes", "no", "instruction"),
+    [
+        ("Qwen3-Reranker-0.6B", (Qwen3Config, Qwen3ForCausalLM), QWEN3, "yes", "no", QWEN3_TASK),
+        ("bge-reranker-v2-gemma", (GemmaConfig, GemmaForCausalLM), BGE, "Yes", None, ""),
+        ("mxbai-rerank-base-v2", (Qwen2Config, Qwen2ForCausalLM), MXBAI, "1", "0", ""),
+    ],
+)
+def test_a_published_form_is_known_by_its_name(tiny_llama, tmp_path, name, kinds, template, yes, no, instruction):
+    check(make(tiny_llama, tmp_path / name, *kinds, "bge" in name), "", template, yes, no, instruction)
+
+
+def test_an_instruction_takes_its_place(tiny_llama, tmp_path):
+    folder = make(tiny_llama, tmp_path / "other", Qwen3Config, Qwen3ForCausalLM, bos=False)
+    check(folder, ",form=qwen3,instruction=find cats", QWEN3, "yes", "no", "find cats")
+    check(folder, ",form=mxbai,instruction=find cats", MXBAI, "1", "0", "instruction: find cats\n")
+
+
+def test_template_and_answers_by_option(folder):
+    own = ',template="{instruction}Q {query} D {document} ?"'
+    check(folder, own, "<s>Q {q} D {d} ?", "yes", "no")
+    check(folder, f"{own},yes=Yes", "<s>Q {q} D {d} ?", "Yes", None)
+    check(folder, f"{own},yes=1,no=0,instruction=find ", "<s>{i}Q {q} D {d} ?", "1", "0", "find ")
+
+
+def test_a_layer_ends_the_model_early(folder, tmp_path):
+    model = AutoModelForCausalLM.from_pretrained(folder)
+    model.model.layers = model.model.layers[:2]
+    model.config.num_hidden_layers = 2
+    model.save_pretrained(tmp_path)
+    AutoTokenizer.from_pretrained(folder).save_pretrained(tmp_path)
+    options = ',template="{query} {document}"'
+    cut, whole = (registry.create(f"generative:{folder}{options}{layer}", device="cpu") for layer in (",layer=2", ""))
+    short = registry.create(f"generative:{tmp_path}{options}", device="cpu")
+    np.testing.assert_allclose(cut.rank("cat", DOCUMENTS), short.rank("cat", DOCUMENTS), atol=1e-6)
+    assert np.abs(cut.rank("cat", DOCUMENTS) - whole.rank("cat", DOCUMENTS)).max() > 0.01
+    with pytest.raises(UsageError, match="layer=4 is more than the model's 3 layers"):
+        registry.create(f"generative:{folder}{options},layer=4")
+
+
+def test_a_long_document_is_cut_before_the_end_of_the_prompt(folder):
+    reranker = registry.create(
+        f'generative:{folder},max_length=24,template="{{query}} D {{document}} end"', device="cpu"
+    )
+    long = " ".join(DOCUMENTS)
+    scores = reranker.rank("the cat", [long, f"{long} dog", "dog"])
+    assert scores[0] == pytest.approx(scores[1], abs=1e-6)
+    assert reranker.remarks(["the cat"] * 2, [long, "dog"]) == [[CUT], []]
+    ids = reranker.model.preprocess([("the cat", long)])["input_ids"][0].tolist()
+    end = AutoTokenizer.from_pretrained(folder)(" end", add_special_tokens=False)["input_ids"]
+    assert ids[-len(end) :] == end
+    assert len(ids) == 24
+
+
+def test_a_folder_of_the_library_brings_its_own(folder, tmp_path):
+    made = registry.create(f'generative:{folder},template="{{query}} D {{document}} ?",yes=1,no=0', device="cpu")
+    made.model.save_pretrained(str(tmp_path / "saved"))
+    own = registry.create(f"generative:{tmp_path / 'saved'}", device="cpu")
+    assert own.fingerprint() == made.fingerprint()
+    np.testing.assert_allclose(own.rank("cat", DOCUMENTS), made.rank("cat", DOCUMENTS), atol=1e-6)
+    theirs = CrossEncoder(str(tmp_path / "saved"), device="cpu").predict([("cat", text) for text in DOCUMENTS])
+    np.testing.assert_allclose(own.rank("cat", DOCUMENTS), theirs, atol=1e-5)
+
+
+def test_the_fingerprint_follows_what_decides_a_score(folder):
+    options = ("", ",yes=1", ",yes=1,no=0", ",layer=2", ",max_length=30", ",dtype=bf16", ",instruction=a")
+    specs = [f'generative:{folder},template="{{instruction}} {{query}} {{document}}"{option}' for option in options]
+    specs.append(f"generative:{folder},form=mxbai")
+    assert len({registry.create(spec, device="cpu").fingerprint() for spec in specs}) == len(specs)
+
+
+@pytest.mark.parametrize(
+    ("options", "problem"),
+    [
+        ("", r"does not say how it is prompted; give form=qwen3\|bge\|mxbai, or template="),
+        (',template="{query}"', "needs {query} and then {document}, each once"),
+        (',template="{document} {query}"', "needs {query} and then {document}, each once"),
+        (',template="{query} {document}",yes=certainly', "the answer 'certainly' is not a single token"),
+        (",form=bge,no=certainly not", "the answer 'certainly not' is not a single token"),
+    ],
+)
+def test_what_cannot_be_read_is_one_line(folder, options, problem):
+    with pytest.raises(UsageError, match=problem) as caught:
+        registry.create(f"generative:{folder}{options}", device="cpu")
+    assert "\n" not in str(caught.value)
