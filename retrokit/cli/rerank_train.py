@@ -21,13 +21,15 @@ def train(
     dry_run: DryRunOption = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Train a verifier on token maps (COMP C, D.3), or a cross-encoder.
+    """Train a verifier on token maps (COMP C, D.3), a cross-encoder or a decoder that answers yes or no.
 
     retrokit rerank train transformer minilm --data triplets.jsonl -o runs/verifier
 
     retrokit rerank train cross-encoder minilm --data mined.jsonl --data near-misses.jsonl -o runs/cross
 
     retrokit rerank train cross-encoder minilm --data scored.jsonl --loss margin-mse -o runs/cross
+
+    retrokit rerank train generative models/decoder --data mined.jsonl --lora 16 -o runs/generative
     """
     from retrokit.data.pairs import check_files
 

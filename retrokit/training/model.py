@@ -200,12 +200,8 @@ def export(model: SentenceTransformer, folder: Path) -> None:
     *modules, prepare = list(model)
     similarity = prepare.similarity
     final_modules = [module for module in modules if not isinstance(module, Dropout)]
-    first = final_modules[0]
-    if not is_adapter(first) and any("lora_" in name for name, _ in first.named_parameters()):
-        # the updates are merged into copies of their weights; all other weights are shared
-        shared = {id(weight): nn.Parameter(weight.detach(), requires_grad=False) for weight in first.parameters()}
-        final_modules[0] = copy.deepcopy(first, shared)
-        merge(final_modules[0].auto_model)
+    if not is_adapter(final_modules[0]):
+        final_modules[0] = merged(final_modules[0])
     if similarity.export == "normalize":
         final_modules.append(Normalize())
     elif similarity.export == "prepared":
@@ -217,6 +213,18 @@ def export(model: SentenceTransformer, folder: Path) -> None:
     with no_progress_bars(), saving_adapters(final_modules[0]):
         final_model.save(str(folder), create_model_card=False)
     forget_where_it_came_from(folder / "config.json")
+
+
+def merged(first: nn.Module) -> nn.Module:
+    """A first module, or a copy with the low-rank updates merged into copies of their weights; all other weights are
+    shared."""
+    if not any("lora_" in name for name, _ in first.named_parameters()):
+        return first
+    shared = {id(weight): nn.Parameter(weight.detach(), requires_grad=False) for weight in first.parameters()}
+    copied = copy.deepcopy(first, shared)
+    transformer: Any = copied.auto_model
+    merge(transformer)
+    return copied
 
 
 def forget_where_it_came_from(config: Path) -> None:

@@ -139,7 +139,7 @@ def load_verifier(
     spec = reranking.verifiers.parse(str(read_verifier(path).verifier))
     if kind is not None and spec.name != kind:
         raise UsageError(f"{path} is not a {kind}, but {spec}: write {_reranker_of(spec.name)}:{path}")
-    if spec.name == reranking.CROSS_ENCODER:
+    if spec.name in (reranking.CROSS_ENCODER, reranking.GENERATIVE):
         if encoder is not None or cache is not None:
             raise UsageError(f"{path} is a cross-encoder, which has no token embeddings: leave out encoder and cache")
         return cross_encoder(path, None, precision, device)

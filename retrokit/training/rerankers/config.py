@@ -24,7 +24,7 @@ from retrokit.training.config import (
 if TYPE_CHECKING:
     from retrokit.data.training_rows import Kind
 
-BATCH_SIZE = {"cnn": 32, "transformer": 32, reranking.CROSS_ENCODER: 16}
+BATCH_SIZE = {"cnn": 32, "transformer": 32, reranking.CROSS_ENCODER: 16, reranking.GENERATIVE: 16}
 """COMP, D.3, by the verifier's name; :data:`OTHER_BATCH_SIZE` for the others."""
 OTHER_BATCH_SIZE = 128
 METRICS = ("ndcg@10", "accuracy", "roc_auc")
@@ -39,7 +39,7 @@ DATA = "Data"
 class _What(Settings):
     """The first argument."""
 
-    verifier: str = setting(help="Reranker to train: cnn, transformer, soft, cross-encoder.", argument=True)
+    verifier: str = setting(help="Reranker to train: cnn, soft, cross-encoder, generative …", argument=True)
 
 
 @dataclass(frozen=True)
@@ -92,8 +92,13 @@ class VerifierConfig(TrainingConfig, _What):
 
     @property
     def reads_pairs(self) -> bool:
-        """Whether a cross-encoder is trained."""
-        return reranking.verifiers.parse(self.verifier).name == reranking.CROSS_ENCODER
+        """Whether a cross-encoder is trained, or a decoder that answers yes or no."""
+        return reranking.verifiers.parse(self.verifier).name in (reranking.CROSS_ENCODER, reranking.GENERATIVE)
+
+    @property
+    def is_generative(self) -> bool:
+        """Whether a decoder is trained."""
+        return reranking.verifiers.parse(self.verifier).name == reranking.GENERATIVE
 
     @property
     def is_taught(self) -> bool:
@@ -115,7 +120,7 @@ class VerifierConfig(TrainingConfig, _What):
     def resolved(self) -> VerifierConfig:
         """With the defaults that depend on other options."""
         defaults: dict[str, Any] = {
-            "lr": 2e-5 if self.reads_pairs else 1e-4,
+            "lr": 2e-5 if self.reads_pairs and not self.lora else 1e-4,
             "in_batch": None if self.is_taught else 2 if self.reads_pairs else 8,
             "loss": LOSSES[0] if self.reads_pairs else None,
             "encoder_lr": (1e-4 if self.lora else 1e-5) if self.end_to_end else None,
@@ -133,11 +138,12 @@ class VerifierConfig(TrainingConfig, _What):
 
     def combination_problems(self) -> list[str | None]:
         precisions = ("auto", "fp32", "bf16", *(("fp16",) if self.reads_pairs else ()))
-        others = (
+        others: tuple[str, ...] = (
             ("start", "end_to_end", "lora", "encoder_lr", "encoder_dropout", "cache")
             if self.reads_pairs
             else ("loss", "max_length")
         )
+        others = tuple(name for name in others if name != "lora" or not self.is_generative)
         wrong = [f"`{name}=`" for name in others if getattr(self, name) not in (None, False)]
         kinds = "verifiers on token maps" if self.reads_pairs else "cross-encoder"
         return [

@@ -1,4 +1,5 @@
-"""Training of a cross-encoder by the losses of sentence-transformers, on the trainer of every run.
+"""Training of a cross-encoder, or of a decoder that answers yes or no, on the trainer of every run, by the losses of
+sentence-transformers.
 
 ``binary`` separates positives from negatives of all anchors, so that one threshold can serve all. ``lambda``
 (LambdaLoss, NDCG-Loss2++: Wang et al., CIKM 2018) and ``ranknet`` order each anchor's documents. Against a teacher,
@@ -23,11 +24,11 @@ from retrokit.data.training_rows import Pair, texts_of_record
 from retrokit.encoders.engine import ranges_of_tokens, tokens_at_once
 from retrokit.encoders.precision import name_of
 from retrokit.ranking import reranking
-from retrokit.ranking.reranking.library import CrossEncoderReranker
+from retrokit.ranking.reranking.generative import of_model
 from retrokit.training.batches import Example
 from retrokit.training.card import data_section, options_section, results_section
 from retrokit.training.history import Outcome
-from retrokit.training.model import check_weights, forget_where_it_came_from
+from retrokit.training.model import check_weights, forget_where_it_came_from, merged
 from retrokit.training.preflight import LENGTH_SAMPLE, describe_lengths, texts_of
 from retrokit.training.rerankers.config import VerifierConfig
 from retrokit.training.rerankers.job import Material, RerankerJob, RerankerTrainer, VerifierPreflight
@@ -125,7 +126,7 @@ class CrossEncoderRun(RerankerTrainer):
         ]
 
     def measure(self) -> dict[str, float]:
-        reranker = CrossEncoderReranker("", self.cross_encoder)
+        reranker = of_model("", self.cross_encoder)
         return self.lists.metrics(reranker.score_pairs(self.lists.queries, self.lists.documents))
 
     def write_model(self, folder: Path) -> bool:
@@ -159,9 +160,14 @@ class _InParts(nn.Module):
 
 
 def save(model: CrossEncoder, folder: Path) -> None:
-    """Write the model for the library, without the path that it was loaded from."""
-    with no_progress_bars():
-        model.save_pretrained(str(folder), create_model_card=False)
+    """Write the model for the library, low-rank updates merged, without the path that it was loaded from."""
+    trained = model[0]
+    model[0] = merged(trained)
+    try:
+        with no_progress_bars():
+            model.save_pretrained(str(folder), create_model_card=False)
+    finally:
+        model[0] = trained
     forget_where_it_came_from(folder / "config.json")
 
 
@@ -198,20 +204,23 @@ def plan_cross_encoder(config: VerifierConfig, material: Material, device: str |
     begin = reranking.verifiers.create(config.verifier)
     model: CrossEncoder = begin.model(config.encoder, config.max_length, config.seed, device)
     check_weights(model, config.encoder)
+    if config.low_rank is not None:
+        config.low_rank.add(model[0], config.encoder, config.seed, None)
     model.activation_fn = LOSSES[str(config.loss)].activation()
     queries, documents = texts_of(data, LENGTH_SAMPLE, config.seed)
-    tokens = model.tokenizer(queries, documents, truncation=False, verbose=False)["input_ids"]
-    lengths = {"pair": describe_lengths([len(ids) for ids in tokens], model.max_seq_length)}
+    reranker = of_model("", model)
+    lengths = {"pair": describe_lengths(reranker.lengths(queries, documents), model.max_seq_length)}
     negatives = [len(data[i].document_ids) - 1 for i in range(0, len(data), 1 + len(data) // LENGTH_SAMPLE)]
     where, parameters = torch.device(model.device), sum(value.numel() for value in model.parameters())
+    trainable = sum(value.numel() for value in model.parameters() if value.requires_grad)
     dtype = name_of(training_precision(config, model, where))
     of_job = material.of_job(
         config,
         where,
         dtype,
-        CrossEncoderReranker("", model).fingerprint(),
+        reranker.fingerprint(),
         lengths,
-        {"verifier": parameters, "trainable": parameters},
+        {"verifier": parameters, "trainable": trainable},
         {"precision": dtype},
     )
     # the negatives of a positive, drawn ones included

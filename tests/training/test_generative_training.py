@@ -1,0 +1,89 @@
+"""``rerank train generative``: a decoder learns to answer, with and without low-rank updates, and loads as it was."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from sentence_transformers import CrossEncoder
+from transformers import AutoTokenizer, LlamaConfig, LlamaForCausalLM
+
+from retrokit.core.errors import UsageError
+from retrokit.ranking.reranking import registry
+from retrokit.training.rerankers.config import VerifierConfig
+from retrokit.training.rerankers.verifier import plan_verifier, train_verifier
+from tests.evaluation.fakes import write_lines
+from tests.models import sentences
+
+
+@pytest.fixture(scope="module")
+def base(tiny_llama: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("models") / "decoder"
+    tokenizer = AutoTokenizer.from_pretrained(tiny_llama)
+    tokenizer.add_tokens(["yes", "no", "Yes", "No"])
+    tokenizer.model_max_length = 512
+    tokenizer.save_pretrained(folder)
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        size = {
+            "vocab_size": len(tokenizer),
+            "max_position_embeddings": 512,
+            "pad_token_id": None,
+            "initializer_range": 0.3,
+        }
+        LlamaForCausalLM(LlamaConfig.from_pretrained(tiny_llama, **size)).save_pretrained(folder)
+    return folder
+
+
+def rows(folder: Path, taught: bool = False) -> Path:
+    """Anchors and positives begin with the same word, negatives do not."""
+    texts = sentences(60, seed=5)
+    lines = [{"anchor": text, "positive": f"cat {text}", "negative": f"dog {text}"} for text in texts]
+    if taught:
+        lines = [{**line, "scores": [3.0, -1.0]} for line in lines]
+    return write_lines(folder / "pairs.jsonl", lines)
+
+
+def config(base: Path, data: Path, output: Path, verifier: str = "generative", **options: object) -> VerifierConfig:
+    given = {"epochs": 3, "batch_size": 8, "lr": 1e-2, "in_batch": 1, "device": "cpu", "precision": "fp32"} | options
+    return VerifierConfig(verifier, str(base), [str(data)], output=str(output), **given)
+
+
+def test_low_rank_updates_learn_and_are_merged(base, tmp_path):
+    data = rows(tmp_path)
+    plan = plan_verifier(config(base, data, tmp_path / "plan", lora=4))
+    parameters = plan.preflight.parameters
+    assert 0 < parameters["trainable"] < parameters["verifier"] / 2
+    low_rank = config(
+        base, data, tmp_path / "run", 'generative:template="{query} {document}"', lora=4, epochs=8, eval_every=100
+    )
+    train_verifier(low_rank)
+    texts = sentences(3, seed=9)
+    queries, documents = texts * 2, [f"{word} {text}" for word in ("cat", "dog") for text in texts]
+    ours = registry.create(f"cross-encoder:{tmp_path / 'run'}", device="cpu").score_pairs(queries, documents)
+    theirs = CrossEncoder(str(tmp_path / "run"), device="cpu").predict(list(zip(queries, documents, strict=True)))
+    np.testing.assert_allclose(ours, theirs, atol=1e-6)
+    raw = registry.create(f"generative:{tmp_path / 'run'}", device="cpu").score_pairs(queries, documents)
+    np.testing.assert_allclose(1 / (1 + np.exp(-raw)), ours, atol=1e-5)
+    assert (raw[:3] > raw[3:]).all(), "what was learned is in the folder"
+
+
+def test_a_teachers_scores_and_the_whole_model(base, tmp_path):
+    data = rows(tmp_path, taught=True)
+    outcome = train_verifier(config(base, data, tmp_path / "run", loss="margin-mse", in_batch=None, lr=1e-3))
+    assert outcome.steps > 0
+    before, after = (
+        registry.create(f"generative:{path},form=bge,no=No", device="cpu").score_pairs(
+            ["cat a"] * 2, ["cat a", "dog a"]
+        )
+        for path in (base, tmp_path / "run")
+    )
+    assert abs(np.diff(after)[0] + 4) < abs(np.diff(before)[0] + 4), "the margin is nearer to the teacher's"
+
+
+def test_lora_is_for_decoders_and_a_decoder_has_no_options(base, tiny_bert, tmp_path):
+    data = rows(tmp_path)
+    with pytest.raises(UsageError, match="`lora=`: only for verifiers on token maps, not for cross-encoder"):
+        config(tiny_bert, data, tmp_path / "run", "cross-encoder", lora=4)
+    with pytest.raises(UsageError, match="a decoder to start from is a folder or a hub id"):
+        plan_verifier(config(Path("minilm"), data, tmp_path / "run"))
