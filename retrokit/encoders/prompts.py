@@ -1,7 +1,8 @@
 """What is put before a text: the user's prompt, else the model's own, else that of its family, else nothing.
 
-A family is known by the Hub id of a model, or by what its folder says about where it comes from. The table has what the
-authors' model cards say, at the date at which they were read; ``tests/encoders/test_prompts.py`` compares it with mteb.
+A family is known by the Hub id of a model, by the name of its folder, or by the name in its card. What a model was
+trained from (``base_model``, ``_name_or_path``) says nothing: others may train it on without prompts. The prompts are
+those of mteb 2.26 (``tests/encoders/test_prompts.py`` compares them), or of the named model card where mteb has none.
 """
 
 from __future__ import annotations
@@ -10,9 +11,8 @@ import os
 import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from retrokit.data.jsonl import read_json
 from retrokit.data.prompted import WEB_SEARCH
 from retrokit.data.runs import is_run
 from retrokit.encoders.folders import CARD
@@ -39,8 +39,6 @@ class ModelFamily(NamedTuple):
 
 
 _CLASSIFIED = ("Classification", "MultilabelClassification", "PairClassification", "Reranking", "STS", "Summarization")
-READ = "2026-11-25"
-"""The date at which the model cards, or stored copies of them, and mteb 2.26 were compared with the table."""
 _SEARCH = "Represent this sentence for searching relevant passages: "
 _INSTRUCT = f"Instruct: {WEB_SEARCH}\nQuery: "
 FAMILIES = (
@@ -147,7 +145,7 @@ _NAMES: dict[Role, tuple[str, ...]] = {
     "document": ("document", "passage", "corpus", "search_document", "retrieval.passage"),
 }
 """What models call the prompt of each role in their settings, the library's own names first."""
-_CONFIG, _IN_CARD = ("config.json", "_name_or_path"), r"^base_model:\s*(?:-\s*)?(\S+)|^model-index:\s*-\s*name:\s*(\S+)"
+_IN_CARD = r"^model-index:\s*-\s*name:\s*(\S+)"
 
 
 def role_prompts(own: Mapping[str, str | None] | None) -> dict[str, str | None]:
@@ -206,14 +204,11 @@ def _called(path: str) -> Iterator[tuple[str, str]]:
     if not os.path.isdir(path):
         yield "Hub id", path
         return
-    folder, (file, key) = Path(path), _CONFIG
-    if (folder / file).is_file():
-        settings: Any = read_json(folder / file, "the settings of a model", Any, nan=True)
-        yield f"{key} in {file}:", str(settings.get(key, ""))
+    folder = Path(path)
     if (folder / CARD).is_file():
         front = re.match(r"---\n.*?\n---", (folder / CARD).read_text(encoding="utf-8", errors="replace"), re.DOTALL)
         for names in re.findall(_IN_CARD, front[0] if front else "", re.MULTILINE):
-            yield f"{CARD}:", "".join(names).strip("\"'")
+            yield f"{CARD}:", names.strip("\"'")
     whole = folder.resolve()
     cached = next((part for part in whole.parts if part.startswith("models--")), None)  # the Hub's cache
     yield "folder's name", cached.removeprefix("models--").replace("--", "/") if cached else whole.name
