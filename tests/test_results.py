@@ -108,6 +108,9 @@ def test_reproduce_prints_ok_near_or_fail(small, capsys, claim, word, status):
 
 
 def test_reproduce_reads_without_running(small, capsys):
+    assert reproduce.main(["good", "--read"]) == 2
+    assert capsys.readouterr().err == f"{small / 'out'}: no finished run; leave out --read\n"
+    (small / "out").mkdir()
     assert reproduce.main(["good", "--read"]) == 0
     assert not (small / "out" / "ran").exists()
 
@@ -123,8 +126,34 @@ def test_reproduce_names_what_is_missing(small, capsys, monkeypatch):
 def test_reproduce_reports_a_command_that_fails(small, capsys):
     path = small / "runs" / "small.toml"
     path.write_text(path.read_text().replace("touch $OUT/ran", "exit 3"))
+    assert reproduce.main(["good"]) == 2
+    assert capsys.readouterr().out == "not run: exit status 3: exit 3\n"
+    path.write_text(path.read_text().replace("exit 3", "exit 1"))
     assert reproduce.main(["good"]) == 1
-    assert capsys.readouterr().out == "fail  exit status 3: exit 3\n"
+    assert capsys.readouterr().out == "fail  exit status 1: exit 1\n"
+
+
+def test_a_study_names_its_extra_before_data_are_made(small, capsys, monkeypatch):
+    path = small / "runs" / "small.toml"
+    path.write_text(path.read_text().replace("touch $OUT/ran", "retrokit study run x"))
+    monkeypatch.setattr(reproduce.importlib.util, "find_spec", lambda name: None)
+    assert reproduce.main(["good"]) == 2
+    assert "the command needs an extra: python -m pip install -e '.[study]'" in capsys.readouterr().err
+
+
+def test_a_variable_may_name_the_folder_of_its_file(tmp_path, monkeypatch):
+    (tmp_path / "abstracts.jsonl").write_text("")
+    for given in (tmp_path, tmp_path / "abstracts.jsonl"):
+        environment = {"ABSTRACTS": str(given)}
+        assert reproduce.prepare(["abstracts"], environment) == []
+        assert environment["ABSTRACTS"] == str(tmp_path.resolve() / "abstracts.jsonl")
+
+
+def test_help_and_an_unknown_claim(small, capsys):
+    assert reproduce.main(["--help"]) == 0
+    assert "Run a claim's command" in capsys.readouterr().out
+    assert reproduce.main(["nothing"]) == 2
+    assert "nothing: unknown claim; one of: close, far, good" in capsys.readouterr().err
 
 
 def test_a_figure_is_read_from_a_line_of_a_table():

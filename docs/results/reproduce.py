@@ -4,13 +4,15 @@ python docs/results/reproduce.py CLAIM [--read]
 
 A figure is ok within the claim's tolerance, near within three times that, else fail. The last line is the worst.
 With --read only the command that prints the figures runs. OUT is where runs write (default: runs/ and the run's name).
-Exit status: 0 for ok and near, 1 for fail, 2 for an unknown claim or missing data.
+Exit status: 0 for ok and near, 1 for fail, 2 for an unknown claim, or a package or data that are missing.
 """
 
 import fnmatch
+import importlib.util
 import json
 import os
 import re
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -75,29 +77,50 @@ def prepare(names: list[str], environment: dict[str, str]) -> list[str]:
                 how = folder.get("make", folder["address"])
                 missing.append(f"{folder['variable']}: not set to a path that exists; {folder['contents']}; {how}")
             else:
-                environment[folder["variable"]] = str(Path(path).resolve())
+                is_within = "file" in folder and Path(path).is_dir()
+                environment[folder["variable"]] = str(Path(path, folder["file"] if is_within else "").resolve())
         elif not missing and not (ROOT / folder["path"]).exists():
             shell(folder["make"], environment)
     return missing
 
 
 def shell(script: str, environment: dict[str, str]) -> str:
-    """A script's standard output."""
+    """A script's standard output. What stops this process stops all that the script has started."""
     command = ["bash", "-euo", "pipefail", "-c", script]
-    return subprocess.run(command, cwd=ROOT, env=environment, check=True, stdout=subprocess.PIPE, text=True).stdout
+    with subprocess.Popen(
+        command, cwd=ROOT, env=environment, stdout=subprocess.PIPE, text=True, start_new_session=True
+    ) as process:
+        try:
+            output, _ = process.communicate()
+        except BaseException:
+            os.killpg(process.pid, signal.SIGTERM)
+            raise
+    if process.returncode:
+        raise subprocess.CalledProcessError(process.returncode, command)
+    return output
 
 
 def main(arguments: list[str]) -> int:
     """Run one claim."""
+    if not arguments or {"-h", "--help"} & {*arguments}:
+        print(__doc__)
+        return 0
     name, claims = next((word for word in arguments if word != "--read"), ""), make.records("claims")
     claim = claims.get(name)
     if claim is None or "checks" not in claim:
-        print(f"{name or 'CLAIM'}: unknown or not tested; one of: {', '.join(claims)}", file=sys.stderr)
+        problem = "unknown claim" if claim is None else "has no figure that a command can check; see its page"
+        known = ", ".join(claim for claim, record in claims.items() if "checks" in record)
+        print(f"{name}: {problem}; one of: {known}", file=sys.stderr)
         return 2
     run = make.records("runs")[claim["run"]]
     environment = {**os.environ}
     environment.setdefault("OUT", str(ROOT / "runs" / run.get("out", claim["run"])))
-    missing = prepare(run["data"], environment)
+    if "--read" in arguments and not Path(environment["OUT"]).is_dir():
+        print(f"{environment['OUT']}: no finished run; leave out --read", file=sys.stderr)
+        return 2
+    needs_study = "retrokit study" in run["command"] and importlib.util.find_spec("snakemake") is None
+    missing = ["the command needs an extra: python -m pip install -e '.[study]'"] if needs_study else []
+    missing += prepare(run["data"], environment)
     if missing:
         print(*dict.fromkeys(missing), sep="\n", file=sys.stderr)
         return 2
@@ -107,12 +130,14 @@ def main(arguments: list[str]) -> int:
         output = "" if read and "--read" in arguments else shell(run["command"], environment)
         output = shell(read, environment) if read else output
     except subprocess.CalledProcessError as error:
-        print(f"fail  exit status {error.returncode}: {error.cmd[-1].strip()}")
-        return 1
+        is_refused = error.returncode in (2, 3, 4)
+        print(f"{'not run: ' if is_refused else 'fail  '}exit status {error.returncode}: {error.cmd[-1].strip()}")
+        return 2 if is_refused else 1
     word = judge(output, claim["checks"])
     print(word)
     return int(word == "fail")
 
 
 if __name__ == "__main__":
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     sys.exit(main(sys.argv[1:]))

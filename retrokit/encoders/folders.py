@@ -138,22 +138,29 @@ def ask_hub(
     """Fail at once where the hub cannot be reached or has no model ``name``: loading would retry for minutes.
 
     Raises:
-        UsageError: ``no_id``, if the name cannot be a hub id.
+        UsageError: ``no_id``, if the name cannot be a hub id, or the hub has no such model and the name begins with a
+            folder that is here.
         RetrokitError: what ``failed`` makes of the hub's error.
     """
     from huggingface_hub import constants, model_info, try_to_load_from_cache
     from huggingface_hub.errors import HFValidationError
     from huggingface_hub.utils import validate_repo_id
 
+    is_local = "/" in name and Path(name).parent.is_dir()
     try:
         validate_repo_id(name)
-        if constants.HF_HUB_OFFLINE or isinstance(try_to_load_from_cache(name, "config.json", revision=revision), str):
+        if isinstance(try_to_load_from_cache(name, "config.json", revision=revision), str):
             return
-        model_info(name, revision=revision, timeout=10)
+        if not constants.HF_HUB_OFFLINE:
+            model_info(name, revision=revision, timeout=10)
     except HFValidationError:
         raise UsageError(no_id) from None
     except Exception as error:  # the hub client's own errors and its transport's share no base class
+        if is_local:
+            raise UsageError(no_id) from error
         raise failed(error) from error
+    if is_local and constants.HF_HUB_OFFLINE:
+        raise UsageError(no_id)
 
 
 @contextmanager

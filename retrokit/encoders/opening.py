@@ -155,7 +155,7 @@ class RememberedEncoder(EncoderView):
         self._encoder: Any = SimpleNamespace(  # the traits alone, until the model is loaded
             dimension=record["dimension"],
             device=device,
-            prompts=record["prompts"],
+            prompts={role: record["prompts"][role] for role in ("query", "document")},  # a record is sorted
             task_prompts=record["task_prompts"],
             max_length=record["max_lengths"].get,
             computes_in=lambda precision: name_of(choose_precision(precision, device, record["multiplies"])),

@@ -54,7 +54,7 @@ class Completion:
     estimated: bool = False
 
     def until(self, stop: Sequence[str]) -> "Completion":
-        """The same up to the first of the texts ``stop``, where it then has ended.
+        r"""The same up to the first of the texts ``stop``, where it then has ended.
 
         >>> Completion("a cat\n\nText: a", 1, 9, "length").until(["\n\n"])
         Completion(text='a cat', prompt_tokens=1, completion_tokens=9, finish='stop', estimated=False)

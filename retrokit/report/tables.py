@@ -128,7 +128,7 @@ def outcome_sheet(outcome: Outcome) -> Sheet:
             own = ", ".join(f"{metric} {value:.4f}" for metric, value in outcome.baseline["evaluation"].items())
             rows[f"as it came, under its own {outcome.baseline['similarity']}"] = own
         if outcome.gain is not None:
-            verdict = "better" if outcome.gain > 0 else "no better"
+            verdict = "better" if outcome.gain > 0 else f"no better; saved: step {outcome.best_step}"
             rows["gain over the start"] = f"{outcome.gain:+.4f} {outcome.metric}: {verdict}"
         converged = f"at step {outcome.converged_at}" if outcome.converged_at is not None else "not yet"
         rows["converged (MAG, C.1)"] = converged

@@ -304,6 +304,12 @@ def test_a_path_that_is_not_there(tmp_path):
     assert registry.parse(str(tmp_path / "gone")).name == "model"
 
 
+def test_a_name_that_begins_with_a_folder_is_a_path(tmp_path, monkeypatch, offline):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "runs").mkdir()
+    assert "'runs/gone' is not a registered encoder, a folder or a hub id" in caught_line("runs/gone", UsageError, 2)
+
+
 @pytest.fixture
 def minilm_copy(tmp_path, monkeypatch):
     """A copy of minilm's folder in the place of its package."""

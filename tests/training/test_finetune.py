@@ -315,7 +315,8 @@ def test_a_gain_is_over_the_start_under_its_own_similarity(tiny_bert, pairs, ben
     shown.print(TerminalTable(outcome_sheet(outcome)))
     text = " ".join(shown.file.getvalue().split())
     assert f"as it came, under its own cosine │ benchmark:ndcg@10 {own.metrics['ndcg@10']:.4f}" in text
-    assert f"{outcome.gain:+.4f} benchmark:ndcg@10: {'better' if outcome.gain > 0 else 'no better'}" in text
+    verdict = "better" if outcome.gain > 0 else f"no better; saved: step {outcome.best_step}"
+    assert f"{outcome.gain:+.4f} benchmark:ndcg@10: {verdict}" in text
     assert f"{outcome.losses[-1]['loss']:.4g} (mean of steps 1–2 → 3–4)" in text
     assert text.index("gain over the start") < text.index("training loss")
     plain = finetune(configure(tiny_bert, pairs, tmp_path / "cosine", eval=task, steps=4))

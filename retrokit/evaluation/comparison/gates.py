@@ -29,7 +29,7 @@ from retrokit.evaluation.comparison.comparison import (
 from retrokit.evaluation.comparison.results_folder import library_versions, plain
 from retrokit.evaluation.comparison.systems import System, prompts_of
 from retrokit.evaluation.result import known
-from retrokit.ranking.retrieval.two_stage import IDLE
+from retrokit.ranking.retrieval import IDLE
 
 _EXPECTED = "a baseline that `save_baseline=` of an evaluation has written"
 

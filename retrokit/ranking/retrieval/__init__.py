@@ -19,6 +19,9 @@ LANGUAGES = (
     *("danish", "turkish", "none"),
 )
 
+IDLE = "queries_not_moved"
+"""The count of queries with several candidates where a reranker changes the order of none."""
+
 registry = SpecRegistry(
     "searcher",
     "retrokit.searchers",

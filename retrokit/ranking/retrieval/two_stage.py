@@ -17,6 +17,7 @@ from retrokit.core.registry import parse_all
 from retrokit.core.shards import Shards
 from retrokit.ranking import reranking, retrieval
 from retrokit.ranking.reranking.kept import KeptReranker
+from retrokit.ranking.retrieval import IDLE
 from retrokit.ranking.retrieval.base import (
     Account,
     FilteredIndex,
@@ -28,9 +29,6 @@ from retrokit.ranking.retrieval.base import (
     best_first,
 )
 from retrokit.ranking.retrieval.hybrid import blend, reciprocal_ranks
-
-IDLE = "queries_not_moved"
-"""The count of queries with several candidates where a reranker changes the order of none."""
 
 
 @dataclass(frozen=True)
