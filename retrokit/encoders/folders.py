@@ -146,7 +146,7 @@ def ask_hub(
     from huggingface_hub.errors import HFValidationError
     from huggingface_hub.utils import validate_repo_id
 
-    is_local = "/" in name and Path(name).parent.is_dir()
+    is_local = os.path.isdir(os.path.dirname(name))
     try:
         validate_repo_id(name)
         if isinstance(try_to_load_from_cache(name, "config.json", revision=revision), str):
