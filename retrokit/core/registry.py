@@ -17,7 +17,7 @@ import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, redirect_stdout
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 from weakref import WeakSet
 
@@ -132,6 +132,10 @@ class Spec:
         if self.bare:
             return ",".join(items)
         return f"{self.name}:{','.join(items)}" if items else self.name
+
+    def changed(self, **params: Value) -> Spec:
+        """The same with these parameters in place of its own."""
+        return replace(self, params={**self.params, **params})
 
     def __hash__(self) -> int:
         return hash((self.name, tuple(sorted(self.params.items()))))

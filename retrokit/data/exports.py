@@ -147,10 +147,8 @@ def read_canaries(export: Export) -> Canaries:
     if not path.is_file():
         raise UsageError(f"{export.folder}: has no {CANARIES}, which earlier versions did not write; export again")
     canaries: Canaries = read_json(path, "the canaries of an export", Canaries)
-    if not canaries.texts or [len(canaries.texts), 1] != [
-        len(canaries.embeddings),
-        len({*map(len, canaries.embeddings)}),
-    ]:
+    widths = {*map(len, canaries.embeddings)}
+    if len(canaries.texts) != len(canaries.embeddings) or len(widths) != 1:
         raise DataError(path, "contains no embedding for each text; export again")
     return canaries
 

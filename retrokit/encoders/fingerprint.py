@@ -48,8 +48,8 @@ def tokenizer_settings(tokenizer: Any) -> dict[str, Any]:
     backend = getattr(tokenizer, "backend_tokenizer", tokenizer)
     settings: dict[str, Any] = json.loads(backend.to_str())
     side = getattr(tokenizer, "truncation_side", None) or (backend.truncation or {}).get("direction", "right")
-    kept = {key: value for key, value in settings.items() if key not in ("truncation", "padding")}
-    return kept if side == "right" else {**kept, "truncation_side": side}
+    decisive = {key: value for key, value in settings.items() if key not in ("truncation", "padding")}
+    return decisive if side == "right" else {**decisive, "truncation_side": side}
 
 
 class Weights:

@@ -91,16 +91,16 @@ def load_model(
     loaded = _load(path, place, kwargs, revision=revision, trust_remote_code=trust_remote_code)
     if images and not loaded.supports("image"):
         raise UsageError(f"{name} embeds only texts; expected an image-text model, such as a CLIP checkpoint")
-    family, known_by = family_of(path) if isinstance(loaded[0], Transformer) else (None, "")
+    has_prompts = any(role_prompts(loaded.prompts).values())
+    family, known_by = (None, "") if has_prompts or not isinstance(loaded[0], Transformer) else family_of(path)
     bare = not loaded.module_kwargs and not is_graph  # it has no modules.json
-    own_prompts = role_prompts(loaded.prompts)
     encoder = _finish(
         name, loaded, None if is_graph else PRECISIONS.get(dtype), similarity=own, family=family, **options
     )
-    is_of_family = not any(own_prompts.values()) and any(
-        getattr(family, role, None) and options.get(f"{role}_prompt") is None for role in own_prompts
+    is_used = any(
+        getattr(family, role, None) and options.get(f"{role}_prompt") is None for role in ("query", "document")
     )
-    source = f"{family.name} ({known_by})" if family is not None and is_of_family else ""
+    source = f"{family.name} ({known_by})" if family is not None and is_used else ""
     encoder.assumed = _assumed(encoder, bare, source, **options)
     if not is_graph:
         return encoder

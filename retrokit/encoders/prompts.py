@@ -175,10 +175,10 @@ def template_of(prompts: Mapping[str, str | None]) -> str | None:
 def decided(
     own: Mapping[str, str | None] | None, given: Mapping[str, str | None], family: ModelFamily | None
 ) -> dict[str, str | None]:
-    """All prompts of a model: its own, if none of them is for a role those of its ``family``, and over them those that
-    a user has given, by role."""
+    """All prompts of a model: its own, those of its ``family`` (``None`` if its own are for a role), and over them
+    those that a user has given, by role."""
     prompts = dict(own or {})
-    if family is not None and not any(role_prompts(own).values()):
+    if family is not None:
         prompts |= {**family.tasks, "query": family.query or "", "document": family.document or ""}
     for role, names in _NAMES.items():
         if (text := given.get(role)) is not None:

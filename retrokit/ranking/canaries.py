@@ -7,7 +7,7 @@ differs by more for some text.
 
 import re
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -145,7 +145,7 @@ class _Comparison:
 
     def _encoder(self, precision: str | None = None, **params: Any) -> tuple[Any, Embed]:
         """The encoder with other parameters, and what embeds texts with it."""
-        spec = replace(self._spec, params={**self._spec.params, **params})
+        spec = self._spec.changed(**params)
         encoder = encoders.registry.create(spec, **({} if self._device is None else {"device": self._device}))
 
         def embed(texts: Sequence[str]) -> np.ndarray:

@@ -138,7 +138,7 @@ def why_this_figure_of(settings: WhySettings) -> Why:
     """Measure which settings explain a published figure.
 
     Raises:
-        UsageError: a wrong name, a task that ranks no documents, a metric that it does not measure, or no figure.
+        UsageError: a wrong name, a metric that the task does not measure or that is no mean over queries, or no figure.
         DataError: files of the task or the model.
     """
     metric, published = parse_gate(settings.published, "published")
@@ -205,8 +205,8 @@ why_this_figure = taking(WhySettings)(why_this_figure_of)
 
 
 def _can_explain(test: PairedTest, sought: float) -> bool:
-    """Whether the sample leaves open that a change moves the figure by ``sought``: within twice the interval of 95%,
-    for the sample searches fewer documents."""
+    """Whether the sample leaves open that a change moves the figure by ``sought``: within twice the half-width of the
+    95% interval, for the sample searches fewer documents."""
     has_effect = test.high > test.low or test.difference != 0
     return has_effect and abs(sought - test.difference) <= test.high - test.low
 
@@ -317,4 +317,4 @@ def _with(registry: Registry, text: str, params: Mapping[str, Any]) -> str | Non
     """The spec with other parameters; ``None`` if its entry has no such ones."""
     spec = registry.parse(text)
     known = {param.name for param in registry.entry(spec.name).params}
-    return str(replace(spec, params={**spec.params, **params})) if params.keys() <= known else None
+    return str(spec.changed(**params)) if params.keys() <= known else None

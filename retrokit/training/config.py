@@ -6,7 +6,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import KW_ONLY, dataclass, fields, replace
+from dataclasses import KW_ONLY, dataclass, fields
 from typing import TYPE_CHECKING, Any
 
 from retrokit import augmentation, encoders, evaluation, similarities
@@ -295,7 +295,7 @@ class FinetuneConfig(TrainingConfig):
         if self.load is None:
             return self.encoder
         spec = encoders.registry.parse(self.encoder)
-        return str(replace(spec, params={**spec.params, "bits": self.load.removesuffix("bit")}))
+        return str(spec.changed(bits=self.load.removesuffix("bit")))
 
     @property
     def is_taught(self) -> bool:

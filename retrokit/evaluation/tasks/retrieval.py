@@ -88,11 +88,11 @@ class Retrieval(SearchTask):
 
     def restricted(self, queries: Set[str], documents: Set[str]) -> Retrieval:
         texts = dict(zip(self.data.document_ids, self.data.documents, strict=True))
-        asked = dict(zip(self.data.query_ids, self.data.queries, strict=True))
+        queries_by_id = dict(zip(self.data.query_ids, self.data.queries, strict=True))
         part = retrieval_data(
             *(self.data.name, self.data.split),
             {id: text for id, text in texts.items() if id in documents},
-            {id: text for id, text in asked.items() if id in queries},
+            {id: text for id, text in queries_by_id.items() if id in queries},
             {id: grades for id, grades in self.data.qrels.items() if id in queries},
             level=self.data.level,
         )
