@@ -70,11 +70,12 @@ SPOILED = [
 ]
 
 
-@pytest.mark.parametrize(("spoiled", "cause", "change"), SPOILED)
-@pytest.mark.parametrize("spoil_export", [False, True])
+@pytest.mark.parametrize(
+    ("spoiled", "cause", "change", "spoil_export"),
+    # precision that the export has lost cannot be mended in the other
+    [(*row, False) for row in SPOILED] + [(*row, True) for row in SPOILED if row[1] != "precision"],
+)
 def test_each_cause_is_named_alone(exported, tiny_bert, spoiled, cause, change, spoil_export):
-    if spoil_export and cause == "precision":
-        pytest.skip("what the export has lost cannot be mended in the other")
     folder = exported(spoiled if spoil_export else "")
     report = compare_canaries(folder, f"{tiny_bert}{'' if spoil_export else spoiled}")
     if spoil_export:
