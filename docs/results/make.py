@@ -93,11 +93,15 @@ def here(claim: Record) -> str:
     return f"{claim['figure']} ({claim['interval']})" if claim["interval"] != "none" else claim["figure"]
 
 
+def minutes(run: Record) -> str:
+    """How long a run takes, as a sentence says it."""
+    return run["minutes"] if isinstance(run["minutes"], str) else f"{run['minutes']} minutes"
+
+
 def figures(run: Record) -> str:
     """A run's setting, command, tables, pictures and notes."""
     needed = ", ".join(f"[{name}](index.md#data)" for name in run["data"]) or "none"
-    minutes = run["minutes"] if isinstance(run["minutes"], str) else f"{run['minutes']} minutes"
-    facts = f"Data: {needed}. {run['processor']}, {minutes}, commit {run['commit']}."
+    facts = f"Data: {needed}. {run['processor']}, {minutes(run)}, commit {run['commit']}."
     parts = []
     if "seeds" in run:
         parts += [f"{run['setting']}\n", f"**Unlike the paper**: {run['departures']}\n"]
@@ -116,11 +120,19 @@ def paper(key: str) -> str:
     lines = [MARK, f"# {PAGES[key]}\n"]
     if key != "retrokit":
         lines.append(f"{key} is one of [the five papers](../index.md#the-papers).")
-    lines.append("`python docs/results/reproduce.py NAME` reruns a row. [How to read this](index.md).\n")
+    lines.append("`python docs/results/reproduce.py NAME` reruns a row. [How to read this](index.md).")
+    timed = {name: runs[claim["run"]] for name, claim in claims.items() if "checks" in claim}
+    timed = {name: run for name, run in timed.items() if isinstance(run["minutes"], (int, float))}
+    if timed:
+        name = min(timed, key=lambda name: timed[name]["minutes"])
+        lines.append(f"The quickest row is `{name}`: {minutes(timed[name])}, data: {', '.join(timed[name]['data'])}.")
+    lines.append("")
     lines += [row("name", "where", "claim", "published", "here", "verdict", "run"), row(*["---"] * 7)]
     for name, claim in claims.items():
         cells = (claim["where"], claim["claim"], claim["published"], here(claim), f"**{claim['verdict']}**")
-        lines.append(row(f"`{name}`", *cells, link(claim["run"], runs, key) if "run" in claim else ""))
+        run = claim.get("run")
+        time = f"{link(run, runs, key)}, {minutes(runs[run]).partition(',')[0]}" if run else ""
+        lines.append(row(f"`{name}`", *cells, time))
     lines.append("")
     remarks = {name: claim.get("why", claim.get("note")) for name, claim in claims.items()}
     lines += [f"- `{name}`: {remark}" for name, remark in remarks.items() if remark]

@@ -79,7 +79,7 @@ def prepare(names: list[str], environment: dict[str, str]) -> list[str]:
             else:
                 is_within = "file" in folder and Path(path).is_dir()
                 environment[folder["variable"]] = str(Path(path, folder["file"] if is_within else "").resolve())
-        elif not missing and not (ROOT / folder["path"]).exists():
+        elif not missing and not all((ROOT / path).exists() for path in folder["path"].split()):
             shell(folder["make"], environment)
     return missing
 
