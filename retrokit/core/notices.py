@@ -17,8 +17,9 @@ from retrokit.core.errors import redacted
 class Advance(Protocol):
     """Moves a display of progress on."""
 
-    def __call__(self, count: int, /, said: str = "") -> None:
-        """Advance by ``count`` units. ``said`` is shown next to them until a newer text replaces it."""
+    def __call__(self, count: int, /, said: str = "", earlier: bool = False) -> None:
+        """Advance by ``count`` units; those of an ``earlier`` run are no part of the rate. ``said`` is shown next to
+        them until a newer text replaces it."""
 
 
 # Control characters of both sets, line and paragraph separators, overrides of the writing direction, lone surrogates.
@@ -38,7 +39,7 @@ def harmless(text: str, lines: bool = False) -> str:
     return shown if lines else shown.replace("\n", "\\n")
 
 
-def unseen(count: int, /, said: str = "") -> None:
+def unseen(count: int, /, said: str = "", earlier: bool = False) -> None:
     """The :class:`Advance` of a display that is not there."""
 
 

@@ -106,7 +106,7 @@ class Generator:
             over = excess(shorter.text)
         if over > 0:
             start = prompt.before if len(prompt.before) <= 80 else prompt.before[:79] + "…"
-            raise UsageError(f"{self.name} reads {room} tokens, too few for {start!r}")
+            raise UsageError(f"{self.name} reads {self.window} tokens, too few for {start!r} and {new_tokens} more")
         return shorter.text
 
     @torch.inference_mode()

@@ -69,7 +69,7 @@ class TerminalListener:
 
     @contextmanager
     def _bar(self, label: str, total: int | None, unit: str) -> Iterator[Advance]:
-        began = time.monotonic()
+        began, before = time.monotonic(), 0
         columns = (
             *(TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn()),
             *(TextColumn("{task.fields[rate]}", markup=False), TextColumn("{task.fields[said]}", markup=False)),
@@ -78,30 +78,42 @@ class TerminalListener:
         with Progress(*columns, console=self.console, transient=True) as bar:
             task = bar.add_task(label, total=total, rate="", said="")
 
-            def advance(count: int, /, said: str = "") -> None:
+            def advance(count: int, /, said: str = "", earlier: bool = False) -> None:
+                nonlocal before
+                before += count if earlier else 0
                 bar.advance(task, count)
                 if said:
                     bar.update(task, said=harmless(said))
-                rate = bar.tasks[0].completed / max(1e-9, time.monotonic() - began)
-                bar.update(task, rate=f"{rate:,.1f} {unit}/s")
+                bar.update(task, rate=_pace(bar.tasks[0].completed - before, time.monotonic() - began, f" {unit}"))
 
             yield advance
 
     @contextmanager
     def _lines(self, label: str, total: int | None, unit: str) -> Iterator[Advance]:
         began = spoken = time.monotonic()
-        done, last = 0, ""
+        done, before, last = 0, 0, ""
 
-        def advance(count: int, /, said: str = "") -> None:
-            nonlocal done, spoken, last
+        def advance(count: int, /, said: str = "", earlier: bool = False) -> None:
+            nonlocal done, before, spoken, last
             done += count
+            before += count if earlier else 0
             last = f", {said}" if said else last
             now = time.monotonic()
             if now - spoken < LINE_EVERY:
                 return
             spoken = now
-            rate = done / (now - began)
+            rate = (done - before) / (now - began)
             left = f", {(total - done) / rate:,.0f} s left" if total and rate else ""
-            self.notice(f"{label}: {done:,}{f' of {total:,}' if total else ''} {unit}, {rate:,.1f}/s{last}{left}")
+            pace = _pace(done - before, now - began)
+            self.notice(f"{label}: {done:,}{f' of {total:,}' if total else ''} {unit}, {pace}{last}{left}")
 
         yield advance
+
+
+def _pace(count: float, seconds: float, unit: str = "") -> str:
+    """A rate, or the seconds of each unit where they are more than one.
+
+    >>> _pace(50, 2), _pace(2, 50)
+    ('25.0/s', '25.0 s each')
+    """
+    return f"{seconds / count:,.1f} s each" if 0 < count < seconds else f"{count / max(1e-9, seconds):,.1f}{unit}/s"

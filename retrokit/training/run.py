@@ -221,7 +221,7 @@ def _carry_out(job: Job, folder: RunFolder) -> Outcome:
         callback = TrainingCallback(trainer, config, intervals, budget, advance, stop, checkpoint)
         trainer.add_callback(callback)
         if checkpoint is not None:
-            advance(step_of(checkpoint))
+            advance(step_of(checkpoint), earlier=True)
             notice(f"resuming at step {step_of(checkpoint)} of {steps}")
         elif intervals[0] is not None:
             trainer.evaluate()

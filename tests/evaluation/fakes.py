@@ -117,4 +117,4 @@ class Notices:
         self.messages.append(message)
 
     def progress(self, label: str, total: int | None, unit: str) -> AbstractContextManager[Advance]:
-        return nullcontext(lambda count, said="": None)
+        return nullcontext(lambda count, said="", earlier=False: None)

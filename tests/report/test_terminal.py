@@ -54,7 +54,11 @@ def test_a_notice_is_one_line_as_it_is(capsys: pytest.CaptureFixture[str]) -> No
         ),
         (
             *("training", 4, "steps", [(0, 1, "loss 2"), (0, 0, "loss \x1b[2J1"), (10, 1)]),
-            ["training: 2 of 4 steps, 0.2/s, loss \\x1b[2J1, 10 s left"],
+            ["training: 2 of 4 steps, 5.0 s each, loss \\x1b[2J1, 10 s left"],
+        ),
+        (
+            *("training", 100, "steps", [(0, 90, "", True), (10, 5)]),
+            ["training: 95 of 100 steps, 2.0 s each, 10 s left"],
         ),
         ("encoding", 10, "texts", [(9, 10)], []),
         ("reading", None, "lines", [(10, 2000)], ["reading: 2,000 lines, 200.0/s"]),
@@ -90,8 +94,8 @@ def test_progress_inside_progress_is_not_shown(clock: Clock, capsys: pytest.Capt
             clock.now += 20
             after(1)
     assert capsys.readouterr().err.splitlines() == [
-        "outer: 1 of 2 steps, 0.1/s, 20 s left",
-        "after: 1 of 2 steps, 0.1/s, 20 s left",
+        "outer: 1 of 2 steps, 20.0 s each, 20 s left",
+        "after: 1 of 2 steps, 20.0 s each, 20 s left",
     ]
 
 
@@ -102,7 +106,7 @@ def test_progress_that_fails_leaves_the_next_one_visible(clock: Clock, capsys: p
         with progress("second", 2, "steps") as advance:
             clock.now += 20
             advance(2)
-    assert capsys.readouterr().err == "second: 2 of 2 steps, 0.1/s, 0 s left\n"
+    assert capsys.readouterr().err == "second: 2 of 2 steps, 10.0 s each, 0 s left\n"
 
 
 def test_what_is_no_terminal_is_plain(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
