@@ -16,7 +16,8 @@ from transformers import (
 )
 
 from retrokit.core.errors import DataError, UsageError
-from retrokit.ranking.reranking import likelihood, registry
+from retrokit.core.shards import Shards
+from retrokit.ranking.reranking import kept, likelihood, registry
 from retrokit.ranking.reranking.base import CUT
 from tests.models import sentences
 
@@ -138,3 +139,17 @@ def test_what_is_no_causal_model_is_refused(tiny_t5, tiny_bert, tmp_path):
         registry.create(f"query-likelihood:{tiny_t5}", device="cpu")
     with pytest.raises(DataError, match="is not a model that writes text"):
         registry.create(f"query-likelihood:{tmp_path}", device="cpu")
+
+
+def test_a_break_costs_few_pairs(tiny_llama, tmp_path, monkeypatch):
+    monkeypatch.setattr(kept, "DECODED_AT_ONCE", 5)
+    reranker = registry.create(f"query-likelihood:{tiny_llama}", device="cpu")
+    blocks: list[int] = []
+
+    def rank_lists(queries, lists):
+        blocks.append(len(queries))
+        return [np.zeros(len(texts), dtype=np.float32) for texts in lists]
+
+    monkeypatch.setattr(reranker, "rank_lists", rank_lists)
+    kept.KeptReranker(reranker, Shards(tmp_path)).rank_lists(QUERIES, [DOCUMENTS[:2]] * 5)
+    assert blocks == [2, 2, 1]

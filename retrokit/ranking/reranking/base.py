@@ -23,12 +23,14 @@ class Reranker(Protocol):
         listwise: whether a score is only a place in a list.
         computes_in: ``float32``, ``bfloat16`` or ``float16``; ``None``: unknown.
         keeps_itself: whether it stores its own work (:meth:`keep_in`); it then gets all lists at once.
+        is_decoder: whether each pair takes a pass of a language model; its scores are stored more often.
     """
 
     spec: str
     listwise: bool = True
     computes_in: str | None = None
     keeps_itself: bool = False
+    is_decoder: bool = False
 
     @property
     def device(self) -> Any:

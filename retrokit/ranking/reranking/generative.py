@@ -31,6 +31,8 @@ _INSTRUCTED = "instruction"  # the name of a prompt
 class GenerativeReranker(CrossEncoderReranker):
     """Scores pairs by logit(yes) − logit(no), or only by logit(yes)."""
 
+    is_decoder = True
+
     def lengths(self, queries: Sequence[str], documents: Sequence[str]) -> list[int]:
         """Tokens of each pair in the template."""
         pairs = zip(queries, documents, strict=True)

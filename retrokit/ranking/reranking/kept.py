@@ -21,6 +21,7 @@ from retrokit.encoders.fingerprint import environment
 from retrokit.ranking.reranking.base import Reranker, check_finite, pairs_of
 
 PAIRS_AT_ONCE = 6400  # 64 queries with 100 documents each
+DECODED_AT_ONCE = 400  # minutes of a language model
 
 
 class KeptReranker(Reranker):
@@ -41,7 +42,7 @@ class KeptReranker(Reranker):
         itself = reranker.keeps_itself and not within
         self._reranker = reranker
         self._store = Shards(None) if itself else store
-        self._at_once = sys.maxsize if itself else PAIRS_AT_ONCE
+        self._at_once = sys.maxsize if itself else DECODED_AT_ONCE if reranker.is_decoder else PAIRS_AT_ONCE
         self._shows_progress = not (itself or within)
         if itself and store.folder is not None:
             reranker.keep_in(store.folder)
