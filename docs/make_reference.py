@@ -51,7 +51,7 @@ Notices, progress and errors go to standard error.
 | exit code | meaning |
 |---:|---|
 | 0 | success |
-| 1 | a gate failed (`--fail-under`, `--fail-if-worse`, `--max-drop`, `--fail-on-reject`), or `doctor` reports a fault |
+| 1 | a gate failed (`--fail-under`, `--fail-if-worse`, `--max-drop`, `--fail-on…`), or `doctor` reports a fault |
 | 2 | wrong usage or bad input |
 | 3 | a missing optional package; the message is the command that installs it |
 | 4 | an outside service failed |

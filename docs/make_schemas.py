@@ -25,6 +25,7 @@ from retrokit.data.overlap import Overlap
 from retrokit.data.runs import FINISHED, TRAINING, Run
 from retrokit.encoders.graphs.folders import Graph
 from retrokit.encoders.store import Held
+from retrokit.evaluation.checking.check import DataCheck
 from retrokit.evaluation.comparison.comparison import BaselineChange, Comparison, Explanation, Gate, OverTasks
 from retrokit.evaluation.comparison.correlations import Correlation
 from retrokit.evaluation.deployment import DeploymentRow
@@ -244,6 +245,7 @@ OUTPUTS: dict[str, Any] = {
         "graphs": [Graph],
     },
     "distil-static": Distilled,
+    "check": DataCheck,
     "doctor": Either(
         [
             {

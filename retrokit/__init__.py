@@ -13,6 +13,7 @@ The Python API, loaded lazily (importing retrokit imports no torch)::
     retrokit.merge(["runs/seed0", "runs/seed1"], "runs/soup")
     retrokit.push("runs/soup", "me/soup", license="apache-2.0")
     retrokit.evaluate(["minilm", "runs/qnorm"], ["beir:data/scifact"])
+    retrokit.check(["beir:data/scifact", "pairs.jsonl"])
     retrokit.probe.magnitude(["runs/qnorm"], ["beir:data/scifact"])
     retrokit.search("runs/qnorm", documents, ["a query"], k=10)
     retrokit.rerank("runs/qnorm", ["beir:data/scifact"], ["maxsim"])
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from retrokit import probe as probe
     from retrokit.data.images import open_image as open_image
     from retrokit.encoders.base import Encoder
+    from retrokit.evaluation.checking.check import check as check
     from retrokit.evaluation.deployment import deployment as deployment
     from retrokit.evaluation.evaluate import evaluate as evaluate
     from retrokit.evaluation.settings import TwoStageOptions as TwoStageOptions
@@ -55,6 +57,7 @@ if TYPE_CHECKING:
 _LAZY = {
     "augment": "retrokit.augment",
     "probe": "retrokit.probe",
+    "check": "retrokit.evaluation.checking.check",
     "deployment": "retrokit.evaluation.deployment",
     "evaluate": "retrokit.evaluation.evaluate",
     "open_image": "retrokit.data.images",

@@ -18,6 +18,7 @@ import tomllib
 import zlib
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager, nullcontext, suppress
+from contextvars import ContextVar
 from functools import partial
 from pathlib import Path
 from typing import Any, BinaryIO, TextIO, cast
@@ -123,11 +124,18 @@ def read_text(path: str | Path, limit: int) -> str:
     return decoded(content.removeprefix(codecs.BOM_UTF8), path)
 
 
+undecodable: ContextVar[Callable[[str | Path, int | None], None] | None] = ContextVar("undecodable", default=None)
+"""If set, it is called for bytes that are not UTF-8, which are then read as Windows-1252."""
+
+
 def decoded(content: bytes, path: str | Path, line: int | None = None) -> str:
     """The text of a file, or of its line of that number; raises :class:`DataError` if it is not UTF-8."""
     try:
         return content.decode("utf-8")
     except UnicodeDecodeError as error:
+        if (listen := undecodable.get()) is not None:
+            listen(path, line)
+            return content.decode("cp1252", "replace")
         where = f"at position {error.start + 1}{' of the line' if line else ''}"
         raise DataError(named(path), f"is not UTF-8 text (byte 0x{content[error.start]:02x} {where})", line) from error
 

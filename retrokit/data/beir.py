@@ -267,6 +267,12 @@ def judgements_file(folder: str | Path, split: str) -> Path:
     return _layout(folder, split)[2]
 
 
+def splits_of(folder: str | Path) -> list[str]:
+    """The splits that a BEIR folder has judgements of, sorted."""
+    names = [Path(path.name.removesuffix(".gz")) for path in (Path(folder) / "qrels").glob("*")]
+    return sorted({name.stem for name in names if name.suffix in _QRELS})
+
+
 def _layout(folder: str | Path, split: str) -> tuple[Path, Path, Path]:
     """Where the corpus, the queries and the judgements of one split are."""
     folder = Path(folder)
@@ -283,9 +289,7 @@ def _layout(folder: str | Path, split: str) -> tuple[Path, Path, Path]:
         raise DataError(folder, f"is no BEIR folder: {missing} missing; it contains {present}")
     judged = _part(qrels, split, _QRELS)
     if judged is None:
-        names = [Path(path.name.removesuffix(".gz")) for path in qrels.glob("*")]
-        splits = sorted({name.stem for name in names if name.suffix in _QRELS})
-        raise DataError(folder, f"has no split {split!r}; its splits are {fields_of(splits)}")
+        raise DataError(folder, f"has no split {split!r}; its splits are {fields_of(splits_of(folder))}")
     return corpus, queries, judged
 
 

@@ -84,7 +84,9 @@ def _identified(rows: Iterable[Row], read: Callable[[Row], _Read], path: str | P
         if first == code:
             yield identifier, content
         elif (first ^ code) & _BITS:
-            raise row.wrong(f"the id {identifier!r} is already on line {first >> 64}, with another text")
+            faults.refuse(
+                "colliding", f"the id {identifier!r} is already on line {first >> 64}, with another text", row.line
+            )
         else:
             faults.add("repeated", f"the line repeats line {first >> 64}", row.line)
     faults.report("repeated", "{n} repeated lines are left out")

@@ -16,10 +16,19 @@ from dataclasses import MISSING, fields, is_dataclass
 from numbers import Real
 from pathlib import Path
 from types import NoneType, UnionType
-from typing import Any, Union, cast, get_args, get_origin, get_type_hints
+from typing import Any, NamedTuple, Union, cast, get_args, get_origin, get_type_hints
 
 from retrokit.core.errors import DataError
-from retrokit.core.files import LARGEST_JSON, decoded, named, read_lines, read_text, syntax_problem, writing
+from retrokit.core.files import (
+    LARGEST_JSON,
+    decoded,
+    named,
+    read_lines,
+    read_text,
+    syntax_problem,
+    undecodable,
+    writing,
+)
 from retrokit.core.notices import UNSAFE, notice
 from retrokit.data.images import Image, open_image
 
@@ -328,6 +337,34 @@ def strictly(strict: bool) -> Iterator[None]:
         _is_strict.reset(before)
 
 
+class Gathered(NamedTuple):
+    """A fault of a file's line."""
+
+    path: str
+    kind: str
+    problem: str
+    line: int | None
+
+
+_gathered: ContextVar[list[Gathered] | None] = ContextVar("gathered", default=None)
+
+
+@contextmanager
+def gathering() -> Iterator[list[Gathered]]:
+    """The faults that readers meet within the block, which then stop none of them: lines that are not UTF-8 too."""
+    faults: list[Gathered] = []
+
+    def undecoded(path: str | Path, line: int | None) -> None:
+        faults.append(Gathered(named(path), "encoding", "is not UTF-8 text", line))
+
+    before, listener = _gathered.set(faults), undecodable.set(undecoded)
+    try:
+        yield faults
+    finally:
+        _gathered.reset(before)
+        undecodable.reset(listener)
+
+
 class Faults:
     """The faults of one file: ``counts`` by kind."""
 
@@ -340,8 +377,16 @@ class Faults:
         """Count a fault; raises :class:`DataError` within :func:`strictly`."""
         if _is_strict.get():
             raise DataError(named(self.path), problem, line)
+        if (gathered := _gathered.get()) is not None:
+            gathered.append(Gathered(named(self.path), kind, problem, line))
         self.counts[kind] += 1
         self._first.setdefault(kind, (problem, line))
+
+    def refuse(self, kind: str, problem: str, line: int | None = None) -> None:
+        """Raise :class:`DataError`; within :func:`gathering` the fault is counted instead."""
+        if _gathered.get() is None:
+            raise DataError(named(self.path), problem, line)
+        self.add(kind, problem, line)
 
     def report(self, kind: str, effect: str) -> None:
         """Report the faults of this kind, if there are any, in one notice: the first one, and the ``effect`` of all

@@ -57,8 +57,9 @@ class Source:
         digest: ``sha256:<hex>`` of the input.
         positives: the codes (:func:`pair_codes`) of each anchor with each of its positives, sorted int64 ``[n]``; none
             of scored pairs; a text with itself.
-        counts: records, anchors and documents (distinct), duplicates (left out, negatives count too), images, and of
-            BEIR pairs_without_text (left out).
+        counts: records, anchors and documents (distinct), duplicates (left out, negatives count too), images,
+            contradictions (negatives that are positives of their anchor too), and of BEIR pairs_without_text (left
+            out).
         places: numbers of the records among all that were read, duplicates too; empty: those of the list.
     """
 
@@ -130,6 +131,18 @@ def read_source(text: str, kind: Kind, images: bool = False) -> Source:
     if source.counts.get("images") and not images:
         raise UsageError(f"{spec} contains images; expected texts")
     return source
+
+
+def read_any_source(spec: str) -> Source:
+    """Training data of any kind: pairs, scored pairs or texts. Raises what is wrong with them as pairs."""
+    kinds: tuple[Kind, ...] = ("pairs", "scored", "texts")
+    errors = []
+    for kind in kinds:
+        try:
+            return read_source(spec, kind, images=True)
+        except (DataError, UsageError) as error:
+            errors.append(error)
+    raise errors[0]
 
 
 def check_files(data: Sequence[str]) -> None:
@@ -241,7 +254,8 @@ def part_of(source: Source, keep: np.ndarray) -> Source:
     rows = keep.nonzero()[0].tolist()
     records: Any = [source.records[row] for row in rows]
     positives, record_counts, _ = _numbered(records)
-    counts = {**source.counts, "records": len(records), **record_counts}
+    before = {name: count for name, count in source.counts.items() if name != "contradictions"}
+    counts = {**before, "records": len(records), **record_counts}
     places = [source.places[row] for row in rows] if source.places else ()
     return replace(source, records=records, positives=positives, counts=counts, places=places)
 
@@ -250,19 +264,24 @@ def _numbered(records: Records) -> tuple[np.ndarray, dict[str, int], list[str]]:
     """The codes of the positives (none of scored pairs), counts of distinct anchors and documents, and all images."""
     import numpy as np
 
-    anchors, positives, negatives = array("q"), array("q"), array("q")
+    anchors, positives, negatives, each = array("q"), array("q"), array("q"), array("q")
     images: list[str] = []
     for record in records:
         anchor, texts = texts_of_record(record)
         anchors.append(text_id(anchor))
         positives.append(text_id(texts[0]))
         negatives.extend(map(text_id, texts[1:]))
+        each.append(len(texts) - 1)
         images += [item for item in (anchor, *texts) if isinstance(item, Image)]
-    first, second, rest = (np.frombuffer(part, dtype=np.int64) for part in (anchors, positives, negatives))
+    first, second, rest, counts = (
+        np.frombuffer(part, dtype=np.int64) for part in (anchors, positives, negatives, each)
+    )
     scored = len(records) and isinstance(records[0], ScoredPair)
     codes = np.empty(0, dtype=np.int64) if scored else np.unique(pair_codes(first, second))
     documents = np.unique(np.concatenate([second, rest]))
-    return codes, {"anchors": len(np.unique(first)), "documents": len(documents)}, images
+    contradictions = int(np.isin(pair_codes(first.repeat(counts), rest), codes).sum()) if len(rest) else 0
+    found = {"anchors": len(np.unique(first)), "documents": len(documents)}
+    return codes, found | ({"contradictions": contradictions} if contradictions else {}), images
 
 
 def from_hf(name: str, config: str | None, split: str, *, kind: Kind, spec_text: str, **use: Any) -> Source:

@@ -61,7 +61,7 @@ def read_judgements(path: str | Path) -> Iterator[tuple[int, str, str, int]]:
             yield line, query_id, document_id, grade
         elif grades[pair] != grade:
             problem = f"query {query_id!r} and document {document_id!r} have grade {grades[pair]} on an earlier line"
-            raise DataError(named(path), f"{problem}, here {grade}", line)
+            faults.refuse("contradicting", f"{problem}, here {grade}", line)
     if not grades:
         raise DataError(named(path), f"contains only a header; expected {_QRELS}")
     faults.report("comments", "{n} comments are skipped")

@@ -12,6 +12,7 @@ from retrokit.core.errors import UsageError
 from retrokit.core.notices import notice
 from retrokit.core.registry import parse_all
 from retrokit.core.settings import taking
+from retrokit.data.check import quick_line
 from retrokit.data.dtypes import quantization_name
 from retrokit.data.jsonl import strictly
 from retrokit.data.pairs import registry as training_data
@@ -83,6 +84,9 @@ def evaluate_systems(settings: EvaluationSettings) -> Evaluation:
             if baseline is not None:
                 baseline.measured_on(task.spec, digests[task.spec]())
             notice(task.describe())
+            data = task.judged()
+            if data is not None and (faults := quick_line(data)) is not None:
+                notice(faults)
         overlaps = overlaps_with_training(loaded, settings.trained_on, embedding, settings.overlap_examples)
         searchers = {
             spec: retrieval.create(spec, settings.device) for spec in settings.encoders if spec not in embedding

@@ -14,6 +14,7 @@ from retrokit.augmentation.online import Augmentation, Masking, combined, maskin
 from retrokit.core.errors import DataError, UsageError
 from retrokit.core.notices import notice
 from retrokit.core.settings import taking
+from retrokit.data.check import quick_training_line
 from retrokit.data.jsonl import strictly
 from retrokit.data.overlap import overlaps
 from retrokit.data.pairs import Source, hold_out, read_source
@@ -280,6 +281,8 @@ def read_material(
         Evaluations.of(named, config.best_metric)  # before data are read
     augmentation = combined(config.augment) if config.augment else None
     sources = _read_sources(config, augmentation)
+    if (faults := quick_training_line(sources)) is not None:
+        notice(faults)
     digests = {"data_digests": [source.digest for source in sources]}
     held_out = None
     if config.holdout is not None:

@@ -18,7 +18,7 @@ from retrokit.core.errors import DataError, RetrokitError, UsageError
 from retrokit.core.notices import notice
 from retrokit.core.registry import Spec
 from retrokit.data import pairs as training_data
-from retrokit.data.pairs import Source, read_source
+from retrokit.data.pairs import Source, read_any_source, read_source
 from retrokit.data.runs import is_run, read_run
 from retrokit.data.training_rows import Kind
 from retrokit.ranking import reranking, retrieval
@@ -125,7 +125,7 @@ def overlaps_with_training(
     if not tests:
         return []
     if trained_on:
-        read = {", ".join(trained_on): [_read(spec) for spec in trained_on]}
+        read = {", ".join(trained_on): [read_any_source(spec) for spec in trained_on]}
     else:
         read = {spec: sources for spec in specs if (sources := _of_run(spec))}
     alike: dict[tuple[str, ...], list[str]] = {}
@@ -139,18 +139,6 @@ def overlaps_with_training(
     for warning in filter(None, (overlap.warning() for overlap in results)):
         notice(warning)
     return results
-
-
-def _read(spec: str) -> Source:
-    """Training data of any kind; raises what is wrong with them as pairs."""
-    kinds: tuple[Kind, ...] = ("pairs", "scored", "texts")
-    errors = []
-    for kind in kinds:
-        try:
-            return read_source(spec, kind, images=True)
-        except (DataError, UsageError) as error:
-            errors.append(error)
-    raise errors[0]
 
 
 def _of_run(spec: str) -> list[Source]:

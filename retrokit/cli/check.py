@@ -1,0 +1,23 @@
+"""``retrokit check``."""
+
+from retrokit.cli.common import JsonOption, app, show_result, with_names
+from retrokit.cli.settings import takes
+from retrokit.core.errors import GateFailed
+from retrokit.evaluation.checking.settings import CheckSettings
+
+
+@app.command(cls=with_names("data", "encoders"))
+@takes(CheckSettings)
+def check(settings: CheckSettings, as_json: JsonOption = False) -> None:
+    """Check test sets and training data for faults, and for what the judgements do not know.
+
+    retrokit check beir:data/scifact pairs.jsonl --examples 3
+
+    retrokit check beir:data/scifact --encoder minilm --fail-on training-overlap
+    """
+    from retrokit.evaluation.checking.check import check as check_data
+
+    result = check_data(**vars(settings))
+    show_result(as_json, "check", result.to_json(), *result.sheets())
+    if failing := result.failing(settings.fail_on):
+        raise GateFailed(f"present: {', '.join(failing)}")

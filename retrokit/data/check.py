@@ -1,0 +1,468 @@
+"""What is wrong with a test set or with training data: each kind of fault with its count, its examples, and what it
+costs a system that ranks perfectly.
+
+The readers' own faults (:func:`~retrokit.data.jsonl.gathering`) are among them.
+"""
+
+from __future__ import annotations
+
+import re
+from array import array
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from retrokit.data.beir import RetrievalData, judgements_file, located, queries_file, read_beir, splits_of
+from retrokit.data.corpus import read_queries
+from retrokit.data.images import Image
+from retrokit.data.jsonl import Gathered, gathering
+from retrokit.data.labelled import LabelledTexts
+from retrokit.data.overlap import Overlap, Shingles, TextFinder
+from retrokit.data.pairs import Source
+from retrokit.data.training_rows import Pair, ScoredPair, Unlabelled, normal_form, texts_of_record
+from retrokit.data.trec import read_judgements
+from retrokit.data.words import units
+from retrokit.metrics.ranking import evaluate_run, mean
+
+KINDS = {
+    "absent-documents": "judgements of documents that the corpus lacks: nothing can retrieve them",
+    "absent-queries": "judgements of queries that the query file lacks: left out",
+    "unjudged-queries": "queries that no split judges: never evaluated",
+    "no-relevant": "judged queries without a relevant document: every system scores 0",
+    "colliding-ids": "an id with several texts, or ids that differ in case or white space only",
+    "contradicting-labels": "one pair or text with labels that exclude each other",
+    "repeated-lines": "lines that repeat another one, id included",
+    "repeated-texts": "texts that differ from another one in case and white space at most",
+    "near-duplicates": "texts that share most word pairs with another one",
+    "empty-texts": "texts without a word",
+    "boilerplate": "texts that mostly repeat sentences of many other texts",
+    "encoding": "texts in a wrong encoding: not UTF-8, or with traces of one (Ã©, \ufffd)",
+    "odd-grades": "grades that are no whole numbers: cut off, as in trec_eval",
+    "truncated": "texts longer than the encoder reads",
+    "training-overlap": "queries of the test in training data, exactly or nearly",
+    "self-pairs": "training pairs of a text and itself, without negatives",
+}
+"""Kinds of faults, and what each of them is."""
+METRICS = ("ndcg@10", "recall@100", "mrr@10")
+QUICK = 16 << 20
+"""Characters of a test set up to which it is checked on the way."""
+TEST, TRAINING = "test", "training"
+
+_OF_READERS = {
+    "documents": ("absent-documents", "judgements"),
+    "queries": ("absent-queries", "judgements"),
+    "colliding": ("colliding-ids", "ids"),
+    "contradicting": ("contradicting-labels", "judgements"),
+    "repeated": ("repeated-lines", "lines"),
+    "decimals": ("odd-grades", "judgements"),
+    "encoding": ("encoding", "lines"),
+}
+_HEAD = 200  # characters of a text that differ in most texts
+_SHOWN = 100  # characters of a text in an example
+_SHARED, _SHARE, _MOSTLY = 8, 0.01, 0.5
+"""Different texts that have a sentence that is boiler-plate, and the share of them; and of a text, how much is that."""
+_SENTENCE = re.compile(r"(?<=[.!?\u3002\uff01\uff1f])\s+|\n+")
+_CONTINUED = (
+    "\u0080-\u00bf\u0152\u0153\u0160\u0161\u0178\u017d\u017e\u0192\u02c6\u02dc\u2013\u2014\u2018-\u201a\u201c-\u201e"
+)
+_WRONGLY_READ = re.compile(f"[\u00c2-\u00f4][{_CONTINUED}\u2020-\u2022\u2026\u2030\u2039\u203a\u20ac\u2122]{{1,3}}")
+_LOST = re.compile("[\ufffd\u0080-\u009f]")
+
+
+@dataclass(frozen=True)
+class DataFault:
+    """A kind of fault.
+
+    Attributes:
+        kind: one of :data:`KINDS`.
+        unit: what is counted.
+        count: items with the fault.
+        of: all items.
+        about: more about it; may be empty.
+        cost: by metric, what a system that ranks perfectly loses.
+        examples: as many as were requested.
+    """
+
+    kind: str
+    unit: str
+    count: int
+    of: int
+    about: str = ""
+    cost: dict[str, float] = field(default_factory=dict)
+    examples: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class CheckedData:
+    """The faults of a data set.
+
+    Attributes:
+        role: ``test`` or ``training``.
+        counts: of its items.
+        highest: by metric, what a system that ranks perfectly reaches; empty of training data.
+    """
+
+    name: str
+    role: str
+    counts: dict[str, int | float]
+    faults: list[DataFault]
+    highest: dict[str, float] = field(default_factory=dict)
+
+
+def shown(text: str) -> str:
+    """A text for an example: on one line, its end cut."""
+    line = " ".join(text.split())
+    return line if len(line) <= _SHOWN else line[: _SHOWN - 1] + "…"
+
+
+def faults_of(kind: str, unit: str, items: Sequence[str], of: int, examples: int, about: str = "") -> list[DataFault]:
+    """A fault with an example for each of its ``items``; none without items."""
+    return [DataFault(kind, unit, len(items), of, about, {}, list(items[:examples]))] if items else []
+
+
+# --- test sets
+
+
+def check_test(
+    folder: str, split: str, level: int, titles: bool, metrics: Sequence[str] = METRICS, examples: int = 0
+) -> tuple[RetrievalData, CheckedData]:
+    """Read a split of a BEIR folder, and check it. Raises :class:`DataError` after which no reader can continue."""
+    with gathering() as gathered:
+        data = read_beir(folder, split, images=True, level=level, titles=titles)
+    place = located(folder)
+    with gathering():
+        queries = dict(read_queries(queries_file(place), images=True))
+        judged = {query for name in splits_of(place) for _, query, *_ in read_judgements(judgements_file(place, name))}
+    perfect = perfect_run(data)
+    highest = means(data, perfect, metrics)
+    unjudged = [f"{query}: {shown(text)}" for query, text in queries.items() if query not in judged]
+    faults = [
+        *_of_readers(gathered, data, metrics, highest, examples),
+        *faults_of("unjudged-queries", "queries", unjudged, len(queries), examples),
+        *_without_relevant(data, metrics, highest, examples),
+        *_alike_ids("queries", data.query_ids, examples),
+        *_alike_ids("documents", data.document_ids, examples),
+        *_repeated("queries", data.query_ids, data.queries, examples),
+        *_copies(data, perfect, metrics, highest, examples),
+        *of_texts("queries", data.query_ids, data.queries, examples),
+        *of_texts("documents", data.document_ids, data.documents, examples),
+    ]
+    return data, CheckedData(data.name, TEST, dict(data.counts), faults, highest)
+
+
+def perfect_run(data: RetrievalData) -> dict[str, dict[str, float]]:
+    """The ranking of a system that knows the judgements: relevant documents of the corpus, the highest grade first."""
+    there = set(data.document_ids)
+    return {
+        query: {document: float(grade) for document, grade in grades.items() if grade > 0 and document in there}
+        for query, grades in data.qrels.items()
+    }
+
+
+def means(data: RetrievalData, run: Mapping[str, Mapping[str, float]], metrics: Sequence[str]) -> dict[str, float]:
+    """The mean of each metric over the judged queries."""
+    return {name: mean(values) for name, values in evaluate_run(data.qrels, run, metrics, data.level).items()}
+
+
+def _lost(before: Mapping[str, float], after: Mapping[str, float]) -> dict[str, float]:
+    return {name: before[name] - after[name] for name in before}
+
+
+def _of_readers(
+    gathered: Sequence[Gathered], data: RetrievalData, metrics: Sequence[str], highest: dict[str, float], examples: int
+) -> Iterator[DataFault]:
+    """What the readers met; of absent documents, what a perfect system would gain if they were there."""
+    by_kind: dict[str, list[str]] = defaultdict(list)
+    for met in gathered:
+        where = met.path if met.line is None else f"{met.path}:{met.line}"
+        by_kind[met.kind].append(f"{where}: {met.problem}")
+    for kind, (name, unit) in _OF_READERS.items():
+        items = by_kind.get(kind, [])
+        of = int(data.counts["judgements"]) if unit == "judgements" else len(data.documents) + len(data.queries)
+        if kind != "documents":
+            yield from faults_of(name, unit, items, of + len(items), examples)  # which is none of those that were read
+            continue
+        whole = {q: {d: float(g) for d, g in grades.items() if g > 0} for q, grades in data.qrels.items()}
+        for fault in faults_of(name, unit, items, of, examples):
+            yield replace(fault, cost=_lost(means(data, whole, metrics), highest))
+
+
+def _without_relevant(
+    data: RetrievalData, metrics: Sequence[str], highest: dict[str, float], examples: int
+) -> Iterator[DataFault]:
+    texts = dict(zip(data.query_ids, data.queries, strict=True))
+    none = [query for query, grades in data.qrels.items() if max(grades.values(), default=0) < data.level]
+    items = [f"{query}: {shown(texts[query])}" for query in none]
+    for fault in faults_of("no-relevant", "queries", items, len(data.qrels), examples):
+        rest = len(data.qrels) - len(none)
+        cost = {name: value * len(data.qrels) / rest - value for name, value in highest.items()} if rest else {}
+        yield replace(fault, cost=cost)
+
+
+def _alike_ids(unit: str, ids: Sequence[str], examples: int) -> list[DataFault]:
+    """Ids that tools which strip white space or ignore case take for one."""
+    groups = _grouped(ids, lambda id: " ".join(id.split()).casefold())
+    items = [", ".join(repr(ids[place]) for place in group) for group in groups]
+    return faults_of("colliding-ids", unit, items, len(ids), examples, "they differ in case or white space only")
+
+
+def _grouped(texts: Sequence[str], key: Callable[[str], str]) -> list[list[int]]:
+    """The places of texts that have one key, two or more; texts without a key are left out."""
+    groups: dict[str, list[int]] = defaultdict(list)
+    for place, text in enumerate(texts):
+        if form := key(text):
+            groups[form].append(place)
+    return [group for group in groups.values() if len(group) > 1]
+
+
+def _repeated(unit: str, ids: Sequence[str], texts: Sequence[str], examples: int) -> list[DataFault]:
+    groups = _grouped(texts, normal_form)
+    items = [f"{', '.join(ids[place] for place in group)}: {shown(texts[group[0]])}" for group in groups]
+    extra = sum(len(group) - 1 for group in groups)
+    return [replace(fault, count=extra) for fault in faults_of("repeated-texts", unit, items, len(ids), examples)]
+
+
+def copies_of(ids: Sequence[str], texts: Sequence[str]) -> tuple[dict[str, set[str]], dict[str, set[str]]]:
+    """The exact and the near copies of each document that has any, by id, both ways."""
+    exact: dict[str, set[str]] = defaultdict(set)
+    near: dict[str, set[str]] = defaultdict(set)
+    groups = _grouped(texts, normal_form)
+    for group in groups:
+        for place in group:
+            exact[ids[place]] |= {ids[other] for other in group if other != place}
+    later = {place for group in groups for place in group[1:]}
+    places = [place for place, text in enumerate(texts) if place not in later and not isinstance(text, Image)]
+    finder = TextFinder([texts[place] for place in places], Shingles())
+    for first, second in set(finder.alike()):
+        one, other = ids[places[first]], ids[places[second]]
+        near[one].add(other)
+        near[other].add(one)
+    return dict(exact), dict(near)
+
+
+def _copies(
+    data: RetrievalData,
+    perfect: Mapping[str, Mapping[str, float]],
+    metrics: Sequence[str],
+    highest: dict[str, float],
+    examples: int,
+) -> Iterator[DataFault]:
+    """Documents that are copies of others. A perfect system cannot tell a relevant document from a copy that is not
+    judged relevant, and loses most if the copy comes first."""
+    exact, near = copies_of(data.document_ids, data.documents)
+    texts = dict(zip(data.document_ids, data.documents, strict=True))
+    for kind, copies in (("repeated-texts", exact), ("near-duplicates", near)):
+        items, unjudged, first = [], 0, {query: dict(scores) for query, scores in perfect.items()}
+        for query, scores in perfect.items():
+            for document in scores:
+                for copy in copies.get(document, set()) - set(scores):
+                    unjudged += copy not in first[query]
+                    first[query][copy] = max(first[query].get(copy, 0.0), scores[document] + 0.5)
+                    items.append(f"query {query}: {document} is relevant, {copy} is not: {shown(texts[copy])}")
+        others = [f"{id}, {min(copies[id])}: {shown(texts[id])}" for id in copies if id < min(copies[id])]
+        count = len(copies) if kind == "near-duplicates" else len(copies) - len(_grouped_ids(copies))
+        if count:
+            about = f"{unjudged:,} copies of relevant documents are not judged relevant" if unjudged else ""
+            cost = _lost(highest, means(data, first, metrics)) if unjudged else {}
+            yield DataFault(kind, "documents", count, len(texts), about, cost, [*items, *others][:examples])
+
+
+def _grouped_ids(copies: Mapping[str, set[str]]) -> set[str]:
+    """The first id of each group of exact copies."""
+    return {min(id, *others) for id, others in copies.items()}
+
+
+# --- texts
+
+
+def of_texts(unit: str, ids: Sequence[str], texts: Sequence[str], examples: int) -> Iterator[DataFault]:
+    """Texts without words, mostly of boiler-plate, or read in a wrong encoding."""
+    images = sum(isinstance(text, Image) for text in texts)
+    of = len(texts) - images
+    rows = [(id, text) for id, text in zip(ids, texts, strict=True) if not isinstance(text, Image)]
+    empty = [f"{id}: {shown(text)!r}" for id, text in rows if not units(text)]
+    yield from faults_of("empty-texts", unit, empty, of, examples)
+    wrong = [f"{id}: {trace}" for id, text in rows if (trace := trace_of_encoding(text))]
+    yield from faults_of("encoding", unit, wrong, of, examples)
+    common = boilerplate([text for _, text in rows])
+    items = [f"{rows[place][0]}: {shown(rows[place][1])}" for place in common]
+    yield from faults_of("boilerplate", unit, items, of, examples)
+
+
+def trace_of_encoding(text: str) -> str | None:
+    """Where a text shows that it was read in a wrong encoding; ``None`` if it does not.
+
+    >>> trace_of_encoding("CafÃ© au lait"), trace_of_encoding("Café, NÃO")
+    ('CafÃ© au lait', None)
+    """
+    if text.isascii():
+        return None
+    place = -1
+    if match := _LOST.search(text):
+        place = match.start()
+    for match in _WRONGLY_READ.finditer(text) if place < 0 else ():
+        try:
+            decoded = bytes(_byte(letter) for letter in match[0]).decode("utf-8")
+        except (UnicodeDecodeError, UnicodeEncodeError):
+            continue
+        if decoded:
+            place = match.start()
+            break
+    return None if place < 0 else shown(text[max(0, place - 30) : place + 50])
+
+
+def _byte(letter: str) -> int:
+    """The byte that Windows-1252 reads as ``letter``; those that it leaves out are read as in Latin-1."""
+    return ord(letter) if ord(letter) < 256 else letter.encode("cp1252")[0]
+
+
+def boilerplate(texts: Sequence[str]) -> list[int]:
+    """The places of texts of which most is sentences that many different texts have."""
+    distinct: dict[str, int] = {}
+    for place, text in enumerate(texts):
+        distinct.setdefault(normal_form(text), place)
+    codes = array("q")
+    for form in distinct.values():
+        codes.extend({hash(sentence) for sentence, _ in _sentences(texts[form])})
+    values, counts = np.unique(np.frombuffer(codes, dtype=np.int64), return_counts=True)
+    shared = set(values[counts >= max(_SHARED, _SHARE * len(distinct))].tolist())
+    if not shared:
+        return []
+    places = []
+    for place, text in enumerate(texts):
+        sizes = [(size, hash(sentence) in shared) for sentence, size in _sentences(text)]
+        if sizes and sum(size for size, is_shared in sizes if is_shared) >= _MOSTLY * sum(size for size, _ in sizes):
+            places.append(place)
+    return places
+
+
+def _sentences(text: str) -> Iterator[tuple[str, int]]:
+    """Each sentence with more than one word in its normal form, and its length."""
+    for sentence in _SENTENCE.split(text):
+        form = normal_form(sentence)
+        if " " in form:
+            yield form, len(form)
+
+
+# --- training data
+
+
+def check_training(source: Source, examples: int = 0) -> CheckedData:
+    """Check the records of a source."""
+    records: list[Any] = list(source.records)
+    texts = list(dict.fromkeys(text for record in records for text in _texts(record)))
+    ids = [str(place) for place in range(1, len(texts) + 1)]
+    self_pairs = [
+        shown(record.anchor)
+        for record in records
+        if isinstance(record, Pair) and not record.negatives and _same(record.anchor, record.positive)
+    ]
+    repeats = source.counts.get("duplicates", 0)
+    faults = [
+        *_contradictions(records, examples),
+        *([DataFault("repeated-lines", "records", repeats, len(records) + repeats)] if repeats else []),
+        *faults_of("self-pairs", "pairs", self_pairs, len(records), examples),
+        *of_texts("texts", ids, texts, examples),
+    ]
+    return CheckedData(source.spec, TRAINING, dict(source.counts), faults)
+
+
+def _texts(record: Pair | ScoredPair | Unlabelled) -> tuple[str, ...]:
+    anchor, texts = texts_of_record(record)
+    return anchor, *texts
+
+
+def _same(first: str, second: str) -> bool:
+    return normal_form(first) == normal_form(second)
+
+
+def contradicting_pairs(records: Iterable[Pair | ScoredPair | Unlabelled]) -> list[tuple[str, str]]:
+    """Pairs of an anchor and a text that are both a positive and a negative pair."""
+    positives: set[tuple[str, str]] = set()
+    negatives: dict[tuple[str, str], tuple[str, str]] = {}
+    for record in records:
+        if isinstance(record, Pair):
+            anchor = normal_form(record.anchor)
+            positives.add((anchor, normal_form(record.positive)))
+            for text in record.negatives:
+                negatives.setdefault((anchor, normal_form(text)), (record.anchor, text))
+    return [pair for form, pair in negatives.items() if form in positives]
+
+
+def _contradictions(records: Sequence[Pair | ScoredPair | Unlabelled], examples: int) -> list[DataFault]:
+    items = [f"{shown(anchor)} | {shown(text)}: positive and negative" for anchor, text in contradicting_pairs(records)]
+    scores: dict[tuple[str, ...], tuple[ScoredPair, set[float]]] = {}
+    for record in records:
+        if isinstance(record, ScoredPair):
+            form = tuple(sorted((normal_form(record.sentence1), normal_form(record.sentence2))))
+            scores.setdefault(form, (record, set()))[1].add(record.score)
+    items += [
+        f"{shown(record.sentence1)} | {shown(record.sentence2)}: {', '.join(map('{:g}'.format, sorted(given)))}"
+        for record, given in scores.values()
+        if len(given) > 1
+    ]
+    return faults_of("contradicting-labels", "pairs", items, len(records), examples)
+
+
+def check_labelled(data: LabelledTexts, examples: int = 0) -> CheckedData:
+    """Check texts with labels."""
+    labels = [
+        f"{shown(data.texts[group[0]])}: {', '.join(sorted({data.labels[place] for place in group}))}"
+        for group in _grouped(data.texts, normal_form)
+        if len({data.labels[place] for place in group}) > 1
+    ]
+    faults = [
+        *faults_of("contradicting-labels", "texts", labels, len(data.texts), examples),
+        *_repeated("texts", data.ids, data.texts, examples),
+        *of_texts("texts", data.ids, data.texts, examples),
+    ]
+    return CheckedData(data.name, TRAINING, {"texts": len(data.texts), "labels": len(data.classes)}, faults)
+
+
+def overlap_fault(overlap: Overlap) -> list[DataFault]:
+    """Queries of a test in training data, as a fault."""
+    counts, warning = overlap.counts, overlap.warning()
+    if warning is None:
+        return []
+    items = [f"{row['what']}: {shown(row['test'])} | {shown(row['training'])}" for row in overlap.examples]
+    seen = counts["queries_seen"] + counts["queries_near"]
+    about = f"{counts['pairs_seen']:,} of {counts['pairs']:,} query-document pairs too"
+    return [DataFault("training-overlap", "queries", seen, counts["queries"], about, {}, items)]
+
+
+# --- on the way of an evaluation or a training
+
+
+def quick_line(data: RetrievalData) -> str | None:
+    """A line about faults that cost an evaluation something and that nothing else reports; ``None`` without any, and of
+    large data."""
+    if sum(map(len, data.documents)) > QUICK:
+        return None
+    ids, documents = data.document_ids, data.documents
+    heads = _grouped(documents, lambda text: " ".join(text[:_HEAD].split())[: _HEAD // 2].lower())
+    groups = [
+        {ids[head[place]] for place in group}
+        for head in heads
+        for group in _grouped([documents[place] for place in head], normal_form)
+    ]
+    relevant = defaultdict(set)
+    for query, document in data.pairs():
+        relevant[query].add(document)
+    split = sum(1 for own in relevant.values() for group in groups if own & group and group - own)
+    wrong = sum(trace_of_encoding(text) is not None for text in data.documents if not isinstance(text, Image))
+    parts = []
+    if split:
+        parts.append(f"{split:,} times a document with the text of a relevant one is not judged relevant")
+    if wrong:
+        parts.append(f"{wrong:,} documents show a wrong encoding")
+    return f"{data.name}: {'; '.join(parts)} (see retrokit check)" if parts else None
+
+
+def quick_training_line(sources: Sequence[Source]) -> str | None:
+    """A line about texts of training data that are both positive and negative for one anchor."""
+    counts = {source.spec: source.counts.get("contradictions", 0) for source in sources}
+    parts = [f"{spec}: {count:,} negatives are positives of their anchor" for spec, count in counts.items() if count]
+    return f"{'; '.join(parts)} (see retrokit check)" if parts else None
