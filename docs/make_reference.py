@@ -33,7 +33,7 @@ TITLES = {
     **{"encoders": "Encoders", "searchers": "Searchers", "similarities": "Similarities", "data": "Training data"},
     **{"augmentations": "Augmentations", "tasks": "Tasks", "contrasts": "Contrasting pairs", "corpora": "Corpora"},
     **{"splitters": "Splitters", "mixture": "Parts of a mixture", "rerankers": "Rerankers", "verifiers": "Verifiers"},
-    "llms": "Language models",
+    **{"llms": "Language models", "capabilities": "Capabilities of stress tests"},
 }
 REGISTRIES = {title: NAMES[kind] for kind, title in TITLES.items()}
 

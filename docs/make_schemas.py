@@ -40,6 +40,7 @@ from retrokit.probing.layers import LayerProbe
 from retrokit.probing.magnitude import EffectChange, Gain, LengthCorrelation, LengthFinding, Lengths
 from retrokit.probing.map import TextMap
 from retrokit.probing.near_miss import Blindness, Distribution
+from retrokit.probing.stress import StressProbe
 from retrokit.ranking.canaries import CanaryReport
 from retrokit.ranking.reranking.verify import Calibration
 from retrokit.report import doctor
@@ -315,6 +316,7 @@ OUTPUTS: dict[str, Any] = {
         ],
         "conclusion": CONCLUSION,
     },
+    "probe-stress": but(StressProbe, conclusion=CONCLUSION),
     "push": Pushed,
     "rerank-calibrate": Calibration,
     "rerank-run": {**EVALUATION, "near_misses": ([NEAR_MISS_ROW], "A row per scorer and family.")},
@@ -430,6 +432,13 @@ FILES: dict[str, tuple[str, Any]] = {
             "position": (str | None, "Where the key sentences stand in their noise."),
             "keywords": [str],
             "calls": [but(Call, "rejected", **{"rejected?": str})],
+        },
+    ),
+    "stress-edit": (
+        "A line of what retrokit probe stress --save-edits writes.",
+        {
+            **{"id": str, "capability": str, "kind": Literal["edit", "control"], "edit": str},
+            **{"query": str, "original": str, "edited": str, "edited_query?": (str, "Where the query is edited.")},
         },
     ),
     "sure-verdict": (

@@ -9,5 +9,17 @@ from retrokit.probing.magnitude import probe_magnitude as magnitude
 from retrokit.probing.magnitude import probe_training as training
 from retrokit.probing.map import probe_map as map
 from retrokit.probing.near_miss import probe_near_misses as near_misses
+from retrokit.probing.stress import probe_stress as stress
 
-__all__ = ["contrast", "fisher", "fragments", "geometry", "layers", "magnitude", "map", "near_misses", "training"]
+__all__ = [
+    "contrast",
+    "fisher",
+    "fragments",
+    "geometry",
+    "layers",
+    "magnitude",
+    "map",
+    "near_misses",
+    "stress",
+    "training",
+]

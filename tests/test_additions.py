@@ -158,6 +158,20 @@ def family():
         'near_misses.registry.create("shout").name',
         "shout",
     ),
+    "capability": Addition(
+        "augmentation/stress/shouting.py",
+        """
+from retrokit.augmentation.near_misses.family import Edit
+from retrokit.augmentation.stress.capability import CONTROL, Capability, of_sentence
+def shouting():
+    return Capability("shouting", CONTROL, of_sentence(lambda subject: [Edit("mark", subject.passage.sentence + "!")]))
+""",
+        "augmentation/stress/__init__.py",
+        '    "retrokit.capabilities",\n    [\n',
+        'Entry("shouting", "control: a mark", "retrokit.augmentation.stress.shouting:shouting"),',
+        'stress.registry.create("shouting").kind',
+        "control",
+    ),
     "augmentation": Addition(
         "augmentation/twice.py",
         """
@@ -178,7 +192,7 @@ class Twice:
 USES = f"""
 import json, torch, retrokit
 from retrokit import augmentation, probing
-from retrokit.augmentation import near_misses
+from retrokit.augmentation import near_misses, stress
 from retrokit.ranking import reranking, retrieval
 print(json.dumps({{{", ".join(f"{kind!r}: {addition.use}" for kind, addition in ADDITIONS.items())}}}))
 """

@@ -5,6 +5,7 @@ import json
 import struct
 from collections.abc import Callable
 from pathlib import Path
+from xml.etree import ElementTree
 
 import pytest
 
@@ -173,6 +174,36 @@ def test_one_label_only(probe: Command, tiny_bert: Path, tmp_path: Path) -> None
         code, _, err = probe(name, tiny_bert, "--on", f"{task}:{file}", *options)
         assert code == 2
         assert "every text has the label 'x'; expected at least two labels" in err
+
+
+def test_stress_writes_all_and_fails_a_gate(probe: Command, tiny_bert: Path, tmp_path: Path) -> None:
+    texts = [f"In {1950 + i} the {'red' if i % 2 else 'blue'} truck number {i} did not reach Kenya." for i in range(40)]
+    corpus = write_lines(tmp_path / "corpus.jsonl", [{"text": text} for text in texts])
+    words = ("stress", tiny_bert, "bm25", "--texts", corpus, "--with", "none", "--capabilities", "dates,negation,case")
+    gates = ("--fail-under", "dates=0", "--fail-under", "case=1.01", "--junit", "gates.xml")
+    code, out, err = probe(*words, *gates, "--plot", "p", "--save-edits", "edits.jsonl", "--json")
+    assert code == 1, err
+    assert err.strip().splitlines()[-1] == f"retrokit: bm25 on {corpus}: case = 1.0000 is under 1.01"
+    found = json.loads(out)
+    assert [(gate["metric"], gate["verdict"]) for gate in found["gates"]] == [
+        ("dates", "passed"),
+        ("case", "failed"),
+    ] * 2
+    assert {row["capability"]: row["texts"] for row in found["counts"]} == {"dates": 40, "negation": 40, "case": 40}
+    junit = ElementTree.parse(tmp_path / "gates.xml").getroot()
+    assert (junit.get("tests"), junit.get("failures")) == ("4", "2")
+    assert files(tmp_path / "p") == {"stress.png", "stress.svg", "rates.csv", "counts.csv", "worst.csv", "gates.csv"}
+    edits = [json.loads(line) for line in (tmp_path / "edits.jsonl").read_text().splitlines()]
+    assert len(edits) == sum(row["edits"] for row in found["counts"])
+    (tmp_path / "stress.json").write_text(out)
+    assert cli.run(["report", str(tmp_path / "stress.json"), "-o", str(tmp_path / "page.html")]) == 0
+    assert found["conclusion"].split(":")[0] in (tmp_path / "page.html").read_text()
+    code, shown, _ = probe(*words)
+    assert code == 0
+    assert shown.rstrip().endswith(found["conclusion"])
+    code, shown, _ = probe("stress", "--texts", corpus, "--save-edits", "again.jsonl", "--capabilities", "dates")
+    assert (code, "1980" in (tmp_path / "again.jsonl").read_text()) == (0, True)
+    assert shown.rstrip().endswith("40 edits of 40 texts.")
 
 
 # --- magnitude and fisher

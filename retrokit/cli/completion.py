@@ -25,6 +25,7 @@ NAMES = {
     "splitters": "retrokit.augmentation.crops:splitters",
     "mixture": "retrokit.augmentation.mixing:registry",
     "near-misses": "retrokit.augmentation.near_misses:registry",
+    "capabilities": "retrokit.augmentation.stress:registry",
 }
 """The kinds of names, each with its registry."""
 

@@ -27,7 +27,7 @@ class ProbeGroup(Group):
 
 probe = Commands(
     cls=ProbeGroup,
-    help="Analyse an encoder: norms, fragments, layers, geometry, near-misses.",
+    help="Analyse a system: stress tests, norms, fragments, layers, geometry, near-misses.",
 )
 app.add_typer(probe, name="probe")
 
@@ -50,6 +50,13 @@ def _add(group: Commands, entry: Any) -> None:
             write_csv(findings.rows(), plot)
             findings.plot(plot)
         show_result(as_json, f"probe-{entry.name}", findings.to_json(), *findings.sheets(), findings.conclusion)
+        if findings.verdicts:
+            from retrokit.evaluation.comparison.gates import check_gates
+            from retrokit.report.evaluation import write_junit
+
+            if settings.junit is not None:
+                write_junit(findings.verdicts, settings.junit)
+            check_gates(findings.verdicts)
 
     run.__name__, run.__doc__ = entry.name, settings_type.__doc__
     group.command(entry.name, cls=with_names(*settings_type.names))(takes(settings_type)(run))

@@ -86,5 +86,6 @@ PROBES = [
     _probe("layers", "layers", "probe_layers", "LayerProbe", settings.LayerSettings),
     _probe("geometry", "geometry", "probe_geometry", "GeometryProbe", settings.GeometrySettings),
     _probe("map", "map", "probe_map", "MapProbe", settings.MapSettings),
+    _probe("stress", "stress", "probe_stress", "StressProbe", settings.StressSettings),
 ]
 registry = Registry("probe", "retrokit.probes", PROBES)

@@ -17,6 +17,7 @@ from retrokit.core.registry import Registry, Spec, parse_all
 from retrokit.core.sheet import Sheet
 from retrokit.data.jsonl import restored
 from retrokit.encoders.base import Encoder
+from retrokit.evaluation.comparison.comparison import Gate
 from retrokit.evaluation.task import Request, Task
 from retrokit.evaluation.tasks.retrieval import Retrieval
 from retrokit.similarities.base import Similarity
@@ -48,6 +49,11 @@ class Findings(ABC):
     @abstractmethod
     def plot(self, folder: str | Path) -> list[Path]:
         """Draw the pictures as PNG and SVG into the folder; returns the files written."""
+
+    @property
+    def verdicts(self) -> Sequence[Gate]:
+        """The gates that were set; none by default."""
+        return ()
 
     def to_json(self) -> dict[str, Any]:
         """Plain values for strict JSON."""

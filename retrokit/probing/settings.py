@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import KW_ONLY, dataclass
 from typing import ClassVar
 
-from retrokit.core.settings import PRECISION, PRECISIONS, Settings, setting
+from retrokit.core.settings import FILE, PRECISION, PRECISIONS, Settings, listed, setting
 
 PAIRS = 1000  # of Fisher information
 DEPTH = 100  # irrelevant documents are looked for so far down
@@ -175,3 +175,49 @@ class MapSettings(ProbeSettings):
 
     on: str = setting(help="knn:FILE of labelled texts; sample=5000 draws some.")
     seed: int = setting(42, "Random seed of the layout.", minimum=0)
+
+
+@dataclass(frozen=True)
+class StressSettings(ProbeSettings):
+    """What a retriever does not understand: edits that must lower its scores, and edits that must not.
+
+    retrokit probe stress minilm runs/mine --texts corpus.jsonl
+
+    retrokit probe stress runs/mine --on beir:data/scifact --fail-under negation=0.3 --junit stress.xml
+    """
+
+    names = ("encoders", "searchers", "rerankers", "capabilities")
+    first = (
+        *("texts", "on", "capabilities", "with_", "limit", "save_edits", "fail_under", "junit", "plot", "seed"),
+        "as_json",
+    )
+
+    encoders: Sequence[str] = setting((), "Encoders or searchers; the first is compared with.", argument=True)
+    texts: str | None = setting(None, "JSON lines of texts: a sentence is its own query.")
+    on: str | None = setting(None, "Judged queries instead of texts, e.g. beir:data/scifact.")
+    _: KW_ONLY
+    capabilities: Sequence[str] = setting((), "Capabilities, comma-separated. Default: all.", read=listed)
+    with_: str | None = setting(
+        None, "Reranker of what the first fails; none: skip. Default: default.", flags=("--with",)
+    )
+    limit: int = setting(300, "Texts or queries, a random sample.", minimum=2)
+    tolerance: float = setting(
+        0.1, "Share of the way to an unrelated text that a control may cost.", minimum=0, maximum=1
+    )
+    seed: int = setting(0, "Random seed of the sample and the edits.", minimum=0)
+    field: str = setting("text", "Field of the text in texts.")
+    save_edits: str | None = setting(None, "Write the edits as JSON lines; systems may be left out.", writes=FILE)
+    fail_under: Sequence[str] = setting((), "Exit 1 if a pass rate is below, e.g. negation=0.3. Repeatable.")
+    junit: str | None = setting(None, "Write gate results as JUnit XML.", writes=FILE)
+
+    def problems(self) -> Iterator[str]:
+        """As the base class, and options that contradict each other."""
+        yield from super().problems()
+        if (self.texts is None) == (self.on is None):
+            yield "give `texts=` or `on=`, one of them"
+        if not self.encoders and self.save_edits is None:
+            yield "give systems, or `save_edits=` to write only the edits"
+        if self.junit is not None and not self.fail_under:
+            yield "`junit=` reports gates: give `fail_under=`"
+        if self.fail_under and not self.encoders:
+            yield "`fail_under=` is about systems: give one"

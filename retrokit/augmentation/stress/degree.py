@@ -1,0 +1,45 @@
+"""Degree and modality: how much, how often, and how certain."""
+
+import re
+from collections.abc import Iterator
+
+from retrokit.augmentation.near_misses.family import Edit
+from retrokit.augmentation.near_misses.sentence import Change, View, rewrite
+from retrokit.augmentation.stress.capability import EDIT, LEXICON, Capability, Subject, of_sentence
+
+_DEGREES, _MODALS = LEXICON.pairs["degrees"], LEXICON.pairs["modals"]
+_GRADED = frozenset("more most less least as how too so not n't no never without cannot neither nor".split())
+_FIXED = LEXICON.tables["fixed"]
+
+
+def _degree(subject: Subject) -> Iterator[Edit]:
+    """*strongly associated* → *weakly associated*, *often* → *rarely*"""
+    view = View(subject.tagged)
+    for place, word in enumerate(view.words[: view.size]):
+        other = _DEGREES.get(word)
+        near = set(view.words[max(0, place - 3) : place])
+        fixed = _FIXED.get(word, frozenset())
+        if other is None or not near.isdisjoint(_GRADED) or view.words[place + 1] in fixed | {"and", "or", "than"}:
+            continue
+        if view.tags[place] in ("AV0", "AJ0") and view.words[place - 1] not in ("and", "or", "to"):
+            yield Edit(f"{word}-{other}", rewrite(subject.tagged, [Change(place, place + 1, other)]))
+
+
+def _modality(subject: Subject) -> Iterator[Edit]:
+    """*may cause* → *will cause*, *suggest that* → *prove that*"""
+    sentence = subject.passage.sentence
+    for old, new in _MODALS.items():
+        for match in re.finditer(rf"(?<![\w-]){old}(?![\w-])(?!\s(?:not|never|or|and|hardly)\b)", sentence):
+            if re.search(r"\b(?:not|never|and|or)\s$", sentence[: match.start()]) or match[0] == "May":
+                continue
+            yield Edit(f"{old}-{new}".replace(" ", "-"), sentence[: match.start()] + new + sentence[match.end() :])
+
+
+def degree() -> Capability:
+    """The capability ``degree``."""
+    return Capability("degree", EDIT, of_sentence(_degree))
+
+
+def modality() -> Capability:
+    """The capability ``modality``."""
+    return Capability("modality", EDIT, of_sentence(_modality))

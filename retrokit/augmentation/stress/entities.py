@@ -1,0 +1,77 @@
+"""Names and codes: the sentence is about something else of the same kind."""
+
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+
+from retrokit.augmentation.near_misses.family import Edit
+from retrokit.augmentation.stress.capability import EDIT, LEXICON, Capability, Subject, of_sentence
+
+# A name with two capitals or a digit, and the word after it, which is its kind: "HIV infection", "CIFAR images".
+_NAME = re.compile(r"(?<![\w(/–.-])([A-Z][\w-]*[A-Z0-9][\w-]*)\s+([a-z]{4,})(?![\w/-])")
+_NO_NAME = re.compile(r"[IVXLC]+(?:-.*)?$|.*\d[DdThst]{1,2}$")
+_KINDS = LEXICON.words["kinds"]
+_PLACES = LEXICON.groups["places"]
+_PLACE = {place: f"place {number}" for number, group in enumerate(_PLACES) for place in group}
+_PLACE_NAME = re.compile(rf"\b(?:{'|'.join(sorted(_PLACE))})\b")
+_CODE = re.compile(r"(?<![\w/.–-])(?=[\w-]*\d)(?:[A-Z][\w-]{0,11}|[a-z]{1,3}-?[A-Z]?-?\d[\w-]{0,8})(?![\w/-]|\.\w)")
+_NO_CODE = re.compile(r"^[a-z]+-|[a-z]{4}|^\d+(?:st|nd|rd|th|s|D)$|^(?:[xX]\d+)$|^[kcmnµ]?m[23]$")
+
+
+def names_in(sentences: Iterable[str]) -> dict[str, list[str]]:
+    """The names in the sentences by their kinds, sorted, where a kind has two or more."""
+    kinds: dict[str, set[str]] = defaultdict(set)
+    for sentence in sentences:
+        for kind, name, _ in _names(sentence):
+            kinds[kind].add(name)
+    return {kind: sorted(names) for kind, names in kinds.items() if len(names) > 1}
+
+
+def _names(sentence: str) -> Iterator[tuple[str, str, int]]:
+    """Kind, name and place of each name."""
+    for match in _NAME.finditer(sentence):
+        label = match.start() == 0 and match[1].isalpha() and len(match[1]) > 4  # of a structured abstract
+        if match[2] in _KINDS and not _NO_NAME.match(match[1]) and not label:
+            yield match[2], match[1], match.start()
+    for match in _PLACE_NAME.finditer(sentence):
+        if not re.match(r"\s+(?:[A-Z]|hamster)|-", sentence[match.end() :]) and not re.search(
+            r"[A-Z]\w*\s$", sentence[: match.start()]
+        ):
+            yield _PLACE[match[0]], match[0], match.start()
+
+
+def _entities(subject: Subject) -> Iterator[Edit]:
+    """*HIV infection* → *HCV infection*, *in France* → *in Brazil*"""
+    sentence = subject.passage.sentence
+    for kind, name, start in _names(sentence):
+        there = subject.surroundings.names.get(kind, [])
+        others = [other for other in there if other.casefold() not in sentence.casefold() and other[0] in name[0]] or [
+            other for other in there if other.casefold() not in sentence.casefold()
+        ]
+        if others and sentence.count(name) == 1:
+            other = others[subject.draw(len(others), kind, name)]
+            yield Edit("place" if name in _PLACE else "name", sentence[:start] + other + sentence[start + len(name) :])
+
+
+def _codes(subject: Subject) -> Iterator[Edit]:
+    """*IL-6* → *IL-8*, *p53* → *p73*"""
+    sentence = subject.passage.sentence
+    for code in dict.fromkeys(match[0] for match in _CODE.finditer(sentence)):
+        if _NO_CODE.search(code) or not any(letter.isalpha() for letter in code):
+            continue
+        places = [place for place, letter in enumerate(code) if letter.isdigit()]
+        place = places[subject.draw(len(places), "place", code)]
+        digits = [digit for digit in "23456789" if digit != code[place]]
+        other = code[:place] + digits[subject.draw(len(digits), "digit", code)] + code[place + 1 :]
+        if other not in sentence:
+            yield Edit("digit", re.sub(rf"(?<![\w-]){re.escape(code)}(?![\w-])", other, sentence))
+
+
+def entities() -> Capability:
+    """The capability ``entities``."""
+    return Capability("entities", EDIT, of_sentence(_entities), mentioned=True)
+
+
+def codes() -> Capability:
+    """The capability ``codes``."""
+    return Capability("codes", EDIT, of_sentence(_codes), mentioned=True)

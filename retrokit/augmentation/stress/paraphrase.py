@@ -1,0 +1,91 @@
+"""The same in other words: synonyms, another order of words, keywords in place of a question."""
+
+import re
+from collections.abc import Iterator
+
+from retrokit.augmentation.near_misses import tags as c5
+from retrokit.augmentation.near_misses.family import Edit
+from retrokit.augmentation.near_misses.sentence import Change, View, inflected, lemma, rewrite
+from retrokit.augmentation.stress.capability import (
+    CONTROL,
+    FUNCTION_WORDS,
+    LEXICON,
+    Capability,
+    Subject,
+    Trial,
+    of_sentence,
+)
+
+_VERBS, _NOUNS, _OTHERS = (LEXICON.pairs[name] for name in ("verbs", "nouns", "others"))
+_WORKS = "paper|work|study|article|review|letter|report|trial"
+_OPENING = re.compile(rf"^(In this (?:{_WORKS})|Here|Recently|To date),? (?=we\b|I\b)")
+_OPENERS = "Although|Though|Because|While|Whereas|Since|If|When|After|Before|Once|Unless"
+_CLAUSE = re.compile(rf"^({_OPENERS}) ([^,;:()]+), ([^,;:()]+)\.$")
+_NEGATIONS = frozenset("no not nor without".split())
+_SHORT = 18  # words that a phrase at the end can be read over
+_COORDINATED = re.compile(r"(?:(?<=[PfrBzbv])|^)([an])&\1(?=[.fPzbvBkr])")
+
+
+def _synonyms(subject: Subject) -> Iterator[Edit]:
+    """*The results show that it helps* → *The results demonstrate that it aids*: all words that have a synonym."""
+    view, changes = View(subject.tagged), []
+    for place, word in enumerate(view.words[: view.size]):
+        tag = view.tags[place]
+        other = _OTHERS.get(word) if tag not in c5.NOUN | {"NP0"} and not tag.startswith("VV") else None
+        if tag in c5.PENN and tag.startswith("VV") and view.words[place + 1] not in ("up", "out", "off", "to", "down"):
+            other = _VERBS.get(lemma(word, "VERB"))
+            other = other and inflected(other, c5.PENN[tag])
+        elif tag in ("NN1", "NN2") and subject.tagged.tokens[place].text.islower():
+            other = _NOUNS.get(lemma(word, "NOUN"))
+            other = other and (inflected(other, "NNS") if tag == "NN2" else other)
+        if other and other not in view.words and view.words[place + 1] != "of":
+            titled = subject.tagged.tokens[place].text.istitle()
+            changes.append(Change(place, place + 1, other.capitalize() if titled else other))
+    if changes:
+        yield Edit("words", rewrite(subject.tagged, changes))
+
+
+def _word_order(subject: Subject) -> Iterator[Edit]:
+    """*If it rains, he reads.* → *He reads if it rains.*; *safety and efficacy of* → *efficacy and safety of*"""
+    sentence, view = subject.passage.sentence, View(subject.tagged)
+    if match := _OPENING.match(sentence):
+        rest = sentence[match.end() :]
+        if (
+            rest.endswith(".")
+            and len(rest.split()) <= _SHORT
+            and not re.search(r"[,;:(]|\b(?:that|which|who|whether|when)\b", rest)
+        ):
+            yield Edit("opening", f"{rest[0].upper()}{rest[1:-1]} {match[1][0].lower()}{match[1][1:]}.")
+    if (match := _CLAUSE.match(sentence)) and not re.search(
+        r"\b(?:and|or|but|it|its|they|them|their|this|these|those)\b", match[0]
+    ):
+        yield Edit("clause", f"{match[3][0].upper()}{match[3][1:]} {match[1].lower()} {match[2]}.")
+    for match in _COORDINATED.finditer(view.shape):
+        first, last = match.start(), match.end() - 1
+        if view.words[first + 1] in ("and", "or") and view.words[first - 1] != "between" and first > 0:
+            words = [Change(first, first + 1, view.sentence.words(last, last + 1))]
+            words.append(Change(last, last + 1, view.sentence.words(first, first + 1)))
+            yield Edit("coordinates", rewrite(subject.tagged, words))
+
+
+def _keywords(subject: Subject) -> Iterator[Trial]:
+    """The words of the query that are no function words, in their order; negations stay."""
+    words = re.findall(r"[\w'’/.-]*\w", subject.query)
+    keywords = [word for word in words if word.lower() not in FUNCTION_WORDS - _NEGATIONS]
+    if 1 < len(keywords) < 0.9 * len(words):
+        yield Trial("query", subject.passage.text, subject.passage, " ".join(keywords))
+
+
+def synonyms() -> Capability:
+    """The capability ``synonyms``."""
+    return Capability("synonyms", CONTROL, of_sentence(_synonyms))
+
+
+def word_order() -> Capability:
+    """The capability ``word-order``."""
+    return Capability("word-order", CONTROL, of_sentence(_word_order))
+
+
+def keywords() -> Capability:
+    """The capability ``keywords``."""
+    return Capability("keywords", CONTROL, _keywords)

@@ -1,0 +1,77 @@
+"""Case, diacritics, white space and forms of Unicode, which do not change the meaning."""
+
+import re
+import unicodedata
+from collections.abc import Iterator
+
+from retrokit.augmentation.near_misses.family import Edit
+from retrokit.augmentation.stress.capability import CONTROL, Capability, Subject, of_sentence
+
+_LONG = re.compile(r"(?<!\w)[a-z]{7,}(?!\w)")
+_LIGATURES = {"ffi": "ﬃ", "ffl": "ﬄ", "ff": "ﬀ", "fi": "ﬁ", "fl": "ﬂ"}
+_BARE = str.maketrans({"ø": "o", "Ø": "O", "ł": "l", "Ł": "L", "đ": "d", "ß": "ss", "æ": "ae", "œ": "oe"})
+
+
+def _case(subject: Subject) -> Iterator[Edit]:
+    yield Edit("upper", subject.passage.sentence.upper())
+    yield Edit("lower", subject.passage.sentence.lower())
+
+
+def without_diacritics(text: str) -> str:
+    """Latin letters without their marks.
+
+    >>> without_diacritics("Ménière’s, Sjøgren, ά")
+    'Meniere’s, Sjogren, ά'
+    """
+    letters = []
+    for letter in text.translate(_BARE):
+        bare = unicodedata.normalize("NFD", letter)
+        letters.append(bare[0] if len(bare) > 1 and bare[0].isascii() else letter)
+    return "".join(letters)
+
+
+def _diacritics(subject: Subject) -> Iterator[Edit]:
+    yield Edit("dropped", without_diacritics(unicodedata.normalize("NFC", subject.passage.sentence)))
+
+
+def _spacing(subject: Subject) -> Iterator[Edit]:
+    sentence = subject.passage.sentence
+    words = sentence.split(" ")
+    yield Edit("double", "  ".join(words))
+    middle = len(words) // 2
+    yield Edit("line", f"{' '.join(words[:middle])}\n{' '.join(words[middle:])}\n")
+    if long := list(_LONG.finditer(sentence)):
+        match = long[subject.draw(len(long), "divided")]
+        cut = match.start() + len(match[0]) // 2
+        yield Edit("divided", f"{sentence[:cut]}-\n{sentence[cut:]}")
+
+
+def _unicode(subject: Subject) -> Iterator[Edit]:
+    sentence = subject.passage.sentence
+    ligatures = sentence
+    for letters, ligature in _LIGATURES.items():
+        ligatures = ligatures.replace(letters, ligature)
+    yield Edit("ligatures", ligatures)
+    yield Edit("no-break", sentence.replace(" ", "\u00a0"))
+    yield Edit("soft-hyphens", _LONG.sub(lambda match: f"{match[0][:4]}\u00ad{match[0][4:]}", sentence))
+    yield Edit("decomposed", unicodedata.normalize("NFD", sentence))
+
+
+def case() -> Capability:
+    """The capability ``case``."""
+    return Capability("case", CONTROL, of_sentence(_case))
+
+
+def diacritics() -> Capability:
+    """The capability ``diacritics``."""
+    return Capability("diacritics", CONTROL, of_sentence(_diacritics))
+
+
+def spacing() -> Capability:
+    """The capability ``spacing``."""
+    return Capability("spacing", CONTROL, of_sentence(_spacing))
+
+
+def unicode() -> Capability:
+    """The capability ``unicode``."""
+    return Capability("unicode", CONTROL, of_sentence(_unicode))

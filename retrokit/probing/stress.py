@@ -1,0 +1,473 @@
+"""What a retriever does not understand: pass rates by capability, over edits of a user's texts (CheckList; COMP 3.2).
+
+An *edit* changes the meaning. It passes if the original scores above it by more than the spread: the largest change of
+the score over harmless edits of the same text. A *control* does not change the meaning. It passes if it costs at most
+``tolerance`` of the distance between the scores of the original and of unrelated texts. Without judged queries, a
+sentence is its own query. A text counts once, however many edits it has.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+
+from retrokit.augmentation.draws import bits
+from retrokit.augmentation.stress import registry
+from retrokit.augmentation.stress.capability import EDIT, load_capabilities
+from retrokit.augmentation.stress.generator import StressEdit, StressText, sample_of, stress_edits
+from retrokit.augmentation.texts import Texts
+from retrokit.core.errors import DataError, MissingExtra, RetrokitError, UsageError
+from retrokit.core.notices import notice
+from retrokit.core.registry import parse_all
+from retrokit.core.settings import taking
+from retrokit.core.sheet import Sheet, grouped
+from retrokit.data.jsonl import write_jsonl
+from retrokit.evaluation.comparison.comparison import FAILED, PASSED, Gate
+from retrokit.evaluation.comparison.gates import parse_gate
+from retrokit.metrics.ranking import mean
+from retrokit.metrics.significance import holm, paired_t_test, randomisation_test, wilson
+from retrokit.probing.base import Findings, read_retrieval
+from retrokit.probing.settings import StressSettings
+from retrokit.ranking import reranking, retrieval
+from retrokit.ranking.retrieval.base import TextList
+
+TESTED = 30
+"""Edits of a capability from which on it is tested."""
+RANDOM, BM25, NONE, DEFAULT = "random", "bm25", "none", "default"
+REFERENCE, SYSTEM = "reference", "system"
+SIGNIFICANT = 0.05
+WORST = 3
+RERANKED = 50
+"""Edits of a capability that are reranked at most."""
+_ROUNDING = 1e-6
+_CONTEXT = 40
+
+Scores = Callable[[TextList, TextList], np.ndarray]
+"""Scores ``[n]`` of query i with text i."""
+
+
+@dataclass(frozen=True)
+class PassRate:
+    """How one system does in one capability.
+
+    Attributes:
+        role: ``system``, or ``reference`` (bm25, random).
+        texts, edits: how many it was measured on.
+        rate: mean over texts of the share of edits that pass, with its 95% interval ``low`` to ``high`` by texts.
+        cost: median fall of the score, as a share of the distance to unrelated texts.
+        caught: share of the edits that the first system fails and the reranker passes; ``None``: no such edit.
+        difference: from the first system; ``p`` of the paired test with Holm's correction. ``None``: not tested.
+    """
+
+    capability: str
+    kind: str
+    system: str
+    role: str
+    texts: int
+    edits: int
+    rate: float
+    low: float
+    high: float
+    cost: float
+    caught: float | None = None
+    difference: float | None = None
+    p: float | None = None
+
+
+@dataclass(frozen=True)
+class FailedEdit:
+    """An edit that a system fails by most: its score fell by ``fall``, and the bound was ``bound``."""
+
+    system: str
+    capability: str
+    edit: str
+    id: str
+    query: str
+    original: str
+    edited: str
+    fall: float
+    bound: float
+
+
+@dataclass(frozen=True)
+class EditCount:
+    """The number of edits of one capability, and of texts that have them."""
+
+    capability: str
+    kind: str
+    texts: int
+    edits: int
+
+
+@dataclass(frozen=True)
+class StressProbe(Findings):
+    """What ``probe stress`` measured."""
+
+    pictures: ClassVar = {"stress": "Pass rates: capability by system"}
+
+    data: str
+    texts: int
+    tolerance: float
+    seed: int
+    rates: list[PassRate]
+    counts: list[EditCount]
+    worst: list[FailedEdit] = field(default_factory=list)
+    gates: list[Gate] = field(default_factory=list)
+
+    @property
+    def verdicts(self) -> Sequence[Gate]:
+        return self.gates
+
+    def rows(self) -> dict[str, list[dict[str, Any]]]:
+        return {name: rows for name, rows in super().rows().items() if rows}
+
+    @property
+    def conclusion(self) -> str:
+        parts = []
+        for system, own in grouped((row for row in self.rates if row.role == SYSTEM), "system").items():
+            tested = sorted((row for row in own if row.edits >= TESTED), key=lambda row: row.rate)
+            weakest = ", ".join(f"{row.capability} {row.rate:.2f}" for row in tested[:3])
+            parts.append(f"{system}: lowest pass rates {weakest or 'of nothing tested'}")
+        counted = f"{sum(row.edits for row in self.counts):,} edits of {self.texts:,} texts"
+        return f"{'; '.join(parts) or counted}."
+
+    def sheets(self) -> list[Sheet]:
+        if not self.rates:
+            rows = [[row.capability, row.kind, f"{row.texts:,}", f"{row.edits:,}"] for row in self.counts]
+            return [Sheet(f"edits: {self.data}", ["capability", "kind", "texts", "edits"], 2, rows)]
+        return [self._rates_sheet(), *self._worst_sheets()]
+
+    def _rates_sheet(self) -> Sheet:
+        systems = list(dict.fromkeys(row.system for row in self.rates))
+        shows_caught = any(row.caught is not None for row in self.rates)
+        rows: list[list[Any]] = []
+        for kind, of_kind in grouped(self.rates, "kind").items():
+            for capability, own in grouped(of_kind, "capability").items():
+                cells = [_cell(row) for row in own]
+                caught = [] if not shows_caught else ["" if own[0].caught is None else f"{own[0].caught:.0%}"]
+                rows.append([capability, kind, f"{own[0].texts:,}", *cells, *caught])
+            rows.append([])
+        columns = ["capability", "kind", "texts", *systems, *(["caught"] if shows_caught else [])]
+        notes = [
+            "edit: share of texts whose score falls by more than harmless edits move it",
+            f"control: share of texts whose score falls by at most {self.tolerance:.0%} of the way to unrelated texts",
+            f"* differs from {systems[0]} (p < {SIGNIFICANT}, Holm); in brackets: under {TESTED} edits, not tested",
+        ]
+        if shows_caught:
+            notes.append(f"caught: share of what {systems[0]} fails that the reranker passes")
+        return Sheet(f"pass rates: {self.data}", columns, 2, rows, notes)
+
+    def _worst_sheets(self) -> Iterator[Sheet]:
+        first = [row for row in self.worst if row.system == self.rates[0].system]
+        worst = [own[0] for own in grouped(first, "capability").values()]
+        if worst:
+            rows = [[row.capability, row.edit, row.id, _difference(row)] for row in worst]
+            yield Sheet(
+                f"failed by most: {first[0].system}", ["capability", "edit", "id", "original → edited"], 4, rows
+            )
+
+    def plot(self, folder: str | Path) -> list[Path]:
+        """A heat map: a row per capability, a column per system."""
+        from retrokit.core.figures import PANELS, fitting, panels, save, shown, told_in_cells
+
+        if not self.rates:
+            return []
+        systems = fitting(list(dict.fromkeys(row.system for row in self.rates)), PANELS, "systems", "stress")
+        kinds = {row.capability: row.kind for row in sorted(self.rates, key=lambda row: row.kind != EDIT)}
+        rates = {(row.capability, row.system): row.rate for row in self.rates}
+        values = np.array([[rates.get((capability, system), np.nan) for system in systems] for capability in kinds])
+        figure, (axes,) = panels(1, 1.2 + 0.26 * len(kinds))
+        axes.imshow(values, cmap="cividis", vmin=0, vmax=1, aspect="auto")
+        told_in_cells(axes, values, 0.5, ".2f", "–", fontsize=8)
+        axes.set_xticks(range(len(systems)), [shown(system, 24) for system in systems], fontsize=8, rotation=20)
+        axes.set_yticks(range(len(kinds)), [f"{name} ({kind})" for name, kind in kinds.items()], fontsize=8)
+        axes.set_title("pass rate", fontsize=9)
+        return save(figure, folder, "stress")
+
+
+def _cell(row: PassRate) -> tuple[str, ...]:
+    if row.edits < TESTED:
+        return (f"({row.rate:.2f})",)
+    star = "*" if row.p is not None and row.p < SIGNIFICANT else ""
+    return f"{row.rate:.2f}{star}", f"{row.low:.2f}–{row.high:.2f}"
+
+
+def _difference(row: FailedEdit) -> str:
+    """Where the edited text differs, with a few words around it.
+
+    >>> _difference(FailedEdit("s", "c", "e", "1", "q", "A drug may help.", "A drug will help.", 0.0, 0.1))
+    'A drug [may → will] help.'
+    """
+    old, new = row.original.split(), row.edited.split()
+    start = _shared(old, new)
+    end = _shared(old[start:][::-1], new[start:][::-1])
+    middle = [_shortened(" ".join(words[start : len(words) - end])) for words in (old, new)]
+    before, after = " ".join(old[:start]), " ".join(old[len(old) - end :])
+    before = f"…{before[-_CONTEXT:]}" if len(before) > _CONTEXT else before
+    after = f"{after[:_CONTEXT]}…" if len(after) > _CONTEXT else after
+    return " ".join(part for part in (before, f"[{' → '.join(middle)}]", after) if part)
+
+
+def _shared(old: Sequence[str], new: Sequence[str]) -> int:
+    """The number of words that both begin with."""
+    return next(
+        (place for place, pair in enumerate(zip(old, new, strict=False)) if pair[0] != pair[1]), min(len(old), len(new))
+    )
+
+
+def _shortened(text: str) -> str:
+    return text if len(text) <= 2 * _CONTEXT else f"{text[:_CONTEXT]} … {text[-_CONTEXT:]}"
+
+
+@dataclass(frozen=True)
+class Outcomes:
+    """What a system makes of edits: whether each passes, the fall of its score, the bound, and the distance between the
+    original and unrelated texts; each ``[n]``."""
+
+    passed: np.ndarray
+    falls: np.ndarray
+    bounds: np.ndarray
+    distances: np.ndarray
+
+
+def outcomes_of(score: Scores, edits: Sequence[StressEdit], tolerance: float, name: str = "system") -> Outcomes:
+    """The outcomes of the edits by a function of scores; every distinct pair is scored once. Raises
+    :class:`UsageError` if a pair has no score."""
+    place: dict[tuple[str, str], int] = {}
+    for edit in edits:
+        for pair in _pairs(edit):
+            place.setdefault(pair, len(place))
+    scores = score(TextList(query for query, _ in place), TextList(text for _, text in place)).astype(np.float64)
+    if np.isnan(scores).any():
+        raise UsageError(f"{name}: has no score of a pair of texts")
+    rows = []
+    for edit in edits:
+        original, edited, *others = (float(scores[place[pair]]) for pair in _pairs(edit))
+        harmless, unrelated = others[: len(edit.harmless)], others[len(edit.harmless) :]
+        distance = original - sum(unrelated) / max(1, len(unrelated)) if unrelated else 0.0
+        spread = max((abs(original - value) for value in harmless), default=0.0)
+        bound = spread if edit.kind == EDIT else tolerance * max(distance, 0.0)
+        fall, rounding = original - edited, _ROUNDING * max(1.0, abs(original))
+        passed = fall > bound + rounding if edit.kind == EDIT else fall <= bound + rounding
+        rows.append((passed, fall, bound, distance))
+    columns = np.array(rows, dtype=np.float64).T
+    return Outcomes(columns[0] > 0, *columns[1:])
+
+
+def _pairs(edit: StressEdit) -> Iterator[tuple[str, str]]:
+    yield edit.query, edit.original
+    yield edit.edited_query, edit.edited
+    yield from ((edit.query, text) for text in (*edit.harmless, *edit.unrelated))
+
+
+def random_scores(queries: Sequence[str], texts: Sequence[str]) -> np.ndarray:
+    """Cosines ``[n]`` of an encoder that gives every text a random direction: what chance passes."""
+    vectors = {text: np.random.default_rng(bits(text)).standard_normal(64) for text in {*queries, *texts}}
+    units = {text: vector / np.linalg.norm(vector) for text, vector in vectors.items()}
+    return np.array([units[query] @ units[text] for query, text in zip(queries, texts, strict=True)])
+
+
+class Place(NamedTuple):
+    """Where an edit is among all."""
+
+    capability: str
+    number: int
+
+
+@dataclass(frozen=True)
+class Measured:
+    """A system with its role and its outcomes."""
+
+    name: str
+    role: str
+    outcomes: Outcomes
+
+
+@taking(StressSettings)
+def probe_stress(settings: StressSettings) -> StressProbe:
+    """Edit texts by every capability, and measure in which of them each system passes.
+
+    Raises:
+        UsageError: an unknown name, a system without scores of pairs, or a gate on a capability that is not tested.
+        DataError: a wrong line, or no text with a sentence that a rule can edit.
+        MissingExtra: the tagger is not installed.
+    """
+    least = _checked(settings)
+    capabilities = load_capabilities(settings.capabilities or None)
+    texts, documents, source = _read(settings)
+    edits, sentences = stress_edits(sample_of(texts, settings.limit, settings.seed), capabilities, settings.seed)
+    if not edits:
+        raise DataError(source, "contains no sentence that a rule can edit")
+    if settings.save_edits is not None:
+        write_jsonl(settings.save_edits, (edit.to_json() for edit in edits))
+    counts = [
+        EditCount(name, own[0].kind, len({edit.id for edit in own}), len(own))
+        for name, own in grouped(edits, "capability").items()
+    ]
+    _check_gated(least, counts)
+    systems = list(_measured(settings, TextList(sentences) if documents is None else documents, edits))
+    caught = _caught(settings, systems[0].outcomes, edits) if systems else {}
+    rates = list(_rates(systems, edits, caught))
+    worst = [failed for system in systems if system.role == SYSTEM for failed in _worst(system, edits)]
+    gates = list(_gates(rates, least, source))
+    size = len({edit.id for edit in edits})
+    return StressProbe(source, size, settings.tolerance, settings.seed, rates, counts, worst, gates)
+
+
+def _checked(settings: StressSettings) -> list[tuple[str, float]]:
+    """The gates. Raises :class:`UsageError` for wrong names, all of them at once, before any work."""
+    requests = [(retrieval.registry_of(spec), spec) for spec in settings.encoders]
+    if settings.with_ not in (None, NONE):
+        requests.append((reranking.registry_of(settings.with_), settings.with_))
+    least = [parse_gate(text) for text in settings.fail_under]
+    requests += [(registry, name) for name in (*settings.capabilities, *(name for name, _ in least))]
+    parse_all(requests)
+    return least
+
+
+def _read(settings: StressSettings) -> tuple[Iterator[StressText], TextList | None, str]:
+    """The texts, the documents of an index if there are any, and the name of both."""
+    if settings.on is not None:
+        task = read_retrieval(settings.on)
+        notice(task.describe())
+        data = task.data
+        queries, texts = (
+            dict(zip(*side, strict=True))
+            for side in ((data.query_ids, data.queries), (data.document_ids, data.documents))
+        )
+        first: dict[str, str] = {}
+        for query, document in sorted(data.pairs(), key=lambda pair: -data.qrels[pair[0]][pair[1]]):
+            first.setdefault(query, document)
+        judged = (StressText(query, texts[document], queries[query]) for query, document in first.items())
+        return judged, task.documents, settings.on
+    assert settings.texts is not None
+    rows = Texts(settings.texts, settings.field)
+    return (StressText(f"{row.line}" if row.id is None else row.id, row.text) for row in rows), None, rows.name
+
+
+def _check_gated(least: Sequence[tuple[str, float]], counts: Sequence[EditCount]) -> None:
+    edits = {row.capability: row.edits for row in counts}
+    for name, _ in least:
+        if edits.get(name, 0) < TESTED:
+            raise UsageError(
+                f"`fail_under=` {name}: {edits.get(name, 0)} edits are too few to test; give {TESTED} or more"
+            )
+
+
+def _measured(settings: StressSettings, documents: TextList, edits: Sequence[StressEdit]) -> Iterator[Measured]:
+    """The systems, then what they are compared with."""
+    options = {} if settings.precision == "auto" else {"precision": settings.precision}
+    for spec in settings.encoders:
+        searcher = retrieval.create(spec, settings.device, **options)
+        if searcher.by_ids:
+            raise UsageError(f"{spec}: ranks by ids, and has no scores of pairs of texts")
+        name = str(retrieval.registry_of(spec).parse(spec))
+        score = searcher.index(documents).score_pairs
+        yield Measured(name, SYSTEM, outcomes_of(score, edits, settings.tolerance, name))
+    if settings.encoders and BM25 not in settings.encoders:
+        try:
+            score = retrieval.create(BM25).index(documents).score_pairs
+            yield Measured(BM25, REFERENCE, outcomes_of(score, edits, settings.tolerance))
+        except MissingExtra as error:
+            notice(f"without the reference {BM25}: {error}")
+    if settings.encoders:
+        yield Measured(RANDOM, REFERENCE, outcomes_of(random_scores, edits, settings.tolerance))
+
+
+def _caught(settings: StressSettings, first: Outcomes, edits: Sequence[StressEdit]) -> dict[str, float]:
+    """By capability, the share of edits that the first system fails and the reranker passes, of at most 50."""
+    failed: dict[str, list[StressEdit]] = {}
+    for place in np.flatnonzero(~first.passed).tolist():
+        of_capability = failed.setdefault(edits[place].capability, [])
+        if edits[place].kind == EDIT and len(of_capability) < RERANKED:
+            of_capability.append(edits[place])
+    chosen = [edit for own in failed.values() for edit in own]
+    if settings.with_ == NONE or not chosen:
+        return {}
+    try:
+        reranker = reranking.create(settings.with_ or DEFAULT, settings.device)
+    except RetrokitError as error:
+        if settings.with_ is not None:
+            raise
+        notice(f"without the default verifier: {error}")
+        return {}
+    passed = outcomes_of(reranker.score_pairs, chosen, settings.tolerance, reranker.spec).passed
+    places = grouped([Place(edit.capability, place) for place, edit in enumerate(chosen)], "capability")
+    return {name: float(passed[[place.number for place in own]].mean()) for name, own in places.items()}
+
+
+def _rates(systems: Sequence[Measured], edits: Sequence[StressEdit], caught: Mapping[str, float]) -> Iterator[PassRate]:
+    """A row for each capability and system, with Holm's correction over all tests."""
+    rows: list[tuple[PassRate, float | None]] = []
+    for capability, own in grouped([Place(edit.capability, i) for i, edit in enumerate(edits)], "capability").items():
+        places = [place.number for place in own]
+        kind, ids = edits[places[0]].kind, [edits[place].id for place in places]
+        first: dict[str, float] = {}
+        for system in systems:
+            shares = _by_text(system.outcomes.passed[places], ids)
+            rate, cost = mean(shares), _cost(system.outcomes, places)
+            row = PassRate(
+                *(capability, kind, system.name, system.role, len(shares), len(places)),
+                *(rate, *wilson(rate, len(shares)), cost),
+                *((None, rate - mean(first)) if first else (caught.get(capability), None)),
+            )
+            is_tested = first and len(places) >= TESTED
+            p = max(paired_t_test(first, shares).p, randomisation_test(first, shares)) if is_tested else None
+            rows.append((row, p))
+            first = first or shares
+    p_values = iter(holm([p for _, p in rows if p is not None]))
+    yield from (row if p is None else replace(row, p=next(p_values)) for row, p in rows)
+
+
+def _by_text(passed: np.ndarray, ids: Sequence[str]) -> dict[str, float]:
+    """The share of each text's edits that pass."""
+    by_text: dict[str, list[bool]] = {}
+    for id, value in zip(ids, passed.tolist(), strict=True):
+        by_text.setdefault(id, []).append(value)
+    return {id: sum(values) / len(values) for id, values in by_text.items()}
+
+
+def _cost(outcomes: Outcomes, places: Sequence[int]) -> float:
+    distances = outcomes.distances[places]
+    shares = outcomes.falls[places][distances > 0] / distances[distances > 0]
+    return float(np.median(shares)) if len(shares) else 0.0
+
+
+def _worst(system: Measured, edits: Sequence[StressEdit]) -> Iterator[FailedEdit]:
+    """The edits of each capability that fail by most, by the distance of the original to unrelated texts."""
+    outcomes = system.outcomes
+    excess = outcomes.falls - outcomes.bounds
+    by_capability: dict[str, list[tuple[float, int]]] = {}
+    for place in np.flatnonzero(~outcomes.passed).tolist():
+        edit, distance = edits[place], max(float(outcomes.distances[place]), 1e-12)
+        sign = 1.0 if edit.kind == EDIT else -1.0
+        by_capability.setdefault(edit.capability, []).append((sign * float(excess[place]) / distance, place))
+    for own in by_capability.values():
+        for _, place in sorted(own)[:WORST]:
+            edit = edits[place]
+            yield FailedEdit(
+                system.name,
+                edit.capability,
+                edit.edit,
+                edit.id,
+                edit.query,
+                edit.original,
+                edit.edited,
+                float(outcomes.falls[place]),
+                float(outcomes.bounds[place]),
+            )
+
+
+def _gates(rates: Sequence[PassRate], least: Sequence[tuple[str, float]], source: str) -> Iterator[Gate]:
+    for row in rates:
+        for name, limit in least:
+            if row.role == SYSTEM and row.capability == name:
+                failure = (
+                    f"{row.system} on {source}: {name} = {row.rate:.4f} is under {limit:g}" if row.rate < limit else ""
+                )
+                verdict = FAILED if failure else PASSED
+                yield Gate("fail_under", source, row.system, name, f"at least {limit:g}", row.rate, verdict, failure)

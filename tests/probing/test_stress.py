@@ -1,0 +1,371 @@
+"""Stress tests: systems with a planted defect fail exactly their capability, on sentences made here."""
+
+import re
+import unicodedata
+from collections import Counter
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from retrokit.augmentation.stress import registry
+from retrokit.augmentation.stress.capability import CONTROL, EDIT, FUNCTION_WORDS, LEXICON, load_capabilities
+from retrokit.augmentation.stress.generator import PER_TEXT, StressEdit, StressText, sample_of, stress_edits
+from retrokit.core.errors import DataError, UsageError
+from retrokit.data.jsonl import to_json
+from retrokit.metrics.significance import wilson
+from retrokit.probing.stress import RANDOM, StressProbe, outcomes_of, probe_stress, random_scores
+from tests.evaluation.fakes import write_folder, write_lines
+
+SENTENCES = (
+    "The nurses gave 35 patients at least 20 mg of the new drug in March.",
+    "In 1998 the surgeon in Kenya treated seven children with severe asthma.",
+    "The HIV infection may strongly affect the older women who live in Kenya.",
+    "Doctors rarely reported the HCV infection in small towns before the year 2003.",
+    "The teacher praised the student after the long exam on organic chemistry.",
+    "The engineers show that steel bridges often crack in winter and summer.",
+    "Ménière described a rare illness of the inner ear with vertigo and deafness.",
+    "The team in Peru sequenced the gene BRCA1 and its copies within 12 weeks.",
+    "A majority of farmers use the method to dry coffee and cocoa.",
+    "The cook put the hot soup above the cold fish on the wooden table.",
+    "The committee did not publish the final report on coastal fishing in Ghana.",
+    "The red truck followed the blue bicycle through the narrow village.",
+    "The lawyers can quickly examine 640 contracts with the new software.",
+    "The dog chased the cat because the gate of the garden stood open.",
+    "The pilot landed the plane before the storm reached the island of Fiji.",
+)
+NEGATIONS = frozenset("no not never none neither nor without n't cannot".split())
+ADDED = FUNCTION_WORDS - NEGATIONS - {"was", "were", "by"}
+FREE = ADDED - frozenset("may will can must could at up more most above below after before".split())
+PAIRS = [pair for name in ("verbs", "nouns", "others") for pair in LEXICON.pairs[name].items()]
+FORMS = [(f"{a}{end}", f"{b}{end}") for a, b in PAIRS for end in ("", "s", "d", "ed")] + [
+    ("doctors", "physicians"),
+    ("children", "kids"),
+]
+LOOKS = (
+    ("rn", "m"),
+    ("in", "m"),
+    ("ri", "n"),
+    ("li", "h"),
+    ("cl", "d"),
+    ("vv", "w"),
+    ("e", "c"),
+    ("0", "o"),
+    ("1", "l"),
+)
+
+
+def meanings() -> dict[str, str]:
+    """Each word that has a synonym, with one word for all of them."""
+    meaning = {word: word for pair in FORMS for word in pair}
+    for _ in range(4):
+        for pair in FORMS:
+            first = min(meaning[word] for word in pair)
+            meaning |= dict.fromkeys(pair, first)
+    return meaning
+
+
+SAME = meanings()
+
+
+def normal(text: str, digits: bool = True, capitals: bool = True, accents: bool = True) -> list[str]:
+    """The words of a text in a form that no control changes."""
+    text = re.sub(r"(?<=[a-z])-\n(?=[a-z])", "", text).replace("\u00ad", "")
+    text = unicodedata.normalize("NFD", unicodedata.normalize("NFKC", text))
+    text = re.sub(r"\w\u0301|\w\u0300", "", text) if not accents else text
+    text = "".join(letter for letter in text if not unicodedata.combining(letter))
+    words = re.findall(r"\w+(?:[.,'-]\w+)*", text)
+    words = [word for word in words if capitals or not (len(word) > 3 and word.isupper() and word.isalpha())]
+    words = [word.lower() for word in words if digits or not any(letter.isdigit() for letter in word)]
+    return words
+
+
+@cache
+def like(word: str, other: str, synonyms: bool = True, typos: bool = True) -> bool:
+    """Whether two words are one, up to a synonym or a slip of a letter or two."""
+    if word == other:
+        return True
+    if synonyms and SAME.get(word, word) == SAME.get(other, other):
+        return True
+    if not typos or len(word) < 5:
+        return False
+    if look(word) == look(other):
+        return True
+    both = Counter(word), Counter(other)
+    differ = max((both[0] - both[1]).total(), (both[1] - both[0]).total())
+    return (
+        word.isalpha() and (word[0], word[-1]) == (other[0], other[-1]) and differ <= 1 >= abs(len(word) - len(other))
+    )
+
+
+def look(word: str) -> str:
+    for old, new in LOOKS:
+        word = word.replace(old, new)
+    return word
+
+
+def sorted_coordinates(words: list[str]) -> list[str]:
+    pattern = r"\b(\w+) (and|or) (\w+)"
+    return re.sub(pattern, lambda m: " ".join([min(m[1], m[3]), m[2], max(m[1], m[3])]), " ".join(words)).split()
+
+
+def aligned(query: list[str], text: list[str], **options: bool) -> float:
+    """1 − the cost of finding the query's words in order anywhere in the text, by the query's length; coordinates have
+    no order."""
+    return max(
+        _aligned(query, text, **options), _aligned(sorted_coordinates(query), sorted_coordinates(text), **options)
+    )
+
+
+def _aligned(query: list[str], text: list[str], **options: bool) -> float:
+    before = [0.0] * (len(text) + 1)
+    for word in query:
+        row = [before[0] + (0 if word in FREE else 1)]
+        for place, other in enumerate(text, start=1):
+            same = before[place - 1] + (0 if like(word, other, **options) else 1)
+            row.append(min(same, before[place] + 1, row[-1] + (0 if other in ADDED else 1)))
+        before = row
+    return 1 - min(before) / max(1, len(query))
+
+
+Pair = Callable[[str, str], float]
+
+
+def healthy(query: str, text: str, **options: bool) -> float:
+    return aligned(normal(query), normal(text), **options)
+
+
+def without_order(query: str, text: str) -> float:
+    words, there = normal(query), Counter(normal(text))
+    missing = sum(not any(like(word, other) for other in there) for word in words)
+    negations = sum((there - Counter(words))[word] for word in NEGATIONS)
+    return 1 - (missing + negations) / len(words)
+
+
+def first_words(count: int) -> Pair:
+    return lambda query, text: healthy(query, "".join(re.findall(r"\S+\s*", text)[:count]))
+
+
+def seeing(**options: bool) -> Pair:
+    return lambda query, text: aligned(normal(query, **options), normal(text, **options))
+
+
+def counting(query: str, text: str) -> float:
+    counts = Counter(normal(text))
+    return healthy(query, text) + sum(max(0, counts[word] - 1) for word in {*normal(query)} - FUNCTION_WORDS)
+
+
+DEFECTS: dict[str, tuple[Pair, set[str]]] = {
+    "none": (healthy, set()),
+    "order ignored": (without_order, {"binding"}),
+    "cut at 64 words": (first_words(64), {"position"}),
+    "first sentence only": (lambda q, t: healthy(q, re.split(r"(?<=[.])\s", t)[0]), {"position", "padding"}),
+    "digits dropped": (seeing(digits=False), {"numbers", "dates", "codes"}),
+    "capitals unknown": (seeing(capitals=False), {"case"}),
+    "accents dropped": (seeing(accents=False), {"diacritics"}),
+    "frequency counted": (counting, {"stuffing"}),
+    "instructions obeyed": (
+        lambda q, t: healthy(q, t) + 9 * bool(re.search("best answer|ranked|highest", t)),
+        {"instruction"},
+    ),
+    "no synonyms": (lambda q, t: healthy(q, t, synonyms=False), {"synonyms"}),
+    "no typos": (lambda q, t: healthy(q, t, typos=False), {"typos"}),
+}
+
+
+@pytest.fixture(scope="module")
+def edits() -> list[StressEdit]:
+    texts = [StressText(f"{i}", sentence) for i, sentence in enumerate(SENTENCES)]
+    return stress_edits(texts, load_capabilities(), 0).edits
+
+
+def rates(score: Pair, edits: list[StressEdit], tolerance: float = 0.05) -> dict[str, float]:
+    outcomes = outcomes_of(
+        lambda qs, ts: np.array([score(*pair) for pair in zip(qs, ts, strict=True)]), edits, tolerance
+    )
+    by_name: dict[str, list[bool]] = {}
+    for edit, passed in zip(edits, outcomes.passed.tolist(), strict=True):
+        by_name.setdefault(edit.capability, []).append(passed)
+    return {name: sum(passed) / len(passed) for name, passed in by_name.items()}
+
+
+def test_there_are_edits_of_every_capability(edits):
+    assert {edit.capability for edit in edits} == set(registry.names())
+    assert {edit.kind for edit in edits} == {EDIT, CONTROL}
+    assert max(Counter((edit.id, edit.capability) for edit in edits).values()) == PER_TEXT
+    assert all(edit.edited != edit.original or edit.edited_query != edit.query for edit in edits)
+
+
+@pytest.mark.parametrize("defect", DEFECTS)
+def test_a_planted_defect_fails_exactly_its_capability(edits, defect):
+    score, expected = DEFECTS[defect]
+    failed = {name: rate for name, rate in rates(score, edits).items() if rate < 0.9}
+    assert set(failed) == expected, failed
+
+
+def test_random_scores_pass_by_chance(edits):
+    score = outcomes_of(random_scores, edits, 0.1)
+    kinds = np.array([edit.kind for edit in edits])
+    assert 0.1 < score.passed[kinds == EDIT].mean() < 0.35  # one of five falls is the largest
+    assert score.passed[kinds == CONTROL].mean() < 0.1
+
+
+def test_a_pass_is_decided_by_the_spread_and_by_the_tolerance():
+    scores = {"original": 0.9, "edited": 0.6, "harmless": 0.7, "other": 0.1}
+
+    def outcome(kind: str, tolerance: float = 0.1, **changed: float):
+        edit = StressEdit("1", "c", kind, "e", "q", "original", "edited", "q", ("harmless",), ("other",))
+        values = scores | changed
+        outcomes = outcomes_of(lambda qs, ts: np.array([values[text] for text in ts]), [edit], tolerance)
+        return bool(outcomes.passed[0]), round(float(outcomes.falls[0]), 6), round(float(outcomes.bounds[0]), 6)
+
+    assert outcome(EDIT) == (True, 0.3, 0.2)
+    assert outcome(EDIT, harmless=0.6) == (False, 0.3, 0.3)
+    assert outcome(EDIT, harmless=1.3)[0] is False  # a spread is as large upwards
+    assert outcome(CONTROL) == (False, 0.3, 0.08)
+    assert outcome(CONTROL, 0.4) == (True, 0.3, 0.32)
+    assert outcome(CONTROL, edited=0.95)[0] is True
+    assert outcome(CONTROL, 1.0, other=0.95) == (False, 0.3, 0.0)
+    with pytest.raises(UsageError, match="no score"):
+        outcome(EDIT, edited=float("nan"))
+
+
+# --- edits
+
+
+def test_the_same_seed_gives_the_same_edits_in_any_order():
+    texts = [StressText(f"{i}", sentence) for i, sentence in enumerate(SENTENCES)]
+    drawn = [sample_of(order, 8, seed) for order in (texts, texts[::-1]) for seed in (1, 1)]
+    assert drawn[0] == drawn[1] == drawn[2] == drawn[3]
+    assert sample_of(texts, 8, 2) != drawn[0]
+    chosen = load_capabilities(["numbers", "typos", "stuffing"])
+    assert stress_edits(drawn[0], chosen, 1) == stress_edits(drawn[2], chosen, 1)
+    assert stress_edits(drawn[0], chosen, 1) != stress_edits(drawn[0], chosen, 2)
+
+
+@pytest.mark.parametrize(
+    ("capability", "sentence", "edited"),
+    [
+        (
+            "units",
+            "The patients took 5 mg of the drug for a month.",
+            {"The patients took 5 g of the drug for a month."},
+        ),
+        ("quantities", "It is, at least in part, the work of the team.", set()),
+        ("quantities", "They need at least 12 members.", {"They need at most 12 members."}),
+        ("quantities", "To the best of our knowledge, it is the first of its kind.", set()),
+        ("numbers", "The 3' untranslated region of type 2 is described in Figure 4 (see [12]).", set()),
+        ("numbers", "It binds 25(OH)D and was measured 10-12 times in IL 6.", set()),
+        ("codes", "It was 40 mm2 large and used 2D or 3D images of the 1990s.", set()),
+        ("modality", "This may not be the cause of the disease.", set()),
+        ("modality", "The data suggest that it works.", {"The data prove that it works."}),
+        ("degree", "It is not strongly associated with the disease.", set()),
+        ("degree", "It is strongly associated with the disease.", {"It is weakly associated with the disease."}),
+        ("word-order", "If it rains, the farmer reads a book.", set()),
+        ("word-order", "If rain falls, the farmer reads a book.", {"The farmer reads a book if rain falls."}),
+        ("keywords", "They did not see the cat.", {"They did not see the cat."}),
+    ],
+)
+def test_rules(capability, sentence, edited):
+    found = stress_edits([StressText("1", sentence)], load_capabilities([capability]), 0).edits
+    assert {edit.edited for edit in found} == edited
+    assert all("not" in edit.edited_query.split() for edit in found if capability == "keywords")
+
+
+def test_names_give_way_to_names_of_their_kind():
+    texts = [
+        "The HIV infection was cured.",
+        "The HCV infection was cured in Peru.",
+        "The BERT model was used in Chile.",
+    ]
+    found = stress_edits([StressText(text, text) for text in texts], load_capabilities(["entities"]), 0).edits
+    assert {edit.edited for edit in found} == {
+        "The HCV infection was cured.",
+        "The HIV infection was cured in Peru.",
+        "The HCV infection was cured in Chile.",
+        "The BERT model was used in Peru.",
+    }
+
+
+def test_a_judged_document_is_edited_where_its_answer_is():
+    text = "A title of ten words. The dog ate 12 sausages. The cat slept for 13 hours. Nobody saw 14 birds."
+    capabilities = load_capabilities(["numbers", "units"])
+    edits = stress_edits([StressText("1", text, "Did the dog eat 12 sausages?")], capabilities, 0).edits
+    assert [edit.original for edit in edits] == [text]
+    assert re.fullmatch(
+        r"A title of ten words. The dog ate \d2 sausages. The cat slept for 13 hours. Nobody saw 14 birds.",
+        edits[0].edited,
+    )
+    assert edits[0].harmless[1] == text.replace("The dog", "In fact, the dog")
+    # the query does not have the number that the edit takes away
+    assert stress_edits([StressText("1", text, "Did the dog eat sausages?")], capabilities, 0).edits == []
+
+
+# --- the probe
+
+
+@pytest.fixture
+def corpus(tmp_path: Path) -> Path:
+    texts = [f"{sentence} {SENTENCES[(i + 4) % len(SENTENCES)]}" for i, sentence in enumerate(SENTENCES)]
+    more = [text.replace("The", "One", 1) for text in texts]
+    return write_lines(
+        tmp_path / "corpus.jsonl", [{"id": f"t{i}", "text": text} for i, text in enumerate([*texts, *more])]
+    )
+
+
+def test_the_probe_compares_with_bm25_chance_and_the_first(corpus):
+    probe = probe_stress(["static:16", "bm25"], str(corpus), with_="none")
+    systems = list(dict.fromkeys((row.system, row.role) for row in probe.rates))
+    assert systems == [("static:16", "system"), ("bm25", "system"), (RANDOM, "reference")]
+    rows = {(row.capability, row.system): row for row in probe.rates}
+    assert {row.capability for row in probe.rates} == {row.capability for row in probe.counts}
+    codes, typos = rows["codes", "bm25"], rows["typos", "bm25"]
+    assert (codes.rate, codes.texts) == (1.0, 4)
+    assert codes.p is None  # too few
+    assert typos.rate < 0.2
+    assert typos.p is not None
+    assert typos.difference == pytest.approx(typos.rate - rows["typos", "static:16"].rate)
+    assert (typos.low, typos.high) == pytest.approx(wilson(typos.rate, typos.texts))
+    assert {row.system for row in probe.worst} == {"static:16", "bm25"}
+    assert StressProbe.from_json(probe.to_json()) == probe
+    assert to_json(probe.to_json()) == to_json(probe_stress(["static:16", "bm25"], str(corpus), with_="none").to_json())
+
+
+def test_a_reranker_catches_what_the_first_system_fails(corpus):
+    probe = probe_stress(["static:16"], str(corpus), capabilities=["negation", "binding"], with_="static:16")
+    assert {row.caught for row in probe.rates if row.role == "system"} <= {0.0, None}  # its own failures
+    assert all(row.caught is None for row in probe.rates if row.role != "system")
+
+
+def test_judged_queries(tmp_path):
+    documents = {f"d{i}": f"A heading. {sentence}" for i, sentence in enumerate(SENTENCES)}
+    queries = {f"q{i}": f"Is it true that {sentence}" for i, sentence in enumerate(SENTENCES)}
+    data = write_folder(tmp_path / "beir", documents, queries, {f"q{i}": {f"d{i}": 1} for i in range(len(SENTENCES))})
+    probe = probe_stress(["bm25"], on=f"beir:{data}", capabilities=["typos", "numbers", "keywords"], with_="none")
+    assert probe.texts == len(SENTENCES)
+    assert {row.id for row in probe.worst} <= {f"q{i}" for i in range(len(SENTENCES))}
+
+
+def test_wrong_input_is_one_line(corpus, tmp_path):
+    run = tmp_path / "run.trec"
+    run.write_text("q0 Q0 d0 1 1.0 x\n")
+    short = write_lines(tmp_path / "short.jsonl", [{"text": "Too short."}, {"text": "Yes."}])
+    about = {"texts": str(corpus), "with_": "none"}
+    for given, says in (
+        ({"encoders": ["bm25"], "with_": "none"}, "give `texts=` or `on=`"),
+        ({"encoders": ["bm25"], **about, "on": "beir:x"}, "give `texts=` or `on=`"),
+        (about, "give systems, or `save_edits=`"),
+        ({"encoders": ["bm25"], **about, "junit": "x.xml"}, "give `fail_under=`"),
+        ({"encoders": ["bm25"], **about, "capabilities": ["negations"]}, "unknown capability 'negations'"),
+        ({"encoders": ["bm25"], **about, "fail_under": ["negatoin=1"]}, "unknown capability 'negatoin'"),
+        ({"encoders": ["bm25"], **about, "fail_under": ["codes=1"]}, "`fail_under=` codes: 4 edits are too few"),
+        ({"encoders": [f"run:{run}"], **about}, "ranks by ids"),
+        ({"encoders": ["hybrid:a=bm25,b=static,weight=auto"], **about}, "weight=auto is tuned"),
+        ({"encoders": ["two-stage:first=bm25,reranker=maxsim,blend=0.5"], **about}, "cannot score pairs"),
+    ):
+        with pytest.raises(UsageError, match=re.escape(says)):
+            probe_stress(**given)
+    with pytest.raises(DataError, match="no sentence that a rule can edit"):
+        probe_stress(["bm25"], str(short), with_="none")
