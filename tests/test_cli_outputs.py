@@ -201,6 +201,7 @@ LINES = {
     ),
     "probe fragments": "in/bert --on beir:in/beir --size 16",
     "probe contrast": "in/bert --on pairs:in/pairs.jsonl,a=anchor,b=positive --size 16",
+    "probe stress": "in/bert --texts in/texts.jsonl --with in/bert",
 }
 
 

@@ -279,7 +279,7 @@ class Place(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Measured:
+class StressedSystem:
     """A system with its role and its outcomes."""
 
     name: str
@@ -358,7 +358,7 @@ def _check_gated(least: Sequence[tuple[str, float]], counts: Sequence[EditCount]
             )
 
 
-def _measured(settings: StressSettings, documents: TextList, edits: Sequence[StressEdit]) -> Iterator[Measured]:
+def _measured(settings: StressSettings, documents: TextList, edits: Sequence[StressEdit]) -> Iterator[StressedSystem]:
     """The systems, then what they are compared with."""
     options = {} if settings.precision == "auto" else {"precision": settings.precision}
     for spec in settings.encoders:
@@ -367,15 +367,15 @@ def _measured(settings: StressSettings, documents: TextList, edits: Sequence[Str
             raise UsageError(f"{spec}: ranks by ids, and has no scores of pairs of texts")
         name = str(retrieval.registry_of(spec).parse(spec))
         score = searcher.index(documents).score_pairs
-        yield Measured(name, SYSTEM, outcomes_of(score, edits, settings.tolerance, name))
+        yield StressedSystem(name, SYSTEM, outcomes_of(score, edits, settings.tolerance, name))
     if settings.encoders and BM25 not in settings.encoders:
         try:
             score = retrieval.create(BM25).index(documents).score_pairs
-            yield Measured(BM25, REFERENCE, outcomes_of(score, edits, settings.tolerance))
+            yield StressedSystem(BM25, REFERENCE, outcomes_of(score, edits, settings.tolerance))
         except MissingExtra as error:
             notice(f"without the reference {BM25}: {error}")
     if settings.encoders:
-        yield Measured(RANDOM, REFERENCE, outcomes_of(random_scores, edits, settings.tolerance))
+        yield StressedSystem(RANDOM, REFERENCE, outcomes_of(random_scores, edits, settings.tolerance))
 
 
 def _caught(settings: StressSettings, first: Outcomes, edits: Sequence[StressEdit]) -> dict[str, float]:
@@ -400,7 +400,9 @@ def _caught(settings: StressSettings, first: Outcomes, edits: Sequence[StressEdi
     return {name: float(passed[[place.number for place in own]].mean()) for name, own in places.items()}
 
 
-def _rates(systems: Sequence[Measured], edits: Sequence[StressEdit], caught: Mapping[str, float]) -> Iterator[PassRate]:
+def _rates(
+    systems: Sequence[StressedSystem], edits: Sequence[StressEdit], caught: Mapping[str, float]
+) -> Iterator[PassRate]:
     """A row for each capability and system, with Holm's correction over all tests."""
     rows: list[tuple[PassRate, float | None]] = []
     for capability, own in grouped([Place(edit.capability, i) for i, edit in enumerate(edits)], "capability").items():
@@ -437,7 +439,7 @@ def _cost(outcomes: Outcomes, places: Sequence[int]) -> float:
     return float(np.median(shares)) if len(shares) else 0.0
 
 
-def _worst(system: Measured, edits: Sequence[StressEdit]) -> Iterator[FailedEdit]:
+def _worst(system: StressedSystem, edits: Sequence[StressEdit]) -> Iterator[FailedEdit]:
     """The edits of each capability that fail by most, by the distance of the original to unrelated texts."""
     outcomes = system.outcomes
     excess = outcomes.falls - outcomes.bounds

@@ -97,7 +97,7 @@ class Subject:
         return [passage.with_sentence(text) for text in (*changed, *(f"{opener} {rest}" for opener in openers))]
 
 
-class Trial(NamedTuple):
+class EditTrial(NamedTuple):
     """One comparison: the ``edited`` document with ``original`` for the subject's query, or for ``query``, which is
     then the edit."""
 
@@ -120,17 +120,17 @@ class Capability:
 
     name: str
     kind: str
-    trials: Callable[[Subject], Iterable[Trial]]
+    trials: Callable[[Subject], Iterable[EditTrial]]
     mentioned: bool = False
 
 
-def of_sentence(rule: Callable[[Subject], Iterable[Edit]]) -> Callable[[Subject], Iterator[Trial]]:
+def of_sentence(rule: Callable[[Subject], Iterable[Edit]]) -> Callable[[Subject], Iterator[EditTrial]]:
     """The trials of a rule that edits the sentence of a subject."""
 
-    def trials(subject: Subject) -> Iterator[Trial]:
+    def trials(subject: Subject) -> Iterator[EditTrial]:
         for name, text in rule(subject):
             if text != subject.passage.sentence:
-                yield Trial(name, subject.passage.with_sentence(text), subject.passage)
+                yield EditTrial(name, subject.passage.with_sentence(text), subject.passage)
 
     return trials
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from retrokit.augmentation.stress.capability import CONTROL, EDIT, Capability, Passage, Subject, Trial
+from retrokit.augmentation.stress.capability import CONTROL, EDIT, Capability, EditTrial, Passage, Subject
 
 SIZES = (100, 400, 1600, 6000)
 """Words of a long document; 6,000 are about 8,000 tokens."""
@@ -15,7 +15,7 @@ _INSTRUCTIONS = (
 )
 
 
-def _position(subject: Subject) -> Iterator[Trial]:
+def _position(subject: Subject) -> Iterator[EditTrial]:
     """A long document with the answer first, in the middle or last; the same one with another sentence there."""
     sentence = subject.passage.sentence
     sizes = [size for size in SIZES if 2 * size <= subject.surroundings.size] or SIZES[:1]
@@ -27,29 +27,29 @@ def _position(subject: Subject) -> Iterator[Trial]:
     for place, share in _PLACES.items():
         cut = round(share * size)
         passage = Passage(" ".join(words[:cut]), sentence, " ".join(words[cut:]))
-        yield Trial(f"{place}-{size}", passage.with_sentence(other), passage)
+        yield EditTrial(f"{place}-{size}", passage.with_sentence(other), passage)
 
 
-def _padding(subject: Subject) -> Iterator[Trial]:
+def _padding(subject: Subject) -> Iterator[EditTrial]:
     """As many words of unrelated text, before or behind the document."""
     text = subject.passage.text
     if padding := subject.unrelated(len(text.split()), "padding"):
-        yield Trial("behind", f"{text} {padding}", subject.passage)
-        yield Trial("before", f"{padding} {text}", subject.passage)
+        yield EditTrial("behind", f"{text} {padding}", subject.passage)
+        yield EditTrial("before", f"{padding} {text}", subject.passage)
 
 
-def _stuffing(subject: Subject) -> Iterator[Trial]:
+def _stuffing(subject: Subject) -> Iterator[EditTrial]:
     """Unrelated text, and each keyword of the query three times."""
     keywords = " ".join(subject.query_words)
     if keywords and (text := subject.unrelated(len(subject.passage.text.split()), "stuffing")):
-        yield Trial("keywords", " ".join([text, *[keywords] * _REPEATS]), subject.passage)
+        yield EditTrial("keywords", " ".join([text, *[keywords] * _REPEATS]), subject.passage)
 
 
-def _instruction(subject: Subject) -> Iterator[Trial]:
+def _instruction(subject: Subject) -> Iterator[EditTrial]:
     """Unrelated text, and an instruction to rank it first."""
     if text := subject.unrelated(len(subject.passage.text.split()), "instruction"):
         instruction = _INSTRUCTIONS[subject.draw(len(_INSTRUCTIONS), "which")]
-        yield Trial("planted", f"{text} {instruction}", subject.passage)
+        yield EditTrial("planted", f"{text} {instruction}", subject.passage)
 
 
 def position() -> Capability:

@@ -9,7 +9,14 @@ from typing import NamedTuple
 from retrokit.augmentation.crops import Multilingual
 from retrokit.augmentation.draws import below, bits, distinct
 from retrokit.augmentation.near_misses.generator import why_not
-from retrokit.augmentation.stress.capability import FUNCTION_WORDS, Capability, Passage, Subject, Surroundings, Trial
+from retrokit.augmentation.stress.capability import (
+    FUNCTION_WORDS,
+    Capability,
+    EditTrial,
+    Passage,
+    Subject,
+    Surroundings,
+)
 from retrokit.augmentation.stress.entities import names_in
 from retrokit.core.calls import encodable
 from retrokit.core.notices import progress
@@ -119,11 +126,11 @@ def _subjects(text: StressText, pieces: list[str], surroundings: Surroundings, s
         yield Subject(text.id, text.query, passage, surroundings, seed)
 
 
-def _trials(subjects: Sequence[Subject], capability: Capability) -> Iterator[tuple[Subject, Trial]]:
+def _trials(subjects: Sequence[Subject], capability: Capability) -> Iterator[tuple[Subject, EditTrial]]:
     """At most two trials of a text: a kind is drawn and then one of that kind, sentence by sentence."""
     left = PER_TEXT
     for subject in subjects:
-        by_kind: dict[str, list[Trial]] = defaultdict(list)
+        by_kind: dict[str, list[EditTrial]] = defaultdict(list)
         for trial in capability.trials(subject):
             if not capability.mentioned or _is_mentioned(subject, trial):
                 by_kind[trial.name].append(trial)
@@ -138,12 +145,12 @@ def _trials(subjects: Sequence[Subject], capability: Capability) -> Iterator[tup
             return
 
 
-def _is_mentioned(subject: Subject, trial: Trial) -> bool:
+def _is_mentioned(subject: Subject, trial: EditTrial) -> bool:
     """Whether the query has the words that the edit takes away."""
     return set(units(trial.original.text)) - set(units(trial.edited)) <= set(units(subject.query))
 
 
-def _edit(subject: Subject, trial: Trial, capability: Capability, unrelated: tuple[str, ...]) -> StressEdit:
+def _edit(subject: Subject, trial: EditTrial, capability: Capability, unrelated: tuple[str, ...]) -> StressEdit:
     return StressEdit(
         subject.id,
         capability.name,

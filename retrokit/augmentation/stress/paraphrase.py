@@ -11,8 +11,8 @@ from retrokit.augmentation.stress.capability import (
     FUNCTION_WORDS,
     LEXICON,
     Capability,
+    EditTrial,
     Subject,
-    Trial,
     of_sentence,
 )
 
@@ -68,12 +68,12 @@ def _word_order(subject: Subject) -> Iterator[Edit]:
             yield Edit("coordinates", rewrite(subject.tagged, words))
 
 
-def _keywords(subject: Subject) -> Iterator[Trial]:
+def _keywords(subject: Subject) -> Iterator[EditTrial]:
     """The words of the query that are no function words, in their order; negations stay."""
     words = re.findall(r"[\w'’/.-]*\w", subject.query)
     keywords = [word for word in words if word.lower() not in FUNCTION_WORDS - _NEGATIONS]
     if 1 < len(keywords) < 0.9 * len(words):
-        yield Trial("query", subject.passage.text, subject.passage, " ".join(keywords))
+        yield EditTrial("query", subject.passage.text, subject.passage, " ".join(keywords))
 
 
 def synonyms() -> Capability:
