@@ -94,6 +94,15 @@ class Export:
         names = self._names["id" if owners is None else "document"]
         return dict(zip(places.tolist(), names.take(rows).to_pylist(), strict=True))
 
+    def rows_of(self, identifiers: Iterable[str]) -> dict[str, int]:
+        """The row of each of some identifiers; those that are not here are left out."""
+        import pyarrow
+        from pyarrow import compute
+
+        names, wanted = self._names["id"], pyarrow.array(list(identifiers), pyarrow.string())
+        rows = np.flatnonzero(compute.is_in(names, value_set=wanted).to_numpy())
+        return dict(zip(names.take(rows).to_pylist(), rows.tolist(), strict=True))
+
     @cached_property
     def owners(self) -> np.ndarray | None:
         """The position of each row's document, int64 ``[n]``; ``None``: a row is a document."""

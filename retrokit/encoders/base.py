@@ -95,6 +95,10 @@ class Encoder(Protocol):
         """A digest of all that decides an embedding: weights and their type, architecture, tokenizer, pooling, prompts
         and maximum lengths; never a name or a path. It follows a model that is changed in memory."""
 
+    def document_fingerprint(self) -> str:
+        """:meth:`fingerprint` of what embeds documents, if queries have a side of their own."""
+        return self.fingerprint()
+
     def code(self) -> Mapping[str, str] | None:
         """The key of the code that computes; ``None`` if it cannot be determined. By default the versions of the
         libraries and the source of the class. A backend that also computes elsewhere adds to it."""

@@ -303,9 +303,11 @@ def _take_off_last(loaded: SentenceTransformer, kind: type[torch.nn.Module]) -> 
     last = list(loaded)[-1]
     ends: list[Any] = [*last.sub_modules.values()] if isinstance(last, Router) else [loaded]
     for end in ends:
-        module = end[len(end) - 1]
-        is_kind = isinstance(module, kind) and len(end) > 1
-        if not is_kind or getattr(module, "module_input_name", "sentence_embedding") != "sentence_embedding":
+        module = end[len(end) - 1] if len(end) > 1 else None
+        if (
+            not isinstance(module, kind)
+            or getattr(module, "module_input_name", "sentence_embedding") != "sentence_embedding"
+        ):
             return None
     for end in ends:
         del end[len(end) - 1]

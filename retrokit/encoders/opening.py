@@ -123,6 +123,7 @@ def _record(encoder: TorchEncoder, path: str) -> dict[str, Any] | None:
         "similarity": encoder.similarity.spec,
         "had_normalize": encoder.had_normalize,
         "fingerprint": encoder.fingerprint(),
+        "document_fingerprint": encoder.document_fingerprint(),
         "code": encoder.code(),
         "device": str(encoder.device),
         "multiplies": multiplies(encoder.model),
@@ -160,6 +161,7 @@ class RememberedEncoder(EncoderView):
             max_length=record["max_lengths"].get,
             computes_in=lambda precision: name_of(choose_precision(precision, device, record["multiplies"])),
             fingerprint=lambda: record["fingerprint"],
+            document_fingerprint=lambda: record["document_fingerprint"],
             code=lambda: record["code"],
         )
 

@@ -31,7 +31,7 @@ from retrokit.encoders.base import (
 from retrokit.encoders.fingerprint import Weights, code_of, describe
 from retrokit.encoders.precision import PRECISIONS, choose_precision, multiplies, name_of
 from retrokit.encoders.prompts import other_prompts, role_prompts
-from retrokit.encoders.towers import tower_of, towers
+from retrokit.encoders.towers import has_routes, tower_of, towers
 from retrokit.similarities.base import Role, Similarity
 
 if TYPE_CHECKING:
@@ -202,6 +202,11 @@ class TorchEncoder(TokenEncoder, LayeredEncoder, TrainableEncoder):
         described = {**describe(self._model), "prompts": self.prompts, "max_length": limits}
         digest.update(json.dumps(described, sort_keys=True, default=str).encode())
         return str(digest.hexdigest())
+
+    def document_fingerprint(self) -> str:
+        if not has_routes(self._model):
+            return self.fingerprint()
+        return TorchEncoder(self.spec, tower_of(self._model, "document"), self.similarity).fingerprint()
 
     def code(self) -> Mapping[str, str] | None:
         return code_of({type(self), *map(type, self._model.modules())}, _COMPUTING)

@@ -59,6 +59,11 @@ class EncoderView(Encoder):
     def fingerprint(self) -> str:
         return self._encoder.fingerprint()
 
+    def document_fingerprint(self) -> str:
+        if type(self).fingerprint is not EncoderView.fingerprint:
+            return self.fingerprint()
+        return self._encoder.document_fingerprint()
+
     def code(self) -> Mapping[str, str] | None:
         return self._encoder.code()
 

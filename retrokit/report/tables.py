@@ -91,10 +91,8 @@ def _data_sheets(preflight: Preflight | VerifierPreflight) -> list[Sheet]:
         for role, of in preflight.lengths.items()
     ]
     columns = ["role", "50%", "90%", "99%", "longest", "limit", "cut"]
-    return [
-        Sheet("training data", ["source", *counts, "weight"], 1, sources),
-        Sheet("tokens of a text (sample)", columns, 1, lengths),
-    ]
+    sheets = [Sheet("training data", ["source", *counts, "weight"], 1, sources)]
+    return sheets + ([Sheet("tokens of a text (sample)", columns, 1, lengths)] if lengths else [])
 
 
 _MATTERS = ("encoder", "sim", "loss", "batch_size")

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, fields
 from typing import TYPE_CHECKING, Any
 
@@ -47,6 +47,15 @@ AUTO = "auto"
 """As a similarity: chosen by a probe of the encoder; as a size: the largest that fits into memory."""
 
 LOSS, BATCHES, OPTIMIZER, EVALUATION = "Loss", "Batches", "Optimizer", "Evaluation"
+DOCUMENTS = "Stored documents"
+QUERY_SIDES = r"map|low-rank:[1-9]\d{0,3}|mlp(:[1-9]\d{0,4})?|encoder"
+NOT_STORED = (
+    *("augment", "guide", "teacher_temperature", "max_score", "matryoshka", "mini_batch", "gradient_checkpointing"),
+    *("sim_lr", "load", "merge_lora", "show_inputs"),
+)
+"""Options that do not go with stored documents."""
+OF_ENCODERS = ("lora", "freeze", "dropout", "max_length")
+"""Options of a query side that is an encoder."""
 TRAINED, CHECKPOINTS, OUTPUT = "Adapters", "Checkpoints", "Output"
 
 
@@ -148,7 +157,7 @@ class TrainingConfig(Settings):
 class FinetuneConfig(TrainingConfig):
     """The options of fine-tuning an encoder."""
 
-    panels = (None, EVALUATION, LOSS, BATCHES, OPTIMIZER, TRAINED, CHECKPOINTS, OUTPUT)
+    panels = (None, EVALUATION, LOSS, DOCUMENTS, BATCHES, OPTIMIZER, TRAINED, CHECKPOINTS, OUTPUT)
     first = (
         *("data", "output", "eval", "holdout", "sim", "epochs", "batch_size", "max_length", "lr", "seed"),
         *("dry_run", "resume"),
@@ -169,6 +178,10 @@ class FinetuneConfig(TrainingConfig):
     temperature: float | None = setting(None, "Divide scores by this, instead of `scale=`.", LOSS, above=0)
     max_score: float | None = setting(None, "Count this score as 1 (mse). Default: the highest.", LOSS, above=0)
     augment: Sequence[str] = setting((), "Make pairs of texts: crops, dropout, mask. Repeatable.")
+    documents: str | None = setting(None, "Train queries only, for this folder of retrokit export.", DOCUMENTS)
+    query_side: str | None = setting(None, "Train map, low-rank:16, mlp or encoder. Default: map.", DOCUMENTS)
+    mined: int | None = setting(None, "Draw N negatives of a query from the index. Default: 4.", DOCUMENTS, minimum=0)
+    mine_every: int | None = setting(None, "Search for negatives every N steps. Default: 250.", DOCUMENTS, above=0)
     directions: str = setting("query-to-document", "Rank in this direction.", LOSS, choices=DIRECTIONS)
     batch_size: int | str = setting(
         "64",
@@ -275,8 +288,28 @@ class FinetuneConfig(TrainingConfig):
             "`merge_lora=` and `load=` exclude each other": self.merge_lora and self.load,
             "`merge_lora=` needs `lora=`": self.merge_lora and not self.lora,
             f"`dropout=` {self.dropout} must be from 0 to below 1": self.dropout == 1,
+            **self._document_problems(default),
         }
         return [problem for problem, is_there in wrong.items() if is_there]
+
+    def _document_problems(self, default: Mapping[str, Any]) -> dict[str, Any]:
+        """Problems of the query side, and of options that do not go with stored documents."""
+        given = [name for name in ("query_side", "mined", "mine_every") if getattr(self, name) is not None]
+        if self.documents is None:
+            return {f"`{name}=` needs `documents=`": True for name in given}
+        side = self.query_side or "map"
+        others = (*NOT_STORED, *(() if side == "encoder" else OF_ENCODERS))
+        return {
+            f"`query_side=` {side}: expected map, low-rank:N, mlp or encoder": not re.fullmatch(QUERY_SIDES, side),
+            **{
+                f"`{name}=` does not go with `documents=` and `query_side=` {side}": getattr(self, name)
+                != default[name]
+                for name in others
+            },
+            "`documents=` needs `loss=` infonce": self.loss != "infonce",
+            "`documents=` needs a number as `batch_size=`": self.batch_size == AUTO,
+            "`documents=` needs the similarity of the export as `sim=`, not auto": self.sim == AUTO,
+        }
 
     @property
     def losses(self) -> dict[str, float]:

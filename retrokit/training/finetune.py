@@ -27,7 +27,7 @@ from retrokit.encoders.precision import name_of
 from retrokit.probing import fisher
 from retrokit.probing.settings import PAIRS
 from retrokit.similarities.base import Similarity
-from retrokit.training import guides
+from retrokit.training import guides, query_side
 from retrokit.training.batches import Batches, Collator, Loader, TrainingSet
 from retrokit.training.card import model_card
 from retrokit.training.config import AUTO, FinetuneConfig
@@ -54,6 +54,7 @@ from retrokit.training.preflight import (
     texts_of,
 )
 from retrokit.training.processes import ends_all, first_says, is_sharded, join, own_device, place, shares_states
+from retrokit.training.query_side import QueryPlan
 from retrokit.training.run import (
     Job,
     carry_out,
@@ -166,12 +167,14 @@ class Plan(Job):
 
 
 @ends_all
-def plan(config: FinetuneConfig) -> Plan:
+def plan(config: FinetuneConfig) -> Plan | QueryPlan:
     """Read and check everything: data, encoder, task, options; measure lengths and the starting scale.
 
     Raises:
         UsageError, DataError: any problem, before the first step, in any of several processes.
     """
+    if config.documents is not None:
+        return query_side.plan(config)
     join(shares=True)
     if config.mini_batch is not None and (is_sharded() or shares_states()):
         name = "FSDP" if is_sharded() else "DeepSpeed"
@@ -250,8 +253,10 @@ def plan(config: FinetuneConfig) -> Plan:
     )
 
 
-def with_memory(plan: Plan) -> Plan:
-    """The plan, with the memory of a step in its preflight."""
+def with_memory(plan: Plan | QueryPlan) -> Plan | QueryPlan:
+    """The plan, with the memory of a step in its preflight; as it is with stored documents."""
+    if isinstance(plan, QueryPlan):
+        return plan
     limit = max(entry["limit"] or 0 for entry in plan.preflight.lengths.values())
     memory = forecast(plan.model, plan.config, plan.precision, limit, len(plan.data[0].document_ids))
     return replace(plan, preflight=replace(plan.preflight, memory=memory))

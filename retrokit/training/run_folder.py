@@ -234,9 +234,18 @@ def check_name_of_model(folder: str | Path) -> None:
         raise DataError(folder, "could not be written: a model's folder needs a name in UTF-8") from None
 
 
-TRAINABLE, STATE = "trainable.pt", "state.pt"
+TRAINABLE, STATE, NEGATIVES = "trainable.pt", "state.pt", "negatives.pt"
 SCHEDULER, BY_DEEPSPEED = "scheduler.pt", "latest"
-_FOR_TRAINING = (STATE, TRAINABLE, "trainer_state.json", SCHEDULER, BY_DEEPSPEED, "global_step*", "zero_to_*.py")
+_FOR_TRAINING = (
+    STATE,
+    TRAINABLE,
+    NEGATIVES,
+    "trainer_state.json",
+    SCHEDULER,
+    BY_DEEPSPEED,
+    "global_step*",
+    "zero_to_*.py",
+)
 _ADVICE = "remove this checkpoint to resume from the one before, or give `overwrite=` to start again"
 
 

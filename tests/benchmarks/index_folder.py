@@ -1,10 +1,12 @@
-"""What exporting texts and searching in an exported folder take: seconds, the processor's seconds, memory.
+"""What exporting texts, searching in an exported folder and training a query side for it take: seconds, the
+processor's seconds, memory.
 
     python tests/benchmarks/index_folder.py FOLDER --documents 10000000 --dimension 128 --dtype float16
     python tests/benchmarks/index_folder.py FOLDER --texts corpus.jsonl --dimension 128
+    python tests/benchmarks/index_folder.py FOLDER --documents 100000 --dimension 384 --dtype float32 --steps 1000
 
 The first writes random vectors in the shape of an export, into FOLDER, and searches them; the second exports texts by
-``static``. Each line is a command of its own, from its start to its end. Memory is the most that is no page of a file.
+``static``; the third trains a map of 256 of 10,000 queries a step too. Each line is a command of its own, from its start to its end. Memory is the most that is no page of a file.
 Left for inspection: FOLDER.
 """
 
@@ -70,6 +72,7 @@ def main() -> None:
     parser.add_argument("--texts", help="JSONL of texts to export in place of random vectors")
     parser.add_argument("--queries", type=int, nargs="+", default=[1, 100, 1000])
     parser.add_argument("--index", help="of faiss")
+    parser.add_argument("--steps", type=int, default=0, help="of training a query side")
     given = parser.parse_args()
     given.folder.mkdir(parents=True, exist_ok=True)
     vectors = given.folder / "vectors"
@@ -100,6 +103,14 @@ def main() -> None:
         )
         words = ["search", "--index-folder", vectors, "--queries", asked, "-k", 100, "-o", given.folder / "run.trec"]
         print(f"{count:6,} queries:", measured(*words, *(["--index", given.index] if given.index else [])), flush=True)
+    if given.steps:
+        chosen = np.random.default_rng(1).integers(0, note["count"], 10_000)
+        ids = open_export(vectors).ids_at(chosen.tolist())
+        pairs = ({"anchor": f"question {number}", "positive": ids[row]} for number, row in enumerate(chosen.tolist()))
+        write_jsonl(given.folder / "pairs.jsonl", pairs)
+        words = ["finetune", note["encoder"]["spec"], "--documents", vectors, "--data", given.folder / "pairs.jsonl"]
+        words += ["--batch-size", 256, "--steps", given.steps, "--overwrite", "-o", given.folder / "run"]
+        print(f"{given.steps:6,} steps:", measured(*words), flush=True)
 
 
 if __name__ == "__main__":

@@ -50,6 +50,7 @@ registry = SpecRegistry(
                 Param(
                     "quantize", str, summary="storage dtype: float16, int8, binary or binary+rescore; default: float32"
                 ),
+                Param("export", str, summary="folder of retrokit export, whose documents are not embedded again"),
             ),
             positional="encoder",
         ),

@@ -6,11 +6,12 @@ is given is checked against these."""
 from __future__ import annotations
 
 import copy
+import json
 from collections.abc import Callable, Sequence, Set
 from dataclasses import replace
 from functools import cached_property, partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import torch
@@ -18,7 +19,7 @@ import torch
 from retrokit import encoders, similarities
 from retrokit.core.errors import UsageError
 from retrokit.data.dtypes import Stored, quantization_name, stored_as
-from retrokit.data.exports import Export, Quantization, step_of
+from retrokit.data.exports import Export, Quantization, open_export, step_of
 from retrokit.encoders.base import Encoder
 from retrokit.encoders.chunks import best_chunks, starts_of
 from retrokit.ranking.reranking.base import check_counts
@@ -32,7 +33,9 @@ from retrokit.similarities.base import Role, Similarity
 
 class Dense(Searcher):
     """Ranks by ``scorer``, a similarity, in ``embeddings``, or through an index of ``faiss``, a factory string, in the
-    storage dtype ``quantize``."""
+    storage dtype ``quantize``. Documents that ``export`` contains are not embedded again."""
+
+    export: Export | None = None
 
     def __init__(
         self, embeddings: SharedEmbeddings, scorer: Similarity, faiss: str | None = None, quantize: str | None = None
@@ -46,6 +49,8 @@ class Dense(Searcher):
         self.quantize = quantization_name(quantize)
 
     def index(self, documents: TextList) -> DenseIndex:
+        if self.export is not None:
+            return ListedIndex(self, self.export, listed_rows(self.export, documents.ids))
         if self.quantize is None:
             return DenseIndex(self, documents)
         return StoredIndex(self, documents, stored_as(self.quantize))
@@ -53,7 +58,8 @@ class Dense(Searcher):
     def fingerprint(self) -> str:
         embeddings = self.embeddings
         key = embeddings.encoder.key(embeddings.precision)
-        return f"{key} {self.scorer.fingerprint()} {embeddings.dims} {self.faiss} {self.quantize}"
+        stored = "" if self.export is None else f" {json.dumps(self.export.note, sort_keys=True)}"
+        return f"{key} {self.scorer.fingerprint()} {embeddings.dims} {self.faiss} {self.quantize}{stored}"
 
 
 class DenseIndex(FilteredIndex):
@@ -235,8 +241,12 @@ def dense(
     index: str | None = None,
     device: str | None = None,
     quantize: str | None = None,
+    export: str | None = None,
 ) -> Dense:
-    """The encoder of that spec, under the similarity ``sim`` or its own."""
+    """The encoder of that spec, under the similarity ``sim`` or its own; or that of the folder ``export``, with whose
+    embeddings of documents it ranks. Raises as :func:`export_index`."""
+    if export is not None:
+        return export_index(open_export(export), encoder, device, sim, dims, precision, index, quantize).searcher
     loaded: Encoder = encoders.registry.create(encoder, device=device)
     scorer = loaded.similarity_of(sim)
     return Dense(SharedEmbeddings(loaded, [scorer], precision, dims), scorer, index, quantize)
@@ -247,24 +257,77 @@ class ExportIndex(StoredIndex):
 
     def __init__(self, searcher: Dense, export: Export, stored: Stored) -> None:
         super().__init__(searcher, TextList(), stored)
-        self._export = export
+        self.export = export
 
     @cached_property
     def parts(self) -> list[StoredRows]:
         """The shards."""
-        return [self._part(part.embeddings(), part.quantization(), part.folder) for part in self._export.parts]
+        return [self._part(part.embeddings(), part.quantization(), part.folder) for part in self.export.parts]
 
     def _owners(self) -> np.ndarray | None:
-        return self._export.owners
+        return self.export.owners
 
     def embed_queries(self, queries: TextList) -> np.ndarray:
         """As the similarity prepares them, and a 0 where the documents have one dimension more."""
         embeddings = super().embed_queries(queries)
-        return np.pad(embeddings, [(0, 0), (0, 1)]) if self._export.note.get("one_length") else embeddings
+        return np.pad(embeddings, [(0, 0), (0, 1)]) if self.export.note.get("one_length") else embeddings
+
+    def take(self, rows: np.ndarray) -> np.ndarray:
+        """What the embeddings at ``rows`` stand for, float32 ``[n, d']``, read from disk."""
+        starts = np.cumsum([0, *(len(part.rows) for part in self.parts)])
+        taken = np.empty((len(rows), self.parts[0].quantization.dimension), dtype=np.float32)
+        for part, start, end in zip(self.parts, starts, starts[1:], strict=False):
+            mine = (start <= rows) & (rows < end)
+            taken[mine] = part.quantization.widened(part.rows[rows[mine] - start])
+        return taken
+
+    def asked_by(self, encoder: Encoder) -> Self:
+        """The same documents for the queries of another encoder."""
+        index = copy.copy(self)
+        embeddings = self._embeddings
+        index._embeddings = SharedEmbeddings(encoder, [self._scorer], embeddings.precision)
+        return index
 
     def account(self) -> Account:
-        configuration = {**self._configuration(), "dtype": self._export.note.get("dtype", "float32")}
+        configuration = {**self._configuration(), "dtype": self.export.note.get("dtype", "float32")}
         return Account(configuration, self._embeddings.norms(self._queries, (), "query"))
+
+
+class ListedIndex(ExportIndex):
+    """The documents of an export at ``rows``, int64 ``[n]``, by their places in this list."""
+
+    def __init__(self, searcher: Dense, export: Export, rows: np.ndarray) -> None:
+        super().__init__(searcher, export, stored_as(searcher.quantize or "float32"))
+        self.rows = rows
+        self._places: list[np.ndarray] = []
+
+    @cached_property
+    def parts(self) -> list[StoredRows]:
+        """Of each shard the listed rows, in the order of the list."""
+        parts, start = [], 0
+        for part in self.export.parts:
+            embeddings = part.embeddings()
+            place = np.flatnonzero((start <= self.rows) & (self.rows < start + len(embeddings)))
+            self._places.append(place)
+            parts.append(self._part(embeddings[self.rows[place] - start], part.quantization()))
+            start += len(embeddings)
+        return parts
+
+    def search_without(self, queries: TextList, k: int, left_out: Sequence[Set[int]]) -> list[Ranking]:
+        rankings = super().search_without(queries, k + max(map(len, left_out), default=0), [set()] * len(queries))
+        place = np.concatenate(self._places)
+        return [without((scores, place[rows]), out, k) for (scores, rows), out in zip(rankings, left_out, strict=True)]
+
+
+def listed_rows(export: Export, identifiers: Sequence[str]) -> np.ndarray:
+    """The rows of documents, int64 ``[n]``. Raises :class:`UsageError` if the export lacks one, or has chunks."""
+    if export.owners is not None:
+        raise UsageError(f"{export.folder}: contains chunks of documents; export without chunks")
+    rows = export.rows_of(identifiers)
+    if missing := [id for id in identifiers if id not in rows]:
+        problem = f"lacks {len(missing):,} of {len(identifiers):,} documents, the first of them {missing[0]!r}"
+        raise UsageError(f"{export.folder}: {problem}")
+    return np.array([rows[id] for id in identifiers], dtype=np.int64)
 
 
 def export_index(
@@ -305,7 +368,9 @@ def export_index(
     if stored.dtype != dtype:
         raise UsageError(f"{folder}: contains {dtype}; `quantize=` {quantize} does not fit")
     searcher = dense(encoder, made_for["spec"], dims, precision, index, device, quantize or dtype)
-    if searcher.embeddings.encoder.fingerprint() != made_by["fingerprint"]:
+    searcher.export = export
+    of_documents = searcher.embeddings.encoder
+    if made_by["fingerprint"] not in (of_documents.fingerprint(), of_documents.document_fingerprint()):
         raise UsageError(
             f"{folder}: was written by {made_by['spec']}, whose weights or settings {encoder} does not have"
         )
