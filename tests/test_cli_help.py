@@ -59,8 +59,8 @@ def test_the_first_options_of_finetune_are_those_of_a_first_run(page) -> None:
     assert options == expected.split()
     panels = re.findall(r"^╭─ ([A-Z][\w ]+) ─", page("finetune", "--help-all"), re.MULTILINE)
     assert panels == [
-        *("Arguments", "Options", "Common options", "Evaluation", "Loss", "Batches", "Optimizer", "Adapters"),
-        *("Checkpoints", "Output"),
+        *("Arguments", "Options", "Common options", "Evaluation", "Loss", "Stored documents", "Batches"),
+        *("Optimizer", "Adapters", "Checkpoints", "Output"),
     ]
 
 

@@ -6,8 +6,8 @@ processor's seconds, memory.
     python tests/benchmarks/index_folder.py FOLDER --documents 100000 --dimension 384 --dtype float32 --steps 1000
 
 The first writes random vectors in the shape of an export, into FOLDER, and searches them; the second exports texts by
-``static``; the third trains a map of 256 of 10,000 queries a step too. Each line is a command of its own, from its start to its end. Memory is the most that is no page of a file.
-Left for inspection: FOLDER.
+``static``; the third trains a map of 256 of 10,000 queries a step too. Each line is a command of its own, from its
+start to its end. Memory is the most that is no page of a file. Left for inspection: FOLDER.
 """
 
 import argparse
