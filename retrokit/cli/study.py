@@ -90,13 +90,13 @@ def is_it_better_than_bm25(
     _answer(output, "is-it-better-than-bm25", parameters, lambda questions: questions.better_than_bm25(encoder, on))
 
 
-@group.command("does-it-see-near-misses", cls=with_names("encoders"))
+@group.command("does-it-see-near-misses", cls=with_names("encoders", "searchers"))
 def does_it_see_near_misses(
     output: OutputOption,
     texts: str = typer.Option(..., "--texts", help="JSON lines of texts, whose sentences are edited."),
-    encoder: str = typer.Option("minilm", "--encoder", help="Encoder to probe."),
+    encoder: str = typer.Option("minilm", "--encoder", help="Encoder or another searcher."),
 ) -> None:
-    """Measure whether scores fall when an edit changes the meaning: negation, roles, places.
+    """Run a stress test (probe stress) as a study: negation, roles, places, numbers, typos.
 
     retrokit study does-it-see-near-misses --texts corpus.jsonl --encoder runs/mine -o out
     """

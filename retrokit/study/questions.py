@@ -80,10 +80,10 @@ def better_than_bm25(encoder: str, on: Sequence[str]) -> str:
 
 
 def sees_near_misses(encoder: str, texts: str) -> str:
-    """Edits of a user's own sentences that change the meaning, and whether the score falls; texts and encoder are
-    opened first, so that a wrong one raises."""
+    """A stress test of a system on a user's own texts; texts and system are opened first, so that a wrong one
+    raises."""
     next(read_jsonl(texts), None)
-    encoders.registry.create(encoder)
+    retrieval.create(encoder)
     return _SEES.format(texts=json.dumps(texts), encoder=json.dumps(encoder))
 
 
@@ -186,10 +186,7 @@ on = {on}
 
 _SEES = """title = "Does it see near-misses?"
 
-[augment.near-misses]
-input = {texts}
-
-[probe.near-miss]
+[probe.stress]
 encoders = {encoder}
-on = "pairs:{{augment-near-misses}}"
+texts = {texts}
 """

@@ -78,9 +78,8 @@ def test_the_other_questions_are_studies(tmp_path: Path):
     assert [step.command[1:3] for step in made] == [(system, f"--on={data}") for system in systems]
     texts = tmp_path / "texts.jsonl"
     texts.write_text('{"text": "A cat sleeps."}\n')
-    edited, probed = planned(questions.sees_near_misses("static:8", str(texts)), tmp_path)
-    assert edited.command[:3] == ("augment", "near-misses", str(texts))
-    assert probed.command == ("probe", "near-miss", "static:8", f"--on=pairs:{edited.output}", "--json")
+    (probed,) = planned(questions.sees_near_misses("static:8", str(texts)), tmp_path)
+    assert probed.command == ("probe", "stress", "static:8", f"--texts={texts}", "--json")
 
 
 def test_a_question_about_what_is_not_there_is_refused(tmp_path: Path):

@@ -10,6 +10,7 @@ from retrokit.augmentation.stress.capability import EDIT, LEXICON, Capability, S
 # A name with two capitals or a digit, and the word after it, which is its kind: "HIV infection", "CIFAR images".
 _NAME = re.compile(r"(?<![\w(/–.-])([A-Z][\w-]*[A-Z0-9][\w-]*)\s+([a-z]{4,})(?![\w/-])")
 _NO_NAME = re.compile(r"[IVXLC]+(?:-.*)?$|.*\d[DdThst]{1,2}$")
+_ENDING = re.compile(r"-[a-z]{3,}$")
 _KINDS = LEXICON.words["kinds"]
 _PLACES = LEXICON.groups["places"]
 _PLACE = {place: f"place {number}" for number, group in enumerate(_PLACES) for place in group}
@@ -32,7 +33,8 @@ def _names(sentence: str) -> Iterator[tuple[str, str, int]]:
     for match in _NAME.finditer(sentence):
         label = match.start() == 0 and match[1].isalpha() and len(match[1]) > 4  # of a structured abstract
         if match[2] in _KINDS and not _NO_NAME.match(match[1]) and not label:
-            yield match[2], match[1], match.start()
+            ending = _ENDING.search(match[1])  # "-deficient mice" are of one kind
+            yield f"{ending[0] if ending else ''} {match[2]}", match[1], match.start()
     for match in _PLACE_NAME.finditer(sentence):
         if not re.match(r"\s+(?:[A-Z]|hamster)|-", sentence[match.end() :]) and not re.search(
             r"[A-Z]\w*\s$", sentence[: match.start()]

@@ -16,10 +16,10 @@ _BEFORE, _BEHIND = r"(?<![\w.,/–—:−+±×*^-])", r"(?![\w/–—:−±×*^(
 # A number with nothing that makes it a part of a code, a range, a formula or a label.
 _NUMBER = re.compile(rf"{_BEFORE}(?:\d{{1,3}}(?:,\d{{3}})+|\d+(?:\.\d+)?){_BEHIND}")
 _LABELLED = re.compile(rf"(?:\b[A-Z][\w-]*|\b(?:{_any_of(LEXICON.words['labels'])})s?\.?|[\[(])\s*$")
-_YEAR = re.compile(r"(?<![\w.,/–—-])(?:19|20)\d\d(?![\w–—/-]|[.,]\d)")
+_YEAR = re.compile(r"(?<![\w.,/–—-])(?:19\d|20[012])\d(?![\w–—/-]|[.,]\d)")
 _MONTHS = tuple("January February March April May June July August September October November December".split())
 _DAYS = tuple("Monday Tuesday Wednesday Thursday Friday Saturday Sunday".split())
-_DATED = re.compile(rf"(?i)\b(?:in|since|until|by|during|before|after|of|from|late|early|year|{_any_of(_MONTHS)})\s$")
+_DATED = re.compile(rf"(?i)\b(?:in|since|until|by|during|before|after|from|late|early|year|{_any_of(_MONTHS)})\s$")
 _NAMED_DAY = re.compile(r"(?i)\b(?:in|since|until|by|during|of|on|from|last|next|every|early|late)\s$")
 _UNITS, _BOUNDS = LEXICON.pairs["units"], LEXICON.pairs["bounds"]
 _UNIT = re.compile(rf"(?<![\w.-])(\d[\d,.]*[\s-]?)({_any_of(_UNITS)})(?![\w/-])")
