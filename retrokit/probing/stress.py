@@ -1,8 +1,8 @@
 """What a retriever does not understand: pass rates by capability, over edits of a user's texts (CheckList; COMP 3.2).
 
 An *edit* changes the meaning. It passes if the original scores above it by more than the spread: the largest change of
-the score over harmless edits of the same text. A *control* does not change the meaning. It passes if it costs at most
-``tolerance`` of the distance between the scores of the original and of unrelated texts. Without judged queries, a
+the score over harmless edits of the same text. A *control* does not change the meaning. It passes if the original
+scores above unrelated texts, and the control costs at most ``tolerance`` of that distance. Without judged queries, a
 sentence is its own query. A text counts once, however many edits it has.
 """
 
@@ -252,7 +252,7 @@ def outcomes_of(score: Scores, edits: Sequence[StressEdit], tolerance: float, na
         spread = max((abs(original - value) for value in harmless), default=0.0)
         bound = spread if edit.kind == EDIT else tolerance * max(distance, 0.0)
         fall, rounding = original - edited, _ROUNDING * max(1.0, abs(original))
-        passed = fall > bound + rounding if edit.kind == EDIT else fall <= bound + rounding
+        passed = fall > bound + rounding if edit.kind == EDIT else fall <= bound + rounding and distance > 0
         rows.append((passed, fall, bound, distance))
     columns = np.array(rows, dtype=np.float64).T
     return Outcomes(columns[0] > 0, *columns[1:])
@@ -302,6 +302,8 @@ def probe_stress(settings: StressSettings) -> StressProbe:
     edits, sentences = stress_edits(sample_of(texts, settings.limit, settings.seed), capabilities, settings.seed)
     if not edits:
         raise DataError(source, "contains no sentence that a rule can edit")
+    if settings.encoders and not any(edit.unrelated for edit in edits):
+        raise DataError(source, "contains one text that a rule can edit; systems need a second, unrelated one")
     if settings.save_edits is not None:
         write_jsonl(settings.save_edits, (edit.to_json() for edit in edits))
     counts = [

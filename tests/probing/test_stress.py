@@ -228,6 +228,7 @@ def test_a_pass_is_decided_by_the_spread_and_by_the_tolerance():
     assert outcome(CONTROL, 0.4) == (True, 0.3, 0.32)
     assert outcome(CONTROL, edited=0.95)[0] is True
     assert outcome(CONTROL, 1.0, other=0.95) == (False, 0.3, 0.0)
+    assert outcome(CONTROL, edited=1.0, other=0.95)[0] is False  # the original is below an unrelated text
     with pytest.raises(UsageError, match="no score"):
         outcome(EDIT, edited=float("nan"))
 
@@ -369,3 +370,6 @@ def test_wrong_input_is_one_line(corpus, tmp_path):
             probe_stress(**given)
     with pytest.raises(DataError, match="no sentence that a rule can edit"):
         probe_stress(["bm25"], str(short), with_="none")
+    single = write_lines(tmp_path / "single.jsonl", [{"text": SENTENCES[0]}])
+    with pytest.raises(DataError, match="a second, unrelated one"):
+        probe_stress(["bm25"], str(single), with_="none")
