@@ -4,8 +4,12 @@ import importlib
 import io
 import json
 import lzma
+import os
+import signal
+import subprocess
 import sys
 import tarfile
+import time
 import zipfile
 from pathlib import Path
 
@@ -131,6 +135,26 @@ def test_reproduce_reports_a_command_that_fails(small, capsys):
     path.write_text(path.read_text().replace("exit 3", "exit 1"))
     assert reproduce.main(["good"]) == 1
     assert capsys.readouterr().out == "fail  exit status 1: exit 1\n"
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_break_is_one_line_and_ends_what_runs(small, number):
+    path = small / "runs" / "small.toml"
+    path.write_text(path.read_text().replace("touch $OUT/ran", "echo $$ > $OUT/started; sleep 60"))
+    script = (
+        f"import make, reproduce; make.FOLDER = make.Path({str(small)!r}); raise SystemExit(reproduce.run(['good']))"
+    )
+    process = subprocess.Popen(
+        [sys.executable, "-c", script], cwd=make.__file__[:-8], stderr=subprocess.PIPE, text=True
+    )
+    started = small / "out" / "started"
+    while process.poll() is None and not (started.exists() and started.read_text().strip()):
+        time.sleep(0.02)
+    process.send_signal(number)
+    assert process.communicate() == (None, "stopped; the same command resumes\n")
+    assert process.returncode == 130
+    with pytest.raises(ProcessLookupError):
+        os.kill(int(started.read_text()), 0)
 
 
 def test_a_study_names_its_extra_before_data_are_made(small, capsys, monkeypatch):

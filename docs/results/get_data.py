@@ -16,6 +16,7 @@ import zipfile
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
+from urllib.error import URLError
 from urllib.request import urlopen
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
@@ -141,4 +142,7 @@ if __name__ == "__main__":
     parser.add_argument("name", choices=["scifact", "cisi", "abstracts", "sure", "paradetox", *HUB])
     parser.add_argument("folder", type=Path)
     given = parser.parse_args()
-    main(given.name, given.folder)
+    try:
+        main(given.name, given.folder)
+    except (URLError, ConnectionError) as error:
+        sys.exit(f"{given.name}: {make.data()[given.name]['address']} cannot be read: {error}")

@@ -4,7 +4,8 @@ python docs/results/reproduce.py CLAIM [--read]
 
 A figure is ok within the claim's tolerance, near within three times that, else fail. The last line is the worst.
 With --read only the command that prints the figures runs. OUT is where runs write (default: runs/ and the run's name).
-Exit status: 0 for ok and near, 1 for fail, 2 for an unknown claim, or a package or data that are missing.
+Exit status: 0 for ok and near, 1 for fail, 2 for an unknown claim, or a package or data that are missing, 130 after
+Ctrl-C.
 """
 
 import fnmatch
@@ -94,6 +95,7 @@ def shell(script: str, environment: dict[str, str]) -> str:
             output, _ = process.communicate()
         except BaseException:
             os.killpg(process.pid, signal.SIGTERM)
+            process.wait()
             raise
     if process.returncode:
         raise subprocess.CalledProcessError(process.returncode, command)
@@ -138,6 +140,15 @@ def main(arguments: list[str]) -> int:
     return int(word == "fail")
 
 
-if __name__ == "__main__":
+def run(arguments: list[str]) -> int:
+    """:func:`main`, with one line after Ctrl-C or SIGTERM."""
     signal.signal(signal.SIGTERM, signal.default_int_handler)
-    sys.exit(main(sys.argv[1:]))
+    try:
+        return main(arguments)
+    except KeyboardInterrupt:
+        print("stopped; the same command resumes", file=sys.stderr)
+        return 130
+
+
+if __name__ == "__main__":
+    sys.exit(run(sys.argv[1:]))
