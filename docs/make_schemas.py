@@ -50,6 +50,7 @@ from retrokit.study.why import ChangedSetting, Why
 from retrokit.sure.agreement import Agreement, Joint
 from retrokit.sure.build import Estimate
 from retrokit.sure.variants import Call
+from retrokit.training.bridge import Bridged
 from retrokit.training.distil import Distilled
 from retrokit.training.history import Outcome
 from retrokit.training.merge import Merged
@@ -212,6 +213,7 @@ EXPORT = {
     },
     "prepare_queries": ({"python": str, "command": str}, "How queries are put through the same."),
     "retrokit": str,
+    "bridged?": (dict[str, Any], "Map and both encoders, if the vectors were mapped (retrokit bridge)."),
     "shard": Either([{"number": int, "of": int, "first": int}, None]),
     "source": {"spec": str, "digest": (str | None, "null: a pipe, which is read once.")},
 }
@@ -245,6 +247,12 @@ OUTPUTS: dict[str, Any] = {
         "encoders": [but(Held, last_used=(str, "ISO 8601, UTC."))],
         "graphs": [Graph],
     },
+    "bridge": but(
+        Bridged,
+        curve=([{"texts": int, "cosine": float, "agreement": float}], "Of maps fitted to fewer texts."),
+        gained=({"*": float | None}, "Share of what embedding again would gain, by task; null: nothing."),
+        evaluation=(Either([EVALUATION, None]), "Old, bridged and embedded again (--on)."),
+    ),
     "distil-static": Distilled,
     "check": DataCheck,
     "doctor": Either(

@@ -10,6 +10,7 @@ The Python API, loaded lazily (importing retrokit imports no torch)::
     retrokit.augment.crops("corpus.jsonl", "pairs.jsonl")
     retrokit.finetune("minilm", ["pairs.jsonl"], "runs/qnorm", sim="qnorm", scale="auto")
     retrokit.distil_static("minilm", "models/static")
+    retrokit.bridge("exported/documents", "runs/new", "runs/bridge")
     retrokit.merge(["runs/seed0", "runs/seed1"], "runs/soup")
     retrokit.push("runs/soup", "me/soup", license="apache-2.0")
     retrokit.evaluate(["minilm", "runs/qnorm"], ["beir:data/scifact"])
@@ -46,6 +47,7 @@ if TYPE_CHECKING:
     from retrokit.sure.build import build_sure as build_sure
     from retrokit.sure.build import estimate_sure as estimate_sure
     from retrokit.sure.config import SureConfig as SureConfig
+    from retrokit.training.bridge import bridge as bridge
     from retrokit.training.config import FinetuneConfig as FinetuneConfig
     from retrokit.training.distil import distil_static as distil_static
     from retrokit.training.finetune import finetune as finetune
@@ -69,6 +71,7 @@ _LAZY = {
     "estimate_sure": "retrokit.sure.build",
     "FinetuneConfig": "retrokit.training.config",
     "finetune": "retrokit.training.finetune",
+    "bridge": "retrokit.training.bridge",
     "distil_static": "retrokit.training.distil",
     "merge": "retrokit.training.merge",
     "push": "retrokit.training.push",

@@ -23,7 +23,19 @@ from retrokit.core.errors import DataError, Interrupted, RetrokitError
 from retrokit.core.notices import harmless, listening
 
 _MODULES = (
-    *("augment", "build_sure", "cache", "check", "distil", "doctor", "evaluate", "export", "finetune", "merge"),
+    *(
+        "augment",
+        "bridge",
+        "build_sure",
+        "cache",
+        "check",
+        "distil",
+        "doctor",
+        "evaluate",
+        "export",
+        "finetune",
+        "merge",
+    ),
     *("names", "probe", "push", "rerank", "rerank_train", "report", "search", "study"),
 )
 for _name in _MODULES:

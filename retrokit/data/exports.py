@@ -81,6 +81,19 @@ class Export:
         """All of them in memory, float32 ``[n, d]``."""
         return np.concatenate([part.quantization().widened(part.embeddings()) for part in self.parts])
 
+    def take(self, rows: np.ndarray) -> np.ndarray:
+        """What the vectors at some rows, int64 ``[n]``, stand for, float32 ``[n, d]``, read from disk."""
+        taken, start = np.empty((len(rows), self.note["dimension"]), dtype=np.float32), 0
+        for quantization, embeddings in self._mapped:
+            mine = (start <= rows) & (rows < start + len(embeddings))
+            taken[mine] = quantization.widened(embeddings[rows[mine] - start])
+            start += len(embeddings)
+        return taken
+
+    @cached_property
+    def _mapped(self) -> list[tuple[Quantization, np.ndarray]]:
+        return [(part.quantization(), part.embeddings()) for part in self.parts]
+
     def ids(self) -> list[str]:
         """The identifiers of the rows, in their order."""
         identifiers: list[str] = self._names["id"].to_pylist()

@@ -139,8 +139,10 @@ class CachedEncoder(EncoderView, LayeredEncoder):
         return self._settled[precision]
 
     def _identity_for(self, items: Sequence[Item], role: Role, precision: str = "auto") -> dict[str, Any] | None:
-        """The identity, with what the task of ``items`` puts before their texts unless they contain it."""
+        """The identity in a role, with what the task of ``items`` puts before their texts unless they contain it."""
         identity, first = self.identity(precision), items[0] if len(items) else None
+        if identity is not None and role == "document":  # encoders that differ in queries share documents
+            identity = {**identity, "fingerprint": self.document_fingerprint()}
         if identity is None or not isinstance(first, Prompted):
             return identity
         prompt = self._encoder.prompt_of(items, role)

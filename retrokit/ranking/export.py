@@ -178,15 +178,18 @@ class Prepared:
         """float32 ``[n, d]`` in the order of ``texts``; of documents in chunks those of all chunks."""
         return self.of_chunks(texts)[0]
 
-    @torch.inference_mode()
     def of_chunks(self, texts: Sequence[str]) -> tuple[np.ndarray, np.ndarray | None]:
         """The same, and how many chunks each text has, int64 ``[n]``; ``None``: they have one embedding each."""
         items, counts = (texts, None) if self._chunks is None else self._chunks.split(texts)
         encoder = self._encoder if self._chunks is None else self._chunks.encoder
-        raw = encoder.embed(items, self._role, self._precision)[:, : self._dims]
+        return self.of_raw(encoder.embed(items, self._role, self._precision)[:, : self._dims]), counts
+
+    @torch.inference_mode()
+    def of_raw(self, raw: np.ndarray) -> np.ndarray:
+        """The same of raw embeddings."""
         rows = self._similarity.prepare(torch.as_tensor(raw), self._role)
         padded = torch.nn.functional.pad(rows, (0, int(self._one_length)))
-        return np.ascontiguousarray(padded.numpy(), dtype="<f4"), counts
+        return np.ascontiguousarray(padded.numpy(), dtype="<f4")
 
     def canaries(self, texts: Sequence[str]) -> dict[str, Any]:
         """The texts, of documents in chunks the first chunk of each, with their raw embeddings."""

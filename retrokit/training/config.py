@@ -14,11 +14,13 @@ from retrokit.core.registry import Registry, parse_all
 from retrokit.core.settings import (
     FOLDER,
     OVERLAP_EXAMPLES,
+    PRECISION,
     PRECISIONS,
     SHOW_INPUTS,
     STRICT,
     Settings,
     duration,
+    listed,
     number_or,
     numbers,
     setting,
@@ -381,6 +383,35 @@ class DistilSettings(Settings):
     sif: float = setting(1e-4, "Weight tokens by x / (x + frequency); 0: all alike.", minimum=0)
     corpus: str | None = setting(None, "Count frequencies in these texts. Default: by rank.")
     device: str | None = setting(None)
+
+
+MAPS = r"orthogonal|affine|low-rank:[1-9]\d{0,3}|mlp(:[1-9]\d{0,4})?"
+
+
+@dataclass(frozen=True)
+class BridgeSettings(Settings):
+    """The options of a bridge between two encoders."""
+
+    export: str = setting(help="Folder of retrokit export, of the old encoder's documents.", argument=True)
+    encoder: str = setting(help="New encoder.", argument=True)
+    output: str = setting(help="New folder to write.", flags=("--output", "-o"), writes=FOLDER)
+    _: KW_ONLY
+    into: str = setting(
+        "old", "Map new queries into the old space, or old vectors into the new.", choices=("old", "new")
+    )
+    map: str = setting("affine", "Learn orthogonal, affine, low-rank:N or mlp.")
+    texts: str | None = setting(None, "Texts of the export: JSON lines or a BEIR folder. Default: its source.")
+    sample: int = setting(5000, "Embed N of the texts with the new encoder.", minimum=10)
+    on: Sequence[str] = setting((), "Measure old, bridged and embedded again on this task. Repeatable.")
+    metrics: Sequence[str] = setting((), "Metrics to show. Default: the task's usual ones.", read=listed)
+    seed: int = setting(0, "Seed the sample and an mlp.", minimum=0)
+    precision: str = setting("auto", PRECISION, choices=PRECISIONS)
+    device: str | None = setting(None)
+
+    def problems(self) -> Iterator[str]:
+        yield from super().problems()
+        if not re.fullmatch(MAPS, self.map):
+            yield f"`map=` {self.map}: expected orthogonal, affine, low-rank:N or mlp"
 
 
 @dataclass(frozen=True)

@@ -321,7 +321,7 @@ class QueryPlan(Job):
     def documents_at(self, rows: np.ndarray) -> Tensor:
         """Prepared embeddings of documents, without the dimension that gives them one norm."""
         one_length = bool(self.index.export.note.get("one_length"))
-        vectors = torch.from_numpy(self.index.take(rows))
+        vectors = torch.from_numpy(self.index.export.take(rows))
         return vectors[:, :-1] if one_length else vectors
 
     def query_encoder(self, share: float = 1.0) -> Encoder:
@@ -430,7 +430,7 @@ def plan(config: FinetuneConfig) -> QueryPlan:
     found = overlaps(tests, sources, config.overlap_examples) if tests else []
     for warning in filter(None, (overlap.warning() for overlap in found)):
         notice(warning)
-    documents = torch.from_numpy(index.take(np.array([*rows.values()][:SCALE_SAMPLE])))
+    documents = torch.from_numpy(stored.take(np.array([*rows.values()][:SCALE_SAMPLE])))
     typical = 1.0
     if not similarity.unit_length:
         typical = similarity.typical_score(similarity.prepare(embedded[:SCALE_SAMPLE], "query"), documents)

@@ -272,15 +272,6 @@ class ExportIndex(StoredIndex):
         embeddings = super().embed_queries(queries)
         return np.pad(embeddings, [(0, 0), (0, 1)]) if self.export.note.get("one_length") else embeddings
 
-    def take(self, rows: np.ndarray) -> np.ndarray:
-        """What the embeddings at ``rows`` stand for, float32 ``[n, d']``, read from disk."""
-        starts = np.cumsum([0, *(len(part.rows) for part in self.parts)])
-        taken = np.empty((len(rows), self.parts[0].quantization.dimension), dtype=np.float32)
-        for part, start, end in zip(self.parts, starts, starts[1:], strict=False):
-            mine = (start <= rows) & (rows < end)
-            taken[mine] = part.quantization.widened(part.rows[rows[mine] - start])
-        return taken
-
     def asked_by(self, encoder: Encoder) -> Self:
         """The same documents for the queries of another encoder."""
         index = copy.copy(self)

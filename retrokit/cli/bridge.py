@@ -1,0 +1,29 @@
+"""``retrokit bridge``."""
+
+from dataclasses import fields
+
+from retrokit.cli.common import JsonOption, app, show, show_result, with_names
+from retrokit.cli.settings import takes
+from retrokit.training.config import BridgeSettings
+
+
+@app.command(cls=with_names("encoders", "tasks"))
+@takes(BridgeSettings)
+def bridge(settings: BridgeSettings, as_json: JsonOption = False) -> None:
+    """Search old vectors with a new encoder, by a map learned from texts that both embed.
+
+    retrokit bridge exported/documents runs/new -o runs/bridge --on beir:data/mine
+
+    retrokit bridge exported/documents runs/new --into new -o exported/bridged
+    """
+    from retrokit.report.evaluation import evaluation_json, evaluation_sheets
+    from retrokit.report.tables import bridge_sheets
+    from retrokit.training.bridge import bridge
+
+    result = bridge(**vars(settings))
+    evaluation = result.evaluation
+    shown = {field.name: getattr(result, field.name) for field in fields(result)}
+    shown["evaluation"] = None if evaluation is None else evaluation_json(evaluation)
+    show_result(as_json, "bridge", shown, *bridge_sheets(result))
+    if evaluation is not None and not as_json:
+        show(*evaluation_sheets(evaluation))

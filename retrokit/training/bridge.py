@@ -1,0 +1,380 @@
+"""``bridge``: a new encoder with the stored vectors of an old one, by a map learned from texts that both embed.
+
+``into`` old: queries of the new encoder go into the old space, and a model folder has them next to the old documents.
+``into`` new: the stored vectors go into the new space, as an export that the new encoder searches. No labels are used.
+
+Maps: ``orthogonal`` is Procrustes' (Schönemann, 1966), ``affine`` is ridge regression with the strength of the least
+generalised cross-validation (Golub, Heath and Wahba, 1979), ``low-rank:r`` is its reduced-rank form (Izenman, 1975),
+``mlp`` adds a layer with ReLU that learns what the affine map leaves."""
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from sentence_transformers.base.modules import Normalize, Router
+from sentence_transformers.sentence_transformer.modules import Dense
+from torch import nn
+
+from retrokit import encoders
+from retrokit.core.errors import DataError, UsageError, disk_errors
+from retrokit.core.outputs import folder_in_the_making
+from retrokit.core.registry import Spec
+from retrokit.core.settings import taking
+from retrokit.data.beir import corpus_file
+from retrokit.data.corpus import read_corpus
+from retrokit.data.exports import CHUNK, Export, ExportWriter, Quantization, open_export, step_of
+from retrokit.data.jsonl import of_kind
+from retrokit.data.pairs import texts_file
+from retrokit.data.runs import FINISHED, Run, write_run
+from retrokit.encoders.base import Encoder
+from retrokit.encoders.towers import tower_of, with_modules
+from retrokit.encoders.views import EncoderView
+from retrokit.evaluation.comparison.comparison import Evaluation
+from retrokit.evaluation.evaluate import evaluate
+from retrokit.ranking.export import Prepared
+from retrokit.ranking.settings import ExportSettings
+from retrokit.training.config import BridgeSettings
+from retrokit.training.model import build, export
+from retrokit.training.run import provenance
+from retrokit.training.run_folder import check_name_of_model
+
+HELD_OUT, NEIGHBOURS, TIMED = 0.2, 10, 64
+"""Share of the sample that no map is fitted to; neighbours that are compared; texts whose embedding is timed."""
+ENOUGH, FEW = 0.98, 0.5
+"""The share of the best agreement that is enough; the agreement below which the answer is no."""
+RIDGES = (0.0, *np.logspace(-6, 1, 15).tolist())
+"""Strengths as shares of the largest eigenvalue."""
+
+
+@dataclass(frozen=True)
+class VectorMap:
+    """x → x·weight + bias + ReLU(x·first)·last; float64 ``[d, d']``, ``[d']``, ``[d, h]``, ``[h, d']``."""
+
+    weight: np.ndarray
+    bias: np.ndarray
+    first: np.ndarray = field(default_factory=lambda: np.empty((0, 0)))
+    last: np.ndarray = field(default_factory=lambda: np.empty((0, 0)))
+
+    def __call__(self, rows: np.ndarray) -> np.ndarray:
+        mapped = rows @ self.weight + self.bias
+        result: np.ndarray = mapped + np.maximum(rows @ self.first, 0) @ self.last if self.first.size else mapped
+        return result
+
+    def layers(self) -> list[nn.Module]:
+        """The same as stock layers: x is ReLU(x) − ReLU(−x)."""
+        if not self.first.size:
+            return [_dense(self.weight, self.bias, nn.Identity())]
+        one = np.eye(len(self.weight))
+        wide = np.concatenate([one, -one, self.first], axis=1)
+        narrow = np.concatenate([self.weight, -self.weight, self.last])
+        return [_dense(wide, np.zeros(wide.shape[1]), nn.ReLU()), _dense(narrow, self.bias, nn.Identity())]
+
+
+def _dense(weight: np.ndarray, bias: np.ndarray, activation: nn.Module) -> Dense:
+    tensors = {"init_weight": torch.tensor(weight.T).float(), "init_bias": torch.tensor(bias).float()}
+    return Dense(*weight.shape, activation_function=activation, **tensors)
+
+
+def fit(kind: str, given: np.ndarray, wanted: np.ndarray, seed: int = 0) -> VectorMap:
+    """The map of a ``kind`` from rows ``given [n, d]`` to rows ``wanted [n, d']`` with the least squared error."""
+    x, y = given.astype(np.float64), wanted.astype(np.float64)
+    name, _, number = kind.partition(":")
+    if name == "orthogonal":
+        left, _, right = np.linalg.svd(x.T @ y, full_matrices=False)
+        return VectorMap(left @ right, np.zeros(y.shape[1]))
+    affine = ridge(x, y)
+    if name == "low-rank":
+        fitted = affine(x) - y.mean(axis=0)
+        axes = np.linalg.eigh(fitted.T @ fitted)[1][:, ::-1][:, : int(number)]
+        weight = affine.weight @ axes @ axes.T
+        return VectorMap(weight, y.mean(axis=0) - x.mean(axis=0) @ weight)
+    return _bent(affine, x, y, int(number or x.shape[1]), seed) if name == "mlp" else affine
+
+
+def ridge(x: np.ndarray, y: np.ndarray, strength: float | None = None) -> VectorMap:
+    """Ridge regression with an intercept; ``strength`` is a share of the largest eigenvalue of the centred x, and by
+    default that of the least generalised cross-validation."""
+    centre, target = x.mean(axis=0), y.mean(axis=0)
+    left, scales, right = np.linalg.svd(x - centre, full_matrices=False)
+    seen, total = left.T @ (y - target), float(np.square(y - target).sum())
+    powers, alive = np.square(scales), scales > scales[:1] * 1e-10
+
+    def shrunk(share: float) -> np.ndarray:
+        bottom = powers + share * powers[:1]
+        return np.where(alive, powers / np.where(alive, bottom, 1), 0)
+
+    def validation(share: float) -> float:
+        part = shrunk(share)
+        free = len(x) - 1 - part.sum()
+        left_over = total - float(((1 - np.square(1 - part)) * np.square(seen).sum(axis=1)).sum())
+        return left_over / free**2 if free > 0.5 else np.inf
+
+    share = min(RIDGES, key=validation) if strength is None else strength
+    weight = right.T @ ((shrunk(share) / np.where(alive, scales, 1))[:, None] * seen)
+    return VectorMap(weight, target - centre @ weight)
+
+
+def _bent(affine: VectorMap, x: np.ndarray, y: np.ndarray, hidden: int, seed: int, steps: int = 400) -> VectorMap:
+    """The affine map and a hidden layer, trained on what it leaves; the step that is best on a tenth is taken."""
+    rows, rest = (torch.tensor(side, dtype=torch.float32) for side in (x, y - affine(x)))
+    is_dev = torch.from_numpy(np.random.default_rng(seed).random(len(x)) < 0.1)
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        first = nn.Linear(x.shape[1], hidden, bias=False)
+    last = nn.Linear(hidden, y.shape[1], bias=False)
+    nn.init.zeros_(last.weight)
+    net = nn.Sequential(first, nn.ReLU(), last)
+    optimizer = torch.optim.AdamW(net.parameters(), lr=1e-3, weight_decay=0.1)
+    best = (np.inf, first.weight.detach().clone(), last.weight.detach().clone())
+    for _ in range(steps):
+        optimizer.zero_grad()
+        errors = (net(rows) - rest).square().sum(dim=1)
+        dev = float(errors[is_dev].detach().mean()) if bool(is_dev.any()) else np.inf
+        if dev < best[0]:
+            best = (dev, first.weight.detach().clone(), last.weight.detach().clone())
+        errors[~is_dev].mean().backward()
+        optimizer.step()
+    return VectorMap(affine.weight, affine.bias, best[1].T.double().numpy(), best[2].T.double().numpy())
+
+
+@dataclass(frozen=True)
+class Bridged:
+    """What a bridge is worth.
+
+    Attributes:
+        folder: the model folder (into old), or the export (into new).
+        texts: of the sample, a fifth of which no map is fitted to.
+        cosine: mean of the mapped vectors with those that are wanted, held out.
+        agreement: share of the ten nearest held-out texts that mapped and wanted vectors have in common.
+        curve: ``texts``, ``cosine`` and ``agreement`` of maps fitted to fewer texts.
+        enough: the fewest texts with 98% of the best agreement.
+        bytes_saved: of vectors that need not be written.
+        minutes_saved: of embedding, by the speed that was measured here.
+        gained: share of what embedding again would gain, by task; ``None``: it would gain nothing.
+        verdict: what to do, in a sentence.
+    """
+
+    export: str
+    encoder: str
+    into: str
+    map: str
+    folder: str
+    texts: int
+    cosine: float
+    agreement: float
+    curve: list[dict[str, float]]
+    enough: int
+    bytes_saved: int
+    minutes_saved: float
+    gained: dict[str, float | None]
+    verdict: str
+    evaluation: Evaluation | None = None
+
+
+@taking(BridgeSettings)
+def bridge(settings: BridgeSettings) -> Bridged:
+    """Learn the map, write the folder, and measure it.
+
+    Raises:
+        UsageError: an export of queries, chunks or fewer dimensions; texts that are not there; a similarity that is no
+            inner product; or encoders that do not fit.
+        DataError: files that cannot be read or written.
+    """
+    check_name_of_model(settings.output)
+    stored, new = open_export(settings.export), encoders.registry.create(settings.encoder, device=settings.device)
+    _check(stored, new)
+    rows, texts = _sample(stored, settings)
+    old_rows = stored.take(rows)
+    role: Any = "query" if settings.into == "old" else "document"
+    embedded = new.embed(texts, role, settings.precision)
+    new_rows = _unit(embedded) if new.similarity.unit_length else embedded
+    given, wanted = (new_rows, old_rows) if settings.into == "old" else (old_rows, new_rows)
+    held = np.random.default_rng(settings.seed).permutation(len(rows)) < max(2, int(HELD_OUT * len(rows)))
+    curve = []
+    for count in _sizes(int((~held).sum())):
+        part = fit(settings.map, given[~held][:count], wanted[~held][:count], settings.seed)
+        curve.append({"texts": count, **_quality(part(given[held]), wanted[held])})
+    best = max(point["agreement"] for point in curve)
+    whole = fit(settings.map, given, wanted, settings.seed)
+    with folder_in_the_making(settings.output) as staged, disk_errors(settings.output):
+        (_write_model if settings.into == "old" else _write_export)(settings, stored, new, whole, staged)
+    evaluation = _evaluated(settings, stored, new) if settings.on else None
+    count, dtype = stored.note["count"], stored.note.get("dtype", "float32")
+    gained = _gained(evaluation)
+    return Bridged(
+        settings.export,
+        settings.encoder,
+        settings.into,
+        settings.map,
+        settings.output,
+        len(rows),
+        curve[-1]["cosine"],
+        curve[-1]["agreement"],
+        curve,
+        next(int(point["texts"]) for point in curve if point["agreement"] >= ENOUGH * best),
+        Quantization(dtype, new.dimension).row_bytes * count if settings.into == "old" else 0,
+        _seconds_per_text(new, texts[:TIMED], settings.precision) * count / 60,
+        gained,
+        _verdict(curve[-1]["agreement"], evaluation, gained),
+        evaluation,
+    )
+
+
+def _check(stored: Export, new: Encoder) -> None:
+    if stored.note["role"] != "document":
+        raise UsageError(f"{stored.folder}: contains embeddings of the role query; export documents")
+    if stored.owners is not None:
+        raise UsageError(f"{stored.folder}: contains chunks; export documents without chunks")
+    if stored.note["encoder"]["dims"] != stored.note["encoder"]["dimension"] or stored.note.get("one_length"):
+        raise UsageError(f"{stored.folder}: was written with `dims=` or `one_length=`; export without them")
+    if not new.similarity.factorable:
+        raise UsageError(f"{new.spec}: {new.similarity.spec} is not an inner product of prepared embeddings")
+
+
+def _sample(stored: Export, settings: BridgeSettings) -> tuple[np.ndarray, list[str]]:
+    """Rows of an even random sample, and their texts."""
+    source = settings.texts or stored.note["source"].get("spec")
+    count = stored.note["count"]
+    rows = np.random.default_rng(settings.seed).choice(count, min(count, settings.sample), replace=False)
+    ids = stored.ids_at(rows.tolist())
+    wanted, texts = set(ids.values()), dict[str, str]()
+    try:
+        corpus = read_corpus(texts_file(source, corpus_file))
+        texts = {document.id: document.full_text for document in corpus if document.id in wanted}
+    except (DataError, TypeError) as error:
+        raise UsageError(f"{source}: its texts cannot be read; give them as `texts=`") from error
+    if missing := [id for id in ids.values() if id not in texts]:
+        raise UsageError(f"{source}: lacks {len(missing):,} documents of {stored.folder}; give `texts=`")
+    if len(rows) < 10:
+        raise UsageError(f"{stored.folder}: {len(rows)} texts are too few to learn a map from; give more")
+    return rows, [texts[ids[row]] for row in rows.tolist()]
+
+
+def _unit(rows: np.ndarray) -> np.ndarray:
+    unit: np.ndarray = rows / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1e-12)
+    return unit
+
+
+def _sizes(most: int) -> list[int]:
+    return [*(size for size in (50, 100, 200, 500, 1000, 2000, 5000, 10_000, 20_000) if size < most), most]
+
+
+def _quality(mapped: np.ndarray, wanted: np.ndarray) -> dict[str, float]:
+    """Mean cosine of rows, and the share of nearest neighbours among the wanted ones that they have in common."""
+    cosine = float((_unit(mapped) * _unit(wanted)).sum(axis=1).mean())
+    count = min(NEIGHBOURS, len(wanted) - 1)
+    near = []
+    for rows in (mapped, wanted):
+        scores = _unit(rows) @ _unit(wanted).T
+        np.fill_diagonal(scores, -np.inf)
+        near.append((-scores).argsort(axis=1)[:, :count])
+    shared = [len(set(a) & set(b)) for a, b in zip(*(side.tolist() for side in near), strict=True)]
+    return {"cosine": cosine, "agreement": float(np.mean(shared)) / count}
+
+
+def _write_model(settings: BridgeSettings, stored: Export, new: Encoder, fitted: VectorMap, staged: Path) -> None:
+    """A model folder: queries by the new encoder and the map, documents by the old encoder."""
+    old: Encoder = encoders.registry.create(stored.note["encoder"]["spec"], device=settings.device)
+    if old.fingerprint() != stored.note["encoder"]["fingerprint"]:
+        raise UsageError(f"{stored.folder}: was written by {old.spec}, whose weights or settings have changed")
+    if (old.prompts["query"] or "") != (new.prompts["query"] or ""):
+        raise UsageError(f"{new.spec}: puts another prompt before queries than {old.spec}; give `into=` new")
+    similarity = old.similarity_of(stored.note["similarity"]["spec"])
+    start = old.to_train().model
+    queries = [*tower_of(new.to_train().model, "query"), *([Normalize()] if new.similarity.unit_length else [])]
+    documents = [*tower_of(start, "document")]
+    router = Router({"query": [*queries, *fitted.layers()], "document": documents}, default_route="document")
+    last = list(build(old, similarity.spec)[0])[-1]
+    export(with_modules(start, [router, last]), staged)
+    files = sorted(path.name for path in staged.iterdir())
+    notes = {"bridged": _about(settings, stored, new), **provenance()}
+    write_run(Run(FINISHED, similarity.spec, new.spec, files=files, notes=notes), staged)
+
+
+def _about(settings: BridgeSettings, stored: Export, new: Encoder) -> dict[str, Any]:
+    made_by = stored.note["encoder"]
+    return {
+        "map": settings.map,
+        "from": {"spec": made_by["spec"], "fingerprint": made_by["fingerprint"]},
+        "to": {"spec": new.spec, "fingerprint": new.fingerprint()},
+        "sample": settings.sample,
+        "seed": settings.seed,
+    }
+
+
+def _write_export(settings: BridgeSettings, stored: Export, new: Encoder, fitted: VectorMap, staged: Path) -> None:
+    """An export of the mapped vectors, as the new encoder's, with the note of what they are."""
+    prepared = Prepared(ExportSettings(settings.encoder, "", "", device=settings.device), "document")
+
+    def mapped(rows: np.ndarray) -> np.ndarray:
+        return prepared.of_raw(fitted(stored.take(rows)).astype(np.float32))
+
+    count, dtype = stored.note["count"], stored.note.get("dtype", "float32")
+    with ExportWriter(staged, Quantization(dtype, prepared.width), None) as writer:
+        writer.calibrate(lambda: mapped(np.arange(0, count, step_of(count))))
+        for start in range(0, count, CHUNK):
+            rows = np.arange(start, min(start + CHUNK, count))
+            writer.add([*stored.ids_at(rows.tolist()).values()], mapped(rows))
+        about = {**prepared.describe(), "dtype": dtype, "shard": None, "source": stored.note["source"]}
+        note = {"count": writer.count, "dimension": prepared.width, **about, "bridged": _about(settings, stored, new)}
+        writer.finish(of_kind("export", note))
+
+
+def _seconds_per_text(encoder: Encoder, texts: Sequence[str], precision: str) -> float:
+    """Measured without the embedding cache."""
+    computing = encoder.computing() if isinstance(encoder, EncoderView) else encoder
+    computing.embed(texts[:1], "document", precision)
+    start = time.perf_counter()
+    computing.embed(texts, "document", precision)
+    return (time.perf_counter() - start) / len(texts)
+
+
+def _evaluated(settings: BridgeSettings, stored: Export, new: Encoder) -> Evaluation:
+    """The old system, the bridged one, and the new encoder with documents embedded again."""
+
+    def stored_by(encoder: str, folder: str) -> str:
+        return str(Spec("dense", {"encoder": encoder, "export": folder}, positional="encoder"))
+
+    old = stored_by(stored.note["encoder"]["spec"], settings.export)
+    into_old = settings.into == "old"
+    bridged = stored_by(settings.output, settings.export) if into_old else stored_by(settings.encoder, settings.output)
+    systems = [old, bridged, settings.encoder]
+    return evaluate(
+        systems, settings.on, metrics=settings.metrics, precision=settings.precision, device=settings.device
+    )
+
+
+def _gained(evaluation: Evaluation | None) -> dict[str, float | None]:
+    gained: dict[str, float | None] = {}
+    if evaluation is None:
+        return gained
+    for task in evaluation.tasks:
+        metric = evaluation.leading_metric(task)
+        old, bridged, new = (system.metrics[metric] for system in evaluation.systems_on(task))
+        gained[task] = (bridged - old) / (new - old) if new > old else None
+    return gained
+
+
+def _verdict(agreement: float, evaluation: Evaluation | None, gained: Mapping[str, float | None]) -> str:
+    if evaluation is None:
+        if agreement < FEW:
+            return f"no: mapped texts share {agreement:.0%} of their neighbours; embed again"
+        return f"perhaps: mapped texts share {agreement:.0%} of their neighbours; measure with `on=`"
+    verdicts = []
+    for task in evaluation.tasks:
+        metric = evaluation.leading_metric(task)
+        bridged, new = (entry for entry in evaluation.part([task]).comparisons if entry.metric == metric)
+        if bridged.significant and bridged.test.difference < 0:
+            verdict = "no: it is worse than the old system"
+        elif not (new.significant and new.test.difference > 0):
+            verdict = "no: not even embedding again is shown to be better than the old system"
+        elif bridged.significant:
+            verdict = f"yes: it has {gained[task] or 0:.0%} of what embedding again gains"
+        else:
+            verdict = "not shown: embedding again is better than the old system, and the bridge is not"
+        verdicts.append(f"{task}: {verdict}")
+    return "; ".join(verdicts)

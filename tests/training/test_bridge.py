@@ -1,0 +1,175 @@
+"""A bridge between two encoders: its maps against scipy and lstsq, what it writes, and when it says no."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from scipy.linalg import orthogonal_procrustes
+from sentence_transformers import SentenceTransformer
+
+import retrokit
+from retrokit.cli.entry import run
+from retrokit.core.files import digest
+from retrokit.data.dtypes import DTYPES
+from retrokit.data.jsonl import write_jsonl
+from retrokit.ranking.export import export, open_export
+from retrokit.training.bridge import VectorMap, bridge, fit, ridge
+from tests.evaluation.fakes import write_folder
+from tests.models import make_bert, sentences
+
+TEXTS = sentences(96)
+IDS = [f"d{number}" for number in range(96)]
+MAPS = ["orthogonal", "affine", "low-rank:5", "mlp:8"]
+
+
+def drawn(*shape: int, seed: int = 0) -> np.ndarray:
+    return np.random.default_rng(seed).normal(size=shape)
+
+
+@pytest.fixture(scope="module")
+def other(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Another encoder of other weights and another dimension."""
+    return make_bert(tmp_path_factory.mktemp("other"), dimension=24, layers=1)
+
+
+@pytest.fixture(scope="module")
+def task(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    queries = sentences(30, seed=9)
+    return write_folder(
+        tmp_path_factory.mktemp("task") / "beir",
+        dict(zip(IDS, TEXTS, strict=True)),
+        {f"q{i}": text for i, text in enumerate(queries)},
+        {f"q{i}": {IDS[i]: 1} for i in range(30)},
+    )
+
+
+def test_orthogonal_is_procrustes():
+    x, y = drawn(50, 6), drawn(50, 6, seed=1)
+    assert fit("orthogonal", x, y)(x) == pytest.approx(x @ orthogonal_procrustes(x, y)[0])
+    narrow = fit("orthogonal", x, y[:, :4]).weight
+    assert narrow.T @ narrow == pytest.approx(np.eye(4))
+
+
+def test_affine_is_least_squares_and_its_strength_is_cross_validated():
+    x, y = drawn(50, 6), drawn(50, 4, seed=1)
+    one = np.column_stack([x, np.ones(50)])
+    assert ridge(x, y, 0)(x) == pytest.approx(one @ np.linalg.lstsq(one, y, rcond=None)[0])
+    centred, strength = x - x.mean(axis=0), 0.3
+    gram = centred.T @ centred
+    weight = np.linalg.solve(gram + strength * np.linalg.eigvalsh(gram)[-1] * np.eye(6), centred.T @ y)
+    assert ridge(x, y, strength).weight == pytest.approx(weight)
+    truth = drawn(6, 4, seed=2)
+    assert fit("affine", x, x @ truth + 3).weight == pytest.approx(truth, abs=1e-6)
+    assert np.linalg.norm(fit("affine", x, y).weight) < 0.8 * np.linalg.norm(ridge(x, y, 0).weight)
+
+
+def test_low_rank_is_the_best_of_its_rank():
+    x, y = drawn(50, 6), drawn(50, 4, seed=1)
+    whole, low = ridge(x, y), fit("low-rank:2", x, y)
+    assert np.linalg.matrix_rank(low.weight, tol=1e-9) == 2
+    fitted = whole(x) - y.mean(axis=0)
+    left, scales, right = np.linalg.svd(fitted, full_matrices=False)
+    assert low(x) - y.mean(axis=0) == pytest.approx((left[:, :2] * scales[:2]) @ right[:2])
+
+
+def test_an_mlp_learns_what_is_bent():
+    x = drawn(600, 4)
+    y = np.abs(x)
+    errors = [np.square(fit(kind, x[:500], y[:500])(x[500:]) - y[500:]).mean() for kind in ("affine", "mlp:32")]
+    assert errors[1] < 0.7 * errors[0]
+
+
+@pytest.mark.parametrize("hidden", [0, 5])
+def test_the_layers_are_the_map(hidden):
+    more = [drawn(6, hidden, seed=3), drawn(hidden, 4, seed=4)] if hidden else []
+    mapped, rows = VectorMap(drawn(6, 4), drawn(4, seed=1), *more), drawn(9, 6, seed=2)
+    features = {"sentence_embedding": torch.tensor(rows).float()}
+    for layer in mapped.layers():
+        features = layer(features)
+    assert features["sentence_embedding"].detach().numpy() == pytest.approx(mapped(rows), abs=1e-4)
+
+
+@pytest.mark.parametrize(("kind", "dtype"), zip(MAPS, DTYPES, strict=True))
+def test_both_ways(tiny_bert, other, task, tmp_path, kind, dtype):
+    export(str(tiny_bert), str(task), str(tmp_path / "old"), dtype=dtype, precision="fp32")
+    before = digest(tmp_path / "old")
+    options = {"map": kind, "sample": 90, "precision": "fp32"}
+    into_old = bridge(str(tmp_path / "old"), str(other), str(tmp_path / "run"), **options)
+    into_new = bridge(str(tmp_path / "old"), str(other), str(tmp_path / "new"), into="new", **options)
+    assert digest(tmp_path / "old") == before
+    queries = sentences(5, seed=7)
+    plain = SentenceTransformer(str(tmp_path / "run")).encode_query(queries)
+    stored = open_export(tmp_path / "old")
+    asked = np.where(plain > 0, 1, -1) if dtype == "binary" else plain
+    scores = asked @ stored.vectors().T
+    ours = retrokit.search(str(tmp_path / "run"), stored, queries, k=3, precision="fp32")
+    assert [row[places] for row, (_, places) in zip(scores, ours, strict=True)] == [
+        pytest.approx(values, rel=1e-4) for values, _ in ours
+    ]
+    mapped = open_export(tmp_path / "new")
+    assert (mapped.note["count"], mapped.note["dimension"], mapped.ids()) == (96, 24, IDS)
+    raw = retrokit.encoder(str(other)).embed(TEXTS, "document", "fp32")
+    raw /= np.linalg.norm(raw, axis=1, keepdims=True)
+    rows = open_export(tmp_path / "old").vectors()
+    chosen = np.random.default_rng(0).choice(96, 90, replace=False)
+    expected = fit(kind, rows[chosen], raw[chosen])(rows)
+    expected /= np.linalg.norm(expected, axis=1, keepdims=True)
+    if dtype in ("float32", "float16"):
+        assert mapped.vectors() == pytest.approx(expected, abs=2e-3)
+    assert len(retrokit.search("", mapped, queries, k=3)) == 5
+    for result in (into_old, into_new):
+        assert 0 <= result.agreement <= 1
+        assert result.curve[-1]["texts"] == 72
+        assert result.verdict.split(":")[0] in ("no", "perhaps")
+    assert into_old.bytes_saved == 96 * open_export(tmp_path / "new").quantization().row_bytes
+
+
+def test_the_same_encoder_needs_no_bridge(tiny_bert, task, tmp_path):
+    """The identity is learned, ranks as before, and gains nothing."""
+    export(str(tiny_bert), str(task), str(tmp_path / "old"), precision="fp32")
+    result = bridge(str(tmp_path / "old"), str(tiny_bert), str(tmp_path / "run"), on=[f"beir:{task}"], precision="fp32")
+    assert result.cosine == pytest.approx(1, abs=1e-4)
+    assert result.agreement > 0.99
+    old, bridged, again = (system.metrics["ndcg@10"] for system in result.evaluation.systems)
+    assert old == again == pytest.approx(bridged, abs=0.02)
+    assert result.gained == {f"beir:{task}": None}
+    assert result.verdict.endswith("no: not even embedding again is shown to be better than the old system")
+
+
+def test_the_command_prints_it_all(tiny_bert, other, task, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    export(str(tiny_bert), str(task), "old", precision="fp32")
+    words = ["bridge", "old", str(other), "--on", f"beir:{task}", "--sample", "60"]
+    assert run([*words, "-o", "bridged"]) == 0
+    shown = capsys.readouterr().out
+    assert "nearest neighbours in common" in shown
+    assert f"dense:{other},export" not in shown
+    assert "dense:bridged,export=old" in shown
+    assert run([*words, "--into", "new", "-o", "mapped", "--json"]) == 0
+    result = json.loads(capsys.readouterr().out)
+    assert result["texts"] == 60
+    assert len(result["evaluation"]["results"]) == 3
+
+
+@pytest.mark.parametrize(
+    ("options", "complaint"),
+    [
+        (["--map", "cube"], "--map cube: expected orthogonal, affine, low-rank:N or mlp"),
+        (["--texts", "gone.jsonl"], "gone.jsonl: its texts cannot be read; give them as --texts"),
+        (["--texts", "few.jsonl"], "few.jsonl: lacks 95 documents of old; give --texts"),
+        (["gone"], "gone: is not a folder of 'retrokit export'"),
+        (["queries"], "queries: contains embeddings of the role query"),
+        (["--sim", "l2"], "No such option"),
+    ],
+)
+def test_bad_input_is_one_line(tiny_bert, other, task, tmp_path, monkeypatch, capsys, options, complaint):
+    monkeypatch.chdir(tmp_path)
+    write_jsonl(tmp_path / "few.jsonl", [{"id": IDS[0], "text": TEXTS[0]}])
+    first = options.pop(0) if not options[0].startswith("-") else "old"
+    export(str(tiny_bert), str(task), "old", precision="fp32")
+    export(str(tiny_bert), str(task), "queries", role="query", precision="fp32")
+    assert run(["bridge", first, str(other), "-o", "bridged", *options]) == 2
+    assert complaint in capsys.readouterr().err.strip().splitlines()[-1]
+    assert not Path("bridged").exists()
