@@ -24,6 +24,7 @@ from retrokit.encoders.base import Encoder
 from retrokit.evaluation.task import Request
 from retrokit.training.batches import Loader, Prefetcher
 from retrokit.training.evaluations import HOLDOUT, LOSS, Evaluations, HeldOut
+from retrokit.training.fast import fast_attention, replace_dropout
 from retrokit.training.history import History
 from retrokit.training.loss import PreparedLoss, alone
 from retrokit.training.model import as_encoder, export, load_trainable_state, trainable_state
@@ -96,6 +97,8 @@ class RunTrainer(Trainer):
         self.prefetcher: Prefetcher | None = None
         self.evaluation_notes: dict[str, Any] = {}
         self.whole_copy: WholeCopy | None = None
+        if args.device.type == "cpu":
+            replace_dropout(model)
         super().__init__(model=model, args=args, train_dataset=loader.dataset, data_collator=loader.collate_fn)
         self.remove_callback(PrinterCallback)
         self.args.save_only_model = True  # the state that a run resumes from is added by complete_checkpoint
@@ -174,6 +177,11 @@ class RunTrainer(Trainer):
     def on_device(self, batch: Any) -> Any:
         """A batch on the device; a GPU computes while it is copied from pinned memory."""
         return send_to_device(batch, self.args.device, non_blocking=True)
+
+    def training_step(self, model: nn.Module, inputs: dict[str, Any], *args: Any) -> torch.Tensor:
+        """The library's, with attention that is fast on a CPU."""
+        with fast_attention(self.model):
+            return super().training_step(model, inputs, *args)
 
     def create_optimizer(self, model: Any = None) -> torch.optim.Optimizer:
         """AdamW, each parameter at its rate; weights decay as in the library, but not those of a similarity."""

@@ -1,0 +1,150 @@
+"""A training step on a CPU in less time: dropout and attention, where PyTorch's own are slow.
+
+PyTorch draws a dropout mask with one thread and a generator of 40 bits a number, which is a fifth to a third of a step
+of a small transformer, and computes attention with dropout, or its gradient in bf16, by a slow way. Here 64 random bits
+are four numbers of a mask, and attention is a few products of matrices. Everything else stays PyTorch's. What these do
+not know (a GPU, another kind of attention) goes the library's way.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from transformers import AttentionInterface, AttentionMaskInterface, PreTrainedModel
+from transformers.integrations.sdpa_attention import sdpa_attention_forward
+from transformers.masking_utils import sdpa_mask
+
+from retrokit.encoders.fingerprint import attention_of, use_attention
+
+SHORT = 512  # tokens; the scores of all pairs of tokens are in memory
+_ATTENTION = "retrokit_training"
+_VALUES = 1 << 16  # of a random number
+
+
+class FastDropout(nn.Dropout):
+    """Dropout whose mask is drawn fast."""
+
+    def forward(self, input: Tensor) -> Tensor:
+        """``[...]`` → ``[...]``."""
+        if not self.training or not 0 < self.p < 1 or input.device.type != "cpu":
+            return super().forward(input)
+        output: Tensor = _Dropout.apply(input, self.p)
+        return output
+
+
+def replace_dropout(model: nn.Module) -> None:
+    """Put :class:`FastDropout` in place of a model's dropout."""
+    for part in list(model.modules()):
+        for name, child in part.named_children():
+            if type(child) is nn.Dropout:
+                setattr(part, name, FastDropout(child.p).train(child.training))
+
+
+@contextmanager
+def fast_attention(model: nn.Module) -> Iterator[None]:
+    """Within it, the transformers in ``model`` whose attention is PyTorch's compute it here."""
+    configs = [part.config for part in model.modules() if isinstance(part, PreTrainedModel)]
+    changed = [config for config in configs if attention_of(config) == "sdpa"]
+    for config in changed:
+        use_attention(config, _ATTENTION)
+    try:
+        yield
+    finally:
+        for config in changed:
+            use_attention(config, "sdpa")
+
+
+def dropout_mask(shape: torch.Size, p: float) -> tuple[Tensor, float]:
+    """Ones (kept) and zeros, uint8, of the share ``p`` rounded to 1/65,536, and by what the kept are multiplied. One
+    number of PyTorch's generator decides it, so that what restores that restores the mask."""
+    count, bound = shape.numel(), min(max(1, round(p * _VALUES)), _VALUES - 1)
+    seed = int(torch.randint(2**63 - 1, (1,)))
+    drawn = np.random.SFC64(seed).random_raw(-(-count // 4)).view(np.int16)[:count]
+    kept = torch.from_numpy(drawn) >= bound - _VALUES // 2
+    return kept.view(torch.uint8).view(shape), _VALUES / (_VALUES - bound)
+
+
+class _Dropout(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, input: Tensor, p: float) -> Tensor:
+        mask, ctx.factor = dropout_mask(input.shape, p)
+        ctx.save_for_backward(mask)
+        return torch.mul(input, mask).mul_(ctx.factor)
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None]:
+        (mask,) = ctx.saved_tensors
+        return torch.mul(gradients[0], mask).mul_(ctx.factor), None
+
+
+class _Attention(torch.autograd.Function):
+    """``dropout(softmax(scaling · Q Kᵀ)) V``: three of ``[n, heads, t, d]`` → ``[n, t, heads, d]``; ``keep``, bool
+    ``[n, 1 or heads, t, t]``, names the pairs of tokens that count."""
+
+    @staticmethod
+    def forward(
+        ctx: Any, query: Tensor, key: Tensor, value: Tensor, keep: Tensor | None, scaling: float, p: float
+    ) -> Tensor:
+        n, heads, tokens, width = query.shape
+        with torch.autocast("cpu", enabled=False):
+            scaled = torch.mul(query, scaling).reshape(n * heads, tokens, width)
+            key, value = key.reshape(scaled.shape), value.reshape(scaled.shape)
+            scores = torch.bmm(scaled, key.transpose(1, 2))
+            if keep is not None:
+                scores.view(n, heads, tokens, tokens).masked_fill_(~keep, torch.finfo(scores.dtype).min)
+            weights = torch.softmax(scores, dim=-1, out=scores)
+            mask, ctx.factor = dropout_mask(weights.shape, p) if p else (None, 1.0)
+            output = torch.bmm(weights if mask is None else weights * mask, value)
+            if mask is not None:
+                output *= ctx.factor
+        ctx.save_for_backward(scaled, key, value, weights, mask)
+        ctx.scaling, ctx.shape = scaling, query.shape
+        return output.view(query.shape).transpose(1, 2).contiguous()
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
+        scaled, key, value, weights, mask = ctx.saved_tensors
+        with torch.autocast("cpu", enabled=False):
+            output = torch.mul(gradients[0].transpose(1, 2), ctx.factor).reshape(scaled.shape)
+            of_value = torch.bmm((weights if mask is None else weights * mask).transpose(1, 2), output)
+            of_weights = torch.bmm(output, value.transpose(1, 2))
+            if mask is not None:
+                of_weights *= mask
+            of_scores = torch._softmax_backward_data(of_weights, weights, -1, weights.dtype)
+            of_query = torch.bmm(of_scores, key).mul_(ctx.scaling)
+            of_key = torch.bmm(of_scores.transpose(1, 2), scaled)
+        return *(side.view(ctx.shape) for side in (of_query, of_key, of_value)), None, None, None
+
+
+def _attend(
+    module: nn.Module,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attention_mask: Tensor | None,
+    dropout: float = 0.0,
+    scaling: float | None = None,
+    is_causal: bool | None = None,
+    **more: Any,
+) -> tuple[Tensor, Tensor | None]:
+    """Attention of short texts on a CPU: ``[n, heads, t, d]`` → ``[n, t, heads, d]``. Anything else goes to
+    PyTorch's."""
+    is_two_way = not (getattr(module, "is_causal", False) if is_causal is None else is_causal)
+    others = [option for name, option in more.items() if name != "sliding_window"]  # which is in the mask
+    is_plain = query.shape == key.shape == value.shape and all(option is None for option in others)
+    has_plain_mask = attention_mask is None or attention_mask.dtype == torch.bool
+    is_slow = dropout > 0 or query.dtype != torch.float32
+    is_short = query.device.type == "cpu" and query.shape[2] <= SHORT
+    if not (is_two_way and is_plain and has_plain_mask and is_slow and is_short):
+        return sdpa_attention_forward(
+            module, query, key, value, attention_mask, dropout=dropout, scaling=scaling, is_causal=is_causal, **more
+        )
+    scaling = query.shape[-1] ** -0.5 if scaling is None else scaling
+    return _Attention.apply(query, key, value, attention_mask, scaling, dropout), None
+
+
+AttentionInterface.register(_ATTENTION, _attend)
+AttentionMaskInterface.register(_ATTENTION, sdpa_mask)
