@@ -7,7 +7,7 @@ bf16 a short text's attention is fastest as two matrix products. What does not a
 
 import copy
 import inspect
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -171,6 +171,17 @@ def attend(query: Tensor, key: Tensor, value: Tensor, keep: Tensor | None, scali
     return output.view(n, heads, tokens, width).transpose(1, 2).contiguous()
 
 
+def is_two_way(
+    module: nn.Module, sides: Sequence[Tensor], mask: Tensor | None, is_causal: bool | None, more: Mapping[str, Any]
+) -> bool:
+    """Whether the library asks for attention of tokens to all, or to those of a boolean ``mask``, with as many heads of
+    query, key and value. Of ``more`` its own function takes two options."""
+    is_causal = mask is None and (getattr(module, "is_causal", True) if is_causal is None else is_causal)
+    is_even = len({side.shape for side in sides}) == 1
+    has_options = more.get("position_bias") is not None or more.get("softcap") is not None
+    return not is_causal and is_even and not has_options and (mask is None or mask.dtype == torch.bool)
+
+
 def _short_attention(
     module: nn.Module,
     query: Tensor,
@@ -183,10 +194,8 @@ def _short_attention(
     **more: Any,
 ) -> tuple[Tensor, Tensor | None]:
     """Attention of all tokens to all: ``[n, heads, t, d]`` → ``[n, t, heads, d]``. Anything else goes to PyTorch's."""
-    is_two_way = not (getattr(module, "is_causal", False) if is_causal is None else is_causal)
-    is_plain = query.shape == key.shape == value.shape and all(option is None for option in more.values())
-    has_plain_mask = attention_mask is None or attention_mask.dtype == torch.bool
-    if not (is_two_way and is_plain and has_plain_mask and dropout == 0 and query.shape[2] <= SHORT):
+    is_plain = is_two_way(module, (query, key, value), attention_mask, is_causal, more)
+    if not (is_plain and dropout == 0 and query.shape[2] <= SHORT):
         return sdpa_attention_forward(
             module, query, key, value, attention_mask, dropout=dropout, scaling=scaling, is_causal=is_causal, **more
         )

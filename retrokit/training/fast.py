@@ -18,8 +18,8 @@ from transformers.integrations.sdpa_attention import sdpa_attention_forward
 from transformers.masking_utils import sdpa_mask
 
 from retrokit.encoders.fingerprint import attention_of, use_attention
+from retrokit.encoders.packed import SHORT, is_two_way
 
-SHORT = 512  # tokens; the scores of all pairs of tokens are in memory
 _ATTENTION = "retrokit_training"
 _VALUES = 1 << 16  # of a random number
 
@@ -132,13 +132,10 @@ def _attend(
 ) -> tuple[Tensor, Tensor | None]:
     """Attention of short texts on a CPU: ``[n, heads, t, d]`` → ``[n, t, heads, d]``. Anything else goes to
     PyTorch's."""
-    is_two_way = not (getattr(module, "is_causal", False) if is_causal is None else is_causal)
-    others = [option for name, option in more.items() if name != "sliding_window"]  # which is in the mask
-    is_plain = query.shape == key.shape == value.shape and all(option is None for option in others)
-    has_plain_mask = attention_mask is None or attention_mask.dtype == torch.bool
+    is_plain = is_two_way(module, (query, key, value), attention_mask, is_causal, more)
     is_slow = dropout > 0 or query.dtype != torch.float32
     is_short = query.device.type == "cpu" and query.shape[2] <= SHORT
-    if not (is_two_way and is_plain and has_plain_mask and is_slow and is_short):
+    if not (is_plain and is_slow and is_short):
         return sdpa_attention_forward(
             module, query, key, value, attention_mask, dropout=dropout, scaling=scaling, is_causal=is_causal, **more
         )

@@ -190,7 +190,7 @@ def test_short_attention_is_softmax_of_products(monkeypatch, mask, scores):
     monkeypatch.setattr(packed, "sdpa_attention_forward", lambda *arguments, **options: pytest.fail("not used"))
     monkeypatch.setattr(packed, "SCORES", scores)
     query, key, value = torch.randn(3, 5, 2, 6, 8)
-    found, _ = packed._short_attention(nn.Module(), query, key, value, mask, scaling=0.3)
+    found, _ = packed._short_attention(nn.Module(), query, key, value, mask, scaling=0.3, is_causal=False)
     expected = functional.scaled_dot_product_attention(query, key, value, mask, scale=0.3).transpose(1, 2)
     torch.testing.assert_close(found, expected)
 

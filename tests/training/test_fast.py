@@ -108,7 +108,7 @@ def network(kind: str, p: float) -> nn.Module:
         tokens = {f"{name}_token_id": 0 for name in ("pad", "bos", "eos", "cls", "sep")}
         dropouts = {"attention_dropout": p, "mlp_dropout": p, "embedding_dropout": p}
         return ModernBertModel(ModernBertConfig(**SIZE, **tokens, **dropouts, local_attention=4)).train()
-    return LlamaModel(LlamaConfig(**SIZE, num_key_value_heads=1, attention_dropout=p)).train()
+    return LlamaModel(LlamaConfig(**SIZE, attention_dropout=p)).train()
 
 
 def gradients(model: nn.Module, bf16: bool) -> torch.Tensor:
@@ -139,7 +139,7 @@ def test_a_networks_gradients_are_the_librarys(kind, monkeypatch):
         replace_dropout(quick)
         assert relative(gradients(quick, bf16), expected) < bound
     attended = [shape for shape in ones if len(shape) == 3 and shape[1:] == (9, 9)]
-    assert len(attended) == (0 if kind == "llama" else 4)  # one-way attention is left to the library
+    assert len(attended) == 4  # two layers, twice
     assert attention_of(quick.config) == "sdpa"
 
 
@@ -147,13 +147,13 @@ def test_what_is_long_or_on_another_device_is_left_to_the_library(monkeypatch):
     calls = []
     monkeypatch.setattr(fast, "sdpa_attention_forward", lambda *given, **more: calls.append(given) or (given[1], None))
     states = torch.ones(1, 1, fast.SHORT + 1, 2, requires_grad=True)
-    fast._attend(nn.Module(), states, states, states, None, dropout=0.1)
+    fast._attend(nn.Module(), states, states, states, None, dropout=0.1, is_causal=False)
     meta = torch.ones(1, 1, 3, 2, device="meta", requires_grad=True)
-    fast._attend(nn.Module(), meta, meta, meta, None, dropout=0.1)
+    fast._attend(nn.Module(), meta, meta, meta, None, dropout=0.1, is_causal=False)
     short = torch.ones(1, 1, 3, 2, requires_grad=True)
-    fast._attend(nn.Module(), short, short, short, None)  # float32 without dropout
+    fast._attend(nn.Module(), short, short, short, None, is_causal=False)  # float32 without dropout
     assert len(calls) == 3
-    fast._attend(nn.Module(), short, short, short, None, dropout=0.1)
+    fast._attend(nn.Module(), short, short, short, None, dropout=0.1, is_causal=False)
     assert len(calls) == 3
 
 
