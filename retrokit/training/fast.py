@@ -132,6 +132,9 @@ def _attend(
 ) -> tuple[Tensor, Tensor | None]:
     """Attention of short texts on a CPU: ``[n, heads, t, d]`` → ``[n, t, heads, d]``. Anything else goes to
     PyTorch's."""
+    if torch.is_autocast_enabled("cpu"):  # which PyTorch's attention follows, though turned positions are float32
+        dtype = torch.get_autocast_dtype("cpu")
+        query, key, value = query.to(dtype), key.to(dtype), value.to(dtype)
     is_plain = is_two_way(module, (query, key, value), attention_mask, is_causal, more)
     is_slow = dropout > 0 or query.dtype != torch.float32
     is_short = query.device.type == "cpu" and query.shape[2] <= SHORT
