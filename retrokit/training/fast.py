@@ -58,8 +58,8 @@ def fast_attention(model: nn.Module) -> Iterator[None]:
 
 
 def dropout_mask(shape: torch.Size, p: float) -> tuple[Tensor, float]:
-    """Ones, and zeros of the share ``p`` rounded to 1/65,536, as uint8; and the factor of what is not dropped. One number
-    of PyTorch's generator decides the mask, so that what restores its state restores the mask."""
+    """Ones, and zeros of the share ``p`` rounded to 1/65,536, as uint8; and the factor of what is not dropped. One
+    number of PyTorch's generator decides the mask, so that what restores its state restores the mask."""
     count, bound = shape.numel(), min(max(1, round(p * _VALUES)), _VALUES - 1)
     seed = int(torch.randint(2**63 - 1, (1,)))
     drawn = np.random.SFC64(seed).random_raw(-(-count // 4)).view(np.int16)[:count]
