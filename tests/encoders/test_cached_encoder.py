@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from sentence_transformers.base.modules import Dense, Router
 
 import retrokit
 from retrokit.encoders import cached as embeddings
@@ -19,6 +20,7 @@ from retrokit.encoders.base import Encoder
 from retrokit.encoders.cached import cached
 from retrokit.encoders.store import FILE, EmbeddingCache
 from retrokit.encoders.torch_encoder import TorchEncoder
+from retrokit.encoders.towers import with_modules
 from retrokit.encoders.views import MemoizedEncoder, layers
 from retrokit.training.model import as_encoder, build
 from tests.models import sentences
@@ -248,3 +250,19 @@ def test_kill_9_and_go_on_to_the_same_bytes(tiny_bert, tmp_path, python, monkeyp
 @pytest.mark.parametrize("precision", ["fp32", "bf16"])
 def test_kill_9_several_times(tiny_bert, tmp_path, python, monkeypatch, precision):
     resumed_after([1, 3, 2, 2], tiny_bert, tmp_path, python, precision, monkeypatch)
+
+
+def test_encoders_that_differ_in_queries_only_share_documents(tiny_bert, tmp_path, encoded):
+    """Documents that the cache has of one are there for one with another query side, and queries are not."""
+    plain = retrokit.encoder(str(tiny_bert))
+    documents, queries = (plain.embed(TEXTS, role, "fp32") for role in ("document", "query"))
+    start = plain.to_train().model
+    turned = Dense(16, 16, bias=False, activation_function=None, init_weight=torch.eye(16).flip(0))
+    with_modules(start, [*start, Router({"query": [turned], "document": []})]).save(str(tmp_path / "turned"))
+    del encoded[:]
+    other = retrokit.encoder(str(tmp_path / "turned"))
+    assert np.array_equal(other.embed(TEXTS, "document", "fp32"), documents)
+    assert encoded == []
+    assert np.allclose(other.embed(TEXTS, "query", "fp32"), queries[:, ::-1], atol=1e-6)
+    assert sorted(encoded) == sorted(TEXTS)
+    assert other.fingerprint() != plain.fingerprint() == other.document_fingerprint()
