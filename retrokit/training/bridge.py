@@ -37,6 +37,7 @@ from retrokit.evaluation.comparison.comparison import Evaluation
 from retrokit.evaluation.evaluate import evaluate
 from retrokit.ranking.export import Prepared
 from retrokit.ranking.settings import ExportSettings
+from retrokit.training.card import card_of_bridge
 from retrokit.training.config import BridgeSettings
 from retrokit.training.model import build, export
 from retrokit.training.run import provenance
@@ -290,6 +291,8 @@ def _write_model(settings: BridgeSettings, stored: Export, new: Encoder, fitted:
     router = Router({"query": [*queries, *fitted.layers()], "document": documents}, default_route="document")
     last = list(build(old, similarity.spec)[0])[-1]
     export(with_modules(start, [router, last]), staged)
+    card = card_of_bridge(Path(settings.output).name, similarity, new.spec, old.spec, settings.map)
+    (staged / "README.md").write_text(card, encoding="utf-8")
     files = sorted(path.name for path in staged.iterdir())
     notes = {"bridged": _about(settings, stored, new), **provenance()}
     write_run(Run(FINISHED, similarity.spec, new.spec, files=files, notes=notes), staged)

@@ -11,7 +11,7 @@ _SAVED_AS = {
     "raw": "Embeddings are saved as they are, magnitudes included.",
     "prepared": "Embeddings come out prepared: their inner product is the similarity.",
 }
-_HIDDEN = ("encoder", "data", "output", "overwrite", "resume", "device", "eval", "dev")
+_HIDDEN = ("encoder", "data", "output", "overwrite", "resume", "device", "eval", "dev", "documents")
 
 
 def model_card(
@@ -20,10 +20,14 @@ def model_card(
     """The card of a fine-tuned encoder, as Markdown."""
     configuration = preflight.configuration
     options = {**configuration, "scale": preflight.scale["scale"], **outcome}
+    encoder = f"`{configuration['encoder']}`"
+    stored = (
+        f" Only its query side was trained: documents are embedded as by {encoder}, whose stored vectors it searches."
+    )
     return f"""{_FRONT}
 # {name}
 
-A dense text retriever: `{configuration["encoder"]}` fine-tuned by retrokit.
+A dense text retriever: {encoder} fine-tuned by retrokit.{stored if configuration.get("documents") else ""}
 
 {_similarity(similarity, "Trained with")}
 
@@ -46,6 +50,20 @@ def card_of_merged(name: str, similarity: Similarity, shares: Iterable[tuple[str
 A dense text retriever: the average of encoders, weight by weight, made by retrokit.
 
 {_table({"encoder": "---", "counts": "---:"}, rows)}
+
+{_similarity(similarity, "Scores with")}
+
+{_use(name, similarity)}
+"""
+
+
+def card_of_bridge(name: str, similarity: Similarity, new: str, old: str, kind: str) -> str:
+    """The card of a bridge, as Markdown, from the queries of an encoder to the documents of another one."""
+    return f"""{_FRONT}
+# {name}
+
+A dense text retriever: queries by `{new}`, mapped into the space of `{old}` by a map ({kind}) that retrokit learned.
+Documents are embedded as by `{old}`, whose stored vectors it searches.
 
 {_similarity(similarity, "Scores with")}
 

@@ -99,6 +99,7 @@ def test_both_ways(tiny_bert, other, task, tmp_path, kind, dtype):
     into_old = bridge(str(tmp_path / "old"), str(other), str(tmp_path / "run"), **options)
     into_new = bridge(str(tmp_path / "old"), str(other), str(tmp_path / "new"), into="new", **options)
     assert digest(tmp_path / "old") == before
+    assert f"queries by `{other}`, mapped into the space of `{tiny_bert}`" in (tmp_path / "run/README.md").read_text()
     queries = sentences(5, seed=7)
     plain = SentenceTransformer(str(tmp_path / "run")).encode_query(queries)
     stored = open_export(tmp_path / "old")

@@ -66,6 +66,9 @@ def test_the_new_queries_fit_the_old_vectors(tiny_bert, corpus, pairs, tmp_path,
     before = digest(documents)
     finetune(configure(tiny_bert, pairs, documents, tmp_path / "run", query_side=side, sim=sim))
     assert digest(documents) == before
+    card = (tmp_path / "run" / "README.md").read_text()
+    assert "Only its query side was trained" in card
+    assert str(documents) not in card
     start, trained = retrokit.encoder(str(tiny_bert)), retrokit.load(str(tmp_path / "run"))
     assert np.array_equal(start.embed(TEXTS, "document", "fp32"), trained.embed(TEXTS, "document", "fp32"))
     queries = trained.embed(QUERIES, "query", "fp32")
