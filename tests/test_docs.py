@@ -275,7 +275,8 @@ def test_commands_parse(page, words, tmp_path, monkeypatch):
     parse_all([(similarities.registry, spec) for spec in _listed(given.get("sim"))])
     parse_all([(pairs.registry, spec) for spec in _listed(given.get("data"))])
     parse_all([(augmentation.registry, spec) for spec in _listed(given.get("augment"))])
-    parse_all([(reranking.registry_of(spec), spec) for spec in _listed(given.get("with_") or given.get("teacher"))])
+    rerankers = [spec for spec in _listed(given.get("with_") or given.get("teacher")) if spec != "none"]
+    parse_all([(reranking.registry_of(spec), spec) for spec in rerankers])
     tasks = OTHER_TASKS.get(name, evaluation.registry)
     parse_all([(tasks, spec) for spec in _listed(given.get("on") or given.get("evaluate_on"))])
 
