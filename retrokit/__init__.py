@@ -15,6 +15,7 @@ The Python API, loaded lazily (importing retrokit imports no torch)::
     retrokit.push("runs/soup", "me/soup", license="apache-2.0")
     retrokit.evaluate(["minilm", "runs/qnorm"], ["beir:data/scifact"])
     retrokit.check(["beir:data/scifact", "pairs.jsonl"])
+    retrokit.calibrate("minilm", "beir:data/scifact,split=train", output="minilm.json")
     retrokit.probe.magnitude(["runs/qnorm"], ["beir:data/scifact"])
     retrokit.search("runs/qnorm", documents, ["a query"], k=10)
     retrokit.rerank("runs/qnorm", ["beir:data/scifact"], ["maxsim"])
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
     from retrokit import probe as probe
     from retrokit.data.images import open_image as open_image
     from retrokit.encoders.base import Encoder
+    from retrokit.evaluation.abstention import calibrate as calibrate
     from retrokit.evaluation.checking.check import check as check
     from retrokit.evaluation.deployment import deployment as deployment
     from retrokit.evaluation.evaluate import evaluate as evaluate
@@ -60,6 +62,7 @@ _LAZY = {
     "augment": "retrokit.augment",
     "probe": "retrokit.probe",
     "check": "retrokit.evaluation.checking.check",
+    "calibrate": "retrokit.evaluation.abstention",
     "deployment": "retrokit.evaluation.deployment",
     "evaluate": "retrokit.evaluation.evaluate",
     "open_image": "retrokit.data.images",

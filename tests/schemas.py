@@ -30,6 +30,7 @@ FILES = {
     r"export\.json": "file-export",
     r"unfinished\.json": "file-unfinished-export",
     r"canaries\.json": "file-canaries",
+    r"abstention\.json": "file-abstention",
     r"ids\.jsonl": "file-ids",
     r"index-[^/]*\.json": "file-index-recall",
     r"conversion\.json": "file-conversion",
@@ -76,6 +77,8 @@ def check_file(path: Path, command: str = "") -> None:
     found = next((schema for pattern, schema in FILES.items() if re.search(f"/{pattern}$", place)), None)
     if found is None and path.suffix == ".json" and path.read_bytes().startswith(b'{"kind": "baseline"'):
         found = "file-baseline"
+    if found is None and path.suffix == ".json" and path.read_bytes().startswith(b'{"kind": "abstention"'):
+        found = "file-abstention"
     if found is None and path.suffix == ".jsonl":
         found = next((schema for pattern, schema in LINES.items() if re.fullmatch(pattern, command)), None)
     if found is not None:

@@ -25,6 +25,7 @@ FILES = {
     "augment near-misses": "augment near-misses in/texts.jsonl -o {o}",
     "augment mine": "augment mine in/pairs.jsonl --encoder static:8 --margin none --last-rank 7 -o {o}",
     "augment mix": "augment mix in/pairs.jsonl -o {o}",
+    "calibrate": "calibrate static:8 --on beir:in/beir --abstain 0.5 --signal score -o {o}",
     "eval --save-run": "eval static:8 --on beir:in/beir --save-run {o}",
     "rerank --save-run": "rerank static:8 --on beir:in/beir --with maxsim:encoder=in/bert --save-run {o}",
 }
@@ -48,7 +49,8 @@ def inputs(tmp_path_factory: pytest.TempPathFactory, tiny_bert: Path) -> Path:
     texts = sentences(20)
     write_jsonl(folder / "pairs.jsonl", [{"anchor": a, "positive": b} for a, b in pairwise(texts)])
     documents = {f"d{i}": text for i, text in enumerate(texts)}
-    write_folder(folder / "beir", documents, {"q0": texts[0], "q1": texts[1]}, {"q0": {"d0": 1}, "q1": {"d1": 1}})
+    queries = {f"q{i}": texts[i] for i in range(3)}
+    write_folder(folder / "beir", documents, queries, {f"q{i}": {f"d{i}": 1} for i in range(3)})
     return folder
 
 
@@ -175,6 +177,7 @@ LINES = {
     "augment mine": "in/pairs.jsonl --encoder in/bert --corpus in/beir --judge maxsim:encoder=in/bert",
     "augment score": "beir:in/beir --with in/bert",
     "augment mix": "in/pairs.jsonl,weight=2 in/texts.jsonl",
+    "calibrate": "in/bert --on beir:in/beir",
     "eval": "in/bert run:in/run.trec --on beir:in/beir --trained-on in/pairs.jsonl",
     "rerank run": "--run in/run.trec --on beir:in/beir --with in/bert --paraphrases in/pairs.jsonl",
     "rerank train": "cnn in/bert --data in/pairs.jsonl --dev in/texts.jsonl",

@@ -23,20 +23,8 @@ from retrokit.core.errors import DataError, Interrupted, RetrokitError
 from retrokit.core.notices import harmless, listening
 
 _MODULES = (
-    *(
-        "augment",
-        "bridge",
-        "build_sure",
-        "cache",
-        "check",
-        "distil",
-        "doctor",
-        "evaluate",
-        "export",
-        "finetune",
-        "merge",
-    ),
-    *("names", "probe", "push", "rerank", "rerank_train", "report", "search", "study"),
+    *("augment", "bridge", "build_sure", "cache", "calibrate", "check", "distil", "doctor", "evaluate", "export"),
+    *("finetune", "merge", "names", "probe", "push", "rerank", "rerank_train", "report", "search", "study"),
 )
 for _name in _MODULES:
     import_module(f"retrokit.cli.{_name}")  # which registers its commands

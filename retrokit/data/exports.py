@@ -3,10 +3,10 @@
 ``embeddings.npy`` ``[n, d]`` (float32, float16, int8; of binary ``[n, d / 8]``, eight signs in a byte), ``ids.jsonl``
 (line i: row i), ``embeddings.parquet`` (both, as columns ``id`` and ``embedding``), and ``export.json``, which says
 what produced them. ``canaries.json`` contains a few texts with their raw embeddings, by which another encoder is
-compared with the one that wrote them. int8 also has ``ranges.npy``, float32 ``[2, d]``. If documents are in chunks,
-each chunk is a row. Its id is the document's and a number, ``d7#0``, with ``document`` next to it. A folder of shards
-contains such a folder for each, ``shard-00001-of-00004``. Rows are written in portions. An interruption costs one
-portion.
+compared with the one that wrote them. ``abstention.json`` is what ``retrokit calibrate`` adds. int8 also has
+``ranges.npy``, float32 ``[2, d]``. If documents are in chunks, each chunk is a row. Its id is the document's and a
+number, ``d7#0``, with ``document`` next to it. A folder of shards contains such a folder for each,
+``shard-00001-of-00004``. Rows are written in portions. An interruption costs one portion.
 
 :class:`Quantization` defines the storage dtypes, for exports, search and evaluation alike. int8 and binary are those of
 sentence-transformers' ``quantize_embeddings`` (its ``int8`` and ``ubinary``). int8 cuts the range of each dimension, as
@@ -37,6 +37,7 @@ from retrokit.data.jsonl import Row, checked, json_line, read_json, read_jsonl, 
 CHUNK = 8192  # rows of a portion, and of a row group of the Parquet file
 EMBEDDINGS, TABLE, IDS, RANGES, NOTE = "embeddings.npy", "embeddings.parquet", "ids.jsonl", "ranges.npy", "export.json"
 CANARIES, CANARY_COUNT = "canaries.json", 20
+ABSTENTION = "abstention.json"
 FILES = (EMBEDDINGS, TABLE, IDS, RANGES, NOTE, CANARIES)
 SHARDS, INDEXES = "shard-*-of-*", "index-*"
 _STATE = "unfinished.json"
@@ -108,13 +109,16 @@ class Export:
         return dict(zip(places.tolist(), names.take(rows).to_pylist(), strict=True))
 
     def rows_of(self, identifiers: Iterable[str]) -> dict[str, int]:
-        """The row of each of some identifiers; those that are not here are left out."""
+        """The row of each of some identifiers, or the position of a document in chunks; those that are not here are
+        left out."""
         import pyarrow
         from pyarrow import compute
 
-        names, wanted = self._names["id"], pyarrow.array(list(identifiers), pyarrow.string())
+        owners, wanted = self.owners, pyarrow.array(list(identifiers), pyarrow.string())
+        names = self._names["id" if owners is None else "document"]
         rows = np.flatnonzero(compute.is_in(names, value_set=wanted).to_numpy())
-        return dict(zip(names.take(rows).to_pylist(), rows.tolist(), strict=True))
+        places = rows if owners is None else owners[rows]
+        return dict(zip(names.take(rows).to_pylist(), places.tolist(), strict=True))
 
     @cached_property
     def owners(self) -> np.ndarray | None:

@@ -104,10 +104,11 @@ def evaluate_systems(settings: EvaluationSettings) -> Evaluation:
                 metrics = list(dict.fromkeys([*usual, *(metric for metric in also if measures(task, metric))]))
                 searcher = request.searcher and tuned(request.searcher, spec, task, shown[task.spec])
                 own = replace(request, metrics=metrics, searcher=searcher)
+                own = replace(own, abstain=settings.abstain, calibrations=settings.calibration)
                 if folder is None:
                     results[task.spec] += task.evaluate(own)
                 else:
-                    keep_runs = settings.keep_runs or settings.explain is not None
+                    keep_runs = settings.keep_runs or settings.explain is not None or settings.abstain is not None
                     results[task.spec] += folder.evaluate(task, own, trainings.get(request.name), keep_runs)
         if folder is not None:
             folder.report()
@@ -149,6 +150,8 @@ def _check(settings: EvaluationSettings, loaded: Sequence[Task], embedding: Sequ
         check_baseline(settings.baseline_system, settings.encoders)
     if settings.explain is not None and all(task.judged() is None for task in loaded):
         raise UsageError("`explain=` is about retrieval, and no task here is (beir:…, bright:…)")
+    if settings.abstain is not None and (task := next((task for task in loaded if task.judged() is None), None)):
+        raise UsageError(f"{task.spec}: `abstain=` is for retrieval with judged documents (beir:…, bright:…)")
     searching = [spec for spec in settings.encoders if spec not in embedding]
     for task in loaded:
         if searching and not task.searches:

@@ -84,7 +84,7 @@ def export(settings: ExportSettings) -> Export:
 
     def check() -> None:
         open_export(folder)  # nothing else is replaced
-        check_replaceable(folder, (*exports.FILES, exports.SHARDS, exports.INDEXES), inputs)
+        check_replaceable(folder, (*exports.FILES, exports.ABSTENTION, exports.SHARDS, exports.INDEXES), inputs)
 
     check_folder(folder)
     try:

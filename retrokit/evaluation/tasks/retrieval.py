@@ -13,15 +13,19 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
+import numpy as np
+
 from retrokit.core.errors import disk_errors
 from retrokit.core.notices import notice
 from retrokit.data.beir import RetrievalData, digest_beir, read_beir, read_other_split, retrieval_data
 from retrokit.data.bright import BrightData, bright_folder, digest_bright, instruction, read_bright
 from retrokit.data.images import with_images
 from retrokit.data.trec import write_run
-from retrokit.evaluation.result import Result
+from retrokit.evaluation.result import AbstentionResult, Result
 from retrokit.evaluation.tasks.base import Measured, SearchTask, left_out, run_of
 from retrokit.metrics.ranking import DEFAULT_METRICS, check_metric, evaluate_run, mean
+from retrokit.ranking.abstention import DEPTH, Abstainer
+from retrokit.ranking.reranking.verify import share_of
 from retrokit.ranking.retrieval.base import Index, Ranking, Searcher, TextList, TuningQueries
 
 
@@ -58,7 +62,23 @@ class Retrieval(SearchTask):
         self._same_texts = sum(ends)
         self.counts = data.counts | ({"identical_ids_left_out": len(own)} if ignore_identical_ids else {})
         self._out = excluded or {query: {query} if ignore_identical_ids else set() for query in data.query_ids}
-        self._excluded = [frozenset(place[id] for id in self._out[query] if id in place) for query in data.query_ids]
+        self.left_out, self.relevant = self.places(lambda ids: {id: place[id] for id in ids if id in place})
+
+    def places(
+        self, positions_of: Callable[[Set[str]], Mapping[str, int]]
+    ) -> tuple[list[frozenset[int]], list[frozenset[int]]]:
+        """The positions of the documents that are left out of the ranking of each query, and of those relevant to it,
+        given a function from ids to positions."""
+        relevant = {
+            query: {id for id, grade in self.data.qrels.get(query, {}).items() if grade >= self.data.level}
+            for query in self.data.query_ids
+        }
+        place = positions_of({id for ids in (*self._out.values(), *relevant.values()) for id in ids})
+        left_out, judged = (
+            [frozenset(place[id] for id in ids[query] if id in place) for query in self.data.query_ids]
+            for ids in (self._out, relevant)
+        )
+        return left_out, judged
 
     def check_metrics(self, names: Sequence[str]) -> None:
         """Raise :class:`UsageError` for a name that is no ranking metric."""
@@ -84,7 +104,7 @@ class Retrieval(SearchTask):
             return mean(evaluate_run(data.qrels, run, [metric], data.level)[metric])
 
         about = {"split": data.split, "queries": len(data.queries), "metric": metric}
-        return TuningQueries(self.documents, other.queries, other._excluded, self.depth([metric]), measure, about)
+        return TuningQueries(self.documents, other.queries, other.left_out, self.depth([metric]), measure, about)
 
     def restricted(self, queries: Set[str], documents: Set[str]) -> Retrieval:
         texts = dict(zip(self.data.document_ids, self.data.documents, strict=True))
@@ -124,11 +144,44 @@ class Retrieval(SearchTask):
 
     def measure_index(self, index: Index, names: Sequence[str], depth: int, searcher: Searcher) -> Measured:
         """The metrics of the best documents of each query that are not taken out of its ranking before the cut-off."""
-        run = run_of(index.search_without(self.queries, depth, self._excluded), self.data.query_ids, self.documents.ids)
+        run = run_of(index.search_without(self.queries, depth, self.left_out), self.data.query_ids, self.documents.ids)
         for query, scores in index.unlisted.items():
             run[query] |= {id: score for id, score in scores.items() if id not in self._out[query]}
         per_query = evaluate_run(self.data.qrels, run, names, self.data.level)
         return Measured({name: mean(scores) for name, scores in per_query.items()}, per_query, run=run)
+
+    def measure_abstention(
+        self, index: Index, abstainer: Abstainer, rows: np.ndarray, result: Result
+    ) -> AbstentionResult:
+        """With and without the relevant documents of each query."""
+        ids = dict(enumerate(self.documents.ids))
+        removed = [left | own for left, own in zip(self.left_out, self.relevant, strict=True)]
+        sides = [index.search_without(self.queries, DEPTH, out) for out in (self.left_out, removed)]
+        signals, nulls = (abstainer.signals(self.queries, side, ids)[rows] for side in sides)
+        has_relevant = np.array([bool(own) for own in self.relevant])[rows]
+        answers = has_relevant & (signals > abstainer.threshold)
+        error = share_of(nulls > abstainer.threshold)
+        of_queries = {
+            name: np.array([own[id] for id in self.queries.ids])[rows] for name, own in result.per_query.items()
+        }
+        return AbstentionResult(
+            abstain=abstainer.alpha,
+            signal=abstainer.abstention.signal,
+            threshold=abstainer.threshold,
+            queries=int(has_relevant.sum()),
+            answered=float(answers.sum() / max(1, has_relevant.sum())),
+            without=error.pairs,
+            error=error.value,
+            low=error.low,
+            high=error.high,
+            metrics={name: _mean(own[answers]) for name, own in of_queries.items()},
+            baseline={name: _mean(own[has_relevant]) for name, own in of_queries.items()},
+            drift_p=abstainer.check_drift(nulls, abstainer.abstention.nulls),
+        )
+
+
+def _mean(values: np.ndarray) -> float | None:
+    return float(values.mean()) if len(values) else None
 
 
 # BEIR's folders whose tasks have ignore_identical_ids in mteb 2.26.24, by BEIR's names and by mteb's

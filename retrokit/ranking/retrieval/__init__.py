@@ -153,6 +153,13 @@ def search(
 
 def index_of(searcher: str, documents: Sequence[str] | Export, device: str | None = None, **options: Any) -> Index:
     """The index of :func:`search`; raises as it does."""
+    return opened(searcher, documents, device, **options)[1]
+
+
+def opened(
+    searcher: str, documents: Sequence[str] | Export, device: str | None = None, **options: Any
+) -> tuple[Searcher, Index]:
+    """What searches and the index of :func:`search`; raises as it does."""
     from retrokit.data.exports import Export
     from retrokit.ranking.retrieval.base import TextList
 
@@ -162,7 +169,7 @@ def index_of(searcher: str, documents: Sequence[str] | Export, device: str | Non
 
         if searcher and registry_of(searcher) is registry:
             raise UsageError(f"{documents.folder}: is searched with the encoder that wrote it, not with {searcher}")
-        return export_index(documents, searcher, device, **options)
-    return create(searcher, device, **options).index(
-        documents if isinstance(documents, TextList) else TextList(documents)
-    )
+        index = export_index(documents, searcher, device, **options)
+        return index.searcher, index
+    loaded = create(searcher, device, **options)
+    return loaded, loaded.index(documents if isinstance(documents, TextList) else TextList(documents))

@@ -125,6 +125,10 @@ class Searcher(Protocol):
     def fingerprint(self) -> str:
         """A digest of all that decides a score except the documents."""
 
+    def portable_fingerprint(self) -> str:
+        """The same without precision, device and libraries, which change a score by rounding only."""
+        return self.fingerprint()
+
     def check(self, documents: TextList, queries: TextList) -> None:
         """Raise :class:`DataError` before any work for what it cannot rank."""
         return
@@ -158,6 +162,9 @@ class Shared(Searcher):
 
     def fingerprint(self) -> str:
         return self._searcher.fingerprint()
+
+    def portable_fingerprint(self) -> str:
+        return self._searcher.portable_fingerprint()
 
 
 class _SharedIndex(FilteredIndex):

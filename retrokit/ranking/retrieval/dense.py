@@ -56,10 +56,14 @@ class Dense(Searcher):
         return StoredIndex(self, documents, stored_as(self.quantize))
 
     def fingerprint(self) -> str:
-        embeddings = self.embeddings
-        key = embeddings.encoder.key(embeddings.precision)
+        return f"{self.embeddings.encoder.key(self.embeddings.precision)} {self._settings()}"
+
+    def portable_fingerprint(self) -> str:
+        return f"{self.embeddings.encoder.fingerprint()} {self._settings()}"
+
+    def _settings(self) -> str:
         stored = "" if self.export is None else f" {json.dumps(self.export.note, sort_keys=True)}"
-        return f"{key} {self.scorer.fingerprint()} {embeddings.dims} {self.faiss} {self.quantize}{stored}"
+        return f"{self.scorer.fingerprint()} {self.embeddings.dims} {self.faiss} {self.quantize}{stored}"
 
 
 class DenseIndex(FilteredIndex):

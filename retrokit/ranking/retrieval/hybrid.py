@@ -126,6 +126,10 @@ class Hybrid(Searcher):
     def fingerprint(self) -> str:
         return f"{self.a.fingerprint()} {self.b.fingerprint()} {self.fusion} {self.weight} {self.depth}"
 
+    def portable_fingerprint(self) -> str:
+        sides = f"{self.a.portable_fingerprint()} {self.b.portable_fingerprint()}"
+        return f"{sides} {self.fusion} {self.weight} {self.depth}"
+
 
 class HybridIndex(FilteredIndex):
     """The documents, in both indexes."""

@@ -78,6 +78,9 @@ class TwoStage(Searcher):
     def fingerprint(self) -> str:
         return f"{self.first.fingerprint()} {self.reranker.key} {self.fusion}"
 
+    def portable_fingerprint(self) -> str:
+        return f"{self.first.portable_fingerprint()} {self.reranker.fingerprint()} {self.fusion}"
+
     def check(self, documents: TextList, queries: TextList) -> None:
         self.first.check(documents, queries)
 

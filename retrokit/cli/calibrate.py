@@ -1,0 +1,23 @@
+"""``retrokit calibrate``."""
+
+from dataclasses import asdict
+
+from retrokit.cli.common import JsonOption, app, show_result, with_names
+from retrokit.cli.settings import takes
+from retrokit.evaluation.settings import AbstentionSettings
+
+
+@app.command(cls=with_names("encoders", "searchers", "similarities", "tasks", "rerankers"))
+@takes(AbstentionSettings)
+def calibrate(settings: AbstentionSettings, as_json: JsonOption = False) -> None:
+    """Calibrate when a search abstains, because nothing relevant is in the corpus.
+
+    retrokit calibrate minilm --on beir:data/scifact,split=train -o minilm.json
+
+    retrokit calibrate --index-folder exported --on beir:data/scifact,split=train --abstain 0.1
+    """
+    from retrokit.evaluation.abstention import calibrate as find
+    from retrokit.report.tables import abstention_sheet
+
+    report = find(**vars(settings))
+    show_result(as_json, "calibrate", asdict(report), abstention_sheet(report))
