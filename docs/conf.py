@@ -27,8 +27,8 @@ NAVIGATION = {
     "How-to": [
         f"how-to/{name}"
         for name in (
-            "training-data choose-similarity stress-test compare ci-gate rerank reject-near-misses abstain export-vectors "
-            "fine-tune-queries bridge several-gpus language-models studies reproduce publish python"
+            "training-data choose-similarity stress-test compare ci-gate rerank reject-near-misses abstain "
+            "export-vectors fine-tune-queries bridge several-gpus language-models studies reproduce publish python"
         ).split()
     ],
     "GPUs": ["gpu"],
