@@ -197,3 +197,27 @@ def wilson(share: float, items: int) -> tuple[float, float]:
     middle = (share + z * z / (2 * items)) / (1 + z * z / items)
     reach = z * math.sqrt(share * (1 - share) / items + (z / (2 * items)) ** 2) / (1 + z * z / items)
     return max(0.0, middle - reach), min(1.0, middle + reach)
+
+
+@dataclass(frozen=True)
+class Share:
+    """A share of ``pairs`` pairs or queries, and its 95% interval (Wilson, 1927)."""
+
+    value: float
+    low: float
+    high: float
+    pairs: int
+
+
+def share_of(accepted: np.ndarray) -> Share:
+    """The share of true values ``[n]`` with its Wilson interval.
+
+    >>> share = share_of(np.array([True, False, False, False]))
+    >>> share.value, round(share.low, 3), round(share.high, 3)
+    (0.25, 0.046, 0.699)
+    """
+    count, z = len(accepted), 1.959964
+    share = float(accepted.mean())
+    middle = (share + z * z / (2 * count)) / (1 + z * z / count)
+    half = z / (1 + z * z / count) * math.sqrt(share * (1 - share) / count + z * z / (4 * count * count))
+    return Share(share, max(0.0, middle - half), min(1.0, middle + half), count)

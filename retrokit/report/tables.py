@@ -22,8 +22,9 @@ from retrokit.training.rerankers.config import VerifierConfig
 if TYPE_CHECKING:  # showing what is there takes no trainer
     from retrokit.encoders.store import EmbeddingCache
     from retrokit.evaluation.abstention import AbstentionReport, Spread
+    from retrokit.metrics.significance import Share
     from retrokit.ranking.export import Export
-    from retrokit.ranking.reranking.verify import Calibration, Share
+    from retrokit.ranking.reranking.verify import Calibration
     from retrokit.ranking.retrieval.files import Hits
     from retrokit.study.state import State
     from retrokit.sure.agreement import Agreement

@@ -15,9 +15,10 @@ from retrokit.core.errors import DataError, UsageError
 from retrokit.data.jsonl import read_jsonl, write_jsonl
 from retrokit.data.runs import Run, add_to_run, read_run, write_run
 from retrokit.metrics.separation import roc_auc
+from retrokit.metrics.significance import share_of
 from retrokit.ranking.reranking import registry, verifiers
 from retrokit.ranking.reranking.verifier import card_of, folder_of, load_verifier, read_verifier, save_weights
-from retrokit.ranking.reranking.verify import calibrate, share_of, threshold_for, verify
+from retrokit.ranking.reranking.verify import calibrate, threshold_for, verify
 from tests.close import assert_rounded
 from tests.models import sentences
 

@@ -24,8 +24,8 @@ from retrokit.data.trec import write_run
 from retrokit.evaluation.result import AbstentionResult, Result
 from retrokit.evaluation.tasks.base import Measured, SearchTask, left_out, run_of
 from retrokit.metrics.ranking import DEFAULT_METRICS, check_metric, evaluate_run, mean
+from retrokit.metrics.significance import share_of
 from retrokit.ranking.abstention import DEPTH, Abstainer
-from retrokit.ranking.reranking.verify import share_of
 from retrokit.ranking.retrieval.base import Index, Ranking, Searcher, TextList, TuningQueries
 
 

@@ -19,7 +19,7 @@ from retrokit.data.jsonl import Row, fields_of, json_line
 from retrokit.data.labelled import LabelledNearMiss, read_labelled_pairs
 from retrokit.data.runs import add_to_run
 from retrokit.data.tables import read_rows
-from retrokit.metrics.significance import draw
+from retrokit.metrics.significance import Share, draw, share_of
 from retrokit.ranking.reranking.base import decided
 from retrokit.ranking.reranking.verifier import DEFAULT, folder_of, load_verifier, read_verifier
 from retrokit.ranking.settings import CalibrationSettings, VerifySettings
@@ -91,16 +91,6 @@ def _texts(row: Row) -> tuple[str, str]:
 
 
 @dataclass(frozen=True)
-class Share:
-    """A share of pairs, and its 95% interval (Wilson, 1927)."""
-
-    value: float
-    low: float
-    high: float
-    pairs: int
-
-
-@dataclass(frozen=True)
 class Calibration:
     """A threshold, and its effect on the pairs of the calibration.
 
@@ -132,20 +122,6 @@ def threshold_for(rejected: np.ndarray, target: float) -> float:
     allowed = math.floor(target * len(rejected) + 1e-9)
     from_highest = np.sort(rejected)[::-1]
     return float(np.nextafter(np.float32(from_highest[allowed]), np.float32(np.inf)))
-
-
-def share_of(accepted: np.ndarray) -> Share:
-    """The share of true values ``[n]`` with its Wilson interval.
-
-    >>> share = share_of(np.array([True, False, False, False]))
-    >>> share.value, round(share.low, 3), round(share.high, 3)
-    (0.25, 0.046, 0.699)
-    """
-    count, z = len(accepted), 1.959964
-    share = float(accepted.mean())
-    middle = (share + z * z / (2 * count)) / (1 + z * z / count)
-    half = z / (1 + z * z / count) * math.sqrt(share * (1 - share) / count + z * z / (4 * count * count))
-    return Share(share, max(0.0, middle - half), min(1.0, middle + half), count)
 
 
 @taking(CalibrationSettings)
