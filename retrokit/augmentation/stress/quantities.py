@@ -15,7 +15,8 @@ def _any_of(words: Iterable[str]) -> str:
 _BEFORE, _BEHIND = r"(?<![\w.,/–—:−+±×*^-])", r"(?![\w/–—:−±×*^('′-]|[.,]\d|\s*±)"
 # A number with nothing that makes it a part of a code, a range, a formula or a label.
 _NUMBER = re.compile(rf"{_BEFORE}(?:\d{{1,3}}(?:,\d{{3}})+|\d+(?:\.\d+)?){_BEHIND}")
-_LABELLED = re.compile(rf"(?:\b[A-Z][\w-]*|\b(?:{_any_of(LEXICON.words['labels'])})s?\.?|[\[(])\s*$")
+_LABEL = rf"(?:[A-Z][\w-]*|(?:{_any_of(LEXICON.words['labels'])})s?)"
+_LABELLED = re.compile(rf"(?:\b{_LABEL}\.?(?:\s\d+\s(?:and|to|or))?|[\[(])\s*$")
 _YEAR = re.compile(r"(?<![\w.,/–—-])(?:19\d|20[012])\d(?![\w–—/-]|[.,]\d)")
 _MONTHS = tuple("January February March April May June July August September October November December".split())
 _DAYS = tuple("Monday Tuesday Wednesday Thursday Friday Saturday Sunday".split())
