@@ -27,6 +27,7 @@ from retrokit.encoders.graphs.folders import Graph
 from retrokit.encoders.store import Held
 from retrokit.evaluation.abstention import AbstentionReport, Spread
 from retrokit.evaluation.checking.check import DataCheck
+from retrokit.evaluation.checking.systems import Unjudged
 from retrokit.evaluation.comparison.comparison import BaselineChange, Comparison, Explanation, Gate, OverTasks
 from retrokit.evaluation.comparison.correlations import Correlation
 from retrokit.evaluation.deployment import DeploymentRow
@@ -258,7 +259,7 @@ OUTPUTS: dict[str, Any] = {
     ),
     "calibrate": but(AbstentionReport, wrong=Either([Spread, None])),
     "distil-static": Distilled,
-    "check": DataCheck,
+    "check": but(DataCheck, unjudged=[but(Unjudged, "pairs_to_judge")]),
     "doctor": Either(
         [
             {
@@ -487,6 +488,15 @@ FILES: dict[str, tuple[str, Any]] = {
     "mteb-queries": (
         "retrokit/results/MODEL/REVISION/TASK.json, in mteb's cache: metrics of each query, by metric and id.",
         {"metrics": {"*": {"*": float}}},
+    ),
+    "relevance-verdict": (
+        "A line of verdicts of the page of check --judge; the filled CSV has the same columns.",
+        {
+            **{"query-id": str, "document-id": str},
+            "probability": (float, "With which the pair was drawn."),
+            "of": (int, "Pairs of the sample."),
+            **{"relevant": bool, "annotator": str, "sample": str},
+        },
     ),
     "hits": (
         "A line of what retrokit search writes as jsonl, in a file or between questions.",

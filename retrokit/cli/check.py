@@ -6,14 +6,14 @@ from retrokit.core.errors import GateFailed
 from retrokit.evaluation.checking.settings import CheckSettings
 
 
-@app.command(cls=with_names("data", "encoders"))
+@app.command(cls=with_names("data", "encoders", "searchers", "rerankers"))
 @takes(CheckSettings)
 def check(settings: CheckSettings, as_json: JsonOption = False) -> None:
     """Check test sets and training data for faults, and for what the judgements do not know.
 
     retrokit check beir:data/scifact pairs.jsonl --examples 3
 
-    retrokit check beir:data/scifact --encoder minilm --fail-on training-overlap
+    retrokit check beir:data/scifact --systems minilm --systems bm25 --judge 50 --pairs pairs.html
     """
     from retrokit.evaluation.checking.check import check as check_data
 

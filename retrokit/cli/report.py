@@ -11,7 +11,7 @@ def report(
     paths: list[str] = typer.Argument(
         ...,
         metavar="PATH",
-        help="Results folder, model folder, or JSON of eval, rerank or probe. Repeatable.",
+        help="Results folder, model folder, or JSON of eval, rerank, probe or check. Repeatable.",
     ),
     output: str = typer.Option(
         ..., "--output", "-o", callback=writes(FILE), help="HTML file to write; - is standard output."

@@ -225,22 +225,26 @@ def _repeated(unit: str, ids: Sequence[str], texts: Sequence[str], examples: int
     return [replace(fault, count=extra) for fault in faults_of("repeated-texts", unit, items, len(ids), examples)]
 
 
-def copies_of(ids: Sequence[str], texts: Sequence[str]) -> tuple[dict[str, set[str]], dict[str, set[str]]]:
-    """The exact and the near copies of each document that has any, by id, both ways."""
+def copies_of(
+    ids: Sequence[str], texts: Sequence[str], near: bool = True
+) -> tuple[dict[str, set[str]], dict[str, set[str]]]:
+    """The exact copies of each document that has any, by id, both ways, and the near ones if they are requested."""
     exact: dict[str, set[str]] = defaultdict(set)
-    near: dict[str, set[str]] = defaultdict(set)
+    alike: dict[str, set[str]] = defaultdict(set)
     groups = _grouped(texts, normal_form)
     for group in groups:
         for place in group:
             exact[ids[place]] |= {ids[other] for other in group if other != place}
+    if not near:
+        return dict(exact), {}
     later = {place for group in groups for place in group[1:]}
     places = [place for place, text in enumerate(texts) if place not in later and not isinstance(text, Image)]
     finder = TextFinder([texts[place] for place in places], Shingles())
     for first, second in set(finder.alike()):
         one, other = ids[places[first]], ids[places[second]]
-        near[one].add(other)
-        near[other].add(one)
-    return dict(exact), dict(near)
+        alike[one].add(other)
+        alike[other].add(one)
+    return dict(exact), dict(alike)
 
 
 def _copies(

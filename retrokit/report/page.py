@@ -19,6 +19,7 @@ from markupsafe import Markup
 
 from retrokit.core.errors import RetrokitError, UsageError
 from retrokit.core.files import writing
+from retrokit.core.judging import code_source
 from retrokit.core.outputs import check_outputs
 from retrokit.core.settings import FILE
 from retrokit.core.sheet import Sheet
@@ -44,7 +45,6 @@ from retrokit.report.reranking import cost_sheet, near_miss_sheets
 from retrokit.report.sources import EvaluationSource, ProbeSource, RunSource, Sources, read_sources
 from retrokit.report.words import sentences
 from retrokit.study.state import DONE, FAILED, MISSING, State, StudyPlan
-from retrokit.sure.audit import code_source
 from retrokit.training.history import Outcome, tenths
 
 OUTERMOST = 3  # queries that are named on each side
@@ -321,6 +321,8 @@ def _parts(
     yield "Training", list(trainings(sources.runs))
     yield "Probes", [block for source in sources.probes for block in probe(source)]
     yield "Deployment", list(deployments(sources))
+    checks = [(write("heading", path), *map(to_html, sheets)) for path, sheets in sources.checks]
+    yield "Data checks", [block for of_check in checks for block in of_check]
     failed = [write("failure", state, _line(state)) for state in states if state.state != DONE]
     unfinished = (f"{of.path}: its training is not finished" for of in sources.runs if of.run.status != "finished")
     yield "Missing or failed", [*failed, *(write("paragraph", text) for text in (*sources.notices, *unfinished))]

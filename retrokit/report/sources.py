@@ -13,6 +13,7 @@ from retrokit.core.sheet import Sheet
 from retrokit.data.jsonl import checked, read_json, read_jsonl, restored
 from retrokit.data.overlap import Overlap
 from retrokit.data.runs import Run, is_run, read_run
+from retrokit.evaluation.checking.check import DataCheck
 from retrokit.evaluation.comparison.comparison import (
     BaselineChange,
     Comparison,
@@ -36,7 +37,7 @@ from retrokit.report.tables import build_sheets
 from retrokit.sure.build import Built
 
 EXPECTED = (
-    "a results folder (`results=` of an evaluation), a run's folder, or what --json of eval, rerank, probe or "
+    "a results folder (`results=` of an evaluation), a run's folder, or what --json of eval, rerank, probe, check or "
     "build-sure has printed"
 )
 
@@ -75,6 +76,7 @@ class Sources:
     probes: list[ProbeSource] = field(default_factory=list)
     deployments: list[tuple[Deployment, Sheet]] = field(default_factory=list)
     builds: list[tuple[str, list[Sheet]]] = field(default_factory=list)
+    checks: list[tuple[str, list[Sheet]]] = field(default_factory=list)
     notices: list[str] = field(default_factory=list)
 
 
@@ -134,6 +136,8 @@ def _sort(path: str, content: Any, sources: Sources) -> None:
         record = {name: value for name, value in first.items() if name != "calls"}
         built = Built(Path(path), record, restored(dict[str, int], first["calls"]))
         sources.builds.append((path, build_sheets(built)))
+    elif kind == "check":
+        sources.checks.append((path, restored(DataCheck, first).sheets()))
     elif kind in own:
         restored({"conclusion": str}, first)
         probe = own[kind].load_findings().from_json(first)

@@ -1,25 +1,18 @@
-"""A sample of a benchmark for people to judge: one self-contained HTML page (SURE, 4.1).
-
-All texts go into the page as data and reach the document as text, never as markup; the page's policy lets no other
-script run than its own and nothing be loaded or sent. Verdicts stay in the browser until they are exported as JSON
-lines.
-"""
+"""A sample of a benchmark for people to judge, on an HTML page (SURE, 4.1)."""
 
 import asyncio
-import base64
 import difflib
 import hashlib
-import html
 import json
 import re
 from collections.abc import Mapping
 from dataclasses import astuple, dataclass
-from importlib import resources
 from pathlib import Path
 
 from retrokit.augmentation.draws import bits
 from retrokit.core.errors import ServiceError
 from retrokit.core.files import writing
+from retrokit.core.judging import JudgedItem, Marked, PageWords, judging_page
 from retrokit.core.notices import progress
 from retrokit.core.outputs import check_outputs
 from retrokit.core.settings import FILE
@@ -33,9 +26,6 @@ from retrokit.llm.store import ResponseStore
 from retrokit.sure.config import JudgeConfig
 
 _TOKEN = re.compile(r"\s+|\w+|[^\w\s]")
-
-Marked = list[tuple[bool, str]]
-"""A text in pieces: whether the piece differs from the other text, and the piece."""
 
 
 @dataclass(frozen=True)
@@ -125,28 +115,11 @@ def audit_page(sample: Sample, judge: PromptTemplate) -> str:
     with progress("comparing", len(sample.items), "variants") as advance:
         for item in sample.items:
             old, new = differences(item.passage, item.variant)
-            about = {"query_id": item.query_id, "kind": item.kind, "requirement": judge.words[item.kind]}
-            items.append({**about, "query": item.query, "passage": old, "variant": new})
+            row, key = {"query": item.query_id, "kind": item.kind}, f"{item.query_id}#{item.kind}"
+            items.append(JudgedItem(key, row, item.query, old, new, item.kind, judge.words[item.kind]))
             advance(1)
-    data = {"name": sample.name, "sample": sample.digest, "items": items}
-    parts = resources.files("retrokit.sure") / "page"
-    style, script = ((parts / name).read_text("utf-8") for name in ("audit.css", "audit.js"))
-    page = (parts / "audit.html").read_text("utf-8")
-    filled = {
-        "title": html.escape(f"Audit of {sample.name}"),
-        "policy": f"default-src 'none'; base-uri 'none'; form-action 'none'; img-src data:; "
-        f"script-src {code_source(script)}; style-src {code_source(style)}",
-        "style": style,
-        "script": script,
-        # nothing in it looks like markup
-        "data": json.dumps(data).replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026"),
-    }
-    return re.sub(r"\{\{(\w+)\}\}", lambda match: filled[match[1]], page)
-
-
-def code_source(code: str) -> str:
-    """How a content security policy names a piece of inline code that it allows."""
-    return f"'sha256-{base64.b64encode(hashlib.sha256(code.encode()).digest()).decode()}'"
+    words = PageWords(f"Audit of {sample.name}", "Passage", "qualified", "unqualified", "qualified")
+    return judging_page(sample.name, sample.digest, items, words)
 
 
 @dataclass(frozen=True)

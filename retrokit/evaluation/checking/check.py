@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from retrokit import encoders
@@ -33,6 +33,8 @@ from retrokit.data.pairs import registry as training_data
 from retrokit.data.training_rows import texts_of_record
 from retrokit.evaluation import registry as tasks
 from retrokit.evaluation.checking.settings import ANY, CheckSettings
+from retrokit.evaluation.checking.systems import Unjudged, unjudged_of
+from retrokit.ranking import reranking, retrieval
 from retrokit.similarities.base import Role
 
 if TYPE_CHECKING:
@@ -46,9 +48,10 @@ TRAIN = "train"
 
 @dataclass(frozen=True)
 class DataCheck:
-    """The faults of each data set."""
+    """The faults of each data set, and what the judgements of each test set do not know, given systems."""
 
     data: list[CheckedData]
+    unjudged: list[Unjudged] = field(default_factory=list)
 
     def kinds(self) -> set[str]:
         """The kinds of faults that are present."""
@@ -65,11 +68,13 @@ class DataCheck:
 
     def to_json(self) -> dict[str, Any]:
         """Plain values for strict JSON."""
-        return asdict(self)
+        unjudged = [{k: v for k, v in asdict(one).items() if k != "pairs_to_judge"} for one in self.unjudged]
+        return {"data": [asdict(checked) for checked in self.data], "unjudged": unjudged}
 
     def sheets(self) -> list[Sheet]:
-        """The faults of each data set, and their examples."""
-        return [sheet for checked in self.data for sheet in _sheets(checked)]
+        """The faults of each data set, and their examples; then a sheet for each test set with systems."""
+        faults = [sheet for checked in self.data for sheet in _sheets(checked)]
+        return [*faults, *(unjudged.sheet() for unjudged in self.unjudged)]
 
 
 def _row(fault: DataFault) -> dict[str, Any]:
@@ -112,7 +117,16 @@ def check(settings: CheckSettings) -> DataCheck:
         DataError: a file that no reader can continue with.
     """
     specs = [f"{BEIR}:{spec}" if is_beir(spec) else spec for spec in settings.data]
-    parse_all([(_registry_of(spec), spec) for spec in specs])
+    parse_all(
+        [
+            *((_registry_of(spec), spec) for spec in specs),
+            *((retrieval.registry_of(spec), spec) for spec in settings.systems),
+            *((reranking.registry_of(spec), spec) for spec in settings.with_),
+        ]
+    )
+    judged = [spec for spec in specs if _registry_of(spec) is tasks]
+    if settings.systems and (not judged or ((settings.judge or settings.verdicts) and len(judged) > 1)):
+        raise UsageError(f"`systems=`: give one test set, such as beir:PATH, not {len(judged)}")
     encoder = None
     if settings.encoder is not None:
         encoder = encoders.registry.create(settings.encoder, device=settings.device)
@@ -128,7 +142,9 @@ def check(settings: CheckSettings) -> DataCheck:
         else:
             sources[spec], found = _checked_training(spec, settings, encoder)
             checked.append(found)
-    return DataCheck(_with_overlaps(dict(zip(specs, checked, strict=True)), tests, sources, settings.examples))
+    checked = _with_overlaps(dict(zip(specs, checked, strict=True)), tests, sources, settings.examples)
+    unjudged = [unjudged_of(spec, data, settings) for spec, data in tests.items()] if settings.systems else []
+    return DataCheck(checked, unjudged)
 
 
 def _registry_of(spec: str) -> Registry:

@@ -6,9 +6,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from retrokit.core.settings import Settings, listed, setting
+from retrokit.core.settings import FILE, Settings, listed, setting
 
-FAULTS = "Faults of the files"
+FAULTS, JUDGEMENTS = "Faults of the files", "What the judgements do not know"
 ANY = "any"
 
 
@@ -16,8 +16,10 @@ ANY = "any"
 class CheckSettings(Settings):
     """What is checked, and how it is shown."""
 
-    panels = (None, FAULTS)
-    first: ClassVar[tuple[str, ...]] = ("examples", "encoder", "metrics", "fail_on")
+    panels = (None, FAULTS, JUDGEMENTS)
+    first: ClassVar[tuple[str, ...]] = (
+        *("examples", "encoder", "fail_on", "systems", "metrics", "judge", "pairs", "verdicts", "as_json"),
+    )
 
     data: Sequence[str] = setting(
         (),
@@ -25,7 +27,7 @@ class CheckSettings(Settings):
         argument=True,
     )
     metrics: Sequence[str] = setting(
-        "ndcg@10,recall@100,mrr@10", "Metrics whose highest values and losses are shown.", FAULTS, read=listed
+        "ndcg@10,recall@100,mrr@10", "Metrics whose highest values, losses and bounds are shown.", FAULTS, read=listed
     )
     examples: int = setting(0, "Show N examples of each fault.", FAULTS, minimum=0)
     encoder: str | None = setting(None, "Encoder: count the texts that it truncates.", FAULTS)
@@ -33,6 +35,21 @@ class CheckSettings(Settings):
     fail_on: Sequence[str] = setting(
         (), "Exit 1 if a fault of this kind, or `any`, is present. Repeatable.", FAULTS, result=False
     )
+    systems: Sequence[str] = setting(
+        (), "System as in eval: minilm, bm25, run:FILE. Bound its metrics. Repeatable.", JUDGEMENTS
+    )
+    depth: int | None = setting(
+        None, "Documents of each query and system. Default: the metrics' deepest cut-off.", JUDGEMENTS, minimum=1
+    )
+    with_: Sequence[str] = setting(
+        (), "Reranker whose scores predict relevance. Repeatable.", JUDGEMENTS, flags=("--with",)
+    )
+    judge: int | None = setting(None, "Draw N unjudged pairs for a person to judge.", JUDGEMENTS, minimum=1)
+    pairs: str | None = setting(None, "File for these pairs: .html (a page) or .csv.", JUDGEMENTS, writes=FILE)
+    verdicts: Sequence[str] = setting(
+        (), "Their verdicts: the filled .csv, or JSON lines of the page. Estimate metrics. Repeatable.", JUDGEMENTS
+    )
+    seed: int = setting(0, "Seed of the drawn pairs.", JUDGEMENTS, minimum=0)
 
     def problems(self) -> Iterator[str]:
         """What is wrong with numbers, metrics and kinds of faults."""
@@ -50,5 +67,10 @@ class CheckSettings(Settings):
             if kind != ANY and kind not in KINDS:
                 hint = did_you_mean(kind, KINDS)
                 yield f"`fail_on=` {kind}: unknown kind of fault{hint}; it is {ANY}, or one of {', '.join(KINDS)}"
+        for name in ("judge", "verdicts"):
+            if getattr(self, name) and not self.systems:
+                yield f"`{name}=` is about documents that systems rank first; give `systems=`"
+        if (self.judge is None) != (self.pairs is None):
+            yield "`judge=` and `pairs=` belong together: how many pairs, and the file for them"
         if not self.data:
             yield "give a test set or training data, e.g. beir:data/scifact or pairs.jsonl"

@@ -3,12 +3,12 @@
 const data = JSON.parse(document.getElementById("data").textContent);
 const items = data.items;
 const element = (id) => document.getElementById(id);
-const keyOf = (item) => item.query_id + "#" + item.kind;
+const keyOf = (item) => item.key;
 let place = 0;
 let verdicts = {};
 
 function storageKey() {
-  return "retrokit-audit " + data.sample + " " + annotator();
+  return "retrokit-judging " + data.sample + " " + annotator();
 }
 
 function annotator() {
@@ -27,7 +27,7 @@ function load() {
 function save() {
   try {
     localStorage.setItem(storageKey(), JSON.stringify(verdicts));
-    localStorage.setItem("retrokit-audit annotator", annotator());
+    localStorage.setItem("retrokit-judging annotator", annotator());
   } catch (error) {
     say("This browser keeps nothing: export before you close the page.");
   }
@@ -63,6 +63,7 @@ function show() {
   element("query").textContent = item.query;
   element("requirement").textContent = item.requirement;
   showPieces(element("passage"), item.passage);
+  element("variant").parentElement.hidden = element("legend").hidden = item.variant.length === 0;
   showPieces(element("variant"), item.variant);
   element("yes").setAttribute("aria-pressed", String(verdict === true));
   element("no").setAttribute("aria-pressed", String(verdict === false));
@@ -118,9 +119,8 @@ function exportVerdicts() {
     .filter((item) => keyOf(item) in verdicts)
     .map((item) =>
       JSON.stringify({
-        query: item.query_id,
-        kind: item.kind,
-        qualified: verdicts[keyOf(item)],
+        ...item.row,
+        [data.verdict]: verdicts[keyOf(item)],
         annotator: annotator(),
         sample: data.sample,
       }),
@@ -171,7 +171,7 @@ element("annotator").addEventListener("change", () => {
 });
 
 try {
-  element("annotator").value = localStorage.getItem("retrokit-audit annotator") || "";
+  element("annotator").value = localStorage.getItem("retrokit-judging annotator") || "";
 } catch (error) {
   element("annotator").value = "";
 }

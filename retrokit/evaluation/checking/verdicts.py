@@ -1,0 +1,120 @@
+"""Pairs of a query and a document for a person to judge, as an HTML page or as CSV, and the verdicts on them."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from retrokit.core.errors import DataError
+from retrokit.core.files import named, writing
+from retrokit.core.frames import frame, to_csv
+from retrokit.core.judging import JudgedItem, PageWords, judging_page
+from retrokit.data.jsonl import Row
+from retrokit.data.tables import read_rows
+
+_EXPECTED = "verdicts, with the columns query-id, document-id, probability, of and relevant"
+_COLUMNS = ("query-id", "document-id", "probability", "of", "relevant")
+
+
+@dataclass(frozen=True)
+class PairToJudge:
+    """A pair of a sample of ``of`` pairs, and the probability that it was drawn with."""
+
+    query_id: str
+    document_id: str
+    query: str
+    document: str
+    probability: float
+    of: int
+
+    @property
+    def row(self) -> dict[str, str | float | int]:
+        """What a line of verdicts has besides the verdict."""
+        ids = {"query-id": self.query_id, "document-id": self.document_id}
+        return {**ids, "probability": self.probability, "of": self.of}
+
+
+@dataclass(frozen=True)
+class RelevanceVerdict:
+    """Whether a document is relevant, 0 to 1 (the mean of several annotators)."""
+
+    relevant: float
+    probability: float
+    of: int
+
+
+def write_pairs(path: str, name: str, pairs: Sequence[PairToJudge]) -> None:
+    """Write the pairs as an HTML page if ``path`` ends in ``.html``, else as CSV with an empty column ``relevant``, to
+    fill in with 1 or 0."""
+    rows = [{**pair.row, "relevant": "", "query": pair.query, "document": pair.document} for pair in pairs]
+    text = _page(name, pairs) if Path(path).suffix in (".html", ".htm") else to_csv(frame(rows))
+    with writing(path) as stream:
+        stream.write(text)
+
+
+def _page(name: str, pairs: Sequence[PairToJudge]) -> str:
+    whole = hashlib.sha256(json.dumps([pair.row for pair in pairs]).encode())
+    items = [
+        JudgedItem(json.dumps([pair.query_id, pair.document_id]), pair.row, pair.query, [(False, pair.document)])
+        for pair in pairs
+    ]
+    words = PageWords(f"Relevance in {name}", "Document", "relevant", "not relevant", "relevant")
+    return judging_page(name, whole.hexdigest()[:12], items, words)
+
+
+def read_relevance(paths: Sequence[str]) -> dict[tuple[str, str], RelevanceVerdict]:
+    """The verdicts by query and document id, without pairs that nobody judged.
+
+    Raises:
+        DataError: a wrong row, or files of different samples.
+    """
+    verdicts: dict[tuple[str, str], list[float]] = {}
+    about: dict[tuple[str, str], tuple[float, int]] = {}
+    sizes: set[int] = set()
+    for path in paths:
+        for _, row in read_rows(path, _EXPECTED):
+            query, document = (_id(row, column) for column in _COLUMNS[:2])
+            if (relevant := _relevant(row)) is None:
+                continue
+            probability, of = _number(row, "probability"), int(_number(row, "of"))
+            if not 0 < probability <= 1 or of < 1:
+                raise row.wrong("the probability must be above 0 and at most 1, and `of` at least 1")
+            sizes.add(of)
+            if len(sizes) > 1:
+                raise row.wrong(f"is of a sample of {of} pairs, and others of {min(sizes - {of})}")
+            verdicts.setdefault((query, document), []).append(relevant)
+            about[query, document] = probability, of
+    if not verdicts:
+        raise DataError(", ".join(map(named, paths)), "contains no verdict; fill the column relevant with 1 or 0")
+    return {pair: RelevanceVerdict(sum(given) / len(given), *about[pair]) for pair, given in verdicts.items()}
+
+
+def _id(row: Row, column: str) -> str:
+    value = row.required(column)
+    if isinstance(value, bool) or not isinstance(value, (str, int)):
+        raise row.wrong(f"field {column!r} should be an id")
+    return str(value)
+
+
+def _number(row: Row, column: str) -> float:
+    try:
+        return float(row.required(column))
+    except (TypeError, ValueError) as error:
+        raise row.wrong(f"field {column!r} should be a number") from error
+
+
+_WORDS: Mapping[str, float | None] = {
+    **dict.fromkeys(("1", "1.0", "true", "yes", "y"), 1.0),
+    **dict.fromkeys(("0", "0.0", "false", "no", "n"), 0.0),
+    **dict.fromkeys(("", "none"), None),
+}
+
+
+def _relevant(row: Row) -> float | None:
+    text = str(row.get("relevant", "")).strip().lower()
+    if text not in _WORDS:
+        raise row.wrong(f"field 'relevant' should be 1 or 0, or empty, found {text[:20]!r}")
+    return _WORDS[text]
