@@ -37,6 +37,7 @@ FILES = {
     r"retrokit/results/.*\.json": "file-mteb-queries",
     r"manifest\.jsonl": "file-sure-manifest",
     r"metrics\.jsonl": "file-metrics",
+    r"changes\.jsonl": "file-change",
     r"[^/]*-[0-9a-f]{16}\.json": "file-result",
 }
 """By the end of the file's path: the first that fits."""

@@ -25,11 +25,16 @@ FILES = {
     "augment near-misses": "augment near-misses in/texts.jsonl -o {o}",
     "augment mine": "augment mine in/pairs.jsonl --encoder static:8 --margin none --last-rank 7 -o {o}",
     "augment mix": "augment mix in/pairs.jsonl -o {o}",
+<<<<<<< HEAD
     "calibrate": "calibrate static:8 --on beir:in/beir --abstain 0.5 --signal score -o {o}",
+=======
+    "check --pairs": "check in/beir --systems static:8 --metrics ndcg@10 --judge 1 --pairs {o}",
+>>>>>>> be8b4094 (Write repaired copies of checked data, with every change and its reason)
     "eval --save-run": "eval static:8 --on beir:in/beir --save-run {o}",
     "rerank --save-run": "rerank static:8 --on beir:in/beir --with maxsim:encoder=in/bert --save-run {o}",
 }
 FOLDERS = {
+    "check --write": "check in/pairs.jsonl --write {o}",
     "export": "export static:8 --on beir:in/beir -o {o}",
     "eval --results": "eval static:8 --on beir:in/beir --results {o}",
     "eval --plot": "eval static:8 --on beir:in/beir --plot {o}",
@@ -176,6 +181,7 @@ LINES = {
     "augment queries": "in/texts.jsonl --llm openai:x --existing in/pairs.jsonl -o new.jsonl",
     "augment mine": "in/pairs.jsonl --encoder in/bert --corpus in/beir --judge maxsim:encoder=in/bert",
     "augment score": "beir:in/beir --with in/bert",
+    "check": "in/beir in/pairs.jsonl --systems run:in/run.trec --with in/bert",
     "augment mix": "in/pairs.jsonl,weight=2 in/texts.jsonl",
     "calibrate": "in/bert --on beir:in/beir",
     "eval": "in/bert run:in/run.trec --on beir:in/beir --trained-on in/pairs.jsonl",

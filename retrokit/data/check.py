@@ -10,6 +10,7 @@ import re
 from array import array
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -43,6 +44,7 @@ KINDS = {
     "odd-grades": "grades that are no whole numbers: cut off, as in trec_eval",
     "truncated": "texts longer than the encoder reads",
     "training-overlap": "queries of the test in training data, exactly or nearly",
+    "false-negatives": "negatives that the rerankers of `--with` score above the positive",
     "self-pairs": "training pairs of a text and itself, without negatives",
 }
 """Kinds of faults, and what each of them is."""
@@ -66,10 +68,16 @@ _SHARED, _SHARE, _MOSTLY = 8, 0.01, 0.5
 """Different texts that have a sentence that is boiler-plate, and the share of them; and of a text, how much is that."""
 _SENTENCE = re.compile(r"(?<=[.!?\u3002\uff01\uff1f])\s+|\n+")
 _CONTINUED = (
-    "\u0080-\u00bf\u0152\u0153\u0160\u0161\u0178\u017d\u017e\u0192\u02c6\u02dc\u2013\u2014\u2018-\u201a\u201c-\u201e"
+    "\u0080-\u00bf\u0152\u0153\u0160\u0161\u0178\u017d\u017e\u0192\u02c6\u02dc\u2013\u2014\u2018-\u201a"
+    "\u201c-\u201e\u2020-\u2022\u2026\u2030\u2039\u203a\u20ac\u2122"
 )
-_WRONGLY_READ = re.compile(f"[\u00c2-\u00f4][{_CONTINUED}\u2020-\u2022\u2026\u2030\u2039\u203a\u20ac\u2122]{{1,3}}")
+_WRONGLY_READ = re.compile(
+    f"[ÂÃ][{_CONTINUED}]|[ÄÅ](?![«»])[{_CONTINUED}]|â[\u20ac\u201a\u201e\u2020\u2021\u02c6\x80-\x86]"
+    f"[{_CONTINUED}]|(?:[ÐÑ][{_CONTINUED}]){{2,}}|ï[»¿][¿½]"
+)
+"""Letters outside ASCII, or dashes and quotes, in UTF-8 that was read as Windows-1252."""
 _LOST = re.compile("[\ufffd\u0080-\u009f]")
+_CONTROLS = re.compile("[\u0080-\u0084\u0086-\u009f]")
 
 
 @dataclass(frozen=True)
@@ -304,18 +312,27 @@ def trace_of_encoding(text: str) -> str | None:
     """
     if text.isascii():
         return None
-    place = -1
-    if match := _LOST.search(text):
-        place = match.start()
-    for match in _WRONGLY_READ.finditer(text) if place < 0 else ():
-        try:
-            decoded = bytes(_byte(letter) for letter in match[0]).decode("utf-8")
-        except (UnicodeDecodeError, UnicodeEncodeError):
-            continue
-        if decoded:
-            place = match.start()
-            break
-    return None if place < 0 else shown(text[max(0, place - 30) : place + 50])
+    match = _LOST.search(text) or next((m for m in _WRONGLY_READ.finditer(text) if _decoded(m) != m[0]), None)
+    return None if match is None else shown(text[max(0, match.start() - 30) : match.start() + 50])
+
+
+def decoded_again(text: str) -> str:
+    """``text`` with letters that were read in a wrong encoding as they were meant; what is lost stays.
+
+    >>> decoded_again("CafÃ© \x96 itâ€™s")
+    'Café – it’s'
+    """
+    if text.isascii():
+        return text
+    text = _WRONGLY_READ.sub(_decoded, text)
+    return _CONTROLS.sub(lambda match: match[0].encode("latin-1").decode("cp1252", "replace"), text)
+
+
+def _decoded(match: re.Match[str]) -> str:
+    """What UTF-8 gives for the bytes that Windows-1252 reads as the match; the match itself if they are none."""
+    with suppress(UnicodeDecodeError, UnicodeEncodeError):
+        return bytes(map(_byte, match[0])).decode("utf-8")
+    return match[0]
 
 
 def _byte(letter: str) -> int:

@@ -390,8 +390,8 @@ class Faults:
 
     def report(self, kind: str, effect: str) -> None:
         """Report the faults of this kind, if there are any, in one notice: the first one, and the ``effect`` of all
-        ``{n}``."""
-        if count := self.counts[kind]:
+        ``{n}``; not within :func:`gathering`, whose caller does that."""
+        if (count := self.counts[kind]) and _gathered.get() is None:
             problem, line = self._first[kind]
             where = named(self.path) if line is None else f"{named(self.path)}:{line}"
             notice(f"{where}: {problem}; {effect.format(n=f'{count:,}')}", once=True)

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from retrokit import encoders
 from retrokit.core.errors import DataError, UsageError
 from retrokit.core.frames import frame
+from retrokit.core.notices import notice
+from retrokit.core.outputs import folder_in_the_making
 from retrokit.core.registry import Registry, parse_all
 from retrokit.core.settings import taking
 from retrokit.core.sheet import Sheet
@@ -26,14 +29,18 @@ from retrokit.data.check import (
     shown,
 )
 from retrokit.data.images import Image
+from retrokit.data.jsonl import write_jsonl
 from retrokit.data.labelled import read_labelled
 from retrokit.data.overlap import JudgedTexts, overlaps
 from retrokit.data.pairs import Source, read_any_source, read_source
 from retrokit.data.pairs import registry as training_data
+from retrokit.data.repair import Change, repair_beir, repair_pairs
 from retrokit.data.training_rows import texts_of_record
 from retrokit.evaluation import registry as tasks
+from retrokit.evaluation.checking.false_negatives import false_negative_fault, false_negatives
 from retrokit.evaluation.checking.settings import ANY, CheckSettings
 from retrokit.evaluation.checking.systems import Unjudged, unjudged_of
+from retrokit.evaluation.checking.verdicts import read_relevance
 from retrokit.ranking import reranking, retrieval
 from retrokit.similarities.base import Role
 
@@ -133,6 +140,7 @@ def check(settings: CheckSettings) -> DataCheck:
     tests: dict[str, RetrievalData] = {}
     checked: list[CheckedData] = []
     sources: dict[str, Source] = {}
+    doubted: dict[str, dict[int, list[int]]] = {}
     for spec in specs:
         if _registry_of(spec) is tasks:
             tests[spec], found = _checked_test(spec, settings, encoder)
@@ -141,9 +149,13 @@ def check(settings: CheckSettings) -> DataCheck:
             checked.append(found)
         else:
             sources[spec], found = _checked_training(spec, settings, encoder)
-            checked.append(found)
+            doubted[spec] = false_negatives(sources[spec], settings.with_, settings.device)
+            faults = [*found.faults, *false_negative_fault(sources[spec], doubted[spec], settings.examples)]
+            checked.append(replace(found, faults=faults))
     checked = _with_overlaps(dict(zip(specs, checked, strict=True)), tests, sources, settings.examples)
     unjudged = [unjudged_of(spec, data, settings) for spec, data in tests.items()] if settings.systems else []
+    if settings.write is not None:
+        _write_repaired(settings, tests, {spec: sources[spec] for spec in specs if spec not in tests}, doubted)
     return DataCheck(checked, unjudged)
 
 
@@ -213,6 +225,37 @@ def _truncated(
     items = [f"{id}: {shown(text)}" for (id, text), is_cut in zip(rows, cut.tolist(), strict=True) if is_cut]
     about = f"{encoder.spec} reads {encoder.max_length(role):,} tokens" if items else ""
     return faults_of("truncated", unit, items, len(rows), examples, about)
+
+
+def _write_repaired(
+    settings: CheckSettings,
+    tests: Mapping[str, RetrievalData],
+    sources: Mapping[str, Source],
+    doubted: Mapping[str, dict[int, list[int]]],
+) -> None:
+    """Write repaired copies of all data, and the list of changes."""
+    verdicts = (
+        {pair: of.relevant for pair, of in read_relevance(settings.verdicts).items()} if settings.verdicts else {}
+    )
+    folders: dict[str, dict[str, Mapping[tuple[str, str], float]]] = {}
+    for spec in tests:
+        path = str(tasks.parse(spec).params["path"])
+        folders.setdefault(path, {})[_split(spec)] = verdicts
+    assert settings.write is not None
+    names = [Path(path).resolve().name for path in folders] + [f"{source.name}.jsonl" for source in sources.values()]
+    if repeated := sorted({name for name in names if names.count(name) > 1}):
+        raise UsageError(f"`write=`: several data sets are called {', '.join(repeated)}; repair them one by one")
+    with folder_in_the_making(settings.write) as unfinished:
+        changes: list[Change] = []
+        for path, splits in folders.items():
+            level = next(data.level for spec, data in tests.items() if tasks.parse(spec).params["path"] == path)
+            changes += repair_beir(path, level, splits, unfinished / Path(path).resolve().name)
+        for spec, source in sources.items():
+            changes += repair_pairs(
+                source, doubted.get(spec, {}), settings.relabel, unfinished / f"{source.name}.jsonl"
+            )
+        write_jsonl(unfinished / "changes.jsonl", map(vars, changes))
+    notice(f"{settings.write}: repaired copies, with {len(changes):,} changes listed in changes.jsonl")
 
 
 def _with_overlaps(

@@ -6,9 +6,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from retrokit.core.settings import FILE, Settings, listed, setting
+from retrokit.core.settings import FILE, FOLDER, Settings, listed, setting
 
-FAULTS, JUDGEMENTS = "Faults of the files", "What the judgements do not know"
+FAULTS, JUDGEMENTS, REPAIR = "Faults of the files", "What the judgements do not know", "Repair"
 ANY = "any"
 
 
@@ -16,9 +16,9 @@ ANY = "any"
 class CheckSettings(Settings):
     """What is checked, and how it is shown."""
 
-    panels = (None, FAULTS, JUDGEMENTS)
+    panels = (None, FAULTS, JUDGEMENTS, REPAIR)
     first: ClassVar[tuple[str, ...]] = (
-        *("examples", "encoder", "fail_on", "systems", "metrics", "judge", "pairs", "verdicts", "as_json"),
+        *("examples", "encoder", "fail_on", "systems", "metrics", "judge", "pairs", "verdicts", "write", "as_json"),
     )
 
     data: Sequence[str] = setting(
@@ -42,13 +42,20 @@ class CheckSettings(Settings):
         None, "Documents of each query and system. Default: the metrics' deepest cut-off.", JUDGEMENTS, minimum=1
     )
     with_: Sequence[str] = setting(
-        (), "Reranker whose scores predict relevance. Repeatable.", JUDGEMENTS, flags=("--with",)
+        (),
+        "Reranker that predicts relevance, of unjudged documents and of negatives. Repeatable.",
+        JUDGEMENTS,
+        flags=("--with",),
     )
     judge: int | None = setting(None, "Draw N unjudged pairs for a person to judge.", JUDGEMENTS, minimum=1)
     pairs: str | None = setting(None, "File for these pairs: .html (a page) or .csv.", JUDGEMENTS, writes=FILE)
     verdicts: Sequence[str] = setting(
         (), "Their verdicts: the filled .csv, or JSON lines of the page. Estimate metrics. Repeatable.", JUDGEMENTS
     )
+    write: str | None = setting(
+        None, "Folder for repaired copies and changes.jsonl; verdicts go into the test set.", REPAIR, writes=FOLDER
+    )
+    relabel: bool = setting(False, "Make negatives that rerankers prefer positives; default: leave them out.", REPAIR)
     seed: int = setting(0, "Seed of the drawn pairs.", JUDGEMENTS, minimum=0)
 
     def problems(self) -> Iterator[str]:
@@ -72,5 +79,7 @@ class CheckSettings(Settings):
                 yield f"`{name}=` is about documents that systems rank first; give `systems=`"
         if (self.judge is None) != (self.pairs is None):
             yield "`judge=` and `pairs=` belong together: how many pairs, and the file for them"
+        if self.relabel and (self.write is None or not self.with_):
+            yield "`relabel=` is for negatives that rerankers prefer; give `with_=` and `write=`"
         if not self.data:
             yield "give a test set or training data, e.g. beir:data/scifact or pairs.jsonl"

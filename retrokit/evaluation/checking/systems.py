@@ -13,6 +13,7 @@ from retrokit.core.notices import notice
 from retrokit.core.sheet import Sheet
 from retrokit.data.beir import RetrievalData
 from retrokit.data.check import copies_of
+from retrokit.data.jsonl import gathering
 from retrokit.evaluation.checking.estimate import Estimates, Predictor, draw_pairs, estimate
 from retrokit.evaluation.checking.settings import CheckSettings
 from retrokit.evaluation.checking.unjudged import FRACTIONS, Pool, Runs, bounds, fraction_of, pool_of
@@ -140,7 +141,8 @@ def unjudged_of(spec: str, data: RetrievalData, settings: CheckSettings) -> Unju
 def _rankings(spec: str, settings: CheckSettings, depth: int) -> Runs:
     """The first ``depth`` documents of each system, by its name in tables."""
     options = EvaluationSettings(settings.systems, [spec], metrics=[f"recall@{depth}"], device=settings.device)
-    results = evaluate_systems(replace(options, keep_runs=True)).results
+    with gathering():  # what a reader continues after is reported already
+        results = evaluate_systems(replace(options, keep_runs=True)).results
     runs = {result.encoder: result.run for result in results}
     if len(runs) < len(results):
         runs = {result.name: result.run for result in results}

@@ -1,0 +1,199 @@
+"""Repaired copies of test sets and training data, and a list of every change with its reason."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from retrokit.core.errors import UsageError
+from retrokit.data.beir import (
+    corpus_file,
+    judgements_file,
+    located,
+    queries_file,
+    read_answers,
+    splits_of,
+    write_beir,
+)
+from retrokit.data.check import copies_of, decoded_again
+from retrokit.data.corpus import Document, read_corpus, read_queries
+from retrokit.data.images import Image
+from retrokit.data.jsonl import gathering, write_jsonl
+from retrokit.data.pairs import Source
+from retrokit.data.training_rows import Pair, ScoredPair, normal_form
+from retrokit.data.trec import read_judgements
+
+Verdicts = Mapping[tuple[str, str], float]
+"""Query and document id → whether it is relevant, 0 to 1."""
+
+
+@dataclass(frozen=True)
+class Change:
+    """One change.
+
+    Attributes:
+        data: the file or folder that is repaired.
+        where: the line, the ids, or the text that is changed.
+        change: what is done.
+        reason: the kind of fault, or ``verdict`` or ``rerankers``.
+    """
+
+    data: str
+    where: str
+    change: str
+    reason: str
+
+
+def repair_beir(path: str, level: int, verdicts: Mapping[str, Verdicts], target: Path) -> list[Change]:
+    """Write a repaired copy of a BEIR folder with all its splits. The judgements of each split in ``verdicts`` get its
+    verdicts, and those of exact copies of relevant documents.
+
+    Raises:
+        UsageError: documents are images.
+        DataError: as readers do, or the copy cannot be written.
+    """
+    folder, name = located(path), Path(path).resolve().name
+    with gathering() as gathered:
+        documents = {document.id: document for document in read_corpus(corpus_file(folder), images=True)}
+        queries = dict(read_queries(queries_file(folder), images=True))
+        read = {
+            split: [(q, d, grade) for _, q, d, grade in read_judgements(judgements_file(folder, split))]
+            for split in splits_of(folder)
+        }
+    if any(isinstance(text, Image) for text in (*queries.values(), *(one.text for one in documents.values()))):
+        raise UsageError(f"{path}: contains images; only texts can be repaired")
+    done = {
+        **dict.fromkeys(("colliding", "contradicting", "repeated"), "line left out"),
+        "encoding": "read as Windows-1252",
+    }
+    changes = [
+        Change(name, f"{Path(met.path).name}:{met.line}", done[met.kind], met.kind)
+        for met in gathered
+        if met.kind in done
+    ]
+    texts = {id: _decoded(document, name, changes) for id, document in documents.items()}
+    asked = {id: _mended(text, name, f"query {id}", changes) for id, text in queries.items()}
+    qrels: dict[str, dict[str, dict[str, int]]] = {}
+    for split, rows in read.items():
+        own: dict[str, dict[str, int]] = {}
+        for query, document, grade in rows:
+            if query in queries and document in documents:
+                own.setdefault(query, {})[document] = grade
+                continue
+            reason = "absent-documents" if query in queries else "absent-queries"
+            changes.append(Change(name, f"{split}: {query} {document}", f"judgement {grade} left out", reason))
+        qrels[split] = own
+    copies, _ = copies_of(list(texts), [one.full_text for one in texts.values()], near=False)
+    for split, given in verdicts.items():
+        changes += _judge_again(name, split, qrels[split], given, level, copies)
+    write_beir(target, texts.values(), asked.items(), qrels, read_answers(folder))
+    return changes
+
+
+def _judge_again(
+    name: str,
+    split: str,
+    qrels: dict[str, dict[str, int]],
+    verdicts: Verdicts,
+    level: int,
+    copies: Mapping[str, Collection[str]],
+) -> Iterator[Change]:
+    for (query, document), relevant in verdicts.items():
+        grade = level if relevant >= 0.5 else 0
+        qrels.setdefault(query, {})[document] = grade
+        yield Change(name, f"{split}: {query} {document}", f"judged {grade}", "verdict")
+    for query, grades in qrels.items():
+        for document, grade in [*grades.items()]:
+            for copy in sorted(copies.get(document, ())) if grade >= level else ():
+                if grades.get(copy, 0) < grade:
+                    grades[copy] = grade
+                    yield Change(name, f"{split}: {query} {copy}", f"judged {grade}, as {document}", "repeated-texts")
+
+
+def _decoded(document: Document, name: str, changes: list[Change]) -> Document:
+    title = _mended(document.title, name, f"document {document.id}, title", changes)
+    return Document(document.id, title, _mended(document.text, name, f"document {document.id}", changes))
+
+
+def _mended(text: str, name: str, where: str, changes: list[Change]) -> str:
+    mended = decoded_again(text)
+    if mended != text:
+        changes.append(Change(name, where, "decoded again", "encoding"))
+    return mended
+
+
+def repair_pairs(
+    source: Source, false_negatives: Mapping[int, Sequence[int]], relabel: bool, target: Path
+) -> list[Change]:
+    """Write a repaired copy of pairs or scored pairs as JSON lines. The ``false_negatives`` (record → its negatives)
+    are left out, or become positives if ``relabel``.
+
+    Raises:
+        UsageError: texts without labels.
+        DataError: the copy cannot be written.
+    """
+    changes: list[Change] = []
+    every: list[Any] = list(source.records)
+    if every and not isinstance(every[0], (Pair, ScoredPair)):
+        raise UsageError(f"{source.spec}: only pairs and scored pairs can be repaired")
+    total = len(every) + source.counts.get("duplicates", 0)
+    for place in sorted(set(range(total)) - set(source.places)) if source.places else ():
+        changes.append(Change(source.spec, f"record {place + 1}", "left out", "repeated-lines"))
+    if every and isinstance(every[0], ScoredPair):
+        rows = [*_scored_rows(source.spec, every, changes)]
+    else:
+        rows = [*_pair_rows(source.spec, every, false_negatives, relabel, changes)]
+    write_jsonl(target, rows)
+    return changes
+
+
+def _pair_rows(
+    spec: str, pairs: Sequence[Pair], false_negatives: Mapping[int, Sequence[int]], relabel: bool, changes: list[Change]
+) -> Iterator[dict[str, Any]]:
+    positives: dict[str, set[str]] = {}
+    for pair in pairs:
+        positives.setdefault(normal_form(pair.anchor), set()).add(normal_form(pair.positive))
+    for place, pair in enumerate(pairs):
+        where, known = f"record {place + 1}", positives[normal_form(pair.anchor)]
+        if not pair.negatives and normal_form(pair.anchor) == normal_form(pair.positive):
+            changes.append(Change(spec, where, "left out", "self-pairs"))
+            continue
+        doubted = set(false_negatives.get(place, ()))
+        negatives, more = [], [pair.positive]
+        for number, text in enumerate(pair.negatives):
+            if normal_form(text) in known:
+                changes.append(Change(spec, f"{where}: {text}", "negative left out", "contradicting-labels"))
+            elif number not in doubted:
+                negatives.append(text)
+            elif relabel:
+                more.append(text)
+                changes.append(Change(spec, f"{where}: {text}", "negative made a positive", "rerankers"))
+            else:
+                changes.append(Change(spec, f"{where}: {text}", "negative left out", "rerankers"))
+        anchor = _mended(pair.anchor, spec, f"{where}: anchor", changes)
+        others = [_mended(text, spec, f"{where}: negative", changes) for text in negatives]
+        for text in more:
+            row = {"anchor": anchor, "positive": _mended(text, spec, f"{where}: positive", changes)}
+            yield {**row, "negatives": others} if others else row
+
+
+def _scored_rows(spec: str, pairs: Sequence[ScoredPair], changes: list[Change]) -> Iterator[dict[str, Any]]:
+    """Scored pairs; those with several scores get the mean, once."""
+    scores: dict[tuple[str, ...], list[float]] = {}
+    forms = [tuple(sorted((normal_form(pair.sentence1), normal_form(pair.sentence2)))) for pair in pairs]
+    for form, pair in zip(forms, pairs, strict=True):
+        scores.setdefault(form, []).append(pair.score)
+    written: set[tuple[str, ...]] = set()
+    for place, (form, pair) in enumerate(zip(forms, pairs, strict=True)):
+        where, given = f"record {place + 1}", scores[form]
+        if len(set(given)) > 1:
+            if form in written:
+                changes.append(Change(spec, where, "left out", "contradicting-labels"))
+                continue
+            written.add(form)
+            pair = replace(pair, score=sum(given) / len(given))
+            changes.append(Change(spec, where, f"score {pair.score:g}, the mean", "contradicting-labels"))
+        first, second = (_mended(text, spec, where, changes) for text in (pair.sentence1, pair.sentence2))
+        yield {"sentence1": first, "sentence2": second, "score": pair.score}
