@@ -25,11 +25,8 @@ FILES = {
     "augment near-misses": "augment near-misses in/texts.jsonl -o {o}",
     "augment mine": "augment mine in/pairs.jsonl --encoder static:8 --margin none --last-rank 7 -o {o}",
     "augment mix": "augment mix in/pairs.jsonl -o {o}",
-<<<<<<< HEAD
     "calibrate": "calibrate static:8 --on beir:in/beir --abstain 0.5 --signal score -o {o}",
-=======
     "check --pairs": "check in/beir --systems static:8 --metrics ndcg@10 --judge 1 --pairs {o}",
->>>>>>> be8b4094 (Write repaired copies of checked data, with every change and its reason)
     "eval --save-run": "eval static:8 --on beir:in/beir --save-run {o}",
     "rerank --save-run": "rerank static:8 --on beir:in/beir --with maxsim:encoder=in/bert --save-run {o}",
 }
