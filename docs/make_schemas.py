@@ -22,7 +22,7 @@ from retrokit.augmentation.splitting import SplitCounts
 from retrokit.data.dtypes import DTYPES
 from retrokit.data.exports import Canaries
 from retrokit.data.overlap import Overlap
-from retrokit.data.repair import Change
+from retrokit.data.repair import DataChange
 from retrokit.data.runs import FINISHED, TRAINING, Run
 from retrokit.encoders.graphs.folders import Graph
 from retrokit.encoders.store import Held
@@ -490,7 +490,7 @@ FILES: dict[str, tuple[str, Any]] = {
         "retrokit/results/MODEL/REVISION/TASK.json, in mteb's cache: metrics of each query, by metric and id.",
         {"metrics": {"*": {"*": float}}},
     ),
-    "change": ("A line of changes.jsonl, in the folder of check --write.", Change),
+    "change": ("A line of changes.jsonl, in the folder of check --write.", DataChange),
     "relevance-verdict": (
         "A line of verdicts of the page of check --judge; the filled CSV has the same columns.",
         {

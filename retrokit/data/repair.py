@@ -30,7 +30,7 @@ Verdicts = Mapping[tuple[str, str], float]
 
 
 @dataclass(frozen=True)
-class Change:
+class DataChange:
     """One change.
 
     Attributes:
@@ -46,7 +46,7 @@ class Change:
     reason: str
 
 
-def repair_beir(path: str, level: int, verdicts: Mapping[str, Verdicts], target: Path) -> list[Change]:
+def repair_beir(path: str, level: int, verdicts: Mapping[str, Verdicts], target: Path) -> list[DataChange]:
     """Write a repaired copy of a BEIR folder with all its splits. The judgements of each split in ``verdicts`` get its
     verdicts, and those of exact copies of relevant documents.
 
@@ -69,7 +69,7 @@ def repair_beir(path: str, level: int, verdicts: Mapping[str, Verdicts], target:
         "encoding": "read as Windows-1252",
     }
     changes = [
-        Change(name, f"{Path(met.path).name}:{met.line}", done[met.kind], met.kind)
+        DataChange(name, f"{Path(met.path).name}:{met.line}", done[met.kind], met.kind)
         for met in gathered
         if met.kind in done
     ]
@@ -83,7 +83,7 @@ def repair_beir(path: str, level: int, verdicts: Mapping[str, Verdicts], target:
                 own.setdefault(query, {})[document] = grade
                 continue
             reason = "absent-documents" if query in queries else "absent-queries"
-            changes.append(Change(name, f"{split}: {query} {document}", f"judgement {grade} left out", reason))
+            changes.append(DataChange(name, f"{split}: {query} {document}", f"judgement {grade} left out", reason))
         qrels[split] = own
     copies, _ = copies_of(list(texts), [one.full_text for one in texts.values()], near=False)
     for split, given in verdicts.items():
@@ -99,34 +99,36 @@ def _judge_again(
     verdicts: Verdicts,
     level: int,
     copies: Mapping[str, Collection[str]],
-) -> Iterator[Change]:
+) -> Iterator[DataChange]:
     for (query, document), relevant in verdicts.items():
         grade = level if relevant >= 0.5 else 0
         qrels.setdefault(query, {})[document] = grade
-        yield Change(name, f"{split}: {query} {document}", f"judged {grade}", "verdict")
+        yield DataChange(name, f"{split}: {query} {document}", f"judged {grade}", "verdict")
     for query, grades in qrels.items():
         for document, grade in [*grades.items()]:
             for copy in sorted(copies.get(document, ())) if grade >= level else ():
                 if grades.get(copy, 0) < grade:
                     grades[copy] = grade
-                    yield Change(name, f"{split}: {query} {copy}", f"judged {grade}, as {document}", "repeated-texts")
+                    yield DataChange(
+                        name, f"{split}: {query} {copy}", f"judged {grade}, as {document}", "repeated-texts"
+                    )
 
 
-def _decoded(document: Document, name: str, changes: list[Change]) -> Document:
+def _decoded(document: Document, name: str, changes: list[DataChange]) -> Document:
     title = _mended(document.title, name, f"document {document.id}, title", changes)
     return Document(document.id, title, _mended(document.text, name, f"document {document.id}", changes))
 
 
-def _mended(text: str, name: str, where: str, changes: list[Change]) -> str:
+def _mended(text: str, name: str, where: str, changes: list[DataChange]) -> str:
     mended = decoded_again(text)
     if mended != text:
-        changes.append(Change(name, where, "decoded again", "encoding"))
+        changes.append(DataChange(name, where, "decoded again", "encoding"))
     return mended
 
 
 def repair_pairs(
     source: Source, false_negatives: Mapping[int, Sequence[int]], relabel: bool, target: Path
-) -> list[Change]:
+) -> list[DataChange]:
     """Write a repaired copy of pairs or scored pairs as JSON lines. The ``false_negatives`` (record → its negatives)
     are left out, or become positives if ``relabel``.
 
@@ -134,13 +136,13 @@ def repair_pairs(
         UsageError: texts without labels.
         DataError: the copy cannot be written.
     """
-    changes: list[Change] = []
+    changes: list[DataChange] = []
     every: list[Any] = list(source.records)
     if every and not isinstance(every[0], (Pair, ScoredPair)):
         raise UsageError(f"{source.spec}: only pairs and scored pairs can be repaired")
     total = len(every) + source.counts.get("duplicates", 0)
     for place in sorted(set(range(total)) - set(source.places)) if source.places else ():
-        changes.append(Change(source.spec, f"record {place + 1}", "left out", "repeated-lines"))
+        changes.append(DataChange(source.spec, f"record {place + 1}", "left out", "repeated-lines"))
     if every and isinstance(every[0], ScoredPair):
         rows = [*_scored_rows(source.spec, every, changes)]
     else:
@@ -150,7 +152,11 @@ def repair_pairs(
 
 
 def _pair_rows(
-    spec: str, pairs: Sequence[Pair], false_negatives: Mapping[int, Sequence[int]], relabel: bool, changes: list[Change]
+    spec: str,
+    pairs: Sequence[Pair],
+    false_negatives: Mapping[int, Sequence[int]],
+    relabel: bool,
+    changes: list[DataChange],
 ) -> Iterator[dict[str, Any]]:
     positives: dict[str, set[str]] = {}
     for pair in pairs:
@@ -158,20 +164,20 @@ def _pair_rows(
     for place, pair in enumerate(pairs):
         where, known = f"record {place + 1}", positives[normal_form(pair.anchor)]
         if not pair.negatives and normal_form(pair.anchor) == normal_form(pair.positive):
-            changes.append(Change(spec, where, "left out", "self-pairs"))
+            changes.append(DataChange(spec, where, "left out", "self-pairs"))
             continue
         doubted = set(false_negatives.get(place, ()))
         negatives, more = [], [pair.positive]
         for number, text in enumerate(pair.negatives):
             if normal_form(text) in known:
-                changes.append(Change(spec, f"{where}: {text}", "negative left out", "contradicting-labels"))
+                changes.append(DataChange(spec, f"{where}: {text}", "negative left out", "contradicting-labels"))
             elif number not in doubted:
                 negatives.append(text)
             elif relabel:
                 more.append(text)
-                changes.append(Change(spec, f"{where}: {text}", "negative made a positive", "rerankers"))
+                changes.append(DataChange(spec, f"{where}: {text}", "negative made a positive", "rerankers"))
             else:
-                changes.append(Change(spec, f"{where}: {text}", "negative left out", "rerankers"))
+                changes.append(DataChange(spec, f"{where}: {text}", "negative left out", "rerankers"))
         anchor = _mended(pair.anchor, spec, f"{where}: anchor", changes)
         others = [_mended(text, spec, f"{where}: negative", changes) for text in negatives]
         for text in more:
@@ -179,7 +185,7 @@ def _pair_rows(
             yield {**row, "negatives": others} if others else row
 
 
-def _scored_rows(spec: str, pairs: Sequence[ScoredPair], changes: list[Change]) -> Iterator[dict[str, Any]]:
+def _scored_rows(spec: str, pairs: Sequence[ScoredPair], changes: list[DataChange]) -> Iterator[dict[str, Any]]:
     """Scored pairs; those with several scores get the mean, once."""
     scores: dict[tuple[str, ...], list[float]] = {}
     forms = [tuple(sorted((normal_form(pair.sentence1), normal_form(pair.sentence2)))) for pair in pairs]
@@ -190,10 +196,10 @@ def _scored_rows(spec: str, pairs: Sequence[ScoredPair], changes: list[Change]) 
         where, given = f"record {place + 1}", scores[form]
         if len(set(given)) > 1:
             if form in written:
-                changes.append(Change(spec, where, "left out", "contradicting-labels"))
+                changes.append(DataChange(spec, where, "left out", "contradicting-labels"))
                 continue
             written.add(form)
             pair = replace(pair, score=sum(given) / len(given))
-            changes.append(Change(spec, where, f"score {pair.score:g}, the mean", "contradicting-labels"))
+            changes.append(DataChange(spec, where, f"score {pair.score:g}, the mean", "contradicting-labels"))
         first, second = (_mended(text, spec, where, changes) for text in (pair.sentence1, pair.sentence2))
         yield {"sentence1": first, "sentence2": second, "score": pair.score}

@@ -34,7 +34,7 @@ from retrokit.data.labelled import read_labelled
 from retrokit.data.overlap import JudgedTexts, overlaps
 from retrokit.data.pairs import Source, read_any_source, read_source
 from retrokit.data.pairs import registry as training_data
-from retrokit.data.repair import Change, repair_beir, repair_pairs
+from retrokit.data.repair import DataChange, repair_beir, repair_pairs
 from retrokit.data.training_rows import texts_of_record
 from retrokit.evaluation import registry as tasks
 from retrokit.evaluation.checking.false_negatives import false_negative_fault, false_negatives
@@ -246,7 +246,7 @@ def _write_repaired(
     if repeated := sorted({name for name in names if names.count(name) > 1}):
         raise UsageError(f"`write=`: several data sets are called {', '.join(repeated)}; repair them one by one")
     with folder_in_the_making(settings.write) as unfinished:
-        changes: list[Change] = []
+        changes: list[DataChange] = []
         for path, splits in folders.items():
             level = next(data.level for spec, data in tests.items() if tasks.parse(spec).params["path"] == path)
             changes += repair_beir(path, level, splits, unfinished / Path(path).resolve().name)

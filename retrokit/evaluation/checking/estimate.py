@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from retrokit.evaluation.checking.unjudged import NOWHERE, Pool, fraction_of
+from retrokit.evaluation.checking.unjudged import NOWHERE, JudgingPool, fraction_of
 from retrokit.metrics.prediction_powered import (
     PoweredEstimate,
     draw_items,
@@ -54,7 +54,7 @@ class Effect:
 class Predictor:
     """Predicts the open pairs of a pool. ``scores`` are cheap ones of all pairs, float ``[scorers, pairs]``."""
 
-    def __init__(self, pool: Pool, metrics: Sequence[str], scores: np.ndarray) -> None:
+    def __init__(self, pool: JudgingPool, metrics: Sequence[str], scores: np.ndarray) -> None:
         self.pool, self.metrics = pool, list(metrics)
         self.query = pool.query[pool.open]
         odds = np.exp(np.clip(_log_odds(pool, scores)[pool.open], -30, 30))
@@ -101,7 +101,7 @@ class Predictor:
         return effects
 
 
-def _log_odds(pool: Pool, scores: np.ndarray) -> np.ndarray:
+def _log_odds(pool: JudgingPool, scores: np.ndarray) -> np.ndarray:
     """The log-odds of each pair to be relevant, up to a constant, from the pairs of queries with known ones."""
     from sklearn.linear_model import LogisticRegression
 
@@ -119,7 +119,7 @@ def _log_odds(pool: Pool, scores: np.ndarray) -> np.ndarray:
     return odds
 
 
-def _standard(pool: Pool, scores: np.ndarray) -> np.ndarray:
+def _standard(pool: JudgingPool, scores: np.ndarray) -> np.ndarray:
     """Scores with mean 0 and SD 1 within each query."""
     count = np.maximum(pool.per_query(np.ones(len(pool.query))), 1)
     rows = []

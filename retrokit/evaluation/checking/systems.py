@@ -16,7 +16,7 @@ from retrokit.data.check import copies_of
 from retrokit.data.jsonl import gathering
 from retrokit.evaluation.checking.estimate import Estimates, Predictor, draw_pairs, estimate
 from retrokit.evaluation.checking.settings import CheckSettings
-from retrokit.evaluation.checking.unjudged import FRACTIONS, Pool, Runs, bounds, fraction_of, pool_of
+from retrokit.evaluation.checking.unjudged import FRACTIONS, JudgingPool, Runs, bounds, fraction_of, pool_of
 from retrokit.evaluation.checking.verdicts import PairToJudge, RelevanceVerdict, read_relevance, write_pairs
 from retrokit.evaluation.evaluate import evaluate_systems
 from retrokit.evaluation.settings import EvaluationSettings
@@ -149,7 +149,7 @@ def _rankings(spec: str, settings: CheckSettings, depth: int) -> Runs:
     return runs
 
 
-def _rows(data: RetrievalData, runs: Runs, pool: Pool, names: Sequence[str]) -> list[CorrectedMetric]:
+def _rows(data: RetrievalData, runs: Runs, pool: JudgingPool, names: Sequence[str]) -> list[CorrectedMetric]:
     copied = _with_copies(data)
     rows = []
     for name in names:
@@ -180,7 +180,7 @@ def _with_copies(data: RetrievalData) -> dict[str, dict[str, int]] | None:
     return None if result == data.qrels else result
 
 
-def _cheap_scores(data: RetrievalData, pool: Pool, settings: CheckSettings, store: Shards) -> np.ndarray:
+def _cheap_scores(data: RetrievalData, pool: JudgingPool, settings: CheckSettings, store: Shards) -> np.ndarray:
     """The scores of each reranker for all pairs, float ``[rerankers, pairs]``."""
     queries, texts = pool_texts(data, pool, np.arange(len(pool.query)))
     rows = []
@@ -190,7 +190,7 @@ def _cheap_scores(data: RetrievalData, pool: Pool, settings: CheckSettings, stor
     return np.array(rows).reshape(len(rows), len(queries))
 
 
-def pool_texts(data: RetrievalData, pool: Pool, pairs: np.ndarray) -> tuple[list[str], list[str]]:
+def pool_texts(data: RetrievalData, pool: JudgingPool, pairs: np.ndarray) -> tuple[list[str], list[str]]:
     """The query and the document of each of the ``pairs`` of a pool."""
     texts = dict(zip(data.document_ids, data.documents, strict=True))
     queries = [data.queries[pool.query[pair]] for pair in pairs.tolist()]
@@ -242,7 +242,7 @@ def _values(verdicts: Sequence[RelevanceVerdict]) -> np.ndarray:
     return np.array([one.relevant for one in verdicts])
 
 
-def _with_estimates(result: Unjudged, pool: Pool, estimates: Estimates, count: int) -> Unjudged:
+def _with_estimates(result: Unjudged, pool: JudgingPool, estimates: Estimates, count: int) -> Unjudged:
     """With the estimates, each within the bounds."""
     rows = []
     for row in result.metrics:

@@ -23,7 +23,7 @@ FRACTIONS = ("ndcg", "precision", "recall")
 
 
 @dataclass(frozen=True)
-class Pool:
+class JudgingPool:
     """The documents that systems rank first, query by query.
 
     Attributes:
@@ -70,7 +70,7 @@ class Pool:
         return float((self.grades[shown] >= 0).mean()) if shown.any() else 1.0
 
 
-def pool_of(data: RetrievalData, runs: Runs, depth: int) -> Pool:
+def pool_of(data: RetrievalData, runs: Runs, depth: int) -> JudgingPool:
     """The first ``depth`` documents of each query in each run."""
     there = set(data.document_ids)
     query, documents, places, grades = [], [], [], []
@@ -86,7 +86,7 @@ def pool_of(data: RetrievalData, runs: Runs, depth: int) -> Pool:
     known = [sorted((g for g in data.qrels.get(id, {}).values() if g > 0), reverse=True) for id in data.query_ids]
     table = np.array(places, dtype=np.int64).reshape(-1, len(runs)).T
     numbers = np.array(query, dtype=np.int64), np.array(grades, dtype=np.int64)
-    return Pool([*runs], data.query_ids, numbers[0], documents, table, numbers[1], known, data.level)
+    return JudgingPool([*runs], data.query_ids, numbers[0], documents, table, numbers[1], known, data.level)
 
 
 @dataclass(frozen=True)
@@ -105,7 +105,7 @@ class Fraction:
     factors: np.ndarray = field(repr=False)
 
 
-def fraction_of(name: str, pool: Pool, most: int) -> Fraction:
+def fraction_of(name: str, pool: JudgingPool, most: int) -> Fraction:
     """The metric ``name`` (``ndcg@10``) with up to ``most`` further relevant documents of a query."""
     kind, _, text = name.partition("@")
     cutoff = int(text)
@@ -138,7 +138,7 @@ def _factors(kind: str, cutoff: int, grades: Sequence[int], level: int, most: in
     return np.divide(1, values, out=np.zeros(most + 1), where=values > 0)
 
 
-def bounds(pool: Pool, metric: Fraction, system: int, against: int | None = None) -> tuple[float, float, float]:
+def bounds(pool: JudgingPool, metric: Fraction, system: int, against: int | None = None) -> tuple[float, float, float]:
     """The mean of the metric of a system as judged, or of its difference from another one; and the least and the most
     that it can be, whichever open pairs are relevant."""
     gains, known = metric.gains[system], metric.known[system]
