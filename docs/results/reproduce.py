@@ -142,7 +142,8 @@ def main(arguments: list[str]) -> int:
 
 def run(arguments: list[str]) -> int:
     """:func:`main`, with one line after Ctrl-C or SIGTERM."""
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    for number in (signal.SIGINT, signal.SIGTERM):  # the first is ignored in a background job
+        signal.signal(number, signal.default_int_handler)
     try:
         return main(arguments)
     except KeyboardInterrupt:

@@ -15,7 +15,7 @@ _KINDS = LEXICON.words["kinds"]
 _PLACES = LEXICON.groups["places"]
 _PLACE = {place: f"place {number}" for number, group in enumerate(_PLACES) for place in group}
 _PLACE_NAME = re.compile(rf"\b(?:{'|'.join(sorted(_PLACE))})\b")
-_CODE = re.compile(r"(?<![\w/.–-])(?=[\w-]*\d)(?:[A-Z][\w-]{0,11}|[a-z]{1,3}-?[A-Z]?-?\d[\w-]{0,8})(?![\w/-]|\.\w)")
+_CODE = re.compile(r"(?<![\w/.–-])(?=[\w-]*\d)(?:[A-Z][\w-]{0,11}|[a-z]{1,3}-?[A-Z]?-?\d[\w-]{0,8})(?![\w/+*-]|\.\w)")
 _NO_CODE = re.compile(r"^[a-z]+-|[a-z]{4}|^\d+(?:st|nd|rd|th|s|D)$|^(?:[xX]\d+)$|^[kcmnµ]?m[23]$")
 
 

@@ -46,7 +46,7 @@ def _synonyms(subject: Subject) -> Iterator[Edit]:
 
 
 def _word_order(subject: Subject) -> Iterator[Edit]:
-    """*If it rains, he reads.* → *He reads if it rains.*; *safety and efficacy of* → *efficacy and safety of*"""
+    """*If it rains, he reads.* → *He reads if it rains.*; *mice and rats were fed* → *rats and mice were fed*"""
     sentence, view = subject.passage.sentence, View(subject.tagged)
     if match := _OPENING.match(sentence):
         rest = sentence[match.end() :]
@@ -62,7 +62,11 @@ def _word_order(subject: Subject) -> Iterator[Edit]:
         yield Edit("clause", f"{match[3][0].upper()}{match[3][1:]} {match[1].lower()} {match[2]}.")
     for match in _COORDINATED.finditer(view.shape):
         first, last = match.start(), match.end() - 1
-        if view.words[first + 1] in ("and", "or") and view.words[first - 1] != "between" and first > 0:
+        before, behind = view.words[first - 1], view.words[last + 1 : last + 2]
+        # what stands before or behind may belong to one of the two alone, and another list may follow their order
+        is_alone = before not in ("between", "of", "per") and behind != ["of"] and "respectively" not in view.words
+        is_word = not any(letter.isdigit() for place in (first, last) for letter in view.words[place])
+        if first > 0 and view.words[first + 1] in ("and", "or") and is_alone and is_word:
             words = [Change(first, first + 1, view.sentence.words(last, last + 1))]
             words.append(Change(last, last + 1, view.sentence.words(first, first + 1)))
             yield Edit("coordinates", rewrite(subject.tagged, words))
