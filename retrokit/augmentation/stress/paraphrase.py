@@ -64,7 +64,8 @@ def _word_order(subject: Subject) -> Iterator[Edit]:
         first, last = match.start(), match.end() - 1
         before, behind = view.words[first - 1], view.words[last + 1 : last + 2]
         # what stands before or behind may belong to one of the two alone, and another list may follow their order
-        is_alone = before not in ("between", "of", "per") and behind != ["of"] and "respectively" not in view.words
+        is_alone = before not in ("between", "of", "per") and not {"of", "in", "to", "on"} & {*behind}
+        is_alone = is_alone and "respectively" not in view.words
         is_word = not any(letter.isdigit() for place in (first, last) for letter in view.words[place])
         if first > 0 and view.words[first + 1] in ("and", "or") and is_alone and is_word:
             words = [Change(first, first + 1, view.sentence.words(last, last + 1))]
