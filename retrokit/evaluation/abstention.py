@@ -147,7 +147,9 @@ def _check_enough(count: int, settings: AbstentionSettings) -> None:
 
     def promises(queries: int) -> bool:
         rest = queries - queries // HELD_OUT
-        return allowed(rest - sum(_parts(rest, settings.signal)), settings.abstain) >= 0
+        hubs, choosing = _parts(rest, settings.signal)
+        can_choose = settings.signal != "auto" or choosing > 0
+        return can_choose and allowed(rest - hubs - choosing, settings.abstain) >= 0
 
     needed = next(n for n in itertools.count(HELD_OUT) if all(map(promises, range(n, n + 2 * PART))))
     if count < needed:

@@ -197,6 +197,19 @@ def test_what_cannot_be_calibrated(words, problem, beir, exported, tmp_path, cap
     assert not (tmp_path / "out.json").exists()
 
 
+@pytest.mark.parametrize(("signal", "least"), [("auto", 8), ("hubness", 5)])
+def test_few_queries_are_calibrated_or_refused(signal, least, tmp_path, capsys):
+    # four that are not held out allow 0.2; six are needed for one that chooses
+    for count in range(5, 9):
+        qrels = {f"q{number}": {f"d{number}": 1} for number in range(count)}
+        data = write_folder(tmp_path / f"{count}", DOCUMENTS, {id: QUERIES[id] for id in qrels}, qrels)
+        words = ["calibrate", "bm25", "--on", f"beir:{data}", "--abstain", "0.2", "--signal", signal]
+        status = cli.run([*words, "--splits", "100", "-o", str(tmp_path / f"{count}.json")])
+        error = capsys.readouterr().err
+        assert (count, status) == (count, 0 if count >= least else 2), error
+        assert (f"cannot promise an error of at most 0.2: {count} queries" in error) == (count < least)
+
+
 @pytest.fixture(scope="module")
 def other(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The same documents with other queries."""
