@@ -62,7 +62,9 @@ def repair_beir(path: str, level: int, verdicts: Mapping[str, Verdicts], target:
             split: [(q, d, grade) for _, q, d, grade in read_judgements(judgements_file(folder, split))]
             for split in splits_of(folder)
         }
-    if any(isinstance(text, Image) for text in (*queries.values(), *(one.text for one in documents.values()))):
+    if any(
+        isinstance(text, Image) for text in (*queries.values(), *(document.text for document in documents.values()))
+    ):
         raise UsageError(f"{path}: contains images; only texts can be repaired")
     done = {
         **dict.fromkeys(("colliding", "contradicting", "repeated"), "line left out"),
@@ -74,7 +76,7 @@ def repair_beir(path: str, level: int, verdicts: Mapping[str, Verdicts], target:
         if met.kind in done
     ]
     texts = {id: _decoded(document, name, changes) for id, document in documents.items()}
-    asked = {id: _mended(text, name, f"query {id}", changes) for id, text in queries.items()}
+    mended = {id: _mended(text, name, f"query {id}", changes) for id, text in queries.items()}
     qrels: dict[str, dict[str, dict[str, int]]] = {}
     for split, rows in read.items():
         own: dict[str, dict[str, int]] = {}
@@ -85,10 +87,10 @@ def repair_beir(path: str, level: int, verdicts: Mapping[str, Verdicts], target:
             reason = "absent-documents" if query in queries else "absent-queries"
             changes.append(DataChange(name, f"{split}: {query} {document}", f"judgement {grade} left out", reason))
         qrels[split] = own
-    copies, _ = copies_of(list(texts), [one.full_text for one in texts.values()], near=False)
+    copies, _ = copies_of(list(texts), [text.full_text for text in texts.values()], near=False)
     for split, given in verdicts.items():
         changes += _judge_again(name, split, qrels[split], given, level, copies)
-    write_beir(target, texts.values(), asked.items(), qrels, read_answers(folder))
+    write_beir(target, texts.values(), mended.items(), qrels, read_answers(folder))
     return changes
 
 

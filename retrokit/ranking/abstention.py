@@ -220,11 +220,15 @@ class Abstainer:
     ) -> None:
         fingerprint, corpus = searcher.portable_fingerprint(), corpus_of(documents)
         loaded = [(path, read_abstention(path)) for path in calibrations]
-        of_system = [(path, one) for path, one in loaded if one.fingerprint == fingerprint]
-        fitting = [one for _, one in of_system if one.corpus == corpus]
+        of_system = [(path, calibration) for path, calibration in loaded if calibration.fingerprint == fingerprint]
+        fitting = [calibration for _, calibration in of_system if calibration.corpus == corpus]
         if not fitting:
-            path, one = (of_system or loaded)[0]
-            what = f"other documents ({one.task})" if of_system else f"{one.system} with {one.similarity}"
+            path, calibration = (of_system or loaded)[0]
+            what = (
+                f"other documents ({calibration.task})"
+                if of_system
+                else f"{calibration.system} with {calibration.similarity}"
+            )
             raise UsageError(f"{path}: was calibrated for {what}, not for {searcher.spec} with {searcher.similarity}")
         self.abstention, self.alpha = fitting[0], alpha
         self.threshold = self.abstention.threshold(alpha)
@@ -254,7 +258,7 @@ class Abstainer:
         return signals > self.threshold
 
     def check_drift(self, signals: np.ndarray, *references: Sequence[float]) -> float:
-        """The p-value of :func:`drift_p`; a notice reports one below :data:`LEVEL`."""
+        """The p-value of :func:`drift_p`; a notice reports calibration below :data:`LEVEL`."""
         p = drift_p(signals, *map(np.array, references))
         if p < LEVEL:
             text = f"the {self.abstention.signal} of {len(signals):,} queries has drifted from the calibration"

@@ -69,8 +69,8 @@ class VectorMap:
         """The same as stock layers: x is ReLU(x) − ReLU(−x)."""
         if not self.first.size:
             return [_dense(self.weight, self.bias, nn.Identity())]
-        one = np.eye(len(self.weight))
-        wide = np.concatenate([one, -one, self.first], axis=1)
+        identity = np.eye(len(self.weight))
+        wide = np.concatenate([identity, -identity, self.first], axis=1)
         narrow = np.concatenate([self.weight, -self.weight, self.last])
         return [_dense(wide, np.zeros(wide.shape[1]), nn.ReLU()), _dense(narrow, self.bias, nn.Identity())]
 

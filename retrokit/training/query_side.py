@@ -92,12 +92,12 @@ class QueryMap(nn.Module):
     def layers(self) -> list[nn.Module]:
         """The same as stock layers, so that plain sentence-transformers loads it: x is ReLU(x) − ReLU(−x)."""
         last = self.share * self.last.weight.double().cpu()
-        one = torch.eye(len(last), dtype=torch.float64)
+        identity = torch.eye(len(last), dtype=torch.float64)
         if not self.bends:
-            return [_dense(one + (last if self.first is None else last @ self.first.weight.double().cpu()))]
+            return [_dense(identity + (last if self.first is None else last @ self.first.weight.double().cpu()))]
         assert self.first is not None
-        wide = torch.cat([one, -one, self.first.weight.double().cpu()])
-        return [_dense(wide, nn.ReLU()), _dense(torch.cat([one, -one, last], dim=1))]
+        wide = torch.cat([identity, -identity, self.first.weight.double().cpu()])
+        return [_dense(wide, nn.ReLU()), _dense(torch.cat([identity, -identity, last], dim=1))]
 
 
 def _dense(weight: Tensor, activation: nn.Module | None = None) -> Dense:
@@ -427,8 +427,8 @@ def plan(config: FinetuneConfig) -> QueryPlan:
     sample = anchors if not is_encoder else anchors[:SCALE_SAMPLE]
     embedded = torch.from_numpy(encoder.embed(sample, "query", config.precision).copy())
     tests = {name: texts for name, task in evaluations.tasks.items() if (texts := task.judged_texts()) is not None}
-    found = overlaps(tests, sources, config.overlap_examples) if tests else []
-    for warning in filter(None, (overlap.warning() for overlap in found)):
+    shared = overlaps(tests, sources, config.overlap_examples) if tests else []
+    for warning in filter(None, (overlap.warning() for overlap in shared)):
         notice(warning)
     documents = torch.from_numpy(stored.take(np.array([*rows.values()][:SCALE_SAMPLE])))
     typical = 1.0
@@ -445,7 +445,7 @@ def plan(config: FinetuneConfig) -> QueryPlan:
             parameters=describe_parameters(model),
             scale={"scale": used, "typical_score": typical, "effective_scale": used * typical},
             evaluated={name: task.spec for name, task in evaluations.tasks.items()},
-            overlaps=[vars(overlap) for overlap in found],
+            overlaps=[vars(overlap) for overlap in shared],
         ),
         identity=identity_of(
             config, encoder.device, computes_in, encoder.fingerprint(), digests, documents_digest=whole

@@ -75,7 +75,7 @@ class DataCheck:
 
     def to_json(self) -> dict[str, Any]:
         """Plain values for strict JSON."""
-        unjudged = [{k: v for k, v in asdict(one).items() if k != "pairs_to_judge"} for one in self.unjudged]
+        unjudged = [{k: v for k, v in asdict(row).items() if k != "pairs_to_judge"} for row in self.unjudged]
         return {"data": [asdict(checked) for checked in self.data], "unjudged": unjudged}
 
     def sheets(self) -> list[Sheet]:
@@ -143,15 +143,15 @@ def check(settings: CheckSettings) -> DataCheck:
     doubted: dict[str, dict[int, list[int]]] = {}
     for spec in specs:
         if _registry_of(spec) is tasks:
-            tests[spec], found = _checked_test(spec, settings, encoder)
+            tests[spec], data = _checked_test(spec, settings, encoder)
             if _split(spec) == TRAIN:
                 sources[spec] = read_source(_training_spec(spec), "pairs", images=True)
-            checked.append(found)
+            checked.append(data)
         else:
-            sources[spec], found = _checked_training(spec, settings, encoder)
+            sources[spec], data = _checked_training(spec, settings, encoder)
             doubted[spec] = false_negatives(sources[spec], settings.with_, settings.device)
-            faults = [*found.faults, *false_negative_fault(sources[spec], doubted[spec], settings.examples)]
-            checked.append(replace(found, faults=faults))
+            faults = [*data.faults, *false_negative_fault(sources[spec], doubted[spec], settings.examples)]
+            checked.append(replace(data, faults=faults))
     checked = _with_overlaps(dict(zip(specs, checked, strict=True)), tests, sources, settings.examples)
     unjudged = [unjudged_of(spec, data, settings) for spec, data in tests.items()] if settings.systems else []
     if settings.write is not None:

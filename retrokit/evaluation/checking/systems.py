@@ -227,10 +227,10 @@ def _estimated(result: Unjudged, predictor: Predictor, settings: CheckSettings) 
             raise DataError(", ".join(settings.verdicts), problem)
     drawn = np.array([places[pair] for pair in verdicts])
     given = [*verdicts.values()]
-    result = replace(result, verdicts=len(given), relevant=sum(one.relevant for one in given))
+    result = replace(result, verdicts=len(given), relevant=sum(verdict.relevant for verdict in given))
     size = given[0].of
     # those that were judged are a random part of a sample, whose order is random
-    probabilities = np.array([one.probability for one in given]) * min(1.0, len(given) / size)
+    probabilities = np.array([verdict.probability for verdict in given]) * min(1.0, len(given) / size)
     if (uncertain := int((probabilities < 1).sum())) < min(FEWEST, len(pool.open) - len(given)):
         wanted = f"{FEWEST} or more of pairs that were not certain to be drawn"
         return replace(result, note=f"too few verdicts for an estimate: {uncertain}; give {wanted}")
@@ -239,7 +239,7 @@ def _estimated(result: Unjudged, predictor: Predictor, settings: CheckSettings) 
 
 
 def _values(verdicts: Sequence[RelevanceVerdict]) -> np.ndarray:
-    return np.array([one.relevant for one in verdicts])
+    return np.array([verdict.relevant for verdict in verdicts])
 
 
 def _with_estimates(result: Unjudged, pool: JudgingPool, estimates: Estimates, count: int) -> Unjudged:
