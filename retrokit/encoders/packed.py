@@ -7,6 +7,7 @@ bf16 a short text's attention is fastest as two matrix products. What does not a
 
 import copy
 import inspect
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -111,9 +112,9 @@ def _pack(module: nn.Module, dtype: torch.dtype) -> None:
                 setattr(part, name, PackedResidual(child))
             elif _is_plain(child) and child.weight.dtype == dtype:
                 setattr(part, name, PackedLinear(child))  # type: ignore[arg-type] # _is_plain has looked
-    config = getattr(module, "config", None)
-    if dtype == torch.bfloat16 and attention_of(config) == "sdpa":
-        use_attention(config, _SHORT_ATTENTION)
+    for part in module.modules() if dtype == torch.bfloat16 else ():
+        if attends_by_name(part):
+            use_attention(part.config, _SHORT_ATTENTION)
 
 
 def _is_residual(part: nn.Module) -> bool:
@@ -169,6 +170,15 @@ def attend(query: Tensor, key: Tensor, value: Tensor, keep: Tensor | None, scali
         weights = torch.softmax(scores, dim=-1, out=scores)
         torch.bmm(weights, value[rows], out=output[rows])
     return output.view(n, heads, tokens, width).transpose(1, 2).contiguous()
+
+
+def attends_by_name(part: nn.Module) -> bool:
+    """Whether a model takes PyTorch's attention by its name in the library's table, where another may stand for it;
+    older ones look for the name itself, and compute something else for any that they do not know. A configuration with
+    configurations in it passes a name on to them, and is left alone."""
+    if not isinstance(part, PreTrainedModel) or attention_of(part.config) != "sdpa" or part.config.sub_configs:
+        return False
+    return hasattr(sys.modules[type(part).__module__], "ALL_ATTENTION_FUNCTIONS")
 
 
 def is_two_way(

@@ -13,12 +13,12 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor, nn
-from transformers import AttentionInterface, AttentionMaskInterface, PreTrainedModel
+from transformers import AttentionInterface, AttentionMaskInterface
 from transformers.integrations.sdpa_attention import sdpa_attention_forward
 from transformers.masking_utils import sdpa_mask
 
-from retrokit.encoders.fingerprint import attention_of, use_attention
-from retrokit.encoders.packed import SHORT, is_two_way
+from retrokit.encoders.fingerprint import use_attention
+from retrokit.encoders.packed import SHORT, attends_by_name, is_two_way
 
 _ATTENTION = "retrokit_training"
 _VALUES = 1 << 16  # of a random number
@@ -46,8 +46,7 @@ def replace_dropout(model: nn.Module) -> None:
 @contextmanager
 def fast_attention(model: nn.Module) -> Iterator[None]:
     """Within it, the transformers in ``model`` whose attention is PyTorch's compute it here."""
-    configs = [part.config for part in model.modules() if isinstance(part, PreTrainedModel)]
-    changed = [config for config in configs if attention_of(config) == "sdpa"]
+    changed = [part.config for part in model.modules() if attends_by_name(part)]
     for config in changed:
         use_attention(config, _ATTENTION)
     try:

@@ -180,7 +180,7 @@ class RunTrainer(Trainer):
 
     def training_step(self, model: nn.Module, inputs: dict[str, Any], *args: Any) -> torch.Tensor:
         """The library's, with attention that is fast on a CPU."""
-        with fast_attention(self.model):
+        with fast_attention(self.model) if self.args.device.type == "cpu" else nullcontext():
             return super().training_step(model, inputs, *args)
 
     def create_optimizer(self, model: Any = None) -> torch.optim.Optimizer:

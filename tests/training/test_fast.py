@@ -7,10 +7,20 @@ import torch
 from scipy.stats import binomtest
 from torch import nn
 from torch.nn.functional import scaled_dot_product_attention
-from transformers import BertConfig, BertModel, LlamaConfig, LlamaModel, ModernBertConfig, ModernBertModel
+from transformers import (
+    BertConfig,
+    BertModel,
+    FalconConfig,
+    FalconModel,
+    LlamaConfig,
+    LlamaModel,
+    ModernBertConfig,
+    ModernBertModel,
+)
 
 import retrokit
 from retrokit.encoders.fingerprint import attention_of
+from retrokit.encoders.packed import attends_by_name
 from retrokit.training import fast
 from retrokit.training.fast import FastDropout, _Attention, dropout_mask, fast_attention, replace_dropout
 from retrokit.training.loss import InfoNCE
@@ -171,3 +181,16 @@ def test_cached_parts_drop_the_same_twice(tiny_bert):
     assert isinstance(loss, InfoNCE)
     assert cached == pytest.approx(value, rel=1e-6)
     assert_near(of_cached, expected)
+
+
+def test_a_model_that_looks_for_the_name_itself_is_left_alone():
+    torch.manual_seed(1)
+    size = {"vocab_size": 50, "hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2}
+    model = FalconModel(FalconConfig(**size, alibi=False))
+    assert attention_of(model.config) == "sdpa"
+    assert not attends_by_name(model)
+    assert attends_by_name(network("bert", 0.0))
+    ids = torch.randint(1, 50, (2, 9))
+    expected = model(input_ids=ids).last_hidden_state
+    with fast_attention(model):
+        assert torch.equal(model(input_ids=ids).last_hidden_state, expected)
