@@ -175,7 +175,7 @@ def attend(query: Tensor, key: Tensor, value: Tensor, keep: Tensor | None, scali
 def attends_by_name(part: nn.Module) -> bool:
     """Whether a model takes PyTorch's attention by its name in the library's table, where another may stand for it;
     older ones look for the name itself, and compute something else for any that they do not know. A configuration with
-    configurations in it passes a name on to them, and is left alone."""
+    configurations in it passes a name on to them, and is not changed."""
     if not isinstance(part, PreTrainedModel) or attention_of(part.config) != "sdpa" or part.config.sub_configs:
         return False
     return hasattr(sys.modules[type(part).__module__], "ALL_ATTENTION_FUNCTIONS")
