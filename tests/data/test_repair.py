@@ -1,5 +1,6 @@
 """Repaired copies: what changes, with its reason, and that nothing else does."""
 
+import csv
 import json
 from pathlib import Path
 from typing import Any
@@ -39,13 +40,14 @@ def rows(path: Path) -> list[dict[str, Any]]:
 
 def test_a_test_set_is_repaired_with_its_verdicts(folder: Path, tmp_path: Path) -> None:
     (tmp_path / "run.trec").write_text("q Q0 c 1 3 x\nq Q0 d 2 2 x\nr Q0 a 1 3 x\n")
-    given = [("q", "c", 1), ("q", "d", 0), ("r", "a", 1)]
+    words = ["check", f"beir:{folder}", "--systems", f"run:{tmp_path / 'run.trec'}", "--metrics", "ndcg@10"]
+    assert cli.run([*words, "--judge", "3", "--pairs", str(tmp_path / "pairs.csv")]) == 0
+    with (tmp_path / "pairs.csv").open() as stream:
+        drawn = sorted(csv.DictReader(stream), key=lambda row: (row["query-id"], row["document-id"]))
     verdicts = write_lines(
-        tmp_path / "v.jsonl",
-        [{"query-id": q, "document-id": d, "probability": 1.0, "of": 3, "relevant": bool(r)} for q, d, r in given],
+        tmp_path / "v.jsonl", [{**row, "relevant": r} for row, r in zip(drawn, (True, False, True), strict=True)]
     )
     before = content(folder)
-    words = ["check", f"beir:{folder}", "--systems", f"run:{tmp_path / 'run.trec'}", "--metrics", "ndcg@10"]
     assert cli.run([*words, "--verdicts", str(verdicts), "--write", str(tmp_path / "out")]) == 0
     assert content(folder) == before
     assert changes(tmp_path / "out") == [

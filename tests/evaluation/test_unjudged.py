@@ -308,10 +308,35 @@ def test_the_page_has_the_pairs_and_its_lines_are_verdicts(folder: Path, capsys:
 
 
 def test_annotators_are_averaged(tmp_path: Path) -> None:
-    row = {"query-id": "q", "document-id": "d", "probability": 0.5, "of": 4}
+    row = {"query-id": "q", "document-id": "d", "probability": 0.5, "of": 4, "sample": "a-b"}
     paths = [write_lines(tmp_path / f"{i}.jsonl", [{**row, "relevant": bool(i)}]) for i in (0, 1)]
     ((pair, verdict),) = read_relevance([str(path) for path in paths]).items()
     assert (pair, verdict.relevant, verdict.probability, verdict.of) == (("q", "d"), 0.5, 0.5, 4)
+
+
+def test_verdicts_of_other_pairs_are_refused(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Those drawn for one of the two systems, whose documents are all among the pairs of both; and two draws."""
+    both = words(folder)
+    one = [*both[:4], *both[6:]]
+    for ending in ("csv", "html"):
+        assert cli.run([*one, "--judge", "40", "--pairs", str(folder / f"pairs.{ending}")]) == 0
+    items = json.loads((folder / "pairs.html").read_text().partition('id="data">')[2].partition("</script>")[0])
+    lines = [{**item["row"], "relevant": True, "sample": items["sample"]} for item in items["items"]]
+    page = write_lines(folder / "page.jsonl", lines)
+    capsys.readouterr()
+    for verdicts in (judged(folder, "pairs.csv"), page):
+        assert cli.run([*one, "--verdicts", str(verdicts)]) == 0
+        capsys.readouterr()
+        assert cli.run(words(folder, "--verdicts", verdicts)) == 2
+        (line,) = (line for line in capsys.readouterr().err.splitlines() if line.startswith("retrokit: "))
+        assert "drawn from other unjudged pairs; give the data, --systems, --metrics and --depth of the draw" in line
+    paths = []
+    for seed in (1, 2):
+        assert cli.run(words(folder, "--judge", 40, "--pairs", folder / "pairs.csv", "--seed", seed)) == 0
+        paths.append(judged(folder, "pairs.csv").rename(folder / f"{seed}.csv"))
+    capsys.readouterr()
+    assert cli.run(words(folder, "--verdicts", paths[0], "--verdicts", paths[1])) == 2
+    assert "is of another sample than the verdicts before it; give those of one draw" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
@@ -335,12 +360,12 @@ def test_wrong_verdicts_are_refused(tmp_path: Path, row: dict[str, object], prob
         (["--pairs", "x.csv"], "--judge and --pairs belong together"),
         (["--metrics", "mrr@10"], "only ndcg, precision, recall can be bounded"),
         (["--depth", "5"], "--depth 5: ndcg@10 need 10"),
-        (["--verdicts", "{0}/other.jsonl"], "are no unjudged pair of these data and systems"),
+        (["--verdicts", "{0}/other.jsonl"], "is drawn from other unjudged pairs"),
         (["--systems", "nothing:x"], "nothing"),
     ],
 )
 def test_bad_input_is_one_line(folder: Path, capsys: pytest.CaptureFixture[str], more: list[str], message: str) -> None:
-    other = {"query-id": "q0", "document-id": "none", "probability": 0.5, "of": 4, "relevant": 1}
+    other = {"query-id": "q0", "document-id": "none", "probability": 0.5, "of": 4, "relevant": 1, "sample": "a-b"}
     write_lines(folder / "other.jsonl", [other])
     assert cli.run(words(folder, *(word.format(folder) for word in more))) == 2
     lines = [line for line in capsys.readouterr().err.splitlines() if line.startswith("retrokit: ")]

@@ -17,7 +17,13 @@ from retrokit.data.jsonl import gathering
 from retrokit.evaluation.checking.estimate import Estimates, Predictor, draw_pairs, estimate
 from retrokit.evaluation.checking.settings import CheckSettings
 from retrokit.evaluation.checking.unjudged import FRACTIONS, JudgingPool, Runs, bounds, fraction_of, pool_of
-from retrokit.evaluation.checking.verdicts import PairToJudge, RelevanceVerdict, read_relevance, write_pairs
+from retrokit.evaluation.checking.verdicts import (
+    PairToJudge,
+    RelevanceVerdict,
+    digest_of,
+    read_relevance,
+    write_pairs,
+)
 from retrokit.evaluation.evaluate import evaluate_systems
 from retrokit.evaluation.settings import EvaluationSettings
 from retrokit.metrics.prediction_powered import FEWEST, PoweredEstimate
@@ -211,9 +217,14 @@ def _pairs(data: RetrievalData, predictor: Predictor, settings: CheckSettings) -
         )
     ]
     assert settings.pairs is not None
-    write_pairs(settings.pairs, data.name, pairs)
+    write_pairs(settings.pairs, data.name, digest_of(_open_pairs(pool)), pairs)
     notice(f"{settings.pairs}: {len(pairs):,} pairs to judge; then give the verdicts with `verdicts=`")
     return pairs
+
+
+def _open_pairs(pool: JudgingPool) -> list[tuple[str, str]]:
+    """The query and document id of each open pair, in order."""
+    return sorted((pool.queries[pool.query[pair]], pool.documents[pair]) for pair in pool.open.tolist())
 
 
 def _estimated(result: Unjudged, predictor: Predictor, settings: CheckSettings) -> Unjudged:
@@ -221,6 +232,9 @@ def _estimated(result: Unjudged, predictor: Predictor, settings: CheckSettings) 
     places = {
         (pool.queries[pool.query[pair]], pool.documents[pair]): place for place, pair in enumerate(pool.open.tolist())
     }
+    if next(iter(verdicts.values())).pool != digest_of(_open_pairs(pool)):
+        problem = "is drawn from other unjudged pairs; give the data, `systems=`, `metrics=` and `depth=` of the draw"
+        raise DataError(", ".join(settings.verdicts), problem)
     for query, document in verdicts:
         if (query, document) not in places:
             problem = f"query {query!r} and document {document!r} are no unjudged pair of these data and systems"

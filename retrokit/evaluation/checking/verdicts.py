@@ -15,8 +15,8 @@ from retrokit.core.judging import JudgedItem, PageWords, judging_page
 from retrokit.data.jsonl import Row
 from retrokit.data.tables import read_rows
 
-_EXPECTED = "verdicts, with the columns query-id, document-id, probability, of and relevant"
-_COLUMNS = ("query-id", "document-id", "probability", "of", "relevant")
+_EXPECTED = "verdicts, with the columns query-id, document-id, probability, of, relevant and sample"
+_COLUMNS = ("query-id", "document-id")
 
 
 @dataclass(frozen=True)
@@ -39,30 +39,38 @@ class PairToJudge:
 
 @dataclass(frozen=True)
 class RelevanceVerdict:
-    """Whether a document is relevant, 0 to 1 (the mean of several annotators)."""
+    """Whether a document is relevant, 0 to 1 (the mean of several annotators); ``pool`` is the digest of what its
+    sample was drawn from."""
 
     relevant: float
     probability: float
     of: int
+    pool: str
 
 
-def write_pairs(path: str, name: str, pairs: Sequence[PairToJudge]) -> None:
+def digest_of(value: object) -> str:
+    """A short digest of plain values."""
+    return hashlib.sha256(json.dumps(value).encode()).hexdigest()[:12]
+
+
+def write_pairs(path: str, name: str, pool: str, pairs: Sequence[PairToJudge]) -> None:
     """Write the pairs as an HTML page if ``path`` ends in ``.html``, else as CSV with an empty column ``relevant``, to
-    fill in with 1 or 0."""
-    rows = [{**pair.row, "relevant": "", "query": pair.query, "document": pair.document} for pair in pairs]
-    text = _page(name, pairs) if Path(path).suffix in (".html", ".htm") else to_csv(frame(rows))
+    fill in with 1 or 0. All name their sample: ``pool``, the digest of the pairs it was drawn from, and its own."""
+    sample = f"{pool}-{digest_of([pair.row for pair in pairs])}"
+    more = [{"query": pair.query, "document": pair.document, "sample": sample} for pair in pairs]
+    rows = [{**pair.row, "relevant": "", **texts} for pair, texts in zip(pairs, more, strict=True)]
+    text = _page(name, sample, pairs) if Path(path).suffix in (".html", ".htm") else to_csv(frame(rows))
     with writing(path) as stream:
         stream.write(text)
 
 
-def _page(name: str, pairs: Sequence[PairToJudge]) -> str:
-    whole = hashlib.sha256(json.dumps([pair.row for pair in pairs]).encode())
+def _page(name: str, sample: str, pairs: Sequence[PairToJudge]) -> str:
     items = [
         JudgedItem(json.dumps([pair.query_id, pair.document_id]), pair.row, pair.query, [(False, pair.document)])
         for pair in pairs
     ]
     words = PageWords(f"Relevance in {name}", "Document", "relevant", "not relevant", "relevant")
-    return judging_page(name, whole.hexdigest()[:12], items, words)
+    return judging_page(name, sample, items, words)
 
 
 def read_relevance(paths: Sequence[str]) -> dict[tuple[str, str], RelevanceVerdict]:
@@ -72,21 +80,21 @@ def read_relevance(paths: Sequence[str]) -> dict[tuple[str, str], RelevanceVerdi
         DataError: a wrong row, or files of different samples.
     """
     verdicts: dict[tuple[str, str], list[float]] = {}
-    about: dict[tuple[str, str], tuple[float, int]] = {}
-    sizes: set[int] = set()
+    about: dict[tuple[str, str], tuple[float, int, str]] = {}
+    samples: set[tuple[str, int]] = set()
     for path in paths:
         for _, row in read_rows(path, _EXPECTED):
-            query, document = (_id(row, column) for column in _COLUMNS[:2])
+            query, document = (_id(row, column) for column in _COLUMNS)
             if (relevant := _relevant(row)) is None:
                 continue
             probability, of = _number(row, "probability"), int(_number(row, "of"))
             if not 0 < probability <= 1 or of < 1:
                 raise row.wrong("the probability must be above 0 and at most 1, and `of` at least 1")
-            sizes.add(of)
-            if len(sizes) > 1:
-                raise row.wrong(f"is of a sample of {of} pairs, and others of {min(sizes - {of})}")
+            samples.add((sample := _id(row, "sample"), of))
+            if len(samples) > 1:
+                raise row.wrong("is of another sample than the verdicts before it; give those of one draw")
             verdicts.setdefault((query, document), []).append(relevant)
-            about[query, document] = probability, of
+            about[query, document] = probability, of, sample.partition("-")[0]
     if not verdicts:
         raise DataError(", ".join(map(named, paths)), "contains no verdict; fill the column relevant with 1 or 0")
     return {pair: RelevanceVerdict(sum(given) / len(given), *about[pair]) for pair, given in verdicts.items()}
