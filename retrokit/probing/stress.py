@@ -307,7 +307,7 @@ def probe_stress(settings: StressSettings) -> StressProbe:
     if settings.save_edits is not None:
         write_jsonl(settings.save_edits, (edit.to_json() for edit in edits))
     counts = [
-        EditCount(name, own[0].kind, len({edit.id for edit in own}), len(own))
+        EditCount(name, own[0].kind, len({edit.key for edit in own}), len(own))
         for name, own in grouped(edits, "capability").items()
     ]
     _check_gated(least, counts)
@@ -316,7 +316,7 @@ def probe_stress(settings: StressSettings) -> StressProbe:
     rates = list(_rates(systems, edits, caught))
     worst = [failed for system in systems if system.role == SYSTEM for failed in _worst(system, edits)]
     gates = list(_gates(rates, least, source))
-    size = len({edit.id for edit in edits})
+    size = len({edit.key for edit in edits})
     return StressProbe(source, size, settings.tolerance, settings.seed, rates, counts, worst, gates)
 
 
@@ -409,10 +409,10 @@ def _rates(
     rows: list[tuple[PassRate, float | None]] = []
     for capability, own in grouped([Place(edit.capability, i) for i, edit in enumerate(edits)], "capability").items():
         places = [place.number for place in own]
-        kind, ids = edits[places[0]].kind, [edits[place].id for place in places]
+        kind, keys = edits[places[0]].kind, [edits[place].key for place in places]
         first: dict[str, float] = {}
         for system in systems:
-            shares = _by_text(system.outcomes.passed[places], ids)
+            shares = _by_text(system.outcomes.passed[places], keys)
             rate, cost = mean(shares), _cost(system.outcomes, places)
             row = PassRate(
                 *(capability, kind, system.name, system.role, len(shares), len(places)),
@@ -427,12 +427,12 @@ def _rates(
     yield from (row if p is None else replace(row, p=next(p_values)) for row, p in rows)
 
 
-def _by_text(passed: np.ndarray, ids: Sequence[str]) -> dict[str, float]:
+def _by_text(passed: np.ndarray, keys: Sequence[str]) -> dict[str, float]:
     """The share of each text's edits that pass."""
     by_text: dict[str, list[bool]] = {}
-    for id, value in zip(ids, passed.tolist(), strict=True):
-        by_text.setdefault(id, []).append(value)
-    return {id: sum(values) / len(values) for id, values in by_text.items()}
+    for key, value in zip(keys, passed.tolist(), strict=True):
+        by_text.setdefault(key, []).append(value)
+    return {key: sum(values) / len(values) for key, values in by_text.items()}
 
 
 def _cost(outcomes: Outcomes, places: Sequence[int]) -> float:

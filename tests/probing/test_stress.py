@@ -4,6 +4,7 @@ import re
 import unicodedata
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
@@ -216,7 +217,7 @@ def test_a_pass_is_decided_by_the_spread_and_by_the_tolerance():
     scores = {"original": 0.9, "edited": 0.6, "harmless": 0.7, "other": 0.1}
 
     def outcome(kind: str, tolerance: float = 0.1, **changed: float):
-        edit = StressEdit("1", "c", kind, "e", "q", "original", "edited", "q", ("harmless",), ("other",))
+        edit = StressEdit("1", "c", kind, "e", "q", "original", "edited", "q", ("harmless",), ("other",), 0)
         values = scores | changed
         outcomes = outcomes_of(lambda qs, ts: np.array([values[text] for text in ts]), [edit], tolerance)
         return bool(outcomes.passed[0]), round(float(outcomes.falls[0]), 6), round(float(outcomes.bounds[0]), 6)
@@ -244,6 +245,19 @@ def test_the_same_seed_gives_the_same_edits_in_any_order():
     chosen = load_capabilities(["numbers", "typos", "stuffing"])
     assert stress_edits(drawn[0], chosen, 1) == stress_edits(drawn[2], chosen, 1)
     assert stress_edits(drawn[0], chosen, 1) != stress_edits(drawn[0], chosen, 2)
+
+
+def test_texts_of_one_id_are_texts_of_their_own(tmp_path):
+    capabilities = [one for one in load_capabilities() if one.name != "position"]  # which it draws by ids
+    shared, own = (
+        stress_edits([StressText(id, text) for id, text in zip(ids, SENTENCES, strict=False)], capabilities, 0)
+        for ids in ("111", "123")
+    )
+    assert {edit.place for edit in shared.edits} == {0, 1, 2}
+    assert shared.edits == [replace(edit, id="1") for edit in own.edits]
+    texts = write_lines(tmp_path / "passages.jsonl", [{"id": "1", "text": text} for text in SENTENCES[:3]])
+    probe = probe_stress(["static:16"], str(texts), capabilities=["typos"], with_="none")
+    assert (probe.texts, probe.counts[0].texts, probe.rates[0].texts) == (3, 3, 3)
 
 
 @pytest.mark.parametrize(

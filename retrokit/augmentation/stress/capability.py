@@ -40,9 +40,10 @@ class Passage(NamedTuple):
 
 @dataclass(frozen=True)
 class Surroundings:
-    """What rules know of the corpus: the ``sentences`` of all texts, each behind its text's id; ``names`` by kind."""
+    """What rules know of the corpus: the ``sentences`` of all texts, each behind its text's place; ``names`` by
+    kind."""
 
-    sentences: Sequence[tuple[str, str]] = ()
+    sentences: Sequence[tuple[int, str]] = ()
     names: dict[str, list[str]] = field(default_factory=dict)
 
     @cached_property
@@ -53,8 +54,10 @@ class Surroundings:
 
 @dataclass(frozen=True)
 class Subject:
-    """A text that rules edit: its ``id``, a query that it answers, and the passage. ``seed`` is that of the draws."""
+    """A text that rules edit: its ``place`` among all, which share no place as they may an ``id``; a query that it
+    answers, and the passage. ``seed`` is that of the draws."""
 
+    place: int
     id: str
     query: str
     passage: Passage
@@ -82,7 +85,7 @@ class Subject:
         start, text = self.draw(max(1, len(sentences)), "unrelated", *key), list[str]()
         for place in range(len(sentences)):
             owner, sentence = sentences[(start + place) % len(sentences)]
-            if owner != self.id and query.isdisjoint(units(sentence)):
+            if owner != self.place and query.isdisjoint(units(sentence)):
                 text += sentence.split()
             if len(text) >= words:
                 return " ".join(text[:words])

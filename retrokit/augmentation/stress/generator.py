@@ -41,12 +41,13 @@ class StressEdit:
     """One edit of a capability, and what it is compared with.
 
     Attributes:
-        id: that of the text.
+        id: that of the text; passages may share their document's.
         capability, kind, edit: the capability, ``edit`` or ``control``, and the kind of edit.
         query, original: the query, and the document that answers it.
         edited, edited_query: the edited document, and the query that it is scored for.
         harmless: the original after edits that mean nothing.
         unrelated: documents of other texts.
+        place: that of the text among all.
     """
 
     id: str
@@ -59,6 +60,12 @@ class StressEdit:
     edited_query: str
     harmless: tuple[str, ...]
     unrelated: tuple[str, ...]
+    place: int
+
+    @property
+    def key(self) -> str:
+        """What no edit of another text has; in the order of ids."""
+        return f"{self.id}\0{self.place}"
 
     def to_json(self) -> dict[str, str]:
         """What a reader needs to judge it."""
@@ -88,16 +95,16 @@ def stress_edits(texts: Sequence[StressText], capabilities: Sequence[Capability]
     Raises:
         MissingExtra: the tagger is not installed.
     """
-    pieces = {text.id: _sentences(text.text) for text in texts}
-    sentences = [(id, sentence) for id, own in pieces.items() for sentence in own if why_not(sentence) is None]
+    pieces = [_sentences(text.text) for text in texts]
+    sentences = [(place, sentence) for place, own in enumerate(pieces) for sentence in own if why_not(sentence) is None]
     surroundings = Surroundings(sentences, names_in(sentence for _, sentence in sentences))
-    subjects = {text.id: list(_subjects(text, pieces[text.id], surroundings, seed)) for text in texts}
-    subjects = {id: own for id, own in subjects.items() if own}
-    documents = {id: own[0].passage.text for id, own in subjects.items()}
+    of_texts = (list(_subjects(place, text, pieces[place], surroundings, seed)) for place, text in enumerate(texts))
+    subjects = {own[0].place: own for own in of_texts if own}
+    documents = {place: own[0].passage.text for place, own in subjects.items()}
     edits: list[StressEdit] = []
     with progress("editing", len(subjects), "texts") as advance:
-        for id, own in subjects.items():
-            unrelated = _others(id, documents, seed)
+        for place, own in subjects.items():
+            unrelated = _others(place, documents, seed)
             running = [subject for subject in own if any(token.tag[:1] == "V" for token in subject.tagged.tokens)]
             for capability in capabilities:
                 edits += [_edit(*pair, capability, unrelated) for pair in _trials(running, capability)]
@@ -109,13 +116,15 @@ def _sentences(text: str) -> list[str]:
     return [sentence for piece in Multilingual("en").cut(encodable(text)) if (sentence := " ".join(piece.split()))]
 
 
-def _subjects(text: StressText, pieces: list[str], surroundings: Surroundings, seed: int) -> Iterator[Subject]:
+def _subjects(
+    own_place: int, text: StressText, pieces: list[str], surroundings: Surroundings, seed: int
+) -> Iterator[Subject]:
     """The sentences that rules may edit: in random order, or the one that shares most words with the query."""
     places = [place for place, sentence in enumerate(pieces) if why_not(sentence) is None]
     if text.query is None:
         for number in distinct(len(places), len(places), seed, "sentences", text.text):
             sentence = pieces[places[number]]
-            yield Subject(text.id, sentence, Passage("", sentence, ""), surroundings, seed)
+            yield Subject(own_place, text.id, sentence, Passage("", sentence, ""), surroundings, seed)
         return
     if len(pieces) > 2:
         places = [place for place in places if place > 0]  # which begins with the title
@@ -123,7 +132,7 @@ def _subjects(text: StressText, pieces: list[str], surroundings: Surroundings, s
     shared = {place: len(wanted & set(units(pieces[place]))) for place in places}
     if best := max(shared, key=lambda place: (shared[place], -place), default=None):
         passage = Passage(" ".join(pieces[:best]), pieces[best], " ".join(pieces[best + 1 :]))
-        yield Subject(text.id, text.query, passage, surroundings, seed)
+        yield Subject(own_place, text.id, text.query, passage, surroundings, seed)
 
 
 def _trials(subjects: Sequence[Subject], capability: Capability) -> Iterator[tuple[Subject, EditTrial]]:
@@ -162,11 +171,12 @@ def _edit(subject: Subject, trial: EditTrial, capability: Capability, unrelated:
         subject.query if trial.query is None else trial.query,
         tuple(subject.harmless(trial.original)),
         unrelated,
+        subject.place,
     )
 
 
-def _others(id: str, documents: dict[str, str], seed: int) -> tuple[str, ...]:
+def _others(own: int, documents: dict[int, str], seed: int) -> tuple[str, ...]:
     """Documents of other texts, drawn by the seed and the text."""
-    ids = [other for other in documents if other != id]
-    start = below(max(1, len(ids)), seed, "others", documents[id])
-    return tuple(documents[ids[(start + step) % len(ids)]] for step in range(min(UNRELATED, len(ids))))
+    others = [place for place in documents if place != own]
+    start = below(max(1, len(others)), seed, "others", documents[own])
+    return tuple(documents[others[(start + step) % len(others)]] for step in range(min(UNRELATED, len(others))))
