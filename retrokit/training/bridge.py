@@ -39,7 +39,7 @@ from retrokit.ranking.export import Prepared
 from retrokit.ranking.settings import ExportSettings
 from retrokit.training.card import card_of_bridge
 from retrokit.training.config import BridgeSettings
-from retrokit.training.model import build, export
+from retrokit.training.model import build, check_documents, export
 from retrokit.training.run import provenance
 from retrokit.training.run_folder import check_name_of_model
 
@@ -188,6 +188,7 @@ def bridge(settings: BridgeSettings) -> Bridged:
     check_name_of_model(settings.output)
     stored, new = open_export(settings.export), encoders.registry.create(settings.encoder, device=settings.device)
     _check(stored, new)
+    old = _old(settings, stored, new) if settings.into == "old" else None
     rows, texts = _sample(stored, settings)
     old_rows = stored.take(rows)
     role: Any = "query" if settings.into == "old" else "document"
@@ -202,7 +203,10 @@ def bridge(settings: BridgeSettings) -> Bridged:
     best = max(point["agreement"] for point in curve)
     whole = fit(settings.map, given, wanted, settings.seed)
     with folder_in_the_making(settings.output) as staged, disk_errors(settings.output):
-        (_write_model if settings.into == "old" else _write_export)(settings, stored, new, whole, staged)
+        if old is None:
+            _write_export(settings, stored, new, whole, staged)
+        else:
+            _write_model(settings, stored, (old, new), whole, staged)
     evaluation = _evaluated(settings, stored, new) if settings.on else None
     count, dtype = stored.note["count"], stored.note.get("dtype", "float32")
     gained = _gained(evaluation)
@@ -234,6 +238,17 @@ def _check(stored: Export, new: Encoder) -> None:
         raise UsageError(f"{stored.folder}: was written with `dims=` or `one_length=`; export without them")
     if not new.similarity.factorable:
         raise UsageError(f"{new.spec}: {new.similarity.spec} is not an inner product of prepared embeddings")
+
+
+def _old(settings: BridgeSettings, stored: Export, new: Encoder) -> Encoder:
+    """The encoder of the stored documents, if a model folder can have it."""
+    old: Encoder = encoders.registry.create(stored.note["encoder"]["spec"], device=settings.device)
+    if old.fingerprint() != stored.note["encoder"]["fingerprint"]:
+        raise UsageError(f"{stored.folder}: was written by {old.spec}, whose weights or settings have changed")
+    if (old.prompts["query"] or "") != (new.prompts["query"] or ""):
+        raise UsageError(f"{new.spec}: puts another prompt before queries than {old.spec}; give `into=` new")
+    check_documents(old)
+    return old
 
 
 def _sample(stored: Export, settings: BridgeSettings) -> tuple[np.ndarray, list[str]]:
@@ -277,16 +292,16 @@ def _quality(mapped: np.ndarray, wanted: np.ndarray) -> dict[str, float]:
     return {"cosine": cosine, "agreement": float(np.mean(shared)) / count}
 
 
-def _write_model(settings: BridgeSettings, stored: Export, new: Encoder, fitted: VectorMap, staged: Path) -> None:
+def _write_model(
+    settings: BridgeSettings, stored: Export, pair: tuple[Encoder, Encoder], fitted: VectorMap, staged: Path
+) -> None:
     """A model folder: queries by the new encoder and the map, documents by the old encoder."""
-    old: Encoder = encoders.registry.create(stored.note["encoder"]["spec"], device=settings.device)
-    if old.fingerprint() != stored.note["encoder"]["fingerprint"]:
-        raise UsageError(f"{stored.folder}: was written by {old.spec}, whose weights or settings have changed")
-    if (old.prompts["query"] or "") != (new.prompts["query"] or ""):
-        raise UsageError(f"{new.spec}: puts another prompt before queries than {old.spec}; give `into=` new")
+    old, new = pair
+    notes = {"bridged": _about(settings, stored, new), **provenance()}
     similarity = old.similarity_of(stored.note["similarity"]["spec"])
     start = old.to_train().model
     queries = [*tower_of(new.to_train().model, "query"), *([Normalize()] if new.similarity.unit_length else [])]
+    queries = [module.float() for module in queries]  # as the map is
     documents = [*tower_of(start, "document")]
     router = Router({"query": [*queries, *fitted.layers()], "document": documents}, default_route="document")
     last = list(build(old, similarity.spec)[0])[-1]
@@ -294,7 +309,6 @@ def _write_model(settings: BridgeSettings, stored: Export, new: Encoder, fitted:
     card = card_of_bridge(Path(settings.output).name, similarity, new.spec, old.spec, settings.map)
     (staged / "README.md").write_text(card, encoding="utf-8")
     files = sorted(path.name for path in staged.iterdir())
-    notes = {"bridged": _about(settings, stored, new), **provenance()}
     write_run(Run(FINISHED, similarity.spec, new.spec, files=files, notes=notes), staged)
 
 

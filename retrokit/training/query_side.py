@@ -48,7 +48,15 @@ from retrokit.training.config import FinetuneConfig
 from retrokit.training.evaluations import HOLDOUT, Evaluations, task_names
 from retrokit.training.history import Outcome
 from retrokit.training.loss import InfoNCE
-from retrokit.training.model import as_encoder, build, check_weights, describe_parameters, export, merged
+from retrokit.training.model import (
+    as_encoder,
+    build,
+    check_documents,
+    check_weights,
+    describe_parameters,
+    export,
+    merged,
+)
 from retrokit.training.preflight import SCALE_SAMPLE, Preflight, of_any_run
 from retrokit.training.processes import own_device, place
 from retrokit.training.run import Job, check_places, identity_of, provenance, training_precision
@@ -406,6 +414,7 @@ def plan(config: FinetuneConfig) -> QueryPlan:
     index = export_index(stored, config.start, device, config.sim, None, config.precision, quantize=quantize)
     if stored.note["encoder"]["dims"] != stored.note["encoder"]["dimension"]:
         raise UsageError(f"{config.documents}: has the first dimensions only; export all of them")
+    check_documents(index.searcher.embeddings.encoder)
     with strictly(config.strict):
         sources, held_out, rows, digests = read_by_id(config, stored)
         evaluations = evaluations_of(config, stored, held_out, device)

@@ -11,6 +11,7 @@ from sentence_transformers import SentenceTransformer
 
 import retrokit
 from retrokit.cli.entry import run
+from retrokit.core.errors import UsageError
 from retrokit.core.files import digest
 from retrokit.data.dtypes import DTYPES
 from retrokit.data.jsonl import write_jsonl
@@ -125,6 +126,18 @@ def test_both_ways(tiny_bert, other, task, tmp_path, kind, dtype):
         assert result.curve[-1]["texts"] == 72
         assert result.verdict.split(":")[0] in ("no", "perhaps")
     assert into_old.bytes_saved == 96 * open_export(tmp_path / "new").quantization().row_bytes
+
+
+def test_weights_in_bf16(tiny_bert, other, task, tmp_path):
+    """Of queries they are saved in float32, and of documents refused: the export would not fit them."""
+    half = f"model:{tiny_bert},dtype=bf16"
+    for name, encoder in (("old", str(tiny_bert)), ("half", half)):
+        export(encoder, str(task), str(tmp_path / name), precision="fp32")
+    bridge(str(tmp_path / "old"), f"model:{other},dtype=bf16", str(tmp_path / "run"), sample=60, precision="fp32")
+    assert SentenceTransformer(str(tmp_path / "run")).encode_query(["cat"]).shape == (1, 16)
+    assert len(retrokit.search(str(tmp_path / "run"), open_export(tmp_path / "old"), ["cat"], k=3)) == 1
+    with pytest.raises(UsageError, match="its weights are bfloat16; give dtype=fp32 and export again"):
+        bridge(str(tmp_path / "half"), str(other), str(tmp_path / "run2"), sample=60)
 
 
 def test_the_same_encoder_needs_no_bridge(tiny_bert, task, tmp_path):

@@ -279,6 +279,14 @@ def test_bad_input_is_one_line(tiny_bert, corpus, pairs, tmp_path, monkeypatch, 
     assert not Path("run").exists()
 
 
+@pytest.mark.parametrize("side", ["map", "encoder"])
+def test_weights_that_a_saved_model_changes_are_refused(tiny_bert, corpus, pairs, tmp_path, side):
+    encoder = Path(f"model:{tiny_bert},dtype=bf16")
+    documents = exported(encoder, corpus, tmp_path / "documents")
+    with pytest.raises(UsageError, match="its weights are bfloat16; give dtype=fp32 and export again"):
+        plan(configure(encoder, pairs, documents, None, query_side=side))
+
+
 def test_another_encoder_is_refused(tiny_bert, corpus, pairs, tmp_path):
     documents = exported(tiny_bert, corpus, tmp_path / "documents")
     other = shutil.copytree(tiny_bert, tmp_path / "other")
