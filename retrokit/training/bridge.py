@@ -39,7 +39,7 @@ from retrokit.ranking.export import Prepared
 from retrokit.ranking.settings import ExportSettings
 from retrokit.training.card import card_of_bridge
 from retrokit.training.config import BridgeSettings
-from retrokit.training.model import build, check_documents, export
+from retrokit.training.model import build, check_documents, check_whole, export
 from retrokit.training.run import provenance
 from retrokit.training.run_folder import check_name_of_model
 
@@ -248,6 +248,8 @@ def _old(settings: BridgeSettings, stored: Export, new: Encoder) -> Encoder:
     if (old.prompts["query"] or "") != (new.prompts["query"] or ""):
         raise UsageError(f"{new.spec}: puts another prompt before queries than {old.spec}; give `into=` new")
     check_documents(old)
+    check_whole(old)
+    check_whole(new)
     return old
 
 

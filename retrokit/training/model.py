@@ -184,6 +184,14 @@ def check_documents(encoder: Encoder) -> None:
             )
 
 
+def check_whole(encoder: Encoder) -> None:
+    """Raise :class:`UsageError` if embeddings are cut to their first dimensions, which comes after a model's map."""
+    if (first := encoder.to_train().model.truncate_dim) is not None:
+        raise UsageError(
+            f"{encoder.spec}: cuts embeddings to {first} dimensions (truncate_dim), which a map cannot follow"
+        )
+
+
 def freeze_unused(model: SentenceTransformer, sample: tuple[Sequence[str], Sequence[str]]) -> None:
     """Freeze parameters without an effect on embeddings (a pooler's), by a backward pass with a ``sample`` of queries
     and documents: distributed training would wait for their gradients."""

@@ -53,6 +53,7 @@ from retrokit.training.model import (
     build,
     check_documents,
     check_weights,
+    check_whole,
     describe_parameters,
     export,
     merged,
@@ -429,6 +430,7 @@ def plan(config: FinetuneConfig) -> QueryPlan:
     if is_encoder:
         learns = _trained_queries(config, similarity, device)
     else:
+        check_whole(encoder)
         learns = QueryMap(encoder.dimension, side, config.seed).to(encoder.device)
     model = QuerySide(learns, similarity)
     whole = export_digest(stored)

@@ -140,6 +140,16 @@ def test_weights_in_bf16(tiny_bert, other, task, tmp_path):
         bridge(str(tmp_path / "half"), str(other), str(tmp_path / "run2"), sample=60)
 
 
+def test_embeddings_that_are_cut_are_refused(tiny_bert, other, task, tmp_path):
+    cut = tmp_path / "cut"
+    SentenceTransformer(str(tiny_bert), truncate_dim=8).save(str(cut))
+    for name, encoder in (("whole", other), ("cut-rows", cut)):
+        export(str(encoder), str(task), str(tmp_path / name), precision="fp32")
+    for rows, encoder in (("whole", cut), ("cut-rows", other)):
+        with pytest.raises(UsageError, match="cuts embeddings to 8 dimensions"):
+            bridge(str(tmp_path / rows), str(encoder), str(tmp_path / "run"), sample=60)
+
+
 def test_the_same_encoder_needs_no_bridge(tiny_bert, task, tmp_path):
     """The identity is learned, ranks as before, and gains nothing."""
     export(str(tiny_bert), str(task), str(tmp_path / "old"), precision="fp32")

@@ -287,6 +287,14 @@ def test_weights_that_a_saved_model_changes_are_refused(tiny_bert, corpus, pairs
         plan(configure(encoder, pairs, documents, None, query_side=side))
 
 
+def test_a_map_does_not_follow_a_cut(tiny_bert, corpus, pairs, tmp_path):
+    cut = tmp_path / "cut"
+    SentenceTransformer(str(tiny_bert), truncate_dim=8).save(str(cut))
+    documents = exported(cut, corpus, tmp_path / "documents", sim="cosine")
+    with pytest.raises(UsageError, match="cuts embeddings to 8 dimensions"):
+        plan(configure(cut, pairs, documents, None, query_side="map"))
+
+
 def test_another_encoder_is_refused(tiny_bert, corpus, pairs, tmp_path):
     documents = exported(tiny_bert, corpus, tmp_path / "documents")
     other = shutil.copytree(tiny_bert, tmp_path / "other")
