@@ -328,10 +328,8 @@ class QueryPlan(Job):
         )
 
     def documents_at(self, rows: np.ndarray) -> Tensor:
-        """Prepared embeddings of documents, without the dimension that gives them one norm."""
-        one_length = bool(self.index.export.note.get("one_length"))
-        vectors = torch.from_numpy(self.index.export.take(rows))
-        return vectors[:, :-1] if one_length else vectors
+        """Prepared embeddings of documents, as :func:`documents_at`."""
+        return documents_at(self.index.export, self.similarity, rows)
 
     def query_encoder(self, share: float = 1.0) -> Encoder:
         """What embeds queries now, with a share of a map's change."""
@@ -382,6 +380,16 @@ class QueryPlan(Job):
         card = model_card(trainer.folder.target.name, self.similarity, self.preflight, trainer.history.rows, shown)
         (staged / "README.md").write_text(card, encoding="utf-8")
         return {}
+
+
+def documents_at(stored: Export, similarity: Similarity, rows: np.ndarray) -> Tensor:
+    """Prepared embeddings of documents, without the dimension that gives them one norm; signs are at the length of what
+    they stand for if that is 1."""
+    vectors = torch.from_numpy(stored.take(rows))
+    if stored.note.get("one_length"):
+        vectors = vectors[:, :-1]
+    is_binary = stored.note.get("dtype") == "binary"
+    return vectors / vectors.shape[1] ** 0.5 if is_binary and similarity.unit_length else vectors
 
 
 def _router(query: Iterable[nn.Module], documents: Iterable[nn.Module]) -> Router:
@@ -441,7 +449,7 @@ def plan(config: FinetuneConfig) -> QueryPlan:
     shared = overlaps(tests, sources, config.overlap_examples) if tests else []
     for warning in filter(None, (overlap.warning() for overlap in shared)):
         notice(warning)
-    documents = torch.from_numpy(stored.take(np.array([*rows.values()][:SCALE_SAMPLE])))
+    documents = documents_at(stored, similarity, np.array([*rows.values()][:SCALE_SAMPLE]))
     typical = 1.0
     if not similarity.unit_length:
         typical = similarity.typical_score(similarity.prepare(embedded[:SCALE_SAMPLE], "query"), documents)

@@ -126,6 +126,18 @@ def test_the_loss_is_infonce_over_the_stored_vectors(tiny_bert, corpus, pairs, t
     assert loss == pytest.approx(torch.nn.functional.cross_entropy(scores, own).item(), rel=1e-5)
 
 
+def test_the_scale_is_that_of_the_documents(tiny_bert, corpus, pairs, tmp_path):
+    """Signs are as long as the unit vectors that they stand for, and an added dimension is none of theirs."""
+    signs = exported(tiny_bert, corpus, tmp_path / "signs", dtype="binary")
+    job = plan(configure(tiny_bert, pairs, signs, None))
+    assert job.documents_at(np.arange(5)).norm(dim=1).tolist() == pytest.approx([1] * 5)
+    scales = []
+    for one_length in (False, True):
+        rows = exported(tiny_bert, corpus, tmp_path / f"{one_length}", sim="dot", one_length=one_length)
+        scales.append(plan(configure(tiny_bert, pairs, rows, None, sim="dot")).preflight.scale["scale"])
+    assert scales[0] == pytest.approx(scales[1], rel=1e-5)
+
+
 def test_without_negatives_it_is_the_librarys_loss(tiny_bert, corpus, tmp_path):
     documents = exported(tiny_bert, corpus, tmp_path / "documents")
     rows = [{"anchor": query, "positive": id} for query, id in zip(QUERIES, IDS, strict=False)]
