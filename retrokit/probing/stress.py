@@ -22,6 +22,7 @@ from retrokit.augmentation.stress.generator import StressEdit, StressText, sampl
 from retrokit.augmentation.texts import Texts
 from retrokit.core.errors import DataError, MissingExtra, RetrokitError, UsageError
 from retrokit.core.notices import notice
+from retrokit.core.outputs import check_settings
 from retrokit.core.registry import parse_all
 from retrokit.core.settings import taking
 from retrokit.core.sheet import Sheet, grouped
@@ -292,10 +293,12 @@ def probe_stress(settings: StressSettings) -> StressProbe:
     """Edit texts by every capability, and measure in which of them each system passes.
 
     Raises:
-        UsageError: an unknown name, a system without scores of pairs, or a gate on a capability that is not tested.
-        DataError: a wrong line, or no text with a sentence that a rule can edit.
+        UsageError: an unknown name, a system without scores of pairs, a gate on a capability that is not tested, or an
+            output that is an input.
+        DataError: a wrong line, no text with a sentence that a rule can edit, or files that cannot be written.
         MissingExtra: the tagger is not installed.
     """
+    check_settings(settings)
     least = _checked(settings)
     capabilities = load_capabilities(settings.capabilities or None)
     texts, documents, source = _read(settings)

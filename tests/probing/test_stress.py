@@ -392,3 +392,10 @@ def test_wrong_input_is_one_line(corpus, tmp_path):
     single = write_lines(tmp_path / "single.jsonl", [{"text": SENTENCES[0]}])
     with pytest.raises(DataError, match="a second, unrelated one"):
         probe_stress(["bm25"], str(single), with_="none")
+
+
+def test_edits_replace_no_texts(corpus):
+    before = corpus.read_bytes()
+    with pytest.raises(UsageError, match="is an input too"):
+        probe_stress(texts=str(corpus), save_edits=str(corpus))
+    assert corpus.read_bytes() == before
