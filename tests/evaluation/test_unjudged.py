@@ -108,6 +108,23 @@ def test_verdicts_on_all_pairs_give_the_whole_figures(metric: str) -> None:
     assert of.relevant.low == of.relevant.high
 
 
+def test_many_more_relevant_documents_than_known_ones() -> None:
+    """Of each of 4 queries 5 of 150 documents are known to be relevant, and verdicts on all others say that 40 more
+    are."""
+    whole = {f"q{i}": {f"d{d}": 1 for d in np.random.default_rng(i).permutation(150)[:45]} for i in range(4)}
+    data = data_of({query: dict(itertools.islice(grades.items(), 5)) for query, grades in whole.items()}, 150)
+    rng = np.random.default_rng(9)
+    runs = {"x": {query: {f"d{d}": float(rng.normal()) for d in range(150)} for query in whole}}
+    pool = pool_of(data, runs, 150)
+    predictor = Predictor(pool, ["recall@100"], np.empty((0, len(pool.query))))
+    drawn, probabilities = draw_pairs(predictor, len(pool.open), 0)
+    pairs = pool.open[drawn].tolist()
+    verdicts = np.array([float(pool.documents[pair] in whole[pool.queries[pool.query[pair]]]) for pair in pairs])
+    of = estimate(predictor, drawn, verdicts, probabilities, len(drawn)).metrics["recall@100", 0]
+    truth = mean(evaluate_run(whole, runs["x"], ["recall@100"])["recall@100"])
+    assert of.value == pytest.approx(truth, abs=1e-9)
+
+
 # --- drawing and estimating
 
 

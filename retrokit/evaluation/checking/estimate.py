@@ -8,6 +8,7 @@ that is uncertain and matters; and the estimate is prediction-powered
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -21,9 +22,7 @@ from retrokit.metrics.prediction_powered import (
     powered,
 )
 
-MOST_MORE = 60
-"""Further relevant documents of a query that predictions tell apart."""
-_SIZE = 40  # of these, in a distribution; the others may be verdicts
+_MOST = 5.0  # further relevant documents for each known one
 _LIKELIEST = 0.97
 _FLOOR = 0.1  # of the mean size: what no prediction may fall below
 _PRIOR = 0.3  # weight of the expected number of relevant documents, next to the verdicts
@@ -60,7 +59,9 @@ class Predictor:
         odds = np.exp(np.clip(_log_odds(pool, scores)[pool.open], -30, 30))
         self._shares = odds / np.maximum(pool.per_query(odds, pool.open), 1e-300)[self.query]
         self._without = pool.relevant == 0
-        self._fractions = {name: fraction_of(name, pool, MOST_MORE) for name in metrics}
+        self._most_open = int(pool.per_query(np.ones(len(pool.open)), pool.open).max())
+        size = _size(_MOST * np.maximum(pool.relevant, _LONELY) + self._most_open)
+        self._fractions = {name: fraction_of(name, pool, size + 2 + self._most_open) for name in metrics}
 
     def chances(self, scale: Scale) -> np.ndarray:
         """The chance of each open pair to be relevant, ``[open]``."""
@@ -80,15 +81,14 @@ class Predictor:
         outside = np.where(self._without, 0, scale.more * pool.relevant) * (1 - pool.covered)
         share = np.minimum(1, left / np.maximum(self._expected(scale), 1e-9)) * pool.covered + 1 - pool.covered
         others = scale.more * np.maximum(pool.relevant, _LONELY) * share
-        number, rest = _counts(left + outside, others, _SIZE), _poisson(others, _SIZE)
+        size, starts = _size(np.append(left + outside, others)), range(self._most_open + 3)
+        number, rest = _counts(left + outside, others, size), _poisson(others, size)
         effects = {}
         for name, metric in self._fractions.items():
-            starts = range(MOST_MORE - _SIZE + 1)
-            given = np.array([(rest * metric.factors[:, start : start + _SIZE]).sum(1) for start in starts])
-            none = np.array([(number * metric.factors[:, start : start + _SIZE]).sum(1) for start in starts])
+            given = np.array([(rest * metric.factors[:, start : start + size]).sum(1) for start in starts])
+            none = np.array([(number * metric.factors[:, start : start + size]).sum(1) for start in starts])
             every = np.arange(len(pool.queries))
-            at = np.minimum(settled, len(starts) - 3)
-            own = np.maximum(np.minimum((settled[self.query] - certain).astype(int), len(starts) - 3), 0)
+            own = (settled[self.query] - certain).astype(int)
             zero, one, two = (given[own + more, self.query] for more in range(3))
             for system in range(len(pool.systems)):
                 gains = metric.gains[system]
@@ -97,7 +97,7 @@ class Predictor:
                 gain = gains * one + (known[self.query] - gains * certain) * (one - zero)
                 shared = np.where(self._without[self.query], 0, two - one)
                 gain += (likely[self.query] - gains * uncertain) * shared
-                effects[name, system] = Effect(known * none[at, every] + likely * given[at + 1, every], gain)
+                effects[name, system] = Effect(known * none[settled, every] + likely * given[settled + 1, every], gain)
         return effects
 
 
@@ -127,6 +127,12 @@ def _standard(pool: JudgingPool, scores: np.ndarray) -> np.ndarray:
         centred = of_scorer - (pool.per_query(of_scorer) / count)[pool.query]
         rows.append(centred / (np.sqrt(pool.per_query(centred**2) / count)[pool.query] + 1e-9))
     return np.array(rows)
+
+
+def _size(means: np.ndarray) -> int:
+    """How many counts, from 0, a distribution with the highest of these means needs."""
+    highest = float(means.max())
+    return math.ceil(highest + 6 * math.sqrt(highest)) + 10
 
 
 def _poisson(means: np.ndarray, size: int) -> np.ndarray:
@@ -242,4 +248,4 @@ def _rescaled(
         return (seen + held) / (foreseen + held) if held else 1.0
 
     more = scale.more * ratio(~without, _PRIOR)
-    return Scale(min(max(more, 0.02), 5.0), min(max(scale.alone * ratio(without, 1.0), 0.1), 1.2))
+    return Scale(min(max(more, 0.02), _MOST), min(max(scale.alone * ratio(without, 1.0), 0.1), 1.2))
