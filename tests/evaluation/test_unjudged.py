@@ -324,6 +324,22 @@ def test_the_page_has_the_pairs_and_its_lines_are_verdicts(folder: Path, capsys:
     assert unjudged(capsys)["relevant"] == 7
 
 
+def test_nothing_of_the_user_is_replaced(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.run(words(folder, "--judge", 20, "--pairs", folder / "pairs.csv")) == 0
+    assert cli.run(words(folder, "--judge", 10, "--pairs", folder / "pairs.csv")) == 0
+    verdicts = judged(folder, "pairs.csv", 1)
+    for file, message in (
+        (verdicts, "contains verdicts; write the pairs to another file"),
+        (folder / "weak.trec", "is an input too"),
+        (folder / "set" / "corpus.jsonl", "is an input too"),
+    ):
+        before = file.read_bytes()
+        capsys.readouterr()
+        assert cli.run(words(folder, "--judge", 20, "--pairs", file)) == 2
+        assert message in capsys.readouterr().err
+        assert file.read_bytes() == before
+
+
 def test_annotators_are_averaged(tmp_path: Path) -> None:
     row = {"query-id": "q", "document-id": "d", "probability": 0.5, "of": 4, "sample": "a-b"}
     paths = [write_lines(tmp_path / f"{i}.jsonl", [{**row, "relevant": bool(i)}]) for i in (0, 1)]

@@ -11,7 +11,7 @@ from retrokit import encoders
 from retrokit.core.errors import DataError, UsageError
 from retrokit.core.frames import frame
 from retrokit.core.notices import notice
-from retrokit.core.outputs import folder_in_the_making
+from retrokit.core.outputs import check_settings, folder_in_the_making
 from retrokit.core.registry import Registry, parse_all
 from retrokit.core.settings import taking
 from retrokit.core.sheet import Sheet
@@ -40,7 +40,7 @@ from retrokit.evaluation import registry as tasks
 from retrokit.evaluation.checking.false_negatives import false_negative_fault, false_negatives
 from retrokit.evaluation.checking.settings import ANY, CheckSettings
 from retrokit.evaluation.checking.systems import Unjudged, unjudged_of
-from retrokit.evaluation.checking.verdicts import read_relevance
+from retrokit.evaluation.checking.verdicts import check_empty, read_relevance
 from retrokit.ranking import reranking, retrieval
 from retrokit.similarities.base import Role
 
@@ -120,9 +120,12 @@ def check(settings: CheckSettings) -> DataCheck:
     """Check test sets and training data: faults of the files, and training texts in the tests.
 
     Raises:
-        UsageError: a wrong name, metric or kind of fault.
-        DataError: a file that no reader can continue with.
+        UsageError: a wrong name, metric or kind of fault, or an output that would replace an input or verdicts.
+        DataError: a file that no reader can continue with, or an output that cannot be written.
     """
+    check_settings(settings)
+    if settings.pairs is not None:
+        check_empty(settings.pairs)
     specs = [f"{BEIR}:{spec}" if is_beir(spec) else spec for spec in settings.data]
     parse_all(
         [

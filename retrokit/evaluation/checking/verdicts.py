@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from retrokit.core.errors import DataError
+from retrokit.core.errors import DataError, UsageError
 from retrokit.core.files import named, writing
 from retrokit.core.frames import frame, to_csv
 from retrokit.core.judging import JudgedItem, PageWords, judging_page
@@ -17,6 +17,7 @@ from retrokit.data.tables import read_rows
 
 _EXPECTED = "verdicts, with the columns query-id, document-id, probability, of, relevant and sample"
 _COLUMNS = ("query-id", "document-id")
+_PAGES = (".html", ".htm")
 
 
 @dataclass(frozen=True)
@@ -53,13 +54,21 @@ def digest_of(value: object) -> str:
     return hashlib.sha256(json.dumps(value).encode()).hexdigest()[:12]
 
 
+def check_empty(path: str) -> None:
+    """Raise :class:`UsageError` if ``path`` is a file of pairs that has verdicts already."""
+    if Path(path).suffix in _PAGES or not Path(path).is_file() or not Path(path).stat().st_size:
+        return
+    if any(row.get("relevant") not in (None, "") for _, row in read_rows(path, _EXPECTED)):
+        raise UsageError(f"{path}: contains verdicts; write the pairs to another file")
+
+
 def write_pairs(path: str, name: str, pool: str, pairs: Sequence[PairToJudge]) -> None:
     """Write the pairs as an HTML page if ``path`` ends in ``.html``, else as CSV with an empty column ``relevant``, to
     fill in with 1 or 0. All name their sample: ``pool``, the digest of the pairs it was drawn from, and its own."""
     sample = f"{pool}-{digest_of([pair.row for pair in pairs])}"
     more = [{"query": pair.query, "document": pair.document, "sample": sample} for pair in pairs]
     rows = [{**pair.row, "relevant": "", **texts} for pair, texts in zip(pairs, more, strict=True)]
-    text = _page(name, sample, pairs) if Path(path).suffix in (".html", ".htm") else to_csv(frame(rows))
+    text = _page(name, sample, pairs) if Path(path).suffix in _PAGES else to_csv(frame(rows))
     with writing(path) as stream:
         stream.write(text)
 
