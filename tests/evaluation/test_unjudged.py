@@ -16,10 +16,11 @@ import retrokit
 from retrokit import cli
 from retrokit.core.errors import DataError
 from retrokit.data.beir import RetrievalData, retrieval_data
-from retrokit.evaluation.checking.estimate import Predictor, draw_pairs, estimate
+from retrokit.evaluation.checking import systems
+from retrokit.evaluation.checking.estimate import Estimates, Predictor, draw_pairs, estimate
 from retrokit.evaluation.checking.unjudged import Runs, bounds, fraction_of, pool_of
 from retrokit.evaluation.checking.verdicts import read_relevance
-from retrokit.metrics.prediction_powered import draw_items, inclusion_probabilities, powered
+from retrokit.metrics.prediction_powered import PoweredEstimate, draw_items, inclusion_probabilities, powered
 from retrokit.metrics.ranking import evaluate_run, mean
 from tests.benchmarks.hidden_judgements import coverage
 from tests.evaluation.fakes import write_folder, write_lines
@@ -231,8 +232,8 @@ def folder(tmp_path: Path) -> Path:
 
 
 def words(folder: Path, *more: object) -> list[str]:
-    systems = [f"run:{folder / 'weak.trec'}", f"run:{folder / 'strong.trec'}"]
-    named = [word for system in systems for word in ("--systems", system)]
+    both = [f"run:{folder / 'weak.trec'}", f"run:{folder / 'strong.trec'}"]
+    named = [word for system in both for word in ("--systems", system)]
     return ["check", f"beir:{folder / 'set'}", *named, "--metrics", "ndcg@10", *map(str, more)]
 
 
@@ -322,6 +323,28 @@ def test_the_page_has_the_pairs_and_its_lines_are_verdicts(folder: Path, capsys:
     capsys.readouterr()
     assert cli.run(words(folder, "--verdicts", write_lines(folder / "verdicts.jsonl", lines), "--json")) == 0
     assert unjudged(capsys)["relevant"] == 7
+
+
+@pytest.mark.parametrize("grade", [1, 2])
+def test_bounds_of_ndcg_are_none_with_higher_grades(
+    folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, grade: int
+) -> None:
+    qrels = folder / "set" / "qrels" / "test.tsv"
+    lines = qrels.read_text().splitlines()
+    qrels.write_text("\n".join([*lines[:-1], f"{lines[-1].rpartition(chr(9))[0]}\t{grade}"]) + "\n")
+    given = [*words(folder)[:-1], "ndcg@10,recall@10"]
+    assert cli.run([*given, "--judge", "40", "--pairs", str(folder / "pairs.csv")]) == 0
+    note = "in nDCG an unjudged document counts with grade 1"
+    assert (note in capsys.readouterr().out) == (grade > 1)
+    beyond = PoweredEstimate(2.0, 1.9, 2.1)
+    values = {(name, system): beyond for name in ("ndcg@10", "recall@10") for system in (0, 1)}
+    monkeypatch.setattr(systems, "estimate", lambda *_: Estimates(beyond, values, values))
+    assert cli.run([*given, "--verdicts", str(judged(folder, "pairs.csv")), "--json"]) == 0
+    found = unjudged(capsys)
+    assert (note in found["note"]) == (grade > 1)
+    for row in found["metrics"]:
+        is_free = grade > 1 and row["metric"] == "ndcg@10"
+        assert row["estimate"]["high"] == (2.1 if is_free else row["highest"])
 
 
 def test_nothing_of_the_user_is_replaced(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:

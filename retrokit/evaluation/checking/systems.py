@@ -72,7 +72,7 @@ class Unjudged:
         verdicts, relevant: verdicts, and how many of them are positive (annotators' mean).
         false_negatives: the share of ``pairs`` that is relevant.
         recommended: verdicts for intervals of ±0.02 in the first metric; ``None`` without an estimate.
-        note: why there is no estimate, or that it says little; may be empty.
+        note: why there is no estimate, or that it or the bounds say little; may be empty.
     """
 
     name: str
@@ -133,6 +133,8 @@ def unjudged_of(spec: str, data: RetrievalData, settings: CheckSettings) -> Unju
     runs = _rankings(spec, settings, depth)
     pool = pool_of(data, runs, depth)
     result = Unjudged(spec, depth, len(pool.open), _rows(data, runs, pool, names))
+    if pool.is_graded and any(_is_ndcg(name) for name in names):
+        result = replace(result, note=f"in nDCG an unjudged document counts with grade {pool.level}")
     if settings.judge is None and not settings.verdicts:
         return result
     if not len(pool.open):
@@ -247,9 +249,17 @@ def _estimated(result: Unjudged, predictor: Predictor, settings: CheckSettings) 
     probabilities = np.array([verdict.probability for verdict in given]) * min(1.0, len(given) / size)
     if (uncertain := int((probabilities < 1).sum())) < min(FEWEST, len(pool.open) - len(given)):
         wanted = f"{FEWEST} or more of pairs that were not certain to be drawn"
-        return replace(result, note=f"too few verdicts for an estimate: {uncertain}; give {wanted}")
+        return _noted(result, f"too few verdicts for an estimate: {uncertain}; give {wanted}")
     estimates = estimate(predictor, drawn, _values(given), probabilities, size)
     return _with_estimates(result, pool, estimates, len(given))
+
+
+def _noted(result: Unjudged, note: str) -> Unjudged:
+    return replace(result, note="; ".join(filter(None, (result.note, note))))
+
+
+def _is_ndcg(name: str) -> bool:
+    return name.startswith("ndcg@")
 
 
 def _values(verdicts: Sequence[RelevanceVerdict]) -> np.ndarray:
@@ -257,22 +267,22 @@ def _values(verdicts: Sequence[RelevanceVerdict]) -> np.ndarray:
 
 
 def _with_estimates(result: Unjudged, pool: JudgingPool, estimates: Estimates, count: int) -> Unjudged:
-    """With the estimates, each within the bounds."""
+    """With the estimates, each within the bounds; those of nDCG with higher grades than an open pair's are none."""
     rows = []
     for row in result.metrics:
         system = pool.systems.index(row.system)
         of = (estimates.differences if row.against else estimates.metrics)[row.metric, system]
-        rows.append(replace(row, estimate=_within(of, row.lowest, row.highest)))
+        is_bounded = not (pool.is_graded and _is_ndcg(row.metric))
+        rows.append(replace(row, estimate=_within(of, row.lowest, row.highest) if is_bounded else of))
     own = estimates.metrics[rows[0].metric, 0]
     recommended = round(count * ((own.high - own.low) / 2 / WANTED) ** 2)
     names = ", ".join(dict.fromkeys(row.metric for row in rows if row.estimate and _is_vague(row, row.estimate)))
     note = f"too few verdicts: intervals of {names} are as wide as the bounds" if names else ""
     return replace(
-        result,
+        _noted(result, note),
         metrics=rows,
         false_negatives=_within(estimates.relevant, 0.0, 1.0),
         recommended=min(recommended, result.pairs) if recommended > count else None,
-        note=note,
     )
 
 

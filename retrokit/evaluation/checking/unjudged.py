@@ -59,6 +59,11 @@ class JudgingPool:
         total = float(self.relevant.sum())
         return float((self.grades >= self.level).sum()) / total if total else 1.0
 
+    @cached_property
+    def is_graded(self) -> bool:
+        """Whether a known grade is above the level, which open pairs count with; nDCG may then exceed its bounds."""
+        return any(grade > self.level for grades in self.known for grade in grades)
+
     def per_query(self, values: np.ndarray, pairs: np.ndarray | slice = slice(None)) -> np.ndarray:
         """The sum over the pairs of each query, ``[queries]``."""
         sums: np.ndarray = np.bincount(self.query[pairs], values, len(self.queries))
