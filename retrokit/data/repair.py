@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -148,41 +149,46 @@ def repair_pairs(
     if every and isinstance(every[0], ScoredPair):
         rows = [*_scored_rows(source.spec, every, changes)]
     else:
-        rows = [*_pair_rows(source.spec, every, false_negatives, relabel, changes)]
+        rows = [*_pair_rows(source, every, false_negatives, relabel, changes)]
     write_jsonl(target, rows)
     return changes
 
 
 def _pair_rows(
-    spec: str,
+    source: Source,
     pairs: Sequence[Pair],
     false_negatives: Mapping[int, Sequence[int]],
     relabel: bool,
     changes: list[DataChange],
 ) -> Iterator[dict[str, Any]]:
-    positives: dict[str, set[str]] = {}
-    for pair in pairs:
-        positives.setdefault(normal_form(pair.anchor), set()).add(normal_form(pair.positive))
+    spec, positives, made = source.spec, defaultdict[str, set[str]](set), defaultdict[str, set[str]](set)
     for place, pair in enumerate(pairs):
-        where, known = f"record {place + 1}", positives[normal_form(pair.anchor)]
-        if not pair.negatives and normal_form(pair.anchor) == normal_form(pair.positive):
+        positives[normal_form(pair.anchor)].add(normal_form(pair.positive))
+        if relabel:
+            more = {normal_form(pair.negatives[number]) for number in false_negatives.get(place, ())}
+            made[normal_form(pair.anchor)] |= more
+    for place, pair in enumerate(pairs):
+        where = f"record {(source.places[place] if source.places else place) + 1}"
+        form = normal_form(pair.anchor)
+        known = positives[form]
+        if not pair.negatives and form == normal_form(pair.positive):
             changes.append(DataChange(spec, where, "left out", "self-pairs"))
             continue
         doubted = set(false_negatives.get(place, ()))
-        negatives, more = [], [pair.positive]
+        negatives, kept = [], [pair.positive]
         for number, text in enumerate(pair.negatives):
             if normal_form(text) in known:
                 changes.append(DataChange(spec, f"{where}: {text}", "negative left out", "contradicting-labels"))
-            elif number not in doubted:
+            elif number not in doubted and normal_form(text) not in made[form]:
                 negatives.append(text)
-            elif relabel:
-                more.append(text)
+            elif relabel and number in doubted:
+                kept.append(text)
                 changes.append(DataChange(spec, f"{where}: {text}", "negative made a positive", "rerankers"))
             else:
                 changes.append(DataChange(spec, f"{where}: {text}", "negative left out", "rerankers"))
         anchor = _mended(pair.anchor, spec, f"{where}: anchor", changes)
         others = [_mended(text, spec, f"{where}: negative", changes) for text in negatives]
-        for text in more:
+        for text in kept:
             row = {"anchor": anchor, "positive": _mended(text, spec, f"{where}: positive", changes)}
             yield {**row, "negatives": others} if others else row
 

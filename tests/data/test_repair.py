@@ -10,6 +10,8 @@ import pytest
 from retrokit import cli
 from retrokit.data.beir import read_beir
 from retrokit.data.jsonl import read_jsonl
+from retrokit.data.pairs import read_source
+from retrokit.data.repair import repair_pairs
 from tests.evaluation.fakes import write_folder, write_lines
 
 DOCUMENTS = {"a": "one text", "b": "ONE  text", "c": "un cafÃ© noir", "d": "the last", "e": "more"}
@@ -132,6 +134,23 @@ def test_negatives_that_a_reranker_prefers(
     assert all("a cat sat" not in row.get("negatives", []) for row in written)
     assert [row for row in written if row["anchor"] == "two dogs"] == [
         {"anchor": "two dogs", "positive": "two dogs", "negatives": ["nothing of it"]}
+    ]
+
+
+def test_records_keep_their_numbers_and_new_positives_are_no_negatives(tmp_path: Path) -> None:
+    given = [("x", "yes", ["no"]), ("x", "yes", ["no"]), ("x", "yes", ["maybe", "no"]), ("X", "also", ["MAYBE", "far"])]
+    path = write_lines(tmp_path / "p.jsonl", [{"anchor": a, "positive": b, "negatives": c} for a, b, c in given])
+    done = repair_pairs(read_source(str(path), "pairs"), {1: [0]}, True, tmp_path / "out.jsonl")
+    assert [(one.where, one.change) for one in done] == [
+        ("record 2", "left out"),
+        ("record 3: maybe", "negative made a positive"),
+        ("record 4: MAYBE", "negative left out"),
+    ]
+    assert rows(tmp_path / "out.jsonl") == [
+        {"anchor": "x", "positive": "yes", "negatives": ["no"]},
+        {"anchor": "x", "positive": "yes", "negatives": ["no"]},
+        {"anchor": "x", "positive": "maybe", "negatives": ["no"]},
+        {"anchor": "X", "positive": "also", "negatives": ["far"]},
     ]
 
 
