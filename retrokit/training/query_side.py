@@ -217,6 +217,8 @@ class QueryTrainer(RunTrainer):
         rows = inputs["rows"].cpu()
         if self.mined is not None:
             anchors = [pair.anchor for pair in inputs["batch"]]
+            if self.prefetcher is not None:
+                self.prefetcher.wait()  # a tokenizer serves one thread at a time
             self.model.eval()
             rows = torch.cat([rows, self.mined.draw(anchors, self.state.global_step, self.plan.query_encoder())])
             self.model.train()

@@ -3,6 +3,7 @@
 import json
 import shutil
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -169,6 +170,18 @@ def test_negatives_are_the_nearest_of_a_sample(tiny_bert, corpus, pairs, tmp_pat
     assert mined.nearest[1:9].sort()[0].tolist() == np.sort(nearest, axis=1).tolist()
     assert all(set(own) <= set(near) for own, near in zip(drawn.tolist(), nearest.tolist(), strict=True))
     assert (mined._index_of(1).rows.tolist() != sample.tolist()) == (among == 64)
+
+
+def test_negatives_wait_for_the_next_batch(tiny_bert, corpus, pairs, tmp_path, monkeypatch):
+    """One tokenizer serves both, at another length."""
+    documents, calls = exported(tiny_bert, corpus, tmp_path / "documents"), []
+    job = plan(configure(tiny_bert, pairs, documents, None, query_side="encoder", max_length=4))
+    trainer = job.trainer(Options(output_dir=str(tmp_path / "checkpoints"), report_to="none", use_cpu=True))
+    draw = trainer.mined.draw
+    monkeypatch.setattr(trainer.mined, "draw", lambda *given: calls.append("draw") or draw(*given))
+    trainer.prefetcher = SimpleNamespace(wait=lambda: calls.append("wait"))
+    trainer.compute_loss(job.model, next(iter(trainer.loader)))
+    assert calls == ["wait", "draw"]
 
 
 def test_a_map_learns_what_was_done_to_the_documents(tiny_bert, corpus, tmp_path):
