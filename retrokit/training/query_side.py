@@ -143,6 +143,8 @@ class QuerySide(nn.Module):
         if features["task"] == "document":
             return features
         raw = self.learns(features)["sentence_embedding"]
+        if not isinstance(self.learns, QueryMap):  # an encoder ends in Prepare
+            return {"sentence_embedding": raw}
         return {"sentence_embedding": self._similarity[0].to(raw.device).prepare(raw, "query")}
 
 
@@ -485,7 +487,10 @@ def _trained_queries(config: FinetuneConfig, similarity: Similarity, device: str
     """A model of its own weights to train, of the modules that embed queries."""
     copied: Encoder = encoders.registry.create(config.start, device=device)
     tower = TorchEncoder(copied.spec, tower_of(copied.to_train().model, "query"), similarity)
-    return build(tower, config.sim, (), config.freeze, config.low_rank, config.dropout, config.seed, merge_lora=True)[0]
+    of_queries = (config.freeze, config.low_rank, config.dropout, config.seed)
+    model, own = build(tower, config.sim, (), *of_queries, merge_lora=True)
+    own.requires_grad_(False)  # what it has learned is in the documents
+    return model
 
 
 def read_by_id(
