@@ -21,12 +21,14 @@ from torch import nn
 
 from retrokit import encoders
 from retrokit.core.errors import DataError, UsageError, disk_errors
+from retrokit.core.files import digest
 from retrokit.core.outputs import folder_in_the_making
 from retrokit.core.registry import Spec
 from retrokit.core.settings import taking
 from retrokit.data.beir import corpus_file
 from retrokit.data.corpus import read_corpus
 from retrokit.data.exports import CHUNK, Export, ExportWriter, Quantization, open_export, step_of
+from retrokit.data.images import with_images
 from retrokit.data.jsonl import of_kind
 from retrokit.data.pairs import texts_file
 from retrokit.data.runs import FINISHED, Run, write_run
@@ -261,7 +263,10 @@ def _sample(stored: Export, settings: BridgeSettings) -> tuple[np.ndarray, list[
     ids = stored.ids_at(rows.tolist())
     wanted, texts = set(ids.values()), dict[str, str]()
     try:
-        corpus = read_corpus(texts_file(source, corpus_file))
+        path = texts_file(source, corpus_file)
+        if settings.texts is None and not _is_unchanged(path, stored):
+            raise UsageError(f"{source}: is not what {stored.folder} was written from; give its texts as `texts=`")
+        corpus = read_corpus(path)
         texts = {document.id: document.full_text for document in corpus if document.id in wanted}
     except (DataError, TypeError) as error:
         raise UsageError(f"{source}: its texts cannot be read; give them as `texts=`") from error
@@ -270,6 +275,15 @@ def _sample(stored: Export, settings: BridgeSettings) -> tuple[np.ndarray, list[
     if len(rows) < 10:
         raise UsageError(f"{stored.folder}: {len(rows)} texts are too few to learn a map from; give more")
     return rows, [texts[ids[row]] for row in rows.tolist()]
+
+
+def _is_unchanged(path: str, stored: Export) -> bool:
+    """Whether a file has the texts of an export; those of a pipe are gone."""
+    written_from = stored.note["source"].get("digest")
+    if written_from is None or digest(path) == written_from:
+        return written_from is not None
+    items = (document.full_text for document in read_corpus(path, images=True))
+    return with_images(digest(path), items) == written_from
 
 
 def _unit(rows: np.ndarray) -> np.ndarray:

@@ -150,6 +150,23 @@ def test_embeddings_that_are_cut_are_refused(tiny_bert, other, task, tmp_path):
             bridge(str(tmp_path / rows), str(encoder), str(tmp_path / "run"), sample=60)
 
 
+def test_texts_are_those_of_the_export(tiny_bert, other, tmp_path, monkeypatch):
+    texts, old = tmp_path / "texts.jsonl", tmp_path / "old"
+    write_jsonl(texts, ({"id": id, "text": text} for id, text in zip(IDS, TEXTS, strict=True)))
+    export(str(tiny_bert), str(texts), str(old), precision="fp32")
+    write_jsonl(texts, ({"id": id, "text": text} for id, text in zip(IDS, reversed(TEXTS), strict=True)))
+    with pytest.raises(UsageError, match=r"texts.jsonl: is not what .*old was written from"):
+        bridge(str(old), str(other), str(tmp_path / "run"), sample=60)
+    note = old / "export.json"
+    piped = json.loads(note.read_text())
+    piped["source"] = {"spec": "-", "digest": None}
+    note.write_text(json.dumps(piped))
+    monkeypatch.setattr("sys.stdin", None)
+    with pytest.raises(UsageError, match=r"-: is not what .*old was written from"):
+        bridge(str(old), str(other), str(tmp_path / "run"), sample=60)
+    bridge(str(old), str(other), str(tmp_path / "run"), sample=60, texts=str(texts))
+
+
 def test_the_same_encoder_needs_no_bridge(tiny_bert, task, tmp_path):
     """The identity is learned, ranks as before, and gains nothing."""
     export(str(tiny_bert), str(task), str(tmp_path / "old"), precision="fp32")
