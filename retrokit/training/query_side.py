@@ -40,7 +40,7 @@ from retrokit.encoders.views import EncoderView, MemoizedEncoder
 from retrokit.evaluation.tasks.base import SearchTask
 from retrokit.evaluation.tasks.retrieval import Retrieval
 from retrokit.ranking.retrieval.base import TextList
-from retrokit.ranking.retrieval.dense import ExportIndex, ListedIndex, export_index
+from retrokit.ranking.retrieval.dense import ExportIndex, ListedIndex, export_index, listed_rows
 from retrokit.similarities.base import Role, Similarity
 from retrokit.training.batches import Batches, Example, Loader, TrainingSet
 from retrokit.training.card import model_card
@@ -555,8 +555,10 @@ def _ids_of_texts(texts: Iterable[str], stored: Export, data: Sequence[str]) -> 
 def evaluations_of(config: FinetuneConfig, stored: Export, held_out: Sequence[Pair], device: str | None) -> Evaluations:
     """The tasks, which must search, and the held-out pairs among documents of the export."""
     tasks = [evaluation.registry.create_on(spec, device) for spec in config.eval]
-    if other := [task.spec for task in tasks if not isinstance(task, SearchTask)]:
-        raise UsageError(f"`eval=` {other[0]}: `documents=` are searched; give a task of retrieval")
+    for task in tasks:
+        if not isinstance(task, SearchTask):
+            raise UsageError(f"`eval=` {task.spec}: `documents=` are searched; give a task of retrieval")
+        listed_rows(stored, task.documents.ids)
     named: dict[str, Any] = dict(zip(task_names(config.eval), tasks, strict=True))
     if held_out:
         count = stored.note["count"]

@@ -268,6 +268,13 @@ def test_eval_with_the_export_is_eval_of_the_texts(tiny_bert, pairs, tmp_path, s
     assert rows[0]["evaluation"]["beir:ndcg@10"] == pytest.approx(results[0].metrics["ndcg@10"], abs=1e-9)
 
 
+def test_a_task_of_other_documents_is_refused_at_once(tiny_bert, corpus, pairs, tmp_path):
+    documents = exported(tiny_bert, corpus, tmp_path / "documents")
+    folder = write_folder(tmp_path / "beir", {IDS[0]: TEXTS[0], "x": "cat"}, {"q": "cat"}, {"q": {"x": 1}})
+    with pytest.raises(UsageError, match="lacks 1 of 2 documents, the first of them 'x'"):
+        plan(configure(tiny_bert, pairs, documents, None, eval=[f"beir:{folder}"]))
+
+
 def test_lora_learns_queries_only(tiny_bert, corpus, pairs, tmp_path):
     documents = exported(tiny_bert, corpus, tmp_path / "documents")
     finetune(configure(tiny_bert, pairs, documents, tmp_path / "run", query_side="encoder", lora=2))
