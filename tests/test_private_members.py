@@ -53,6 +53,7 @@ USED = [
     Private("_reorder_linear_weight", *OPERATORS),
     Private("_linear_pointwise", *OPERATORS),
     Private("_version", "torch:Tensor", "torch", "encoders/fingerprint.py"),
+    Private("_softmax_backward_data", "torch:ops.aten", "torch", "training/fast.py"),
     Private("_forward_hooks", "torch.nn:Module", "torch", "encoders/packed.py"),
     Private("_forward_pre_hooks", "torch.nn:Module", "torch", "encoders/packed.py"),
     Private("_create_dataloaders", "mteb._create_dataloaders:create_dataloader", "mteb", "evaluation/mteb/model.py"),

@@ -112,7 +112,7 @@ class _Attention(torch.autograd.Function):
             of_weights = torch.bmm(output, value.transpose(1, 2))
             if mask is not None:
                 of_weights *= mask
-            of_scores = torch._softmax_backward_data(of_weights, weights, -1, weights.dtype)
+            of_scores = torch.ops.aten._softmax_backward_data(of_weights, weights, -1, weights.dtype)
             of_query = torch.bmm(of_scores, key).mul_(ctx.scaling)
             of_key = torch.bmm(of_scores.transpose(1, 2), scaled)
         return *(side.view(ctx.shape) for side in (of_query, of_key, of_value)), None, None, None
