@@ -107,14 +107,7 @@ class Plan(Job):
         return Loader(self.data, self.batches, collator)
 
     def describe(self) -> Run:
-        notes = {
-            "configuration": self.preflight.configuration,
-            "scale": self.preflight.scale,
-            "data": self.preflight.sources,
-            "evaluated": self.preflight.evaluated,
-            "overlaps": {overlap["test"]: overlap["counts"] for overlap in self.preflight.overlaps},
-            **provenance(),
-        }
+        notes = {**self.preflight.notes(), **provenance()}
         spec, encoder = self.similarity.spec, self.config.encoder
         return Run(TRAINING, spec, encoder, self.identity, similarity_chosen_by=self.chosen_by, notes=notes)
 

@@ -83,6 +83,16 @@ class Preflight(Plain):
     overlaps: list[dict[str, Any]]
     memory: dict[str, Any] | None = None
 
+    def notes(self) -> dict[str, Any]:
+        """What the description of a run keeps of it."""
+        return {
+            "configuration": self.configuration,
+            "scale": self.scale,
+            "data": self.sources,
+            "evaluated": self.evaluated,
+            "overlaps": {overlap["test"]: overlap["counts"] for overlap in self.overlaps},
+        }
+
 
 def of_any_run(
     config: TrainingConfig, batches: Batches, device: torch.device, lengths: dict[str, Any], **resolved: Any

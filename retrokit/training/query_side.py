@@ -301,14 +301,7 @@ class QueryPlan(Job):
         return _pairs(self.batches.data.sources)
 
     def describe(self) -> Run:
-        notes = {
-            "configuration": self.preflight.configuration,
-            "scale": self.preflight.scale,
-            "data": self.preflight.sources,
-            "evaluated": self.preflight.evaluated,
-            "overlaps": {overlap["test"]: overlap["counts"] for overlap in self.preflight.overlaps},
-            **provenance(),
-        }
+        notes = {**self.preflight.notes(), **provenance()}
         return Run(TRAINING, self.similarity.spec, self.config.encoder, self.identity, notes=notes)
 
     def loss(self) -> InfoNCE:

@@ -180,6 +180,8 @@ def test_negatives_are_the_nearest_of_a_sample(tiny_bert, corpus, pairs, tmp_pat
     nearest = sample[(-scores).argsort(axis=1)[:, : query_side.DEPTH]]
     assert mined.nearest[1:9].sort()[0].tolist() == np.sort(nearest, axis=1).tolist()
     assert all(set(own) <= set(near) for own, near in zip(drawn.tolist(), nearest.tolist(), strict=True))
+    sampled = mined._index_of(0)  # which is read from disk once, whatever encoder asks
+    assert sampled.asked_by(encoder).parts is sampled.parts is vars(sampled)["parts"]
     assert (mined._index_of(1).rows.tolist() != sample.tolist()) == (among == 64)
 
 

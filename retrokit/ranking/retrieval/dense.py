@@ -277,9 +277,10 @@ class ExportIndex(StoredIndex):
         return np.pad(embeddings, [(0, 0), (0, 1)]) if self.export.note.get("one_length") else embeddings
 
     def asked_by(self, encoder: Encoder) -> Self:
-        """The same documents for the queries of another encoder."""
+        """The same documents for the queries of another encoder, read once for both."""
+        embeddings, parts = self._embeddings, self.parts
         index = copy.copy(self)
-        embeddings = self._embeddings
+        index.parts = parts
         index._embeddings = SharedEmbeddings(encoder, [self._scorer], embeddings.precision)
         return index
 
@@ -294,19 +295,23 @@ class ListedIndex(ExportIndex):
     def __init__(self, searcher: Dense, export: Export, rows: np.ndarray) -> None:
         super().__init__(searcher, export, stored_as(searcher.quantize or "float32"))
         self.rows = rows
-        self._places: list[np.ndarray] = []
 
     @cached_property
     def parts(self) -> list[StoredRows]:
         """Of each shard the listed rows, in the order of the list."""
         parts, start = [], 0
-        for part in self.export.parts:
+        for part, place in zip(self.export.parts, self._places, strict=True):
             embeddings = part.embeddings()
-            place = np.flatnonzero((start <= self.rows) & (self.rows < start + len(embeddings)))
-            self._places.append(place)
             parts.append(self._part(embeddings[self.rows[place] - start], part.quantization()))
             start += len(embeddings)
         return parts
+
+    @cached_property
+    def _places(self) -> list[np.ndarray]:
+        """Where in the list the rows of each shard stand."""
+        ends = np.cumsum([len(part.embeddings()) for part in self.export.parts])
+        shard = np.searchsorted(ends, self.rows, side="right")
+        return [np.flatnonzero(shard == number) for number in range(len(ends))]
 
     def search_without(self, queries: TextList, k: int, left_out: Sequence[Set[int]]) -> list[Ranking]:
         rankings = super().search_without(queries, k + max(map(len, left_out), default=0), [set()] * len(queries))
