@@ -279,6 +279,7 @@ def test_texts_of_one_id_are_texts_of_their_own(tmp_path):
         ("numbers", "It binds 25(OH)D and was measured 10-12 times in IL 6.", set()),
         ("codes", "It was 40 mm2 large and used 2D or 3D images of the 1990s.", set()),
         ("modality", "This may not be the cause of the disease.", set()),
+        ("modality", "I can't repair it, and they can’t see the cat.", set()),
         ("modality", "The data suggest that it works.", {"The data prove that it works."}),
         ("degree", "It is not strongly associated with the disease.", set()),
         ("degree", "It is strongly associated with the disease.", {"It is weakly associated with the disease."}),

@@ -29,7 +29,7 @@ def _modality(subject: Subject) -> Iterator[Edit]:
     """*may cause* → *will cause*, *suggest that* → *prove that*"""
     sentence = subject.passage.sentence
     for old, new in _MODALS.items():
-        for match in re.finditer(rf"(?<![\w-]){old}(?![\w-])(?!\s(?:not|never|or|and|hardly)\b)", sentence):
+        for match in re.finditer(rf"(?<![\w-]){old}(?![\w'’-])(?!\s(?:not|never|or|and|hardly)\b)", sentence):
             if re.search(r"\b(?:not|never|and|or)\s$", sentence[: match.start()]) or match[0] == "May":
                 continue
             yield Edit(f"{old}-{new}".replace(" ", "-"), sentence[: match.start()] + new + sentence[match.end() :])
