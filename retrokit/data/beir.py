@@ -19,8 +19,8 @@ from retrokit.core.errors import DataError, MissingExtra, ServiceError, did_you_
 from retrokit.core.files import digest, plain_or_packed, writing
 from retrokit.core.notices import notice
 from retrokit.core.outputs import folder_in_the_making
-from retrokit.data.corpus import Document, read_corpus, read_queries
-from retrokit.data.jsonl import Faults, fields_of, read_jsonl, write_jsonl
+from retrokit.data.corpus import Document, query_rows, read_corpus, read_queries
+from retrokit.data.jsonl import Faults, fields_of, write_jsonl
 from retrokit.data.trec import fits_a_column, read_judgements
 
 PUBLISHED = (
@@ -159,9 +159,8 @@ def retrieval_data(
 def read_answers(folder: str | Path) -> dict[str, list[str]]:
     """The right answers to each query: the field ``answers`` (a list) or ``answer`` (one) of its object or its
     ``metadata``. Queries without any are left out. Raises :class:`DataError` for a missing file or other values."""
-    path = queries_file(folder)
     answers_by_query = {}
-    for _, row in read_jsonl(path):
+    for row in query_rows(queries_file(folder)):
         metadata = row.get("metadata")
         fields = {**(metadata if isinstance(metadata, dict) else {}), **row}
         given = fields.get("answers", fields.get("answer"))
@@ -269,7 +268,8 @@ def judgements_file(folder: str | Path, split: str) -> Path:
 
 def splits_of(folder: str | Path) -> list[str]:
     """The splits that a BEIR folder has judgements of, sorted."""
-    names = [Path(path.name.removesuffix(".gz")) for path in (Path(folder) / "qrels").glob("*")]
+    files = (path for path in (Path(folder) / "qrels").glob("*") if path.is_file())
+    names = [Path(path.name.removesuffix(".gz")) for path in files]
     return sorted({name.stem for name in names if name.suffix in _QRELS})
 
 
@@ -316,14 +316,14 @@ def write_beir(
                 document_ids.add(document.id)
                 yield {"_id": document.id, "title": document.title, "text": document.text}
 
-        def query_rows() -> Iterator[dict[str, Any]]:
+        def rows_of_queries() -> Iterator[dict[str, Any]]:
             for query_id, text in queries:
                 query_ids.add(query_id)
                 extra = {"answers": list(answers[query_id])} if answers and query_id in answers else {}
                 yield {"_id": query_id, "text": text, **extra}
 
         write_jsonl(unfinished / "corpus.jsonl", corpus_rows())
-        write_jsonl(unfinished / "queries.jsonl", query_rows())
+        write_jsonl(unfinished / "queries.jsonl", rows_of_queries())
         with disk_errors(folder):
             (unfinished / "qrels").mkdir()
         for split, judgements in qrels.items():

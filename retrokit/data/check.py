@@ -12,10 +12,12 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from retrokit.core.errors import DataError
 from retrokit.data.beir import RetrievalData, judgements_file, located, queries_file, read_beir, splits_of
 from retrokit.data.corpus import read_queries
 from retrokit.data.images import Image
@@ -31,6 +33,7 @@ from retrokit.metrics.ranking import evaluate_run, mean
 KINDS = {
     "absent-documents": "judgements of documents that the corpus lacks: nothing can retrieve them",
     "absent-queries": "judgements of queries that the query file lacks: left out",
+    "unreadable-splits": "files in `qrels` that contain no judgements: of no use to any command",
     "unjudged-queries": "queries that no split judges: never evaluated",
     "no-relevant": "judged queries without a relevant document: every system scores 0",
     "colliding-ids": "an id with several texts, or ids that differ in case or white space only",
@@ -52,6 +55,8 @@ METRICS = ("ndcg@10", "recall@100", "mrr@10")
 QUICK = 16 << 20
 """Characters of a test set up to which it is checked on the way."""
 TEST, TRAINING = "test", "training"
+
+Judgement = tuple[int, str, str, int]
 
 _OF_READERS = {
     "documents": ("absent-documents", "judgements"),
@@ -143,12 +148,14 @@ def check_test(
     place = located(folder)
     with gathering():
         queries = dict(read_queries(queries_file(place), images=True))
-        judged = {query for name in splits_of(place) for _, query, *_ in read_judgements(judgements_file(place, name))}
+        splits, unreadable = read_splits(place)
+    judged = {query for rows in splits.values() for _, query, *_ in rows}
     perfect = perfect_run(data)
     highest = means(data, perfect, metrics)
     unjudged = [f"{query}: {shown(text)}" for query, text in queries.items() if query not in judged]
     faults = [
         *_of_readers(gathered, data, metrics, highest, examples),
+        *faults_of("unreadable-splits", "splits", [*unreadable.values()], len(splits) + len(unreadable), examples),
         *faults_of("unjudged-queries", "queries", unjudged, len(queries), examples),
         *_without_relevant(data, metrics, highest, examples),
         *_alike_ids("queries", data.query_ids, examples),
@@ -159,6 +166,19 @@ def check_test(
         *of_texts("documents", data.document_ids, data.documents, examples),
     ]
     return data, CheckedData(data.name, TEST, dict(data.counts), faults, highest)
+
+
+def read_splits(folder: Path) -> tuple[dict[str, list[Judgement]], dict[str, str]]:
+    """The judgements of each split of a BEIR folder, as :func:`read_judgements` returns them; and by split, why it
+    cannot be read."""
+    splits: dict[str, list[Judgement]] = {}
+    unreadable: dict[str, str] = {}
+    for split in splits_of(folder):
+        try:
+            splits[split] = list(read_judgements(judgements_file(folder, split)))
+        except DataError as error:
+            unreadable[split] = str(error)
+    return splits, unreadable
 
 
 def perfect_run(data: RetrievalData) -> dict[str, dict[str, float]]:

@@ -69,8 +69,13 @@ def read_queries(path: str | Path, images: bool = False) -> Iterator[tuple[str, 
     def read(row: Row) -> str:
         return row.item() if images else row.text("text")
 
-    rows = _rows(path, 'queries, one {"id": …, "text": …} a line', topics=True)
-    return _identified(rows, read, path)
+    return _identified(query_rows(path), read, path)
+
+
+def query_rows(path: str | Path) -> Iterator[Row]:
+    """The row of each query of a file, with all its fields; raises as :func:`read_queries` for a row of another
+    form."""
+    return _rows(path, 'queries, one {"id": …, "text": …} a line', topics=True)
 
 
 def _identified(rows: Iterable[Row], read: Callable[[Row], _Read], path: str | Path) -> Iterator[tuple[str, _Read]]:

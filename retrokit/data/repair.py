@@ -9,22 +9,13 @@ from pathlib import Path
 from typing import Any
 
 from retrokit.core.errors import UsageError
-from retrokit.data.beir import (
-    corpus_file,
-    judgements_file,
-    located,
-    queries_file,
-    read_answers,
-    splits_of,
-    write_beir,
-)
-from retrokit.data.check import copies_of, decoded_again
+from retrokit.data.beir import corpus_file, located, queries_file, read_answers, write_beir
+from retrokit.data.check import copies_of, decoded_again, read_splits
 from retrokit.data.corpus import Document, read_corpus, read_queries
 from retrokit.data.images import Image
 from retrokit.data.jsonl import gathering, write_jsonl
 from retrokit.data.pairs import Source
 from retrokit.data.training_rows import Pair, ScoredPair, normal_form
-from retrokit.data.trec import read_judgements
 
 Verdicts = Mapping[tuple[str, str], float]
 """Query and document id → whether it is relevant, 0 to 1."""
@@ -59,10 +50,9 @@ def repair_beir(path: str, level: int, verdicts: Mapping[str, Verdicts], target:
     with gathering() as gathered:
         documents = {document.id: document for document in read_corpus(corpus_file(folder), images=True)}
         queries = dict(read_queries(queries_file(folder), images=True))
-        read = {
-            split: [(q, d, grade) for _, q, d, grade in read_judgements(judgements_file(folder, split))]
-            for split in splits_of(folder)
-        }
+        read, unreadable = read_splits(folder)
+    with gathering():  # the same faults again
+        answers = read_answers(folder)
     if any(
         isinstance(text, Image) for text in (*queries.values(), *(document.text for document in documents.values()))
     ):
@@ -76,12 +66,13 @@ def repair_beir(path: str, level: int, verdicts: Mapping[str, Verdicts], target:
         for met in gathered
         if met.kind in done
     ]
+    changes += [DataChange(name, f"qrels of {split}", "left out", "unreadable-splits") for split in unreadable]
     texts = {id: _decoded(document, name, changes) for id, document in documents.items()}
     mended = {id: _mended(text, name, f"query {id}", changes) for id, text in queries.items()}
     qrels: dict[str, dict[str, dict[str, int]]] = {}
     for split, rows in read.items():
         own: dict[str, dict[str, int]] = {}
-        for query, document, grade in rows:
+        for _, query, document, grade in rows:
             if query in queries and document in documents:
                 own.setdefault(query, {})[document] = grade
                 continue
@@ -91,7 +82,7 @@ def repair_beir(path: str, level: int, verdicts: Mapping[str, Verdicts], target:
     copies, _ = copies_of(list(texts), [text.full_text for text in texts.values()], near=False)
     for split, given in verdicts.items():
         changes += _judge_again(name, split, qrels[split], given, level, copies)
-    write_beir(target, texts.values(), mended.items(), qrels, read_answers(folder))
+    write_beir(target, texts.values(), mended.items(), qrels, answers)
     return changes
 
 
@@ -161,12 +152,12 @@ def _pair_rows(
     relabel: bool,
     changes: list[DataChange],
 ) -> Iterator[dict[str, Any]]:
-    spec, positives, made = source.spec, defaultdict[str, set[str]](set), defaultdict[str, set[str]](set)
+    spec, positives, relabelled = source.spec, defaultdict[str, set[str]](set), defaultdict[str, set[str]](set)
     for place, pair in enumerate(pairs):
         positives[normal_form(pair.anchor)].add(normal_form(pair.positive))
         if relabel:
             more = {normal_form(pair.negatives[number]) for number in false_negatives.get(place, ())}
-            made[normal_form(pair.anchor)] |= more
+            relabelled[normal_form(pair.anchor)] |= more
     for place, pair in enumerate(pairs):
         where = f"record {(source.places[place] if source.places else place) + 1}"
         form = normal_form(pair.anchor)
@@ -175,20 +166,20 @@ def _pair_rows(
             changes.append(DataChange(spec, where, "left out", "self-pairs"))
             continue
         doubted = set(false_negatives.get(place, ()))
-        negatives, kept = [], [pair.positive]
+        negatives, answers = [], [pair.positive]
         for number, text in enumerate(pair.negatives):
             if normal_form(text) in known:
                 changes.append(DataChange(spec, f"{where}: {text}", "negative left out", "contradicting-labels"))
-            elif number not in doubted and normal_form(text) not in made[form]:
+            elif number not in doubted and normal_form(text) not in relabelled[form]:
                 negatives.append(text)
             elif relabel and number in doubted:
-                kept.append(text)
+                answers.append(text)
                 changes.append(DataChange(spec, f"{where}: {text}", "negative made a positive", "rerankers"))
             else:
                 changes.append(DataChange(spec, f"{where}: {text}", "negative left out", "rerankers"))
         anchor = _mended(pair.anchor, spec, f"{where}: anchor", changes)
         others = [_mended(text, spec, f"{where}: negative", changes) for text in negatives]
-        for text in kept:
+        for text in answers:
             row = {"anchor": anchor, "positive": _mended(text, spec, f"{where}: positive", changes)}
             yield {**row, "negatives": others} if others else row
 

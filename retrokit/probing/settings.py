@@ -215,6 +215,12 @@ class StressSettings(ProbeSettings):
         yield from super().problems()
         if (self.texts is None) == (self.on is None):
             yield "give `texts=` or `on=`, one of them"
+        if len(set(self.encoders)) < len(self.encoders):
+            yield f"a system is named twice: {', '.join(self.encoders)}"
+        if self.on is not None and self.field != "text":
+            yield "`field=` is of `texts=`, which is not given"
+        if self.with_ not in (None, "none") and not self.encoders:
+            yield "`with_=` reranks what a system fails: give one"
         if not self.encoders and self.save_edits is None:
             yield "give systems, or `save_edits=` to write only the edits"
         if self.junit is not None and not self.fail_under:

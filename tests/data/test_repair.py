@@ -80,6 +80,42 @@ def test_a_repaired_set_has_no_fault_left(folder: Path, tmp_path: Path, capsys: 
     assert content(tmp_path / "again" / "set") == content(tmp_path / "out" / "set")
 
 
+def test_a_file_of_judgements_that_cannot_be_read_is_left_out(folder: Path, tmp_path: Path) -> None:
+    (folder / "qrels" / "README.txt").write_text("made by hand\n")
+    (folder / "qrels" / "train.tsv").mkdir()
+    assert cli.run(["check", str(folder), "--write", str(tmp_path / "out")]) == 0
+    assert ("qrels of README", "left out", "unreadable-splits") in changes(tmp_path / "out")
+    assert sorted(path.name for path in (tmp_path / "out" / "set" / "qrels").iterdir()) == ["dev.tsv", "test.tsv"]
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("queries.jsonl", '{"_id": "q", "text": "café", "answer": "ja"}\n{"_id": "r", "text": "other"}\n'),
+        ("queries.tsv", "q\tcafé\nr\tother\n"),
+    ],
+)
+def test_queries_in_another_encoding_or_table_are_repaired(
+    folder: Path, tmp_path: Path, name: str, content: str
+) -> None:
+    (folder / "queries.jsonl").unlink()
+    (folder / name).write_bytes(content.encode("latin-1"))
+    assert cli.run(["check", str(folder), "--write", str(tmp_path / "out")]) == 0
+    assert (f"{name}:1", "read as Windows-1252", "encoding") in changes(tmp_path / "out")
+    answer = {"answers": ["ja"]} if name.endswith("jsonl") else {}
+    queries = [{"_id": "q", "text": "café", **answer}, {"_id": "r", "text": "other"}]
+    assert rows(tmp_path / "out" / "set" / "queries.jsonl") == queries
+
+
+def test_queries_that_are_no_json_are_one_line(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (folder / "queries.jsonl").write_text('{"_id": "q", "text": "query"}\n{"_id": "r", "te\n')
+    assert cli.run(["check", str(folder), "--write", str(tmp_path / "out")]) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert f"{folder}/queries.jsonl:2: malformed JSON" in line
+
+
 def test_pairs_are_repaired(tmp_path: Path) -> None:
     path = write_lines(
         tmp_path / "pairs.jsonl",
@@ -170,14 +206,23 @@ def test_scores_that_contradict_each_other_become_their_mean(tmp_path: Path) -> 
     ]
 
 
-def test_what_cannot_be_written(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_output_that_exists_is_refused_before_the_work(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read: list[object] = []
+    monkeypatch.setattr("retrokit.evaluation.checking.check.check_test", lambda *given: read.append(given))
     (tmp_path / "there").mkdir()
+    assert cli.run(["check", str(folder), "--write", str(tmp_path / "there")]) == 2
+    assert "exists already" in capsys.readouterr().err
+    assert read == []
+
+
+def test_what_cannot_be_written(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     texts = write_lines(tmp_path / "texts.jsonl", [{"text": "only a text"}])
     pairs = write_lines(tmp_path / "set.jsonl", [{"anchor": "a", "positive": "b"}])
     (tmp_path / "other").mkdir()
     again = write_lines(tmp_path / "other" / "set.jsonl", [{"anchor": "a", "positive": "b"}])
     for words, message in (
-        ([str(folder), "--write", str(tmp_path / "there")], "exists already"),
         ([str(texts), "--write", str(tmp_path / "out")], "only pairs and scored pairs can be repaired"),
         ([str(pairs), str(again), "--write", str(tmp_path / "out")], "--write: several data sets are called set.jsonl"),
         ([str(pairs), "--write", str(tmp_path / "out"), "--relabel"], "--relabel is for negatives"),

@@ -87,6 +87,8 @@ def notices(folder: Path) -> None:
 PLANTED: list[tuple[str, str, int, Callable[[Path], None]]] = [
     ("absent-documents", "judgements", 1, lambda folder: judge(folder, "q0 gone 1")),
     ("absent-queries", "judgements", 1, lambda folder: judge(folder, "gone d0 1")),
+    ("unreadable-splits", "splits", 1, lambda folder: append(folder / "qrels" / "README.txt", "made by hand")),
+    ("unreadable-splits", "splits", 1, lambda folder: append(folder / "qrels" / "dev.json", '{"q0": {"d0": "yes"}}')),
     ("unjudged-queries", "queries", 1, unjudged),
     ("no-relevant", "queries", 1, no_relevant),
     ("colliding-ids", "ids", 1, lambda folder: document(folder, "d3", "a text of another kind")),
@@ -260,6 +262,9 @@ def test_gates_and_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> N
         (["{0}", "--fail-on", "boiler"], "--fail-on boiler: unknown kind of fault (did you mean boilerplate?)"),
         (["{0}", "--metrics", "ndgc@10"], "unknown metric 'ndgc@10'"),
         (["{0}", "--examples", "-1"], "--examples"),
+        (["{0}", "--with", "maxsim"], "--with predicts relevance: give --judge or --verdicts, or training data"),
+        (["{0}", "--depth", "100"], "--depth is of what systems rank; give --systems"),
+        (["{0}", "--systems", "bm25", "--seed", "1"], "--seed draws the pairs of --judge, which is not given"),
         (["beir:{0},split=dev"], "has no split 'dev'; its splits are 'test'"),
         (["beir:{0}/qrels"], "is no BEIR folder"),
         (["nothing.jsonl"], "nothing.jsonl: does not exist"),

@@ -1,6 +1,7 @@
 """What judgements do not know: bounds against all possible judgements, estimates against whole test sets."""
 
 import csv
+import io
 import itertools
 import json
 import math
@@ -361,6 +362,16 @@ def test_nothing_of_the_user_is_replaced(folder: Path, capsys: pytest.CaptureFix
         assert cli.run(words(folder, "--judge", 20, "--pairs", file)) == 2
         assert message in capsys.readouterr().err
         assert file.read_bytes() == before
+
+
+def test_verdicts_are_read_once(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert cli.run(words(folder, "--judge", 40, "--pairs", folder / "pairs.csv")) == 0
+    with judged(folder, "pairs.csv").open() as stream:
+        lines = "".join(json.dumps(row) + "\n" for row in csv.DictReader(stream))
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(lines.encode())))
+    assert cli.run(words(folder, "--verdicts", "-", "--write", folder / "out")) == 0
+    changes = (folder / "out" / "changes.jsonl").read_text()
+    assert changes.count('"reason": "verdict"') == 40
 
 
 def test_annotators_are_averaged(tmp_path: Path) -> None:

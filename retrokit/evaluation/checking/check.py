@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -40,7 +41,7 @@ from retrokit.evaluation import registry as tasks
 from retrokit.evaluation.checking.false_negatives import false_negative_fault, false_negatives
 from retrokit.evaluation.checking.settings import ANY, CheckSettings
 from retrokit.evaluation.checking.systems import Unjudged, unjudged_of
-from retrokit.evaluation.checking.verdicts import check_empty, read_relevance
+from retrokit.evaluation.checking.verdicts import Verdicts, check_empty, read_relevance
 from retrokit.ranking import reranking, retrieval
 from retrokit.similarities.base import Role
 
@@ -137,6 +138,14 @@ def check(settings: CheckSettings) -> DataCheck:
     judged = [spec for spec in specs if _registry_of(spec) is tasks]
     if settings.systems and (not judged or ((settings.judge or settings.verdicts) and len(judged) > 1)):
         raise UsageError(f"`systems=`: give one test set, such as beir:PATH, not {len(judged)}")
+    if settings.with_ and not (settings.judge or settings.verdicts or len(judged) < len(specs)):
+        raise UsageError("`with_=` predicts relevance: give `judge=` or `verdicts=`, or training data with negatives")
+    verdicts = read_relevance(settings.verdicts) if settings.verdicts else {}
+    with nullcontext() if settings.write is None else folder_in_the_making(settings.write) as unfinished:
+        return _check(settings, specs, verdicts, unfinished)
+
+
+def _check(settings: CheckSettings, specs: Sequence[str], verdicts: Verdicts, unfinished: Path | None) -> DataCheck:
     encoder = None
     if settings.encoder is not None:
         encoder = encoders.registry.create(settings.encoder, device=settings.device)
@@ -156,9 +165,11 @@ def check(settings: CheckSettings) -> DataCheck:
             faults = [*data.faults, *false_negative_fault(sources[spec], doubted[spec], settings.examples)]
             checked.append(replace(data, faults=faults))
     checked = _with_overlaps(dict(zip(specs, checked, strict=True)), tests, sources, settings.examples)
-    unjudged = [unjudged_of(spec, data, settings) for spec, data in tests.items()] if settings.systems else []
-    if settings.write is not None:
-        _write_repaired(settings, tests, {spec: sources[spec] for spec in specs if spec not in tests}, doubted)
+    unjudged = [unjudged_of(spec, data, settings, verdicts) for spec, data in tests.items()] if settings.systems else []
+    if unfinished is not None:
+        repaired = {spec: sources[spec] for spec in specs if spec not in tests}
+        count = _write_repaired(unfinished, settings.relabel, tests, repaired, doubted, verdicts)
+        notice(f"{settings.write}: repaired copies, with {count:,} changes listed in changes.jsonl")
     return DataCheck(checked, unjudged)
 
 
@@ -231,34 +242,29 @@ def _truncated(
 
 
 def _write_repaired(
-    settings: CheckSettings,
+    folder: Path,
+    relabel: bool,
     tests: Mapping[str, RetrievalData],
     sources: Mapping[str, Source],
     doubted: Mapping[str, dict[int, list[int]]],
-) -> None:
-    """Write repaired copies of all data, and the list of changes."""
-    verdicts = (
-        {pair: of.relevant for pair, of in read_relevance(settings.verdicts).items()} if settings.verdicts else {}
-    )
+    verdicts: Verdicts,
+) -> int:
+    """Write repaired copies of all data into the folder, and the list of changes; their number."""
+    relevant = {pair: verdict.relevant for pair, verdict in verdicts.items()}
     folders: dict[str, dict[str, Mapping[tuple[str, str], float]]] = {}
     for spec in tests:
         path = str(tasks.parse(spec).params["path"])
-        folders.setdefault(path, {})[_split(spec)] = verdicts
-    assert settings.write is not None
+        folders.setdefault(path, {})[_split(spec)] = relevant
     names = [Path(path).resolve().name for path in folders] + [f"{source.name}.jsonl" for source in sources.values()]
     if repeated := sorted({name for name in names if names.count(name) > 1}):
         raise UsageError(f"`write=`: several data sets are called {', '.join(repeated)}; repair them one by one")
-    with folder_in_the_making(settings.write) as unfinished:
-        changes: list[DataChange] = []
-        for path, splits in folders.items():
-            level = next(data.level for spec, data in tests.items() if tasks.parse(spec).params["path"] == path)
-            changes += repair_beir(path, level, splits, unfinished / Path(path).resolve().name)
-        for spec, source in sources.items():
-            changes += repair_pairs(
-                source, doubted.get(spec, {}), settings.relabel, unfinished / f"{source.name}.jsonl"
-            )
-        write_jsonl(unfinished / "changes.jsonl", map(vars, changes))
-    notice(f"{settings.write}: repaired copies, with {len(changes):,} changes listed in changes.jsonl")
+    changes: list[DataChange] = []
+    for path, splits in folders.items():
+        level = next(data.level for spec, data in tests.items() if tasks.parse(spec).params["path"] == path)
+        changes += repair_beir(path, level, splits, folder / Path(path).resolve().name)
+    for spec, source in sources.items():
+        changes += repair_pairs(source, doubted.get(spec, {}), relabel, folder / f"{source.name}.jsonl")
+    return write_jsonl(folder / "changes.jsonl", map(vars, changes))
 
 
 def _with_overlaps(

@@ -36,11 +36,13 @@ def false_negatives(source: Source, rerankers: Sequence[str], device: str | None
     }
 
 
-def false_negative_fault(source: Source, found: dict[int, list[int]], examples: int) -> list[DataFault]:
+def false_negative_fault(source: Source, doubted: dict[int, list[int]], examples: int) -> list[DataFault]:
     """These negatives as a fault."""
     items, total = [], 0
     for place, record in enumerate(source.records):
         if isinstance(record, Pair):
             total += len(record.negatives)
-            items += [f"{shown(record.anchor)} | {shown(record.negatives[number])}" for number in found.get(place, ())]
+            items += [
+                f"{shown(record.anchor)} | {shown(record.negatives[number])}" for number in doubted.get(place, ())
+            ]
     return faults_of("false-negatives", "negatives", items, total, examples)

@@ -77,6 +77,10 @@ class CheckSettings(Settings):
         for name in ("judge", "verdicts"):
             if getattr(self, name) and not self.systems:
                 yield f"`{name}=` is about documents that systems rank first; give `systems=`"
+        if self.depth is not None and not self.systems:
+            yield "`depth=` is of what systems rank; give `systems=`"
+        if self.seed and self.judge is None:
+            yield "`seed=` draws the pairs of `judge=`, which is not given"
         if (self.judge is None) != (self.pairs is None):
             yield "`judge=` and `pairs=` belong together: how many pairs, and the file for them"
         if self.relabel and (self.write is None or not self.with_):

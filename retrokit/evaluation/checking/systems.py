@@ -20,8 +20,8 @@ from retrokit.evaluation.checking.unjudged import FRACTIONS, JudgingPool, Runs, 
 from retrokit.evaluation.checking.verdicts import (
     PairToJudge,
     RelevanceVerdict,
+    Verdicts,
     digest_of,
-    read_relevance,
     write_pairs,
 )
 from retrokit.evaluation.evaluate import evaluate_systems
@@ -116,7 +116,7 @@ class Unjudged:
         return [*notes, *([self.note] if self.note else [])]
 
 
-def unjudged_of(spec: str, data: RetrievalData, settings: CheckSettings) -> Unjudged:
+def unjudged_of(spec: str, data: RetrievalData, settings: CheckSettings, verdicts: Verdicts) -> Unjudged:
     """What the judgements of the task ``spec`` do not know of the documents that the systems rank first.
 
     Raises:
@@ -135,7 +135,7 @@ def unjudged_of(spec: str, data: RetrievalData, settings: CheckSettings) -> Unju
     result = Unjudged(spec, depth, len(pool.open), _rows(data, runs, pool, names))
     if pool.is_graded and any(_is_ndcg(name) for name in names):
         result = replace(result, note=f"in nDCG an unjudged document counts with grade {pool.level}")
-    if settings.judge is None and not settings.verdicts:
+    if settings.judge is None and not verdicts:
         return result
     if not len(pool.open):
         raise UsageError(f"{spec}: all documents that these systems rank first are judged")
@@ -143,7 +143,7 @@ def unjudged_of(spec: str, data: RetrievalData, settings: CheckSettings) -> Unju
         predictor = Predictor(pool, names, _cheap_scores(data, pool, settings, store))
     if settings.judge is not None:
         result = replace(result, pairs_to_judge=_pairs(data, predictor, settings))
-    return _estimated(result, predictor, settings) if settings.verdicts else result
+    return _estimated(result, predictor, verdicts, ", ".join(settings.verdicts)) if verdicts else result
 
 
 def _rankings(spec: str, settings: CheckSettings, depth: int) -> Runs:
@@ -229,18 +229,18 @@ def _open_pairs(pool: JudgingPool) -> list[tuple[str, str]]:
     return sorted((pool.queries[pool.query[pair]], pool.documents[pair]) for pair in pool.open.tolist())
 
 
-def _estimated(result: Unjudged, predictor: Predictor, settings: CheckSettings) -> Unjudged:
-    pool, verdicts = predictor.pool, read_relevance(settings.verdicts)
+def _estimated(result: Unjudged, predictor: Predictor, verdicts: Verdicts, source: str) -> Unjudged:
+    pool = predictor.pool
     places = {
         (pool.queries[pool.query[pair]], pool.documents[pair]): place for place, pair in enumerate(pool.open.tolist())
     }
     if next(iter(verdicts.values())).pool != digest_of(_open_pairs(pool)):
         problem = "is drawn from other unjudged pairs; give the data, `systems=`, `metrics=` and `depth=` of the draw"
-        raise DataError(", ".join(settings.verdicts), problem)
+        raise DataError(source, problem)
     for query, document in verdicts:
         if (query, document) not in places:
             problem = f"query {query!r} and document {document!r} are no unjudged pair of these data and systems"
-            raise DataError(", ".join(settings.verdicts), problem)
+            raise DataError(source, problem)
     drawn = np.array([places[pair] for pair in verdicts])
     given = [*verdicts.values()]
     result = replace(result, verdicts=len(given), relevant=sum(verdict.relevant for verdict in given))

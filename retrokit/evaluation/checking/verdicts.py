@@ -49,6 +49,10 @@ class RelevanceVerdict:
     pool: str
 
 
+Verdicts = Mapping[tuple[str, str], RelevanceVerdict]
+"""Query and document id → the verdict."""
+
+
 def digest_of(value: object) -> str:
     """A short digest of plain values."""
     return hashlib.sha256(json.dumps(value).encode()).hexdigest()[:12]
