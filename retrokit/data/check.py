@@ -33,7 +33,7 @@ from retrokit.metrics.ranking import evaluate_run, mean
 KINDS = {
     "absent-documents": "judgements of documents that the corpus lacks: nothing can retrieve them",
     "absent-queries": "judgements of queries that the query file lacks: left out",
-    "unreadable-splits": "files in `qrels` that contain no judgements: of no use to any command",
+    "unreadable-splits": "files in qrels/ without judgements: of no use to any command",
     "unjudged-queries": "queries that no split judges: never evaluated",
     "no-relevant": "judged queries without a relevant document: every system scores 0",
     "colliding-ids": "an id with several texts, or ids that differ in case or white space only",
