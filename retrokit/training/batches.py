@@ -1,7 +1,8 @@
 """From sources to batches: which examples are together, and their tokens.
 
-A batch contains examples of one source. An epoch is a function of the seed and the epoch's number only, so that a
-resumed run has the same batches. Across processes the batch of a step is divided into equal parts.
+A batch contains examples of one pool: one source, or all sources as one mixture. An epoch is a function of the seed
+and the epoch's number only, so that a resumed run has the same batches. Across processes the batch of a step is divided
+into equal parts.
 """
 
 from __future__ import annotations
@@ -70,27 +71,86 @@ class TrainingSet(Dataset):
         return Example(source, record, text_id(anchor), tuple(map(text_id, documents)), self.epoch)
 
 
+@dataclass(frozen=True)
+class Pool:
+    """Sources whose examples share batches; ``starts`` are the numbers of their first records."""
+
+    sources: Sequence[Source]
+    starts: Sequence[int]
+
+    @property
+    def name(self) -> str:
+        """The names of its sources."""
+        return " + ".join(source.name for source in self.sources)
+
+    @property
+    def records(self) -> int:
+        """Records of its sources."""
+        return sum(len(source.records) for source in self.sources)
+
+    @property
+    def taken(self) -> int:
+        """Examples of an epoch: each source's records times its weight."""
+        return sum(int(len(source.records) * source.weight) for source in self.sources)
+
+    def order(self, random: np.random.Generator, count: int) -> np.ndarray:
+        """``count`` numbers of records in random order, each as often as its source's weight asks for."""
+        if len(self.sources) == 1:
+            return _rounds(random, len(self.sources[0].records), count) + self.starts[0]
+        parts = [
+            start + _rounds(random, len(source.records), int(len(source.records) * source.weight))
+            for source, start in zip(self.sources, self.starts, strict=True)
+        ]
+        return random.permutation(np.concatenate(parts))[:count]
+
+
+def pools_of(data: TrainingSet, mix: bool) -> list[Pool]:
+    """One pool of all sources (``mix``; COMP, D.1), or one for each.
+
+    Raises:
+        UsageError: sources to mix that differ in their prompts, or of texts and of images.
+    """
+    starts = data.starts[:-1].tolist()
+    if not mix or len(data.sources) == 1:
+        return [Pool([source], [start]) for source, start in zip(data.sources, starts, strict=True)]
+    for name, values in {
+        "prompts": {(source.query_prompt, source.document_prompt) for source in data.sources},
+        "kinds of items": {bool(source.counts.get("images")) for source in data.sources},
+    }.items():
+        if len(values) > 1:
+            raise UsageError(f"`mix=`: the sources differ in their {name}; a batch has one")
+    return [Pool(data.sources, starts)]
+
+
 class Batches(Sampler[list[int]]):
-    """Batches of one process: ``size`` examples of one source, in an order that the seed and the epoch decide.
+    """Batches of one process: ``size`` examples of one pool, in an order that the seed and the epoch decide.
 
     An epoch contains every source's records ``weight`` times (a fraction: a random part of them), without the last,
-    incomplete batch of a source. With ``no_duplicates`` no text is in two examples of a batch of all processes; the
+    incomplete batch of a pool. With ``no_duplicates`` no text is in two examples of a batch of all processes; the
     remainder is left out.
     """
 
     def __init__(
-        self, data: TrainingSet, size: int, seed: int, rank: int = 0, world: int = 1, no_duplicates: bool = False
+        self,
+        data: TrainingSet,
+        size: int,
+        seed: int,
+        rank: int = 0,
+        world: int = 1,
+        no_duplicates: bool = False,
+        mix: bool = False,
     ) -> None:
         self.data, self.size, self.seed, self.rank, self.world = data, size, seed, rank, world
-        self.epoch = 0
-        self._counts = [int(len(source.records) * source.weight) // (size * world) for source in data.sources]
-        for source, count in zip(data.sources, self._counts, strict=True):
+        self.epoch, self.pools = 0, pools_of(data, mix)
+        self._counts = [pool.taken // (size * world) for pool in self.pools]
+        for pool, count in zip(self.pools, self._counts, strict=True):
             if count == 0:
                 joint = f"{size} × {world} processes" if world > 1 else str(size)
-                share = f" at weight {source.weight:g}" if source.weight != 1 else ""
-                small = f"a batch of {joint} is larger than its {len(source.records)} records{share}"
-                raise UsageError(f"{source.name}: {small}; give a smaller `batch_size=`")
-        self._apart = [Apart(source, size * world, seed) for source in data.sources] if no_duplicates else []
+                weights = [source.weight for source in pool.sources]
+                share = f" at weight {', '.join(f'{weight:g}' for weight in weights)}" if {*weights} != {1} else ""
+                small = f"a batch of {joint} is larger than its {pool.records} records{share}"
+                raise UsageError(f"{pool.name}: {small}; give a smaller `batch_size=`")
+        self._apart = [Apart(pool, size * world, seed) for pool in self.pools] if no_duplicates else []
         if no_duplicates:
             self._counts = [len(apart.first) for apart in self._apart]
 
@@ -107,38 +167,35 @@ class Batches(Sampler[list[int]]):
         orders = [self._order(random, i, count * joint) for i, count in enumerate(self._counts)]
         turns = random.permutation(np.repeat(np.arange(len(orders)), self._counts))
         used = [0] * len(orders)
-        for source in turns:
-            start = used[source] + self.rank * self.size
-            yield orders[source][start : start + self.size].tolist()
-            used[source] += joint
+        for pool in turns:
+            start = used[pool] + self.rank * self.size
+            yield orders[pool][start : start + self.size].tolist()
+            used[pool] += joint
 
-    def _order(self, random: np.random.Generator, source: int, count: int) -> np.ndarray:
-        records = len(self.data.sources[source].records)
-        order = self._apart[source].order(random) if self._apart else _rounds(random, records, count)
-        return order + self.data.starts[source]
+    def _order(self, random: np.random.Generator, pool: int, count: int) -> np.ndarray:
+        return self._apart[pool].order(random) if self._apart else self.pools[pool].order(random, count)
 
 
 def _rounds(random: np.random.Generator, records: int, count: int) -> np.ndarray:
     """``count`` numbers of ``records``: all in random order, as often as needed."""
-    return np.concatenate([random.permutation(records) for _ in range(-(-count // records))])[:count]
+    return np.concatenate([random.permutation(records) for _ in range(max(1, -(-count // records)))])[:count]
 
 
 class Apart:
-    """Batches of a source in which no text is in two examples.
+    """Batches of a pool in which no text is in two examples.
 
     Every epoch has the same number: ``first [batches, size]`` are those of one order, and complete an epoch with fewer.
     """
 
-    def __init__(self, source: Source, size: int, seed: int) -> None:
-        self.size, self.records = size, len(source.records)
-        self.taken = int(self.records * source.weight)
-        self.shared = _shared_texts(source.records, all_are=source.weight > 1)
+    def __init__(self, pool: Pool, size: int, seed: int) -> None:
+        self.size, self.pool = size, pool
+        self.shared = _shared_texts(pool)
         self.first = self._fitted(np.random.default_rng(seed))
         if not len(self.first):
-            few = f"its {self.records} records fill no batch of {size} without duplicates"
-            raise UsageError(f"{source.name}: {few}; give a smaller `batch_size=`, or leave out `no_duplicates=`")
-        if (left := self.taken - self.first.size) >= size:
-            notice(f"{source.name}: {left} of {self.taken} examples fit into no batch of an epoch without duplicates")
+            few = f"its {pool.records} records fill no batch of {size} without duplicates"
+            raise UsageError(f"{pool.name}: {few}; give a smaller `batch_size=`, or leave out `no_duplicates=`")
+        if (left := pool.taken - self.first.size) >= size:
+            notice(f"{pool.name}: {left} of {pool.taken} examples fit into no batch of an epoch without duplicates")
 
     def order(self, random: np.random.Generator) -> np.ndarray:
         """Numbers of an epoch's records, batch after batch."""
@@ -154,7 +211,7 @@ class Apart:
         front = 0  # the first that has room
         used: dict[int, set[int]] = defaultdict(set)  # batches of a text
         lowest: dict[int, int] = defaultdict(int)  # the first of them that may take it still
-        for record in _rounds(random, self.records, self.taken).tolist():
+        for record in self.pool.order(random, self.pool.taken).tolist():
             texts = self.shared.get(record, ())
             place = max([front, *(lowest[text] for text in texts)])
             while place < len(batches) and (
@@ -175,18 +232,20 @@ class Apart:
         return np.array(full, dtype=np.int64).reshape(-1, self.size)
 
 
-def _shared_texts(records: Sequence[Any], all_are: bool) -> dict[int, tuple[int, ...]]:
-    """By the number of a record: the ids of its texts that other records have too; of all its texts if ``all_are``
-    shared, because records are repeated."""
-    ids, owners = array("q"), array("q")
-    for number, record in enumerate(records):
-        anchor, documents = texts_of_record(record)
-        own = set(map(text_id, (anchor, *documents)))
-        ids.extend(own)
-        owners.extend([number] * len(own))
+def _shared_texts(pool: Pool) -> dict[int, tuple[int, ...]]:
+    """By the number of a record: the ids of its texts that other records have too; of all its texts if its source is
+    repeated."""
+    ids, owners, repeated = array("q"), array("q"), array("b")
+    for source, start in zip(pool.sources, pool.starts, strict=True):
+        for number, record in enumerate(source.records, start):
+            anchor, documents = texts_of_record(record)
+            own = set(map(text_id, (anchor, *documents)))
+            ids.extend(own)
+            owners.extend([number] * len(own))
+            repeated.extend([source.weight > 1] * len(own))
     _, inverse, counts = np.unique(np.frombuffer(ids, dtype=np.int64), return_inverse=True, return_counts=True)
     shared: dict[int, tuple[int, ...]] = {}
-    for place in np.flatnonzero(all_are | (counts[inverse] > 1)).tolist():
+    for place in np.flatnonzero(np.frombuffer(repeated, dtype=bool) | (counts[inverse] > 1)).tolist():
         shared[owners[place]] = (*shared.get(owners[place], ()), ids[place])
     return shared
 

@@ -85,6 +85,7 @@ class TrainingConfig(Settings):
     steps: int | None = setting(None, "Take N optimizer steps, instead of `epochs=`.", BATCHES, above=0)
     time_budget: float | None = setting(None, "Train for this time: 90s, 4m, 1.5h.", BATCHES, above=0, read=duration)
     accumulate: int = setting(1, "Accumulate gradients over N batches.", BATCHES, above=0)
+    mix: bool = setting(False, "Mix sources within batches. Default: one source each.", BATCHES)
     weight_decay: float = setting(
         0.01, "Set AdamW's weight decay (not of biases, norms, γ).", OPTIMIZER, minimum=0, maximum=100
     )

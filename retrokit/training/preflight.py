@@ -30,7 +30,7 @@ from retrokit.encoders.engine import tokens_at_once
 from retrokit.encoders.torch_encoder import in_words
 from retrokit.encoders.towers import tower_of
 from retrokit.similarities.base import Role, Similarity
-from retrokit.training.batches import Batches, TrainingSet
+from retrokit.training.batches import Batches, TrainingSet, pools_of
 from retrokit.training.config import AUTO, FinetuneConfig, TrainingConfig
 from retrokit.training.history import Plain
 from retrokit.training.processes import all_say, place
@@ -331,7 +331,7 @@ def fitted(
     if name == "mini_batch":
         most = 2 * (1 + documents) * int(config.batch_size) - 1
     else:
-        counts = [int(len(source.records) * source.weight) // world for source in data.sources]
+        counts = [pool.taken // world for pool in pools_of(data, config.mix)]
         wanted = max(SMALLEST, int(max(1.0, config.epochs or 1.0) * sum(counts)) // (FEWEST * config.accumulate))
         most = max(1, min(wanted, *counts))
     sizes = [2**power for power in range(most.bit_length()) if step_bytes(2**power) <= room]

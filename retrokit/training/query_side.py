@@ -427,7 +427,7 @@ def plan(config: FinetuneConfig) -> QueryPlan:
     searcher = index.searcher
     encoder, similarity = MemoizedEncoder(searcher.embeddings.encoder), searcher.scorer
     data = TrainingSet(sources, seed=config.seed)
-    batches = Batches(data, int(config.batch_size), config.seed, no_duplicates=config.no_duplicates)
+    batches = Batches(data, int(config.batch_size), config.seed, no_duplicates=config.no_duplicates, mix=config.mix)
     side, computes_in = config.query_side or "map", encoder.computes_in(config.precision)
     is_encoder = side == "encoder"
     config = replace(config, lr=config.lr or (RATE if is_encoder else MAP_RATE), query_side=side)

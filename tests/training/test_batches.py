@@ -60,6 +60,47 @@ def test_a_batch_holds_one_source_and_sources_mix_by_size_and_weight():
     assert set(times.values()) == {3}
 
 
+def test_a_mixture_is_one_pool_with_sources_by_size_and_weight_in_each_batch():
+    data = TrainingSet([source("a", 80), source("b", 40, weight=2.0), source("c", 80, weight=0.5)])
+    mixed = Batches(data, 20, seed=0, mix=True)
+    epochs = [epoch(mixed, number) for number in range(2)]
+    assert epochs[0] == epoch(Batches(data, 20, seed=0, mix=True)) != epochs[1]
+    assert [len(batch) for batch in epochs[0]] == [20] * 10
+    counts = [Counter(data[i].source for i in batch) for batch in epochs[0]]
+    assert all(count.keys() == {0, 1, 2} for count in counts)
+    assert sum(counts, Counter()) == {0: 80, 1: 80, 2: 40}
+    times = Counter(i for batch in epochs[0] for i in batch)
+    assert {times[i] for i in range(80)} == {1}
+    assert {times[i] for i in range(80, 120)} == {2}
+    parts = [epoch(Batches(data, 10, 0, rank, 2, mix=True)) for rank in (0, 1)]
+    assert [first + second for first, second in zip(*parts, strict=True)] == epochs[0]
+
+
+def test_sources_that_fill_no_batch_fill_one_together():
+    data = TrainingSet([source("a", 5), source("b", 4)])
+    assert len(epoch(Batches(data, 8, seed=0, mix=True))) == 1
+    with pytest.raises(UsageError, match=r"a \+ b: a batch of 10 is larger than its 9 records; give a smaller"):
+        Batches(data, 10, seed=0, mix=True)
+
+
+def test_a_mixture_has_no_text_twice_in_a_batch_across_its_sources():
+    data = TrainingSet([source("a", 40), replace(source("b", 1), records=source("a", 24).records)])
+    assert any(texts_twice(data, batch) for batch in epoch(Batches(data, 8, 0, mix=True)))
+    apart = epoch(Batches(data, 8, 0, no_duplicates=True, mix=True))
+    assert len(apart) >= 7
+    assert not any(texts_twice(data, batch) for batch in apart)
+    assert {data[i].source for i in apart[0]} == {0, 1}
+
+
+def test_sources_of_other_prompts_or_of_images_do_not_mix():
+    asks = source("b", 9, query_prompt="query: ")
+    with pytest.raises(UsageError, match="`mix=`: the sources differ in their prompts; a batch has one"):
+        Batches(TrainingSet([source("a", 9), asks]), 8, seed=0, mix=True)
+    shown = replace(source("b", 9), counts={"images": 9})
+    with pytest.raises(UsageError, match="`mix=`: the sources differ in their kinds of items"):
+        Batches(TrainingSet([source("a", 9), shown]), 8, seed=0, mix=True)
+
+
 def test_processes_get_equal_parts_of_the_joint_batch():
     data = TrainingSet([source("a", 50), source("b", 30)])
     joint = epoch(Batches(data, 8, seed=5))

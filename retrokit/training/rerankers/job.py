@@ -148,7 +148,7 @@ def read_material(config: VerifierConfig) -> Material:
         raise UsageError("`best_metric=` roc_auc: the held-out examples have no negatives")
     # with near-misses nDCG@10 is soon 1, and it does not measure a threshold for all anchors
     metric = config.best_metric or ("roc_auc" if sum(lists.negatives) else "ndcg@10")
-    batches = Batches(TrainingSet(sources), config.examples, config.seed, *place())
+    batches = Batches(TrainingSet(sources), config.examples, config.seed, *place(), mix=config.mix)
     digests = {"data_digests": [source.digest for source in sources], "dev_digests": [source.digest for source in dev]}
     return Material(batches, lists, len(held_out), metric, digests)
 
