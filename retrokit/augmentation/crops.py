@@ -1,7 +1,8 @@
 """Crops and dropout: training pairs from a text's own chunks (CROP 3.1, A.1), and the splitters that cut sentences.
 
 A chunk is N consecutive sentences, none too short or too long. A crop pair is two different chunks of a text, which may
-overlap. A dropout pair (SimCSE) is one chunk twice, for an encoder that drops different units each time.
+overlap. A dropout pair (SimCSE) is one chunk twice, for an encoder that drops different units each time. Both take the
+texts with two different chunks, so that they compare on the same texts.
 
 Every draw is a function of the seed, the epoch, the text's running number and the number of the draw, so a training
 loop draws at random access what a file would hold, and a resumed run sees the same.
@@ -128,18 +129,19 @@ class CropSettings(Settings):
         return splitters.create(self.splitter)
 
     def chunks(self, text: str) -> tuple[str, ...]:
-        """The different chunks of ``text``, in order.
+        """The different chunks of ``text``, in order. A sentence's length counts the space that it was cut with, as in
+        the code of CROP's authors.
 
-        >>> CropSettings(min_chars=2, max_chars=4).chunks("One. Two. a. Three. Four. One. Two.")
+        >>> CropSettings(min_chars=3, max_chars=5).chunks("One. Two. a. Three. Four. One. Two.")
         ('One. Two', 'Two. Four', 'Four. One')
         """
         low, high, size = self.min_chars, self.max_chars, self.sentences
-        sentences = [piece for raw in self._splitter.cut(text) if low <= len(piece := raw.strip()) <= high]
+        sentences = [piece for raw in self._splitter.cut(text) if low <= len(raw) <= high and (piece := raw.strip())]
         starts = range(len(sentences) - size + 1)
         return tuple(dict.fromkeys([self._splitter.join(sentences[i : i + size]) for i in starts]))
 
     def why_too_few(self, text: str) -> str:
-        """Why ``text`` has no two different chunks, or none at all."""
+        """Why ``text`` has no two different chunks."""
         wanted = f"{self.sentences} sentence{'s' * (self.sentences > 1)} of {self.min_chars} to {self.max_chars}"
         return f"too few chunks of {wanted} characters" if text.strip() else "empty text"
 
@@ -160,7 +162,7 @@ def crops_of(chunks: Sequence[str], count: int, seed: int, epoch: int, index: in
 
 
 def twins_of(chunks: Sequence[str], count: int, seed: int, epoch: int, index: int) -> Iterator[tuple[str, str]]:
-    """``count`` pairs of a chunk with itself; each of ``chunks``, at least one, comes once before any comes again."""
+    """``count`` pairs of a chunk with itself; each of ``chunks`` comes once before any comes again."""
     return ((chunks[place], chunks[place]) for _, place in _in_rounds(len(chunks), count, seed, epoch, index))
 
 
@@ -199,7 +201,7 @@ def crop_pairs(
         for index, text in enumerate(texts):
             chunks = settings.chunks(text.text)
             counts.texts += not epoch
-            if len(chunks) < 2 - twice:
+            if len(chunks) < 2:
                 if not epoch:
                     counts.dropped[settings.why_too_few(text.text)] += 1
                 continue

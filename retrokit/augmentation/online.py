@@ -57,8 +57,7 @@ class Crops:
 
     def problem(self, text: str) -> str | None:
         """Why the text has too few chunks."""
-        few = len(self.settings.chunks(text)) < 2 - self.needs_dropout
-        return self.settings.why_too_few(text) if few else None
+        return self.settings.why_too_few(text) if len(self.settings.chunks(text)) < 2 else None
 
     def pair(self, text: str, seed: int, epoch: int, index: int) -> tuple[str, str]:
         """The first pair of that epoch."""

@@ -41,7 +41,7 @@ FOR_LOSSES = {
     "teacher_temperature": ("kl",),
     "temperature": ("infonce", "kl"),
     "max_score": ("mse",),
-    **dict.fromkeys(("directions", "no_duplicates", "guide"), ("infonce",)),
+    **dict.fromkeys(("directions", "no_duplicates", "guide", "unmasked"), ("infonce",)),
 }
 """Options of some losses only."""
 DEFAULT_SCALE = {"infonce": 20.0, "kl": 20.0, "margin-mse": 1.0, "mse": 1.0}
@@ -53,7 +53,7 @@ DOCUMENTS = "Stored documents"
 QUERY_SIDES = r"map|low-rank:[1-9]\d{0,3}|mlp(:[1-9]\d{0,4})?|encoder"
 NOT_STORED = (
     *("augment", "guide", "teacher_temperature", "max_score", "matryoshka", "mini_batch", "gradient_checkpointing"),
-    *("sim_lr", "load", "merge_lora", "show_inputs"),
+    *("sim_lr", "load", "merge_lora", "show_inputs", "unmasked"),
 )
 """Options that do not go with stored documents."""
 OF_ENCODERS = ("lora", "freeze", "dropout", "max_length")
@@ -186,6 +186,7 @@ class FinetuneConfig(TrainingConfig):
     mined: int | None = setting(None, "Draw N negatives of a query from the index. Default: 4.", DOCUMENTS, minimum=0)
     mine_every: int | None = setting(None, "Search for negatives every N steps. Default: 250.", DOCUMENTS, above=0)
     directions: str = setting("query-to-document", "Rank in this direction.", LOSS, choices=DIRECTIONS)
+    unmasked: bool = setting(False, "Count an anchor's other positives as negatives (MAG, Eq. 2).", LOSS)
     batch_size: int | str = setting(
         "64",
         "Batch N examples per process; auto: fit memory.",

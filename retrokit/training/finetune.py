@@ -121,8 +121,9 @@ class Plan(Job):
         if config.loss == "mse":
             return ScoredMSE(self.model, self.similarity, scale, mini_batch, widths)
         held_out = [self.held_out.data.positives] if self.held_out is not None else []
+        known = torch.cat([self.data.positives, *held_out]).unique()
         options: dict[str, Any] = {
-            "positives": torch.cat([self.data.positives, *held_out]).unique(),
+            "positives": known[:0] if config.unmasked else known,
             "directions": config.directions,
             "mini_batch": mini_batch,
             "widths": widths,

@@ -73,6 +73,22 @@ def configure(encoder: Path, data: Path, output: Path | None, **options) -> Fine
     return FinetuneConfig(str(encoder), [str(data)], None if output is None else str(output), **(defaults | options))
 
 
+def test_other_positives_of_an_anchor_are_masked_or_count_as_negatives(tiny_bert, tmp_path):
+    anchor, first, second = sentences(3)
+    write_jsonl(tmp_path / "pairs.jsonl", [{"anchor": anchor, "positive": text} for text in (first, second)])
+    losses = {}
+    for unmasked in (False, True):
+        made = plan(configure(tiny_bert, tmp_path / "pairs.jsonl", None, batch_size=2, unmasked=unmasked))
+        batch = next(iter(made.loader))
+        made.model.eval()
+        with torch.no_grad():
+            losses[unmasked] = made.loss()([batch["query"], batch["document"]]).item()
+    query, *documents = torch.from_numpy(made.encoder.embed([anchor, first, second], "query", "fp32"))
+    scores = 20 * torch.cosine_similarity(query, torch.stack(documents))
+    assert losses[False] == 0
+    assert losses[True] == pytest.approx((scores.logsumexp(0) - scores.mean()).item(), abs=1e-3)
+
+
 @pytest.mark.parametrize("spec", SPECS)
 def test_a_run_loads_as_it_was_trained(tiny_bert, pairs, tmp_path, spec):
     finetune(configure(tiny_bert, pairs, tmp_path / "run", sim=spec))
