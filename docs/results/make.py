@@ -106,6 +106,7 @@ def figures(run: Record) -> str:
     if "seeds" in run:
         parts += [f"{run['setting']}\n", f"**Unlike the paper**: {run['departures']}\n"]
         facts += " Seeds of pretraining: {pretraining}. Of fine-tuning: {finetuning}.".format(**run["seeds"])
+        facts += " Intervals are those of one pretraining." if run["seeds"]["pretraining"] == 1 else ""
     shell = "\n".join(run[field].strip() for field in ("command", "read") if field in run)
     parts += [f"{facts}\n", f"```bash\n{shell}\n```\n"]
     parts += [run[field].strip() + "\n" for field in ("table", "notes") if field in run]

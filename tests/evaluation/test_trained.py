@@ -57,6 +57,16 @@ def test_runs_that_differ_in_more(tmp_path: Path, other: dict[str, Any]) -> None
     assert first.group != second.group
 
 
+def test_the_seed_of_the_pretraining_is_a_seed_too(tmp_path: Path) -> None:
+    trained = {}
+    for name, seed, lr in (("a", 1, 1e-5), ("b", 2, 1e-5), ("c", 2, 3e-5)):
+        start = run(tmp_path / f"pretrained-{name}", seed=seed, lr=lr)
+        finished = run(tmp_path / f"finished-{name}", seed=seed, encoder=start, encoder_fingerprint=name)
+        trained[name] = training_of(finished)
+    assert [trained[name].seed for name in "abc"] == ["1+1", "2+2", "2+2"]
+    assert trained["a"].group == trained["b"].group != trained["c"].group
+
+
 def test_options_of_the_evaluation_count(tmp_path: Path) -> None:
     a, b = run(tmp_path / "a"), run(tmp_path / "b", seed=1)
     assert training_of(f"{a},max_length=64").group == training_of(f"{b},max_length=64").group

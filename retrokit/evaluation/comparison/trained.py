@@ -37,7 +37,7 @@ class Training:
     Attributes:
         similarity: of the training; ``None`` for fresh weights.
         group: a digest of every option but seeds; encoders of one group differ only in their seeds.
-        seed: of the training, or of fresh weights; of both, if a training began with fresh weights.
+        seed: of the training, or of fresh weights; of all trainings and fresh weights that one began with.
     """
 
     similarity: str | None
@@ -63,14 +63,15 @@ def training_of(spec: str) -> Training | None:
     identity = run.identity
     if not {"encoder", "seed"} <= set(identity):
         return Training(run.similarity, _digest(spec), "")
-    start, start_seed = identity["encoder"], None
-    with suppress(UsageError):  # the name of a plugin or a folder that is not here
-        start, start_seed = _without_seed(encoders.registry.parse(start))
-    seeds = [identity["seed"]] + ([] if start_seed is None else [start_seed])
-    apart = {"seed", "encoder"} | (set() if start_seed is None else {"encoder_fingerprint"})
+    start, of_start = identity["encoder"], None
+    with suppress(UsageError, DataError):  # the name of a plugin, or a folder that is not here
+        start, of_start = str(encoders.registry.parse(start)), training_of(start)
+    # weights that a seed decides, fresh ones or a pretraining's, are drawn again by each training
+    apart = {"seed", "encoder"} | ({"encoder_fingerprint"} if of_start else set())
     rest = {key: value for key, value in identity.items() if key not in apart}
     options = {key: value for key, value in parsed.params.items() if key != "path"}
-    return Training(run.similarity, _digest([start, rest, options]), "+".join(map(str, seeds)))
+    group = _digest([of_start.group if of_start else start, rest, options])
+    return Training(run.similarity, group, "+".join([str(identity["seed"]), *([of_start.seed] if of_start else [])]))
 
 
 def training_of_stages(first: str | None, reranker: str | None) -> Training | None:

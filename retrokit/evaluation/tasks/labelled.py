@@ -5,7 +5,8 @@ unstratified 9:1 split with seed 42, the majority label. Centring and whitening 
 code does.
 
 Classification: logistic regression of at most 100 iterations, as in MTEB (CROP, A.2), on embeddings as the similarity
-prepares them (of unit norm for cosine, raw for dot), and the neighbours' majority under the similarity (SFS, C).
+prepares them (of unit norm for cosine, raw for dot), and the neighbours' majority under the similarity. Both learn from
+all texts; MTEB's protocol, which draws a few of each label (SFS, C), is mteb's own: ``mteb:NAME,classifier=knn``.
 
 Clustering (CROP, A.2): mini-batch k-means with as many clusters as labels, batches of 32 texts, V-measure averaged over
 seeds.
