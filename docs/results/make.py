@@ -1,10 +1,10 @@
-"""Write the pages of results from claims/, runs/, benchmarks/, data.toml and not-run.toml.
+"""Write the pages of results from claims/, runs/, benchmarks/, data.toml, not-run.toml and learned.txt.
 
 python docs/results/make.py [--check]
 
 A claim is one sentence of a paper with the paper's figure, ours and a verdict. It names the run that it rests on.
 A run is a command with its setting, data, seeds, processor, minutes, commit and tables. A benchmark is
-a run without a claim.
+a run without a claim. learned.txt names claims in braces, one in each sentence at least.
 """
 
 import re
@@ -29,6 +29,7 @@ CLAIM = {"paper": str, "where": str, "claim": str, "published": str, "figure": s
 RUN = {"title": str, "page": str, "setting": str, "departures": str, "seeds": dict, "command": str}
 MEASURED = {"minutes": (int, float, str), "commit": str, "processor": str, "data": list}
 BENCHMARK = {"title": str, "command": str, **MEASURED}
+LEARNED = 900  # words
 OPTIONAL = {"read", "run", "note", "notes", "headline", "checks", "table", "pictures", "why", "out"}
 
 Record = dict[str, Any]
@@ -70,6 +71,14 @@ def problems() -> Iterator[str]:
     for name, run in runs.items():
         if {"pretraining", "finetuning"} != run.get("seeds", {}).keys():
             yield f"runs/{name}.toml: seeds takes pretraining and finetuning"
+    text = (FOLDER / "learned.txt").read_text("utf-8")
+    if len(re.sub(r"\{.*?\}", "", text).split()) > LEARNED:
+        yield f"learned.txt: more than {LEARNED} words"
+    yield from (f"learned.txt: no claim {name}" for name in re.findall(r"\{(.*?)\}", text) if name not in claims)
+    for paragraph in text.strip().split("\n\n"):
+        for sentence in re.split(r"(?<=\.)\s+", paragraph) if not paragraph.startswith("#") else ():
+            if "{" not in sentence:
+                yield f"learned.txt: no claim for: {sentence}"
 
 
 def anchor(title: str) -> str:
@@ -190,10 +199,27 @@ def index() -> str:
     return "\n".join(lines).rstrip() + "\n"
 
 
+def learned() -> str:
+    """The page of sentences that claims carry, each with a link and the verdict."""
+    claims, runs = records("claims"), records("runs")
+
+    def cited(match: re.Match[str]) -> str:
+        claim = claims[match[1]]
+        page, run = f"{claim['paper'].lower()}.md", claim.get("run")
+        target = re.search(r"\(.*\)", link(run, runs, ""))[0] if run else f"({page})"  # type: ignore[index]
+        return f"([{match[1]}]{target}: {claim['verdict']})"
+
+    text = (FOLDER / "learned.txt").read_text("utf-8").strip()
+    lines = [MARK, "# What we learned\n"]
+    lines.append("Each sentence names its claim and the claim's verdict. `proxy`: model or data are not the paper's.")
+    lines.append("[How to read a verdict](index.md). Keys of papers: [the papers](../index.md#the-papers).\n")
+    return "\n".join(lines) + "\n" + re.sub(r"\{(.*?)\}", cited, text) + "\n"
+
+
 def pages() -> dict[Path, str]:
     """All generated pages."""
     written = {f"{key.lower()}.md": paper(key) for key in PAGES}
-    written |= {"index.md": index(), "benchmarks.md": benchmarks()}
+    written |= {"index.md": index(), "benchmarks.md": benchmarks(), "learned.md": learned()}
     return {FOLDER / name: text for name, text in written.items()}
 
 
