@@ -5,6 +5,7 @@ import io
 import json
 import lzma
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -98,6 +99,7 @@ within = 0.01
     (tmp_path / "runs").mkdir()
     (tmp_path / "runs" / "small.toml").write_text(run)
     (tmp_path / "data.toml").write_text('[given]\nvariable = "GIVEN"\ncontents = "a folder"\naddress = "nowhere"\n')
+    (tmp_path / "learned.txt").write_text("One {good}.")
     monkeypatch.setattr(make, "FOLDER", tmp_path)
     monkeypatch.setenv("OUT", str(tmp_path / "out"))
     monkeypatch.setenv("GIVEN", str(tmp_path))
@@ -191,6 +193,17 @@ def test_problems_are_found(small):
     path = small / "claims" / "good.toml"
     path.write_text(path.read_text().replace('"agrees"', '"holds"') + 'colour = "red"\n')
     assert "claims/good.toml: verdict or paper unknown" in list(make.problems())
+
+
+def test_each_sentence_of_what_we_learned_names_a_claim(small):
+    learned = small / "learned.txt"
+    learned.write_text("## A heading\n\nIt holds {good}. Figures rise to 1.5 {good}, or fall {bad}. It is said.\n")
+    wrong = [problem for problem in make.problems() if problem.startswith("learned")]
+    assert wrong == ["learned.txt: no claim bad", "learned.txt: no claim for: It is said."]
+    learned.write_text("One {good}.")
+    assert re.search(r"One \(\[good\]\(\w+\.md#[\w-]+\): agrees\)\.\n$", make.learned())
+    learned.write_text("word " * 901 + "{good}.")
+    assert "learned.txt: more than 900 words" in list(make.problems())
 
 
 def test_cisi_is_read_by_its_letters():
