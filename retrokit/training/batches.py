@@ -113,11 +113,10 @@ def pools_of(data: TrainingSet, mix: bool) -> list[Pool]:
     starts = data.starts[:-1].tolist()
     if not mix or len(data.sources) == 1:
         return [Pool([source], [start]) for source, start in zip(data.sources, starts, strict=True)]
-    for name, values in {
-        "prompts": {(source.query_prompt, source.document_prompt) for source in data.sources},
-        "kinds of items": {bool(source.counts.get("images")) for source in data.sources},
-    }.items():
-        if len(values) > 1:
+    prompts = {(source.query_prompt, source.document_prompt) for source in data.sources}
+    kinds = {bool(source.counts.get("images")) for source in data.sources}
+    for name, count in (("prompts", len(prompts)), ("kinds of items", len(kinds))):
+        if count > 1:
             raise UsageError(f"`mix=`: the sources differ in their {name}; a batch has one")
     return [Pool(data.sources, starts)]
 
@@ -237,7 +236,8 @@ def _shared_texts(pool: Pool) -> dict[int, tuple[int, ...]]:
     repeated."""
     ids, owners, repeated = array("q"), array("q"), array("b")
     for source, start in zip(pool.sources, pool.starts, strict=True):
-        for number, record in enumerate(source.records, start):
+        records: Sequence[Any] = source.records
+        for number, record in enumerate(records, start):
             anchor, documents = texts_of_record(record)
             own = set(map(text_id, (anchor, *documents)))
             ids.extend(own)

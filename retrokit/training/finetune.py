@@ -177,8 +177,8 @@ def plan(config: FinetuneConfig) -> Plan | QueryPlan:
     check_places(config, config.data)
     with strictly(config.strict):
         data, digests, augmentation, held_out, evaluations = read_material(config, device)
-    of_any = {"no_duplicates": config.no_duplicates, "mix": config.mix}
-    batches_of = partial(Batches, data, seed=config.seed, rank=rank, world=world, **of_any)
+    of_data = partial(Batches, data, seed=config.seed, no_duplicates=config.no_duplicates, mix=config.mix)
+    batches_of = partial(of_data, rank=rank, world=world)
     batches = None if config.batch_size == AUTO else batches_of(int(config.batch_size))
     encoder: Encoder = encoders.registry.create(config.start, device=device)
     untrained = encoder.to_train().model
