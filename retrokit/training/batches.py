@@ -72,7 +72,7 @@ class TrainingSet(Dataset):
 
 
 @dataclass(frozen=True)
-class Pool:
+class SourcePool:
     """Sources whose examples share batches; ``starts`` are the numbers of their first records."""
 
     sources: Sequence[Source]
@@ -104,7 +104,7 @@ class Pool:
         return random.permutation(np.concatenate(parts))[:count]
 
 
-def pools_of(data: TrainingSet, mix: bool) -> list[Pool]:
+def pools_of(data: TrainingSet, mix: bool) -> list[SourcePool]:
     """One pool of all sources (``mix``; COMP, D.1), or one for each.
 
     Raises:
@@ -112,13 +112,13 @@ def pools_of(data: TrainingSet, mix: bool) -> list[Pool]:
     """
     starts = data.starts[:-1].tolist()
     if not mix or len(data.sources) == 1:
-        return [Pool([source], [start]) for source, start in zip(data.sources, starts, strict=True)]
+        return [SourcePool([source], [start]) for source, start in zip(data.sources, starts, strict=True)]
     prompts = {(source.query_prompt, source.document_prompt) for source in data.sources}
     kinds = {bool(source.counts.get("images")) for source in data.sources}
     for name, count in (("prompts", len(prompts)), ("kinds of items", len(kinds))):
         if count > 1:
             raise UsageError(f"`mix=`: the sources differ in their {name}; a batch has one")
-    return [Pool(data.sources, starts)]
+    return [SourcePool(data.sources, starts)]
 
 
 class Batches(Sampler[list[int]]):
@@ -186,7 +186,7 @@ class Apart:
     Every epoch has the same number: ``first [batches, size]`` are those of one order, and complete an epoch with fewer.
     """
 
-    def __init__(self, pool: Pool, size: int, seed: int) -> None:
+    def __init__(self, pool: SourcePool, size: int, seed: int) -> None:
         self.size, self.pool = size, pool
         self.shared = _shared_texts(pool)
         self.first = self._fitted(np.random.default_rng(seed))
@@ -231,7 +231,7 @@ class Apart:
         return np.array(full, dtype=np.int64).reshape(-1, self.size)
 
 
-def _shared_texts(pool: Pool) -> dict[int, tuple[int, ...]]:
+def _shared_texts(pool: SourcePool) -> dict[int, tuple[int, ...]]:
     """By the number of a record: the ids of its texts that other records have too; of all its texts if its source is
     repeated."""
     ids, owners, repeated = array("q"), array("q"), array("b")
