@@ -254,7 +254,7 @@ OUTPUTS: dict[str, Any] = {
     },
     "bridge": but(
         Bridged,
-        curve=([{"texts": int, "cosine": float, "agreement": float}], "Of maps fitted to fewer texts."),
+        curve=([{"texts": int, "mrr": float}], "Of maps fitted to fewer texts."),
         gained=({"*": float | None}, "Share of what embedding again would gain, by task; null: nothing."),
         evaluation=(Either([EVALUATION, None]), "Old, bridged and embedded again (--on)."),
     ),

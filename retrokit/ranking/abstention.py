@@ -185,15 +185,13 @@ class Abstention:
         return limit
 
     def unseen(self, queries: Sequence[str], name: str) -> np.ndarray:
-        """The positions of the queries that were not calibrated on; a notice counts the others. Raises
-        :class:`UsageError` if they are more than half."""
+        """The positions of the queries that were not calibrated on. Raises :class:`UsageError` if more than half were;
+        ``name`` is that of their task."""
         known = {*self.queries}
         unseen = np.array([row for row, query in enumerate(queries) if mark_of(query) not in known], dtype=np.int64)
-        if shared := len(queries) - len(unseen):
-            text = f"{name}: {shared:,} of {len(queries):,} queries calibrated `abstain=`"
-            if 2 * shared > len(queries):
-                raise UsageError(f"{text}; calibrate on another split")
-            notice(f"{text} and are left out of its figures")
+        if 2 * len(unseen) < len(queries):
+            shared = f"{len(queries) - len(unseen):,} of {len(queries):,} queries calibrated `abstain=`"
+            raise UsageError(f"{name}: {shared}; calibrate on another split")
         return unseen
 
 

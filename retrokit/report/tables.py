@@ -158,20 +158,20 @@ def bridge_sheets(bridged: Bridged) -> list[Sheet]:
         f"of the gain, {task}": "nothing to gain" if share is None else f"{share:.0%}"
         for task, share in bridged.gained.items()
     }
+    written = "" if bridged.bytes_saved is None else f", {bridged.bytes_saved / 1e6:,.1f} MB to write"
     rows = {
         "folder": bridged.folder,
         "map": f"{bridged.map}, into the {bridged.into} space",
         "texts in the sample": f"{bridged.texts:,}; {bridged.enough:,} are enough",
-        "cosine, held out": f"{bridged.cosine:.4f}",
-        "nearest neighbours in common": f"{bridged.agreement:.1%}",
-        "saved": f"{bridged.minutes_saved:,.1f} minutes of embedding, {bridged.bytes_saved / 1e6:,.1f} MB to write",
+        "known-item MRR": f"{bridged.mrr:.4f}; without a bridge {bridged.mrr_unmapped:.4f}",
+        "saved": f"{bridged.minutes_saved:,.1f} minutes of embedding{written}",
         **gained,
         "verdict": bridged.verdict,
     }
-    curve = [[f"{at['texts']:,}", f"{at['cosine']:.4f}", f"{at['agreement']:.1%}"] for at in bridged.curve]
+    curve = [[f"{at['texts']:,}", f"{at['mrr']:.4f}"] for at in bridged.curve]
     return [
         facts("bridge", rows),
-        Sheet("texts that the map is fitted to", ["texts", "cosine", "neighbours"], 0, curve),
+        Sheet("texts that the map is fitted to", ["texts", "known-item MRR"], 0, curve),
     ]
 
 

@@ -2,14 +2,16 @@
 
 ``into`` old: queries of the new encoder go into the old space, and a model folder has them next to the old documents.
 ``into`` new: the stored vectors go into the new space, as an export that the new encoder searches. No labels are used.
+What is held out is measured by known-item search: a few words in a row of a text, as a query, look for the text.
 
 Maps: ``orthogonal`` is Procrustes' (Schönemann, 1966), ``affine`` is ridge regression with the strength of the least
 generalised cross-validation (Golub, Heath and Wahba, 1979), ``low-rank:r`` is its reduced-rank form (Izenman, 1975),
 ``mlp`` adds a layer with ReLU that learns what the affine map leaves."""
 
+import copy
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -21,12 +23,12 @@ from torch import nn
 
 from retrokit import encoders
 from retrokit.core.errors import DataError, UsageError, disk_errors
-from retrokit.core.files import digest
+from retrokit.core.files import check_exists, digest
 from retrokit.core.outputs import folder_in_the_making
 from retrokit.core.registry import Spec
 from retrokit.core.settings import taking
-from retrokit.data.beir import corpus_file
-from retrokit.data.corpus import read_corpus
+from retrokit.data.beir import corpus_file, queries_file
+from retrokit.data.corpus import read_corpus, read_queries
 from retrokit.data.exports import CHUNK, Export, ExportWriter, Quantization, open_export, step_of
 from retrokit.data.images import with_images
 from retrokit.data.jsonl import of_kind
@@ -39,16 +41,19 @@ from retrokit.evaluation.comparison.comparison import Evaluation
 from retrokit.evaluation.evaluate import evaluate
 from retrokit.ranking.export import Prepared
 from retrokit.ranking.settings import ExportSettings
+from retrokit.similarities.base import Role, Similarity
 from retrokit.training.card import card_of_bridge
 from retrokit.training.config import BridgeSettings
 from retrokit.training.model import build, check_documents, check_whole, export
 from retrokit.training.run import provenance
 from retrokit.training.run_folder import check_name_of_model
 
-HELD_OUT, NEIGHBOURS, TIMED = 0.2, 10, 64
-"""Share of the sample that no map is fitted to; neighbours that are compared; texts whose embedding is timed."""
-ENOUGH, FEW = 0.98, 0.5
-"""The share of the best agreement that is enough; the agreement below which the answer is no."""
+HELD_OUT, TIMED, WORDS = 0.2, 64, (5, 20)
+"""Share of the sample that no map is fitted to; texts whose embedding is timed; words of a known-item query."""
+ENOUGH, FEW = 0.98, 1 / 3
+"""The share of the best that is enough; the share of what the space's own queries find below which the answer is no."""
+AUTO = ("orthogonal", "affine")
+"""Maps among which ``auto`` chooses."""
 RIDGES = (0.0, *np.logspace(-6, 1, 15).tolist())
 """Strengths as shares of the largest eigenvalue."""
 
@@ -150,12 +155,13 @@ class Bridged:
 
     Attributes:
         folder: the model folder (into old), or the export (into new).
-        texts: of the sample, a fifth of which no map is fitted to.
-        cosine: mean of the mapped vectors with those that are wanted, held out.
-        agreement: share of the ten nearest held-out texts that mapped and wanted vectors have in common.
-        curve: ``texts``, ``cosine`` and ``agreement`` of maps fitted to fewer texts.
-        enough: the fewest texts with 98% of the best agreement.
-        bytes_saved: of vectors that need not be written.
+        map: the one that was learned, of ``auto`` the one that finds most.
+        texts: of the sample, a fifth of which is held out until the map is chosen.
+        mrr: mean reciprocal rank of known-item search for held-out texts in the sample, by a map without them.
+        mrr_unmapped: the same by the queries and documents of the encoder whose space it is.
+        curve: ``texts`` and ``mrr`` of maps fitted to fewer texts.
+        enough: the fewest texts with 98% of the best ``mrr``.
+        bytes_saved: of vectors that need not be written; null (into new): as many are written.
         minutes_saved: of embedding, by the speed that was measured here.
         gained: share of what embedding again would gain, by task; ``None``: it would gain nothing.
         verdict: what to do, in a sentence.
@@ -167,11 +173,11 @@ class Bridged:
     map: str
     folder: str
     texts: int
-    cosine: float
-    agreement: float
+    mrr: float
+    mrr_unmapped: float
     curve: list[dict[str, float]]
     enough: int
-    bytes_saved: int
+    bytes_saved: int | None
     minutes_saved: float
     gained: dict[str, float | None]
     verdict: str
@@ -188,22 +194,17 @@ def bridge(settings: BridgeSettings) -> Bridged:
         DataError: files that cannot be read or written.
     """
     check_name_of_model(settings.output)
+    if settings.queries is not None:
+        check_exists(texts_file(settings.queries, queries_file))
     stored, new = open_export(settings.export), encoders.registry.create(settings.encoder, device=settings.device)
     _check(stored, new)
     old = _old(settings, stored, new) if settings.into == "old" else None
     rows, texts = _sample(stored, settings)
-    old_rows = stored.take(rows)
-    role: Any = "query" if settings.into == "old" else "document"
-    embedded = new.embed(texts, role, settings.precision)
-    new_rows = _unit(embedded) if new.similarity.unit_length else embedded
-    given, wanted = (new_rows, old_rows) if settings.into == "old" else (old_rows, new_rows)
-    held = np.random.default_rng(settings.seed).permutation(len(rows)) < max(2, int(HELD_OUT * len(rows)))
-    curve = []
-    for count in _sizes(int((~held).sum())):
-        part = fit(settings.map, given[~held][:count], wanted[~held][:count], settings.seed)
-        curve.append({"texts": count, **_quality(part(given[held]), wanted[held])})
-    best = max(point["agreement"] for point in curve)
-    whole = fit(settings.map, given, wanted, settings.seed)
+    sample = _learned_from(settings, stored.take(rows), texts, new, old, stored)
+    kind = max(AUTO if settings.map == "auto" else [settings.map], key=lambda name: sample.mrr(sample.fit(name)))
+    sizes = _sizes(int((~sample.held).sum()))
+    curve = [{"texts": size, "mrr": sample.mrr(sample.fit(kind, size))} for size in sizes]
+    settings, whole = replace(settings, map=kind), fit(kind, sample.given, sample.wanted, settings.seed)
     with folder_in_the_making(settings.output) as staged, disk_errors(settings.output):
         if old is None:
             _write_export(settings, stored, new, whole, staged)
@@ -211,24 +212,111 @@ def bridge(settings: BridgeSettings) -> Bridged:
             _write_model(settings, stored, (old, new), whole, staged)
     evaluation = _evaluated(settings, stored, new) if settings.on else None
     count, dtype = stored.note["count"], stored.note.get("dtype", "float32")
-    gained = _gained(evaluation)
+    mrr, gained = curve[-1]["mrr"], _gained(evaluation)
+    unmapped = sample.mrr(None)
     return Bridged(
-        settings.export,
-        settings.encoder,
-        settings.into,
-        settings.map,
-        settings.output,
-        len(rows),
-        curve[-1]["cosine"],
-        curve[-1]["agreement"],
-        curve,
-        next(int(point["texts"]) for point in curve if point["agreement"] >= ENOUGH * best),
-        Quantization(dtype, new.dimension).row_bytes * count if settings.into == "old" else 0,
-        _seconds_per_text(new, texts[:TIMED], settings.precision) * count / 60,
-        gained,
-        _verdict(curve[-1]["agreement"], evaluation, gained),
-        evaluation,
+        export=settings.export,
+        encoder=settings.encoder,
+        into=settings.into,
+        map=kind,
+        folder=settings.output,
+        texts=len(rows),
+        mrr=mrr,
+        mrr_unmapped=unmapped,
+        curve=curve,
+        enough=next(int(at["texts"]) for at in curve if at["mrr"] >= ENOUGH * max(at["mrr"] for at in curve)),
+        bytes_saved=Quantization(dtype, new.dimension).row_bytes * count if old is not None else None,
+        minutes_saved=_seconds_per_text(new, texts[:TIMED], settings.precision) * count / 60,
+        gained=gained,
+        verdict=_verdict(mrr / unmapped, evaluation, gained),
+        evaluation=evaluation,
     )
+
+
+@dataclass(frozen=True)
+class BridgeSample:
+    """What a map is learned from and measured by.
+
+    Attributes:
+        given, wanted: rows of the texts in the two spaces, then those of queries.
+        held: bool ``[texts]``, those that are held out.
+        queries, own: of the held-out texts, by the new encoder, and prepared by that whose space it is.
+        similarity: of the space.
+        maps_queries: whether the map is of queries; else it is of documents.
+    """
+
+    given: np.ndarray
+    wanted: np.ndarray
+    held: np.ndarray
+    queries: np.ndarray
+    own: np.ndarray
+    similarity: Similarity
+    maps_queries: bool = True
+    seed: int = 0
+
+    def fit(self, kind: str, size: int | None = None) -> VectorMap:
+        """A map of that kind from queries, and the first ``size`` texts that are not held out; ``None``: all."""
+        rows = np.concatenate([np.flatnonzero(~self.held)[:size], np.arange(len(self.held), len(self.given))])
+        return fit(kind, self.given[rows], self.wanted[rows], self.seed)
+
+    def mrr(self, fitted: VectorMap | None) -> float:
+        """Mean reciprocal rank of the held-out texts among all; without a map in a space of one encoder. An equal score
+        counts as a better one."""
+        documents, queries, texts = self.wanted[: len(self.held)], self.own, np.flatnonzero(self.held)
+        if not self.maps_queries:
+            mapped = documents if fitted is None else fitted(self.given)
+            documents = _prepared(self.similarity, mapped, "document")
+        elif fitted is not None:
+            queries = _prepared(self.similarity, fitted(self.queries), "query")
+        scores = queries @ documents.T
+        ranks = (scores >= scores[np.arange(len(texts)), texts][:, None]).sum(axis=1)
+        return float((1 / ranks).mean())
+
+
+def _learned_from(
+    settings: BridgeSettings, stored: np.ndarray, texts: Sequence[str], new: Encoder, old: Encoder | None, like: Export
+) -> BridgeSample:
+    """Of the ``stored`` rows of ``texts``, and queries that ``old`` embeds too."""
+    seed, unit = settings.seed, new.similarity.unit_length
+
+    def embedded(encoder: Encoder, items: Sequence[str], role: Role, to_unit: bool) -> np.ndarray:
+        raw = encoder.embed(items, role, settings.precision)
+        return raw / np.maximum(np.linalg.norm(raw, axis=1, keepdims=True), 1e-12) if to_unit else raw
+
+    held = np.random.default_rng(seed).permutation(len(texts)) < max(2, int(HELD_OUT * len(texts)))
+    parts = _parts([texts[row] for row in np.flatnonzero(held).tolist()], seed)
+    queries = embedded(new, parts, "query", unit)
+    if old is None:
+        own = _prepared(new.similarity, queries, "query")
+        rows = embedded(new, texts, "document", unit)
+        return BridgeSample(stored, rows, held, queries, own, new.similarity, False, seed)
+    more = [text for _, text in read_queries(texts_file(settings.queries, queries_file))] if settings.queries else []
+    similarity = _similarity(like, old)
+    given = embedded(new, [*texts, *more], "query", unit)
+    if more:
+        stored = np.concatenate([stored, embedded(old, more, "query", similarity.unit_length)])
+    own = _prepared(similarity, old.embed(parts, "query", settings.precision), "query")
+    return BridgeSample(given, stored, held, queries, own, similarity, True, seed)
+
+
+def _parts(texts: Sequence[str], seed: int) -> list[str]:
+    """:data:`WORDS` words in a row of each text."""
+    random, parts = np.random.default_rng(seed), []
+    for words in map(str.split, texts):
+        count = min(len(words), int(random.integers(WORDS[0], WORDS[1], endpoint=True)))
+        first = int(random.integers(0, len(words) - count, endpoint=True))
+        parts.append(" ".join(words[first : first + count]))
+    return parts
+
+
+def _prepared(similarity: Similarity, rows: np.ndarray, role: Role) -> np.ndarray:
+    prepared: np.ndarray = similarity.cpu().prepare(torch.from_numpy(rows).float(), role).detach().numpy()
+    return prepared
+
+
+def _similarity(stored: Export, old: Encoder) -> Similarity:
+    """A copy of what the stored vectors are prepared by."""
+    return copy.deepcopy(old.similarity_of(stored.note["similarity"]["spec"]))
 
 
 def _check(stored: Export, new: Encoder) -> None:
@@ -286,26 +374,8 @@ def _is_unchanged(path: str, stored: Export) -> bool:
     return with_images(digest(path), items) == written_from
 
 
-def _unit(rows: np.ndarray) -> np.ndarray:
-    unit: np.ndarray = rows / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1e-12)
-    return unit
-
-
 def _sizes(most: int) -> list[int]:
     return [*(size for size in (50, 100, 200, 500, 1000, 2000, 5000, 10_000, 20_000) if size < most), most]
-
-
-def _quality(mapped: np.ndarray, wanted: np.ndarray) -> dict[str, float]:
-    """Mean cosine of rows, and the share of nearest neighbours among the wanted ones that they have in common."""
-    cosine = float((_unit(mapped) * _unit(wanted)).sum(axis=1).mean())
-    count = min(NEIGHBOURS, len(wanted) - 1)
-    near = []
-    for rows in (mapped, wanted):
-        scores = _unit(rows) @ _unit(wanted).T
-        np.fill_diagonal(scores, -np.inf)
-        near.append((-scores).argsort(axis=1)[:, :count])
-    shared = [len(set(a) & set(b)) for a, b in zip(*(side.tolist() for side in near), strict=True)]
-    return {"cosine": cosine, "agreement": float(np.mean(shared)) / count}
 
 
 def _write_model(
@@ -314,7 +384,7 @@ def _write_model(
     """A model folder: queries by the new encoder and the map, documents by the old encoder."""
     old, new = pair
     notes = {"bridged": _about(settings, stored, new), **provenance()}
-    similarity = old.similarity_of(stored.note["similarity"]["spec"])
+    similarity = _similarity(stored, old)
     start = old.to_train().model
     queries = [*tower_of(new.to_train().model, "query"), *([Normalize()] if new.similarity.unit_length else [])]
     queries = [module.float() for module in queries]  # as the map is
@@ -392,11 +462,10 @@ def _gained(evaluation: Evaluation | None) -> dict[str, float | None]:
     return gained
 
 
-def _verdict(agreement: float, evaluation: Evaluation | None, gained: Mapping[str, float | None]) -> str:
+def _verdict(share: float, evaluation: Evaluation | None, gained: Mapping[str, float | None]) -> str:
     if evaluation is None:
-        if agreement < FEW:
-            return f"no: mapped texts share {agreement:.0%} of their neighbours; embed again"
-        return f"perhaps: mapped texts share {agreement:.0%} of their neighbours; measure with `on=`"
+        finds = f"known-item search finds {share:.0%} of what it finds without a bridge"
+        return f"no: {finds}; embed again" if share < FEW else f"perhaps: {finds}; measure with `on=`"
     verdicts = []
     for task in evaluation.tasks:
         metric = evaluation.leading_metric(task)

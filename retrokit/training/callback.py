@@ -18,7 +18,7 @@ import torch
 from transformers import TrainerCallback, TrainerControl, TrainerState
 from transformers.integrations import get_reporting_integration_callbacks
 
-from retrokit.core.errors import MissingExtra, ServiceError, first_line
+from retrokit.core.errors import MissingExtra, ServiceError, disk_errors, first_line
 from retrokit.core.notices import Advance, notice
 from retrokit.training.config import TrainingConfig
 from retrokit.training.processes import all_say
@@ -103,7 +103,8 @@ class TrainingCallback(TrainerCallback):
 
     def on_save(self, args: Any, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
         """Complete the checkpoint that the library has begun."""
-        self.trainer.complete_checkpoint()
+        with disk_errors(self.trainer.folder.checkpoint(state.global_step)):
+            self.trainer.complete_checkpoint()
 
     def on_evaluate(self, args: Any, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
         """Write the evaluation; save if it is the best; stop if patience is over."""

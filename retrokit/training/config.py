@@ -387,7 +387,7 @@ class DistilSettings(Settings):
     device: str | None = setting(None)
 
 
-MAPS = r"orthogonal|affine|low-rank:[1-9]\d{0,3}|mlp(:[1-9]\d{0,4})?"
+MAPS = r"auto|orthogonal|affine|low-rank:[1-9]\d{0,3}|mlp(:[1-9]\d{0,4})?"
 
 
 @dataclass(frozen=True)
@@ -401,7 +401,8 @@ class BridgeSettings(Settings):
     into: str = setting(
         "old", "Map new queries into the old space, or old vectors into the new.", choices=("old", "new")
     )
-    map: str = setting("affine", "Learn orthogonal, affine, low-rank:N or mlp.")
+    map: str = setting("auto", "Learn orthogonal, affine, low-rank:N or mlp. auto: the best of two.")
+    queries: str | None = setting(None, "Learn from these queries too, without labels: JSON lines or a BEIR folder.")
     texts: str | None = setting(None, "Texts of the export: JSON lines or a BEIR folder. Default: its source.")
     sample: int = setting(5000, "Embed N of the texts with the new encoder.", minimum=10)
     on: Sequence[str] = setting((), "Measure old, bridged and embedded again on this task. Repeatable.")
@@ -413,7 +414,9 @@ class BridgeSettings(Settings):
     def problems(self) -> Iterator[str]:
         yield from super().problems()
         if not re.fullmatch(MAPS, self.map):
-            yield f"`map=` {self.map}: expected orthogonal, affine, low-rank:N or mlp"
+            yield f"`map=` {self.map}: expected auto, orthogonal, affine, low-rank:N or mlp"
+        if self.queries is not None and self.into == "new":
+            yield "`queries=` is for `into=` old; the new encoder's own queries search its space"
 
 
 @dataclass(frozen=True)

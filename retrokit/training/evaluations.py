@@ -11,12 +11,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from retrokit.core.errors import UsageError
+from retrokit.core.notices import notice
 from retrokit.data.beir import retrieval_data
-from retrokit.data.overlap import JudgedTexts
+from retrokit.data.overlap import JudgedTexts, overlaps
+from retrokit.data.pairs import Source
 from retrokit.data.training_rows import Pair, ScoredPair, texts_of_record
 from retrokit.evaluation import registry
 from retrokit.evaluation.task import Task
@@ -73,6 +76,18 @@ class Evaluations:
         task, _, metric = self.decides.rpartition(":")
         decides = [metric] if task == name and (task, metric) != (HOLDOUT, LOSS) else []
         return list(dict.fromkeys([*decides, *self.tasks[name].shown_metrics]))
+
+    def overlaps(
+        self, sources: Sequence[Source], examples: int, held_out: HeldOut | None = None
+    ) -> list[dict[str, Any]]:
+        """The overlap of tests and of held-out examples with training data; warns of each."""
+        tests = {name: texts for name, task in self.tasks.items() if (texts := task.judged_texts()) is not None}
+        if held_out is not None:
+            tests[HOLDOUT] = held_out.judged_texts()
+        results = overlaps(tests, sources, examples) if tests else []
+        for warning in filter(None, (result.warning() for result in results)):
+            notice(warning)
+        return [vars(result) for result in results]
 
 
 def task_names(specs: Sequence[str]) -> list[str]:

@@ -16,7 +16,6 @@ from retrokit.core.notices import notice
 from retrokit.core.settings import taking
 from retrokit.data.check import quick_training_line
 from retrokit.data.jsonl import strictly
-from retrokit.data.overlap import overlaps
 from retrokit.data.pairs import Source, hold_out, read_source
 from retrokit.data.runs import TRAINING, Run
 from retrokit.data.training_rows import ScoredPair
@@ -41,6 +40,7 @@ from retrokit.training.model import (
     export,
     freeze_unused,
     has_dropout,
+    learning_rate,
 )
 from retrokit.training.preflight import (
     SCALE_SAMPLE,
@@ -66,9 +66,6 @@ from retrokit.training.run import (
     training_precision,
 )
 from retrokit.training.trainer import FinetuneTrainer, Options, RunTrainer, TableTrainer
-
-RATE, STATIC_RATE = 2e-5, 0.05
-"""Default learning rates; a table of embeddings starts from noise, and each of its rows is in few batches."""
 
 
 @dataclass(frozen=True)
@@ -192,7 +189,7 @@ def plan(config: FinetuneConfig) -> Plan | QueryPlan:
     check_weights(untrained, encoder.spec)
     fingerprint = encoder.fingerprint()
     if config.lr is None:
-        config = replace(config, lr=STATIC_RATE if isinstance(untrained[0], StaticEmbedding) else RATE)
+        config = replace(config, lr=learning_rate(untrained))
     chosen_by: dict[str, Any] | None = None
     if config.sim == AUTO:
         folder = folder_of(config) if config.output is not None else None
@@ -229,7 +226,7 @@ def plan(config: FinetuneConfig) -> Plan | QueryPlan:
         parameters=describe_parameters(model),
         scale=first_says(lambda: measure_scale(encoder, similarity, sample, *options)),  # devices may round differently
         evaluated={name: task.spec for name, task in evaluations.tasks.items()},
-        overlaps=first_says(lambda: _overlaps(config, data, evaluations, held_out)),
+        overlaps=first_says(lambda: evaluations.overlaps(data.sources, config.overlap_examples, held_out)),
     )
     return Plan(
         config=config,
@@ -293,19 +290,6 @@ def read_material(
     if len(named) > 1 and config.best_metric is None:
         notice(f"{evaluations.decides} selects the weights; `best_metric=` names another metric")
     return TrainingSet(sources, augmentation, config.seed), digests, augmentation, held_out, evaluations
-
-
-def _overlaps(
-    config: FinetuneConfig, data: TrainingSet, evaluations: Evaluations, held_out: HeldOut | None
-) -> list[dict[str, Any]]:
-    """The overlap of tests and of held-out examples with the training data; warns of each."""
-    tests = {name: texts for name, task in evaluations.tasks.items() if (texts := task.judged_texts()) is not None}
-    if held_out is not None:
-        tests[HOLDOUT] = held_out.judged_texts()
-    results = overlaps(tests, data.sources, config.overlap_examples) if tests else []
-    for warning in filter(None, (result.warning() for result in results)):
-        notice(warning)
-    return [vars(result) for result in results]
 
 
 def _read_sources(config: FinetuneConfig, augmentation: Augmentation | None) -> list[Source]:

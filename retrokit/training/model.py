@@ -32,6 +32,8 @@ from retrokit.similarities.base import Similarity
 from retrokit.training.processes import part_of
 
 ALL = "all-linear"
+RATE, STATIC_RATE = 2e-5, 0.05
+"""Default learning rates; each row of a table of embeddings is in few batches."""
 
 
 @dataclass(frozen=True)
@@ -190,6 +192,11 @@ def check_whole(encoder: Encoder) -> None:
         raise UsageError(
             f"{encoder.spec}: cuts embeddings to {first} dimensions (truncate_dim), which a map cannot follow"
         )
+
+
+def learning_rate(model: SentenceTransformer) -> float:
+    """The default for a model."""
+    return STATIC_RATE if isinstance(model[0], StaticEmbedding) else RATE
 
 
 def freeze_unused(model: SentenceTransformer, sample: tuple[Sequence[str], Sequence[str]]) -> None:

@@ -21,13 +21,11 @@ from torch import Tensor, nn
 from retrokit import encoders, evaluation, similarities
 from retrokit.core.errors import DataError, UsageError
 from retrokit.core.files import digest
-from retrokit.core.notices import notice
 from retrokit.data import exports
 from retrokit.data.beir import corpus_file, retrieval_data
 from retrokit.data.corpus import read_corpus
 from retrokit.data.exports import Export, open_export
 from retrokit.data.jsonl import strictly
-from retrokit.data.overlap import overlaps
 from retrokit.data.pairs import Source, hold_out, part_of, read_source, texts_file
 from retrokit.data.runs import TRAINING, Run
 from retrokit.data.training_rows import Pair, pair_codes, text_id
@@ -56,6 +54,7 @@ from retrokit.training.model import (
     check_whole,
     describe_parameters,
     export,
+    learning_rate,
     merged,
 )
 from retrokit.training.preflight import SCALE_SAMPLE, Preflight, of_any_run
@@ -64,8 +63,8 @@ from retrokit.training.run import Job, check_places, identity_of, provenance, tr
 from retrokit.training.run_folder import NEGATIVES, read_part
 from retrokit.training.trainer import Options, RunTrainer
 
-RATE, MAP_RATE = 2e-5, 1e-4
-"""Default learning rates of an encoder, and of a map."""
+MAP_RATE = 1e-4
+"""The default learning rate of a map."""
 SHARES = (0.25, 0.5, 0.75, 1.0)
 """The shares of a map's change among which an evaluation chooses."""
 MINED, MINE_EVERY = 4, 250
@@ -406,52 +405,25 @@ def plan(config: FinetuneConfig) -> QueryPlan:
         UsageError: also an export of another encoder or similarity, or of chunks; documents that it does not have.
         DataError: as there.
     """
-    assert config.documents is not None
-    if place()[1] > 1:
-        raise UsageError("`documents=`: a query side is trained in one process; start it without torchrun")
-    check_places(config, config.data)
-    if not similarities.registry.create(config.sim).factorable:
-        raise UsageError(f"`documents=`: {config.sim} is not an inner product of prepared embeddings")
-    stored, device = open_export(config.documents), own_device(config.device)
-    if stored.owners is not None:
-        raise UsageError(f"{config.documents}: contains chunks, and pairs are of documents; export without chunks")
-    dtype = stored.note.get("dtype", "float32")
-    quantize = "binary+rescore" if dtype == "binary" else None
-    index = export_index(stored, config.start, device, config.sim, None, config.precision, quantize=quantize)
-    if stored.note["encoder"]["dims"] != stored.note["encoder"]["dimension"]:
-        raise UsageError(f"{config.documents}: has the first dimensions only; export all of them")
-    check_documents(index.searcher.embeddings.encoder)
+    index, device = _opened(config), own_device(config.device)
+    stored, searcher = index.export, index.searcher
     with strictly(config.strict):
         sources, held_out, rows, digests = read_by_id(config, stored)
         evaluations = evaluations_of(config, stored, held_out, device)
-    searcher = index.searcher
     encoder, similarity = MemoizedEncoder(searcher.embeddings.encoder), searcher.scorer
-    data = TrainingSet(sources, seed=config.seed)
+    data, side = TrainingSet(sources, seed=config.seed), config.query_side or "map"
     batches = Batches(data, int(config.batch_size), config.seed, no_duplicates=config.no_duplicates, mix=config.mix)
-    side, computes_in = config.query_side or "map", encoder.computes_in(config.precision)
-    is_encoder = side == "encoder"
-    config = replace(config, lr=config.lr or (RATE if is_encoder else MAP_RATE), query_side=side)
     learns: Any
-    if is_encoder:
+    if side == "encoder":
         learns = _trained_queries(config, similarity, device)
     else:
         check_whole(encoder)
         learns = QueryMap(encoder.dimension, side, config.seed).to(encoder.device)
-    model = QuerySide(learns, similarity)
-    whole = export_digest(stored)
-    anchors = list(dict.fromkeys(pair.anchor for pair in _pairs(sources)))
-    sample = anchors if not is_encoder else anchors[:SCALE_SAMPLE]
-    embedded = torch.from_numpy(encoder.embed(sample, "query", config.precision).copy())
-    tests = {name: texts for name, task in evaluations.tasks.items() if (texts := task.judged_texts()) is not None}
-    shared = overlaps(tests, sources, config.overlap_examples) if tests else []
-    for warning in filter(None, (overlap.warning() for overlap in shared)):
-        notice(warning)
-    documents = documents_at(stored, similarity, np.array([*rows.values()][:SCALE_SAMPLE]))
-    typical = 1.0
-    if not similarity.unit_length:
-        typical = similarity.typical_score(similarity.prepare(embedded[:SCALE_SAMPLE], "query"), documents)
-    used = config.fixed_scale / typical if config.scale == "auto" else config.fixed_scale
-    precision = {"precision": name_of(training_precision(config, learns, encoder.device))} if is_encoder else {}
+    is_map = isinstance(learns, QueryMap)
+    config = replace(config, lr=config.lr or (MAP_RATE if is_map else learning_rate(learns)), query_side=side)
+    texts = _texts_of(evaluations.tasks.values())
+    model, whole = QuerySide(learns, similarity), export_digest(stored)
+    precision = {} if is_map else {"precision": name_of(training_precision(config, learns, encoder.device))}
     return QueryPlan(
         config=config,
         batches=batches,
@@ -459,12 +431,13 @@ def plan(config: FinetuneConfig) -> QueryPlan:
         preflight=Preflight(
             **of_any_run(config, batches, encoder.device, {}, best_metric=evaluations.decides or None, **precision),
             parameters=describe_parameters(model),
-            scale={"scale": used, "typical_score": typical, "effective_scale": used * typical},
+            scale=_scale(config, stored, encoder, similarity, sources, rows),
             evaluated={name: task.spec for name, task in evaluations.tasks.items()},
-            overlaps=[vars(overlap) for overlap in shared],
+            overlaps=evaluations.overlaps(_with_texts(sources, texts), config.overlap_examples),
         ),
         identity=identity_of(
-            config, encoder.device, computes_in, encoder.fingerprint(), digests, documents_digest=whole
+            *(config, encoder.device, encoder.computes_in(config.precision), encoder.fingerprint(), digests),
+            documents_digest=whole,
         ),
         encoder=encoder,
         model=model,
@@ -474,6 +447,56 @@ def plan(config: FinetuneConfig) -> QueryPlan:
         evaluations=evaluations,
         digest=whole,
     )
+
+
+def _opened(config: FinetuneConfig) -> ExportIndex:
+    """The export to train against; raises as :func:`plan`."""
+    assert config.documents is not None
+    if place()[1] > 1:
+        raise UsageError("`documents=`: a query side is trained in one process; start it without torchrun")
+    check_places(config, config.data)
+    if not similarities.registry.create(config.sim).factorable:
+        raise UsageError(f"`documents=`: {config.sim} is not an inner product of prepared embeddings")
+    stored, device = open_export(config.documents), own_device(config.device)
+    if stored.owners is not None:
+        raise UsageError(f"{config.documents}: contains chunks, and pairs are of documents; export without chunks")
+    quantize = "binary+rescore" if stored.note.get("dtype") == "binary" else None
+    index = export_index(stored, config.start, device, config.sim, None, config.precision, quantize=quantize)
+    if stored.note["encoder"]["dims"] != stored.note["encoder"]["dimension"]:
+        raise UsageError(f"{config.documents}: has the first dimensions only; export all of them")
+    check_documents(index.searcher.embeddings.encoder)
+    return index
+
+
+def _scale(
+    config: FinetuneConfig,
+    stored: Export,
+    encoder: Encoder,
+    similarity: Similarity,
+    sources: Sequence[Source],
+    rows: Mapping[str, int],
+) -> dict[str, float]:
+    """How sharp the softmax starts. A map's queries are all embedded here, once."""
+    anchors = list(dict.fromkeys(pair.anchor for pair in _pairs(sources)))
+    sample = anchors[:SCALE_SAMPLE] if config.query_side == "encoder" else anchors
+    embedded = torch.from_numpy(encoder.embed(sample, "query", config.precision)[:SCALE_SAMPLE].copy())
+    typical = 1.0
+    if not similarity.unit_length:
+        documents = documents_at(stored, similarity, np.array([*rows.values()][:SCALE_SAMPLE]))
+        typical = similarity.typical_score(similarity.prepare(embedded, "query"), documents)
+    used = config.fixed_scale / typical if config.scale == "auto" else config.fixed_scale
+    return {"scale": used, "typical_score": typical, "effective_scale": used * typical}
+
+
+def _texts_of(tasks: Iterable[Any]) -> dict[str, str]:
+    """The documents of tasks that search, by id."""
+    return {id: text for task in tasks for id, text in zip(task.documents.ids, task.documents, strict=True)}
+
+
+def _with_texts(sources: Sequence[Source], texts: Mapping[str, str]) -> list[Source]:
+    """The sources with texts in place of ids."""
+    records = ([Pair(pair.anchor, *_named(pair, texts)) for pair in _pairs([source])] for source in sources)
+    return [replace(source, records=pairs) for source, pairs in zip(sources, records, strict=True)]
 
 
 def _trained_queries(config: FinetuneConfig, similarity: Similarity, device: str | None) -> Any:
@@ -510,10 +533,7 @@ def read_by_id(
         raise UsageError(f"{', '.join(config.data)}: {problem}, the first {lost[0][:60]!r}")
     by_id = []
     for source in sources:
-        records = [
-            Pair(pair.anchor, ids[pair.positive], tuple(ids[text] for text in pair.negatives))
-            for pair in _pairs([source])
-        ]
+        records = [Pair(pair.anchor, *_named(pair, ids)) for pair in _pairs([source])]
         by_id.append(part_of(replace(source, records=records), np.ones(len(records), dtype=bool)))
     digests = {"data_digests": [source.digest for source in sources]}
     held_out: list[Source] = []
@@ -524,6 +544,12 @@ def read_by_id(
 
 def _pairs(sources: Iterable[Source]) -> list[Pair]:
     return [record for source in sources for record in source.records if isinstance(record, Pair)]
+
+
+def _named(pair: Pair, names: Mapping[str, str]) -> tuple[str, tuple[str, ...]]:
+    """The positive and the negatives of a pair by other names, those that have one."""
+    positive, *negatives = (names.get(text, text) for text in _documents(pair))
+    return positive, tuple(negatives)
 
 
 def _documents(record: Any) -> tuple[str, ...]:
@@ -561,7 +587,8 @@ def evaluations_of(config: FinetuneConfig, stored: Export, held_out: Sequence[Pa
         qrels: dict[str, dict[str, int]] = {}
         for pair in held_out:
             qrels.setdefault(pair.anchor, {})[pair.positive] = 1
-        texts = dict.fromkeys(sorted(among), "")
+        known = _texts_of(tasks)
+        texts = {id: known.get(id, id) for id in sorted(among)}
         task = Retrieval(retrieval_data(HOLDOUT, "held out", texts, {query: query for query in qrels}, qrels))
         task.spec, task.shown_metrics = HOLDOUT, (task.main_metric,)
         named[HOLDOUT] = task

@@ -187,7 +187,7 @@ class RunFolder:
 
     def complete(self, path: Path, state: dict[str, Any], best_step: int | None) -> None:
         """Write the state of a checkpoint, whole or not at all, then drop all but the last ones and the best."""
-        with replaced(path / STATE) as new, disk_errors(path):
+        with replaced(path / STATE) as new:
             torch.save(state, new)
         paths = sorted(self.checkpoints.glob("checkpoint-*"), key=step_of)
         for old in paths[: -self.keep_checkpoints]:

@@ -333,6 +333,17 @@ def test_a_calibration_of_something_else_is_refused(
     assert len(captured.err.strip().splitlines()) <= 2  # what the task is, and the problem
 
 
+def test_every_system_is_refused_before_any_works(other, calibrated, tiny_bert, monkeypatch, capsys):
+    def measure(*args):
+        raise AssertionError("a system has worked")
+
+    monkeypatch.setattr("retrokit.evaluation.tasks.retrieval.Retrieval.measure_index", measure)
+    words = ["--on", f"beir:{other}", "--abstain", "0.2", "--calibration", str(calibrated)]
+    for last in ("bm25:b=0.5", str(tiny_bert)):
+        assert cli.run(["eval", "bm25", last, *words]) == 2
+        assert f"was calibrated for bm25 with own, not for {last}" in capsys.readouterr().err
+
+
 def test_the_example_calibrates_checks_and_searches(beir, other, tmp_path):
     data = shutil.copytree(beir, tmp_path / "data")
     shutil.move(data / "qrels" / "test.tsv", data / "qrels" / "train.tsv")

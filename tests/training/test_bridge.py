@@ -1,6 +1,7 @@
 """A bridge between two encoders: its maps against scipy and lstsq, what it writes, and when it says no."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -15,8 +16,12 @@ from retrokit.core.errors import UsageError
 from retrokit.core.files import digest
 from retrokit.data.dtypes import DTYPES
 from retrokit.data.jsonl import write_jsonl
+from retrokit.evaluation.evaluate import evaluate
 from retrokit.ranking.export import export, open_export
-from retrokit.training.bridge import VectorMap, bridge, fit, ridge
+from retrokit.similarities import registry
+from retrokit.training.bridge import BridgeSample, VectorMap, bridge, fit, ridge
+from retrokit.training.config import FinetuneConfig
+from retrokit.training.finetune import finetune
 from tests.evaluation.fakes import write_folder
 from tests.models import make_bert, sentences
 
@@ -122,10 +127,60 @@ def test_both_ways(tiny_bert, other, task, tmp_path, kind, dtype):
         assert mapped.vectors() == pytest.approx(expected, abs=2e-3)
     assert len(retrokit.search("", mapped, queries, k=3)) == 5
     for result in (into_old, into_new):
-        assert 0 <= result.agreement <= 1
+        assert 0 < result.mrr == result.curve[-1]["mrr"] <= 1
         assert result.curve[-1]["texts"] == 72
         assert result.verdict.split(":")[0] in ("no", "perhaps")
     assert into_old.bytes_saved == 96 * open_export(tmp_path / "new").quantization().row_bytes
+    assert into_new.bytes_saved is None
+
+
+def test_known_items_are_found_by_hand():
+    """Among three documents; the second query's document ties with another, which counts as a better one."""
+    documents = np.array([[1.0, 0.0], [0.0, 1.0], [0.0, 1.0]])
+    queries = np.array([[3.0, 4.0], [0.0, 2.0]])
+    held, unit = np.array([True, True, False]), registry.create("cosine")
+    sample = BridgeSample(documents, documents, held, queries, documents[:2], unit)
+    same, turned = VectorMap(np.eye(2), np.zeros(2)), VectorMap(np.eye(2)[::-1], np.zeros(2))
+    assert sample.mrr(None) == pytest.approx((1 + 1 / 2) / 2)
+    assert sample.mrr(same) == pytest.approx((1 / 3 + 1 / 2) / 2)
+    assert sample.mrr(turned) == pytest.approx((1 + 1 / 3) / 2)
+    of_documents = replace(sample, own=queries, maps_queries=False)
+    assert of_documents.mrr(turned) == pytest.approx((1 + 1 / 3) / 2)
+
+
+def test_auto_is_the_map_that_finds_most(tiny_bert, other, task, tmp_path):
+    export(str(tiny_bert), str(task), str(tmp_path / "old"), precision="fp32")
+    for into in ("old", "new"):
+        mrr = {}
+        for kind in ("orthogonal", "affine", "auto"):
+            result = bridge(str(tmp_path / "old"), str(other), str(tmp_path / kind / into), into=into, map=kind)
+            mrr[kind] = result.mrr
+        assert mrr["auto"] == max(mrr.values())
+        assert mrr[result.map] == mrr["auto"]
+        assert result.verdict.startswith("no: known-item search finds ") == (result.mrr / result.mrr_unmapped < 1 / 3)
+
+
+def test_queries_are_learned_from_too(tiny_bert, other, task, tmp_path):
+    export(str(tiny_bert), str(task), str(tmp_path / "old"), precision="fp32")
+    bridge(str(tmp_path / "old"), str(other), str(tmp_path / "run"), queries=str(task), precision="fp32", map="affine")
+    texts, queries = TEXTS, sentences(30, seed=9)
+    sides = [retrokit.encoder(str(path)).embed([*texts, *queries], "query", "fp32") for path in (other, tiny_bert)]
+    given, wanted = (rows / np.linalg.norm(rows, axis=1, keepdims=True) for rows in sides)
+    expected = fit("affine", given, wanted)(given[:5])
+    expected /= np.linalg.norm(expected, axis=1, keepdims=True)
+    assert SentenceTransformer(str(tmp_path / "run")).encode_query(texts[:5]) == pytest.approx(expected, abs=1e-4)
+
+
+def test_labels_improve_a_bridge(tiny_bert, other, task, tmp_path):
+    """It is trained further as any query side, against the old export."""
+    export(str(tiny_bert), str(task), str(tmp_path / "old"), precision="fp32")
+    bridge(str(tmp_path / "old"), str(other), str(tmp_path / "run"), precision="fp32")
+    data = [f"beir:{task},split=test"]
+    options = {"steps": 120, "batch_size": 10, "lr": 1e-2, "precision": "fp32", "documents": str(tmp_path / "old")}
+    finetune(FinetuneConfig(str(tmp_path / "run"), data, str(tmp_path / "learned"), **options))
+    systems = [f"dense:{tmp_path / name},export={tmp_path / 'old'}" for name in ("run", "learned")]
+    bridged, learned = evaluate(systems, [f"beir:{task}"]).systems
+    assert learned.metrics["ndcg@10"] > bridged.metrics["ndcg@10"] + 0.1
 
 
 def test_weights_in_bf16(tiny_bert, other, task, tmp_path):
@@ -171,8 +226,7 @@ def test_the_same_encoder_needs_no_bridge(tiny_bert, task, tmp_path):
     """The identity is learned, ranks as before, and gains nothing."""
     export(str(tiny_bert), str(task), str(tmp_path / "old"), precision="fp32")
     result = bridge(str(tmp_path / "old"), str(tiny_bert), str(tmp_path / "run"), on=[f"beir:{task}"], precision="fp32")
-    assert result.cosine == pytest.approx(1, abs=1e-4)
-    assert result.agreement > 0.99
+    assert result.mrr == pytest.approx(result.mrr_unmapped, abs=0.01)
     old, bridged, again = (system.metrics["ndcg@10"] for system in result.evaluation.systems)
     assert old == again == pytest.approx(bridged, abs=0.02)
     assert result.gained == {f"beir:{task}": None}
@@ -185,7 +239,8 @@ def test_the_command_prints_it_all(tiny_bert, other, task, tmp_path, monkeypatch
     words = ["bridge", "old", str(other), "--on", f"beir:{task}", "--sample", "60"]
     assert run([*words, "-o", "bridged"]) == 0
     shown = capsys.readouterr().out
-    assert "nearest neighbours in common" in shown
+    assert "known-item MRR" in shown
+    assert "MB to write" in shown
     assert f"dense:{other},export" not in shown
     assert "dense:bridged,export=old" in shown
     assert run([*words, "--into", "new", "-o", "mapped", "--json"]) == 0
@@ -197,12 +252,14 @@ def test_the_command_prints_it_all(tiny_bert, other, task, tmp_path, monkeypatch
 @pytest.mark.parametrize(
     ("options", "complaint"),
     [
-        (["--map", "cube"], "--map cube: expected orthogonal, affine, low-rank:N or mlp"),
+        (["--map", "cube"], "--map cube: expected auto, orthogonal, affine, low-rank:N or mlp"),
         (["--texts", "gone.jsonl"], "gone.jsonl: its texts cannot be read; give them as --texts"),
         (["--texts", "few.jsonl"], "few.jsonl: lacks 95 documents of old; give --texts"),
         (["gone"], "gone: is not a folder of 'retrokit export'"),
         (["queries"], "queries: contains embeddings of the role query"),
         (["--sim", "l2"], "No such option"),
+        (["--queries", "few.jsonl", "--into", "new"], "--queries is for --into old"),
+        (["--queries", "gone.jsonl"], "gone.jsonl"),
     ],
 )
 def test_bad_input_is_one_line(tiny_bert, other, task, tmp_path, monkeypatch, capsys, options, complaint):

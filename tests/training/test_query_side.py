@@ -1,5 +1,6 @@
 """Training of a query side against stored vectors: the export stays as it is, and the new queries fit it."""
 
+import errno
 import json
 import shutil
 from pathlib import Path
@@ -14,7 +15,7 @@ from sentence_transformers.sentence_transformer.losses import MultipleNegativesR
 
 import retrokit
 from retrokit.cli.entry import run as retrokit_run
-from retrokit.core.errors import UsageError
+from retrokit.core.errors import DataError, UsageError
 from retrokit.core.files import digest
 from retrokit.data.dtypes import DTYPES
 from retrokit.data.jsonl import write_jsonl
@@ -229,6 +230,42 @@ def test_a_killed_run_ends_as_if_it_had_not_been(tiny_bert, corpus, pairs, tmp_p
     evaluations = [[row for row in history_of(tmp_path / run) if "evaluation" in row] for run in ("whole", "run")]
     assert evaluations[0] == evaluations[1]
     assert list((tmp_path / "run" / "checkpoints").rglob("negatives.pt")) == []
+
+
+def test_a_full_disk_is_one_clear_line(tiny_bert, corpus, pairs, tmp_path, monkeypatch):
+    save = torch.save
+
+    def full(state, path):
+        if Path(path).name == "negatives.pt":
+            raise OSError(errno.ENOSPC, "No space left on device")
+        save(state, path)
+
+    monkeypatch.setattr("torch.save", full)
+    documents = exported(tiny_bert, corpus, tmp_path / "documents")
+    with pytest.raises(DataError, match="checkpoint-2: could not be written: No space left on device"):
+        finetune(configure(tiny_bert, pairs, documents, tmp_path / "run", save_every=2))
+
+
+def test_a_table_has_its_own_learning_rate(corpus, pairs, tmp_path):
+    table = "static:16"
+    documents = exported(table, corpus, tmp_path / "documents")
+    rates = [
+        plan(configure(table, pairs, documents, None, lr=None, query_side=side)).config.lr
+        for side in ("encoder", "map")
+    ]
+    assert rates == [0.05, 1e-4]
+
+
+def test_an_overlap_with_the_test_is_reported(tiny_bert, corpus, pairs, tmp_path):
+    """By the texts of the documents that ids name."""
+    documents = exported(tiny_bert, corpus, tmp_path / "documents")
+    texts, queries = dict(zip(IDS, TEXTS, strict=True)), {"q0": QUERIES[0], "q1": "another"}
+    test = write_folder(tmp_path / "test", texts, queries, {"q0": {IDS[1]: 1}, "q1": {IDS[3]: 1}})
+    job = plan(configure(tiny_bert, pairs, documents, None, eval=[f"beir:{test}"], holdout=0.2))
+    counts = {overlap["test"]: overlap["counts"] for overlap in job.preflight.overlaps}
+    names = ("queries", "queries_seen", "pairs", "pairs_seen", "documents", "documents_seen")
+    assert [counts["test"][name] for name in names] == [2, 1, 2, 1, 2, 2]
+    assert counts["holdout"]["queries_seen"] == 0
 
 
 def test_texts_and_beir_folders_name_documents_too(tiny_bert, tmp_path):

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from retrokit.core.notices import notice
 from retrokit.evaluation.result import AbstentionResult, Resampled, Result
 from retrokit.evaluation.task import Request, Task
 from retrokit.ranking.abstention import Abstainer
@@ -155,9 +156,12 @@ class SearchTask(MeasuringTask):
         depth = len(self.documents) if request.whole else self.depth(names)
         for searcher in request.searchers(self):
             abstainer, unseen = None, np.empty(0, np.int64)
-            if request.abstain is not None:  # raises before any work
+            if request.abstain is not None:
                 abstainer = Abstainer(request.calibrations, request.abstain, searcher, self.documents)
                 unseen = abstainer.abstention.unseen(self.queries, self.spec)
+                if shared := len(self.queries) - len(unseen):
+                    shares = f"{shared:,} of {len(self.queries):,} queries calibrated `abstain=`"
+                    notice(f"{self.spec}: {shares} and are left out of its figures")
             index = searcher.index(self.documents)
             measured = self.measure_index(index, names, depth, searcher)
             account = account_of(searcher, index)
