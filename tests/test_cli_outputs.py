@@ -189,7 +189,7 @@ LINES = {
     "finetune": "in/bert --data in/pairs.jsonl,weight=2 --eval beir:in/beir,split=test --guide in/bert",
     "export": "in/bert --on in/beir",
     "merge": "in/bert in/bert",
-    "bridge": "in/beir in/bert --texts in/texts.jsonl --on beir:in/beir",
+    "bridge": "in/beir in/bert --texts in/texts.jsonl --queries in/pairs.jsonl --on beir:in/beir",
     "distil-static": "in/bert --corpus in/texts.jsonl",
     "push": "in/bert me/it --results in/beir",
     "search": "hybrid:a=bm25,b=in/bert --corpus in/texts.jsonl --queries in/pairs.jsonl",

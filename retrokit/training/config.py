@@ -394,6 +394,8 @@ MAPS = r"auto|orthogonal|affine|low-rank:[1-9]\d{0,3}|mlp(:[1-9]\d{0,4})?"
 class BridgeSettings(Settings):
     """The options of a bridge between two encoders."""
 
+    first = ("output", "into", "map", "queries", "texts", "sample", "on", "metrics", "seed", "as_json")
+
     export: str = setting(help="Folder of retrokit export, of the old encoder's documents.", argument=True)
     encoder: str = setting(help="New encoder.", argument=True)
     output: str = setting(help="New folder to write.", flags=("--output", "-o"), writes=FOLDER)
