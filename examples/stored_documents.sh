@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Improve a search without embedding a document again: export once, train the query side, then move to another encoder
-# by a bridge. Needs a BEIR folder with the splits train, dev and test. No network for local encoders and data.
+# by a bridge, which the pairs then improve. Needs a BEIR folder with the splits train, dev and test. No network for local encoders and data.
 #
 #     bash examples/stored_documents.sh OUTPUT_FOLDER OLD_ENCODER NEW_ENCODER BEIR_FOLDER
 #     bash examples/stored_documents.sh stored minilm runs/mine data/mine
@@ -14,3 +14,8 @@ for side in map encoder; do
 done
 retrokit eval "$old" "$out/map" "$out/encoder" --on "beir:$data" --metrics ndcg@10,recall@100
 retrokit bridge "$out/documents" "$new" -o "$out/bridge" --on "beir:$data"
+retrokit finetune "$out/bridge" --documents "$out/documents" --data "beir:$data,split=train" \
+    --eval "beir:$data,split=dev" --epochs 10 --eval-every 20 -o "$out/bridge-trained"
+systems=()
+for queries in "$old" "$out/bridge" "$out/bridge-trained"; do systems+=("dense:$queries,export=$out/documents"); done
+retrokit eval "${systems[@]}" --on "beir:$data" --metrics ndcg@10,recall@100

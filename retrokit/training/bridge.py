@@ -24,7 +24,7 @@ from torch import nn
 from retrokit import encoders
 from retrokit.core.errors import DataError, UsageError, disk_errors
 from retrokit.core.files import check_exists, digest
-from retrokit.core.outputs import folder_in_the_making
+from retrokit.core.outputs import check_settings, folder_in_the_making
 from retrokit.core.registry import Spec
 from retrokit.core.settings import taking
 from retrokit.data.beir import corpus_file, queries_file
@@ -39,11 +39,13 @@ from retrokit.encoders.towers import tower_of, with_modules
 from retrokit.encoders.views import EncoderView
 from retrokit.evaluation.comparison.comparison import Evaluation
 from retrokit.evaluation.evaluate import evaluate
+from retrokit.evaluation.task import check_measured
 from retrokit.ranking.export import Prepared
 from retrokit.ranking.settings import ExportSettings
 from retrokit.similarities.base import Role, Similarity
 from retrokit.training.card import card_of_bridge
 from retrokit.training.config import BridgeSettings
+from retrokit.training.evaluations import search_tasks
 from retrokit.training.model import build, check_documents, check_whole, export
 from retrokit.training.run import provenance
 from retrokit.training.run_folder import check_name_of_model
@@ -194,22 +196,22 @@ def bridge(settings: BridgeSettings) -> Bridged:
         DataError: files that cannot be read or written.
     """
     check_name_of_model(settings.output)
-    if settings.queries is not None:
-        check_exists(texts_file(settings.queries, queries_file))
-    stored, new = open_export(settings.export), encoders.registry.create(settings.encoder, device=settings.device)
-    _check(stored, new)
-    old = _old(settings, stored, new) if settings.into == "old" else None
-    rows, texts = _sample(stored, settings)
-    sample = _learned_from(settings, stored.take(rows), texts, new, old, stored)
-    kind = max(AUTO if settings.map == "auto" else [settings.map], key=lambda name: sample.mrr(sample.fit(name)))
-    sizes = _sizes(int((~sample.held).sum()))
-    curve = [{"texts": size, "mrr": sample.mrr(sample.fit(kind, size))} for size in sizes]
-    settings, whole = replace(settings, map=kind), fit(kind, sample.given, sample.wanted, settings.seed)
-    with folder_in_the_making(settings.output) as staged, disk_errors(settings.output):
-        if old is None:
-            _write_export(settings, stored, new, whole, staged)
-        else:
-            _write_model(settings, stored, (old, new), whole, staged)
+    check_settings(settings)
+    with folder_in_the_making(settings.output) as staged:
+        stored, new = open_export(settings.export), encoders.registry.create(settings.encoder, device=settings.device)
+        _check(settings, stored, new)
+        old = _old(settings, stored, new) if settings.into == "old" else None
+        rows, texts = _sample(stored, settings)
+        sample = _learned_from(settings, stored.take(rows), texts, new, old, stored)
+        kind = max(AUTO if settings.map == "auto" else [settings.map], key=lambda name: sample.mrr(sample.fit(name)))
+        sizes = _sizes(int((~sample.held).sum()))
+        curve = [{"texts": size, "mrr": sample.mrr(sample.fit(kind, size))} for size in sizes]
+        settings, whole = replace(settings, map=kind), fit(kind, sample.given, sample.wanted, settings.seed)
+        with disk_errors(settings.output):
+            if old is None:
+                _write_export(settings, stored, new, whole, staged)
+            else:
+                _write_model(settings, stored, (old, new), whole, staged)
     evaluation = _evaluated(settings, stored, new) if settings.on else None
     count, dtype = stored.note["count"], stored.note.get("dtype", "float32")
     mrr, gained = curve[-1]["mrr"], _gained(evaluation)
@@ -319,7 +321,12 @@ def _similarity(stored: Export, old: Encoder) -> Similarity:
     return copy.deepcopy(old.similarity_of(stored.note["similarity"]["spec"]))
 
 
-def _check(stored: Export, new: Encoder) -> None:
+def _check(settings: BridgeSettings, stored: Export, new: Encoder) -> None:
+    tasks = search_tasks(settings.on, stored, "on", settings.device)
+    for metric in settings.metrics if tasks else ():
+        check_measured(tasks, metric)
+    if settings.queries is not None:
+        check_exists(texts_file(settings.queries, queries_file))
     if stored.note["role"] != "document":
         raise UsageError(f"{stored.folder}: contains embeddings of the role query; export documents")
     if stored.owners is not None:

@@ -18,13 +18,16 @@ import numpy as np
 from retrokit.core.errors import UsageError
 from retrokit.core.notices import notice
 from retrokit.data.beir import retrieval_data
+from retrokit.data.exports import Export
 from retrokit.data.overlap import JudgedTexts, overlaps
 from retrokit.data.pairs import Source
 from retrokit.data.training_rows import Pair, ScoredPair, texts_of_record
 from retrokit.evaluation import registry
 from retrokit.evaluation.task import Task
+from retrokit.evaluation.tasks.base import SearchTask
 from retrokit.evaluation.tasks.pairs import SentenceSimilarity
 from retrokit.evaluation.tasks.retrieval import Retrieval
+from retrokit.ranking.retrieval.dense import listed_rows
 from retrokit.training.batches import Example, TrainingSet
 
 LOSS = "loss"
@@ -88,6 +91,17 @@ class Evaluations:
         for warning in filter(None, (result.warning() for result in results)):
             notice(warning)
         return [vars(result) for result in results]
+
+
+def search_tasks(specs: Sequence[str], stored: Export, name: str, device: str | None) -> list[SearchTask]:
+    """The tasks of an option called ``name``, whose documents are ``stored``. Raises :class:`UsageError` for others."""
+    tasks = []
+    for task in [registry.create_on(spec, device) for spec in specs]:
+        if not isinstance(task, SearchTask):
+            raise UsageError(f"`{name}=` {task.spec}: stored documents are searched; give a task of retrieval")
+        listed_rows(stored, task.documents.ids)
+        tasks.append(task)
+    return tasks
 
 
 def task_names(specs: Sequence[str]) -> list[str]:

@@ -15,10 +15,9 @@ from typing import Any
 import numpy as np
 import torch
 from sentence_transformers.base.modules import Router
-from sentence_transformers.sentence_transformer.modules import Dense
 from torch import Tensor, nn
 
-from retrokit import encoders, evaluation, similarities
+from retrokit import encoders, similarities
 from retrokit.core.errors import DataError, UsageError
 from retrokit.core.files import digest
 from retrokit.data import exports
@@ -38,12 +37,13 @@ from retrokit.encoders.views import EncoderView, MemoizedEncoder
 from retrokit.evaluation.tasks.base import SearchTask
 from retrokit.evaluation.tasks.retrieval import Retrieval
 from retrokit.ranking.retrieval.base import TextList
-from retrokit.ranking.retrieval.dense import ExportIndex, ListedIndex, export_index, listed_rows
+from retrokit.ranking.retrieval.dense import ExportIndex, ListedIndex, export_index
 from retrokit.similarities.base import Role, Similarity
 from retrokit.training.batches import Batches, Example, Loader, TrainingSet
+from retrokit.training.bridge import VectorMap
 from retrokit.training.card import model_card
 from retrokit.training.config import FinetuneConfig
-from retrokit.training.evaluations import HOLDOUT, Evaluations, task_names
+from retrokit.training.evaluations import HOLDOUT, Evaluations, search_tasks, task_names
 from retrokit.training.history import Outcome
 from retrokit.training.loss import InfoNCE
 from retrokit.training.model import (
@@ -98,19 +98,14 @@ class QueryMap(nn.Module):
 
     @torch.no_grad()
     def layers(self) -> list[nn.Module]:
-        """The same as stock layers, so that plain sentence-transformers loads it: x is ReLU(x) − ReLU(−x)."""
-        last = self.share * self.last.weight.double().cpu()
-        identity = torch.eye(len(last), dtype=torch.float64)
-        if not self.bends:
-            return [_dense(identity + (last if self.first is None else last @ self.first.weight.double().cpu()))]
-        assert self.first is not None
-        wide = torch.cat([identity, -identity, self.first.weight.double().cpu()])
-        return [_dense(wide, nn.ReLU()), _dense(torch.cat([identity, -identity, last], dim=1))]
-
-
-def _dense(weight: Tensor, activation: nn.Module | None = None) -> Dense:
-    rows, columns = weight.shape
-    return Dense(columns, rows, bias=False, activation_function=activation, init_weight=weight.float())
+        """The same as stock layers, so that plain sentence-transformers loads it."""
+        change = self.share * self.last.weight.double().cpu().numpy().T
+        identity, bias = np.eye(change.shape[1]), np.zeros(change.shape[1])
+        if self.first is None:
+            return VectorMap(identity + change, bias).layers()
+        first = self.first.weight.double().cpu().numpy().T
+        mapped = VectorMap(identity, bias, first, change) if self.bends else VectorMap(identity + first @ change, bias)
+        return mapped.layers()
 
 
 class MappedEncoder(EncoderView):
@@ -573,11 +568,7 @@ def _ids_of_texts(texts: Iterable[str], stored: Export, data: Sequence[str]) -> 
 
 def evaluations_of(config: FinetuneConfig, stored: Export, held_out: Sequence[Pair], device: str | None) -> Evaluations:
     """The tasks, which must search, and the held-out pairs among documents of the export."""
-    tasks = [evaluation.registry.create_on(spec, device) for spec in config.eval]
-    for task in tasks:
-        if not isinstance(task, SearchTask):
-            raise UsageError(f"`eval=` {task.spec}: `documents=` are searched; give a task of retrieval")
-        listed_rows(stored, task.documents.ids)
+    tasks = search_tasks(config.eval, stored, "eval", device)
     named: dict[str, Any] = dict(zip(task_names(config.eval), tasks, strict=True))
     if held_out:
         count = stored.note["count"]

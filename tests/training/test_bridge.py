@@ -1,6 +1,9 @@
 """A bridge between two encoders: its maps against scipy and lstsq, what it writes, and when it says no."""
 
 import json
+import os
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -258,6 +261,9 @@ def test_the_command_prints_it_all(tiny_bert, other, task, tmp_path, monkeypatch
         (["gone"], "gone: is not a folder of 'retrokit export'"),
         (["queries"], "queries: contains embeddings of the role query"),
         (["--sim", "l2"], "No such option"),
+        (["--on", "beir:gone"], "gone"),
+        (["--on", "beir:TASK", "--metrics", "ndgc@10"], "unknown metric 'ndgc@10'"),
+        (["--on", "beir:elsewhere"], "old: lacks 1 of 1 documents"),
         (["--queries", "few.jsonl", "--into", "new"], "--queries is for --into old"),
         (["--queries", "gone.jsonl"], "gone.jsonl"),
     ],
@@ -265,9 +271,27 @@ def test_the_command_prints_it_all(tiny_bert, other, task, tmp_path, monkeypatch
 def test_bad_input_is_one_line(tiny_bert, other, task, tmp_path, monkeypatch, capsys, options, complaint):
     monkeypatch.chdir(tmp_path)
     write_jsonl(tmp_path / "few.jsonl", [{"id": IDS[0], "text": TEXTS[0]}])
-    first = options.pop(0) if not options[0].startswith("-") else "old"
+    write_folder(tmp_path / "elsewhere", {"x": "a"}, {"q": "b"}, {"q": {"x": 1}})
+    first, *options = [word.replace("TASK", str(task)) for word in (["old"] if options[0][0] == "-" else []) + options]
     export(str(tiny_bert), str(task), "old", precision="fp32")
     export(str(tiny_bert), str(task), "queries", role="query", precision="fp32")
     assert run(["bridge", first, str(other), "-o", "bridged", *options]) == 2
     assert complaint in capsys.readouterr().err.strip().splitlines()[-1]
     assert not Path("bridged").exists()
+
+
+@pytest.mark.slow
+def test_the_example_trains_queries_and_moves_to_another_encoder(other, tmp_path):
+    queries = {f"q{i}": text for i, text in enumerate(sentences(90, seed=9))}
+    data = write_folder(tmp_path / "data", dict(zip(IDS, TEXTS, strict=True)), queries, {"q0": {"d0": 1}})
+    for split, first, last in (("train", 0, 66), ("dev", 66, 78), ("test", 78, 90)):
+        rows = [f"q{i}\td{i}\t1" for i in range(first, last)]
+        (data / "qrels" / f"{split}.tsv").write_text("\n".join(["query-id\tcorpus-id\tscore", *rows, ""]))
+    example = Path(__file__).parents[2] / "examples" / "stored_documents.sh"
+    words = ["bash", str(example), str(tmp_path / "out"), "static:16", str(other), str(data)]
+    environment = {**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
+    done = subprocess.run(words, capture_output=True, text=True, env=environment, check=False)
+    assert done.returncode == 0, done.stderr
+    for name in ("map", "encoder", "bridge", "bridge-trained"):
+        assert len(retrokit.search(str(tmp_path / "out" / name), open_export(tmp_path / "out/documents"), ["cat"])) == 1
+    assert "bridge-trained,export" in done.stdout
