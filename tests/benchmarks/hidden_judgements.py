@@ -90,7 +90,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folders", nargs="+")
     parser.add_argument("--systems", nargs="+", default=["bm25", "minilm"])
-    parser.add_argument("--metrics", nargs="+", default=["ndcg@10", "precision@10"])
+    parser.add_argument("--metrics", nargs="+", default=["ndcg@10", "precision@10", "recall@10"])
     parser.add_argument("--verdicts", type=int, nargs="+", default=[100])
     parser.add_argument("--draws", type=int, default=500)
     given = parser.parse_args()

@@ -83,7 +83,7 @@ def test_the_share_that_is_judged() -> None:
     # of x: d1 d0 d2 for a (d0 is judged), d0 d1 d3 for b (d1); of y: d0 d5 for a, d2 for b
     assert [pool.judged_share(system, 3) for system in (0, 1)] == [2 / 6, 3 / 6]
     assert pool.judged_share(1, 1) == 1 / 2
-    assert pool.covered == 3 / 4
+    assert pool.covered.tolist() == pytest.approx([(1 + 3 / 4) / 3, (2 + 3 / 4) / 3])
 
 
 @pytest.mark.parametrize("metric", METRICS)
@@ -125,6 +125,19 @@ def test_many_more_relevant_documents_than_known_ones() -> None:
     of = estimate(predictor, drawn, verdicts, probabilities, len(drawn)).metrics["recall@100", 0]
     truth = mean(evaluate_run(whole, runs["x"], ["recall@100"])["recall@100"])
     assert of.value == pytest.approx(truth, abs=1e-9)
+
+
+def test_recall_of_queries_with_few_and_with_many_relevant_documents() -> None:
+    """The pool has nearly all relevant documents of one half of the queries, and few of the other half's 60."""
+    rng = np.random.default_rng(0)
+    count = {f"q{i}": 4 if i % 2 else 60 for i in range(60)}
+    qrels = {query: {f"d{d}": 1 for d in rng.choice(90, size, replace=False)} for query, size in count.items()}
+    runs = {
+        "x": {q: {f"d{d}": float(rng.normal() + 4 * (f"d{d}" in own)) for d in range(90)} for q, own in qrels.items()}
+    }
+    data = data_of(qrels, 90)
+    (recall, _) = coverage(data, runs, ["recall@10"], 300, 20, 10).values()
+    assert abs(np.mean(recall.errors)) < 0.06  # 0.13 with one share of all queries
 
 
 # --- drawing and estimating

@@ -54,10 +54,13 @@ class JudgingPool:
         return np.array([sum(grade >= self.level for grade in grades) for grades in self.known], dtype=float)
 
     @cached_property
-    def covered(self) -> float:
-        """The share of known relevant documents that is in the pool."""
-        total = float(self.relevant.sum())
-        return float((self.grades >= self.level).sum()) / total if total else 1.0
+    def covered(self) -> np.ndarray:
+        """The share of each query's relevant documents that is in the pool, ``[queries]``, from its known ones and, with
+        the weight of one, the share of all queries."""
+        inside, total = self.per_query(self.grades >= self.level), float(self.relevant.sum())
+        of_all = float(inside.sum()) / total if total else 1.0
+        shares: np.ndarray = (inside + of_all) / (self.relevant + 1)
+        return shares
 
     @cached_property
     def is_graded(self) -> bool:
