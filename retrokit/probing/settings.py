@@ -206,6 +206,13 @@ class StressSettings(ProbeSettings):
     )
     seed: int = setting(0, "Random seed of the sample and the edits.", minimum=0)
     field: str = setting("text", "Field of the text in texts.")
+    translations: str | None = setting(None, "JSON lines of the same texts or queries, by id, in another language.")
+    llm: str | None = setting(None, "Language model for more edits of negation, binding, spatial.")
+    store: str | None = setting(None, "Answer cache of the model. Default: none.", writes=FILE)
+    max_tokens: int | None = setting(
+        None, "Budget in tokens, prompts and answers. Default: 10,000,000.", minimum=1, maximum=2**53
+    )
+    sure: str | None = setting(None, "SURE next to the rates: FOLDER,reference=RERANKER.")
     save_edits: str | None = setting(None, "Write the edits as JSON lines; systems may be left out.", writes=FILE)
     fail_under: Sequence[str] = setting((), "Exit 1 if a pass rate is below, e.g. negation=0.3. Repeatable.")
     junit: str | None = setting(None, "Write gate results as JUnit XML.", writes=FILE)
@@ -215,6 +222,12 @@ class StressSettings(ProbeSettings):
         yield from super().problems()
         if (self.texts is None) == (self.on is None):
             yield "give `texts=` or `on=`, one of them"
+        if self.translations is None and "language" in self.capabilities:
+            yield "the capability language takes `translations=`, which is not given"
+        if self.llm is None and (self.store is not None or self.max_tokens is not None):
+            yield "`store=` and `max_tokens=` are about the model of `llm=`, which is not given"
+        if self.sure is not None and not self.encoders:
+            yield "`sure=` measures systems: give one"
         if len(set(self.encoders)) < len(self.encoders):
             yield f"a system is named twice: {', '.join(self.encoders)}"
         if self.on is not None and self.field != "text":

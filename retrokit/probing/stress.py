@@ -16,10 +16,12 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from retrokit.augmentation.draws import bits
+from retrokit.augmentation.settings import BUDGET
 from retrokit.augmentation.stress import registry
 from retrokit.augmentation.stress.capability import EDIT, load_capabilities
+from retrokit.augmentation.stress.families import with_model
 from retrokit.augmentation.stress.generator import StressEdit, StressText, sample_of, stress_edits
-from retrokit.augmentation.texts import Texts
+from retrokit.augmentation.texts import Text, Texts
 from retrokit.core.errors import DataError, MissingExtra, RetrokitError, UsageError
 from retrokit.core.notices import notice
 from retrokit.core.outputs import check_settings
@@ -27,8 +29,13 @@ from retrokit.core.registry import parse_all
 from retrokit.core.settings import taking
 from retrokit.core.sheet import Sheet, grouped
 from retrokit.data.jsonl import write_jsonl
+from retrokit.data.sure import TESTBEDS
+from retrokit.evaluation import registry as tasks
 from retrokit.evaluation.comparison.comparison import FAILED, PASSED, Gate
+from retrokit.evaluation.comparison.correlations import MEASURES
 from retrokit.evaluation.comparison.gates import parse_gate
+from retrokit.evaluation.evaluate import evaluate_systems
+from retrokit.evaluation.settings import EvaluationSettings
 from retrokit.metrics.ranking import mean
 from retrokit.metrics.significance import holm, paired_t_test, randomisation_test, wilson
 from retrokit.probing.base import Findings, read_retrieval
@@ -105,6 +112,16 @@ class EditCount:
 
 
 @dataclass(frozen=True)
+class SureRow:
+    """SURE's rank consistencies of one system in one testbed; ``mean``: over the testbeds."""
+
+    system: str
+    testbed: str
+    rdc: float
+    roc: float
+
+
+@dataclass(frozen=True)
 class StressProbe(Findings):
     """What ``probe stress`` measured."""
 
@@ -118,6 +135,7 @@ class StressProbe(Findings):
     counts: list[EditCount]
     worst: list[FailedEdit] = field(default_factory=list)
     gates: list[Gate] = field(default_factory=list)
+    sure: list[SureRow] = field(default_factory=list)
 
     @property
     def verdicts(self) -> Sequence[Gate]:
@@ -140,7 +158,7 @@ class StressProbe(Findings):
         if not self.rates:
             rows = [[row.capability, row.kind, f"{row.texts:,}", f"{row.edits:,}"] for row in self.counts]
             return [Sheet(f"edits: {self.data}", ["capability", "kind", "texts", "edits"], 2, rows)]
-        return [self._rates_sheet(), *self._worst_sheets()]
+        return [self._rates_sheet(), *self._sure_sheets(), *self._worst_sheets()]
 
     def _rates_sheet(self) -> Sheet:
         systems = list(dict.fromkeys(row.system for row in self.rates))
@@ -161,6 +179,16 @@ class StressProbe(Findings):
         if shows_caught:
             notes.append(f"caught: share of what {systems[0]} fails that the reranker passes")
         return Sheet(f"pass rates: {self.data}", columns, 2, rows, notes)
+
+    def _sure_sheets(self) -> Iterator[Sheet]:
+        if self.sure:
+            systems = list(dict.fromkeys(row.system for row in self.sure))
+            rows = [
+                [testbed, measure, *(f"{getattr(row, measure):.3f}" for row in own)]
+                for testbed, own in grouped(self.sure, "testbed").items()
+                for measure in MEASURES
+            ]
+            yield Sheet("SURE: rank consistency with the reference", ["testbed", "measure", *systems], 2, rows)
 
     def _worst_sheets(self) -> Iterator[Sheet]:
         first = [row for row in self.worst if row.system == self.rates[0].system]
@@ -302,7 +330,14 @@ def probe_stress(settings: StressSettings) -> StressProbe:
     least = _checked(settings)
     capabilities = load_capabilities(settings.capabilities or None)
     texts, documents, source = _read(settings)
-    edits, sentences = stress_edits(sample_of(texts, settings.limit, settings.seed), capabilities, settings.seed)
+    sample = sample_of(texts, settings.limit, settings.seed)
+    if settings.translations is not None and not any(text.translation for text in sample):
+        raise DataError(settings.translations, "has none of the ids of the texts, or queries, that are edited")
+    if settings.llm is None:
+        edits, sentences = stress_edits(sample, capabilities, settings.seed)
+    else:
+        with with_model(capabilities, settings.llm, settings.store, settings.max_tokens or BUDGET) as (both, ahead):
+            edits, sentences = stress_edits(sample, both, settings.seed, ahead)
     if not edits:
         raise DataError(source, "contains no sentence that a rule can edit")
     if settings.encoders and not any(edit.unrelated for edit in edits):
@@ -320,7 +355,8 @@ def probe_stress(settings: StressSettings) -> StressProbe:
     worst = [failed for system in systems if system.role == SYSTEM for failed in _worst(system, edits)]
     gates = list(_gates(rates, least, source))
     size = len({edit.key for edit in edits})
-    return StressProbe(source, size, settings.tolerance, settings.seed, rates, counts, worst, gates)
+    sure = list(_sure(settings))
+    return StressProbe(source, size, settings.tolerance, settings.seed, rates, counts, worst, gates, sure)
 
 
 def _checked(settings: StressSettings) -> list[tuple[str, float]]:
@@ -328,6 +364,8 @@ def _checked(settings: StressSettings) -> list[tuple[str, float]]:
     requests = [(retrieval.registry_of(spec), spec) for spec in settings.encoders]
     if settings.with_ not in (None, NONE):
         requests.append((reranking.registry_of(settings.with_), settings.with_))
+    if settings.sure is not None:
+        requests.append((tasks, f"sure:{settings.sure}"))
     least = [parse_gate(text) for text in settings.fail_under]
     requests += [(registry, name) for name in (*settings.capabilities, *(name for name, _ in least))]
     parse_all(requests)
@@ -338,6 +376,8 @@ def _checked(settings: StressSettings) -> list[tuple[str, float]]:
 
 def _read(settings: StressSettings) -> tuple[Iterator[StressText], TextList | None, str]:
     """The texts, the documents of an index if there are any, and the name of both."""
+    others = () if settings.translations is None else Texts(settings.translations, settings.field)
+    translations = {_id(row): row.text for row in others}
     if settings.on is not None:
         task = read_retrieval(settings.on)
         notice(task.describe())
@@ -349,11 +389,30 @@ def _read(settings: StressSettings) -> tuple[Iterator[StressText], TextList | No
         first: dict[str, str] = {}
         for query, document in sorted(data.pairs(), key=lambda pair: -data.qrels[pair[0]][pair[1]]):
             first.setdefault(query, document)
-        judged = (StressText(query, texts[document], queries[query]) for query, document in first.items())
+        judged = (
+            StressText(query, texts[document], queries[query], translations.get(query))
+            for query, document in first.items()
+        )
         return judged, task.documents, settings.on
     assert settings.texts is not None
     rows = Texts(settings.texts, settings.field)
-    return (StressText(f"{row.line}" if row.id is None else row.id, row.text) for row in rows), None, rows.name
+    return (StressText(id := _id(row), row.text, None, translations.get(id)) for row in rows), None, rows.name
+
+
+def _id(row: Text) -> str:
+    return f"{row.line}" if row.id is None else row.id
+
+
+def _sure(settings: StressSettings) -> Iterator[SureRow]:
+    """SURE's measures of the systems, over all testbeds and in each."""
+    if settings.sure is None:
+        return
+    options = EvaluationSettings(settings.encoders, [f"sure:{settings.sure}"], device=settings.device)
+    for result in evaluate_systems(options).results:
+        values = result.metrics
+        for prefix, testbed in (("", "mean"), *((f"{name}_", name) for name in TESTBEDS)):
+            if f"{prefix}rdc" in values:
+                yield SureRow(result.encoder, testbed, values[f"{prefix}rdc"], values[f"{prefix}roc"])
 
 
 def _check_gated(least: Sequence[tuple[str, float]], counts: Sequence[EditCount]) -> None:

@@ -11,14 +11,19 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import retrokit
+from retrokit import cli
+from retrokit.augmentation.near_misses.by_model import prompts_of
+from retrokit.augmentation.near_misses.family import load_families
 from retrokit.augmentation.stress import registry
 from retrokit.augmentation.stress.capability import CONTROL, EDIT, FUNCTION_WORDS, LEXICON, load_capabilities
 from retrokit.augmentation.stress.generator import PER_TEXT, StressEdit, StressText, sample_of, stress_edits
 from retrokit.core.errors import DataError, UsageError
-from retrokit.data.jsonl import to_json
+from retrokit.data.jsonl import read_jsonl, to_json
 from retrokit.metrics.significance import wilson
 from retrokit.probing.stress import RANDOM, StressProbe, outcomes_of, probe_stress, random_scores
 from tests.evaluation.fakes import write_folder, write_lines
+from tests.sure_folders import small_folder
 
 SENTENCES = (
     "The nurses gave 35 patients at least 20 mg of the new drug in March.",
@@ -37,6 +42,7 @@ SENTENCES = (
     "The dog chased the cat because the gate of the garden stood open.",
     "The pilot landed the plane before the storm reached the island of Fiji.",
 )
+TRANSLATED = {sentence.upper()[::-1]: sentence for sentence in SENTENCES}
 NEGATIONS = frozenset("no not never none neither nor without n't cannot".split())
 ADDED = FUNCTION_WORDS - NEGATIONS - {"was", "were", "by"}
 FREE = ADDED - frozenset("may will can must could at up more most above below after before".split())
@@ -73,7 +79,7 @@ SAME = meanings()
 
 def normal(text: str, digits: bool = True, capitals: bool = True, accents: bool = True) -> list[str]:
     """The words of a text in a form that no control changes."""
-    text = re.sub(r"(?<=[a-z])-\n(?=[a-z])", "", text).replace("\u00ad", "")
+    text = re.sub(r"(?<=[a-z])-\n(?=[a-z])", "", TRANSLATED.get(text, text)).replace("\u00ad", "")
     text = unicodedata.normalize("NFD", unicodedata.normalize("NFKC", text))
     text = re.sub(r"\w\u0301|\w\u0300", "", text) if not accents else text
     text = "".join(letter for letter in text if not unicodedata.combining(letter))
@@ -172,13 +178,14 @@ DEFECTS: dict[str, tuple[Pair, set[str]]] = {
         {"instruction"},
     ),
     "no synonyms": (lambda q, t: healthy(q, t, synonyms=False), {"synonyms"}),
+    "one language": (lambda q, t: healthy("Unbekannte Wörter" if q in TRANSLATED else q, t), {"language"}),
     "no typos": (lambda q, t: healthy(q, t, typos=False), {"typos"}),
 }
 
 
 @pytest.fixture(scope="module")
 def edits() -> list[StressEdit]:
-    texts = [StressText(f"{i}", sentence) for i, sentence in enumerate(SENTENCES)]
+    texts = [StressText(f"{i}", text, None, translation) for i, (translation, text) in enumerate(TRANSLATED.items())]
     return stress_edits(texts, load_capabilities(), 0).edits
 
 
@@ -369,6 +376,77 @@ def test_judged_queries(tmp_path):
     assert {row.id for row in probe.worst} <= {f"q{i}" for i in range(len(SENTENCES))}
 
 
+def test_the_query_in_another_language(tmp_path):
+    texts = write_lines(tmp_path / "texts.jsonl", [{"id": i, "text": text} for i, text in enumerate(SENTENCES)])
+    others = [{"id": i, "text": text} for i, text in enumerate(TRANSLATED) if i != 3]
+    translations = str(write_lines(tmp_path / "other.jsonl", others))
+    about = {"capabilities": ["language", "case"], "with_": "none", "translations": translations}
+    probe = probe_stress(["bm25"], str(texts), **about)
+    rates = {(row.capability, row.system): row for row in probe.rates}
+    assert rates["language", "bm25"].texts == len(SENTENCES) - 1
+    assert (rates["language", "bm25"].rate, rates["case", "bm25"].rate) == (0.0, 1.0)
+    data = write_folder(
+        tmp_path / "beir",
+        {f"d{i}": f"A heading. {sentence}" for i, sentence in enumerate(SENTENCES)},
+        {f"{i}": f"Is it true that {sentence}" for i, sentence in enumerate(SENTENCES)},
+        {f"{i}": {f"d{i}": 1} for i in range(len(SENTENCES))},
+    )
+    judged = probe_stress(["bm25"], on=f"beir:{data}", **about)
+    assert {row.capability: row.texts for row in judged.counts}["language"] == len(SENTENCES) - 1
+    foreign = write_lines(tmp_path / "foreign.jsonl", [{"id": "x", "text": "Ein Satz."}])
+    with pytest.raises(DataError, match="has none of the ids of the texts"):
+        probe_stress(["bm25"], str(texts), **{**about, "translations": str(foreign)})
+
+
+def replayed(path: Path, answers: dict[str, str]) -> str:
+    """A language model with these answers to the prompts of ``negation``, by sentence; others get NONE."""
+    (prompt,) = prompts_of(load_families(["negation"]), "ours")
+    rows = [
+        {"prompt": prompt.fill(sentence=text), "system": prompt.system, "answer": answers.get(text, "NONE")}
+        for text in SENTENCES
+    ]
+    return f"replay:{write_lines(path, rows)}"
+
+
+def test_edits_of_a_language_model_are_checked_by_rules(tmp_path, capsys):
+    texts = write_lines(tmp_path / "texts.jsonl", [{"text": text} for text in SENTENCES])
+    good = SENTENCES[0].replace("The nurses gave", "The nurses hardly gave")
+    answers = {SENTENCES[0]: good, SENTENCES[1]: "Something else entirely is written here.", SENTENCES[2]: SENTENCES[2]}
+    llm = replayed(tmp_path / "answers.jsonl", answers)
+    edits, store = tmp_path / "edits.jsonl", tmp_path / "store.sqlite"
+    words = ["probe", "stress", "--texts", str(texts), "--save-edits", str(edits)]
+    given = [*words, "--capabilities", "negation,case", "--llm", llm, "--store", str(store)]
+    assert cli.run(given) == 0
+    rows = [row for _, row in read_jsonl(edits)]
+    assert [(row["original"], row["edited"]) for row in rows if row["edit"] == "llm"] == [(SENTENCES[0], good)]
+    assert {row["edit"] for row in rows if row["capability"] == "negation"} > {"llm"}
+    shown = capsys.readouterr().err
+    assert "1: too few shared words" in shown
+    assert "1: unchanged" in shown
+    assert f"{len(SENTENCES)} calls, 0 answers from the store" in shown
+    before = edits.read_bytes()
+    assert cli.run(given) == 0
+    assert f"0 calls, {len(SENTENCES)} answers from the store" in capsys.readouterr().err
+    assert edits.read_bytes() == before
+    silent = replayed(tmp_path / "none.jsonl", {SENTENCES[0]: "No."})
+    assert cli.run([*words, "--capabilities", "negation", "--llm", silent]) == 4
+    assert "the model wrote no near-miss" in capsys.readouterr().err
+    assert cli.run([*words, "--capabilities", "case", "--llm", llm]) == 2
+    assert "--llm edits by negation, binding, spatial; name one in --capabilities" in capsys.readouterr().err
+
+
+def test_sure_next_to_the_rates(corpus, tmp_path):
+    spec = f"{small_folder(tmp_path / 'sure')},reference=static:16"
+    probe = probe_stress(["static:24", "static:8"], str(corpus), capabilities=["case"], with_="none", sure=spec)
+    evaluation = retrokit.evaluate(["static:24", "static:8"], [f"sure:{spec}"])
+    expected = {(result.encoder, "mean"): result.metrics["rdc"] for result in evaluation.results}
+    assert {(row.system, row.testbed): row.rdc for row in probe.sure if row.testbed == "mean"} == expected
+    assert StressProbe.from_json(probe.to_json()) == probe
+    (tmp_path / "stress.json").write_text(to_json(probe.to_json(), kind="probe-stress"))
+    assert cli.run(["report", str(tmp_path / "stress.json"), "-o", str(tmp_path / "page.html")]) == 0
+    assert "SURE: rank consistency with the reference" in (tmp_path / "page.html").read_text()
+
+
 def test_wrong_input_is_one_line(corpus, tmp_path):
     run = tmp_path / "run.trec"
     run.write_text("q0 Q0 d0 1 1.0 x\n")
@@ -382,6 +460,10 @@ def test_wrong_input_is_one_line(corpus, tmp_path):
         ({"encoders": ["bm25"], "on": "beir:x", "with_": "none", "field": "body"}, "`field=` is of `texts=`"),
         ({"texts": str(corpus), "save_edits": "x.jsonl", "with_": "maxsim"}, "`with_=` reranks what a system fails"),
         ({"encoders": ["bm25"], **about, "fail_under": ["codes=2"]}, "`fail_under=` codes=2: a pass rate is at most 1"),
+        ({"encoders": ["bm25"], **about, "capabilities": ["language"]}, "language takes `translations=`"),
+        ({"encoders": ["bm25"], **about, "store": "x.sqlite"}, "about the model of `llm=`, which is not given"),
+        ({"texts": str(corpus), "save_edits": "x.jsonl", "sure": "x"}, "`sure=` measures systems: give one"),
+        ({"encoders": ["bm25"], **about, "sure": "x"}, "sure:x"),
         ({"encoders": ["bm25"], **about, "junit": "x.xml"}, "give `fail_under=`"),
         ({"encoders": ["bm25"], **about, "capabilities": ["negations"]}, "unknown capability 'negations'"),
         ({"encoders": ["bm25"], **about, "fail_under": ["negatoin=1"]}, "unknown capability 'negatoin'"),

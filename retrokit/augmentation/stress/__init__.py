@@ -68,5 +68,6 @@ registry = Registry(
             extra="negatives",
         ),
         Entry("keywords", "control: the query's keywords in place of the query", f"{_HERE}.paraphrase:keywords"),
+        Entry("language", "control: the query in another language (`translations=`)", f"{_HERE}.paraphrase:language"),
     ],
 )

@@ -55,7 +55,7 @@ class Surroundings:
 @dataclass(frozen=True)
 class Subject:
     """A text that rules edit: its ``place`` among all, which share no place as they may an ``id``; a query that it
-    answers, and the passage. ``seed`` is that of the draws."""
+    answers, and the passage. ``seed`` is that of the draws; ``translation`` that of the query."""
 
     place: int
     id: str
@@ -63,6 +63,7 @@ class Subject:
     passage: Passage
     surroundings: Surroundings
     seed: int = 0
+    translation: str | None = None
 
     @cached_property
     def tagged(self) -> Sentence:

@@ -2,9 +2,9 @@
 
 import heapq
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from retrokit.augmentation.crops import Multilingual
 from retrokit.augmentation.draws import below, bits, distinct
@@ -29,11 +29,13 @@ UNRELATED = 3
 
 
 class StressText(NamedTuple):
-    """A text to edit. Without a ``query`` every sentence is its own query and document."""
+    """A text to edit. Without a ``query`` every sentence is its own query and document. ``translation`` is that of the
+    query, or of the text."""
 
     id: str
     text: str
     query: str | None = None
+    translation: str | None = None
 
 
 @dataclass(frozen=True)
@@ -89,8 +91,14 @@ class StressSet(NamedTuple):
     sentences: list[str]
 
 
-def stress_edits(texts: Sequence[StressText], capabilities: Sequence[Capability], seed: int) -> StressSet:
-    """Edits of the texts in their order, at most two a text and capability, of different kinds if there are any.
+def stress_edits(
+    texts: Sequence[StressText],
+    capabilities: Sequence[Capability],
+    seed: int,
+    ahead: Callable[[Iterable[tuple[str, str]]], Iterator[Any]] = iter,
+) -> StressSet:
+    """Edits of the texts in their order, at most two a text and capability, of different kinds if there are any. A
+    language model reads the sentences ``ahead`` (:meth:`~retrokit.augmentation.near_misses.by_model.Writer.ahead`).
 
     Raises:
         MissingExtra: the tagger is not installed.
@@ -103,7 +111,8 @@ def stress_edits(texts: Sequence[StressText], capabilities: Sequence[Capability]
     documents = {place: own[0].passage.text for place, own in subjects.items()}
     edits: list[StressEdit] = []
     with progress("editing", len(subjects), "texts") as advance:
-        for place, own in subjects.items():
+        first = ((own[0].passage.sentence,) * 2 for own in subjects.values())
+        for (place, own), _ in zip(subjects.items(), ahead(first), strict=True):
             unrelated = _others(place, documents, seed)
             running = [subject for subject in own if any(token.tag[:1] == "V" for token in subject.tagged.tokens)]
             for capability in capabilities:
@@ -124,7 +133,9 @@ def _subjects(
     if text.query is None:
         for number in distinct(len(places), len(places), seed, "sentences", text.text):
             sentence = pieces[places[number]]
-            yield Subject(own_place, text.id, sentence, Passage("", sentence, ""), surroundings, seed)
+            translation = text.translation if len(pieces) == 1 else None
+            passage = Passage("", sentence, "")
+            yield Subject(own_place, text.id, sentence, passage, surroundings, seed, translation)
         return
     if len(pieces) > 2:
         places = [place for place in places if place > 0]  # which begins with the title
@@ -132,7 +143,7 @@ def _subjects(
     shared = {place: len(wanted & set(units(pieces[place]))) for place in places}
     if best := max(shared, key=lambda place: (shared[place], -place), default=None):
         passage = Passage(" ".join(pieces[:best]), pieces[best], " ".join(pieces[best + 1 :]))
-        yield Subject(own_place, text.id, text.query, passage, surroundings, seed)
+        yield Subject(own_place, text.id, text.query, passage, surroundings, seed, text.translation)
 
 
 def _trials(subjects: Sequence[Subject], capability: Capability) -> Iterator[tuple[Subject, EditTrial]]:

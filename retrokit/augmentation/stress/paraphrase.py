@@ -1,4 +1,4 @@
-"""The same in other words: synonyms, another order of words, keywords in place of a question."""
+"""The same in other words: synonyms, another order of words, keywords in place of a question, another language."""
 
 import re
 from collections.abc import Iterator
@@ -81,6 +81,11 @@ def _keywords(subject: Subject) -> Iterator[EditTrial]:
         yield EditTrial("query", subject.passage.text, subject.passage, " ".join(keywords))
 
 
+def _language(subject: Subject) -> Iterator[EditTrial]:
+    if subject.translation:
+        yield EditTrial("query", subject.passage.text, subject.passage, subject.translation)
+
+
 def synonyms() -> Capability:
     """The capability ``synonyms``."""
     return Capability("synonyms", CONTROL, of_sentence(_synonyms))
@@ -94,3 +99,8 @@ def word_order() -> Capability:
 def keywords() -> Capability:
     """The capability ``keywords``."""
     return Capability("keywords", CONTROL, _keywords)
+
+
+def language() -> Capability:
+    """The capability ``language``."""
+    return Capability("language", CONTROL, _language)

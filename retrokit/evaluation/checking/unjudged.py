@@ -55,8 +55,8 @@ class JudgingPool:
 
     @cached_property
     def covered(self) -> np.ndarray:
-        """The share of each query's relevant documents that is in the pool, ``[queries]``, from its known ones and, with
-        the weight of one, the share of all queries."""
+        """The share of each query's relevant documents that is in the pool, ``[queries]``, from its known ones and the
+        share of all queries, which has the weight of one document."""
         inside, total = self.per_query(self.grades >= self.level), float(self.relevant.sum())
         of_all = float(inside.sum()) / total if total else 1.0
         shares: np.ndarray = (inside + of_all) / (self.relevant + 1)
