@@ -459,7 +459,6 @@ def test_wrong_input_is_one_line(corpus, tmp_path):
         ({"encoders": ["bm25", "bm25"], **about}, "a system is named twice: bm25, bm25"),
         ({"encoders": ["bm25"], "on": "beir:x", "with_": "none", "field": "body"}, "`field=` is of `texts=`"),
         ({"texts": str(corpus), "save_edits": "x.jsonl", "with_": "maxsim"}, "`with_=` reranks what a system fails"),
-        ({"encoders": ["bm25"], **about, "fail_under": ["codes=2"]}, "`fail_under=` codes=2: a pass rate is at most 1"),
         ({"encoders": ["bm25"], **about, "capabilities": ["language"]}, "language takes `translations=`"),
         ({"encoders": ["bm25"], **about, "store": "x.sqlite"}, "about the model of `llm=`, which is not given"),
         ({"texts": str(corpus), "save_edits": "x.jsonl", "sure": "x"}, "`sure=` measures systems: give one"),

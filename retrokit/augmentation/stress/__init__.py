@@ -7,67 +7,38 @@ Testing of NLP Models with CheckList", ACL 2020). A file has the capabilities of
 
 from retrokit.core.registry import Entry, Registry
 
-_HERE = "retrokit.augmentation.stress"
+
+def _rule(name: str, summary: str, place: str, extra: str | None = None) -> Entry:
+    return Entry(name, summary, f"retrokit.augmentation.stress.{place}:{name.replace('-', '_')}", extra=extra)
+
 
 registry = Registry(
     "capability",
     "retrokit.capabilities",
     [
-        Entry(
-            "negation", "edit: a negation put in, taken away or moved", f"{_HERE}.families:negation", extra="negatives"
-        ),
-        Entry(
-            "binding",
-            "edit: arguments, attributes or names change places",
-            f"{_HERE}.families:binding",
-            extra="negatives",
-        ),
-        Entry(
-            "spatial",
-            "edit: a relation of place, time, degree or cause turned round",
-            f"{_HERE}.families:spatial",
-            extra="negatives",
-        ),
-        Entry("numbers", "edit: another number", f"{_HERE}.quantities:numbers"),
-        Entry("units", "edit: another unit: mg and g, days and weeks", f"{_HERE}.quantities:units"),
-        Entry("dates", "edit: another year, month or day", f"{_HERE}.quantities:dates"),
-        Entry("quantities", "edit: at least and at most, majority and minority", f"{_HERE}.quantities:quantities"),
-        Entry("entities", "edit: another name of the same kind from the corpus", f"{_HERE}.entities:entities"),
-        Entry("codes", "edit: another digit in a code or identifier", f"{_HERE}.entities:codes"),
-        Entry("degree", "edit: strongly and weakly, often and rarely", f"{_HERE}.degree:degree", extra="negatives"),
-        Entry("modality", "edit: may and will, suggest and prove", f"{_HERE}.degree:modality"),
-        Entry(
-            "position",
-            "edit: a long document without the answer; it is first, middle or last",
-            f"{_HERE}.documents:position",
-        ),
-        Entry("stuffing", "edit: unrelated text stuffed with the query's keywords", f"{_HERE}.documents:stuffing"),
-        Entry(
-            "instruction", "edit: unrelated text with an instruction to rank it first", f"{_HERE}.documents:instruction"
-        ),
-        Entry("padding", "control: unrelated text before or behind the answer", f"{_HERE}.documents:padding"),
-        Entry(
-            "typos",
-            "control: slips of the keyboard and of character recognition",
-            f"{_HERE}.typos:typos",
-            extra="negatives",
-        ),
-        Entry("case", "control: capitals or lower case only", f"{_HERE}.surface:case"),
-        Entry("diacritics", "control: letters without their accents", f"{_HERE}.surface:diacritics"),
-        Entry("spacing", "control: other white space, words divided at a line's end", f"{_HERE}.surface:spacing"),
-        Entry(
-            "unicode",
-            "control: ligatures, no-break spaces, soft hyphens, decomposed letters",
-            f"{_HERE}.surface:unicode",
-        ),
-        Entry("synonyms", "control: words exchanged for synonyms", f"{_HERE}.paraphrase:synonyms", extra="negatives"),
-        Entry(
-            "word-order",
-            "control: clauses or coordinates in another order",
-            f"{_HERE}.paraphrase:word_order",
-            extra="negatives",
-        ),
-        Entry("keywords", "control: the query's keywords in place of the query", f"{_HERE}.paraphrase:keywords"),
-        Entry("language", "control: the query in another language (`translations=`)", f"{_HERE}.paraphrase:language"),
+        _rule("negation", "edit: a negation put in, taken away or moved", "families", "negatives"),
+        _rule("binding", "edit: arguments, attributes or names change places", "families", "negatives"),
+        _rule("spatial", "edit: a relation of place, time, degree or cause turned round", "families", "negatives"),
+        _rule("numbers", "edit: another number", "quantities"),
+        _rule("units", "edit: another unit: mg and g, days and weeks", "quantities"),
+        _rule("dates", "edit: another year, month or day", "quantities"),
+        _rule("quantities", "edit: at least and at most, majority and minority", "quantities"),
+        _rule("entities", "edit: another name of the same kind from the corpus", "entities"),
+        _rule("codes", "edit: another digit in a code or identifier", "entities"),
+        _rule("degree", "edit: strongly and weakly, often and rarely", "degree", "negatives"),
+        _rule("modality", "edit: may and will, suggest and prove", "degree"),
+        _rule("position", "edit: a long document without the answer; it is first, middle or last", "documents"),
+        _rule("stuffing", "edit: unrelated text stuffed with the query's keywords", "documents"),
+        _rule("instruction", "edit: unrelated text with an instruction to rank it first", "documents"),
+        _rule("padding", "control: unrelated text before or behind the answer", "documents"),
+        _rule("typos", "control: slips of the keyboard and of character recognition", "typos", "negatives"),
+        _rule("case", "control: capitals or lower case only", "surface"),
+        _rule("diacritics", "control: letters without their accents", "surface"),
+        _rule("spacing", "control: other white space, words divided at a line's end", "surface"),
+        _rule("unicode", "control: ligatures, no-break spaces, soft hyphens, decomposed letters", "surface"),
+        _rule("synonyms", "control: words exchanged for synonyms", "paraphrase", "negatives"),
+        _rule("word-order", "control: clauses or coordinates in another order", "paraphrase", "negatives"),
+        _rule("keywords", "control: the query's keywords in place of the query", "paraphrase"),
+        _rule("language", "control: the query in another language (`translations=`)", "paraphrase"),
     ],
 )

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator
+from functools import partial
 
 from retrokit.augmentation.near_misses.family import Edit
 from retrokit.augmentation.near_misses.sentence import Change, View, rewrite
@@ -35,11 +36,5 @@ def _modality(subject: Subject) -> Iterator[Edit]:
             yield Edit(f"{old}-{new}".replace(" ", "-"), sentence[: match.start()] + new + sentence[match.end() :])
 
 
-def degree() -> Capability:
-    """The capability ``degree``."""
-    return Capability("degree", EDIT, of_sentence(_degree))
-
-
-def modality() -> Capability:
-    """The capability ``modality``."""
-    return Capability("modality", EDIT, of_sentence(_modality))
+degree = partial(Capability, "degree", EDIT, of_sentence(_degree))
+modality = partial(Capability, "modality", EDIT, of_sentence(_modality))

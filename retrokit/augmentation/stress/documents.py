@@ -1,6 +1,7 @@
 """What is around an answer: where it is in a long document, padding, stuffed keywords, planted instructions."""
 
 from collections.abc import Iterator
+from functools import partial
 
 from retrokit.augmentation.draws import below
 from retrokit.augmentation.stress.capability import CONTROL, EDIT, Capability, EditTrial, Passage, Subject
@@ -56,21 +57,7 @@ def _instruction(subject: Subject) -> Iterator[EditTrial]:
         yield EditTrial("planted", f"{text} {instruction}", subject.passage)
 
 
-def position() -> Capability:
-    """The capability ``position``."""
-    return Capability("position", EDIT, _position)
-
-
-def padding() -> Capability:
-    """The capability ``padding``."""
-    return Capability("padding", CONTROL, _padding)
-
-
-def stuffing() -> Capability:
-    """The capability ``stuffing``."""
-    return Capability("stuffing", EDIT, _stuffing)
-
-
-def instruction() -> Capability:
-    """The capability ``instruction``."""
-    return Capability("instruction", EDIT, _instruction)
+position = partial(Capability, "position", EDIT, _position)
+padding = partial(Capability, "padding", CONTROL, _padding)
+stuffing = partial(Capability, "stuffing", EDIT, _stuffing)
+instruction = partial(Capability, "instruction", EDIT, _instruction)

@@ -3,6 +3,7 @@
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
+from functools import partial
 
 from retrokit.augmentation.near_misses.family import Edit
 from retrokit.augmentation.stress.capability import EDIT, LEXICON, Capability, Subject, of_sentence
@@ -69,11 +70,5 @@ def _codes(subject: Subject) -> Iterator[Edit]:
             yield Edit("digit", re.sub(rf"(?<![\w-]){re.escape(code)}(?![\w-])", other, sentence))
 
 
-def entities() -> Capability:
-    """The capability ``entities``."""
-    return Capability("entities", EDIT, of_sentence(_entities), mentioned=True)
-
-
-def codes() -> Capability:
-    """The capability ``codes``."""
-    return Capability("codes", EDIT, of_sentence(_codes), mentioned=True)
+entities = partial(Capability, "entities", EDIT, of_sentence(_entities), mentioned=True)
+codes = partial(Capability, "codes", EDIT, of_sentence(_codes), mentioned=True)

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator
+from functools import partial
 
 from retrokit.augmentation.near_misses import tags as c5
 from retrokit.augmentation.near_misses.family import Edit
@@ -86,21 +87,7 @@ def _language(subject: Subject) -> Iterator[EditTrial]:
         yield EditTrial("query", subject.passage.text, subject.passage, subject.translation)
 
 
-def synonyms() -> Capability:
-    """The capability ``synonyms``."""
-    return Capability("synonyms", CONTROL, of_sentence(_synonyms))
-
-
-def word_order() -> Capability:
-    """The capability ``word-order``."""
-    return Capability("word-order", CONTROL, of_sentence(_word_order))
-
-
-def keywords() -> Capability:
-    """The capability ``keywords``."""
-    return Capability("keywords", CONTROL, _keywords)
-
-
-def language() -> Capability:
-    """The capability ``language``."""
-    return Capability("language", CONTROL, _language)
+synonyms = partial(Capability, "synonyms", CONTROL, of_sentence(_synonyms))
+word_order = partial(Capability, "word-order", CONTROL, of_sentence(_word_order))
+keywords = partial(Capability, "keywords", CONTROL, _keywords)
+language = partial(Capability, "language", CONTROL, _language)

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterable, Iterator
+from functools import partial
 
 from retrokit.augmentation.near_misses.family import Edit
 from retrokit.augmentation.stress.capability import EDIT, LEXICON, Capability, Subject, of_sentence
@@ -102,21 +103,7 @@ def _put(sentence: str, start: int, end: int, text: str) -> str:
     return sentence[:start] + text + sentence[end:]
 
 
-def numbers() -> Capability:
-    """The capability ``numbers``."""
-    return Capability("numbers", EDIT, of_sentence(_numbers), mentioned=True)
-
-
-def units() -> Capability:
-    """The capability ``units``."""
-    return Capability("units", EDIT, of_sentence(_units), mentioned=True)
-
-
-def dates() -> Capability:
-    """The capability ``dates``."""
-    return Capability("dates", EDIT, of_sentence(_dates), mentioned=True)
-
-
-def quantities() -> Capability:
-    """The capability ``quantities``."""
-    return Capability("quantities", EDIT, of_sentence(_quantities), mentioned=True)
+numbers = partial(Capability, "numbers", EDIT, of_sentence(_numbers), mentioned=True)
+units = partial(Capability, "units", EDIT, of_sentence(_units), mentioned=True)
+dates = partial(Capability, "dates", EDIT, of_sentence(_dates), mentioned=True)
+quantities = partial(Capability, "quantities", EDIT, of_sentence(_quantities), mentioned=True)

@@ -3,6 +3,7 @@
 import re
 import unicodedata
 from collections.abc import Iterator
+from functools import partial
 
 from retrokit.augmentation.near_misses.family import Edit
 from retrokit.augmentation.stress.capability import CONTROL, Capability, Subject, of_sentence
@@ -57,21 +58,7 @@ def _unicode(subject: Subject) -> Iterator[Edit]:
     yield Edit("decomposed", unicodedata.normalize("NFD", sentence))
 
 
-def case() -> Capability:
-    """The capability ``case``."""
-    return Capability("case", CONTROL, of_sentence(_case))
-
-
-def diacritics() -> Capability:
-    """The capability ``diacritics``."""
-    return Capability("diacritics", CONTROL, of_sentence(_diacritics))
-
-
-def spacing() -> Capability:
-    """The capability ``spacing``."""
-    return Capability("spacing", CONTROL, of_sentence(_spacing))
-
-
-def unicode() -> Capability:
-    """The capability ``unicode``."""
-    return Capability("unicode", CONTROL, of_sentence(_unicode))
+case = partial(Capability, "case", CONTROL, of_sentence(_case))
+diacritics = partial(Capability, "diacritics", CONTROL, of_sentence(_diacritics))
+spacing = partial(Capability, "spacing", CONTROL, of_sentence(_spacing))
+unicode = partial(Capability, "unicode", CONTROL, of_sentence(_unicode))

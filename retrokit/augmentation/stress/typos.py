@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable, Iterator
+from functools import partial
 
 import lemminflect
 
@@ -66,6 +67,4 @@ def _recognised(subject: Subject, word: str) -> str | None:
     return word[:place] + _CONFUSED[old] + word[place + len(old) :]
 
 
-def typos() -> Capability:
-    """The capability ``typos``."""
-    return Capability("typos", CONTROL, of_sentence(_typos))
+typos = partial(Capability, "typos", CONTROL, of_sentence(_typos))
