@@ -50,8 +50,9 @@ from retrokit.training.model import build, check_documents, check_whole, export
 from retrokit.training.run import provenance
 from retrokit.training.run_folder import check_name_of_model
 
-HELD_OUT, TIMED, WORDS = 0.2, 64, (5, 20)
-"""Share of the sample that no map is fitted to; texts whose embedding is timed; words of a known-item query."""
+HELD_OUT, TIMED, WORDS, BLOCK = 0.2, 64, (5, 20), 256
+"""Share of the sample that no map is fitted to; texts whose embedding is timed; words of a known-item query; queries
+that search together."""
 ENOUGH, FEW = 0.98, 1 / 3
 """The share of the best that is enough; the share of what the space's own queries find below which the answer is no."""
 AUTO = ("orthogonal", "affine")
@@ -270,9 +271,11 @@ class BridgeSample:
             documents = _prepared(self.similarity, mapped, "document")
         elif fitted is not None:
             queries = _prepared(self.similarity, fitted(self.queries), "query")
-        scores = queries @ documents.T
-        ranks = (scores >= scores[np.arange(len(texts)), texts][:, None]).sum(axis=1)
-        return float((1 / ranks).mean())
+        ranks = []
+        for start in range(0, len(texts), BLOCK):
+            scores, own = queries[start : start + BLOCK] @ documents.T, texts[start : start + BLOCK]
+            ranks.append((scores >= scores[np.arange(len(own)), own][:, None]).sum(axis=1))
+        return float((1 / np.concatenate(ranks)).mean())
 
 
 def _learned_from(
@@ -296,7 +299,8 @@ def _learned_from(
     similarity = _similarity(like, old)
     given = embedded(new, [*texts, *more], "query", unit)
     if more:
-        stored = np.concatenate([stored, embedded(old, more, "query", similarity.unit_length)])
+        norm = np.linalg.norm(stored, axis=1).mean() if similarity.unit_length else 1  # of signs it is not 1
+        stored = np.concatenate([stored, norm * embedded(old, more, "query", similarity.unit_length)])
     own = _prepared(similarity, old.embed(parts, "query", settings.precision), "query")
     return BridgeSample(given, stored, held, queries, own, similarity, True, seed)
 
@@ -311,14 +315,15 @@ def _parts(texts: Sequence[str], seed: int) -> list[str]:
     return parts
 
 
+@torch.no_grad()
 def _prepared(similarity: Similarity, rows: np.ndarray, role: Role) -> np.ndarray:
-    prepared: np.ndarray = similarity.cpu().prepare(torch.from_numpy(rows).float(), role).detach().numpy()
+    prepared: np.ndarray = copy.deepcopy(similarity).cpu().prepare(torch.from_numpy(rows).float(), role).numpy()
     return prepared
 
 
 def _similarity(stored: Export, old: Encoder) -> Similarity:
-    """A copy of what the stored vectors are prepared by."""
-    return copy.deepcopy(old.similarity_of(stored.note["similarity"]["spec"]))
+    """What the stored vectors are prepared by."""
+    return old.similarity_of(stored.note["similarity"]["spec"])
 
 
 def _check(settings: BridgeSettings, stored: Export, new: Encoder) -> None:

@@ -137,11 +137,12 @@ def test_both_ways(tiny_bert, other, task, tmp_path, kind, dtype):
     assert into_new.bytes_saved is None
 
 
-def test_known_items_are_found_by_hand():
+def test_known_items_are_found_by_hand(monkeypatch):
     """Among three documents; the second query's document ties with another, which counts as a better one."""
     documents = np.array([[1.0, 0.0], [0.0, 1.0], [0.0, 1.0]])
     queries = np.array([[3.0, 4.0], [0.0, 2.0]])
     held, unit = np.array([True, True, False]), registry.create("cosine")
+    monkeypatch.setattr("retrokit.training.bridge.BLOCK", 1)
     sample = BridgeSample(documents, documents, held, queries, documents[:2], unit)
     same, turned = VectorMap(np.eye(2), np.zeros(2)), VectorMap(np.eye(2)[::-1], np.zeros(2))
     assert sample.mrr(None) == pytest.approx((1 + 1 / 2) / 2)
