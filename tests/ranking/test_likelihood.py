@@ -141,15 +141,20 @@ def test_what_is_no_causal_model_is_refused(tiny_t5, tiny_bert, tmp_path):
         registry.create(f"query-likelihood:{tmp_path}", device="cpu")
 
 
-def test_a_break_costs_few_pairs(tiny_llama, tmp_path, monkeypatch):
+def test_a_break_costs_few_pairs_and_those_of_a_document_stay_together(tiny_llama, tmp_path, monkeypatch):
     monkeypatch.setattr(kept, "DECODED_AT_ONCE", 5)
     reranker = registry.create(f"query-likelihood:{tiny_llama}", device="cpu")
-    blocks: list[int] = []
+    blocks: list[list[str]] = []
+
+    def score(query: str, text: str) -> float:
+        return 100 * QUERIES.index(query) + len(text)
 
     def rank_lists(queries, lists):
-        blocks.append(len(queries))
-        return [np.zeros(len(texts), dtype=np.float32) for texts in lists]
+        blocks.append([text for texts in lists for text in texts])
+        return [np.array([score(query, text) for text in texts]) for query, texts in zip(queries, lists, strict=True)]
 
     monkeypatch.setattr(reranker, "rank_lists", rank_lists)
-    kept.KeptReranker(reranker, Shards(tmp_path)).rank_lists(QUERIES, [DOCUMENTS[:2]] * 5)
-    assert blocks == [2, 2, 1]
+    lists = [DOCUMENTS[:2]] * 5
+    scores = kept.KeptReranker(reranker, Shards(tmp_path)).rank_lists(QUERIES, lists)
+    assert blocks == [[text] * 5 for text in sorted(DOCUMENTS[:2])]
+    assert np.array_equal(scores, [[score(query, text) for text in DOCUMENTS[:2]] for query in QUERIES])

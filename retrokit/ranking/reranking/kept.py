@@ -84,6 +84,17 @@ class KeptReranker(Reranker):
         return self.rank_lists([query], [documents])[0]
 
     def rank_lists(self, queries: Sequence[str], lists: Sequence[Sequence[str]]) -> list[np.ndarray]:
+        if not self._reranker.is_decoder:
+            return self._blocks(queries, lists, "queries")
+        pair_queries, texts, ends = pairs_of(queries, lists)
+        order = sorted(range(len(texts)), key=texts.__getitem__)  # a document's tokens may serve several queries
+        scores = np.empty(len(texts), np.float32)
+        if order:
+            singles = self._blocks([pair_queries[pair] for pair in order], [[texts[pair]] for pair in order], "pairs")
+            scores[order] = np.concatenate(singles)
+        return np.split(scores, ends[:-1])
+
+    def _blocks(self, queries: Sequence[str], lists: Sequence[Sequence[str]], unit: str) -> list[np.ndarray]:
         blocks, size = [0], 0  # whole lists, about as many pairs together
         for row, documents in enumerate(lists):
             if size and size + len(documents) > self._at_once:
@@ -92,7 +103,7 @@ class KeptReranker(Reranker):
             size += len(documents)
         results: list[np.ndarray] = []
         doing = f"reranking with {self.spec}"
-        with progress(doing, len(queries), "queries") if self._shows_progress else nullcontext(unseen) as advance:
+        with progress(doing, len(queries), unit) if self._shows_progress else nullcontext(unseen) as advance:
             for start, stop in pairwise([*blocks, len(lists)]):
                 results += self._block(queries[start:stop], lists[start:stop])
                 advance(stop - start)
