@@ -159,6 +159,20 @@ def test_a_break_is_one_line_and_ends_what_runs(small, number):
         os.kill(int(started.read_text()), 0)
 
 
+def test_a_break_while_a_process_starts_ends_it(small, monkeypatch):
+    start, processes = subprocess.Popen, []
+
+    def interrupted(*args, **options):
+        processes.append(start(*args, **options))
+        signal.raise_signal(signal.SIGINT)
+        return processes[0]
+
+    monkeypatch.setattr(subprocess, "Popen", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        reproduce.shell("sleep 60", {**os.environ})
+    assert processes[0].returncode == -signal.SIGTERM
+
+
 def test_a_study_names_its_extra_before_data_are_made(small, capsys, monkeypatch):
     path = small / "runs" / "small.toml"
     path.write_text(path.read_text().replace("touch $OUT/ran", "retrokit study run x"))

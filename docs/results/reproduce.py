@@ -16,6 +16,8 @@ import re
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -87,19 +89,38 @@ def prepare(names: list[str], environment: dict[str, str]) -> list[str]:
 
 def shell(script: str, environment: dict[str, str]) -> str:
     """A script's standard output. What stops this process stops all that the script has started."""
-    command = ["bash", "-euo", "pipefail", "-c", script]
-    with subprocess.Popen(
-        command, cwd=ROOT, env=environment, stdout=subprocess.PIPE, text=True, start_new_session=True
-    ) as process:
-        try:
-            output, _ = process.communicate()
-        except BaseException:
+    command, process = ["bash", "-euo", "pipefail", "-c", script], None
+    try:
+        with signals_after():
+            process = subprocess.Popen(
+                command, cwd=ROOT, env=environment, stdout=subprocess.PIPE, text=True, start_new_session=True
+            )
+        output, _ = process.communicate()
+    except BaseException:
+        if process is not None:
             os.killpg(process.pid, signal.SIGTERM)
             process.wait()
-            raise
+        raise
     if process.returncode:
         raise subprocess.CalledProcessError(process.returncode, command)
     return output
+
+
+@contextmanager
+def signals_after() -> Iterator[None]:
+    """A signal to stop takes effect after the block: a process that starts in it is then known, and can be ended."""
+    came: list[int] = []
+    before = {
+        number: signal.signal(number, lambda number, _: came.append(number))
+        for number in (signal.SIGINT, signal.SIGTERM)
+    }
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+        for number in came:
+            signal.raise_signal(number)
 
 
 def main(arguments: list[str]) -> int:
