@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import partial
+from threading import Lock
 from typing import Any, NamedTuple
 
 import torch
@@ -46,6 +47,7 @@ class Generator:
         self.model = model
         self.tokenizer = tokenizer
         self.max_length = max_length
+        self._tokenizing = Lock()  # a fast tokenizer holds the padding of one call, and prompts are measured meanwhile
         self.writes_anew = bool(model.config.is_encoder_decoder)
         limits = [tokenizer.model_max_length, getattr(model.config, "max_position_embeddings", None)]
         self.window = min((limit for limit in limits if limit and limit <= NO_LIMIT), default=None)
@@ -61,11 +63,12 @@ class Generator:
 
     def length(self, text: str) -> int:
         """How many tokens the model reads of a text."""
-        return len(self._tokens(text, verbose=False)["input_ids"])
+        return len(self._tokens(text)["input_ids"])
 
     def _tokens(self, text: str | list[str], **options: Any) -> Any:
-        # a chat template writes the special tokens itself
-        return self.tokenizer(text, add_special_tokens=self.tokenizer.chat_template is None, **options)
+        special = self.tokenizer.chat_template is None  # which a chat template writes itself
+        with self._tokenizing:
+            return self.tokenizer(text, **{"add_special_tokens": special, "verbose": False, **options})
 
     def chat(self, prompt: str, system: str | None) -> str:
         """What the model reads for a prompt: by its chat template, or else as it is, the system message first."""
@@ -96,7 +99,7 @@ class Generator:
         over = excess(prompt.text)
         if over <= 0:
             return prompt.text
-        about = self.tokenizer(prompt.middle, add_special_tokens=False, return_offsets_mapping=True, verbose=False)
+        about = self._tokens(prompt.middle, add_special_tokens=False, return_offsets_mapping=True)
         offsets = about["offset_mapping"]
         middle_tokens, shorter = len(offsets), prompt
         while over > 0 and middle_tokens > 0:

@@ -5,7 +5,10 @@ import asyncio
 import json
 import os
 import shutil
+import threading
+import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -75,6 +78,27 @@ def test_prompts_that_wait_together_are_computed_together(tiny_llama: Path, monk
     monkeypatch.setattr(Generator, "generate", counted)
     complete(llm, sentences(10), Sampling(max_tokens=3))
     assert sizes == [4, 4, 2]
+
+
+def test_a_prompt_is_measured_while_others_are_written(tiny_llama: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A fast tokenizer holds one call's padding: a call from another thread would change it."""
+    generator = load_generator(str(tiny_llama), None)
+    entered, inside, plain = threading.Event(), [], type(generator.tokenizer).__call__
+
+    def slow(self: Any, text: Any, **options: Any) -> Any:
+        inside.append(len(inside))
+        entered.set()
+        time.sleep(0.2 if isinstance(text, list) else 0)
+        inside.append(-len(inside))
+        return plain(self, text, **options)
+
+    monkeypatch.setattr(type(generator.tokenizer), "__call__", slow)
+    with ThreadPoolExecutor(1) as thread:
+        writing = thread.submit(generator.generate, TEXTS, [Sampling()] * len(TEXTS), 3)
+        assert entered.wait(60)
+        assert generator.length(TEXTS[0]) == 4
+        assert len(writing.result()) == len(TEXTS)
+    assert inside == [0, -1, 2, -3]
 
 
 def test_a_draw_does_not_depend_on_its_neighbours(model: Path) -> None:
