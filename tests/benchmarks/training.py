@@ -1,6 +1,9 @@
 """Pairs per second and memory of a step of training on a CPU: retrokit's, and the library's own trainer.
 
     python tests/benchmarks/training.py data/ml-abstracts/abstracts.jsonl [PRECISION] [LENGTH] [BATCH] [MINI_BATCH]
+    python tests/benchmarks/training.py shares data/ml-abstracts/abstracts.jsonl [PRECISION] [LENGTH]
+
+``shares`` prints where the time of retrokit's steps goes, by PyTorch's profiler.
 
 Both train minilm on the same pairs of title and abstract with the same batch, mini-batch (0: no gradient caching),
 precision and maximum length, in turns, each in a process of its own. A rate is that of the steps after the first, by
@@ -9,18 +12,32 @@ process, and what of it came after training began.
 """
 
 import json
+import re
 import resource
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
-STEPS, ROUNDS = 5, 3
+STEPS, ROUNDS = 5, 5
 CACHED_STEPS = 2
 SCALE = 20.0
+
+PARTS = {
+    "optimizer": "Optimizer",
+    "casts": "aten::_to_copy|ToCopy",
+    "attention": "_Attention",
+    "dropout": "_Dropout",
+    "token table": "[Ee]mbedding",
+    "GELU": "[Gg]elu",
+    "layer norm": "[Ll]ayer_?[Nn]orm",
+    "linear layers": "aten::linear|aten::t?addmm|aten::mm|AddmmBackward|SumBackward|aten::sum",
+}
+"""Parts of a step and the names of PyTorch's operations; the first that fits an operation, or one around it, counts."""
 
 
 class Clock:
@@ -112,6 +129,49 @@ def library(pairs: Path, folder: Path, precision: str, length: int, batch: int, 
     clock.report()
 
 
+def shares(source: str, precision: str = "fp32", length: str = "128") -> None:
+    """Print the share of each part in the time of retrokit's steps after the first, forward and backward."""
+    from torch.profiler import ProfilerActivity, profile
+
+    from retrokit.training.callback import TrainingCallback
+
+    watch, on_step_end, steps = profile(activities=[ProfilerActivity.CPU]), TrainingCallback.on_step_end, 0
+
+    def watched(self: Any, *args: Any, **kwargs: Any) -> None:
+        nonlocal steps
+        steps += 1
+        if steps == 1:
+            watch.start()
+        elif steps == STEPS:
+            watch.stop()
+        on_step_end(self, *args, **kwargs)
+
+    TrainingCallback.on_step_end = watched  # type: ignore[method-assign]
+    with tempfile.TemporaryDirectory() as name:
+        ours(_pairs(source, 32, Path(name)), Path(name, "out"), precision, int(length), 32, 0)
+    times: Counter[tuple[str, str]] = Counter()
+    for event in watch.events():
+        chain, parent = [event.name], event.cpu_parent
+        while parent is not None:
+            chain.append(parent.name)
+            parent = parent.cpu_parent
+        found = [part for part, names in PARTS.items() if any(re.search(names, name) for name in chain)]
+        is_backward = any(name.startswith("autograd::engine") for name in chain)
+        times[(found or ["the rest"])[0], "backward" if is_backward else "forward"] += event.self_cpu_time_total
+    whole = sum(times.values())
+    for part in [*PARTS, "the rest"]:
+        sides = [f"{times[part, side] / whole:.1%} {side}" for side in ("forward", "backward")]
+        print(f"{part}: {', '.join(sides)}")
+
+
+def _pairs(source: str, batch: int, folder: Path) -> Path:
+    rows = map(json.loads, Path(source).read_text(encoding="utf-8").splitlines()[: batch * STEPS])
+    lines = [json.dumps({"anchor": row["title"], "positive": row["text"]}) for row in rows]
+    pairs = folder / "pairs.jsonl"
+    pairs.write_text("\n".join(lines), encoding="utf-8")
+    return pairs
+
+
 def _steps(mini_batch: int) -> int:
     return CACHED_STEPS if mini_batch else STEPS
 
@@ -120,10 +180,7 @@ def main(source: str, precision: str = "fp32", length: str = "128", batch: str =
     """Print both, and their ratio."""
     found: dict[str, list[dict[str, float]]] = {"ours": [], "library": []}
     with tempfile.TemporaryDirectory() as name:
-        pairs = Path(name, "pairs.jsonl")
-        rows = map(json.loads, Path(source).read_text(encoding="utf-8").splitlines()[: int(batch) * STEPS])
-        lines = [json.dumps({"anchor": row["title"], "positive": row["text"]}) for row in rows]
-        pairs.write_text("\n".join(lines), encoding="utf-8")
+        pairs = _pairs(source, int(batch), Path(name))
         for number in range(ROUNDS):
             for which, kept in found.items():
                 words = [which, str(pairs), str(Path(name, f"{which}-{number}")), precision, length, batch, mini_batch]
@@ -142,5 +199,7 @@ if __name__ == "__main__":
     if sys.argv[1] in ("ours", "library"):
         made = {"ours": ours, "library": library}[sys.argv[1]]
         made(Path(sys.argv[2]), Path(sys.argv[3]), sys.argv[4], *map(int, sys.argv[5:]))
+    elif sys.argv[1] == "shares":
+        shares(*sys.argv[2:])
     else:
         main(*sys.argv[1:])
