@@ -27,6 +27,7 @@ from retrokit.llm.local import Generator, load_generator
 from retrokit.ranking.reranking.base import CUT
 from retrokit.ranking.reranking.library import ModelReranker
 
+ROWS = 16
 CPU_LOGITS, GPU_LOGITS = 1 << 26, 1 << 29  # of a batch: a vocabulary may have 262,144 tokens
 
 Ids = tuple[int, ...]
@@ -111,12 +112,20 @@ class QueryLikelihood(ModelReranker):
         for document, length in zip(documents, lengths, strict=True):
             context = whole[document]
             if generator.window is not None and len(context) + length > generator.window:
-                cut = generator.fitted(self._prompt(document), length)
+                cut = generator.fitted(self._prompt(document), self._reserve(length))
                 (context,) = read([generator.chat(cut, None)])
                 if len(context) + length > generator.window:
                     raise UsageError(f"{self.spec}: reads {generator.window} tokens, and a query has {length}")
             contexts.append(context)
         return contexts
+
+    def _reserve(self, length: int) -> int:
+        """Tokens left free for a query of ``length``, beside a document that is cut: in steps of an eighth of the
+        window, so that queries of about the same length share the document's tokens."""
+        assert self._generator.window is not None
+        step = max(1, self._generator.window // 8)
+        reserve = -(-length // step) * step
+        return reserve if reserve <= self._generator.window // 2 else length
 
     def _batches(self, pairs_of: dict[Ids, list[int]], answers: Sequence[Ids]) -> Iterator[list[Unit]]:
         """Units of like length, so that neither the tokens nor the logits of a batch become too many."""
@@ -158,8 +167,10 @@ class QueryLikelihood(ModelReranker):
             if len(rows) != len(units):
                 cache.batch_select_indices(rows)
         whole = torch.cat([known[rows], is_read], dim=1)
-        logits = _run(self.model, read, whole, **options)["logits"][:, : targets.shape[1]].float()
-        likely = logits.gather(2, targets[..., None])[..., 0] - logits.logsumexp(2)
+        logits = _run(self.model, read, whole, **options)["logits"][:, : targets.shape[1]]
+        # a few rows at a time: copies of all in float32 are too large for the processor's cache
+        sums = torch.cat([part.float().logsumexp(1) for part in logits.flatten(0, 1).split(ROWS)])
+        likely = logits.gather(2, targets[..., None])[..., 0].float() - sums.view(targets.shape)
         means = likely.masked_fill(~is_target, 0).sum(1) / lengths.clamp(min=1)
         result: np.ndarray = means.double().cpu().numpy()
         return result
