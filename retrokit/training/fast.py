@@ -8,6 +8,7 @@ not know (a GPU, another kind of attention) goes the library's way.
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import zip_longest
 from typing import Any
 
 import numpy as np
@@ -22,6 +23,7 @@ from retrokit.encoders.packed import SHORT, attends_by_name, is_two_way
 
 _ATTENTION = "retrokit_training"
 _VALUES = 1 << 16  # of a random number
+TOGETHER = 1 << 22  # bytes of attention's weights
 
 
 class FastDropout(nn.Dropout):
@@ -91,31 +93,48 @@ class _Attention(torch.autograd.Function):
         with torch.autocast("cpu", enabled=False):
             scaled = torch.mul(query, scaling).reshape(n * heads, tokens, width)
             key, value = key.reshape(scaled.shape), value.reshape(scaled.shape)
-            scores = torch.bmm(scaled, key.transpose(1, 2))
-            if keep is not None:
-                scores.view(n, heads, tokens, tokens).masked_fill_(~keep, torch.finfo(scores.dtype).min)
-            weights = torch.softmax(scores, dim=-1, out=scores)
-            mask, ctx.factor = dropout_mask(weights.shape, p) if p else (None, 1.0)
-            output = torch.bmm(weights if mask is None else weights * mask, value)
-            if mask is not None:
-                output *= ctx.factor
-        ctx.save_for_backward(scaled, key, value, weights, mask)
+            weights, output = scaled.new_empty(n * heads, tokens, tokens), torch.empty_like(scaled)
+            ctx.parts, ctx.factor, masks = _parts(weights, heads), 1.0, []
+            for part in ctx.parts:
+                scores = torch.bmm(scaled[part], key[part].transpose(1, 2), out=weights[part])
+                if keep is not None:
+                    of_texts = keep[part.start // heads : part.stop // heads]
+                    scores.view(-1, heads, tokens, tokens).masked_fill_(~of_texts, torch.finfo(scores.dtype).min)
+                dropped = torch.softmax(scores, dim=-1, out=scores)
+                if p:
+                    mask, ctx.factor = dropout_mask(scores.shape, p)
+                    masks.append(mask)
+                    dropped = scores * mask
+                torch.bmm(dropped, value[part], out=output[part])
+            output *= ctx.factor
+        ctx.save_for_backward(scaled, key, value, weights, *masks)
         ctx.scaling, ctx.shape = scaling, query.shape
         return output.view(query.shape).transpose(1, 2).contiguous()
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
-        scaled, key, value, weights, mask = ctx.saved_tensors
+        scaled, key, value, weights, *masks = ctx.saved_tensors
         with torch.autocast("cpu", enabled=False):
             output = torch.mul(gradients[0].transpose(1, 2), ctx.factor).reshape(scaled.shape)
-            of_value = torch.bmm((weights if mask is None else weights * mask).transpose(1, 2), output)
-            of_weights = torch.bmm(output, value.transpose(1, 2))
-            if mask is not None:
-                of_weights *= mask
-            of_scores = torch.ops.aten._softmax_backward_data(of_weights, weights, -1, weights.dtype)
-            of_query = torch.bmm(of_scores, key).mul_(ctx.scaling)
-            of_key = torch.bmm(of_scores.transpose(1, 2), scaled)
+            of_query, of_key, of_value = (torch.empty_like(scaled) for _ in range(3))
+            for part, mask in zip_longest(ctx.parts, masks):
+                dropped = weights[part] if mask is None else weights[part] * mask
+                torch.bmm(dropped.transpose(1, 2), output[part], out=of_value[part])
+                of_weights = torch.bmm(output[part], value[part].transpose(1, 2))
+                if mask is not None:
+                    of_weights *= mask
+                of_scores = torch.ops.aten._softmax_backward_data(of_weights, weights[part], -1, weights.dtype)
+                torch.bmm(of_scores, key[part], out=of_query[part])
+                torch.bmm(of_scores.transpose(1, 2), scaled[part], out=of_key[part])
+            of_query *= ctx.scaling
         return *(side.view(ctx.shape) for side in (of_query, of_key, of_value)), None, None, None
+
+
+def _parts(weights: Tensor, heads: int) -> list[slice]:
+    """Rows of the weights ``[n · heads, t, t]``, whole texts, that stay in the processor's cache together."""
+    of_text = heads * weights[0].numel() * weights.element_size()
+    rows = max(1, TOGETHER // of_text) * heads
+    return [slice(start, min(len(weights), start + rows)) for start in range(0, len(weights), rows)]
 
 
 def _attend(

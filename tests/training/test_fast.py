@@ -41,7 +41,9 @@ def relative(found: torch.Tensor, expected: torch.Tensor) -> float:
 
 @pytest.mark.parametrize("keep", [None, keep_of([5, 3, 1])], ids=["whole", "masked"])
 @pytest.mark.parametrize(("dtype", "bound"), [(torch.float32, 1e-6), (torch.bfloat16, 2e-2)])
-def test_attention_is_pytorchs(keep, dtype, bound):
+@pytest.mark.parametrize("together", [fast.TOGETHER, 1], ids=["at once", "by text"])
+def test_attention_is_pytorchs(keep, dtype, bound, together, monkeypatch):
+    monkeypatch.setattr(fast, "TOGETHER", together)
     torch.manual_seed(0)
     sides = [torch.randn(SHAPE, dtype=dtype, requires_grad=True) for _ in range(3)]
     exact = [side.detach().double().requires_grad_() for side in sides]
@@ -57,7 +59,9 @@ def test_attention_is_pytorchs(keep, dtype, bound):
 
 
 @pytest.mark.parametrize("keep", [None, keep_of([5, 3, 1])], ids=["whole", "masked"])
-def test_gradients_under_dropout_are_those_of_differences(keep):
+@pytest.mark.parametrize(("together", "texts"), [(fast.TOGETHER, [3]), (2 * 2 * 5 * 5 * 8, [2, 1])])
+def test_gradients_under_dropout_are_those_of_differences(keep, together, texts, monkeypatch):
+    monkeypatch.setattr(fast, "TOGETHER", together)
     torch.manual_seed(0)
     sides = [torch.randn(SHAPE, dtype=torch.float64, requires_grad=True) for _ in range(3)]
 
@@ -67,10 +71,10 @@ def test_gradients_under_dropout_are_those_of_differences(keep):
 
     assert torch.autograd.gradcheck(attended, sides)
     torch.manual_seed(7)
-    mask, factor = dropout_mask(torch.Size((6, 5, 5)), 0.3)
+    masks, factors = zip(*(dropout_mask(torch.Size((2 * count, 5, 5)), 0.3) for count in texts), strict=True)
     scores = 0.5 * sides[0] @ sides[1].transpose(2, 3)
     weights = (scores if keep is None else scores.masked_fill(~keep, -torch.inf)).softmax(-1)
-    expected = (weights * mask.view(3, 2, 5, 5) * factor) @ sides[2]
+    expected = (weights * torch.cat(masks).view(3, 2, 5, 5) * factors[0]) @ sides[2]
     torch.testing.assert_close(attended(*sides), expected.transpose(1, 2))
 
 

@@ -120,7 +120,7 @@ class QueryLikelihood(ModelReranker):
         return contexts
 
     def _reserve(self, length: int) -> int:
-        """Tokens left free for a query of ``length``, beside a document that is cut: in steps of an eighth of the
+        """Tokens left free for a query of ``length``, next to a document that is cut: in steps of an eighth of the
         window, so that queries of about the same length share the document's tokens."""
         assert self._generator.window is not None
         step = max(1, self._generator.window // 8)
