@@ -146,7 +146,7 @@ def training_rows(rows: Rows, kind: Kind, where: str, names: Sequence[str] = ())
     parts += [f"columns not used: {fields_of(unused)}"] if unused else []
     parts += [f"rows left out that are no positive pair: {left_out:,}"] if left_out else []
     if parts:
-        notice(f"{named(where)}: {'; '.join(parts)}")
+        notice(f"{named(where)}: {'; '.join(parts)}", once=True)
 
 
 def same_kinds(pair: Pair, before: tuple[str, ...] | None) -> tuple[str, ...]:
