@@ -211,8 +211,8 @@ def check_searchers(searchers: Sequence[Searcher], judged: Iterable[RetrievalDat
 
 
 def check_calibrations(settings: EvaluationSettings, loaded: Sequence[Task], requests: Iterable[Request]) -> None:
-    """Raise :class:`UsageError` for a system that no calibration fits, before any of them works; of one whose weight is
-    tuned, its tuning decides."""
+    """Raise :class:`UsageError` for a system that no calibration fits, before any of them works. A system whose
+    weight is tuned is checked after its tuning."""
     from retrokit.ranking.abstention import Abstainer
     from retrokit.ranking.retrieval.base import TextList
 

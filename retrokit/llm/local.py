@@ -47,7 +47,7 @@ class Generator:
         self.model = model
         self.tokenizer = tokenizer
         self.max_length = max_length
-        self._tokenizing = Lock()  # a fast tokenizer holds the padding of one call, and prompts are measured meanwhile
+        self._tokenizing = Lock()  # a fast tokenizer stores one call's padding; prompts are measured meanwhile
         self.writes_anew = bool(model.config.is_encoder_decoder)
         limits = [tokenizer.model_max_length, getattr(model.config, "max_position_embeddings", None)]
         self.window = min((limit for limit in limits if limit and limit <= NO_LIMIT), default=None)

@@ -224,6 +224,8 @@ class StressSettings(ProbeSettings):
             yield "give `texts=` or `on=`, one of them"
         if self.translations is None and "language" in self.capabilities:
             yield "the capability language takes `translations=`, which is not given"
+        if self.translations is not None and self.capabilities and "language" not in self.capabilities:
+            yield "`translations=` are of the capability language, which is not given"
         if self.llm is None and (self.store is not None or self.max_tokens is not None):
             yield "`store=` and `max_tokens=` are about the model of `llm=`, which is not given"
         if self.sure is not None and not self.encoders:

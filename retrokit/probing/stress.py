@@ -360,7 +360,7 @@ def probe_stress(settings: StressSettings) -> StressProbe:
 
 
 def _checked(settings: StressSettings) -> list[tuple[str, float]]:
-    """The gates. Raises :class:`UsageError` for wrong names, all of them at once, before any work."""
+    """The gates. Raises, before any work, :class:`UsageError` for all wrong names at once, and as SURE's task does."""
     requests = [(retrieval.registry_of(spec), spec) for spec in settings.encoders]
     if settings.with_ not in (None, NONE):
         requests.append((reranking.registry_of(settings.with_), settings.with_))
@@ -369,6 +369,8 @@ def _checked(settings: StressSettings) -> list[tuple[str, float]]:
     least = [parse_gate(text) for text in settings.fail_under]
     requests += [(registry, name) for name in (*settings.capabilities, *(name for name, _ in least))]
     parse_all(requests)
+    if settings.sure is not None:
+        tasks.create(f"sure:{settings.sure}")
     return least
 
 
@@ -405,7 +407,8 @@ def _sure(settings: StressSettings) -> Iterator[SureRow]:
     """SURE's measures of the systems, over all testbeds and in each."""
     if settings.sure is None:
         return
-    options = EvaluationSettings(settings.encoders, [f"sure:{settings.sure}"], device=settings.device)
+    task, where = f"sure:{settings.sure}", {"precision": settings.precision, "device": settings.device}
+    options = EvaluationSettings(settings.encoders, [task], **where)
     for result in evaluate_systems(options).results:
         values = result.metrics
         for prefix, testbed in (("", "mean"), *((f"{name}_", name) for name in TESTBEDS)):

@@ -23,7 +23,7 @@ from retrokit.augmentation.online import Augmentation, Masking
 from retrokit.core.errors import UsageError
 from retrokit.core.notices import notice
 from retrokit.data.pairs import Source
-from retrokit.data.training_rows import Pair, ScoredPair, Unlabelled, text_id, texts_of_record
+from retrokit.data.training_rows import Pair, ScoredPair, Unlabelled, same_kinds, text_id, texts_of_record
 from retrokit.similarities.base import Role
 
 if TYPE_CHECKING:
@@ -111,10 +111,12 @@ def pools_of(data: TrainingSet, mix: bool) -> list[SourcePool]:
         UsageError: sources to mix that differ in their prompts, or of texts and of images.
     """
     starts = data.starts[:-1].tolist()
-    if not mix or len(data.sources) == 1:
+    if mix and len(data.sources) == 1:
+        raise UsageError("`mix=` is of several sources; give `data=` once more")
+    if not mix:
         return [SourcePool([source], [start]) for source, start in zip(data.sources, starts, strict=True)]
     prompts = {(source.query_prompt, source.document_prompt) for source in data.sources}
-    kinds = {bool(source.counts.get("images")) for source in data.sources}
+    kinds = {same_kinds(source.records[0], None) for source in data.sources}
     for name, count in (("prompts", len(prompts)), ("kinds of items", len(kinds))):
         if count > 1:
             raise UsageError(f"`mix=`: the sources differ in their {name}; a batch has one")

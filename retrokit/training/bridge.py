@@ -281,7 +281,7 @@ class BridgeSample:
 def _learned_from(
     settings: BridgeSettings, stored: np.ndarray, texts: Sequence[str], new: Encoder, old: Encoder | None, like: Export
 ) -> BridgeSample:
-    """Of the ``stored`` rows of ``texts``, and queries that ``old`` embeds too."""
+    """The sample: the ``stored`` rows of ``texts``, and queries that ``old`` embeds too."""
     seed, unit = settings.seed, new.similarity.unit_length
 
     def embedded(encoder: Encoder, items: Sequence[str], role: Role, to_unit: bool) -> np.ndarray:
@@ -299,8 +299,10 @@ def _learned_from(
     similarity = _similarity(like, old)
     given = embedded(new, [*texts, *more], "query", unit)
     if more:
-        norm = np.linalg.norm(stored, axis=1).mean() if similarity.unit_length else 1  # of signs it is not 1
-        stored = np.concatenate([stored, norm * embedded(old, more, "query", similarity.unit_length)])
+        rows = embedded(old, more, "query", similarity.unit_length)
+        lengths = (np.linalg.norm(side, axis=1).mean() for side in (stored, rows))
+        rows *= np.divide(*lengths)  # stored documents are prepared, or signs; so a query weighs as much as a text
+        stored = np.concatenate([stored, rows])
     own = _prepared(similarity, old.embed(parts, "query", settings.precision), "query")
     return BridgeSample(given, stored, held, queries, own, similarity, True, seed)
 

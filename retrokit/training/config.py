@@ -349,6 +349,10 @@ class FinetuneConfig(TrainingConfig):
         return max(DEFAULT_SCALE[name] for name in self.losses)
 
 
+UNRECORDED = ("mix", "unmasked")
+"""Options that older runs do not record; at their default, newer ones do not either."""
+
+
 def _weight(text: str) -> float:
     try:
         return float(text)
@@ -417,6 +421,8 @@ class BridgeSettings(Settings):
         yield from super().problems()
         if not re.fullmatch(MAPS, self.map):
             yield f"`map=` {self.map}: expected auto, orthogonal, affine, low-rank:N or mlp"
+        if self.metrics and not self.on:
+            yield "`metrics=` are those of `on=`, which is not given"
         if self.queries is not None and self.into == "new":
             yield "`queries=` is for `into=` old; the new encoder's own queries search its space"
 

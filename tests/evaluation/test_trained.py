@@ -67,6 +67,19 @@ def test_the_seed_of_the_pretraining_is_a_seed_too(tmp_path: Path) -> None:
     assert trained["a"].group == trained["b"].group != trained["c"].group
 
 
+def test_a_start_without_a_seed_counts_by_its_weights(tmp_path: Path) -> None:
+    """A bridge, or an average, which has no seed and may have been written anew in the same place."""
+    start = tmp_path / "bridge"
+    start.mkdir()
+    (start / "retrokit.json").write_text(json.dumps({"status": "finished", "similarity": "cosine", "identity": {}}))
+    first, again, other = (
+        training_of(run(tmp_path / name, seed=seed, encoder=str(start), encoder_fingerprint=weights))
+        for name, seed, weights in (("a", 0, "v1"), ("b", 1, "v1"), ("c", 2, "v2"))
+    )
+    assert (first.seed, again.seed) == ("0", "1")
+    assert first.group == again.group != other.group
+
+
 def test_options_of_the_evaluation_count(tmp_path: Path) -> None:
     a, b = run(tmp_path / "a"), run(tmp_path / "b", seed=1)
     assert training_of(f"{a},max_length=64").group == training_of(f"{b},max_length=64").group

@@ -326,6 +326,10 @@ def test_a_judged_document_is_edited_where_its_answer_is():
         edits[0].edited,
     )
     assert edits[0].harmless[1] == text.replace("The dog", "In fact, the dog")
+    (edit,) = stress_edits(
+        [StressText("1", "The dog ate 12 sausages.", "Did the dog eat 12?")], capabilities[:1], 0
+    ).edits
+    assert edit.original == "The dog ate 12 sausages."
     # the query does not have the number that the edit takes away
     assert stress_edits([StressText("1", text, "Did the dog eat sausages?")], capabilities, 0).edits == []
 
@@ -429,8 +433,11 @@ def test_edits_of_a_language_model_are_checked_by_rules(tmp_path, capsys):
     assert f"0 calls, {len(SENTENCES)} answers from the store" in capsys.readouterr().err
     assert edits.read_bytes() == before
     silent = replayed(tmp_path / "none.jsonl", {SENTENCES[0]: "No."})
-    assert cli.run([*words, "--capabilities", "negation", "--llm", silent]) == 4
-    assert "the model wrote no near-miss" in capsys.readouterr().err
+    assert cli.run([*words, "--capabilities", "negation", "--llm", silent]) == 0  # with the rules' own edits
+    assert "the model reports none" in capsys.readouterr().err
+    assert {row["edit"] for _, row in read_jsonl(edits)} == {
+        row["edit"] for row in rows if row["capability"] == "negation"
+    } - {"llm"}
     assert cli.run([*words, "--capabilities", "case", "--llm", llm]) == 2
     assert "--llm edits by negation, binding, spatial; name one in --capabilities" in capsys.readouterr().err
 
@@ -460,6 +467,7 @@ def test_wrong_input_is_one_line(corpus, tmp_path):
         ({"encoders": ["bm25"], "on": "beir:x", "with_": "none", "field": "body"}, "`field=` is of `texts=`"),
         ({"texts": str(corpus), "save_edits": "x.jsonl", "with_": "maxsim"}, "`with_=` reranks what a system fails"),
         ({"encoders": ["bm25"], **about, "capabilities": ["language"]}, "language takes `translations=`"),
+        ({"encoders": ["bm25"], **about, "capabilities": ["case"], "translations": "x"}, "`translations=` are of the"),
         ({"encoders": ["bm25"], **about, "store": "x.sqlite"}, "about the model of `llm=`, which is not given"),
         ({"texts": str(corpus), "save_edits": "x.jsonl", "sure": "x"}, "`sure=` measures systems: give one"),
         ({"encoders": ["bm25"], **about, "sure": "x"}, "sure:x"),

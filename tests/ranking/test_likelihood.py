@@ -97,10 +97,15 @@ def test_a_document_is_cut_so_that_the_query_fits(tiny_llama):
     tokenizer = AutoTokenizer.from_pretrained(tiny_llama)
     query, words = "the red fish", " ".join(sentences(9, seed=3))
     length = len(tokenizer(f" {query}", add_special_tokens=False)["input_ids"])
-    left = 40 - math.ceil(length / 5) * 5  # in steps of an eighth: a little longer query has the same document
+    room = 40 - len(tokenizer(" ")["input_ids"])
+    step = room // 8  # so that a little longer query has the same document
+    left = 40 - math.ceil(length / step) * step
     cut = words[: tokenizer(words, return_offsets_mapping=True)["offset_mapping"][left - 1][1]]
     np.testing.assert_allclose(reranker.rank(query, [words]), expected(tiny_llama, cut, f" {query}"), atol=1e-5)
     assert reranker.remarks([query] * 2, [words, "a cat"]) == [[CUT], []]
+    long = f"{'cat ' * 25}{{document}} {{query}}"
+    narrow = registry.create(f'query-likelihood:{tiny_llama},max_length=40,template="{long}"', device="cpu")
+    assert narrow.rank(query, [words]) != narrow.rank(query, [""]), "some of the document is read"
     with pytest.raises(UsageError, match="reads 40 tokens, and a query has"):
         reranker.rank(words, ["a cat"])
     with pytest.raises(UsageError, match="max_length=65 is more than the model's 64 positions"):

@@ -11,6 +11,7 @@ from datasets import Dataset
 from sentence_transformers.base.sampler import NoDuplicatesBatchSampler
 
 from retrokit.core.errors import UsageError
+from retrokit.data.images import Image
 from retrokit.data.pairs import Source
 from retrokit.data.training_rows import Pair, text_id
 from retrokit.training.batches import Batches, Collator, Prefetcher, TrainingSet
@@ -96,9 +97,12 @@ def test_sources_of_other_prompts_or_of_images_do_not_mix():
     asks = source("b", 9, query_prompt="query: ")
     with pytest.raises(UsageError, match="`mix=`: the sources differ in their prompts; a batch has one"):
         Batches(TrainingSet([source("a", 9), asks]), 8, seed=0, mix=True)
-    shown = replace(source("b", 9), counts={"images": 9})
+    pictures = [Pair(Image("a.png", "0", ("a", 1)), record.positive) for record in source("b", 9).records]
+    shown = replace(source("b", 9), records=pictures)
     with pytest.raises(UsageError, match="`mix=`: the sources differ in their kinds of items"):
         Batches(TrainingSet([source("a", 9), shown]), 8, seed=0, mix=True)
+    with pytest.raises(UsageError, match="`mix=` is of several sources"):
+        Batches(TrainingSet([source("a", 9)]), 8, seed=0, mix=True)
 
 
 def test_processes_get_equal_parts_of_the_joint_batch():

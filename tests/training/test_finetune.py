@@ -190,6 +190,14 @@ def words_of(encoder: Path, data: Path, folder: str, *options: object) -> list[o
     return ["finetune", encoder, "--data", data, "-o", folder, "--batch-size", 8, "--precision", "fp32", *options]
 
 
+def test_options_that_older_runs_do_not_record_are_written_if_they_are_set(tiny_bert, pairs, tmp_path):
+    plain, other = (
+        plan(configure(tiny_bert, pairs, tmp_path / "run", unmasked=unmasked)).identity for unmasked in (False, True)
+    )
+    assert not {"unmasked", "mix"} & {*plain}
+    assert other == {**plain, "unmasked": True}
+
+
 def test_kill_9_and_resume_from_the_command_line(tiny_bert, pairs, tmp_path):
     words = [*words_of(tiny_bert, pairs, "run"), "--steps", 12, "--save-every", 5, "--sim", "learn", "--lr", 1e-3]
     (victim,) = retrokit_in(1, tmp_path, words, killed)

@@ -263,13 +263,17 @@ class Writer:
         return self._futures[key]
 
     def _edits(self, family: Family, sentence: Sentence) -> list[Edit]:
+        key = family.name, sentence.text
+        was_ahead = key in self._futures
         try:
-            completion = self._future(family.name, sentence.text).result()
+            completion = self._future(*key).result()
         except PromptRefused:
             cause, answer = "refused", ""
         else:
             answer, is_cut = answered(completion.text), completion.finish == "length"
             cause = "cut" if is_cut else why_rejected(sentence.text, answer, family.least_overlap) or ""
+        if not was_ahead:
+            del self._futures[key]  # only what is read ahead counts in its window
         if not cause:
             self._taken += 1
             return [Edit("llm", answer)]

@@ -40,7 +40,7 @@ def with_model(
 
     Raises:
         UsageError: none of the capabilities is such a family.
-        ServiceError: the model failed, or all that it wrote is rejected.
+        ServiceError: the model failed, or it wrote much and all of it is rejected.
     """
     families = load_families([of.name for of in capabilities if of.name in near_misses.registry.names()])
     if not families:
@@ -54,7 +54,7 @@ def with_model(
         writer = stack.enter_context(Writer(model, families, prompts, responses, max_tokens, CALLS, counts))
         both = {rules.name: _by_both(rules, written) for rules, written in zip(families, writer.families, strict=True)}
         yield [replace(of, trials=both.get(of.name, of.trials)) for of in capabilities], writer.ahead
-        writer.check()
+        writer.session.check()
     rejected = rejections(counts)
     notice(f"{model.spec}: {writer.session.summary()}{f'; rejected: {rejected}' if rejected else ''}")
 

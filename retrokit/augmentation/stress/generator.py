@@ -141,7 +141,8 @@ def _subjects(
         places = [place for place in places if place > 0]  # which begins with the title
     wanted = set(units(text.query)) - FUNCTION_WORDS
     shared = {place: len(wanted & set(units(pieces[place]))) for place in places}
-    if best := max(shared, key=lambda place: (shared[place], -place), default=None):
+    best = max(shared, key=lambda place: (shared[place], -place), default=None)
+    if best is not None:
         passage = Passage(" ".join(pieces[:best]), pieces[best], " ".join(pieces[best + 1 :]))
         yield Subject(own_place, text.id, text.query, passage, surroundings, seed, text.translation)
 

@@ -67,11 +67,11 @@ def training_of(spec: str) -> Training | None:
     with suppress(UsageError, DataError):  # the name of a plugin, or a folder that is not here
         start, of_start = str(encoders.registry.parse(start)), training_of(start)
     # weights that a seed decides, fresh ones or a pretraining's, are drawn again by each training
-    apart = {"seed", "encoder"} | ({"encoder_fingerprint"} if of_start else set())
+    apart = {"seed", "encoder"} | ({"encoder_fingerprint"} if of_start and of_start.seed else set())
     rest = {key: value for key, value in identity.items() if key not in apart}
     options = {key: value for key, value in parsed.params.items() if key != "path"}
     group = _digest([of_start.group if of_start else start, rest, options])
-    return Training(run.similarity, group, "+".join([str(identity["seed"]), *([of_start.seed] if of_start else [])]))
+    return Training(run.similarity, group, _seeds([Training(None, group, str(identity["seed"])), of_start]))
 
 
 def training_of_stages(first: str | None, reranker: str | None) -> Training | None:

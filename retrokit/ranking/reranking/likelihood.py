@@ -121,11 +121,13 @@ class QueryLikelihood(ModelReranker):
 
     def _reserve(self, length: int) -> int:
         """Tokens left free for a query of ``length``, next to a document that is cut: in steps of an eighth of the
-        window, so that queries of about the same length share the document's tokens."""
-        assert self._generator.window is not None
-        step = max(1, self._generator.window // 8)
+        room for both, so that queries of about the same length share the document's tokens."""
+        generator = self._generator
+        assert generator.window is not None
+        room = generator.window - generator.length(generator.chat(self._prompt("").text, None))
+        step = max(1, room // 8)
         reserve = -(-length // step) * step
-        return reserve if reserve <= self._generator.window // 2 else length
+        return reserve if reserve <= room // 2 else length
 
     def _batches(self, pairs_of: dict[Ids, list[int]], answers: Sequence[Ids]) -> Iterator[list[Unit]]:
         """Units of like length, so that neither the tokens nor the logits of a batch become too many."""
