@@ -407,8 +407,8 @@ def _sure(settings: StressSettings) -> Iterator[SureRow]:
     """SURE's measures of the systems, over all testbeds and in each."""
     if settings.sure is None:
         return
-    task, where = f"sure:{settings.sure}", {"precision": settings.precision, "device": settings.device}
-    options = EvaluationSettings(settings.encoders, [task], **where)
+    task, precision = f"sure:{settings.sure}", settings.precision
+    options = EvaluationSettings(settings.encoders, [task], precision=precision, device=settings.device)
     for result in evaluate_systems(options).results:
         values = result.metrics
         for prefix, testbed in (("", "mean"), *((f"{name}_", name) for name in TESTBEDS)):
