@@ -149,7 +149,7 @@ def training_rows(rows: Rows, kind: Kind, where: str, names: Sequence[str] = ())
         notice(f"{named(where)}: {'; '.join(parts)}", once=True)
 
 
-def same_kinds(pair: Pair, before: tuple[str, ...] | None) -> tuple[str, ...]:
+def same_kinds(pair: Pair | ScoredPair | Unlabelled, before: tuple[str, ...] | None) -> tuple[str, ...]:
     """The kinds (text or image) of anchor and documents; raises :class:`ValueError` if they differ from those
     ``before``, for a batch goes through one tower on either side."""
     anchor, documents = texts_of_record(pair)
