@@ -5,6 +5,7 @@ The bounds were set on the published FiQA and MS MARCO sets: nearly all that is 
 """
 
 from collections.abc import Sequence
+from itertools import combinations
 
 from retrokit.llm.answers import Rejected, holds_run, share_within, words_of
 
@@ -35,6 +36,7 @@ CAUSES: dict[str, str] = {
     "refused": "the model does not take the prompt",
     "not_verbatim": "key sentences that are not in the passage",
     "content_changed": "more than pronouns was replaced in the key sentences",
+    "repeated": "the two sentences that should not answer are the same",
     "holds_key_sentence": "a sentence that should not answer contains a key sentence",
     "content_missing": "an expansion without all of the passage",
     "no_keyword": "none of the named keywords is in the query",
@@ -79,10 +81,10 @@ def check_pronouns(replaced: str, sentences: str, passage: str, query: str) -> N
 
 
 def check_noise(noise: Sequence[str], key_sentences: Sequence[str]) -> None:
-    """Sentences that do not answer hold no key sentence, nor does a key sentence hold one of them.
+    """Two different sentences that do not answer hold no key sentence, nor does a key sentence hold one of them.
 
     Raises:
-        Rejected: ``holds_key_sentence``, ``too_short``, ``too_long``.
+        Rejected: ``holds_key_sentence``, ``repeated``, ``too_short``, ``too_long``.
     """
     keys = [words for words in map(words_of, key_sentences) if len(words) >= TELLING]
     for sentence in noise:
@@ -95,6 +97,9 @@ def check_noise(noise: Sequence[str], key_sentences: Sequence[str]) -> None:
             short, long = sorted((key, words), key=len)
             if share_within(short, long) >= NEARLY:
                 raise Rejected("holds_key_sentence", f"{_shown(sentence)} contains what answers the query")
+    for first, second in combinations(map(words_of, noise), 2):
+        if share_within(*sorted((first, second), key=len)) >= NEARLY:
+            raise Rejected("repeated", f"{_shown(noise[0])} stands twice; write two different sentences")
 
 
 def check_summary(summary: str, passage: str) -> None:

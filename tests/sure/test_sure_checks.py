@@ -88,6 +88,7 @@ def test_a_pronoun_may_stand_for_what_the_query_names():
             "holds_key_sentence",
         ),
         (["Kites are flown.", "Otters rest under the old stone bridge."], "holds_key_sentence"),
+        (["Kites are flown in the autumn.", "Kites are flown in autumn."], "repeated"),
         (["Kites are flown.", "Dr."], "too_short"),
         (["Kites are flown.", TWENTY * 4], "too_long"),
     ],
