@@ -98,7 +98,8 @@ def check_noise(noise: Sequence[str], key_sentences: Sequence[str]) -> None:
             if share_within(short, long) >= NEARLY:
                 raise Rejected("holds_key_sentence", f"{_shown(sentence)} contains what answers the query")
     for first, second in combinations(map(words_of, noise), 2):
-        if share_within(*sorted((first, second), key=len)) >= NEARLY:
+        short, long = sorted((first, second), key=len)
+        if share_within(short, long) >= NEARLY:
             raise Rejected("repeated", f"{_shown(noise[0])} stands twice; write two different sentences")
 
 
