@@ -168,8 +168,12 @@ def test_a_break_while_a_process_starts_ends_it(small, monkeypatch):
         return processes[0]
 
     monkeypatch.setattr(subprocess, "Popen", interrupted)
-    with pytest.raises(KeyboardInterrupt):
-        reproduce.shell("sleep 60", {**os.environ})
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # a background job ignores it
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            reproduce.shell("sleep 60", {**os.environ})
+    finally:
+        signal.signal(signal.SIGINT, before)
     assert processes[0].returncode == -signal.SIGTERM
 
 
