@@ -108,7 +108,7 @@ def pools_of(data: TrainingSet, mix: bool) -> list[SourcePool]:
     """One pool of all sources (``mix``; COMP, D.1), or one for each.
 
     Raises:
-        UsageError: sources to mix that differ in their prompts, or of texts and of images.
+        UsageError: one source to mix, or sources that differ in their prompts, or of texts and of images.
     """
     starts = data.starts[:-1].tolist()
     if mix and len(data.sources) == 1:

@@ -11,6 +11,7 @@ model's head.
 import hashlib
 import inspect
 from collections.abc import Iterator, Sequence
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -108,12 +109,16 @@ class QueryLikelihood(ModelReranker):
             part = distinct[start : start + at_once]
             texts = [generator.chat(self._prompt(document).text, None) for document in part]
             whole.update(zip(part, read(texts), strict=True))
-        contexts = []
+        contexts: list[Ids] = []
+        cut: dict[tuple[str, int], Ids] = {}
         for document, length in zip(documents, lengths, strict=True):
             context = whole[document]
             if generator.window is not None and len(context) + length > generator.window:
-                cut = generator.fitted(self._prompt(document), self._reserve(length))
-                (context,) = read([generator.chat(cut, None)])
+                reserve = self._reserve(length)
+                if (document, reserve) not in cut:
+                    fitted = generator.fitted(self._prompt(document), reserve)
+                    (cut[document, reserve],) = read([generator.chat(fitted, None)])
+                context = cut[document, reserve]
                 if len(context) + length > generator.window:
                     raise UsageError(f"{self.spec}: reads {generator.window} tokens, and a query has {length}")
             contexts.append(context)
@@ -122,12 +127,15 @@ class QueryLikelihood(ModelReranker):
     def _reserve(self, length: int) -> int:
         """Tokens left free for a query of ``length``, next to a document that is cut: in steps of an eighth of the
         room for both, so that queries of about the same length share the document's tokens."""
-        generator = self._generator
-        assert generator.window is not None
-        room = generator.window - generator.length(generator.chat(self._prompt("").text, None))
-        step = max(1, room // 8)
+        step = max(1, self._room // 8)
         reserve = -(-length // step) * step
-        return reserve if reserve <= room // 2 else length
+        return reserve if reserve <= self._room // 2 else length
+
+    @cached_property
+    def _room(self) -> int:
+        """Tokens that the window has for a document and a query."""
+        assert self._generator.window is not None
+        return self._generator.window - self._generator.length(self._generator.chat(self._prompt("").text, None))
 
     def _batches(self, pairs_of: dict[Ids, list[int]], answers: Sequence[Ids]) -> Iterator[list[Unit]]:
         """Units of like length, so that neither the tokens nor the logits of a batch become too many."""
