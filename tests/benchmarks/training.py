@@ -1,4 +1,4 @@
-"""Pairs per second and memory of a step of training on a CPU: retrokit's, and the library's own trainer.
+"""Pairs per second and memory of a step of training: retrokit's, and the library's own trainer.
 
     python tests/benchmarks/training.py data/ml-abstracts/abstracts.jsonl [PRECISION] [LENGTH] [BATCH] [MINI_BATCH]
     python tests/benchmarks/training.py shares data/ml-abstracts/abstracts.jsonl [PRECISION] [LENGTH]
@@ -7,10 +7,13 @@
 
 Both train minilm on the same pairs of title and abstract with the same batch, mini-batch (0: no gradient caching),
 precision and maximum length, in turns, each in a process of its own. A rate is that of the steps after the first, by
-the clock and by the processor's time, which other processes disturb less; memory is the highest resident size of the
-process, and what of it came after training began.
+the clock and by the processor's time, which other processes disturb less; memory is the highest of the process (of
+the GPU with ``--device cuda``), and what of it came after training began. ``--what cross-encoder`` trains one, each
+title with two other abstracts; ``--what verifier`` a verifier end to end, which the library does not have: instead the
+same step with the library's attention and dropout.
 """
 
+import argparse
 import json
 import re
 import resource
@@ -20,12 +23,17 @@ import sys
 import tempfile
 import time
 from collections import Counter
+from collections.abc import Callable
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
-STEPS, ROUNDS = 5, 5
-CACHED_STEPS = 2
+import torch
+
+CACHED_STEPS, STEPS, TURNS = 2, 5, 5
 SCALE = 20.0
+OTHERS = 2  # documents that a cross-encoder compares with the positive
 
 PARTS = {
     "optimizer": "Optimizer",
@@ -41,62 +49,83 @@ PARTS = {
 
 
 class Clock:
-    """Says when each step ended, and what memory the process has had."""
+    """Says when each step ended, and what memory was taken."""
 
-    def __init__(self, batch: int) -> None:
-        self.batch, self.ends = batch, [(0.0, 0.0)]
-        self.before = _peak()
+    def __init__(self, options: argparse.Namespace) -> None:
+        self.options, self.ends = options, [(0.0, 0.0)]
+        self.before = self.peak()
 
     def end_step(self) -> None:
         """Note the time, and what the process has computed."""
+        if self.options.device != "cpu" and len(self.ends) in (1, self.options.steps):
+            torch.cuda.synchronize()
         self.ends.append((time.perf_counter(), time.process_time()))
 
-    def report(self) -> None:
-        """Print a line of JSON."""
-        pairs = self.batch * (len(self.ends) - 2)
+    def peak(self) -> float:
+        """MiB."""
+        if self.options.device != "cpu":
+            return torch.cuda.max_memory_allocated() / 2**20
+        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+
+    def report(self) -> dict[str, float]:
+        """Pairs a second of the steps after the first, and memory in MiB."""
+        pairs = self.options.batch * (len(self.ends) - 2)
         taken, computed = (last - first for first, last in zip(self.ends[1], self.ends[-1], strict=True))
-        memory = {"peak": _peak(), "above": _peak() - self.before}
-        print(json.dumps({"pairs/s": pairs / taken, "pairs/CPU s": pairs / computed, **memory}))
+        memory = {"peak": self.peak(), "above": self.peak() - self.before}
+        return {"pairs/s": pairs / taken, "pairs/CPU s": pairs / computed, **memory}
 
 
-def _peak() -> float:
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-
-
-def ours(pairs: Path, folder: Path, precision: str, length: int, batch: int, mini_batch: int) -> None:
-    """``retrokit finetune``."""
+def ours(pairs: Path, folder: Path, options: argparse.Namespace) -> dict[str, float]:
+    """``retrokit finetune`` and ``rerank train``."""
     from retrokit.training.callback import TrainingCallback
     from retrokit.training.config import FinetuneConfig
     from retrokit.training.finetune import plan
+    from retrokit.training.rerankers.config import VerifierConfig
+    from retrokit.training.rerankers.verifier import plan_verifier
     from retrokit.training.run import carry_out
 
-    options: dict[str, Any] = {"batch_size": batch, "mini_batch": mini_batch or None, "max_length": length}
-    options |= {"scale": SCALE, "precision": precision, "device": "cpu", "steps": _steps(mini_batch)}
-    planned = plan(FinetuneConfig("minilm", [str(pairs)], str(folder), **options))
-    clock = Clock(batch)
+    common: dict[str, Any] = {"batch_size": options.batch, "precision": options.precision, "device": options.device}
+    common |= {"steps": options.steps, "output": str(folder)}
+    planned: Any
+    if options.what == "retriever":
+        common |= {"mini_batch": options.mini_batch or None, "scale": SCALE, "max_length": options.length}
+        planned = plan(FinetuneConfig(options.model, [str(pairs)], **common))
+    else:
+        common |= {"eval_every": options.steps + 1, "in_batch": OTHERS}
+        if options.what == "verifier":
+            encoder = f"{options.model}{',' if ':' in options.model else ':'}max_length={options.length}"
+            planned = plan_verifier(VerifierConfig("cnn", encoder, [str(pairs)], **common, end_to_end=True))
+        else:
+            common |= {"max_length": options.length}
+            planned = plan_verifier(VerifierConfig(options.what, options.model, [str(pairs)], **common))
+    clock = Clock(options)
     on_step_end = TrainingCallback.on_step_end
 
     def timed(self: Any, *args: Any, **kwargs: Any) -> None:
         clock.end_step()
         on_step_end(self, *args, **kwargs)
 
-    TrainingCallback.on_step_end = timed  # type: ignore[method-assign]
-    carry_out(planned)
-    clock.report()
+    with patch.object(TrainingCallback, "on_step_end", timed):
+        carry_out(planned)
+    return clock.report()
 
 
-def library(pairs: Path, folder: Path, precision: str, length: int, batch: int, mini_batch: int) -> None:
-    """The library's trainer with its in-batch loss."""
+def plain(pairs: Path, folder: Path, options: argparse.Namespace) -> dict[str, float]:
+    """The same with the library's attention and dropout."""
+    from retrokit.training import trainer
+
+    with patch.multiple(trainer, fast_attention=nullcontext, replace_dropout=lambda model: None):
+        return ours(pairs, folder, options)
+
+
+def library(pairs: Path, folder: Path, options: argparse.Namespace) -> dict[str, float]:
+    """The library's trainers, with its in-batch loss and its binary cross-entropy."""
     from datasets import Dataset
-    from sentence_transformers import (
-        SentenceTransformer,
-        SentenceTransformerTrainer,
-        SentenceTransformerTrainingArguments,
-    )
-    from sentence_transformers.sentence_transformer.losses import (
-        CachedMultipleNegativesRankingLoss,
-        MultipleNegativesRankingLoss,
-    )
+    from sentence_transformers import CrossEncoder, SentenceTransformer, SentenceTransformerTrainer
+    from sentence_transformers import SentenceTransformerTrainingArguments as Arguments
+    from sentence_transformers.cross_encoder import CrossEncoderTrainer, CrossEncoderTrainingArguments
+    from sentence_transformers.cross_encoder.losses import BinaryCrossEntropyLoss
+    from sentence_transformers.sentence_transformer import losses
     from transformers import TrainerCallback
 
     import retrokit
@@ -106,30 +135,51 @@ def library(pairs: Path, folder: Path, precision: str, length: int, batch: int, 
         def on_step_end(self, *args: Any, **kwargs: Any) -> None:
             clock.end_step()
 
-    model = SentenceTransformer(modules=list(retrokit.encoder("minilm").to_train().model), device="cpu")
-    model.max_seq_length = length
+    more: dict[str, Any] = {
+        "output_dir": str(folder),
+        "learning_rate": 2e-5,
+        "max_steps": options.steps,
+        "bf16": options.precision == "bf16",
+        "save_strategy": "no",
+        "report_to": "none",
+        "disable_tqdm": True,
+        "use_cpu": options.device == "cpu",
+    }
     rows = [{"anchor": row["anchor"], "positive": row["positive"]} for _, row in read_jsonl(pairs)]
-    args = SentenceTransformerTrainingArguments(
-        output_dir=str(folder),
-        per_device_train_batch_size=batch,
-        learning_rate=2e-5,
-        max_steps=_steps(mini_batch),
-        bf16=precision == "bf16",
-        save_strategy="no",
-        report_to="none",
-        disable_tqdm=True,
-        use_cpu=True,
-    )
-    loss: Any = MultipleNegativesRankingLoss(model, scale=SCALE)
-    if mini_batch:
-        loss = CachedMultipleNegativesRankingLoss(model, scale=SCALE, mini_batch_size=mini_batch)
-    data = Dataset.from_list(rows)
-    clock = Clock(batch)
-    SentenceTransformerTrainer(model=model, args=args, train_dataset=data, loss=loss, callbacks=[Ends()]).train()
-    clock.report()
+    encoder = retrokit.encoder(options.model, device=options.device).to_train().model
+    loss: Any
+    if options.what == "retriever":
+        model = SentenceTransformer(modules=list(encoder), device=options.device)
+        model.max_seq_length = options.length
+        loss = losses.MultipleNegativesRankingLoss(model, scale=SCALE)
+        if options.mini_batch:
+            size = options.mini_batch
+            loss = losses.CachedMultipleNegativesRankingLoss(model, scale=SCALE, mini_batch_size=size)
+        args = Arguments(per_device_train_batch_size=options.batch, **more)
+        trainer: Any = SentenceTransformerTrainer
+    else:
+        encoder.save(str(folder / "start"))
+        model = CrossEncoder(str(folder / "start"), num_labels=1, max_length=options.length, device=options.device)
+        loss, trainer = BinaryCrossEntropyLoss(model), CrossEncoderTrainer
+        args = CrossEncoderTrainingArguments(per_device_train_batch_size=options.batch * (1 + OTHERS), **more)
+        rows = [
+            {"query": row["anchor"], "document": rows[(i + place) % len(rows)]["positive"], "label": float(not place)}
+            for i, row in enumerate(rows)
+            for place in range(1 + OTHERS)
+        ]
+    clock = Clock(options)
+    trainer(model=model, args=args, train_dataset=Dataset.from_list(rows), loss=loss, callbacks=[Ends()]).train()
+    return clock.report()
 
 
-def shares(source: str, precision: str = "fp32", length: str = "128") -> None:
+WAYS: dict[str, Callable[[Path, Path, argparse.Namespace], dict[str, float]]] = {
+    "ours": ours,
+    "plain": plain,
+    "library": library,
+}
+
+
+def shares(options: argparse.Namespace) -> None:
     """Print the share of each part in the time of retrokit's steps after the first, forward and backward."""
     from torch.profiler import ProfilerActivity, profile
 
@@ -142,13 +192,12 @@ def shares(source: str, precision: str = "fp32", length: str = "128") -> None:
         steps += 1
         if steps == 1:
             watch.start()
-        elif steps == STEPS:
+        elif steps == options.steps:
             watch.stop()
         on_step_end(self, *args, **kwargs)
 
-    TrainingCallback.on_step_end = watched  # type: ignore[method-assign]
-    with tempfile.TemporaryDirectory() as name:
-        ours(_pairs(source, 32, Path(name)), Path(name, "out"), precision, int(length), 32, 0)
+    with tempfile.TemporaryDirectory() as name, patch.object(TrainingCallback, "on_step_end", watched):
+        ours(write_pairs(options, Path(name)), Path(name, "out"), options)
     times: Counter[tuple[str, str]] = Counter()
     for event in watch.events():
         chain, parent = [event.name], event.cpu_parent
@@ -164,42 +213,60 @@ def shares(source: str, precision: str = "fp32", length: str = "128") -> None:
         print(f"{part}: {', '.join(sides)}")
 
 
-def _pairs(source: str, batch: int, folder: Path) -> Path:
-    rows = map(json.loads, Path(source).read_text(encoding="utf-8").splitlines()[: batch * STEPS])
-    lines = [json.dumps({"anchor": row["title"], "positive": row["text"]}) for row in rows]
+def write_pairs(options: argparse.Namespace, folder: Path) -> Path:
+    """As many titles and abstracts as the steps take."""
+    rows = map(json.loads, Path(options.source).read_text(encoding="utf-8").splitlines())
+    wanted = zip(range(options.batch * (options.steps + 1)), rows, strict=False)
+    lines = [json.dumps({"anchor": row["title"], "positive": row["text"]}) for _, row in wanted]
     pairs = folder / "pairs.jsonl"
     pairs.write_text("\n".join(lines), encoding="utf-8")
     return pairs
 
 
-def _steps(mini_batch: int) -> int:
-    return CACHED_STEPS if mini_batch else STEPS
-
-
-def main(source: str, precision: str = "fp32", length: str = "128", batch: str = "32", mini_batch: str = "0") -> None:
+def compare(options: argparse.Namespace) -> None:
     """Print both, and their ratio."""
-    found: dict[str, list[dict[str, float]]] = {"ours": [], "library": []}
+    ways = ("ours", "plain" if options.what == "verifier" else "library")
+    found: dict[str, list[dict[str, float]]] = {way: [] for way in ways}
     with tempfile.TemporaryDirectory() as name:
-        pairs = _pairs(source, int(batch), Path(name))
-        for number in range(ROUNDS):
-            for which, kept in found.items():
-                words = [which, str(pairs), str(Path(name, f"{which}-{number}")), precision, length, batch, mini_batch]
-                done = subprocess.run([sys.executable, __file__, *words], capture_output=True, text=True, timeout=1800)
+        pairs = write_pairs(options, Path(name))
+        for number in range(options.turns):
+            for way, kept in found.items():
+                words = [sys.executable, __file__, *sys.argv[1:], "--run", f"{way},{pairs},{Path(name, way)}-{number}"]
+                done = subprocess.run(words, capture_output=True, text=True, timeout=1800)
                 assert done.returncode == 0, done.stderr
                 kept.append(json.loads(done.stdout.splitlines()[-1]))
-    for which, kept in found.items():
+    for way, kept in found.items():
         rates = ", ".join(f"{one['pairs/s']:.1f} pairs/s ({one['pairs/CPU s']:.1f} per CPU s)" for one in kept)
-        print(f"{which:8} {rates}, peak {kept[0]['peak']:,.0f} MiB, {kept[0]['above']:,.0f} above the start")
+        print(f"{way:8} {rates}, peak {kept[0]['peak']:,.0f} MiB, {kept[0]['above']:,.0f} above the start")
     for unit in ("pairs/s", "pairs/CPU s"):
-        middle = {which: statistics.median(one[unit] for one in kept) for which, kept in found.items()}
-        print(f"{unit}: {middle['ours'] / middle['library']:.2f} ×")
+        mine, theirs = (statistics.median(one[unit] for one in kept) for kept in found.values())
+        print(f"{unit}: {mine / theirs:.2f} ×")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("source")
+    parser.add_argument("precision", nargs="?", default="fp32")
+    parser.add_argument("length", nargs="?", type=int, default=128)
+    parser.add_argument("batch", nargs="?", type=int, default=32)
+    parser.add_argument("mini_batch", nargs="?", type=int, default=0)
+    parser.add_argument("--what", choices=("retriever", "cross-encoder", "verifier"), default="retriever")
+    parser.add_argument("--model", default="minilm")
+    parser.add_argument("--device", default="cpu")
+    parser.add_argument("--steps", type=int)
+    parser.add_argument("--turns", type=int, default=TURNS)
+    parser.add_argument("--run", help=argparse.SUPPRESS)
+    is_profile = sys.argv[1:2] == ["shares"]
+    options = parser.parse_args(sys.argv[2:] if is_profile else None)
+    options.steps = options.steps or (CACHED_STEPS if options.mini_batch else STEPS)
+    if is_profile:
+        shares(options)
+    elif options.run:
+        way, pairs, folder = options.run.split(",")
+        print(json.dumps(WAYS[way](Path(pairs), Path(folder), options)))
+    else:
+        compare(options)
 
 
 if __name__ == "__main__":
-    if sys.argv[1] in ("ours", "library"):
-        made = {"ours": ours, "library": library}[sys.argv[1]]
-        made(Path(sys.argv[2]), Path(sys.argv[3]), sys.argv[4], *map(int, sys.argv[5:]))
-    elif sys.argv[1] == "shares":
-        shares(*sys.argv[2:])
-    else:
-        main(*sys.argv[1:])
+    main()
