@@ -129,8 +129,11 @@ def test_training_learns_and_goes_on(
     assert np.abs(before.embed(TEXTS, "query") - after.embed(TEXTS, "query")).max() > 1e-3
 
 
-def test_layers_computed_twice_take_less_memory(run: Command, pairs: Path, tiny_bert: Path, tmp_path: Path) -> None:
-    made = ["finetune", tiny_bert, "--data", pairs, "--device", DEVICE, "--precision", "fp32", "--batch-size", 32]
+def test_layers_computed_twice_take_less_memory(run: Command, tiny_bert: Path, tmp_path: Path) -> None:
+    rows = [{"anchor": f"{text} " * 6, "positive": f"{text} " * 7} for text in sentences(256, seed=5)]
+    write_jsonl(tmp_path / "pairs.jsonl", rows)  # so long that activations are most of the memory
+    made = ["finetune", tiny_bert, "--data", tmp_path / "pairs.jsonl", "--device", DEVICE, "--precision", "fp32"]
+    made += ["--batch-size", 256]
     most, weights = [], []
     for more in ([], ["--gradient-checkpointing"]):
         gc.collect()
@@ -144,6 +147,7 @@ def test_layers_computed_twice_take_less_memory(run: Command, pairs: Path, tiny_
 
 def test_an_adapter_is_loaded_with_its_base(run: Command, pairs: Path, tiny_bert: Path, tmp_path: Path) -> None:
     made = ["finetune", tiny_bert, "--data", pairs, "--device", DEVICE, "--batch-size", 8, "--steps", 4, "--lora", 2]
+    made.append("--deterministic")
     found = []
     for name, more in {"adapter": [], "whole": ["--merge-lora"]}.items():
         run(*made, "--precision", "fp32", "--lr", "1e-2", "--dropout", "0", *more, "-o", tmp_path / name)
@@ -172,6 +176,9 @@ def test_training_is_the_same_twice(run: Command, pairs: Path, tiny_bert: Path, 
         found.append(retrokit.load(str(tmp_path / name), device="cpu").embed(TEXTS, "query", "fp32"))
     np.testing.assert_array_equal(found[0], found[1])
     np.testing.assert_allclose(found[2], found[0], atol=0.05 * np.abs(found[0]).max())
+    numbers = torch.randn(512, 512, dtype=torch.float64)
+    after = numbers.float().to(DEVICE) @ numbers.float().to(DEVICE)
+    torch.testing.assert_close(after.cpu().double(), numbers @ numbers, rtol=0, atol=1e-3)  # TF32 ended with training
 
 
 def test_batches_that_do_not_fit_are_halved(tiny_bert: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -28,8 +28,7 @@ from retrokit.encoders.towers import keywords, tower_of
 if TYPE_CHECKING:  # whoever reads all embeddings from the cache does without the library
     from sentence_transformers import SentenceTransformer
 
-CHUNK = 512  # texts tokenised in one call
-GPU_CHUNK = 8192  # of which short texts fill a GPU's batch
+CHUNK = 512  # texts tokenised in one call, while a GPU computes the chunk before
 IMAGES = 32  # decoded and computed at once
 CHARACTERS_A_TOKEN = 32  # of a long text as many are looked at first
 NO_LIMIT = 1_000_000  # a tokenizer without a maximum length names an absurdly high one
@@ -144,11 +143,6 @@ def tokens_at_once(device: torch.device) -> int:
     return CPU_TOKENS if device.type == "cpu" else GPU_TOKENS
 
 
-def texts_at_once(device: torch.device) -> int:
-    """How many texts are tokenised in one call."""
-    return CHUNK if device.type == "cpu" else GPU_CHUNK
-
-
 def ranges_of_tokens(lengths: Sequence[int], most: int) -> list[tuple[int, int]]:
     """Ranges of at most ``most`` tokens, padding included, of texts whose lengths do not increase; or of one text.
 
@@ -181,7 +175,7 @@ def _outputs(
     transformer, taken = computing(model[0], dtype), keywords(model, 0, role)
     order = longest_first(texts)
     with progress(f"encoding {role} texts", len(texts), "texts") as advance:
-        most, most_items = tokens_at_once(device), GPU_CHUNK
+        most, most_items = tokens_at_once(device), CHUNK
 
         def computed(parts: Iterator[Features]) -> Iterator[Features]:
             nonlocal most, most_items
@@ -209,7 +203,7 @@ def _tokenised(
     model: SentenceTransformer, texts: Sequence[str], order: np.ndarray, role: str, prompt: str | None
 ) -> Iterator[tuple[np.ndarray, dict[str, Any]]]:
     """Chunks of ``order`` with their features; the next one is prepared in the background while the model computes."""
-    size = IMAGES if len(texts) and isinstance(texts[0], Image) else texts_at_once(model.device)
+    size = IMAGES if len(texts) and isinstance(texts[0], Image) else CHUNK
     chunks = [order[start : start + size] for start in range(0, len(order), size)]
     limit = token_limit(model, role)
 
@@ -337,7 +331,7 @@ def _forward(first: nn.Module, batch: dict[str, Any], device: torch.device, **ta
     return {k: v.float() if isinstance(v, Tensor) and v.is_floating_point() else v for k, v in features.items()}
 
 
-def _batches(features: dict[str, Any], count: int, max_tokens: int, max_items: int = GPU_CHUNK) -> Iterator[Features]:
+def _batches(features: dict[str, Any], count: int, max_tokens: int, max_items: int = CHUNK) -> Iterator[Features]:
     """Batches of at most ``max_tokens`` padded tokens, longest texts first; or of ``max_items`` images."""
     mask = features.get("attention_mask")
     if mask is None or mask.ndim != 2:  # a bag of tokens (static) has no padding to save

@@ -135,7 +135,7 @@ def batches(encoder: Encoder, texts: Sequence[str], role: Role, precision: str) 
     order = engine.longest_first(texts)
     count = _helpers.count + 1
     with progress(f"encoding {role} texts in {count} processes", len(texts), "texts") as advance:
-        share = count * engine.texts_at_once(encoder.device)
+        share = count * engine.CHUNK
         for start in range(0, len(texts), share):
             rows = order[start : start + share]
             shares = [rows[number::count] for number in range(count)]

@@ -15,6 +15,7 @@ from typing import Any
 
 import torch
 from torch import nn
+from transformers.utils.import_utils import enable_tf32
 
 from retrokit.core.errors import DataError, Interrupted, UsageError, disk_errors
 from retrokit.core.interrupts import CtrlC, stopping_by
@@ -214,6 +215,7 @@ def _carry_out(job: Job, folder: RunFolder) -> Outcome:
     with (
         tracking(config.track if is_first() else (), folder, trainer.args, about) as history.log,
         _deterministic() if config.deterministic else nullcontext(),
+        _tf32() if config.tf32 else nullcontext(),
         progress("training", steps, "steps") as advance,
         _interruptible() as stop,
     ):
@@ -276,7 +278,6 @@ def _options(job: Job, folder: RunFolder) -> Options:
         adam_beta2=config.adam_betas[1],
         bf16=job.precision == torch.bfloat16,
         fp16=job.precision == torch.float16,
-        tf32=True if config.tf32 else None,
         seed=config.seed,
         use_cpu=job.device.type == "cpu",
         logging_strategy="no",
@@ -301,6 +302,16 @@ def _deterministic() -> Iterator[None]:
         yield
     finally:
         torch.use_deterministic_algorithms(before)
+
+
+@contextmanager
+def _tf32() -> Iterator[None]:
+    """A GPU's matrix products of float32 numbers keep 10 bits of the fraction."""
+    enable_tf32(True)
+    try:
+        yield
+    finally:
+        enable_tf32(False)
 
 
 @contextmanager

@@ -21,7 +21,7 @@ from torch.nn.utils.rnn import pad_sequence
 from transformers import DynamicCache
 
 from retrokit.core.errors import UsageError
-from retrokit.encoders.engine import texts_at_once, tokens_at_once
+from retrokit.encoders.engine import CHUNK, tokens_at_once
 from retrokit.encoders.precision import PRECISIONS
 from retrokit.llm.base import Prompt
 from retrokit.llm.local import Generator, load_generator
@@ -104,9 +104,8 @@ class QueryLikelihood(ModelReranker):
 
         distinct = list(dict.fromkeys(documents))
         whole: dict[str, Ids] = {}
-        at_once = texts_at_once(self.device)
-        for start in range(0, len(distinct), at_once):
-            part = distinct[start : start + at_once]
+        for start in range(0, len(distinct), CHUNK):
+            part = distinct[start : start + CHUNK]
             texts = [generator.chat(self._prompt(document).text, None) for document in part]
             whole.update(zip(part, read(texts), strict=True))
         contexts: list[Ids] = []
