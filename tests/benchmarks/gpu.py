@@ -26,7 +26,7 @@ from retrokit.data.jsonl import read_jsonl
 from retrokit.encoders.precision import PRECISIONS
 from retrokit.ranking.retrieval.exact import top_k
 
-SHAPES = ((32, 128), (256, 128), (256, 32))
+SHAPES = ((32, 128), (256, 128))
 STEPS, TURNS = 40, 3
 DOCUMENTS, QUERIES = 1_000_000, 1_000
 
