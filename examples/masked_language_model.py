@@ -3,7 +3,7 @@
     python examples/masked_language_model.py SHAPE OUT TEXTS.jsonl... [--layers 4] [--steps 3000] [--seed 0]
 
 SHAPE is a folder of BERT's shape and tokenizer (examples/studies_data.py writes data/small). TEXTS are JSON lines of
-"text", with or without "title". Texts follow each other in blocks of 128 tokens, of which 15% are to be guessed, as BERT
+"text", with or without "title". They follow each other in blocks of 128 tokens, of which 15% are to be guessed, as BERT
 was trained. Takes a GPU if there is one: 3,000 steps of 256 blocks, which a processor takes hours for.
 """
 
