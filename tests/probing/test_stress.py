@@ -1,5 +1,6 @@
 """Stress tests: systems with a planted defect fail exactly their capability, on sentences made here."""
 
+import itertools
 import re
 import unicodedata
 from collections import Counter
@@ -19,6 +20,7 @@ from retrokit.augmentation.stress import registry
 from retrokit.augmentation.stress.capability import CONTROL, EDIT, FUNCTION_WORDS, LEXICON, load_capabilities
 from retrokit.augmentation.stress.generator import PER_TEXT, StressEdit, StressText, sample_of, stress_edits
 from retrokit.core.errors import DataError, UsageError
+from retrokit.core.notices import heard
 from retrokit.data.jsonl import read_jsonl, to_json
 from retrokit.metrics.significance import wilson
 from retrokit.probing.stress import RANDOM, StressProbe, outcomes_of, probe_stress, random_scores
@@ -400,6 +402,27 @@ def test_the_query_in_another_language(tmp_path):
     foreign = write_lines(tmp_path / "foreign.jsonl", [{"id": "x", "text": "Ein Satz."}])
     with pytest.raises(DataError, match="has none of the ids of the texts"):
         probe_stress(["bm25"], str(texts), **{**about, "translations": str(foreign)})
+
+
+def test_translated_texts_of_several_sentences_are_aligned_by_number(tmp_path):
+    german = [f"Der Satz mit {sentence.split()[1]} steht hier." for sentence in SENTENCES]
+    rows, others = (
+        [{"id": i, "text": " ".join(pair)} for i, pair in enumerate(itertools.pairwise(own))]
+        for own in (SENTENCES, german)
+    )
+    others[2]["text"] += " Das ist alles."
+    texts, translations = (
+        str(write_lines(tmp_path / name, lines)) for name, lines in (("texts.jsonl", rows), ("other.jsonl", others))
+    )
+    about = {"capabilities": ["language"], "save_edits": str(tmp_path / "edits.jsonl")}
+    with heard() as lines:
+        probe = probe_stress([], texts, translations=translations, **about)
+    assert [row.texts for row in probe.counts] == [len(rows) - 1]
+    edits = [row for _, row in read_jsonl(tmp_path / "edits.jsonl")]
+    assert edits
+    assert all(german[SENTENCES.index(row["query"])] == row["edited_query"] for row in edits)
+    (line,) = lines
+    assert f"1 of {len(rows)} texts have more or fewer sentences than their translation" in line
 
 
 def replayed(path: Path, answers: dict[str, str]) -> str:

@@ -19,7 +19,7 @@ from retrokit.augmentation.stress.capability import (
 )
 from retrokit.augmentation.stress.entities import names_in
 from retrokit.core.calls import encodable
-from retrokit.core.notices import progress
+from retrokit.core.notices import notice, progress
 from retrokit.data.words import units
 
 PER_TEXT = 2
@@ -104,6 +104,7 @@ def stress_edits(
         MissingExtra: the tagger is not installed.
     """
     pieces = [_sentences(text.text) for text in texts]
+    _report_unaligned(texts, pieces)
     sentences = [(place, sentence) for place, own in enumerate(pieces) for sentence in own if why_not(sentence) is None]
     surroundings = Surroundings(sentences, names_in(sentence for _, sentence in sentences))
     of_texts = (list(_subjects(place, text, pieces[place], surroundings, seed)) for place, text in enumerate(texts))
@@ -131,11 +132,11 @@ def _subjects(
     """The sentences that rules may edit: in random order, or the one that shares most words with the query."""
     places = [place for place, sentence in enumerate(pieces) if why_not(sentence) is None]
     if text.query is None:
+        translated = _translated(text, pieces)
         for number in distinct(len(places), len(places), seed, "sentences", text.text):
-            sentence = pieces[places[number]]
-            translation = text.translation if len(pieces) == 1 else None
-            passage = Passage("", sentence, "")
-            yield Subject(own_place, text.id, sentence, passage, surroundings, seed, translation)
+            place = places[number]
+            passage = Passage("", pieces[place], "")
+            yield Subject(own_place, text.id, pieces[place], passage, surroundings, seed, translated[place])
         return
     if len(pieces) > 2:
         places = [place for place in places if place > 0]  # which begins with the title
@@ -145,6 +146,22 @@ def _subjects(
     if best is not None:
         passage = Passage(" ".join(pieces[:best]), pieces[best], " ".join(pieces[best + 1 :]))
         yield Subject(own_place, text.id, text.query, passage, surroundings, seed, text.translation)
+
+
+def _report_unaligned(texts: Sequence[StressText], pieces: Sequence[list[str]]) -> None:
+    """Say how many texts the capability ``language`` leaves out."""
+    pairs = [pair for pair in zip(texts, pieces, strict=True) if pair[0].translation and pair[0].query is None]
+    if unaligned := sum(None in _translated(*pair) for pair in pairs):
+        notice(
+            f"language: {unaligned:,} of {len(pairs):,} texts have more or fewer sentences than their translation; "
+            "left out"
+        )
+
+
+def _translated(text: StressText, pieces: list[str]) -> Sequence[str | None]:
+    """The translation of each sentence: the one of the same number, if both texts have equally many."""
+    translated = [text.translation] if len(pieces) == 1 else _sentences(text.translation or "")
+    return translated if len(translated) == len(pieces) else [None] * len(pieces)
 
 
 def _trials(subjects: Sequence[Subject], capability: Capability) -> Iterator[tuple[Subject, EditTrial]]:
