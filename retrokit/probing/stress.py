@@ -88,7 +88,8 @@ class PassRate:
 
 @dataclass(frozen=True)
 class FailedEdit:
-    """An edit that a system fails by most: its score fell by ``fall``, and the bound was ``bound``."""
+    """An edit that a system fails by most: its score fell by ``fall``, and the bound was ``bound``. ``edited_query`` is
+    the query that the edited document is scored for."""
 
     system: str
     capability: str
@@ -97,6 +98,7 @@ class FailedEdit:
     query: str
     original: str
     edited: str
+    edited_query: str
     fall: float
     bound: float
 
@@ -206,14 +208,15 @@ class StressProbe(Findings):
         if not self.rates:
             return []
         systems = fitting(list(dict.fromkeys(row.system for row in self.rates)), PANELS, "systems", "stress")
-        kinds = {row.capability: row.kind for row in sorted(self.rates, key=lambda row: row.kind != EDIT)}
+        ordered = sorted(self.rates, key=lambda row: row.kind != EDIT)
+        names = {row.capability: f"{row.capability} ({row.kind}, {row.texts:,} texts)" for row in ordered}
         rates = {(row.capability, row.system): row.rate for row in self.rates}
-        values = np.array([[rates.get((capability, system), np.nan) for system in systems] for capability in kinds])
-        figure, (axes,) = panels(1, 1.2 + 0.26 * len(kinds))
+        values = np.array([[rates.get((capability, system), np.nan) for system in systems] for capability in names])
+        figure, (axes,) = panels(1, 1.2 + 0.26 * len(names))
         axes.imshow(values, cmap="cividis", vmin=0, vmax=1, aspect="auto")
         told_in_cells(axes, values, 0.5, ".2f", "–", fontsize=8)
         axes.set_xticks(range(len(systems)), [shown(system, 24) for system in systems], fontsize=8, rotation=20)
-        axes.set_yticks(range(len(kinds)), [f"{name} ({kind})" for name, kind in kinds.items()], fontsize=8)
+        axes.set_yticks(range(len(names)), names.values(), fontsize=8)
         axes.set_title("pass rate", fontsize=9)
         return save(figure, folder, "stress")
 
@@ -226,12 +229,16 @@ def _cell(row: PassRate) -> tuple[str, ...]:
 
 
 def _difference(row: FailedEdit) -> str:
-    """Where the edited text differs, with a few words around it.
+    """Where the edited text differs, or the edited query, with a few words around it.
 
-    >>> _difference(FailedEdit("s", "c", "e", "1", "q", "A drug may help.", "A drug will help.", 0.0, 0.1))
+    >>> _difference(FailedEdit("s", "c", "e", "1", "q", "A drug may help.", "A drug will help.", "q", 0.0, 0.1))
     'A drug [may → will] help.'
+    >>> _difference(FailedEdit("s", "keywords", "query", "1", "Is it a drug?", "It is.", "It is.", "drug", 0.1, 0.0))
+    '[Is it a drug? → drug]'
     """
-    old, new = row.original.split(), row.edited.split()
+    is_of_query = row.edited == row.original
+    texts = (row.query, row.edited_query) if is_of_query else (row.original, row.edited)
+    old, new = (text.split() for text in texts)
     start = _shared(old, new)
     end = _shared(old[start:][::-1], new[start:][::-1])
     middle = [_shortened(" ".join(words[start : len(words) - end])) for words in (old, new)]
@@ -344,6 +351,8 @@ def probe_stress(settings: StressSettings) -> StressProbe:
         raise DataError(source, "contains one text that a rule can edit; systems need a second, unrelated one")
     if settings.save_edits is not None:
         write_jsonl(settings.save_edits, (edit.to_json() for edit in edits))
+    order = {capability.name: place for place, capability in enumerate(capabilities)}
+    edits.sort(key=lambda edit: order[edit.capability])
     counts = [
         EditCount(name, own[0].kind, len({edit.key for edit in own}), len(own))
         for name, own in grouped(edits, "capability").items()
@@ -367,6 +376,9 @@ def _checked(settings: StressSettings) -> list[tuple[str, float]]:
     if settings.sure is not None:
         requests.append((tasks, f"sure:{settings.sure}"))
     least = [parse_gate(text) for text in settings.fail_under]
+    for name, limit in least:
+        if not 0 <= limit <= 1:
+            raise UsageError(f"`fail_under=` {name}={limit:g}: a pass rate is from 0 to 1")
     requests += [(registry, name) for name in (*settings.capabilities, *(name for name, _ in least))]
     parse_all(requests)
     if settings.sure is not None:
@@ -421,7 +433,7 @@ def _check_gated(least: Sequence[tuple[str, float]], counts: Sequence[EditCount]
     for name, _ in least:
         if edits.get(name, 0) < TESTED:
             raise UsageError(
-                f"`fail_under=` {name}: {edits.get(name, 0)} edits are too few to test; give {TESTED} or more"
+                f"`fail_under=` {name}: {edits.get(name, 0)} edits are too few to test; give texts for {TESTED}"
             )
 
 
@@ -518,17 +530,9 @@ def _worst(system: StressedSystem, edits: Sequence[StressEdit]) -> Iterator[Fail
     for own in by_capability.values():
         for _, place in sorted(own)[:WORST]:
             edit = edits[place]
-            yield FailedEdit(
-                system.name,
-                edit.capability,
-                edit.edit,
-                edit.id,
-                edit.query,
-                edit.original,
-                edit.edited,
-                float(outcomes.falls[place]),
-                float(outcomes.bounds[place]),
-            )
+            numbers = float(outcomes.falls[place]), float(outcomes.bounds[place])
+            about = edit.capability, edit.edit, edit.id, edit.query, edit.original, edit.edited, edit.edited_query
+            yield FailedEdit(system.name, *about, *numbers)
 
 
 def _gates(rates: Sequence[PassRate], least: Sequence[tuple[str, float]], source: str) -> Iterator[Gate]:

@@ -353,7 +353,9 @@ def test_the_probe_compares_with_bm25_chance_and_the_first(corpus):
     systems = list(dict.fromkeys((row.system, row.role) for row in probe.rates))
     assert systems == [("static:16", "system"), ("bm25", "system"), (RANDOM, "reference")]
     rows = {(row.capability, row.system): row for row in probe.rates}
-    assert {row.capability for row in probe.rates} == {row.capability for row in probe.counts}
+    names = list(dict.fromkeys(row.capability for row in probe.rates))
+    assert names == [row.capability for row in probe.counts]
+    assert names == [name for name in registry.names() if name in names]  # in the order of the registry
     codes, typos = rows["codes", "bm25"], rows["typos", "bm25"]
     assert (codes.rate, codes.texts) == (1.0, 4)
     assert codes.p is None  # too few
@@ -497,6 +499,7 @@ def test_wrong_input_is_one_line(corpus, tmp_path):
         ({"encoders": ["bm25"], **about, "junit": "x.xml"}, "give `fail_under=`"),
         ({"encoders": ["bm25"], **about, "capabilities": ["negations"]}, "unknown capability 'negations'"),
         ({"encoders": ["bm25"], **about, "fail_under": ["negatoin=1"]}, "unknown capability 'negatoin'"),
+        ({"encoders": ["bm25"], **about, "fail_under": ["negation=30"]}, "negation=30: a pass rate is from 0 to 1"),
         ({"encoders": ["bm25"], **about, "fail_under": ["codes=1"]}, "`fail_under=` codes: 4 edits are too few"),
         ({"encoders": [f"run:{run}"], **about}, "ranks by ids"),
         ({"encoders": ["hybrid:a=bm25,b=static,weight=auto"], **about}, "weight=auto is tuned"),
