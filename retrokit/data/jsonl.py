@@ -365,6 +365,11 @@ def gathering() -> Iterator[list[Gathered]]:
         undecodable.reset(listener)
 
 
+def is_gathering() -> bool:
+    """Whether faults are gathered, so that their reader reports none."""
+    return _gathered.get() is not None
+
+
 class Faults:
     """The faults of one file: ``counts`` by kind."""
 
@@ -384,14 +389,14 @@ class Faults:
 
     def refuse(self, kind: str, problem: str, line: int | None = None) -> None:
         """Raise :class:`DataError`; within :func:`gathering` the fault is counted instead."""
-        if _gathered.get() is None:
+        if not is_gathering():
             raise DataError(named(self.path), problem, line)
         self.add(kind, problem, line)
 
     def report(self, kind: str, effect: str) -> None:
         """Report the faults of this kind, if there are any, in one notice: the first one, and the ``effect`` of all
         ``{n}``; not within :func:`gathering`, whose caller does that."""
-        if (count := self.counts[kind]) and _gathered.get() is None:
+        if (count := self.counts[kind]) and not is_gathering():
             problem, line = self._first[kind]
             where = named(self.path) if line is None else f"{named(self.path)}:{line}"
             notice(f"{where}: {problem}; {effect.format(n=f'{count:,}')}", once=True)

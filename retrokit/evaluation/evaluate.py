@@ -14,7 +14,7 @@ from retrokit.core.registry import parse_all
 from retrokit.core.settings import taking
 from retrokit.data.check import quick_line
 from retrokit.data.dtypes import quantization_name
-from retrokit.data.jsonl import strictly
+from retrokit.data.jsonl import is_gathering, strictly
 from retrokit.data.pairs import registry as training_data
 from retrokit.evaluation import registry as tasks
 from retrokit.evaluation.comparison.comparison import Evaluation, evaluation_of, explanations
@@ -85,7 +85,7 @@ def evaluate_systems(settings: EvaluationSettings) -> Evaluation:
                 baseline.measured_on(task.spec, digests[task.spec]())
             notice(task.describe())
             data = task.judged()
-            if data is not None and (faults := quick_line(data)) is not None:
+            if data is not None and not is_gathering() and (faults := quick_line(data)) is not None:
                 notice(faults)
         overlaps = overlaps_with_training(loaded, settings.trained_on, embedding, settings.overlap_examples)
         searchers = {

@@ -39,6 +39,6 @@ registry = Registry(
         _rule("synonyms", "control: words exchanged for synonyms", "paraphrase", "negatives"),
         _rule("word-order", "control: clauses or coordinates in another order", "paraphrase", "negatives"),
         _rule("keywords", "control: the query's keywords in place of the query", "paraphrase"),
-        _rule("language", "control: the query in another language (`translations=`)", "paraphrase"),
+        _rule("language", "control: the query in another language, if translations are given", "paraphrase"),
     ],
 )
