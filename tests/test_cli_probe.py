@@ -179,17 +179,18 @@ def test_one_label_only(probe: Command, tiny_bert: Path, tmp_path: Path) -> None
 def test_stress_writes_all_and_fails_a_gate(probe: Command, tiny_bert: Path, tmp_path: Path) -> None:
     texts = [f"In {1950 + i} the {'red' if i % 2 else 'blue'} truck number {i} did not reach Kenya." for i in range(40)]
     corpus = write_lines(tmp_path / "corpus.jsonl", [{"text": text} for text in texts])
-    words = ("stress", tiny_bert, "bm25", "--texts", corpus, "--with", "none", "--capabilities", "dates,negation,case")
-    gates = ("--fail-under", "dates=0", "--fail-under", "case=1.01", "--junit", "gates.xml")
+    words = ("stress", tiny_bert, "bm25", "--texts", corpus, "--with", "none", "--capabilities", "dates,negation,typos")
+    gates = ("--fail-under", "dates=0", "--fail-under", "typos=1", "--junit", "gates.xml")
     code, out, err = probe(*words, *gates, "--plot", "p", "--save-edits", "edits.jsonl", "--json")
     assert code == 1, err
-    assert err.strip().splitlines()[-1] == f"retrokit: bm25 on {corpus}: case = 1.0000 is under 1.01"
     found = json.loads(out)
+    rate = next(row["rate"] for row in found["rates"] if row["capability"] == "typos")
+    assert err.strip().splitlines()[-1] == f"retrokit: {tiny_bert} on {corpus}: typos = {rate:.4f} is under 1"
     verdicts = sorted((gate["metric"], gate["verdict"]) for gate in found["gates"])
-    assert verdicts == [("case", "failed")] * 2 + [("dates", "passed")] * 2
-    assert {row["capability"]: row["texts"] for row in found["counts"]} == {"dates": 40, "negation": 40, "case": 40}
+    assert verdicts == [*[("dates", "passed")] * 2, ("typos", "failed"), ("typos", "passed")]
+    assert {row["capability"]: row["texts"] for row in found["counts"]} == {"dates": 40, "negation": 40, "typos": 40}
     junit = ElementTree.parse(tmp_path / "gates.xml").getroot()
-    assert (junit.get("tests"), junit.get("failures")) == ("4", "2")
+    assert (junit.get("tests"), junit.get("failures")) == ("4", "1")
     assert files(tmp_path / "p") == {"stress.png", "stress.svg", "rates.csv", "counts.csv", "worst.csv", "gates.csv"}
     edits = [json.loads(line) for line in (tmp_path / "edits.jsonl").read_text().splitlines()]
     assert len(edits) == sum(row["edits"] for row in found["counts"])
