@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cache, partial
 from typing import TYPE_CHECKING
@@ -22,7 +22,7 @@ from retrokit.evaluation.comparison.correlations import METRICS as CORRELATED
 from retrokit.evaluation.comparison.correlations import check_correlated
 from retrokit.evaluation.comparison.gates import read_baseline
 from retrokit.evaluation.comparison.results_folder import ResultsFolder
-from retrokit.evaluation.comparison.trained import overlaps_with_training, training_of
+from retrokit.evaluation.comparison.trained import Training, overlaps_with_training, training_of
 from retrokit.evaluation.settings import EvaluationSettings, requested
 from retrokit.evaluation.task import (
     Request,
@@ -100,31 +100,14 @@ def evaluate_systems(settings: EvaluationSettings) -> Evaluation:
         if settings.abstain is not None:
             check_calibrations(settings, loaded, map(requested_of, settings.encoders))
         shown = {task.spec: shown_metrics(task, settings.metrics, task.shown_metrics) for task in loaded}
-        folder = ResultsFolder(settings.results) if settings.results is not None else None
-        results: dict[str, list[Result]] = {task.spec: [] for task in loaded}
-        for spec in settings.encoders:  # one is loaded at a time
-            request = requested_of(spec)
-            for task in loaded:
-                usual = shown[task.spec] if settings.metrics else task.default_metrics
-                metrics = list(dict.fromkeys([*usual, *(metric for metric in also if measures(task, metric))]))
-                searcher = request.searcher and tuned(request.searcher, spec, task, shown[task.spec])
-                own = replace(request, metrics=metrics, searcher=searcher)
-                own = replace(own, abstain=settings.abstain, calibrations=settings.calibration)
-                if folder is None:
-                    results[task.spec] += task.evaluate(own)
-                else:
-                    keep_runs = settings.keep_runs or settings.explain is not None or settings.abstain is not None
-                    results[task.spec] += folder.evaluate(task, own, trainings.get(request.name), keep_runs)
-        if folder is not None:
-            folder.report()
-
+        results = _measured(settings, loaded, requested_of, trainings, shown, also)
         first = settings.baseline_system
         for spec in settings.encoders:
             if first in _spellings(spec):
                 searcher = searchers.get(spec)
                 first = f"{searcher.spec} {searcher.similarity}" if searcher is not None else _spellings(spec)[1]
         evaluation = evaluation_of(
-            [result for of_task in results.values() for result in of_task],
+            results,
             *(shown, trainings, settings.cross, settings.correlations, first, settings.gate_metric),
         )
         evaluation = replace(evaluation, digests=digests, overlaps=overlaps)
@@ -135,6 +118,35 @@ def evaluate_systems(settings: EvaluationSettings) -> Evaluation:
 
 
 evaluate = taking(EvaluationSettings)(evaluate_systems)
+
+
+def _measured(
+    settings: EvaluationSettings,
+    loaded: Sequence[Task],
+    requested_of: Callable[[str], Request],
+    trainings: Mapping[str, Training | None],
+    shown: Mapping[str, Sequence[str]],
+    also: Sequence[str],
+) -> list[Result]:
+    """The results of all systems, of the first task first; those of a folder are used again."""
+    folder = ResultsFolder(settings.results) if settings.results is not None else None
+    results: dict[str, list[Result]] = {task.spec: [] for task in loaded}
+    for spec in settings.encoders:  # one is loaded at a time
+        request = requested_of(spec)
+        for task in loaded:
+            usual = shown[task.spec] if settings.metrics else task.default_metrics
+            metrics = list(dict.fromkeys([*usual, *(metric for metric in also if measures(task, metric))]))
+            searcher = request.searcher and tuned(request.searcher, spec, task, shown[task.spec])
+            own = replace(request, metrics=metrics, searcher=searcher)
+            own = replace(own, abstain=settings.abstain, calibrations=settings.calibration)
+            if folder is None:
+                results[task.spec] += task.evaluate(own)
+            else:
+                keep_runs = settings.keep_runs or settings.explain is not None or settings.abstain is not None
+                results[task.spec] += folder.evaluate(task, own, trainings.get(request.name), keep_runs)
+    if folder is not None:
+        folder.report()
+    return [result for of_task in results.values() for result in of_task]
 
 
 def _parsed(settings: EvaluationSettings) -> list[str]:

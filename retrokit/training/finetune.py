@@ -179,24 +179,13 @@ def plan(config: FinetuneConfig) -> Plan | QueryPlan:
     batches = None if config.batch_size == AUTO else batches_of(int(config.batch_size))
     encoder: Encoder = encoders.registry.create(config.start, device=device)
     untrained = encoder.to_train().model
-    if (is_sharded() or shares_states()) and is_quantized(untrained[0]):
-        raise UsageError(f"{encoder.spec}: FSDP and DeepSpeed do not share quantised weights; start with torchrun")
-    if config.mini_batch is not None and not hasattr(untrained[0], "auto_model"):
-        raise UsageError(f"`mini_batch=`: {encoder.spec} has no activations worth caching; leave it out")
-    shown = [source.spec for source in data.sources if source.counts.get("images")]
-    if shown and not untrained.supports("image"):
-        raise UsageError(f"{encoder.spec} takes no images; {', '.join(shown)} contains images")
-    check_weights(untrained, encoder.spec)
+    _check_start(config, encoder.spec, untrained, data)
     fingerprint = encoder.fingerprint()
     if config.lr is None:
         config = replace(config, lr=learning_rate(untrained))
     chosen_by: dict[str, Any] | None = None
     if config.sim == AUTO:
-        folder = folder_of(config) if config.output is not None else None
-        if folder is not None and folder.resumes:
-            sim, chosen_by = folder.read().similarity, folder.read().similarity_chosen_by
-        else:
-            sim, chosen_by = first_says(lambda: choose_similarity(encoder, data, config.seed))
+        sim, chosen_by = _chosen_similarity(config, encoder, data)
         config = replace(config, sim=sim)
     dtype = training_precision(config, untrained, encoder.device)
     changes = config.matryoshka, config.freeze, config.low_rank, config.dropout, config.seed
@@ -243,6 +232,29 @@ def plan(config: FinetuneConfig) -> Plan | QueryPlan:
         held_out=held_out and replace(held_out, size=batches.size * world),
         chosen_by=chosen_by,
     )
+
+
+def _check_start(config: FinetuneConfig, spec: str, model: SentenceTransformer, data: TrainingSet) -> None:
+    """Raise :class:`UsageError` or :class:`DataError` for an encoder that the options or the data do not suit."""
+    if (is_sharded() or shares_states()) and is_quantized(model[0]):
+        raise UsageError(f"{spec}: FSDP and DeepSpeed do not share quantised weights; start with torchrun")
+    if config.mini_batch is not None and not hasattr(model[0], "auto_model"):
+        raise UsageError(f"`mini_batch=`: {spec} has no activations worth caching; leave it out")
+    shown = [source.spec for source in data.sources if source.counts.get("images")]
+    if shown and not model.supports("image"):
+        raise UsageError(f"{spec} takes no images; {', '.join(shown)} contains images")
+    check_weights(model, spec)
+
+
+def _chosen_similarity(
+    config: FinetuneConfig, encoder: Encoder, data: TrainingSet
+) -> tuple[str, dict[str, Any] | None]:
+    """The similarity of ``sim=auto``, and how it was chosen; a resumed run keeps its own."""
+    folder = folder_of(config) if config.output is not None else None
+    if folder is not None and folder.resumes:
+        begun = folder.read()
+        return begun.similarity, begun.similarity_chosen_by
+    return first_says(lambda: choose_similarity(encoder, data, config.seed))
 
 
 def with_memory(plan: Plan | QueryPlan) -> Plan | QueryPlan:
