@@ -2,10 +2,11 @@
 
     python examples/pretend_llm.py [--port 8765]
 
-It speaks OpenAI's chat protocol on loopback and answers the prompts of `retrokit build-sure` and `retrokit augment
-queries` by rules: the sentence that shares most words with the query is the key sentence and the summary, "what is
-called alpha here" takes a keyword's place, and a query is made of the longest words of a sentence. What it writes has
-the right form and no quality: use a real model for benchmarks and training data.
+It speaks OpenAI's chat protocol on loopback and answers the prompts of `retrokit build-sure`, `retrokit augment
+queries` and `retrokit rerank --with llm:…` by rules: the sentence that shares most words with the query is the key
+sentence and the summary, "what is called alpha here" takes a keyword's place, a query is made of the longest words of a
+sentence, and passages rank by the words that they share with the query. What it writes has the right form and no
+quality: use a real model for benchmarks and training data.
 """
 
 import argparse
@@ -24,6 +25,7 @@ _FORMS = {
     "a situation": "I have read of {}. What else is there to know?",
 }
 _TAGGED = re.compile(r"<([a-z]+)-[0-9a-f]{8}>\n(.*?)\n</\1-[0-9a-f]{8}>", re.DOTALL)
+_NUMBERED = re.compile(r'<passage number="(\d+)">\n(.*?)\n</passage>', re.DOTALL)
 _SHORT = set(
     "a an and are as at be by do does for from how i in is it of on or that the this to was what when who".split()
 )
@@ -73,11 +75,13 @@ class Handler(BaseHTTPRequestHandler):
 
 
 def answer(prompt: str) -> str:
-    """What the rules say to one of the prompts of build-sure or of augment queries.
+    """What the rules say to one of the prompts of build-sure, of augment queries or of a reranker.
 
     >>> answer("query:\\n<query-0a1b2c3d>\\nWho sat?\\n</query-0a1b2c3d>\\n\\nOutput them after 'sentences:'.")
     'sentences:\\nNothing is said here about who sat.\\nThat is left to others to tell.'
     """
+    if numbered := dict(_NUMBERED.findall(prompt)):
+        return ranked(prompt, numbered)
     given = dict(_TAGGED.findall(prompt))
     task = _TAGGED.sub("", prompt)
     query, passage = given.get("query", ""), given.get("passage", "")
@@ -100,6 +104,15 @@ def answer(prompt: str) -> str:
         topic = query.rstrip(" ?.!").lower()
         return f"sentences:\nNothing is said here about {topic}.\nThat is left to others to tell."
     return "no" if "EXACT keywords" in task else "yes"
+
+
+def ranked(prompt: str, passages: dict[str, str]) -> str:
+    """The numbers of the passages by the share of the query's words that each has; of one passage a grade, 0 to 4."""
+    wanted = set(words(prompt.split("<query>")[1].split("</query>")[0])) - _SHORT
+    shares = {number: len(wanted & set(words(text))) / max(1, len(wanted)) for number, text in passages.items()}
+    if "one number" in prompt:
+        return str(round(4 * max(shares.values())))
+    return " > ".join(f"[{number}]" for number in sorted(shares, key=shares.__getitem__, reverse=True))
 
 
 def words(text: str) -> list[str]:

@@ -294,6 +294,8 @@ class Registry:
                 known = [param.name for param in entry.params]
                 hint = did_you_mean(key, known)
                 problems.append(f"{text}: {entry.name} has no parameter {key!r}{hint}; it takes {', '.join(known)}")
+                if ":" in (inner := str(params.get(entry.positional or "", ""))):
+                    problems.append(f'options of {inner} need quotes: {entry.name}:"{inner},{key}={value}"')
             elif key in params:
                 problems.append(f"{text}: {key} is given twice")
             else:

@@ -94,8 +94,9 @@ def cost_sheet(results: Sequence[Result]) -> Sheet:
         pair, query = (cost.get(f"milliseconds_per_{unit}") for unit in ("pair", "query"))
         recall = result.metrics.get(f"recall@{result.configuration.get('depth')}")
         spent = [f"{cost['pairs']:,}", f"{cost['pairs_computed']:,}", f"{cost['seconds']:.1f}"]
-        each = [("–" if x is None else f"{x:{form}}") for x, form in ((pair, ".3g"), (query, ".4g"), (recall, ".4f"))]
-        rows.append([result.task, result.encoder, result.configuration["reranker"], *spent, *each])
+        each = ["–" if x is None else f"{x:.3g}" if x < 100 else f"{x:,.0f}" for x in (pair, query)]
+        reached = "–" if recall is None else f"{recall:.4f}"
+        rows.append([result.task, result.encoder, result.configuration["reranker"], *spent, *each, reached])
     columns = [
         "task",
         "first stage",

@@ -207,6 +207,7 @@ def test_options_fill_in_the_defaults():
         ("thing:count=2,count=3", "thing:count=2,count=3: count is given twice"),
         ("thing:a,text=b", "thing:a,text=b: text is given twice"),
         ("thing:cuont=2", "thing:cuont=2: thing has no parameter 'cuont' (did you mean count?); it takes text, count,"),
+        ("thing:fake:m,speed=2", 'options of fake:m need quotes: thing:"fake:m,speed=2"'),
         ("thing:a,b", "thing:a,b: 'b' has no name; thing takes text=TEXT, count"),
         ("plain:a", "plain:a: 'a' has no name; plain takes no parameters"),
         ("needy", "needy: needy needs size (needy:size=N)"),

@@ -27,6 +27,7 @@ from retrokit.ranking.reranking.kept import KeptReranker
 from retrokit.ranking.reranking.listwise import ListwiseReranker, permutation_of, windows
 from tests.evaluation.fakes import GivenEncoder, Notices, write_folder, write_lines
 from tests.llm.server import ChatServer, Plan, message, prompt_of
+from tests.sure.pretending import by_rules
 from tests.sure_folders import VARIANTS, write_sure
 from tests.trec import trec_order
 
@@ -148,10 +149,17 @@ def test_options_of_another_form_are_refused() -> None:
         assert len({reranker(server, "form=setwise", option).fingerprint() for option in ("top=3", "set=3")}) == 2
 
 
-@pytest.mark.parametrize("form", ["pointwise", "setwise"])
-def test_answers_that_say_nothing_end_the_work(form: str) -> None:
-    with serve(lambda prompt: "Well.") as server, pytest.raises(ServiceError, match="name no passage"):
+@pytest.mark.parametrize(("form", "lack"), [("pointwise", "contain no grade"), ("setwise", "name no passage")])
+def test_answers_that_say_nothing_end_the_work(form: str, lack: str) -> None:
+    with serve(lambda prompt: "Well.") as server, pytest.raises(ServiceError, match=lack):
         reranker(server, f"form={form}").rank("query", NUMBERED)
+
+
+@pytest.mark.parametrize("form", ["listwise", "pointwise", "pairwise", "setwise"])
+def test_the_pretended_model_ranks(form: str) -> None:
+    with serve(by_rules) as server:
+        scores = reranker(server, f"form={form}").rank("Does salt melt ice?", ["tin", "ice", "hot", "salt on ice"])
+    assert np.argsort(-scores, kind="stable")[:2].tolist() == [3, 1]
 
 
 def test_lists_of_several_queries() -> None:

@@ -4,6 +4,7 @@ import csv
 import io
 import json
 import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -17,6 +18,7 @@ from retrokit.evaluation.comparison.trained import Training
 from retrokit.evaluation.result import Result
 from retrokit.metrics.significance import randomisation_test
 from retrokit.report.evaluation import FORMATS, evaluation_csv, evaluation_json, evaluation_sheets, form
+from retrokit.report.reranking import cost_sheet
 from retrokit.report.sheets import TerminalTable, to_latex, to_markdown
 from retrokit.report.terminal import console
 
@@ -264,3 +266,11 @@ def test_training_against_evaluation_similarity() -> None:
         "deviations": [None, None],
     }
     assert cross["encoders"][2]["values"] == [pytest.approx(0.2), None]
+
+
+def test_costs_are_plain_numbers() -> None:
+    cost = {"pairs": 4567, "pairs_computed": 45, "seconds": 196.5}
+    cost |= {"milliseconds_per_pair": 0.04213, "milliseconds_per_query": 16380.4}
+    of = replace(result("bm25", BASE), configuration={"reranker": "maxsim", "depth": 20, "cost": cost})
+    (row,) = cost_sheet([of]).rows
+    assert [cell for (cell,) in row[3:]] == ["4,567", "45", "196.5", "0.0421", "16,380", "–"]

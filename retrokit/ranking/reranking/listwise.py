@@ -74,6 +74,7 @@ class ListwiseReranker(Reranker):
     """
 
     keeps_itself = True
+    _lack = "name no passage of those that were shown"
 
     def __init__(
         self,
@@ -208,7 +209,7 @@ class ListwiseReranker(Reranker):
 
     def _useless(self, session: Session) -> ServiceError:
         why = f" ({session.shortfall})" if session.shortfall else ""
-        problem = f"{self._in_a_row:,} answers in a row name no passage of those that were shown"
+        problem = f"{self._in_a_row:,} answers in a row {self._lack}"
         return ServiceError(f"{self.spec}: {problem}{why}")
 
     def _prompt(self, name: str, query: str, passages: Sequence[str]) -> str:
@@ -227,6 +228,7 @@ class PointwiseReranker(ListwiseReranker):
     Improving Zero-Shot LLM Rankers via Scoring Fine-Grained Relevance Labels", 2024). One call a passage."""
 
     listwise = False
+    _lack = "contain no grade from 0 to 4"
 
     def score_pairs(self, queries: Sequence[str], documents: Sequence[str]) -> np.ndarray:
         check_counts(queries, documents)
