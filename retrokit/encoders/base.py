@@ -96,7 +96,8 @@ class Encoder(Protocol):
         and maximum lengths; never a name or a path. It follows a model that is changed in memory."""
 
     def document_fingerprint(self) -> str:
-        """:meth:`fingerprint` of what embeds documents, if queries have a side of their own."""
+        """:meth:`fingerprint` of what embeds documents: the same for encoders that differ in the side or the prompt of
+        queries."""
         return self.fingerprint()
 
     def code(self) -> Mapping[str, str] | None:

@@ -197,16 +197,20 @@ class TorchEncoder(TokenEncoder, LayeredEncoder, TrainableEncoder):
         return name_of(self._computing_in(precision))
 
     def fingerprint(self) -> str:
+        return self._digest(self.prompts)
+
+    def _digest(self, prompts: Mapping[str, str | None]) -> str:
         digest = self._weights.digest(self._model)
         limits = {role: engine.token_limit(self._model, role) for role in ("query", "document")}
-        described = {**describe(self._model), "prompts": self.prompts, "max_length": limits}
+        described = {**describe(self._model), "prompts": prompts, "max_length": limits}
         digest.update(json.dumps(described, sort_keys=True, default=str).encode())
         return str(digest.hexdigest())
 
     def document_fingerprint(self) -> str:
-        if not has_routes(self._model):
-            return self.fingerprint()
-        return TorchEncoder(self.spec, tower_of(self._model, "document"), self.similarity).fingerprint()
+        if has_routes(self._model):
+            tower = TorchEncoder(self.spec, tower_of(self._model, "document"), self.similarity)
+            return tower.document_fingerprint()
+        return self._digest({**self.prompts, "query": None})
 
     def code(self) -> Mapping[str, str] | None:
         return code_of({type(self), *map(type, self._model.modules())}, _COMPUTING)

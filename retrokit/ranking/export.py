@@ -219,7 +219,7 @@ class Prepared:
             "one_length": self._one_length,
             "encoder": {
                 "spec": encoder.spec,
-                "fingerprint": encoder.fingerprint(),
+                "fingerprint": encoder.fingerprint() if self._role == "query" else encoder.document_fingerprint(),
                 "dimension": encoder.dimension,
                 "dims": self._dims or encoder.dimension,
                 "precision": encoder.computes_in(self._precision),

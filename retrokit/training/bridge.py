@@ -347,7 +347,7 @@ def _check(settings: BridgeSettings, stored: Export, new: Encoder) -> None:
 def _old(settings: BridgeSettings, stored: Export, new: Encoder) -> Encoder:
     """The encoder of the stored documents, if a model folder can have it."""
     old: Encoder = encoders.registry.create(stored.note["encoder"]["spec"], device=settings.device)
-    if old.fingerprint() != stored.note["encoder"]["fingerprint"]:
+    if stored.note["encoder"]["fingerprint"] not in (old.document_fingerprint(), old.fingerprint()):
         raise UsageError(f"{stored.folder}: was written by {old.spec}, whose weights or settings have changed")
     if (old.prompts["query"] or "") != (new.prompts["query"] or ""):
         raise UsageError(f"{new.spec}: puts another prompt before queries than {old.spec}; give `into=` new")

@@ -80,7 +80,8 @@ def test_whatever_decides_an_embedding_misses(tiny_bert, monkeypatch, encoded):
         for role in ("query", "document"):
             for precision in ("fp32", "fp16"):
                 made = encoder.embed(TEXTS, role, precision)
-                asked += len(TEXTS)
+                is_shared = role == "document" and "query_prompt" in variant  # those of the first variant
+                asked += 0 if is_shared else len(TEXTS)
                 assert len(encoded) == asked, (variant, role, precision)
                 assert np.array_equal(made, plain.embed(TEXTS, role, precision))
                 asked += len(TEXTS)

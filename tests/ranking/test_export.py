@@ -66,7 +66,7 @@ def test_files_hold_what_the_note_says(tiny_bert, encoder, folder, tmp_path):
     }
     assert made.note["similarity"] == {"spec": "sfs:4", "learned": {}}
     assert made.note["metric"].startswith("inner product")
-    assert made.note["encoder"]["fingerprint"] == encoder.fingerprint()
+    assert made.note["encoder"]["fingerprint"] == encoder.document_fingerprint()
     assert made.note["source"]["digest"] == digest(folder / "corpus.jsonl")
     assert "consecutive fragments f of 4 dimensions" in made.note["transform"]["query"]
     assert export.open_export(tmp_path / "out").note == made.note
