@@ -108,8 +108,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("scifact", type=Path)
     parser.add_argument("work", type=Path)
-    parser.add_argument("--queries", type=int, default=60)
-    parser.add_argument("--documents", type=int, default=200)
+    parser.add_argument("--queries", type=int, default=40)
+    parser.add_argument("--documents", type=int, default=120)
     parser.add_argument("--only", type=int, nargs="*", help="Numbers of cases.")
     given = parser.parse_args()
     shutil.rmtree(given.work, ignore_errors=True)
@@ -133,7 +133,8 @@ def main() -> None:
         first, explaining = why.changes[0], sum(map(why.explains, why.changes))
         named = f"{first.setting} {first.value}"
         named += "" if named == cause else " (not the cause)"
-        print(f"| {case} | {published:.4f} | {why.present:.4f} | {named} | {first.figure} | {explaining} |", flush=True)
+        reached = "" if first.figure is None else f"{first.figure:.4f}"
+        print(f"| {case} | {published:.4f} | {why.present:.4f} | {named} | {reached} | {explaining} |", flush=True)
         shutil.rmtree(model)
 
 
