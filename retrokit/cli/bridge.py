@@ -1,6 +1,6 @@
 """``retrokit bridge``."""
 
-from dataclasses import fields
+from dataclasses import fields, replace
 
 from retrokit.cli.common import JsonOption, app, show, show_result, with_names
 from retrokit.cli.settings import takes
@@ -16,11 +16,13 @@ def bridge(settings: BridgeSettings, as_json: JsonOption = False) -> None:
 
     retrokit bridge exported/documents runs/new --into new -o exported/bridged
     """
+    from retrokit.cli.entry import in_options
     from retrokit.report.evaluation import evaluation_json, evaluation_sheets
     from retrokit.report.tables import bridge_sheets
     from retrokit.training.bridge import bridge
 
     result = bridge(**vars(settings))
+    result = replace(result, verdict=in_options(result.verdict))
     evaluation = result.evaluation
     shown = {field.name: getattr(result, field.name) for field in fields(result)}
     shown["evaluation"] = None if evaluation is None else evaluation_json(evaluation)

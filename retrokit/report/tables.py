@@ -129,7 +129,10 @@ def outcome_sheet(outcome: Outcome) -> Sheet:
             own = ", ".join(f"{metric} {value:.4f}" for metric, value in outcome.baseline["evaluation"].items())
             rows[f"as it came, under its own {outcome.baseline['similarity']}"] = own
         if outcome.gain is not None:
-            verdict = "better" if outcome.gain > 0 else f"no better; saved: step {outcome.best_step}"
+            start = {**first["evaluation"], **(outcome.baseline or {}).get("evaluation", {})}[outcome.metric]
+            sign = "worse" if outcome.gain < 0 else "no better"
+            saved = f"{sign} than the start, {start:.4f}; step {outcome.best_step} is saved all the same"
+            verdict = "better" if outcome.gain > 0 else saved
             rows["gain over the start"] = f"{outcome.gain:+.4f} {outcome.metric}: {verdict}"
         converged = f"at step {outcome.converged_at}" if outcome.converged_at is not None else "not yet"
         rows["converged (MAG, C.1)"] = converged

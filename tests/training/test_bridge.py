@@ -251,6 +251,8 @@ def test_the_command_prints_it_all(tiny_bert, other, task, tmp_path, monkeypatch
     result = json.loads(capsys.readouterr().out)
     assert result["texts"] == 60
     assert len(result["evaluation"]["results"]) == 3
+    assert run(["bridge", "old", str(tiny_bert), "-o", "unmeasured"]) == 0
+    assert "; measure with --on" in " ".join(capsys.readouterr().out.split())
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ import json
 import os
 import shutil
 import signal
+from dataclasses import replace
 from itertools import product
 from pathlib import Path
 
@@ -339,8 +340,16 @@ def test_a_gain_is_over_the_start_under_its_own_similarity(tiny_bert, pairs, ben
     shown.print(TerminalTable(outcome_sheet(outcome)))
     text = " ".join(shown.file.getvalue().split())
     assert f"as it came, under its own cosine │ benchmark:ndcg@10 {own.metrics['ndcg@10']:.4f}" in text
-    verdict = "better" if outcome.gain > 0 else f"no better; saved: step {outcome.best_step}"
-    assert f"{outcome.gain:+.4f} benchmark:ndcg@10: {verdict}" in text
+    assert f"{outcome.gain:+.4f} benchmark:ndcg@10: " in text
+    rows = [{"step": step, "evaluation": {"t:ndcg@10": value}} for step, value in ((0, 0.7), (4, 0.65))]
+    for baseline, gain, start in (
+        (None, -0.05, "worse than the start, 0.7000"),
+        (0.65, 0, "no better than the start, 0.6500"),
+    ):
+        own = {"similarity": "cosine", "evaluation": {"t:ndcg@10": baseline}} if baseline else None
+        lost = replace(outcome, metric="t:ndcg@10", evaluations=rows, best_step=4, baseline=own, gain=gain)
+        (row,) = dict(map(tuple, outcome_sheet(lost).rows))[("gain over the start",)]
+        assert row == f"{gain:+.4f} t:ndcg@10: {start}; step 4 is saved all the same"
     assert f"{outcome.losses[-1]['loss']:.4g} (mean of steps 1–2 → 3–4)" in text
     assert text.index("gain over the start") < text.index("training loss")
     plain = finetune(configure(tiny_bert, pairs, tmp_path / "cosine", eval=task, steps=4))
