@@ -329,11 +329,6 @@ def _similarity(stored: Export, old: Encoder) -> Similarity:
 
 
 def _check(settings: BridgeSettings, stored: Export, new: Encoder) -> None:
-    tasks = search_tasks(settings.on, stored, "on", settings.device)
-    for metric in settings.metrics if tasks else ():
-        check_measured(tasks, metric)
-    if settings.queries is not None:
-        check_exists(texts_file(settings.queries, queries_file))
     if stored.note["role"] != "document":
         raise UsageError(f"{stored.folder}: contains embeddings of the role query; export documents")
     if stored.owners is not None:
@@ -342,6 +337,11 @@ def _check(settings: BridgeSettings, stored: Export, new: Encoder) -> None:
         raise UsageError(f"{stored.folder}: was written with `dims=` or `one_length=`; export without them")
     if not new.similarity.factorable:
         raise UsageError(f"{new.spec}: {new.similarity.spec} is not an inner product of prepared embeddings")
+    tasks = search_tasks(settings.on, stored, "on", settings.device)
+    for metric in settings.metrics if tasks else ():
+        check_measured(tasks, metric)
+    if settings.queries is not None:
+        check_exists(texts_file(settings.queries, queries_file))
 
 
 def _old(settings: BridgeSettings, stored: Export, new: Encoder) -> Encoder:

@@ -262,7 +262,7 @@ def test_the_command_prints_it_all(tiny_bert, other, task, tmp_path, monkeypatch
         (["--texts", "gone.jsonl"], "gone.jsonl: its texts cannot be read; give them as --texts"),
         (["--texts", "few.jsonl"], "few.jsonl: lacks 95 documents of old; give --texts"),
         (["gone"], "gone: is not a folder of 'retrokit export'"),
-        (["queries"], "queries: contains embeddings of the role query"),
+        (["queries", "--on", "beir:TASK"], "queries: contains embeddings of the role query"),
         (["--sim", "l2"], "No such option"),
         (["--on", "beir:gone"], "gone"),
         (["--on", "beir:TASK", "--metrics", "ndgc@10"], "unknown metric 'ndgc@10'"),
