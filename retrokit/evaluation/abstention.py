@@ -153,7 +153,8 @@ def _check_enough(count: int, settings: AbstentionSettings) -> None:
 
     needed = next(n for n in itertools.count(HELD_OUT) if all(map(promises, range(n, n + 2 * PART))))
     if count < needed:
-        problem = f"{count:,} queries with relevant documents, and {needed:,} are needed"
+        where = "" if settings.index_folder is None else f" in {settings.index_folder}"
+        problem = f"{count:,} queries with relevant documents{where}, and {needed:,} are needed"
         raise UsageError(f"{settings.on}: cannot promise an error of at most {settings.abstain:g}: {problem}")
 
 

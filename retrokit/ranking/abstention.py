@@ -216,17 +216,19 @@ class Abstainer:
         documents: TextList | Export,
         device: str | None = None,
     ) -> None:
-        fingerprint, corpus = searcher.portable_fingerprint(), corpus_of(documents)
+        fingerprint, corpora = searcher.portable_fingerprint(), [corpus_of(documents)]
+        stored = searcher.export
+        if isinstance(documents, TextList) and stored is not None and stored.note["count"] == len(documents):
+            corpora.append(corpus_of(stored))
         loaded = [(path, read_abstention(path)) for path in calibrations]
         of_system = [(path, calibration) for path, calibration in loaded if calibration.fingerprint == fingerprint]
-        fitting = [calibration for _, calibration in of_system if calibration.corpus == corpus]
+        fitting = [calibration for _, calibration in of_system if calibration.corpus in corpora]
         if not fitting:
             path, calibration = (of_system or loaded)[0]
-            what = (
-                f"other documents ({calibration.task})"
-                if of_system
-                else f"{calibration.system} with {calibration.similarity}"
-            )
+            names = calibration.system, calibration.similarity
+            same = names == (searcher.spec, searcher.similarity)
+            what = "another index, or other weights or settings" if same else " with ".join(names)
+            what = f"other documents ({calibration.task})" if of_system else what
             raise UsageError(f"{path}: was calibrated for {what}, not for {searcher.spec} with {searcher.similarity}")
         self.abstention, self.alpha = fitting[0], alpha
         self.threshold = self.abstention.threshold(alpha)

@@ -153,7 +153,7 @@ def test_the_same_calibration_has_the_same_bits(beir, tmp_path, capsys):
     assert f"promised to be at most {report['abstain']:g}" in " ".join(capsys.readouterr().out.split())
 
 
-def test_a_verifier_and_an_export_are_calibrated(beir, exported, tiny_bert, tmp_path):
+def test_a_verifier_and_an_export_are_calibrated(beir, other, exported, tiny_bert, tmp_path, capsys):
     verifier = f"maxsim:{tiny_bert}"
     report = retrokit.calibrate(
         "bm25", f"beir:{beir}", 0.1, str(tmp_path / "a.json"), signal="verifier", verifier=verifier, splits=100
@@ -166,6 +166,13 @@ def test_a_verifier_and_an_export_are_calibrated(beir, exported, tiny_bert, tmp_
     first, second = (json.loads(Path(file).read_text()) for file in (of_texts.file, of_export.file))
     assert first["nulls"] == pytest.approx(second["nulls"], rel=1e-5)
     assert first["corpus"] != second["corpus"]
+    words = ["search", "--index-folder", str(exported), "--query", "x", "--abstain", "0.1", "--precision", "fp32"]
+    assert cli.run(words) == 0
+    assert cli.run([*words, "--calibration", of_texts.file]) == 2
+    assert f"{of_texts.file}: was calibrated for another index, or other weights or set" in capsys.readouterr().err
+    words = ["eval", f"dense:{tiny_bert},export={exported}", "--on", f"beir:{other}", "--abstain", "0.1", "--precision"]
+    assert cli.run([*words, "fp32", "--calibration", of_export.file]) == 0
+    assert "answered" in capsys.readouterr().out
     words = ["export", str(tiny_bert), "--on", str(beir), "-o", str(exported), "--precision", "fp32", "--overwrite"]
     assert cli.run(words) == 0
     assert not (exported / "abstention.json").exists(), "it was calibrated for the export that was replaced"
@@ -183,11 +190,15 @@ def test_a_verifier_and_an_export_are_calibrated(beir, exported, tiny_bert, tmp_
         ("bm25 --on beir:BEIR -o OUT --splits 10", "'--splits': Input should be greater than or equal to 100"),
         ("bm25 --on sts:BEIR/corpus.jsonl -o OUT", "has no judged documents|sentence1"),
         ("bm25 --on beir:BEIR -o OUT --sim dot", "are an encoder's, and bm25 is none"),
+        ("--on beir:BEIR --index-folder OTHERS", "0 queries with relevant documents in "),
         ("--on beir:BEIR --index-folder EXPORT --verifier maxsim", "a verifier reads texts, and an export has none"),
     ],
 )
 def test_what_cannot_be_calibrated(words, problem, beir, exported, tmp_path, capsys):
-    places = {"BEIR": str(beir), "OUT": str(tmp_path / "out.json"), "EXPORT": str(exported)}
+    (tmp_path / "texts.jsonl").write_text('{"id": "x", "text": "other"}\n')
+    others = tmp_path / "others"
+    assert cli.run(["export", "static:8", "--on", str(tmp_path / "texts.jsonl"), "-o", str(others)]) == 0
+    places = {"BEIR": str(beir), "OUT": str(tmp_path / "out.json"), "EXPORT": str(exported), "OTHERS": str(others)}
     given_words = words.split()
     for name, place in places.items():
         given_words = [word.replace(name, place) for word in given_words]

@@ -123,7 +123,7 @@ def test_a_pair_scores_as_in_the_search(tiny_bert, corpus, tmp_path):
 def test_what_does_not_fit_the_folder(tiny_bert, corpus, tmp_path):
     folder = made(tiny_bert, corpus, tmp_path / "out", sim="learn:query=0.3,document=0.8", dims=8)
     for given, problem in (
-        (("static:16",), "was written by .*bert, whose weights or settings static:16 does not have"),
+        (("static:16",), "was written by .*bert, whose weights or settings static:16 does not have; retrokit bridge"),
         (("", None, "cosine"), "was written for the similarity learn.*, not cosine"),
         (("", None, "learn"), "was written for the similarity learn.*, not learn"),
         (("", None, None, 4), "was written with the first 8 dimensions; `dims=` 4 does not fit"),

@@ -16,6 +16,8 @@ from retrokit.core.frames import frame
 if TYPE_CHECKING:
     from pandas import DataFrame
 
+    from retrokit.data.exports import Export
+
 OWN_SIMILARITY = "own"
 """The similarity in results of what is no encoder."""
 
@@ -110,10 +112,11 @@ class TuningQueries:
 
 class Searcher(Protocol):
     """Ranks documents. A subclass gives :meth:`index` and :meth:`fingerprint`. ``similarity`` is its name in results;
-    ``by_ids``: it ranks by ids, not by texts."""
+    ``by_ids``: it ranks by ids, not by texts. Documents that ``export`` contains are not embedded again."""
 
     spec: str
     by_ids: bool = False
+    export: Export | None = None
     similarity: str = OWN_SIMILARITY
 
     @abstractmethod
@@ -149,7 +152,7 @@ class Shared(Searcher):
 
     def __init__(self, searcher: Searcher) -> None:
         self.spec, self.similarity, self.by_ids = searcher.spec, searcher.similarity, searcher.by_ids
-        self._searcher = searcher
+        self._searcher, self.export = searcher, searcher.export
         self._index: _SharedIndex | None = None
 
     def index(self, documents: TextList) -> Index:

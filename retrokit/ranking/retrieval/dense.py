@@ -33,9 +33,7 @@ from retrokit.similarities.base import Role, Similarity
 
 class Dense(Searcher):
     """Ranks by ``scorer``, a similarity, in ``embeddings``, or through an index of ``faiss``, a factory string, in the
-    storage dtype ``quantize``. Documents that ``export`` contains are not embedded again."""
-
-    export: Export | None = None
+    storage dtype ``quantize``."""
 
     def __init__(
         self, embeddings: SharedEmbeddings, scorer: Similarity, faiss: str | None = None, quantize: str | None = None
@@ -372,7 +370,8 @@ def export_index(
     of_documents = searcher.embeddings.encoder
     if made_by["fingerprint"] not in (of_documents.fingerprint(), of_documents.document_fingerprint()):
         raise UsageError(
-            f"{folder}: was written by {made_by['spec']}, whose weights or settings {encoder} does not have"
+            f"{folder}: was written by {made_by['spec']}, whose weights or settings {encoder} does not have; "
+            "retrokit bridge maps one into the space of the other"
         )
     if searcher.scorer.statistics() != made_for["learned"]:
         raise UsageError(
