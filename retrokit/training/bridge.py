@@ -23,7 +23,8 @@ from torch import nn
 
 from retrokit import encoders
 from retrokit.core.errors import DataError, UsageError, disk_errors
-from retrokit.core.files import check_exists, digest
+from retrokit.core.files import digest
+from retrokit.core.notices import notice
 from retrokit.core.outputs import check_settings, folder_in_the_making
 from retrokit.core.registry import Spec
 from retrokit.core.settings import taking
@@ -55,6 +56,8 @@ HELD_OUT, TIMED, WORDS, BLOCK = 0.2, 64, (5, 20), 256
 that search together."""
 ENOUGH, FEW = 0.98, 1 / 3
 """The share of the best that is enough; the share of what the space's own queries find below which the answer is no."""
+SIZES = (50, 100, 200, 500, 1000, 2000, 5000, 10_000, 20_000)
+"""Texts of the curve."""
 AUTO = ("orthogonal", "affine")
 """Maps among which ``auto`` chooses."""
 RIDGES = (0.0, *np.logspace(-6, 1, 15).tolist())
@@ -205,7 +208,8 @@ def bridge(settings: BridgeSettings) -> Bridged:
         rows, texts = _sample(stored, settings)
         sample = _learned_from(settings, stored.take(rows), texts, new, old, stored)
         kind = max(AUTO if settings.map == "auto" else [settings.map], key=lambda name: sample.mrr(sample.fit(name)))
-        sizes = _sizes(int((~sample.held).sum()))
+        most = int((~sample.held).sum())
+        sizes = [*(size for size in SIZES if size < most), most]
         curve = [{"texts": size, "mrr": sample.mrr(sample.fit(kind, size))} for size in sizes]
         settings, whole = replace(settings, map=kind), fit(kind, sample.given, sample.wanted, settings.seed)
         with disk_errors(settings.output):
@@ -295,7 +299,7 @@ def _learned_from(
         own = _prepared(new.similarity, queries, "query")
         rows = embedded(new, texts, "document", unit)
         return BridgeSample(stored, rows, held, queries, own, new.similarity, False, seed)
-    more = [text for _, text in read_queries(texts_file(settings.queries, queries_file))] if settings.queries else []
+    more = _queries(settings)
     similarity = _similarity(like, old)
     given = embedded(new, [*texts, *more], "query", unit)
     if more:
@@ -305,6 +309,13 @@ def _learned_from(
         stored = np.concatenate([stored, rows])
     own = _prepared(similarity, old.embed(parts, "query", settings.precision), "query")
     return BridgeSample(given, stored, held, queries, own, similarity, True, seed)
+
+
+def _queries(settings: BridgeSettings) -> list[str]:
+    """The queries that are learned from too."""
+    if settings.queries is None:
+        return []
+    return [text for _, text in read_queries(texts_file(settings.queries, queries_file))]
 
 
 def _parts(texts: Sequence[str], seed: int) -> list[str]:
@@ -340,8 +351,11 @@ def _check(settings: BridgeSettings, stored: Export, new: Encoder) -> None:
     tasks = search_tasks(settings.on, stored, "on", settings.device)
     for metric in settings.metrics if tasks else ():
         check_measured(tasks, metric)
-    if settings.queries is not None:
-        check_exists(texts_file(settings.queries, queries_file))
+    given = {*_queries(settings)}
+    for task in tasks:
+        if shared := sum(query in given for query in task.queries):
+            count = f"{shared:,} of {len(task.queries):,} queries"
+            notice(f"{task.spec}: the bridge learns from {count} that measure it; give other `queries=`")
 
 
 def _old(settings: BridgeSettings, stored: Export, new: Encoder) -> Encoder:
@@ -386,10 +400,6 @@ def _is_unchanged(path: str, stored: Export) -> bool:
         return written_from is not None
     items = (document.full_text for document in read_corpus(path, images=True))
     return with_images(digest(path), items) == written_from
-
-
-def _sizes(most: int) -> list[int]:
-    return [*(size for size in (50, 100, 200, 500, 1000, 2000, 5000, 10_000, 20_000) if size < most), most]
 
 
 def _write_model(

@@ -164,9 +164,12 @@ def test_auto_is_the_map_that_finds_most(tiny_bert, other, task, tmp_path):
         assert result.verdict.startswith("no: known-item search finds ") == (result.mrr / result.mrr_unmapped < 1 / 3)
 
 
-def test_queries_are_learned_from_too(tiny_bert, other, task, tmp_path):
+def test_queries_are_learned_from_too(tiny_bert, other, task, tmp_path, caplog):
+    caplog.set_level("INFO", "retrokit")
     export(str(tiny_bert), str(task), str(tmp_path / "old"), precision="fp32")
-    bridge(str(tmp_path / "old"), str(other), str(tmp_path / "run"), queries=str(task), precision="fp32", map="affine")
+    options = {"queries": str(task), "precision": "fp32", "map": "affine", "on": [f"beir:{task}"]}
+    bridge(str(tmp_path / "old"), str(other), str(tmp_path / "run"), **options)
+    assert f"beir:{task}: the bridge learns from 30 of 30 queries that measure it" in caplog.text
     texts, queries = TEXTS, sentences(30, seed=9)
     sides = [retrokit.encoder(str(path)).embed([*texts, *queries], "query", "fp32") for path in (other, tiny_bert)]
     given, wanted = (rows / np.linalg.norm(rows, axis=1, keepdims=True) for rows in sides)
