@@ -56,6 +56,7 @@ class DataError(RetrokitError):
     def __init__(self, where: object, problem: str, line: int | None = None) -> None:
         location = f"{where}:{line}" if line is not None else str(where)
         super().__init__(f"{location}: {problem}")
+        self.line = line or 0
 
 
 class GateFailed(RetrokitError):

@@ -401,10 +401,11 @@ def check_training(source: Source, examples: int = 0) -> CheckedData:
         for record in records
         if isinstance(record, Pair) and not record.negatives and _same(record.anchor, record.positive)
     ]
-    repeats = source.counts.get("duplicates", 0)
+    total = len(records) + source.counts.get("duplicates", 0)
+    repeats = [f"record {place + 1}" for place in sorted(set(range(total)) - set(source.places)) if source.places]
     faults = [
         *_contradictions(records, examples),
-        *([DataFault("repeated-lines", "records", repeats, len(records) + repeats)] if repeats else []),
+        *faults_of("repeated-lines", "records", repeats, total, examples),
         *faults_of("self-pairs", "pairs", self_pairs, len(records), examples),
         *of_texts("texts", ids, texts, examples),
     ]

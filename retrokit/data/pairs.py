@@ -134,7 +134,8 @@ def read_source(text: str, kind: Kind, images: bool = False) -> Source:
 
 
 def read_any_source(spec: str) -> Source:
-    """Training data of any kind: pairs, scored pairs or texts. Raises what is wrong with them as pairs."""
+    """Training data of any kind: pairs, scored pairs or texts. Raises what is wrong with them as the kind that most
+    lines, from the first on, are of."""
     kinds: tuple[Kind, ...] = ("pairs", "scored", "texts")
     errors = []
     for kind in kinds:
@@ -142,7 +143,7 @@ def read_any_source(spec: str) -> Source:
             return read_source(spec, kind, images=True)
         except (DataError, UsageError) as error:
             errors.append(error)
-    raise errors[0]
+    raise max(errors, key=lambda error: getattr(error, "line", 0))
 
 
 def check_files(data: Sequence[str]) -> None:

@@ -9,6 +9,7 @@ import pytest
 
 import retrokit
 from retrokit import cli
+from retrokit.core.errors import DataError
 from retrokit.data import check as checks
 from retrokit.data.check import KINDS, boilerplate, quick_line, trace_of_encoding
 from retrokit.data.pairs import read_source
@@ -142,8 +143,7 @@ def test_a_planted_fault_is_reported_and_nothing_else(
     assert {name for name, _ in faults} - FREE_TEXT.get(kind, set()) == {kind}
     fault = faults[kind, unit]
     assert fault.count == count <= fault.of
-    if (kind, unit) != ("repeated-lines", "records"):
-        assert len(fault.examples) == 1
+    assert len(fault.examples) == 1
 
 
 def test_every_kind_is_planted() -> None:
@@ -183,6 +183,14 @@ def test_a_copy_that_is_not_judged_costs_the_first_rank(tmp_path: Path) -> None:
     assert fault.cost == pytest.approx({"mrr@10": 0.5 / 12, "accuracy@1": 1 / 12})
     judge(folder, "q0 d-copy 1")
     assert checked(folder)["repeated-texts", "documents"].cost == {}
+
+
+def test_a_wrong_line_is_reported_as_of_the_kind_of_the_lines_before(tmp_path: Path) -> None:
+    rows = [{"sentence1": "a b", "sentence2": "c d", "score": score} for score in (1, 3)]
+    path = write_lines(tmp_path / "scored.jsonl", rows)
+    append(path, '{"sentence1": "a b", "score": 1}')
+    with pytest.raises(DataError, match=r"scored\.jsonl:3: no field 'sentence2'"):
+        retrokit.check([str(path)])
 
 
 def test_scores_and_labels_that_contradict_each_other(tmp_path: Path) -> None:
