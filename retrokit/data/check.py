@@ -295,16 +295,12 @@ def _copies(
                     first[query][copy] = max(first[query].get(copy, 0.0), scores[document] + 0.5)
                     items.append(f"query {query}: {document} is relevant, {copy} is not: {shown(texts[copy])}")
         others = [f"{id}, {min(copies[id])}: {shown(texts[id])}" for id in copies if id < min(copies[id])]
-        count = len(copies) if kind == "near-duplicates" else len(copies) - len(_grouped_ids(copies))
+        first_ids = {min(id, *others) for id, others in copies.items()} if kind == "repeated-texts" else ()
+        count = len(copies) - len(first_ids)
         if count:
             about = f"{unjudged:,} copies of relevant documents are not judged relevant" if unjudged else ""
             cost = _lost(highest, means(data, first, metrics)) if unjudged else {}
             yield DataFault(kind, "documents", count, len(texts), about, cost, [*items, *others][:examples])
-
-
-def _grouped_ids(copies: Mapping[str, set[str]]) -> set[str]:
-    """The first id of each group of exact copies."""
-    return {min(id, *others) for id, others in copies.items()}
 
 
 # --- texts
@@ -312,9 +308,8 @@ def _grouped_ids(copies: Mapping[str, set[str]]) -> set[str]:
 
 def of_texts(unit: str, ids: Sequence[str], texts: Sequence[str], examples: int) -> Iterator[DataFault]:
     """Texts without words, mostly of boiler-plate, or read in a wrong encoding."""
-    images = sum(isinstance(text, Image) for text in texts)
-    of = len(texts) - images
     rows = [(id, text) for id, text in zip(ids, texts, strict=True) if not isinstance(text, Image)]
+    of = len(rows)
     empty = [f"{id}: {shown(text)!r}" for id, text in rows if not units(text)]
     yield from faults_of("empty-texts", unit, empty, of, examples)
     wrong = [f"{id}: {trace}" for id, text in rows if (trace := trace_of_encoding(text))]
@@ -399,7 +394,9 @@ def check_training(source: Source, examples: int = 0) -> CheckedData:
     self_pairs = [
         shown(record.anchor)
         for record in records
-        if isinstance(record, Pair) and not record.negatives and _same(record.anchor, record.positive)
+        if isinstance(record, Pair)
+        and not record.negatives
+        and normal_form(record.anchor) == normal_form(record.positive)
     ]
     total = len(records) + source.counts.get("duplicates", 0)
     repeats = [f"record {place + 1}" for place in sorted(set(range(total)) - set(source.places)) if source.places]
@@ -415,10 +412,6 @@ def check_training(source: Source, examples: int = 0) -> CheckedData:
 def _texts(record: Pair | ScoredPair | Unlabelled) -> tuple[str, ...]:
     anchor, texts = texts_of_record(record)
     return anchor, *texts
-
-
-def _same(first: str, second: str) -> bool:
-    return normal_form(first) == normal_form(second)
 
 
 def contradicting_pairs(records: Iterable[Pair | ScoredPair | Unlabelled]) -> list[tuple[str, str]]:

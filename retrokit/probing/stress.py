@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -307,13 +307,6 @@ def random_scores(queries: Sequence[str], texts: Sequence[str]) -> np.ndarray:
     return np.array([units[query] @ units[text] for query, text in zip(queries, texts, strict=True)])
 
 
-class Place(NamedTuple):
-    """Where an edit is among all."""
-
-    capability: str
-    number: int
-
-
 @dataclass(frozen=True)
 class StressedSystem:
     """A system with its role and its outcomes."""
@@ -475,8 +468,15 @@ def _caught(settings: StressSettings, first: Outcomes, edits: Sequence[StressEdi
         notice(f"without the default verifier: {error}")
         return {}
     passed = outcomes_of(reranker.score_pairs, chosen, settings.tolerance, reranker.spec).passed
-    places = grouped([Place(edit.capability, place) for place, edit in enumerate(chosen)], "capability")
-    return {name: float(passed[[place.number for place in own]].mean()) for name, own in places.items()}
+    return {name: float(passed[places].mean()) for name, places in _places(chosen).items()}
+
+
+def _places(edits: Sequence[StressEdit]) -> dict[str, list[int]]:
+    """The places of each capability's edits."""
+    places: dict[str, list[int]] = {}
+    for place, edit in enumerate(edits):
+        places.setdefault(edit.capability, []).append(place)
+    return places
 
 
 def _rates(
@@ -484,8 +484,7 @@ def _rates(
 ) -> Iterator[PassRate]:
     """A row for each capability and system, with Holm's correction over all tests."""
     rows: list[tuple[PassRate, float | None]] = []
-    for capability, own in grouped([Place(edit.capability, i) for i, edit in enumerate(edits)], "capability").items():
-        places = [place.number for place in own]
+    for capability, places in _places(edits).items():
         kind, keys = edits[places[0]].kind, [edits[place].key for place in places]
         first: dict[str, float] = {}
         for system in systems:
