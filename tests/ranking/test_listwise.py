@@ -150,9 +150,10 @@ def test_options_of_another_form_are_refused() -> None:
 
 
 @pytest.mark.parametrize(("form", "lack"), [("pointwise", "contain no grade"), ("setwise", "name no passage")])
-def test_answers_that_say_nothing_end_the_work(form: str, lack: str) -> None:
-    with serve(lambda prompt: "Well.") as server, pytest.raises(ServiceError, match=lack):
-        reranker(server, f"form={form}").rank("query", NUMBERED)
+def test_answers_that_say_nothing_end_the_work(form: str, lack: str, tmp_path: Path) -> None:
+    store = tmp_path / "answers.sqlite"
+    with serve(lambda prompt: "Well.") as server, pytest.raises(ServiceError, match=f"{lack}.* in {store}: delete it"):
+        reranker(server, f"form={form}", f"store={store}").rank("query", NUMBERED)
 
 
 @pytest.mark.parametrize("form", ["listwise", "pointwise", "pairwise", "setwise"])

@@ -209,6 +209,7 @@ class ListwiseReranker(Reranker):
 
     def _useless(self, session: Session) -> ServiceError:
         why = f" ({session.shortfall})" if session.shortfall else ""
+        why += "" if self.store is None else f"; they are in {self.store}: delete it to ask again"
         problem = f"{self._in_a_row:,} answers in a row {self._lack}"
         return ServiceError(f"{self.spec}: {problem}{why}")
 
