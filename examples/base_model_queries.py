@@ -48,4 +48,6 @@ def main(scifact: str, model: str, out: Path, passages: str = "150", *encoders: 
 
 
 if __name__ == "__main__":
+    if len(sys.argv) < 4:
+        sys.exit(__doc__)
     main(sys.argv[1], sys.argv[2], Path(sys.argv[3]), *sys.argv[4:])

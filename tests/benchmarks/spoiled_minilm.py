@@ -134,6 +134,8 @@ def main() -> None:
         named = f"{first.setting} {first.value}"
         named += "" if named == cause else " (not the cause)"
         reached = "" if first.figure is None else f"{first.figure:.4f}"
+        if f"{why.present:.4f}" == f"{published:.4f}":
+            named, reached = "nothing: the figure is the published one", ""
         print(f"| {case} | {published:.4f} | {why.present:.4f} | {named} | {reached} | {explaining} |", flush=True)
         shutil.rmtree(model)
 
