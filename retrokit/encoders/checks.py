@@ -32,7 +32,8 @@ def whole_weights(unused: Collection[str] = (), head: bool = True) -> Iterator[N
     """Within the block, a transformer is loaded with all of its weights or not at all.
 
     Args:
-        unused: names of modules that may lack their weights, for nothing asks for their output.
+        unused: names of modules that may lack their weights, for nothing asks for their output; they become 0, where
+            random ones would make another model of a checkpoint each time that it is loaded.
         head: whether the head on top of the base model is checked too.
     """
     plain = vars(PreTrainedModel)["from_pretrained"]
@@ -42,6 +43,10 @@ def whole_weights(unused: Collection[str] = (), head: bool = True) -> Iterator[N
         options |= {"output_loading_info": True, "ignore_mismatched_sizes": True}  # so that they can be named
         model, info = plain.__func__(kind, *args, **options)
         _check_weights(model, info, unused, head)
+        weights = model.state_dict()
+        for name in info["missing_keys"]:
+            if set(name.split(".")) & set(unused):
+                weights[name].zero_()
         return (model, info) if tells else model
 
     PreTrainedModel.from_pretrained = classmethod(from_pretrained)

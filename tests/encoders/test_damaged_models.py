@@ -138,8 +138,9 @@ def test_heads_of_other_tasks_and_an_unused_pooler_are_no_damage(tiny_bert, tmp_
     model.bert.load_state_dict(AutoModel.from_pretrained(tiny_bert).state_dict(), strict=False)
     model.save_pretrained(tmp_path)
     AutoTokenizer.from_pretrained(tiny_bert).save_pretrained(tmp_path)
-    found, expected = (retrokit.encoder(str(path)).embed(TEXTS, "query", "fp32") for path in (tmp_path, tiny_bert))
-    np.testing.assert_array_equal(found, expected)
+    first, second, whole = (retrokit.encoder(str(path)) for path in (tmp_path, tmp_path, tiny_bert))
+    np.testing.assert_array_equal(first.embed(TEXTS, "query", "fp32"), whole.embed(TEXTS, "query", "fp32"))
+    assert first.fingerprint() == second.fingerprint(), "what is opened again is the same model"
 
 
 def test_a_run_without_its_description_is_said_to_be_read_as_a_plain_model(folders, tmp_path, monkeypatch):
