@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from functools import cache, partial
 from typing import TYPE_CHECKING
@@ -65,20 +65,11 @@ def evaluate_systems(settings: EvaluationSettings) -> Evaluation:
             return evaluation if baseline is None else baseline.compared(evaluation)
         embedding = _parsed(settings)
         trainings = {str(encoders.registry.parse(spec)): training_of(spec) for spec in embedding}
-        columns = list(settings.sim)
-        if settings.cross and not columns:
-            columns = list(dict.fromkeys(one.similarity for one in trainings.values() if one and one.similarity))
-            if not columns:
-                raise UsageError("`cross=`: no encoder here is a run of finetune; name the similarities with `sim=`")
+        columns = _columns(settings, trainings.values())
         loaded: list[Task] = [tasks.create_on(spec, settings.device) for spec in settings.on]
-        for name in requested(settings):
-            check_measured(loaded, name)
         also = [name for name in requested(settings) if name not in settings.metrics]
-        if settings.correlations:
-            count = len(settings.encoders) + len(embedding) * (max(1, len(columns)) - 1)
-            check_correlated({task.spec: task.main_metric for task in loaded}, count)
-            also += CORRELATED
-        _check(settings, loaded, embedding)
+        also += CORRELATED if settings.correlations else ()
+        _check(settings, loaded, embedding, columns)
         digests = {task.spec: cache(task.digest) for task in loaded}
         for task in loaded:
             if baseline is not None:
@@ -100,14 +91,31 @@ def evaluate_systems(settings: EvaluationSettings) -> Evaluation:
         if settings.abstain is not None:
             check_calibrations(settings, loaded, map(requested_of, settings.encoders))
         shown = {task.spec: shown_metrics(task, settings.metrics, task.shown_metrics) for task in loaded}
-        results = _measured(settings, loaded, requested_of, trainings, shown, also)
+        folder = ResultsFolder(settings.results) if settings.results is not None else None
+        results: dict[str, list[Result]] = {task.spec: [] for task in loaded}
+        for spec in settings.encoders:  # one is loaded at a time
+            request = requested_of(spec)
+            for task in loaded:
+                usual = shown[task.spec] if settings.metrics else task.default_metrics
+                metrics = list(dict.fromkeys([*usual, *(metric for metric in also if measures(task, metric))]))
+                searcher = request.searcher and tuned(request.searcher, spec, task, shown[task.spec])
+                own = replace(request, metrics=metrics, searcher=searcher)
+                own = replace(own, abstain=settings.abstain, calibrations=settings.calibration)
+                if folder is None:
+                    results[task.spec] += task.evaluate(own)
+                else:
+                    keep_runs = settings.keep_runs or settings.explain is not None or settings.abstain is not None
+                    results[task.spec] += folder.evaluate(task, own, trainings.get(request.name), keep_runs)
+        if folder is not None:
+            folder.report()
+
         first = settings.baseline_system
         for spec in settings.encoders:
             if first in _spellings(spec):
                 searcher = searchers.get(spec)
                 first = f"{searcher.spec} {searcher.similarity}" if searcher is not None else _spellings(spec)[1]
         evaluation = evaluation_of(
-            results,
+            [result for of_task in results.values() for result in of_task],
             *(shown, trainings, settings.cross, settings.correlations, first, settings.gate_metric),
         )
         evaluation = replace(evaluation, digests=digests, overlaps=overlaps)
@@ -118,35 +126,6 @@ def evaluate_systems(settings: EvaluationSettings) -> Evaluation:
 
 
 evaluate = taking(EvaluationSettings)(evaluate_systems)
-
-
-def _measured(
-    settings: EvaluationSettings,
-    loaded: Sequence[Task],
-    requested_of: Callable[[str], Request],
-    trainings: Mapping[str, Training | None],
-    shown: Mapping[str, Sequence[str]],
-    also: Sequence[str],
-) -> list[Result]:
-    """The results of all systems, of the first task first; those of a folder are used again."""
-    folder = ResultsFolder(settings.results) if settings.results is not None else None
-    results: dict[str, list[Result]] = {task.spec: [] for task in loaded}
-    for spec in settings.encoders:  # one is loaded at a time
-        request = requested_of(spec)
-        for task in loaded:
-            usual = shown[task.spec] if settings.metrics else task.default_metrics
-            metrics = list(dict.fromkeys([*usual, *(metric for metric in also if measures(task, metric))]))
-            searcher = request.searcher and tuned(request.searcher, spec, task, shown[task.spec])
-            own = replace(request, metrics=metrics, searcher=searcher)
-            own = replace(own, abstain=settings.abstain, calibrations=settings.calibration)
-            if folder is None:
-                results[task.spec] += task.evaluate(own)
-            else:
-                keep_runs = settings.keep_runs or settings.explain is not None or settings.abstain is not None
-                results[task.spec] += folder.evaluate(task, own, trainings.get(request.name), keep_runs)
-    if folder is not None:
-        folder.report()
-    return [result for of_task in results.values() for result in of_task]
 
 
 def _parsed(settings: EvaluationSettings) -> list[str]:
@@ -161,8 +140,25 @@ def _parsed(settings: EvaluationSettings) -> list[str]:
     return embedding
 
 
-def _check(settings: EvaluationSettings, loaded: Sequence[Task], embedding: Sequence[str]) -> None:
+def _columns(settings: EvaluationSettings, trainings: Iterable[Training | None]) -> list[str]:
+    """The similarities that every encoder is scored under; none: its own."""
+    columns = list(settings.sim)
+    if settings.cross and not columns:
+        columns = list(dict.fromkeys(one.similarity for one in trainings if one and one.similarity))
+        if not columns:
+            raise UsageError("`cross=`: no encoder here is a run of finetune; name the similarities with `sim=`")
+    return columns
+
+
+def _check(
+    settings: EvaluationSettings, loaded: Sequence[Task], embedding: Sequence[str], columns: Sequence[str]
+) -> None:
     """Raise :class:`UsageError`, before a model is loaded, for what does not fit the tasks or the encoders."""
+    for name in requested(settings):
+        check_measured(loaded, name)
+    if settings.correlations:
+        count = len(settings.encoders) + len(embedding) * (max(1, len(columns)) - 1)
+        check_correlated({task.spec: task.main_metric for task in loaded}, count)
     if settings.baseline_system is not None:
         check_baseline(settings.baseline_system, settings.encoders)
     if settings.explain is not None and all(task.judged() is None for task in loaded):
