@@ -1,6 +1,7 @@
 """What training does for a GPU, with a stand-in for one: memory that runs out, pinned memory, TF32, determinism,
 tables; and what it refuses of several."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,8 @@ from retrokit.training.config import FinetuneConfig
 from retrokit.training.finetune import Plan, finetune, plan
 from retrokit.training.rerankers.config import VerifierConfig
 from retrokit.training.rerankers.verifier import plan_verifier
-from retrokit.training.trainer import FinetuneTrainer, Options, RunTrainer
+from retrokit.training.run import carry_out
+from retrokit.training.trainer import FinetuneTrainer, RunTrainer
 
 
 def configure(encoder: object, pairs: Path, output: Path | None = None, **options: Any) -> FinetuneConfig:
@@ -64,12 +66,13 @@ def test_determinism_holds_for_the_training_alone(tiny_bert, pairs, tmp_path, mo
 def test_tf32_is_asked_for_and_of_a_gpu(tiny_bert, pairs, tmp_path, monkeypatch):
     with pytest.raises(UsageError, match="`tf32=` needs an NVIDIA GPU, and this runs on cpu"):
         plan(configure(tiny_bert, pairs, tf32=True))
-    asked = []
-    monkeypatch.setattr(
-        "retrokit.training.run.Options", lambda **options: asked.append(options["tf32"]) or Options(**options)
-    )
+    asked: list[bool] = []
+    monkeypatch.setattr("retrokit.training.run.enable_tf32", asked.append)
     finetune(configure(tiny_bert, pairs, tmp_path / "run"))
-    assert asked == [None], "what PyTorch does by itself: float32 is float32"
+    assert asked == [], "what PyTorch does by itself: float32 is float32"
+    made = plan(configure(tiny_bert, pairs, tmp_path / "fast"))
+    carry_out(replace(made, config=replace(made.config, tf32=True)))
+    assert asked == [True, False], "it ends with the training"
 
 
 @pytest.mark.parametrize(("device", "expected"), [("cpu", "TableTrainer"), ("cuda", "FinetuneTrainer")])
