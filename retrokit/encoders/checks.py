@@ -45,7 +45,7 @@ def whole_weights(unused: Collection[str] = (), head: bool = True) -> Iterator[N
         _check_weights(model, info, unused, head)
         weights = model.state_dict()
         for name in info["missing_keys"]:
-            if set(name.split(".")) & set(unused):
+            if _is_within(name, unused):
                 weights[name].zero_()
         return (model, info) if tells else model
 
@@ -58,7 +58,7 @@ def whole_weights(unused: Collection[str] = (), head: bool = True) -> Iterator[N
 
 def _check_weights(model: PreTrainedModel, info: dict[str, Any], unused: Collection[str], head: bool) -> None:
     base = f"{model.base_model_prefix}."
-    missing = [name for name in info["missing_keys"] if not set(name.split(".")) & set(unused)]
+    missing = [name for name in info["missing_keys"] if not _is_within(name, unused)]
     if not head:
         missing = [name for name in missing if name.startswith(base)]
     problems = {
@@ -72,6 +72,11 @@ def _check_weights(model: PreTrainedModel, info: dict[str, Any], unused: Collect
     said += [f"its weights cannot be read: {message}" for message in info.get("error_msgs", ())]
     if said:
         raise ValueError("; ".join(said))
+
+
+def _is_within(name: str, modules: Collection[str]) -> bool:
+    """Whether a weight is one of a module of such a name."""
+    return not set(name.split(".")).isdisjoint(modules)
 
 
 def _belongs(model: PreTrainedModel, name: str) -> bool:

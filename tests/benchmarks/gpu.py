@@ -12,6 +12,7 @@ import tempfile
 import time
 from argparse import Namespace
 from collections.abc import Callable
+from functools import partial
 from itertools import product
 from pathlib import Path
 
@@ -82,9 +83,9 @@ def encode(source: str, model: str) -> None:
     for precision in ("fp32", "bf16"):
         theirs = SentenceTransformer(modules=list(retrokit.encoder(model, device="cuda").to_train().model))
         theirs.to("cuda", PRECISIONS[precision]).eval()
-        ways: dict[str, Callable[[], np.ndarray]] = {"ours": lambda: encoder.embed(texts, "document", precision)}  # noqa: B023
+        ways: dict[str, Callable[[], np.ndarray]] = {"ours": partial(encoder.embed, texts, "document", precision)}
         for size in (32, 256):
-            ways[f"library, batches of {size}"] = lambda size=size: theirs.encode(texts, batch_size=size)  # type: ignore[misc]  # noqa: B023
+            ways[f"library, batches of {size}"] = partial(theirs.encode, texts, batch_size=size)
         base = len(texts) / seconds(ways["library, batches of 32"])
         for name, way in ways.items():
             rate = len(texts) / seconds(way)

@@ -128,7 +128,7 @@ class _Search:
         """Scores ``[n]`` of prepared queries, float64 ``[n, d]``, and as many documents."""
         raw = self.documents
         is_plain = isinstance(raw, Tensor) or raw.flags.writeable
-        rows = rows.to(raw.device if isinstance(raw, Tensor) else "cpu")
+        rows = rows.to(_tensor(raw[:0]).device)
         chosen = _tensor(raw).index_select(0, rows) if is_plain else torch.as_tensor(raw[rows.numpy()])
         chosen = chosen.to(self.device, _common_type(self.queries, raw))
         return self.similarity.kernel_pairs(queries, self.similarity.prepare(chosen, "document").double())
