@@ -226,8 +226,11 @@ def _tokenised(
 def preprocess(
     model: SentenceTransformer, items: Sequence[str], prompt: str | None, task: str, **limit: int
 ) -> dict[str, Any]:
-    """The features of items in the role ``task``, all of them texts or all images; an image has no prompt."""
+    """The features of items in the role ``task``, all of them texts or all images; an image has no prompt. ``limit`` is
+    a ``max_length``, which does not raise the model's own."""
     given: Sequence[Any] = items
+    if limit and (own := token_limit(model, task)) is not None:
+        limit = {"max_length": min(own, limit["max_length"])}
     if isinstance(items[0], Image):
         given = [{"image": item.picture()} for item in items if isinstance(item, Image)]
     elif len(model.modalities) > 1:  # else the library opens what looks like the path or the address of an image

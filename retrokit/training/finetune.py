@@ -45,6 +45,7 @@ from retrokit.training.model import (
 from retrokit.training.preflight import (
     SCALE_SAMPLE,
     Preflight,
+    check_max_length,
     fitted,
     forecast,
     lengths_of,
@@ -179,7 +180,7 @@ def plan(config: FinetuneConfig) -> Plan | QueryPlan:
     batches = None if config.batch_size == AUTO else batches_of(int(config.batch_size))
     encoder: Encoder = encoders.registry.create(config.start, device=device)
     untrained = encoder.to_train().model
-    _check_start(config, encoder.spec, untrained, data)
+    _check_start(config, encoder, untrained, data)
     fingerprint = encoder.fingerprint()
     if config.lr is None:
         config = replace(config, lr=learning_rate(untrained))
@@ -234,12 +235,19 @@ def plan(config: FinetuneConfig) -> Plan | QueryPlan:
     )
 
 
-def _check_start(config: FinetuneConfig, spec: str, model: SentenceTransformer, data: TrainingSet) -> None:
+def _check_start(config: FinetuneConfig, encoder: Encoder, model: SentenceTransformer, data: TrainingSet) -> None:
     """Raise :class:`UsageError` or :class:`DataError` for an encoder that the options or the data do not suit."""
+    spec = encoder.spec
+    check_max_length(config, encoder, "query", "document")
     if (is_sharded() or shares_states()) and is_quantized(model[0]):
         raise UsageError(f"{spec}: FSDP and DeepSpeed do not share quantised weights; start with torchrun")
     if config.mini_batch is not None and not hasattr(model[0], "auto_model"):
         raise UsageError(f"`mini_batch=`: {spec} has no activations worth caching; leave it out")
+    if AUTO not in (config.mini_batch, config.batch_size) and config.mini_batch is not None:
+        batch, most = int(config.batch_size), int(config.mini_batch)
+        if most > batch and all(batch * len(data[index].document_ids) < most for index in range(len(data))):
+            problem = f"is more than the queries or the documents of a batch of {batch}"
+            raise UsageError(f"`mini_batch=` {most} {problem}; give fewer, or leave it out")
     shown = [source.spec for source in data.sources if source.counts.get("images")]
     if shown and not model.supports("image"):
         raise UsageError(f"{spec} takes no images; {', '.join(shown)} contains images")

@@ -162,6 +162,14 @@ def lengths_of(encoder: Encoder, data: TrainingSet, seed: int, limit: int | None
     return lengths
 
 
+def check_max_length(config: FinetuneConfig, encoder: Encoder, *roles: Role) -> None:
+    """Raise :class:`UsageError` for a ``max_length`` above all that the encoder reads of texts in these roles."""
+    limits = [encoder.max_length(role) or math.inf for role in roles]
+    if config.max_length is not None and config.max_length > max(limits):
+        problem = f"`max_length=` {config.max_length}: {encoder.spec} reads {max(limits)} tokens of a text"
+        raise UsageError(f"{problem}; give at most that, or an encoder that reads more")
+
+
 def describe_lengths(lengths: Sequence[int], limit: int | None) -> dict[str, Any]:
     """Percentiles of token counts, and the share of them above ``limit``."""
     return {

@@ -57,7 +57,7 @@ from retrokit.training.model import (
     learning_rate,
     merged,
 )
-from retrokit.training.preflight import SCALE_SAMPLE, Preflight, of_any_run
+from retrokit.training.preflight import SCALE_SAMPLE, Preflight, check_max_length, of_any_run
 from retrokit.training.processes import own_device, place
 from retrokit.training.run import Job, check_places, identity_of, provenance, training_precision
 from retrokit.training.run_folder import NEGATIVES, read_part
@@ -497,6 +497,7 @@ def _with_texts(sources: Sequence[Source], texts: Mapping[str, str]) -> list[Sou
 def _trained_queries(config: FinetuneConfig, similarity: Similarity, device: str | None) -> Any:
     """A model of its own weights to train, of the modules that embed queries."""
     copied: Encoder = encoders.registry.create(config.start, device=device)
+    check_max_length(config, copied, "query")
     tower = TorchEncoder(copied.spec, tower_of(copied.to_train().model, "query"), similarity)
     of_queries = (config.freeze, config.low_rank, config.dropout, config.seed)
     model, own = build(tower, config.sim, (), *of_queries, merge_lora=True)

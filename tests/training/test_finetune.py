@@ -643,13 +643,24 @@ def test_training_further_and_evaluation_keep_what_a_similarity_learned(tiny_ber
         ({"batch_size": "many"}, "`batch_size=` many: expected a whole number or auto"),
         ({"batch_size": "auto", "mini_batch": "auto"}, "both auto"),
         ({"batch_size": 0}, "`batch_size=` 0 must be above 0"),
+        (
+            {"batch_size": 8, "mini_batch": 9},
+            "`mini_batch=` 9 is more than the queries or the documents of a batch of 8",
+        ),
+        ({"max_length": 65}, "`max_length=` 65: TINY reads 64 tokens of a text; give at most that"),
         ({"guide": "static:8", "augment": ("crops",)}, "`guide=` and `augment=` exclude each other"),
     ],
 )
 def test_wrong_options_are_said(tiny_bert, pairs, options, message):
     with pytest.raises(UsageError) as caught:
         plan(configure(tiny_bert, pairs, None, **options))
-    assert message in str(caught.value)
+    assert message.replace("TINY", str(tiny_bert)) in str(caught.value)
+
+
+def test_max_length_does_not_raise_the_limit_of_a_role(tiny_bert, pairs):
+    encoder = Path(f"model:{tiny_bert},query_max_length=4")
+    features = next(iter(plan(configure(encoder, pairs, None, max_length=7)).loader))
+    assert [features[role]["input_ids"].shape[1] for role in ("query", "document")] == [4, 7]
 
 
 def test_durations():
