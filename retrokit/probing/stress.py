@@ -41,7 +41,8 @@ from retrokit.metrics.significance import holm, paired_t_test, randomisation_tes
 from retrokit.probing.base import Findings, read_retrieval
 from retrokit.probing.settings import StressSettings
 from retrokit.ranking import reranking, retrieval
-from retrokit.ranking.retrieval.base import TextList
+from retrokit.ranking.reranking.base import Reranker
+from retrokit.ranking.retrieval.base import Searcher, TextList
 
 TESTED = 30
 """Edits of a capability from which on it is tested."""
@@ -328,6 +329,7 @@ def probe_stress(settings: StressSettings) -> StressProbe:
     """
     check_settings(settings)
     least = _checked(settings)
+    searchers, reranker = _searchers(settings), _reranker(settings)
     capabilities = load_capabilities(settings.capabilities or None)
     texts, documents, source = _read(settings)
     sample = sample_of(texts, settings.limit, settings.seed)
@@ -351,8 +353,8 @@ def probe_stress(settings: StressSettings) -> StressProbe:
         for name, own in grouped(edits, "capability").items()
     ]
     _check_gated(least, counts)
-    systems = list(_measured(settings, TextList(sentences) if documents is None else documents, edits))
-    caught = _caught(settings, systems[0].outcomes, edits) if systems else {}
+    systems = list(_measured(settings, searchers, TextList(sentences) if documents is None else documents, edits))
+    caught = _caught(settings, reranker, systems[0].outcomes, edits) if systems and reranker is not None else {}
     rates = list(_rates(systems, edits, caught))
     worst = [failed for system in systems if system.role == SYSTEM for failed in _worst(system, edits)]
     gates = list(_gates(rates, least, source))
@@ -377,6 +379,36 @@ def _checked(settings: StressSettings) -> list[tuple[str, float]]:
     if settings.sure is not None:
         tasks.create(f"sure:{settings.sure}")
     return least
+
+
+def _searchers(settings: StressSettings) -> dict[str, Searcher]:
+    """The systems that are no encoders. Raises :class:`UsageError`, before any work, for one without scores of pairs
+    of texts."""
+    searchers = {
+        spec: retrieval.create(spec, settings.device, precision=settings.precision)
+        for spec in settings.encoders
+        if retrieval.registry_of(spec) is retrieval.registry
+    }
+    for spec, searcher in searchers.items():
+        if searcher.by_ids:
+            raise UsageError(f"{spec}: ranks by ids, and has no scores of pairs of texts")
+        searcher.index(TextList()).score_pairs(TextList(), TextList())
+    return searchers
+
+
+def _reranker(settings: StressSettings) -> Reranker | None:
+    """What reranks, if anything does. Raises :class:`UsageError`, before any work, for one without scores of pairs."""
+    if settings.with_ == NONE or not settings.encoders:
+        return None
+    try:
+        reranker = reranking.create(settings.with_ or DEFAULT, settings.device)
+    except RetrokitError as error:
+        if settings.with_ is not None:
+            raise
+        notice(f"without the default verifier: {error}")
+        return None
+    reranker.score_pairs((), ())
+    return reranker
 
 
 def _read(settings: StressSettings) -> tuple[Iterator[StressText], TextList | None, str]:
@@ -430,13 +462,12 @@ def _check_gated(least: Sequence[tuple[str, float]], counts: Sequence[EditCount]
             )
 
 
-def _measured(settings: StressSettings, documents: TextList, edits: Sequence[StressEdit]) -> Iterator[StressedSystem]:
+def _measured(
+    settings: StressSettings, searchers: Mapping[str, Searcher], documents: TextList, edits: Sequence[StressEdit]
+) -> Iterator[StressedSystem]:
     """The systems, then what they are compared with."""
-    options = {} if settings.precision == "auto" else {"precision": settings.precision}
     for spec in settings.encoders:
-        searcher = retrieval.create(spec, settings.device, **options)
-        if searcher.by_ids:
-            raise UsageError(f"{spec}: ranks by ids, and has no scores of pairs of texts")
+        searcher = searchers.get(spec) or retrieval.create(spec, settings.device, precision=settings.precision)
         name = str(retrieval.registry_of(spec).parse(spec))
         score = searcher.index(documents).score_pairs
         yield StressedSystem(name, SYSTEM, outcomes_of(score, edits, settings.tolerance, name))
@@ -450,7 +481,9 @@ def _measured(settings: StressSettings, documents: TextList, edits: Sequence[Str
         yield StressedSystem(RANDOM, REFERENCE, outcomes_of(random_scores, edits, settings.tolerance))
 
 
-def _caught(settings: StressSettings, first: Outcomes, edits: Sequence[StressEdit]) -> dict[str, float]:
+def _caught(
+    settings: StressSettings, reranker: Reranker, first: Outcomes, edits: Sequence[StressEdit]
+) -> dict[str, float]:
     """By capability, the share of edits that the first system fails and the reranker passes, of at most 50."""
     failed: dict[str, list[StressEdit]] = {}
     for place in np.flatnonzero(~first.passed).tolist():
@@ -458,14 +491,7 @@ def _caught(settings: StressSettings, first: Outcomes, edits: Sequence[StressEdi
         if edits[place].kind == EDIT and len(of_capability) < RERANKED:
             of_capability.append(edits[place])
     chosen = [edit for own in failed.values() for edit in own]
-    if settings.with_ == NONE or not chosen:
-        return {}
-    try:
-        reranker = reranking.create(settings.with_ or DEFAULT, settings.device)
-    except RetrokitError as error:
-        if settings.with_ is not None:
-            raise
-        notice(f"without the default verifier: {error}")
+    if not chosen:
         return {}
     passed = outcomes_of(reranker.score_pairs, chosen, settings.tolerance, reranker.spec).passed
     return {name: float(passed[places].mean()) for name, places in _places(chosen).items()}

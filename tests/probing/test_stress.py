@@ -16,7 +16,7 @@ import retrokit
 from retrokit import cli
 from retrokit.augmentation.near_misses.by_model import prompts_of
 from retrokit.augmentation.near_misses.family import load_families
-from retrokit.augmentation.stress import registry
+from retrokit.augmentation.stress import generator, registry
 from retrokit.augmentation.stress.capability import CONTROL, EDIT, FUNCTION_WORDS, LEXICON, load_capabilities
 from retrokit.augmentation.stress.generator import PER_TEXT, StressEdit, StressText, sample_of, stress_edits
 from retrokit.core.errors import DataError, UsageError
@@ -406,7 +406,7 @@ def test_the_query_in_another_language(tmp_path):
         probe_stress(["bm25"], str(texts), **{**about, "translations": str(foreign)})
 
 
-def test_translated_texts_of_several_sentences_are_aligned_by_number(tmp_path):
+def test_translated_texts_of_several_sentences_are_aligned_by_number(tmp_path, monkeypatch):
     german = [f"Der Satz mit {sentence.split()[1]} steht hier." for sentence in SENTENCES]
     rows, others = (
         [{"id": i, "text": " ".join(pair)} for i, pair in enumerate(itertools.pairwise(own))]
@@ -417,8 +417,11 @@ def test_translated_texts_of_several_sentences_are_aligned_by_number(tmp_path):
         str(write_lines(tmp_path / name, lines)) for name, lines in (("texts.jsonl", rows), ("other.jsonl", others))
     )
     about = {"capabilities": ["language"], "save_edits": str(tmp_path / "edits.jsonl")}
+    cut, real = Counter[str](), generator._sentences
+    monkeypatch.setattr(generator, "_sentences", lambda text: cut.update([text]) or real(text))
     with heard() as lines:
         probe = probe_stress([], texts, translations=translations, **about)
+    assert cut == {row["text"]: 1 for row in (*rows, *others)}
     assert [row.texts for row in probe.counts] == [len(rows) - 1]
     edits = [row for _, row in read_jsonl(tmp_path / "edits.jsonl")]
     assert edits
@@ -483,7 +486,9 @@ def test_wrong_input_is_one_line(corpus, tmp_path):
     run = tmp_path / "run.trec"
     run.write_text("q0 Q0 d0 1 1.0 x\n")
     short = write_lines(tmp_path / "short.jsonl", [{"text": "Too short."}, {"text": "Yes."}])
+    answers = write_lines(tmp_path / "answers.jsonl", [{"prompt": "x", "answer": "y"}])
     about = {"texts": str(corpus), "with_": "none"}
+    unread = {"texts": str(tmp_path / "none.jsonl"), "with_": "none"}
     for given, says in (
         ({"encoders": ["bm25"], "with_": "none"}, "give `texts=` or `on=`"),
         ({"encoders": ["bm25"], **about, "on": "beir:x"}, "give `texts=` or `on=`"),
@@ -501,9 +506,10 @@ def test_wrong_input_is_one_line(corpus, tmp_path):
         ({"encoders": ["bm25"], **about, "fail_under": ["negatoin=1"]}, "unknown capability 'negatoin'"),
         ({"encoders": ["bm25"], **about, "fail_under": ["negation=30"]}, "negation=30: a pass rate is from 0 to 1"),
         ({"encoders": ["bm25"], **about, "fail_under": ["codes=1"]}, "`fail_under=` codes: 4 edits are too few"),
-        ({"encoders": [f"run:{run}"], **about}, "ranks by ids"),
-        ({"encoders": ["hybrid:a=bm25,b=static,weight=auto"], **about}, "weight=auto is tuned"),
-        ({"encoders": ["two-stage:first=bm25,reranker=maxsim,blend=0.5"], **about}, "cannot score pairs"),
+        ({"encoders": ["static:8", f"run:{run}"], **unread}, "ranks by ids"),
+        ({"encoders": ["hybrid:a=bm25,b=static,weight=auto"], **unread}, "weight=auto is tuned"),
+        ({"encoders": ["two-stage:first=bm25,reranker=maxsim,blend=0.5"], **unread}, "cannot score pairs"),
+        ({"encoders": ["bm25"], **unread, "with_": f"llm:replay:{answers}"}, "listwise reranker; cannot score pairs"),
     ):
         with pytest.raises(UsageError, match=re.escape(says)):
             probe_stress(**given)

@@ -104,10 +104,12 @@ def stress_edits(
         MissingExtra: the tagger is not installed.
     """
     pieces = [_sentences(text.text) for text in texts]
-    _report_unaligned(texts, pieces)
+    translated = [_translated(*pair) if pair[0].query is None else [] for pair in zip(texts, pieces, strict=True)]
+    _report_unaligned(texts, translated)
     sentences = [(place, sentence) for place, own in enumerate(pieces) for sentence in own if why_not(sentence) is None]
     surroundings = Surroundings(sentences, names_in(sentence for _, sentence in sentences))
-    of_texts = (list(_subjects(place, text, pieces[place], surroundings, seed)) for place, text in enumerate(texts))
+    parts = zip(range(len(texts)), texts, pieces, translated, strict=True)
+    of_texts = (list(_subjects(*of_text, surroundings, seed)) for of_text in parts)
     subjects = {own[0].place: own for own in of_texts if own}
     documents = {place: own[0].passage.text for place, own in subjects.items()}
     edits: list[StressEdit] = []
@@ -127,12 +129,16 @@ def _sentences(text: str) -> list[str]:
 
 
 def _subjects(
-    own_place: int, text: StressText, pieces: list[str], surroundings: Surroundings, seed: int
+    own_place: int,
+    text: StressText,
+    pieces: list[str],
+    translated: Sequence[str | None],
+    surroundings: Surroundings,
+    seed: int,
 ) -> Iterator[Subject]:
     """The sentences that rules may edit: in random order, or the one that shares most words with the query."""
     places = [place for place, sentence in enumerate(pieces) if why_not(sentence) is None]
     if text.query is None:
-        translated = _translated(text, pieces)
         for number in distinct(len(places), len(places), seed, "sentences", text.text):
             place = places[number]
             passage = Passage("", pieces[place], "")
@@ -148,12 +154,12 @@ def _subjects(
         yield Subject(own_place, text.id, text.query, passage, surroundings, seed, text.translation)
 
 
-def _report_unaligned(texts: Sequence[StressText], pieces: Sequence[list[str]]) -> None:
+def _report_unaligned(texts: Sequence[StressText], translated: Sequence[Sequence[str | None]]) -> None:
     """Say how many texts the capability ``language`` leaves out."""
-    pairs = [pair for pair in zip(texts, pieces, strict=True) if pair[0].translation and pair[0].query is None]
-    if unaligned := sum(None in _translated(*pair) for pair in pairs):
+    given = [own for text, own in zip(texts, translated, strict=True) if text.translation and text.query is None]
+    if unaligned := sum(None in own for own in given):
         notice(
-            f"language: {unaligned:,} of {len(pairs):,} texts have more or fewer sentences than their translation; "
+            f"language: {unaligned:,} of {len(given):,} texts have more or fewer sentences than their translation; "
             "left out"
         )
 
