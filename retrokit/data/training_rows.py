@@ -12,7 +12,7 @@ from retrokit.core.files import named
 from retrokit.core.notices import notice
 from retrokit.data.columns import pair_columns, scored_columns, teacher_columns, text_column, used_columns
 from retrokit.data.images import Image, content_of
-from retrokit.data.jsonl import Row, fields_of, kind_of
+from retrokit.data.jsonl import Row, fields_of, is_gathering, kind_of
 from retrokit.data.words import normalized
 
 if TYPE_CHECKING:
@@ -145,7 +145,7 @@ def training_rows(rows: Rows, kind: Kind, where: str, names: Sequence[str] = ())
     parts = [f"read as {layout.name} ({', '.join(used)})"] if layout is not None else []
     parts += [f"columns not used: {fields_of(unused)}"] if unused else []
     parts += [f"rows left out that are no positive pair: {left_out:,}"] if left_out else []
-    if parts:
+    if parts and not is_gathering():
         notice(f"{named(where)}: {'; '.join(parts)}", once=True)
 
 

@@ -10,6 +10,7 @@ import pytest
 import retrokit
 from retrokit import cli
 from retrokit.core.errors import DataError
+from retrokit.core.notices import heard
 from retrokit.data import check as checks
 from retrokit.data.check import KINDS, boilerplate, quick_line, trace_of_encoding
 from retrokit.data.pairs import read_source
@@ -211,6 +212,17 @@ def test_scores_and_labels_that_contradict_each_other(tmp_path: Path) -> None:
         ("contradicting-labels", ["a b: 0, 1"]),
         ("repeated-texts", ["1, 2: a b"]),
     ]
+
+
+def test_labels_are_reported_as_not_used_only_if_they_are_not(tmp_path: Path) -> None:
+    rows = [{"text": text, "label": label} for text, label in (("a b", 0), ("c d", 1), ("e f", 1))]
+    labelled = write_lines(tmp_path / "labelled.jsonl", rows)
+    with heard() as lines:
+        (checked,) = retrokit.check([str(labelled)]).data
+    assert (checked.counts, lines) == ({"texts": 3, "labels": 2}, [])
+    with heard() as lines:
+        retrokit.check([str(write_lines(tmp_path / "mixed.jsonl", [*rows, {"text": "g h", "label": "one"}]))])
+    assert [line for line in lines if line.endswith("mixed.jsonl: columns not used: 'label'")]
 
 
 def test_the_training_split_of_a_folder_is_training_data(tmp_path: Path) -> None:

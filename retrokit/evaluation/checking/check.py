@@ -30,7 +30,7 @@ from retrokit.data.check import (
     shown,
 )
 from retrokit.data.images import Image
-from retrokit.data.jsonl import write_jsonl
+from retrokit.data.jsonl import gathering, write_jsonl
 from retrokit.data.labelled import read_labelled
 from retrokit.data.overlap import JudgedTexts, overlaps
 from retrokit.data.pairs import Source, read_any_source, read_source
@@ -204,15 +204,14 @@ def _checked_test(spec: str, settings: CheckSettings, encoder: Encoder | None) -
 
 
 def _checked_training(spec: str, settings: CheckSettings, encoder: Encoder | None) -> tuple[Source, CheckedData]:
-    source = read_any_source(spec)
-    checked = check_training(source, settings.examples)
     path = str(training_data.parse(spec).params.get("path", ""))
     try:
-        labelled = check_labelled(read_labelled(path), settings.examples) if path else None
+        labelled = check_labelled(read_labelled(path), settings.examples) if Path(path).is_file() else None
     except (DataError, UsageError):
         labelled = None
-    if labelled is not None:
-        checked = replace(labelled, name=checked.name)
+    with gathering() if labelled is not None else nullcontext():  # else its reader reports that labels are not used
+        source = read_any_source(spec)
+    checked = check_training(source, settings.examples) if labelled is None else replace(labelled, name=source.spec)
     sides: dict[Role, dict[str, None]] = {"query": {}, "document": {}}
     for record in source.records if encoder is not None else ():
         anchor, texts = texts_of_record(record)
