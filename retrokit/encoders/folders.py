@@ -11,6 +11,7 @@ from typing import Any
 from retrokit.core.errors import DataError, RetrokitError, UsageError, first_line
 from retrokit.core.files import digest
 from retrokit.core.notices import no_progress_bars, notice
+from retrokit.core.registry import Registry
 from retrokit.data.jsonl import read_json
 from retrokit.data.runs import RUN_FILE, is_run, read_run
 from retrokit.similarities import registry as similarities
@@ -138,14 +139,16 @@ def ask_hub(
     """Fail at once where the hub cannot be reached or has no model ``name``: loading would retry for minutes.
 
     Raises:
-        UsageError: ``no_id``, if the name cannot be a hub id, or the hub has no such model and the name begins with a
-            folder that is here.
+        UsageError: a name that a registry has; or ``no_id``, if the name cannot be a hub id, or the hub has no such
+            model and the name begins with a folder that is here.
         RetrokitError: what ``failed`` makes of the hub's error.
     """
     from huggingface_hub import constants, model_info, try_to_load_from_cache
     from huggingface_hub.errors import HFValidationError
     from huggingface_hub.utils import validate_repo_id
 
+    if Registry.has(name):
+        raise UsageError(f"{name!r} is a registered name; expected a folder or a hub id")
     is_local = os.path.isdir(os.path.dirname(name))
     try:
         validate_repo_id(name)

@@ -208,7 +208,7 @@ def load_cross_encoder(
         architecture, saved = type(loaded[0].model).__name__, loaded[0].model.config.architectures or []
         if architecture.endswith(_HEAD) and architecture not in saved:  # the library has made one at random
             problem = f"it has no scoring head (architecture: {list(saved) or 'unnamed'})"
-            raise DataError(path, f"is not a cross-encoder: {problem}")
+            raise DataError(path, f"is not a {name} reranker: {problem}")
         labels = [str(label) for _, label in sorted(loaded.config.id2label.items())]
         if loaded.num_labels == 2 and labels[1].lower() in _RELEVANT:
             notice(f"{path}: has two outputs; a score is that of {labels[1]} less that of {labels[0]}")
