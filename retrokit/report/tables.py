@@ -14,6 +14,7 @@ from rich.filesize import decimal
 from retrokit.core.notices import harmless
 from retrokit.core.sheet import Sheet, facts
 from retrokit.data.jsonl import to_json
+from retrokit.ranking.reranking import kind_of
 from retrokit.report.sheets import SHOWN, overlap_sheets
 from retrokit.sure.agreement import ALL_GROUPS_UP_TO
 from retrokit.training.config import FinetuneConfig, TrainingConfig
@@ -158,7 +159,7 @@ def export_sheet(export: Export) -> Sheet:
 def bridge_sheets(bridged: Bridged) -> list[Sheet]:
     """What a bridge is worth, and how many texts it takes."""
     gained = {
-        f"of the gain, {task}": "nothing to gain" if share is None else f"{share:.0%}"
+        f"of the gain, {task}": "no gain is shown" if share is None else f"{share:.0%}"
         for task, share in bridged.gained.items()
     }
     written = "" if bridged.bytes_saved is None else f", {bridged.bytes_saved / 1e6:,.1f} MB to write"
@@ -194,14 +195,12 @@ def hits_sheets(hits: Hits) -> list[Sheet]:
 
 
 def verifier_preflight_sheets(preflight: VerifierPreflight) -> list[Sheet]:
-    """What a run will do, and the size of the verifier or the cross-encoder."""
+    """What a run will do, and the size of what it trains."""
     parameters = preflight.parameters
-    is_pair = "pair" in preflight.lengths
-    what = "cross-encoder" if is_pair else "verifier"
     rows = {
         "steps": steps_of(preflight.steps),
         "examples held out": f"{preflight.held_out:,}",
-        f"parameters of the {what}": f"{parameters['verifier']:,}",
+        f"parameters of the {kind_of(preflight.configuration['verifier'])}": f"{parameters['verifier']:,}",
     }
     if parameters["trainable"] != parameters["verifier"]:
         rows["trainable parameters"] = f"{parameters['trainable']:,}"

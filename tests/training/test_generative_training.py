@@ -10,6 +10,7 @@ from transformers import AutoTokenizer, LlamaConfig, LlamaForCausalLM
 
 from retrokit.core.errors import UsageError
 from retrokit.ranking.reranking import registry
+from retrokit.report.tables import verifier_preflight_sheets
 from retrokit.training.rerankers.config import VerifierConfig
 from retrokit.training.rerankers.verifier import plan_verifier, train_verifier
 from tests.evaluation.fakes import write_lines
@@ -53,11 +54,14 @@ def test_low_rank_updates_learn_and_are_merged(base, tmp_path):
     data = rows(tmp_path)
     plan = plan_verifier(config(base, data, tmp_path / "plan", lora=4))
     parameters = plan.preflight.parameters
+    (sheet,) = (sheet for sheet in verifier_preflight_sheets(plan.preflight) if sheet.title == "plan")
+    assert [("parameters of the decoder",), (f"{parameters['verifier']:,}",)] in sheet.rows
     assert 0 < parameters["trainable"] < parameters["verifier"] / 2
     low_rank = config(
         base, data, tmp_path / "run", 'generative:template="{query} {document}"', lora=4, epochs=8, eval_every=100
     )
     train_verifier(low_rank)
+    assert "A decoder, which reads two texts together" in (tmp_path / "run" / "README.md").read_text()
     texts = sentences(3, seed=9)
     queries, documents = texts * 2, [f"{word} {text}" for word in ("cat", "dog") for text in texts]
     ours = registry.create(f"cross-encoder:{tmp_path / 'run'}", device="cpu").score_pairs(queries, documents)

@@ -241,3 +241,12 @@ verifiers = Registry(
         ),
     ],
 )
+
+
+def kind_of(verifier: str | Spec) -> str:
+    """What ``rerank train`` makes of a verifier's spec, in a word.
+
+    >>> kind_of("cnn"), kind_of("generative:form=bge")
+    ('verifier', 'decoder')
+    """
+    return {CROSS_ENCODER: "cross-encoder", GENERATIVE: "decoder"}.get(verifiers.parse(verifier).name, "verifier")

@@ -245,8 +245,8 @@ tags:
 
 # {name}
 
-A cross-encoder, which reads two texts together and scores the pair: `{configuration["encoder"]}` trained by retrokit \
-with the loss `{configuration["loss"]}`. {scores}
+A {reranking.kind_of(configuration["verifier"])}, which reads two texts together and scores the pair: \
+`{configuration["encoder"]}` trained by retrokit with the loss `{configuration["loss"]}`. {scores}
 
 {data_section(preflight.sources)}
 
