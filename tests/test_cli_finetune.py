@@ -146,11 +146,32 @@ def test_an_existing_folder_and_a_missing_one_are_said(typed, tiny_bert, pairs, 
     assert (code, err) == (2, "retrokit: give an output folder: -o runs/NAME\n")
 
 
-def test_lora_without_its_package_says_the_command(typed, tiny_bert, pairs, monkeypatch):
-    monkeypatch.setitem(sys.modules, "peft", None)
-    code, _, err = typed("finetune", tiny_bert, "--data", "pairs.jsonl", "--lora", 2, "-o", "run", *QUICK)
-    assert code == 3
-    assert "python -m pip install 'retrokit-ir[lora]'" in err
+@pytest.mark.parametrize(
+    ("module", "extra", "words"),
+    [
+        ("peft", "lora", "finetune no/model --data DATA --lora 2 -o run"),
+        ("peft", "lora", "rerank train generative no/model --data DATA --lora 2 -o run"),
+        ("bitsandbytes", "bits", "finetune no/model --data DATA --lora 2 --load 4bit -o run"),
+        ("bitsandbytes", "bits", "rerank train cnn no/model,bits=4 --data DATA -o run"),
+        ("tensorboard", "tensorboard", "rerank train cnn no/model --data DATA --track tensorboard -o run"),
+        ("onnxruntime", "onnx", "eval no/model,backend=onnx --on beir:none"),
+        ("bm25s", "bm25", "eval no/model bm25 --on beir:none"),
+        ("faiss", "faiss", "eval no/model --on beir:none --index HNSW32"),
+        ("faiss", "faiss", "eval no/model dense:no/model,index=HNSW32 --on beir:none"),
+        ("faiss", "faiss", "augment mine DATA --encoder no/model --index HNSW32 -o mined.jsonl"),
+        ("faiss", "faiss", "search no/model --corpus DATA --query cat --index HNSW32"),
+        ("openai", "llm", "rerank no/model --on beir:none --with rerank-api:m,url=http://127.0.0.1:9"),
+        ("mteb", "mteb", "finetune no/model --data DATA --eval mteb:SciFact -o run"),
+        ("inflect", "negatives", "probe stress no/model --texts DATA --capabilities negation"),
+    ],
+)
+def test_a_missing_package_is_known_before_anything_is_read(typed, monkeypatch, module, extra, words):
+    """There is neither the model nor the data."""
+    monkeypatch.setitem(sys.modules, module, None)
+    code, out, err = typed(*words.replace("DATA", "none.jsonl").split())
+    assert (code, out) == (3, ""), err
+    (line,) = err.splitlines()
+    assert line.endswith(f"needs an optional package: python -m pip install 'retrokit-ir[{extra}]'")
 
 
 def test_a_weight_that_is_no_number_is_a_data_error(typed, tiny_bert, pairs, tmp_path):

@@ -12,6 +12,7 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 import retrokit
+from retrokit.core.errors import _MODULES
 
 ROOT = Path(__file__).resolve().parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
@@ -54,6 +55,12 @@ def test_what_the_package_imports_is_declared():
     declared = {canonicalize_name(Requirement(line).name) for line in lines}
     assert DISTRIBUTIONS.keys() < packages
     assert {canonicalize_name(DISTRIBUTIONS.get(name, name)) for name in packages} - declared == set()
+
+
+def test_the_modules_of_an_extra_are_those_of_its_packages():
+    for extra, modules in _MODULES.items():
+        names = {canonicalize_name(Requirement(line).name) for line in PROJECT["optional-dependencies"][extra]}
+        assert {canonicalize_name(DISTRIBUTIONS.get(module, module)) for module in modules} == names
 
 
 def test_the_citation_is_of_this_version():

@@ -110,7 +110,7 @@ class MinedFiles(Settings):
     _: KW_ONLY
     sim: str | None = setting(None, "Similarity. Default: the encoder's own.")
     corpus: str | None = setting(None, "Candidates: JSONL or BEIR folder. Default: the data's documents.")
-    index: str | None = setting(None, "Use a faiss index, e.g. HNSW32, IVF4096,Flat:nprobe=64.")
+    index: str | None = setting(None, "Use a faiss index, e.g. HNSW32, IVF4096,Flat:nprobe=64.", extra="faiss")
     judge: str | None = setting(None, "Apply the margins to the scores of this reranker.")
     precision: str = setting("auto", PRECISION, choices=PRECISIONS)
     device: str | None = setting(None)

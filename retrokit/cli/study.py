@@ -14,7 +14,7 @@ import typer
 
 from retrokit.cli.common import Commands, JsonOption, PriceOption, app, show, show_result, with_names, writes
 from retrokit.cli.settings import takes
-from retrokit.core.errors import GateFailed, RetrokitError
+from retrokit.core.errors import GateFailed, RetrokitError, check_extra
 from retrokit.core.notices import notice
 from retrokit.core.settings import FOLDER, duration
 from retrokit.study.settings import WhySettings
@@ -121,10 +121,9 @@ def _answer(
     output: str, question: str, parameters: Mapping[str, str | Sequence[str]], study_of: Callable[[Any], str]
 ) -> None:
     """Run the study of a question; ``study_of`` returns its text from the module of questions."""
-    from retrokit.study.engine import check_engine
     from retrokit.study.state import kept_study
 
-    check_engine()
+    check_extra("study", "study")
     given = [(name, [one] if isinstance(one, str) else one) for name, one in parameters.items()]
     options = [word for name, values in given for value in values for word in (f"--{name}", value)]
     path = kept_study(output, (question, *options), lambda: study_of(import_module("retrokit.study.questions")))

@@ -4,6 +4,7 @@ Everything here is a clear one-line message for a person. Any other exception is
 message names a parameter as ```batch_size=```; the command line shows its option instead (``--batch-size``).
 """
 
+import importlib.util
 import math
 import re
 from collections.abc import Iterable, Iterator
@@ -73,6 +74,25 @@ class MissingExtra(RetrokitError):
     def __init__(self, what: str, extra: str) -> None:
         super().__init__(f"{what} needs an optional package: {installation(extra)}")
         self.extra = extra
+
+
+_MODULES = {
+    "lora": ("peft",),
+    "bits": ("bitsandbytes",),
+    "bm25": ("bm25s", "Stemmer"),
+    "negatives": ("HanTa", "lemminflect", "inflect"),
+    "llm": ("openai", "anyio"),
+    "openvino": ("openvino", "nncf"),
+    "onnx": ("onnxruntime", "onnx"),
+    "study": ("snakemake",),
+}
+"""The modules of an extra that is not called as its one module is."""
+
+
+def check_extra(what: str, extra: str) -> None:
+    """Raise :class:`MissingExtra` unless the packages that ``what`` needs are installed; imports none of them."""
+    if any(importlib.util.find_spec(name) is None for name in _MODULES.get(extra, (extra,))):
+        raise MissingExtra(what, extra)
 
 
 class ServiceError(RetrokitError):

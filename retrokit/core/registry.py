@@ -21,7 +21,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 from weakref import WeakSet
 
-from retrokit.core.errors import MissingExtra, UsageError, did_you_mean
+from retrokit.core.errors import MissingExtra, UsageError, check_extra, did_you_mean
 from retrokit.core.settings import Values
 
 Value = str | int | float | bool
@@ -331,9 +331,18 @@ class Registry:
         entry = self.entry(spec.name)
         return {param.name: spec.params.get(param.name, param.default) for param in entry.params}
 
+    def check_extras(self, spec: Spec) -> None:
+        """Raise :class:`MissingExtra` if ``spec`` needs an optional package that is not installed; imports nothing."""
+        entry = self.entry(spec.name)
+        if entry.extra is not None:
+            check_extra(entry.name, entry.extra)
+        for param in entry.params:
+            param.check_extra(f"{param.name}=", spec.params.get(param.name))
+
     def create(self, spec: str | Spec, **context: Any) -> Any:
         """Make what ``spec`` names: calls the entry's target with its parameters and ``context`` as keywords."""
         spec = self.parse(spec)
+        self.check_extras(spec)
         return self.entry(spec.name).load()(**{**self.options(spec), **context})
 
     def create_on(self, spec: str | Spec, device: str | None) -> Any:
@@ -375,7 +384,7 @@ class SpecRegistry(Registry):
 
 def parse_all(requests: Sequence[tuple[Registry, str]]) -> list[Spec]:
     """Parse specs of any kinds, reporting every wrong one at once. Raises :class:`UsageError` with all problems in
-    one message, a line each."""
+    one message, a line each, and :class:`MissingExtra` for what needs a package that is not installed."""
     specs, problems = [], []
     for registry, text in requests:
         try:
@@ -384,4 +393,6 @@ def parse_all(requests: Sequence[tuple[Registry, str]]) -> list[Spec]:
             problems.append(str(error))
     if problems:
         raise UsageError("\n".join(problems))
+    for (registry, _), spec in zip(requests, specs, strict=True):
+        registry.check_extras(spec)
     return specs

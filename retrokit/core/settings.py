@@ -8,7 +8,7 @@ from dataclasses import MISSING, Field, dataclass, field, fields
 from functools import partial
 from typing import Any, ClassVar, ParamSpec, TypeVar
 
-from retrokit.core.errors import UsageError, out_of_range
+from retrokit.core.errors import UsageError, check_extra, out_of_range
 
 OVERLAP_EXAMPLES = "Show N texts of a test that are in training data too."
 SHOW_INPUTS = "Show the first N queries and documents as the model reads them."
@@ -22,7 +22,8 @@ PRECISIONS = ("auto", "fp32", "bf16", "fp16")
 @dataclass(frozen=True, kw_only=True)
 class Values:
     """The values that a parameter may have, of a registered entry or of :class:`Settings`. A number without bounds has
-    those of :func:`~core.errors.out_of_range`. Each of ``words`` stands for itself, regardless of the type."""
+    those of :func:`~core.errors.out_of_range`. Each of ``words`` stands for itself, regardless of the type. A value
+    needs the optional package ``extra``, in which ``{}`` is the value."""
 
     choices: tuple[str, ...] = ()
     above: float | None = None
@@ -31,6 +32,13 @@ class Values:
     pattern: str | None = None
     summary: str = ""
     words: tuple[str, ...] = ()
+    extra: str | None = None
+
+    def check_extra(self, what: str, given: Any) -> None:
+        """Raise :class:`MissingExtra` if a value, or one of several, needs a package that is not installed."""
+        for value in given if isinstance(given, (list, tuple)) else [given]:
+            if self.extra is not None and value is not None:
+                check_extra(f"{what}{value}", self.extra.format(value))
 
     def problem(self, value: Any) -> str | None:
         """What is wrong with a value of the right type, to stand behind its name; ``None`` if nothing is."""
@@ -63,6 +71,7 @@ def setting(
     choices: Iterable[str] = (),
     result: bool = True,
     writes: str | None = None,
+    extra: str | None = None,
 ) -> Any:
     """A field of :class:`Settings`.
 
@@ -77,8 +86,9 @@ def setting(
         result: whether it decides what comes out.
         writes: for a path that is written: ``FILE``, ``FOLDER``, or ``EITHER``, as the path is or says; or the name of
             the setting whose file it may update.
+        extra: optional package that a value needs; ``{}`` in it is the value.
     """
-    values = Values(choices=tuple(choices), above=above, minimum=minimum, maximum=maximum)
+    values = Values(choices=tuple(choices), above=above, minimum=minimum, maximum=maximum, extra=extra)
     about: dict[str, Any] = {
         "help": help,
         "panel": panel,
@@ -117,9 +127,11 @@ class Settings:
         return sorted(fields(cls), key=place)
 
     def __post_init__(self) -> None:
-        """Raise :class:`UsageError` for all that is wrong, before anything is done."""
+        """Raise :class:`UsageError` for all that is wrong, or :class:`MissingExtra`, before anything is done."""
         if problems := list(self.problems()):
             raise UsageError("\n".join(problems))
+        for setting in fields(self):
+            setting.metadata["values"].check_extra(f"`{setting.name}=` ", getattr(self, setting.name))
 
     def problems(self) -> Iterator[str]:
         """What is wrong with the settings, each as a line; here, with their numbers."""

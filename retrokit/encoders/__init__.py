@@ -42,12 +42,14 @@ _DTYPE = Param(
 _LOADED = (
     _DTYPE,
     _ATTENTION,
-    Param("backend", str, "torch", choices=("torch", "openvino", "onnx"), summary="engine of the transformer"),
+    Param(
+        "backend", str, "torch", choices=("torch", "openvino", "onnx"), summary="engine of the transformer", extra="{}"
+    ),
 )
 _HUB = (
     Param("revision", str, summary="branch, tag or commit of a hub id"),
     Param("trust_remote_code", bool, False, summary="run code that comes with the model"),
-    Param("bits", str, choices=("4", "8"), summary="quantise the weights to 4 or 8 bits (bitsandbytes)"),
+    Param("bits", str, choices=("4", "8"), summary="quantise the weights to 4 or 8 bits (bitsandbytes)", extra="bits"),
     Param("device_map", str, summary="placement on several devices: auto, balanced, …"),
 )
 _POOLING = Param(

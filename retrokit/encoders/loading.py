@@ -1,6 +1,5 @@
 """Making encoders: registered ones, local folders, hub ids, and runs. Nothing else knows how a model is loaded."""
 
-import importlib.util
 import logging
 import os
 import shutil
@@ -133,8 +132,6 @@ def _in_bits(bits: str, device: str | None) -> dict[str, Any]:
     """The library's options to load weights in 4 bits (NF4) or 8, on one device."""
     from transformers import BitsAndBytesConfig
 
-    if importlib.util.find_spec("bitsandbytes") is None:
-        raise MissingExtra(f"bits={bits}", "bits")
     place = torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
     four = {
         "load_in_4bit": True,

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from retrokit import encoders, similarities
-from retrokit.core.errors import UsageError
+from retrokit.core.errors import UsageError, check_extra
 from retrokit.core.frames import frame
 from retrokit.core.notices import notice, progress
 from retrokit.core.registry import parse_all
@@ -126,6 +126,7 @@ def deploy_systems(settings: EvaluationSettings) -> list[Deployment]:
     requests = [(registry_of(spec), spec) for spec in settings.encoders]
     requests += [(tasks, spec) for spec in settings.on] + [(similarities.registry, spec) for spec in settings.sim]
     parse_all(requests)
+    check_extra("`deployment=`", "faiss")
     if searchers := [spec for spec in settings.encoders if registry_of(spec) is not encoders.registry]:
         raise UsageError(f"`deployment=` is about embeddings, and {', '.join(searchers)} is no encoder")
     loaded = [tasks.create_on(spec, settings.device) for spec in settings.on]

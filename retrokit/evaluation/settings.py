@@ -96,6 +96,7 @@ class EvaluationSettings(Settings):
         "IVF4096,PQ32:nprobe=64.",
         SCORES,
         read=one_or_more(str.split),
+        extra="faiss",
     )
     quantize: str | Sequence[str] | None = setting(
         None,
@@ -152,7 +153,9 @@ class TwoStageOptions(Settings):
     )
     fusion: str | None = setting(None, "Fuse the ranks of both stages, not scores.", STAGES, choices=("rrf",))
     sim: str | None = setting(None, "Similarity of the first stage; default: the encoder's own.", FIRST_STAGE)
-    index: str | None = setting(None, "Search with this index of faiss in the first stage, e.g. HNSW32.", FIRST_STAGE)
+    index: str | None = setting(
+        None, "Search with this index of faiss in the first stage, e.g. HNSW32.", FIRST_STAGE, extra="faiss"
+    )
     run: str | None = setting(None, "Rerank this TREC run in place of a search; - is standard input.", STAGES)
     metrics: Sequence[str] = setting(
         (),
@@ -227,7 +230,7 @@ class AbstentionSettings(Settings):
     splits: int = setting(200, "Splits of the queries to measure error and share answered.", minimum=100)
     sim: str | None = setting(None, "Similarity; default: the encoder's own, or the folder's.")
     dims: int | None = setting(None, "Use the first N dimensions of the encoder.", minimum=1)
-    index: str | None = setting(None, "Index of faiss, such as HNSW32; default: exact search.")
+    index: str | None = setting(None, "Index of faiss, such as HNSW32; default: exact search.", extra="faiss")
     quantize: str | None = setting(None, "Storage dtype; default: float32, or the folder's.")
     precision: str = setting("auto", PRECISION, choices=PRECISIONS)
     device: str | None = setting(None)

@@ -32,7 +32,7 @@ class SearchSettings(Settings):
     sim: str | None = setting(None, "Similarity; default: the encoder's own, or the folder's.")
     dims: int | None = setting(None, "Use the first N dimensions of the encoder.", minimum=1)
     index: str | None = setting(
-        None, "Index of faiss, such as HNSW32 or IVF4096,PQ32:nprobe=64; default: exact search."
+        None, "Index of faiss, such as HNSW32 or IVF4096,PQ32:nprobe=64; default: exact search.", extra="faiss"
     )
     quantize: str | None = setting(
         None, "Storage dtype: float16, int8, binary, binary+rescore; default: float32, or the folder's."

@@ -5,7 +5,6 @@ its inputs are unchanged; one whose command has changed has another name. Neithe
 path reach the engine. It runs a step by ``python -m retrokit.study.engine FOLDER NAME``.
 """
 
-import importlib.util
 import os
 import re
 import shlex
@@ -21,7 +20,7 @@ from typing import Any
 
 from filelock import FileLock
 
-from retrokit.core.errors import Interrupted, MissingExtra, RetrokitError, ServiceError
+from retrokit.core.errors import Interrupted, RetrokitError, ServiceError, check_extra
 from retrokit.core.files import writing
 from retrokit.core.interrupts import stopping_by
 from retrokit.core.notices import notice
@@ -58,12 +57,6 @@ for one in rules:
 """
 
 
-def check_engine() -> None:
-    """Raise :class:`MissingExtra` unless Snakemake is installed."""
-    if importlib.util.find_spec("snakemake") is None:
-        raise MissingExtra("study", "study")
-
-
 def run(plan: StudyPlan, jobs: int = 1, retries: int = 0, further: Sequence[str] = ()) -> list[State]:
     """Do what is not done, and return the state of each step.
 
@@ -78,7 +71,7 @@ def run(plan: StudyPlan, jobs: int = 1, retries: int = 0, further: Sequence[str]
         UsageError: another command works in the folder.
         Interrupted: stopped by the user.
     """
-    check_engine()
+    check_extra("study", "study")
     with locked(plan.folder):
         plan.folder.mkdir(parents=True, exist_ok=True)
         check_own(plan.folder / PLAN)

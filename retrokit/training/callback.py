@@ -2,7 +2,6 @@
 
 import copy
 import importlib
-import importlib.util
 import os
 import secrets
 import sys
@@ -18,7 +17,7 @@ import torch
 from transformers import TrainerCallback, TrainerControl, TrainerState
 from transformers.integrations import get_reporting_integration_callbacks
 
-from retrokit.core.errors import MissingExtra, ServiceError, disk_errors, first_line
+from retrokit.core.errors import ServiceError, disk_errors, first_line
 from retrokit.core.notices import Advance, notice
 from retrokit.training.config import TrainingConfig
 from retrokit.training.processes import all_say
@@ -163,13 +162,6 @@ def seconds_per_step(trainer: RunTrainer, steps: int = TIMED_STEPS) -> float:
 
 
 # --- trackers
-
-
-def check_trackers(names: Iterable[str]) -> None:
-    """Raise :class:`MissingExtra` for a tracker that is not installed."""
-    for name in names:
-        if importlib.util.find_spec(name) is None:
-            raise MissingExtra(f"`track=` {name}", name)
 
 
 @contextmanager

@@ -108,7 +108,7 @@ class TrainingConfig(Settings):
     )
     keep_checkpoints: int = setting(1, "Keep the last N checkpoints, and the best.", CHECKPOINTS, above=0, result=False)
     track: Sequence[str] = setting(
-        (), "Log metrics to this tracker. Repeatable.", OUTPUT, choices=TRACKERS, result=False
+        (), "Log metrics to this tracker. Repeatable.", OUTPUT, choices=TRACKERS, result=False, extra="{}"
     )
     device: str | None = setting(None, "Compute on cpu, cuda, cuda:1 or mps. Default: detected.", result=False)
     overwrite: bool = setting(False, "Replace the model folder.", OUTPUT, result=False)
@@ -221,9 +221,10 @@ class FinetuneConfig(TrainingConfig):
         TRAINED,
         above=0,
         read=rank_or_spec,
+        extra="lora",
     )
     load: str | None = setting(
-        None, "Load weights in this many bits, for `lora=` (QLoRA).", TRAINED, choices=("4bit", "8bit")
+        None, "Load weights in this many bits, for `lora=` (QLoRA).", TRAINED, choices=("4bit", "8bit"), extra="bits"
     )
     merge_lora: bool = setting(False, "Save a whole model, the updates of `lora=` merged.", TRAINED)
     dropout: float | None = setting(

@@ -17,7 +17,7 @@ from torch import nn
 from transformers.pytorch_utils import Conv1D
 
 from retrokit import encoders
-from retrokit.core.errors import DataError, MissingExtra, UsageError, did_you_mean
+from retrokit.core.errors import DataError, UsageError, did_you_mean
 from retrokit.core.notices import no_progress_bars, notice
 from retrokit.data.jsonl import read_json
 from retrokit.encoders import engine
@@ -59,13 +59,10 @@ class LowRank:
         """Freeze the transformer ``first`` of the encoder ``name`` and add updates, an adapter of the model ``base``.
 
         Raises:
-            MissingExtra: peft is not installed.
             UsageError: there are no such layers.
         """
-        try:
-            from peft import LoraConfig, inject_adapter_in_model, prepare_model_for_kbit_training
-        except ModuleNotFoundError as error:
-            raise MissingExtra("`lora=`", "lora") from error
+        from peft import LoraConfig, inject_adapter_in_model, prepare_model_for_kbit_training
+
         if isinstance(first, StaticEmbedding):
             raise UsageError(f"`lora=`: {name} is a table of embeddings and has no linear layers")
         if hasattr(first, "sub_modules"):

@@ -17,7 +17,6 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import timedelta
-from importlib.util import find_spec
 from typing import Any, ParamSpec, TypeVar
 
 import torch
@@ -28,7 +27,7 @@ from torch.distributed.fsdp.wrap import transformer_auto_wrap_policy
 from torch.distributed.tensor import DTensor, distribute_tensor
 from transformers import TrainingArguments
 
-from retrokit.core.errors import Interrupted, MissingExtra, RetrokitError, UsageError
+from retrokit.core.errors import Interrupted, RetrokitError, UsageError, check_extra
 
 PATIENCE = timedelta(days=30)  # the others wait while the first one evaluates and writes
 LINGER = 2.0  # seconds in which the process that reports an error ends before the others
@@ -90,8 +89,7 @@ def join(shares: bool = False) -> None:
     if _uses("DEEPSPEED"):
         if place()[1] == 1:
             raise UsageError("DeepSpeed shares states among several processes, and there is one; start without it")
-        if find_spec("deepspeed") is None:
-            raise MissingExtra("DeepSpeed", "deepspeed")
+        check_extra("DeepSpeed", "deepspeed")
     if shares and _uses("FSDP") and os.environ.get("FSDP_VERSION", "1") != "2":
         raise UsageError(f"FSDP1 is not supported; start with {_FSDP2}")
     if place()[1] > 1 and not dist.is_initialized():

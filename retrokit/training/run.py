@@ -15,7 +15,6 @@ from typing import Any
 
 import torch
 from torch import nn
-from transformers.utils.import_utils import enable_tf32
 
 from retrokit.core.errors import DataError, Interrupted, UsageError, disk_errors
 from retrokit.core.interrupts import CtrlC, stopping_by
@@ -28,7 +27,7 @@ from retrokit.data.runs import Run
 from retrokit.data.training_rows import Pair
 from retrokit.encoders.precision import choose_precision, multiplies
 from retrokit.training.batches import Batches
-from retrokit.training.callback import TrainingCallback, check_trackers, seconds_per_step, tracking
+from retrokit.training.callback import TrainingCallback, seconds_per_step, tracking
 from retrokit.training.config import UNRECORDED, TrainingConfig, differences
 from retrokit.training.history import History, Outcome
 from retrokit.training.processes import all_say, ends_all, first_says, is_first, leave, place, shares_states
@@ -105,10 +104,8 @@ def check_places(config: TrainingConfig, specs: Iterable[str]) -> None:
     process checks for all: the others would see what it has begun."""
     if place()[1] > 1 and any(dict(training_data.parse(spec).params).get("path") == "-" for spec in specs):
         raise UsageError("`data=` -: only one process can read standard input; give a file")
-    if is_first():
-        if config.output is not None:
-            folder_of(config).check(config.inputs())
-        check_trackers(config.track)
+    if is_first() and config.output is not None:
+        folder_of(config).check(config.inputs())
 
 
 def check_taught(sources: Iterable[Source]) -> None:
@@ -295,23 +292,30 @@ def _options(job: Job, folder: RunFolder) -> Options:
 @contextmanager
 def _deterministic() -> Iterator[None]:
     """PyTorch computes by deterministic algorithms, and refuses an operation that has none."""
-    before = torch.are_deterministic_algorithms_enabled()
+    before = torch.are_deterministic_algorithms_enabled(), torch.is_deterministic_algorithms_warn_only_enabled()
     os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # needed by cuBLAS
     torch.use_deterministic_algorithms(True)
     try:
         yield
     finally:
-        torch.use_deterministic_algorithms(before)
+        torch.use_deterministic_algorithms(before[0], warn_only=before[1])
 
 
 @contextmanager
 def _tf32() -> Iterator[None]:
     """A GPU's matrix products of float32 numbers keep 10 bits of the fraction."""
-    enable_tf32(True)
+    of: Any = torch.backends
+    is_new = hasattr(of, "fp32_precision")  # since PyTorch 2.9
+    name, on = ("fp32_precision", "tf32") if is_new else ("allow_tf32", True)
+    places = [of, of.cuda.matmul, of.cudnn.conv, of.cudnn.rnn] if is_new else [of.cuda.matmul, of.cudnn]
+    before = [getattr(place, name) for place in places]
     try:
+        for place in places:
+            setattr(place, name, on)
         yield
     finally:
-        enable_tf32(False)
+        for place, value in zip(places, before, strict=True):
+            setattr(place, name, value)
 
 
 @contextmanager

@@ -1,6 +1,6 @@
 """Approximate search and its recall, and storage dtypes, against NumPy, faiss and sentence-transformers."""
 
-import builtins
+import sys
 
 import numpy as np
 import pytest
@@ -148,14 +148,7 @@ def test_the_prepared_dimension_counts() -> None:
 
 
 def test_without_faiss(monkeypatch: pytest.MonkeyPatch) -> None:
-    imported = builtins.__import__
-
-    def without(name: str, *rest: object) -> object:
-        if name == "faiss":
-            raise ImportError(name)
-        return imported(name, *rest)
-
-    monkeypatch.setattr(builtins, "__import__", without)
+    monkeypatch.setitem(sys.modules, "faiss", None)
     with pytest.raises(MissingExtra, match=r"python -m pip install 'retrokit-ir\[faiss\]'"):
         empty_index("HNSW32", retrokit.similarity("cosine"), 16)
 

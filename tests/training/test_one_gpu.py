@@ -1,6 +1,7 @@
 """What training does for a GPU, with a stand-in for one: memory that runs out, pinned memory, TF32, determinism,
 tables; and what it refuses of several."""
 
+import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,6 @@ import torch
 
 from retrokit.core.errors import MissingExtra, UsageError
 from retrokit.training import finetune as finetuning
-from retrokit.training import processes
 from retrokit.training.config import FinetuneConfig
 from retrokit.training.finetune import Plan, finetune, plan
 from retrokit.training.rerankers.config import VerifierConfig
@@ -66,13 +66,26 @@ def test_determinism_holds_for_the_training_alone(tiny_bert, pairs, tmp_path, mo
 def test_tf32_is_asked_for_and_of_a_gpu(tiny_bert, pairs, tmp_path, monkeypatch):
     with pytest.raises(UsageError, match="`tf32=` needs an NVIDIA GPU, and this runs on cpu"):
         plan(configure(tiny_bert, pairs, tf32=True))
-    asked: list[bool] = []
-    monkeypatch.setattr("retrokit.training.run.enable_tf32", asked.append)
-    finetune(configure(tiny_bert, pairs, tmp_path / "run"))
-    assert asked == [], "what PyTorch does by itself: float32 is float32"
-    made = plan(configure(tiny_bert, pairs, tmp_path / "fast"))
-    carry_out(replace(made, config=replace(made.config, tf32=True)))
-    assert asked == [True, False], "it ends with the training"
+    seen: list[list[str]] = []
+    real, backends = FinetuneTrainer.training_step, torch.backends
+
+    def now() -> list[str]:
+        return [place.fp32_precision for place in (backends, backends.cuda.matmul, backends.cudnn.conv)]
+
+    def step(self: Any, *given: Any) -> Any:
+        seen.append(now())
+        return real(self, *given)
+
+    monkeypatch.setattr(FinetuneTrainer, "training_step", step)
+    for precision in ("high", "highest"):
+        torch.set_float32_matmul_precision(precision)
+        before = now()
+        finetune(configure(tiny_bert, pairs, tmp_path / precision))
+        made = plan(configure(tiny_bert, pairs, tmp_path / f"{precision}-fast"))
+        carry_out(replace(made, config=replace(made.config, tf32=True)))
+        assert now() == before, "it is again what it was"
+        assert seen == [before, before, ["tf32"] * 3, ["tf32"] * 3]
+        seen.clear()
 
 
 @pytest.mark.parametrize(("device", "expected"), [("cpu", "TableTrainer"), ("cuda", "FinetuneTrainer")])
@@ -95,7 +108,7 @@ def test_deepspeed_takes_several_processes_and_its_package(pairs, monkeypatch):
     with pytest.raises(UsageError, match="DeepSpeed shares states among several processes, and there is one"):
         plan(configure("no-such-encoder", pairs))
     monkeypatch.setenv("WORLD_SIZE", "2")
-    monkeypatch.setattr(processes, "find_spec", lambda name: None)
+    monkeypatch.setitem(sys.modules, "deepspeed", None)
     with pytest.raises(MissingExtra, match="DeepSpeed needs an optional package: python"):
         plan(configure("no-such-encoder", pairs))
 

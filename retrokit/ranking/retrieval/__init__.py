@@ -46,7 +46,7 @@ registry = SpecRegistry(
                 Param("sim", str, summary="similarity; default: the encoder's own"),
                 Param("dims", int, minimum=1, summary="use the first N dimensions; default: all"),
                 Param("precision", str, "auto", choices=("auto", "fp32", "bf16", "fp16"), summary="of encoding"),
-                Param("index", str, summary="index of faiss, such as HNSW32; default: exact search"),
+                Param("index", str, summary="index of faiss, such as HNSW32; default: exact search", extra="faiss"),
                 Param(
                     "quantize", str, summary="storage dtype: float16, int8, binary or binary+rescore; default: float32"
                 ),

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 
-from retrokit.core.errors import DataError, MissingExtra, UsageError, first_line, out_of_range
+from retrokit.core.errors import DataError, UsageError, check_extra, first_line, out_of_range
 from retrokit.core.files import replaced
 from retrokit.core.notices import notice, progress
 from retrokit.data.exports import Quantization
@@ -274,10 +274,9 @@ def single_thread() -> Iterator[None]:
 
 def _faiss() -> Any:
     """The package, in as many threads as torch has."""
-    try:
-        import faiss
-    except ImportError as error:
-        raise MissingExtra("an approximate search", "faiss") from error
+    check_extra("an approximate search", "faiss")
+    import faiss
+
     faiss.omp_set_num_threads(torch.get_num_threads())
     return faiss
 

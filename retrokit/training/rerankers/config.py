@@ -63,7 +63,7 @@ class VerifierConfig(TrainingConfig, _What):
     )
     end_to_end: bool = setting(False, "Train the encoder too, and save it.", OPTIMIZER)
     lora: int | str | None = setting(
-        None, "Train low-rank updates: 16, or rank=16,alpha=32.", OPTIMIZER, above=0, read=rank_or_spec
+        None, "Train low-rank updates: 16, or rank=16,alpha=32.", OPTIMIZER, above=0, read=rank_or_spec, extra="lora"
     )
     encoder_dropout: float | None = setting(
         None, "Set the encoder's dropout probability. Default: its own.", OPTIMIZER, minimum=0, maximum=1
