@@ -5,13 +5,16 @@ checkpoint) or a hub id, and goes to the entry ``model``.
 """
 
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from retrokit.core.errors import UsageError
+from retrokit.core.errors import DataError, ServiceError, UsageError
 from retrokit.core.registry import Entry, Param, Spec, SpecRegistry
 from retrokit.data.prompted import PROMPT
 from retrokit.encoders.inputs import inputs_to_show
 from retrokit.encoders.inputs import showing_inputs as showing_inputs
+
+if TYPE_CHECKING:
+    from retrokit.encoders.base import Encoder
 
 _LOADING, _OPENING = "retrokit.encoders.loading", "retrokit.encoders.opening"
 
@@ -174,6 +177,17 @@ registry = EncoderRegistry(
     ],
     fallback="model",
 )
+
+
+def create_for(owner: object, spec: str, device: str | None, advice: str) -> "Encoder":
+    """The encoder ``spec`` that the folder ``owner`` names. If it cannot be loaded, the error names both, and gives the
+    ``advice``."""
+    try:
+        encoder: Encoder = registry.create(spec, device=device)
+    except (DataError, ServiceError, UsageError) as error:
+        kind = ServiceError if isinstance(error, ServiceError) else UsageError
+        raise kind(f"{owner}: needs {spec}, which cannot be loaded ({error}); {advice}") from error
+    return encoder
 
 
 def check_precision(spec: str, precision: str) -> None:

@@ -38,10 +38,11 @@ from retrokit.data.runs import FINISHED, Run, write_run
 from retrokit.encoders.base import Encoder
 from retrokit.encoders.towers import tower_of, with_modules
 from retrokit.encoders.views import EncoderView
-from retrokit.evaluation.comparison.comparison import Evaluation
+from retrokit.evaluation.comparison.comparison import Comparison, Evaluation
 from retrokit.evaluation.evaluate import evaluate
 from retrokit.evaluation.task import check_measured
 from retrokit.ranking.export import Prepared
+from retrokit.ranking.retrieval.dense import encoder_of
 from retrokit.ranking.settings import ExportSettings
 from retrokit.similarities.base import Role, Similarity
 from retrokit.training.card import card_of_bridge
@@ -91,6 +92,13 @@ class VectorMap:
 def _dense(weight: np.ndarray, bias: np.ndarray, activation: nn.Module) -> Dense:
     tensors = {"init_weight": torch.tensor(weight.T).float(), "init_bias": torch.tensor(bias).float()}
     return Dense(*weight.shape, activation_function=activation, **tensors)
+
+
+def check_rank(option: str, kind: str, dimension: int) -> None:
+    """Raise :class:`UsageError` for a map ``low-rank:N`` whose rank no matrix of ``dimension`` has."""
+    name, _, rank = kind.partition(":")
+    if name == "low-rank" and int(rank) > dimension:
+        raise UsageError(f"`{option}=` {kind}: the rank is above the {dimension:,} dimensions of the embeddings")
 
 
 def fit(kind: str, given: np.ndarray, wanted: np.ndarray, seed: int = 0) -> VectorMap:
@@ -169,7 +177,7 @@ class Bridged:
         enough: the fewest texts with 98% of the best ``mrr``.
         bytes_saved: of vectors that need not be written; null (into new): as many are written.
         minutes_saved: of embedding, by the speed that was measured here.
-        gained: share of what embedding again would gain, by task; ``None``: it would gain nothing.
+        gained: share of what embedding again would gain, by task; ``None``: no gain is shown.
         verdict: what to do, in a sentence.
     """
 
@@ -203,10 +211,11 @@ def bridge(settings: BridgeSettings) -> Bridged:
     check_settings(settings)
     with folder_in_the_making(settings.output) as staged:
         stored, new = open_export(settings.export), encoders.registry.create(settings.encoder, device=settings.device)
-        _check(settings, stored, new)
+        queries = _queries(settings)
+        _check(settings, stored, new, queries)
         old = _old(settings, stored, new) if settings.into == "old" else None
         rows, texts = _sample(stored, settings)
-        sample = _learned_from(settings, stored.take(rows), texts, new, old, stored)
+        sample = _learned_from(settings, stored.take(rows), texts, queries, new, old, stored)
         kind = max(AUTO if settings.map == "auto" else [settings.map], key=lambda name: sample.mrr(sample.fit(name)))
         most = int((~sample.held).sum())
         sizes = [*(size for size in SIZES if size < most), most]
@@ -283,9 +292,15 @@ class BridgeSample:
 
 
 def _learned_from(
-    settings: BridgeSettings, stored: np.ndarray, texts: Sequence[str], new: Encoder, old: Encoder | None, like: Export
+    settings: BridgeSettings,
+    stored: np.ndarray,
+    texts: Sequence[str],
+    more: Sequence[str],
+    new: Encoder,
+    old: Encoder | None,
+    like: Export,
 ) -> BridgeSample:
-    """The sample: the ``stored`` rows of ``texts``, and queries that ``old`` embeds too."""
+    """The sample: the ``stored`` rows of ``texts``, and ``more`` queries that ``old`` embeds too."""
     seed, unit = settings.seed, new.similarity.unit_length
 
     def embedded(encoder: Encoder, items: Sequence[str], role: Role, to_unit: bool) -> np.ndarray:
@@ -299,8 +314,7 @@ def _learned_from(
         own = _prepared(new.similarity, queries, "query")
         rows = embedded(new, texts, "document", unit)
         return BridgeSample(stored, rows, held, queries, own, new.similarity, False, seed)
-    more = _queries(settings)
-    similarity = _similarity(like, old)
+    similarity = old.similarity_of(like.note["similarity"]["spec"])
     given = embedded(new, [*texts, *more], "query", unit)
     if more:
         rows = embedded(old, more, "query", similarity.unit_length)
@@ -334,24 +348,23 @@ def _prepared(similarity: Similarity, rows: np.ndarray, role: Role) -> np.ndarra
     return prepared
 
 
-def _similarity(stored: Export, old: Encoder) -> Similarity:
-    """What the stored vectors are prepared by."""
-    return old.similarity_of(stored.note["similarity"]["spec"])
-
-
-def _check(settings: BridgeSettings, stored: Export, new: Encoder) -> None:
+def _check(settings: BridgeSettings, stored: Export, new: Encoder, queries: Sequence[str]) -> None:
     if stored.note["role"] != "document":
         raise UsageError(f"{stored.folder}: contains embeddings of the role query; export documents")
     if stored.owners is not None:
         raise UsageError(f"{stored.folder}: contains chunks; export documents without chunks")
     if stored.note["encoder"]["dims"] != stored.note["encoder"]["dimension"] or stored.note.get("one_length"):
         raise UsageError(f"{stored.folder}: was written with `dims=` or `one_length=`; export without them")
+    check_rank("map", settings.map, min(new.dimension, stored.note["encoder"]["dimension"]))
     if not new.similarity.factorable:
         raise UsageError(f"{new.spec}: {new.similarity.spec} is not an inner product of prepared embeddings")
+    if settings.on and settings.into == "new":
+        old, advice = stored.note["encoder"]["spec"], "put it back, or leave out `on=`, which measures it"
+        encoders.create_for(stored.folder, old, settings.device, advice)
     tasks = search_tasks(settings.on, stored, "on", settings.device)
     for metric in settings.metrics if tasks else ():
         check_measured(tasks, metric)
-    given = {*_queries(settings)}
+    given = {*queries}
     for task in tasks:
         if shared := sum(query in given for query in task.queries):
             count = f"{shared:,} of {len(task.queries):,} queries"
@@ -360,7 +373,7 @@ def _check(settings: BridgeSettings, stored: Export, new: Encoder) -> None:
 
 def _old(settings: BridgeSettings, stored: Export, new: Encoder) -> Encoder:
     """The encoder of the stored documents, if a model folder can have it."""
-    old: Encoder = encoders.registry.create(stored.note["encoder"]["spec"], device=settings.device)
+    old = encoder_of(stored, settings.device)
     if stored.note["encoder"]["fingerprint"] not in (old.document_fingerprint(), old.fingerprint()):
         raise UsageError(f"{stored.folder}: was written by {old.spec}, whose weights or settings have changed")
     if (old.prompts["query"] or "") != (new.prompts["query"] or ""):
@@ -408,7 +421,7 @@ def _write_model(
     """A model folder: queries by the new encoder and the map, documents by the old encoder."""
     old, new = pair
     notes = {"bridged": _about(settings, stored, new), **provenance()}
-    similarity = _similarity(stored, old)
+    similarity = old.similarity_of(stored.note["similarity"]["spec"])
     start = old.to_train().model
     queries = [*tower_of(new.to_train().model, "query"), *([Normalize()] if new.similarity.unit_length else [])]
     queries = [module.float() for module in queries]  # as the map is
@@ -482,8 +495,19 @@ def _gained(evaluation: Evaluation | None) -> dict[str, float | None]:
     for task in evaluation.tasks:
         metric = evaluation.leading_metric(task)
         old, bridged, new = (system.metrics[metric] for system in evaluation.systems_on(task))
-        gained[task] = (bridged - old) / (new - old) if new > old else None
+        gained[task] = (bridged - old) / (new - old) if _gains(_comparisons(evaluation, task)[1]) else None
     return gained
+
+
+def _comparisons(evaluation: Evaluation, task: str) -> tuple[Comparison, Comparison]:
+    """The bridged system and the new one against the old one."""
+    metric = evaluation.leading_metric(task)
+    bridged, new = (entry for entry in evaluation.part([task]).comparisons if entry.metric == metric)
+    return bridged, new
+
+
+def _gains(comparison: Comparison) -> bool:
+    return comparison.significant and comparison.test.difference > 0
 
 
 def _verdict(share: float, evaluation: Evaluation | None, gained: Mapping[str, float | None]) -> str:
@@ -492,11 +516,10 @@ def _verdict(share: float, evaluation: Evaluation | None, gained: Mapping[str, f
         return f"no: {finds}; embed again" if share < FEW else f"perhaps: {finds}; measure with `on=`"
     verdicts = []
     for task in evaluation.tasks:
-        metric = evaluation.leading_metric(task)
-        bridged, new = (entry for entry in evaluation.part([task]).comparisons if entry.metric == metric)
+        bridged, new = _comparisons(evaluation, task)
         if bridged.significant and bridged.test.difference < 0:
             verdict = "no: it is worse than the old system"
-        elif not (new.significant and new.test.difference > 0):
+        elif not _gains(new):
             verdict = "no: not even embedding again is shown to be better than the old system"
         elif bridged.significant:
             verdict = f"yes: it has {gained[task] or 0:.0%} of what embedding again gains"

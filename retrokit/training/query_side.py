@@ -40,7 +40,7 @@ from retrokit.ranking.retrieval.base import TextList
 from retrokit.ranking.retrieval.dense import ExportIndex, ListedIndex, export_index
 from retrokit.similarities.base import Role, Similarity
 from retrokit.training.batches import Batches, Example, Loader, TrainingSet
-from retrokit.training.bridge import VectorMap
+from retrokit.training.bridge import VectorMap, check_rank
 from retrokit.training.card import model_card
 from retrokit.training.config import FinetuneConfig
 from retrokit.training.evaluations import HOLDOUT, Evaluations, search_tasks, task_names
@@ -455,6 +455,7 @@ def _opened(config: FinetuneConfig) -> ExportIndex:
     stored, device = open_export(config.documents), own_device(config.device)
     if stored.owners is not None:
         raise UsageError(f"{config.documents}: contains chunks, and pairs are of documents; export without chunks")
+    check_rank("query_side", config.query_side or "map", stored.note["encoder"]["dimension"])
     quantize = "binary+rescore" if stored.note.get("dtype") == "binary" else None
     index = export_index(stored, config.start, device, config.sim, None, config.precision, quantize=quantize)
     if stored.note["encoder"]["dims"] != stored.note["encoder"]["dimension"]:

@@ -1,5 +1,6 @@
 """Search in exported folders: what is found is what exact search of the same numbers finds, and nothing is embedded."""
 
+import shutil
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -133,6 +134,14 @@ def test_what_does_not_fit_the_folder(tiny_bert, corpus, tmp_path):
         assert "\n" not in str(error.value)
     with pytest.raises(UsageError, match="is searched with the encoder that wrote it, not with bm25"):
         retrokit.search("bm25", folder, QUERIES)
+    gone = shutil.copytree(tiny_bert, tmp_path / "gone")
+    orphan = made(gone, corpus, tmp_path / "orphan")
+    shutil.rmtree(gone)
+    with pytest.raises(
+        UsageError, match=r"orphan: needs \S*gone, which cannot be loaded .*; put it back, or map"
+    ) as error:
+        export_index(orphan)
+    assert "\n" not in str(error.value)
     queries = export(str(tiny_bert), corpus, str(tmp_path / "queries"), role="query")
     with pytest.raises(UsageError, match="contains embeddings of the role query; documents are searched"):
         export_index(queries)

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from dataclasses import replace
@@ -17,12 +18,15 @@ import retrokit
 from retrokit.cli.entry import run
 from retrokit.core.errors import UsageError
 from retrokit.core.files import digest
+from retrokit.data.corpus import read_queries
 from retrokit.data.dtypes import DTYPES
 from retrokit.data.jsonl import write_jsonl
+from retrokit.evaluation.comparison.comparison import evaluation_of
 from retrokit.evaluation.evaluate import evaluate
+from retrokit.evaluation.result import Result
 from retrokit.ranking.export import export, open_export
 from retrokit.similarities import registry
-from retrokit.training.bridge import BridgeSample, VectorMap, bridge, fit, ridge
+from retrokit.training.bridge import BridgeSample, VectorMap, _gained, bridge, fit, ridge
 from retrokit.training.config import FinetuneConfig
 from retrokit.training.finetune import finetune
 from tests.evaluation.fakes import write_folder
@@ -164,11 +168,14 @@ def test_auto_is_the_map_that_finds_most(tiny_bert, other, task, tmp_path):
         assert result.verdict.startswith("no: known-item search finds ") == (result.mrr / result.mrr_unmapped < 1 / 3)
 
 
-def test_queries_are_learned_from_too(tiny_bert, other, task, tmp_path, caplog):
+def test_queries_are_learned_from_too(tiny_bert, other, task, tmp_path, caplog, monkeypatch):
     caplog.set_level("INFO", "retrokit")
+    read: list[str] = []
+    monkeypatch.setattr("retrokit.training.bridge.read_queries", lambda path: read.append(path) or read_queries(path))
     export(str(tiny_bert), str(task), str(tmp_path / "old"), precision="fp32")
     options = {"queries": str(task), "precision": "fp32", "map": "affine", "on": [f"beir:{task}"]}
     bridge(str(tmp_path / "old"), str(other), str(tmp_path / "run"), **options)
+    assert len(read) == 1
     assert f"beir:{task}: the bridge learns from 30 of 30 queries that measure it" in caplog.text
     texts, queries = TEXTS, sentences(30, seed=9)
     sides = [retrokit.encoder(str(path)).embed([*texts, *queries], "query", "fp32") for path in (other, tiny_bert)]
@@ -240,6 +247,31 @@ def test_the_same_encoder_needs_no_bridge(tiny_bert, task, tmp_path):
     assert result.verdict.endswith("no: not even embedding again is shown to be better than the old system")
 
 
+@pytest.mark.parametrize(("gain", "spread", "share"), [(0.2, 0.01, 0.5), (0.2, 2.0, None), (-0.2, 0.01, None)])
+def test_a_share_is_of_a_gain_that_is_shown(gain, spread, share):
+    old, noise = drawn(40), drawn(40, seed=1)
+    noise = spread * (noise - noise.mean())
+    results = []
+    for name, values in {"old": old, "bridged": old + gain / 2 + noise, "new": old + gain + noise}.items():
+        per_query = {"ndcg@10": {f"q{place}": value for place, value in enumerate(values.tolist())}}
+        metrics = {"ndcg@10": float(values.mean())}
+        results.append(Result(name, "cosine", "beir:x", "ndcg@10", metrics, per_query, {}, {}, {}))
+    gained = _gained(evaluation_of(results, {"beir:x": ["ndcg@10"]}, {}))
+    assert gained == {"beir:x": None if share is None else pytest.approx(share)}
+
+
+def test_an_encoder_that_is_gone_is_named_with_its_export(tiny_bert, other, task, tmp_path):
+    gone = shutil.copytree(tiny_bert, tmp_path / "gone")
+    export(str(gone), str(task), str(tmp_path / "old"), precision="fp32")
+    shutil.rmtree(gone)
+    for options, advice in (({}, "map"), ({"into": "new", "on": [f"beir:{task}"]}, "leave out `on=`")):
+        problem = rf"old: needs \S*gone, which cannot be loaded \(.*\); put it back, or {advice}"
+        with pytest.raises(UsageError, match=problem) as error:
+            bridge(str(tmp_path / "old"), str(other), str(tmp_path / "run"), **options)
+        assert "\n" not in str(error.value)
+    bridge(str(tmp_path / "old"), str(other), str(tmp_path / "mapped"), into="new", sample=60)
+
+
 def test_the_command_prints_it_all(tiny_bert, other, task, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     export(str(tiny_bert), str(task), "old", precision="fp32")
@@ -262,6 +294,7 @@ def test_the_command_prints_it_all(tiny_bert, other, task, tmp_path, monkeypatch
     ("options", "complaint"),
     [
         (["--map", "cube"], "--map cube: expected auto, orthogonal, affine, low-rank:N or mlp"),
+        (["--map", "low-rank:17"], "--map low-rank:17: the rank is above the 16 dimensions of the embeddings"),
         (["--texts", "gone.jsonl"], "gone.jsonl: its texts cannot be read; give them as --texts"),
         (["--texts", "few.jsonl"], "few.jsonl: lacks 95 documents of old; give --texts"),
         (["gone"], "gone: is not a folder of 'retrokit export'"),

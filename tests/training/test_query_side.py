@@ -332,6 +332,7 @@ def test_lora_learns_queries_only(tiny_bert, corpus, pairs, tmp_path):
         (["--sim", "dot"], "was written for the similarity cosine, not dot"),
         (["--sim", "l2"], "--documents: l2 is not an inner product of prepared embeddings"),
         (["--query-side", "cube"], "--query-side cube: expected map, low-rank:N, mlp or encoder"),
+        (["--query-side", "low-rank:17"], "--query-side low-rank:17: the rank is above the 16 dimensions of"),
         (["--lora", "4"], "--lora does not go with --documents and --query-side map"),
         (["--loss", "kl"], "--documents needs --loss infonce"),
         (["--matryoshka", "8"], "--matryoshka does not go with --documents"),

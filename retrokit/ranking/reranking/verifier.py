@@ -141,13 +141,15 @@ def load_verifier(
         raise UsageError(f"{path} is not a {kind}, but {spec}: write {_reranker_of(spec.name)}:{path}")
     if spec.name in (reranking.CROSS_ENCODER, reranking.GENERATIVE):
         if encoder is not None or cache is not None:
-            raise UsageError(f"{path} is a cross-encoder, which has no token embeddings: leave out encoder and cache")
+            raise UsageError(
+                f"{path} is a {reranking.kind_of(spec)}, which has no token embeddings: leave out encoder and cache"
+            )
         return cross_encoder(path, None, precision, device)
     whose = made_for(path)[1]
     own = str(Path(path)) if whose["in_folder"] else str(whose["encoder"])
     if os.path.isdir(own):  # whose path may read like a name
         own = f"model:{json.dumps(own, ensure_ascii=False)}"
-    loaded: Encoder = encoders.registry.create(encoder or own, device=device)
+    loaded = encoders.create_for(path, encoder or own, device, "if it has moved, give encoder=PATH")
     if "begins_with" in whose:
         add_update(loaded, Path(path), whose)
     else:

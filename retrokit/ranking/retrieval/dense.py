@@ -328,6 +328,12 @@ def listed_rows(export: Export, identifiers: Sequence[str]) -> np.ndarray:
     return np.array([rows[id] for id in identifiers], dtype=np.int64)
 
 
+def encoder_of(export: Export, device: str | None = None) -> Encoder:
+    """The encoder that wrote an export; raises as :func:`~retrokit.encoders.create_for`."""
+    advice = "put it back, or map the vectors into the space of another encoder (retrokit bridge, `into=` new)"
+    return encoders.create_for(export.folder, export.note["encoder"]["spec"], device, advice)
+
+
 def export_index(
     export: Export,
     encoder: str | None = None,
@@ -353,7 +359,6 @@ def export_index(
     made_by, made_for = note["encoder"], note["similarity"]
     if note["role"] != "document":
         raise UsageError(f"{folder}: contains embeddings of the role {note['role']}; documents are searched")
-    encoder = encoder or made_by["spec"]
     if sim is not None and str(similarities.registry.parse(sim)) != made_for["spec"]:
         raise UsageError(f"{folder}: was written for the similarity {made_for['spec']}, not {sim}")
     if dims is not None and dims != made_by["dims"]:
@@ -365,16 +370,17 @@ def export_index(
     stored = stored_as(quantize or dtype)
     if stored.dtype != dtype:
         raise UsageError(f"{folder}: contains {dtype}; `quantize=` {quantize} does not fit")
-    searcher = dense(encoder, made_for["spec"], dims, precision, index, device, quantize or dtype)
+    of_documents = encoders.registry.create(encoder, device=device) if encoder else encoder_of(export, device)
+    scorer = of_documents.similarity_of(made_for["spec"])
+    searcher = Dense(SharedEmbeddings(of_documents, [scorer], precision, dims), scorer, index, quantize or dtype)
     searcher.export = export
-    of_documents = searcher.embeddings.encoder
     if made_by["fingerprint"] not in (of_documents.fingerprint(), of_documents.document_fingerprint()):
         raise UsageError(
-            f"{folder}: was written by {made_by['spec']}, whose weights or settings {encoder} does not have; "
+            f"{folder}: was written by {made_by['spec']}, whose weights or settings {of_documents.spec} does not have; "
             "retrokit bridge maps one into the space of the other"
         )
     if searcher.scorer.statistics() != made_for["learned"]:
         raise UsageError(
-            f"{folder}: was written for {made_for['spec']} with {made_for['learned']}; {encoder} has others"
+            f"{folder}: was written for {made_for['spec']} with {made_for['learned']}; {of_documents.spec} has others"
         )
     return ExportIndex(searcher, export, stored)
