@@ -3,9 +3,9 @@
     python examples/studies_data.py ABSTRACTS SURE OUT
 
 OUT/titles is a BEIR folder: a query is the title of a paper, its document the abstract, one of 8,400 (6,400 pairs are
-train, 1,000 test). OUT/rest.jsonl holds the abstracts that are not in it, to
-pretrain on. OUT/msmarco and OUT/fiqa are BEIR folders of the queries and passages of SURE's published sets. OUT/small
-is a Transformer of two layers and 256 dimensions with the tokenizer of minilm, whose shape ``scratch:OUT/small`` takes.
+train, 1,000 test). OUT/rest.jsonl holds the abstracts that are not in it, to pretrain on. OUT/msmarco and OUT/fiqa are
+BEIR folders of the queries and passages of SURE's published sets. OUT/small is a Transformer of two layers and 256
+dimensions with the tokenizer of minilm, whose shape ``scratch:OUT/small`` takes.
 ABSTRACTS is JSON lines of "title" and "text", SURE holds msmarco/ and fiqa/.
 """
 
