@@ -437,7 +437,7 @@ FILES: dict[str, tuple[str, Any]] = {
     ),
     "begun": (
         "steps/NAME.begun.json, in a study's folder: the files that the step has read.",
-        {"files": {"*": (tuple[int, int], "Size in bytes, and time of the last change in nanoseconds.")}},
+        {"files": {"*": (str, "Digest of its bytes.")}},
     ),
     "step": ("steps/NAME.json and steps/NAME.failed.json, in a study's folder.", STEP_STATE),
     "build-sure": ("build-sure.json, in the folder of a SURE benchmark.", SURE_RECORD),

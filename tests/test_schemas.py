@@ -116,8 +116,8 @@ def test_what_is_moved_into_place_is_checked(tmp_path):
         ),
         (
             "steps/a.begun.json",
+            {"kind": "begun", "version": 1, "files": {"a.jsonl": "sha256:0a"}},
             {"kind": "begun", "version": 1, "files": {"a.jsonl": [3, 10**18]}},
-            {"kind": "begun", "version": 1, "files": {"a.jsonl": [3]}},
         ),
         (
             "unfinished.json",

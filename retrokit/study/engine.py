@@ -15,13 +15,14 @@ import sys
 import threading
 import time
 from collections.abc import Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 from filelock import FileLock
 
 from retrokit.core.errors import Interrupted, RetrokitError, ServiceError, check_extra
-from retrokit.core.files import writing
+from retrokit.core.files import digest, writing
 from retrokit.core.interrupts import stopping_by
 from retrokit.core.notices import notice
 from retrokit.core.outputs import check_own, locked
@@ -195,12 +196,18 @@ def work(folder: str, name: str) -> int:
 def _same_files(plan: StudyPlan, step: Step) -> bool:
     """Whether the files that the step reads are as they were when it last began."""
     begun = plan.marker(step, "begun.json")
-    return begun.is_file() and read_json(begun, "the files that a step has read").get("files") == _stamps(step)
+    return begun.is_file() and read_json(begun, "the files that a step has read").get("files") == _contents(step)
 
 
-def _stamps(step: Step) -> dict[str, list[int]]:
+def _contents(step: Step) -> dict[str, str]:
+    """The digest of each file that the step reads. A copy or a checkout of the same files has other dates."""
     stats = {path: os.stat(path) for path in step.reads if os.path.exists(path)}
-    return {path: [stat.st_size, stat.st_mtime_ns] for path, stat in stats.items()}
+    return {path: _digest(path, stat.st_size, stat.st_mtime_ns) for path, stat in stats.items()}
+
+
+@cache
+def _digest(path: str, size: int, changed: int) -> str:
+    return digest(path)
 
 
 def _run(plan: StudyPlan, step: Step) -> int:
@@ -210,7 +217,7 @@ def _run(plan: StudyPlan, step: Step) -> int:
         more = ["--resume"]
     elif step.replaces and os.path.lexists(step.output):
         more = ["--overwrite"]
-    write_json(plan.marker(step, "begun.json"), {"files": _stamps(step)}, kind="begun")
+    write_json(plan.marker(step, "begun.json"), {"files": _contents(step)}, kind="begun")
     words = [sys.executable, "-m", "retrokit", *step.command, *more]
     with open(plan.marker(step, "log"), "wb") as log:
         printed = subprocess.PIPE if step.prints else log

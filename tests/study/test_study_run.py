@@ -71,6 +71,7 @@ def test_a_change_is_done_again_with_what_depends_on_it_and_nothing_else():
     one, other, mixed = first.steps
     assert len(lines(mixed.output)) == len(lines(one.output)) + len(lines(other.output)) > 0
     before = begun()
+    os.utime("texts.jsonl", (0, 0))  # as after a copy or a checkout
     engine.run(first)
     assert begun() == before, "nothing is done twice"
 
