@@ -30,6 +30,12 @@ class TokenBlock(NamedTuple):
     tokens: Tensor
     mask: Tensor
 
+    def at(self, rows: Tensor) -> "TokenBlock":
+        """The texts at ``rows``, int64 ``[m]``, without the columns that are padding in all of them, but the first."""
+        mask = self.mask[rows]
+        longest = max(1, _longest(mask))
+        return TokenBlock(self.tokens[rows, :longest], mask[:, :longest])
+
 
 class MapScorer(nn.Module):
     """Turns padded token maps into scores, higher is better; padding never changes one.
@@ -207,7 +213,7 @@ class MapReranker(PairwiseReranker):
         for row, column in zip(
             torch.from_numpy(rows).split(at_once), torch.from_numpy(columns).split(at_once), strict=True
         ):
-            query, document = _taken(queries, row), _taken(documents, column)
+            query, document = queries.at(row.to(self.device)), documents.at(column.to(self.device))
             parts.append(self._in_parts(pair_maps(query, document), query.mask, document.mask).cpu())
         return torch.cat(parts).numpy()
 
@@ -219,14 +225,6 @@ class MapReranker(PairwiseReranker):
             a, b = map(_longest, masks)
             scores.append(self.scorer.scores(part[:, :a, :b], masks[0][:, :a], masks[1][:, :b]))
         return torch.cat(scores)
-
-
-def _taken(block: TokenBlock, rows: Tensor) -> TokenBlock:
-    """The rows of a block, without the columns that are padding in all of them."""
-    rows = rows.to(block.mask.device)
-    mask = block.mask[rows]
-    longest = _longest(mask)
-    return TokenBlock(block.tokens[rows, :longest], mask[:, :longest])
 
 
 def _longest(mask: Tensor) -> int:
