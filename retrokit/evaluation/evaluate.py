@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cache, partial
 from typing import TYPE_CHECKING
@@ -74,10 +74,7 @@ def evaluate_systems(settings: EvaluationSettings) -> Evaluation:
         for task in loaded:
             if baseline is not None:
                 baseline.measured_on(task.spec, digests[task.spec]())
-            notice(task.describe())
-            data = task.judged()
-            if data is not None and not is_gathering() and (faults := quick_line(data)) is not None:
-                notice(faults)
+            _describe(task)
         overlaps = overlaps_with_training(loaded, settings.trained_on, embedding, settings.overlap_examples)
         searchers = {
             spec: retrieval.create(spec, settings.device) for spec in settings.encoders if spec not in embedding
@@ -109,11 +106,7 @@ def evaluate_systems(settings: EvaluationSettings) -> Evaluation:
         if folder is not None:
             folder.report()
 
-        first = settings.baseline_system
-        for spec in settings.encoders:
-            if first in _spellings(spec):
-                searcher = searchers.get(spec)
-                first = f"{searcher.spec} {searcher.similarity}" if searcher is not None else _spellings(spec)[1]
+        first = _baseline_system(settings, searchers)
         evaluation = evaluation_of(
             [result for of_task in results.values() for result in of_task],
             *(shown, trainings, settings.cross, settings.correlations, first, settings.gate_metric),
@@ -138,6 +131,24 @@ def _parsed(settings: EvaluationSettings) -> list[str]:
     for spec in embedding:
         encoders.check_precision(spec, settings.precision)
     return embedding
+
+
+def _describe(task: Task) -> None:
+    """Say what the task contains, and what is wrong with its data."""
+    notice(task.describe())
+    data = task.judged()
+    if data is not None and not is_gathering() and (faults := quick_line(data)) is not None:
+        notice(faults)
+
+
+def _baseline_system(settings: EvaluationSettings, searchers: Mapping[str, Searcher]) -> str | None:
+    """The name of the system that the others are compared with, if it was given as one of ``encoders``."""
+    name = settings.baseline_system
+    for spec in settings.encoders:
+        if name in _spellings(spec):
+            searcher = searchers.get(spec)
+            return f"{searcher.spec} {searcher.similarity}" if searcher is not None else _spellings(spec)[1]
+    return name
 
 
 def _columns(settings: EvaluationSettings, trainings: Iterable[Training | None]) -> list[str]:
