@@ -99,8 +99,10 @@ def _drop_outdated(plan: StudyPlan) -> None:
 def _work(plan: StudyPlan, jobs: int, retries: int, further: Sequence[str]) -> None:
     folder = (plan.folder / "engine").absolute()
     rules, snakefile, log_path = folder / "rules.json", folder / "Snakefile", folder / "log"
-    for path in (folder, rules, snakefile, log_path):
+    marks = plan.folder / "steps"
+    for path in (folder, rules, snakefile, log_path, marks):
         check_own(path)
+    marks.mkdir(exist_ok=True)
     write_json(rules, _rules(plan), indent=1)
     with writing(snakefile) as file:
         file.write(_RULES)
@@ -126,11 +128,14 @@ def _work(plan: StudyPlan, jobs: int, retries: int, further: Sequence[str]) -> N
         )
         seen = {state.step.name for state in plan.states() if state.state == DONE}
         with stopping_by(stop):
-            is_running = True
+            is_running, seen_at = True, 0
             while is_running:
                 is_running = engine.poll() is None
                 time.sleep(LOOK_EVERY * is_running)
-                _report(plan, seen)
+                changed = os.stat(marks).st_mtime_ns
+                if changed != seen_at or not is_running:  # a long study has hundreds of marks to read
+                    _report(plan, seen)
+                    seen_at = changed
     if signals:
         raise Interrupted(f"stopped; finished steps are in {plan.folder}; run the same command to resume")
     if engine.returncode and not any(state.state == FAILED for state in plan.states()):
@@ -175,7 +180,6 @@ def work(folder: str, name: str) -> int:
     step = next(step for step in plan.steps if step.name == name)
     done, failed = plan.marker(step), plan.marker(step, "failed.json")
     check_own(done.parent)
-    done.parent.mkdir(exist_ok=True)
     with FileLock(plan.marker(step, "lock")):  # of a study that was killed, a step may still be ending
         failed.unlink(missing_ok=True)
         os.chdir(plan.started_in)
