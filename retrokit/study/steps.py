@@ -21,6 +21,8 @@ LONGEST = 100
 """Bytes of a table's name, and of the label of a cell: they are parts of file names."""
 SYSTEMS = "encoders"
 """The option of ``eval`` whose every value is evaluated in a step of its own."""
+CACHE = "cache"
+"""The option of commands and of specs whose folder the commands fill: no input."""
 MOST = 10_000
 """Steps of a study."""
 Options = Mapping[str, Any]
@@ -243,7 +245,7 @@ def _steps(
             for system in systems:
                 each = {**options, **system}
                 cell = chosen | {name: os.path.basename(path) for name, (path,) in system.items()}
-                parts = {part for value in each.values() for part in _parts_of(value)}
+                parts = {part for option, value in each.items() if option != CACHE for part in _parts_of(value)}
                 needed = [step.name for steps in by_table.values() for step in steps if step.output in parts]
                 line = commands.line_of(table.words, each, f"{study.path}: {table.name}")
                 label = "-".join(filter(None, map(_slug, cell.values()))).encode()[:LONGEST].decode(errors="ignore")
@@ -305,7 +307,7 @@ def _parts_of(value: Any) -> Iterator[str]:
     """What may be a path in the value of an option: each text, and the parts of a spec."""
     for text in value if isinstance(value, list) else [value]:
         if isinstance(text, str):
-            yield from (text, *re.split("[:,=]", text))
+            yield from (text, *re.split("[:,=]", re.sub(rf"\b{CACHE}=[^,]*", "", text)))
 
 
 def _files(parts: Iterable[str], output: Path) -> Iterator[str]:

@@ -118,12 +118,15 @@ def test_what_changes_gets_another_name_with_what_depends_on_it(tmp_path: Path):
 
 def test_files_that_options_name_are_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.chdir(tmp_path)
-    for name in ("pairs.jsonl", "more.jsonl", "data/queries.jsonl", "data/qrels/test.tsv", "data/.hidden"):
+    for name in ("pairs.jsonl", "more.jsonl", "data/queries.jsonl", "data/qrels/test.tsv", "data/.hidden", "tokens/1"):
         Path(name).parent.mkdir(parents=True, exist_ok=True)
         Path(name).touch()
-    steps = planned(WHOLE, tmp_path)
+    steps = planned(WHOLE.replace('"maxsim"', "'maxsim:static,cache=tokens'"), tmp_path)
     assert [Path(path).name for path in steps[0].reads] == ["more.jsonl", "pairs.jsonl"]
-    assert [Path(path).name for path in steps[-1].reads] == ["test.tsv", "queries.jsonl"]
+    assert [Path(path).name for path in steps[-1].reads] == ["test.tsv", "queries.jsonl"]  # no cache
+    trained = '[rerank.train]\nverifier = "cnn"\nencoder = "minilm"\ndata = "pairs.jsonl"\ncache = "tokens"'
+    (step,) = planned(trained, tmp_path)
+    assert [Path(path).name for path in step.reads] == ["pairs.jsonl"]
 
 
 @pytest.mark.parametrize(
