@@ -249,9 +249,9 @@ def test_the_studies_that_are_shown_can_be_run(tmp_path: Path, text: str):
     steps = planned(text, tmp_path)
     commands = {" ".join(step.command[: 1 + (step.command[0] == "rerank")]) for step in steps}
     assert {"finetune", "eval"} <= commands or {"rerank train", "rerank run"} <= commands
+    whole = typer.main.get_command(app)
     for step in steps:
-        command = typer.main.get_command(app)
-        words = list(step.command)
+        command, words = whole, list(step.command)
         while hasattr(command, "commands"):
             command = (
                 command.commands[words.pop(0)] if words[0] in command.commands else command.commands[command.default]
