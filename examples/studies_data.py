@@ -3,9 +3,9 @@
     python examples/studies_data.py ABSTRACTS SURE OUT
 
 OUT/titles is a BEIR folder: a query is the title of a paper, its document the abstract, one of 8,400 (6,400 pairs are
-train, 1,000 test). OUT/rest.jsonl holds the abstracts that are not in it, to pretrain on. OUT/msmarco and OUT/fiqa are
-BEIR folders of the queries and passages of SURE's published sets. OUT/small is a Transformer of two layers and 256
-dimensions with the tokenizer of minilm, whose shape ``scratch:OUT/small`` takes.
+train, 1,000 test), and OUT/few has the test pairs alone. OUT/rest.jsonl holds the abstracts that are not in it, to
+pretrain on. OUT/msmarco and OUT/fiqa are BEIR folders of the queries and passages of SURE's published sets. OUT/small
+is a Transformer of two layers and 256 dimensions with the tokenizer of minilm, whose shape ``scratch:OUT/small`` takes.
 ABSTRACTS is JSON lines of "title" and "text", SURE holds msmarco/ and fiqa/.
 """
 
@@ -33,6 +33,9 @@ def main(abstracts: Path, sure: Path, out: Path) -> None:
     texts = {str(number): text for number, (_, text) in enumerate(papers[:DOCUMENTS])}
     same = [(number, number) for number in titles]
     write_beir(out / "titles", titles, texts, {"train": same[:TRAIN], "test": same[TRAIN : TRAIN + TEST]})
+    tested = dict(same[TRAIN : TRAIN + TEST])
+    few = ({number: kind[number] for number in tested} for kind in (titles, texts))
+    write_beir(out / "few", *few, {"test": list(tested.items())})
     write_lines(out / "rest.jsonl", [{"text": text} for _, text in papers[DOCUMENTS:]])
     for name in ("msmarco", "fiqa"):
         data = read_sure(str(sure / name))
