@@ -98,16 +98,16 @@ class Judge(nn.Module):
             documents = self._tokens(candidates.documents, "document")
         columns = candidates.columns.to(queries.mask.device)
         rows, places = torch.nonzero(columns >= 0, as_tuple=True)
-        taken = columns[rows, places]
         by_length = queries.mask.sum(dim=1)[rows].argsort()  # queries of a length share maps, which have little padding
+        rows, places = rows[by_length], places[by_length]
         at_once = max(1, self.scorer.cells // max(1, queries.mask.shape[1] * documents.mask.shape[1]))
         parts = []
-        for part in by_length.split(at_once):
-            query, document = queries.at(rows[part]), documents.at(taken[part])
+        for row, column in zip(rows.split(at_once), columns[rows, places].split(at_once), strict=True):
+            query, document = queries.at(row), documents.at(column)
             parts.append(self.scorer(pair_maps(query, document), query.mask, document.mask))
         pair_scores = torch.cat(parts)
         scores = pair_scores.new_full(columns.shape, -torch.inf)
-        return scores.index_put((rows[by_length], places[by_length]), pair_scores)
+        return scores.index_put((rows, places), pair_scores)
 
     def _tokens(self, texts: list[str], role: Role) -> TokenBlock:
         """Unit token embeddings, from the cache or with gradients."""
