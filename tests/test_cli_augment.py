@@ -445,7 +445,7 @@ def no_tagger_yet() -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("no_tagger_yet")
-@pytest.mark.parametrize("package", ["HanTa.HanoverTagger", "lemminflect"])
+@pytest.mark.parametrize("package", ["HanTa", "lemminflect"])
 def test_a_missing_package_is_named_with_its_extra(typed, tmp_path, monkeypatch, package):
     monkeypatch.setitem(sys.modules, package, None)
     (tmp_path / "corpus.jsonl").write_bytes(lines_of({"text": "The cat sees the dog under the table."}))

@@ -79,6 +79,7 @@ class MissingExtra(RetrokitError):
 _MODULES = {
     "lora": ("peft",),
     "bits": ("bitsandbytes",),
+    "beir": ("beir", "requests"),
     "bm25": ("bm25s", "Stemmer"),
     "negatives": ("HanTa", "lemminflect", "inflect"),
     "llm": ("openai", "anyio"),

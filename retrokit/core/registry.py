@@ -21,7 +21,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 from weakref import WeakSet
 
-from retrokit.core.errors import MissingExtra, UsageError, check_extra, did_you_mean
+from retrokit.core.errors import UsageError, check_extra, did_you_mean
 from retrokit.core.settings import Values
 
 Value = str | int | float | bool
@@ -104,14 +104,11 @@ class Entry:
 
     def load(self) -> Callable[..., Any]:
         """Import the target; a missing optional package becomes the command that installs it."""
+        if self.extra is not None:
+            check_extra(self.name, self.extra)
         module, _, attribute = self.target.partition(":")
-        try:
-            with importing():
-                return getattr(importlib.import_module(module), attribute)
-        except ModuleNotFoundError as error:
-            if self.extra is None:
-                raise
-            raise MissingExtra(self.name, self.extra) from error
+        with importing():
+            return getattr(importlib.import_module(module), attribute)
 
 
 @dataclass(frozen=True)

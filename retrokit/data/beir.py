@@ -15,7 +15,7 @@ from pathlib import Path
 from statistics import mean
 from typing import Any
 
-from retrokit.core.errors import DataError, MissingExtra, ServiceError, did_you_mean, disk_errors, first_line
+from retrokit.core.errors import DataError, ServiceError, check_extra, did_you_mean, disk_errors, first_line
 from retrokit.core.files import digest, plain_or_packed, writing
 from retrokit.core.notices import notice
 from retrokit.core.outputs import folder_in_the_making
@@ -198,11 +198,10 @@ def located(folder: str | Path) -> Path:
 
 
 def _download(name: str, folder: Path) -> None:
-    try:
-        import requests
-        from beir import util
-    except ModuleNotFoundError as error:
-        raise MissingExtra(f"beir:{name} (no such folder here, and to download BEIR's)", "beir") from error
+    check_extra(f"beir:{name} (no such folder here, and to download BEIR's)", "beir")
+    import requests
+    from beir import util
+
     address = f"{_ADDRESS}/{name}.zip"
     notice(f"beir:{name}: downloading {address} into {folder}")
     with disk_errors(folder):

@@ -4,7 +4,6 @@ import json
 import os
 import subprocess
 import sys
-from importlib.metadata import PackageNotFoundError
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +12,6 @@ import pytest
 import retrokit
 from retrokit.core.errors import DataError, MissingExtra, UsageError
 from retrokit.core.notices import listening
-from retrokit.encoders.graphs import encoder as graphs
 from retrokit.encoders.graphs.folders import clear_graphs, held_graphs
 from tests.evaluation.fakes import Notices, write_folder
 from tests.models import make_bert, make_llama, sentences
@@ -141,10 +139,7 @@ def test_a_precision_of_another_backend_is_refused_before_the_first_is_computed(
 
 
 def test_the_engine_is_an_extra(bert: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def missing(name: str) -> str:
-        raise PackageNotFoundError(name)
-
-    monkeypatch.setattr(graphs, "version", missing)
+    monkeypatch.setitem(sys.modules, "openvino", None)
     with pytest.raises(MissingExtra, match=r"retrokit-ir\[openvino\]"):
         retrokit.encoder(f"{bert},backend=openvino")
 

@@ -13,7 +13,7 @@ from functools import cache, cached_property, lru_cache
 from importlib import import_module
 from typing import Any, NamedTuple
 
-from retrokit.core.errors import MissingExtra
+from retrokit.core.errors import check_extra
 
 # Words keep inner apostrophes, hyphens, points and slashes; clitics (n't, 's, 're, …) stand alone, as in the tag set.
 _WORD = re.compile(
@@ -64,7 +64,7 @@ Named = tuple[str, Sequence[Change]]
 
 
 def tag(text: str) -> Sentence:
-    """The sentence ``text`` with its words tagged; raises :class:`MissingExtra` without the tagger."""
+    """The sentence ``text`` with its words tagged; raises :class:`~core.errors.MissingExtra` without the tagger."""
     spans = [(match.group(), match.start(), match.end()) for match in _WORD.finditer(text)]
     tags = _tagger().tag_sent([word.replace("’", "'") for word, _, _ in spans], taglevel=0)
     return Sentence(text, tuple(Token(word, t, a, b) for (word, a, b), t in zip(spans, tags, strict=True)))
@@ -155,10 +155,8 @@ def _articles() -> Any:
 
 @cache
 def _package(name: str) -> Any:
-    try:
-        return import_module(name)
-    except ModuleNotFoundError as error:
-        raise MissingExtra("near-misses", "negatives") from error
+    check_extra("near-misses", "negatives")
+    return import_module(name)
 
 
 # One character a tag. Determiners d p t, numerals c o, adjectives a, nouns n N, adverbs r m (m: degree), verbs by form.

@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, redirect_stdout
 from functools import partial
 from importlib import import_module
-from importlib.metadata import PackageNotFoundError, version
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +28,7 @@ from sentence_transformers import SentenceTransformer
 from sentence_transformers.base.modules import Transformer
 from torch import Tensor, nn
 
-from retrokit.core.errors import DataError, MissingExtra, UsageError
+from retrokit.core.errors import DataError, UsageError
 from retrokit.core.notices import notice
 from retrokit.encoders import check_own_precision
 from retrokit.encoders.base import Encoder, LayeredEncoder, TrainableEncoder
@@ -90,18 +90,14 @@ class GraphEncoder(TorchEncoder):
         """``plain`` is taken over: it is used no more.
 
         Raises:
-            MissingExtra: the engine is not installed.
             UsageError: ``plain`` is no transformer.
         """
         transformer = plain.model[0]
         if not isinstance(transformer, Transformer) or not gives_tokens(transformer):
             raise UsageError(f"{plain.spec}: backend={backend} computes a transformer of texts, and it has none")
-        try:
-            with _quietly():
-                engine: Any = import_module(f"{__package__}.{backend}")
-            self._versions = {name: version(name) for name in engine.PACKAGES}
-        except (ImportError, PackageNotFoundError) as error:
-            raise MissingExtra(f"backend={backend}", backend) from error
+        with _quietly():
+            engine: Any = import_module(f"{__package__}.{backend}")
+        self._versions = {name: version(name) for name in engine.PACKAGES}
         super().__init__(plain.spec, plain.model, plain.similarity, plain.had_normalize)
         self._dtype = dtype
         texts = manual()
