@@ -104,7 +104,8 @@ def here(claim: Record) -> str:
 
 def minutes(run: Record) -> str:
     """How long a run takes, as a sentence says it."""
-    return run["minutes"] if isinstance(run["minutes"], str) else f"{run['minutes']} minutes"
+    time = run["minutes"]
+    return time if isinstance(time, str) else f"{time} minute{'s' * (time != 1)}"
 
 
 def figures(run: Record) -> str:
@@ -135,7 +136,8 @@ def paper(key: str) -> str:
     timed = {name: run for name, run in timed.items() if isinstance(run["minutes"], (int, float))}
     if timed:
         name = min(timed, key=lambda name: timed[name]["minutes"])
-        lines.append(f"The quickest row is `{name}`: {minutes(timed[name])}, data: {', '.join(timed[name]['data'])}.")
+        needed = ", ".join(timed[name]["data"]) or "none"
+        lines.append(f"The quickest row is `{name}`: {minutes(timed[name])}, data: {needed}.")
     lines.append("")
     lines += [row("name", "where", "claim", "published", "here", "verdict", "run"), row(*["---"] * 7)]
     for name, claim in claims.items():
