@@ -298,4 +298,5 @@ def show_result(as_json: bool, kind: str, data: Any, *parts: Any) -> None:
 
 
 def is_first_process() -> bool:
+    """Whether this process prints: the only one, or the first of those that a launcher started."""
     return os.environ.get("RANK", "0") == "0"

@@ -63,6 +63,7 @@ def cross_plots(evaluation: Evaluation, folder: str | Path) -> list[Path]:
 
 
 def file_name(task: str) -> str:
+    """The end of a task's spec, at most 80 characters, as part of a file's name."""
     return re.sub(r"[^A-Za-z0-9._-]+", "-", task).strip("-._")[-80:]
 
 

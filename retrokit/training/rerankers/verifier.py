@@ -200,6 +200,7 @@ class VerifierPlan(RerankerJob):
 
 
 def plan_maps(config: VerifierConfig, material: Material, device: str | None) -> VerifierPlan:
+    """The training of a network over token maps on ``material``, with what it needs loaded on ``device``."""
     data = material.batches.data
     encoder: Encoder = encoders.registry.create(config.encoder, device=device)
     fingerprint = encoder.fingerprint()
