@@ -4,7 +4,7 @@ import gc
 import importlib.util
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -96,6 +96,24 @@ def undrawn() -> Iterator[Any]:
         drawn = plots.training_plots
         patch.setattr(plots, "training_plots", make_folder_of_pictures)
         yield drawn
+
+
+@pytest.fixture
+def typed(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> Callable[..., Any]:
+    """Run a command line in the test's folder: exit code, standard output, standard error."""
+    from retrokit import cli
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("TRANSFORMERS_VERBOSITY", "error")  # what a command sets ends with the test
+    monkeypatch.setenv("TOKENIZERS_PARALLELISM", "false")
+
+    def run(*words: object) -> tuple[int, str, str]:
+        capsys.readouterr()
+        code = cli.run([*map(str, words)])
+        said = capsys.readouterr()
+        return code, said.out, said.err
+
+    return run
 
 
 @pytest.fixture

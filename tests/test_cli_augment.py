@@ -15,7 +15,6 @@ from typing import Any
 import pytest
 
 import retrokit.augmentation.mining as mining
-from retrokit import cli
 from retrokit.augmentation.crops import CropSettings, crop_pairs, dropout_pairs
 from retrokit.augmentation.masking import Masker, masked_rows
 from retrokit.augmentation.near_misses import sentence
@@ -50,22 +49,16 @@ CORPUS = lines_of(*({"id": f"t{i}", "text": text} for i, text in enumerate(TEXTS
 
 
 @pytest.fixture
-def typed(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> Command:
-    """Run ``retrokit augment …`` in the test's folder: exit code, standard output, standard error."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("TRANSFORMERS_VERBOSITY", "error")  # what a command sets ends with the test
-    monkeypatch.setenv("TOKENIZERS_PARALLELISM", "false")
+def augment(typed: Command, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Command:
+    """Run ``retrokit augment …`` in a folder of files."""
     (tmp_path / "corpus.jsonl").write_bytes(CORPUS)
     (tmp_path / "pairs.jsonl").write_bytes(lines_of(*PAIRS))
 
     def run(*words: object, stdin: bytes | None = None) -> tuple[int, str, str]:
         if stdin is not None:
             monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin)))
-        capsys.readouterr()
-        code = cli.run(["augment", *map(str, words)])
-        said = capsys.readouterr()
-        lines = said.err.splitlines(keepends=True)
-        return code, said.out, "".join(line for line in lines if "is a bare checkpoint" not in line)
+        code, out, err = typed("augment", *words)
+        return code, out, "".join(line for line in err.splitlines(keepends=True) if "is a bare checkpoint" not in line)
 
     return run
 
@@ -99,55 +92,55 @@ def read(path: Path) -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize("name", ALL)
-def test_a_file_standard_output_and_gzip_hold_the_same(typed, commands, tmp_path, name):
-    code, out, err = typed(*commands[name], "-o", "a.jsonl")
+def test_a_file_standard_output_and_gzip_hold_the_same(augment, commands, tmp_path, name):
+    code, out, err = augment(*commands[name], "-o", "a.jsonl")
     assert (code, out) == (0, "")
     written = (tmp_path / "a.jsonl").read_text(encoding="utf-8")
     assert len(written.splitlines()) >= 10
-    assert typed(*commands[name]) == (0, written, err)
-    assert typed(*commands[name], "-o", "b.jsonl.gz")[0] == 0
+    assert augment(*commands[name]) == (0, written, err)
+    assert augment(*commands[name], "-o", "b.jsonl.gz")[0] == 0
     assert gzip.decompress((tmp_path / "b.jsonl.gz").read_bytes()).decode() == written
     assert names(tmp_path) == {"corpus.jsonl", "pairs.jsonl", "a.jsonl", "b.jsonl.gz"}
 
 
 @pytest.mark.parametrize("name", ALL)
-def test_the_seed_decides(typed, commands, name):
-    outputs = [typed(*commands[name], "--seed", seed)[1] for seed in (7, 7, 8)]
+def test_the_seed_decides(augment, commands, name):
+    outputs = [augment(*commands[name], "--seed", seed)[1] for seed in (7, 7, 8)]
     assert outputs[0] == outputs[1] != outputs[2]
 
 
 @pytest.mark.parametrize("name", ALL)
-def test_standard_input_is_a_file(typed, commands, tmp_path, name):
-    expected = typed(*commands[name])[1]
+def test_standard_input_is_a_file(augment, commands, tmp_path, name):
+    expected = augment(*commands[name])[1]
     _, path, *options = commands[name]
     file, _, how_much = path.partition(",")
     given = f"jsonl:-,{how_much}" if how_much else "-"  # a word that starts with "-," would be an option
-    code, out, _ = typed(name, given, *options, stdin=(tmp_path / file).read_bytes())
+    code, out, _ = augment(name, given, *options, stdin=(tmp_path / file).read_bytes())
     assert code == 0
     assert out.replace('"source": "stdin"', '"source": "pairs"') == expected
 
 
-def test_what_becomes_of_the_texts_is_said(typed, tiny_bert):
+def test_what_becomes_of_the_texts_is_said(augment, tiny_bert):
     texts = ["", "short. text", TEXTS[0], ". ".join(TEXTS[1].split(". ")[:2])]
     given = lines_of(*({"text": text} for text in texts))
-    assert typed("crops", "-", "--per-text", 3, stdin=given)[2] == (
+    assert augment("crops", "-", "--per-text", 3, stdin=given)[2] == (
         "4 texts: 1 gave 3 pairs; 3 gave none (2: too few chunks of 2 sentences of 100 to 250 characters; "
         "1: empty text)\n"
     )
     said = "4 texts: 3 gave pairs; 1 gave none (1: empty text)\n"
-    assert typed("mask", "-", "--encoder", tiny_bert, stdin=given)[2] == said
+    assert augment("mask", "-", "--encoder", tiny_bert, stdin=given)[2] == said
 
 
-def test_a_former_name_works_and_reports_the_present_one(typed):
-    present = typed("near-misses", "corpus.jsonl")
-    code, out, err = typed("negatives", "corpus.jsonl")
+def test_a_former_name_works_and_reports_the_present_one(augment):
+    present = augment("near-misses", "corpus.jsonl")
+    code, out, err = augment("negatives", "corpus.jsonl")
     assert (code, out) == present[:2]
     assert err.removesuffix(present[2]) == "retrokit augment negatives: renamed; use retrokit augment near-misses\n"
 
 
-def test_negatives_say_what_was_dropped(typed):
+def test_negatives_say_what_was_dropped(augment):
     texts = ["", "Hi. The lamp is not above the table. See https://x.org for the whole of the text."]
-    code, out, err = typed("near-misses", "-", stdin=lines_of(*({"text": text} for text in texts)))
+    code, out, err = augment("near-misses", "-", stdin=lines_of(*({"text": text} for text in texts)))
     assert code == 0
     anchors = {json.loads(line)["anchor"] for line in out.splitlines()}
     assert anchors == {"The lamp is not above the table."}
@@ -168,10 +161,10 @@ TWICE = ("--per-text", 2, "--epochs", 2, "--seed", 5)
 
 
 @pytest.mark.parametrize(("name", "make"), [("crops", crop_pairs), ("dropout", dropout_pairs)])
-def test_options_of_crops_and_dropout(typed, tmp_path, name, make):
+def test_options_of_crops_and_dropout(augment, tmp_path, name, make):
     rows = [{"body": f"{who} went by Mr. Smith. It rained! {who} slept. Was it late?"} for who in NAMES]
     (tmp_path / "bodies.jsonl").write_bytes(lines_of(*rows))
-    code, out, _ = typed(name, "bodies.jsonl", *CUT, *TWICE)
+    code, out, _ = augment(name, "bodies.jsonl", *CUT, *TWICE)
     settings = CropSettings(1, 5, 60, "multilingual:en")
     assert code == 0
     found = [json.loads(line) for line in out.splitlines()]
@@ -180,12 +173,12 @@ def test_options_of_crops_and_dropout(typed, tmp_path, name, make):
     assert any("Mr. Smith." in row["anchor"] for row in found)
 
 
-def test_options_of_mask(typed, tiny_bert, tmp_path):
+def test_options_of_mask(augment, tiny_bert, tmp_path):
     from retrokit import encoder
 
     (tmp_path / "bodies.jsonl").write_bytes(lines_of(*({"body": text} for text in TEXTS)))
     words = ("--encoder", tiny_bert, "--fraction", 0.4, "--field", "body", "--epochs", 2, "--seed", 3)
-    code, out, _ = typed("mask", "bodies.jsonl", *words)
+    code, out, _ = augment("mask", "bodies.jsonl", *words)
     masker = Masker(encoder(str(tiny_bert)).model.tokenizer, 0.4)
     assert code == 0
     found = [json.loads(line) for line in out.splitlines()]
@@ -193,8 +186,8 @@ def test_options_of_mask(typed, tiny_bert, tmp_path):
     assert len(found) == 20
 
 
-def test_a_split_makes_two_files_that_share_no_sentence(typed, tmp_path):
-    code, out, err = typed("near-misses", "corpus.jsonl", "--per-family", 10, "--split", 0.8, "-o", "near.jsonl")
+def test_a_split_makes_two_files_that_share_no_sentence(augment, tmp_path):
+    code, out, err = augment("near-misses", "corpus.jsonl", "--per-family", 10, "--split", 0.8, "-o", "near.jsonl")
     assert (code, out) == (0, "")
     parts = {part: read(tmp_path / f"near.{part}.jsonl") for part in ("train", "test")}
     for part, size in (("train", 8), ("test", 2)):
@@ -206,9 +199,9 @@ def test_a_split_makes_two_files_that_share_no_sentence(typed, tmp_path):
     assert names(tmp_path) == {"corpus.jsonl", "pairs.jsonl", "near.train.jsonl", "near.test.jsonl"}
 
 
-def test_families_and_paraphrases(typed):
+def test_families_and_paraphrases(augment):
     pair = {"anchor": "Anna does not see the lamp above the table.", "positive": "Anna overlooks the lamp."}
-    code, out, err = typed(
+    code, out, err = augment(
         "near-misses", "-", "--families", "negation, spatial", "--positive", "paraphrase", stdin=lines_of(pair)
     )
     assert code == 0, err
@@ -217,14 +210,14 @@ def test_families_and_paraphrases(typed):
     assert {row["positive"] for row in rows} == {"Anna overlooks the lamp."}
 
 
-def test_quotas_that_the_texts_do_not_fill_are_said(typed):
+def test_quotas_that_the_texts_do_not_fill_are_said(augment):
     given = lines_of({"text": "The lamp is not above the table."})
-    code, out, err = typed("near-misses", "-", "--per-family", 5, "--families", "negation", stdin=given)
+    code, out, err = augment("near-misses", "-", "--per-family", 5, "--families", "negation", stdin=given)
     assert (code, out.count("\n")) == (0, 1)
     assert err.splitlines()[-1] == "the texts did not fill every quota: 4 of negation/train are missing"
 
 
-def test_options_of_mine(typed, monkeypatch):
+def test_options_of_mine(augment, monkeypatch):
     asked: dict[str, Any] = {}
 
     class Found:
@@ -239,7 +232,7 @@ def test_options_of_mine(typed, monkeypatch):
     words = "a.jsonl b.jsonl --encoder minilm -o o.jsonl --sim sfs:16 --index Flat --corpus c.jsonl --judge ce"
     numbers = "--negatives 3 --sampling random --first-rank 2 --last-rank 9 --margin 0.5 --relative-margin 0.1"
     bounds = "--max-score 0.9 --min-score 0.2 --replace --drop-rows-without --scores --seed 4"
-    code, _, err = typed(
+    code, _, err = augment(
         "mine", *words.split(), *numbers.split(), *bounds.split(), "--precision", "fp32", "--device", "cpu"
     )
     assert (code, err) == (0, "mined\n")
@@ -249,9 +242,9 @@ def test_options_of_mine(typed, monkeypatch):
     files = {"searcher": "minilm", "data": ("a.jsonl", "b.jsonl"), "output": "o.jsonl", "sim": "sfs:16"}
     more = {"index": "Flat", "corpus": "c.jsonl", "judge": "ce", "precision": "fp32", "device": "cpu"}
     assert asked == files | more
-    assert typed("mine", "a.jsonl", "--encoder", "minilm")[0] == 0
+    assert augment("mine", "a.jsonl", "--encoder", "minilm")[0] == 0
     assert asked["settings"] == MiningSettings()  # the defaults are SFS's recipe
-    assert typed("mine", "a.jsonl", "--encoder", "minilm", "--margin", "none")[0] == 0
+    assert augment("mine", "a.jsonl", "--encoder", "minilm", "--margin", "none")[0] == 0
     assert asked["settings"] == MiningSettings(absolute_margin=None)
 
 
@@ -297,12 +290,12 @@ def test_crops_masked_and_trained_on_through_pipes(tiny_bert, tmp_path, python):
 
 
 @pytest.mark.parametrize("name", ALL)
-def test_a_reader_that_leaves_early_is_no_error(typed, commands, monkeypatch, name):
+def test_a_reader_that_leaves_early_is_no_error(augment, commands, monkeypatch, name):
     reading, writing = os.pipe()
     os.close(reading)
     with os.fdopen(writing, "wb") as pipe:
         monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(pipe, encoding="utf-8"))
-        code, _, err = typed(*commands[name])
+        code, _, err = augment(*commands[name])
         sys.stdout.flush()  # nothing is left that could fail at the interpreter's end
     assert code == 0
     assert "Broken pipe" not in err
@@ -323,14 +316,14 @@ BROKEN = {
 
 @pytest.mark.parametrize("damage", BROKEN)
 @pytest.mark.parametrize("name", OF_TEXTS)
-def test_a_bad_line_in_the_middle_is_named_and_nothing_is_left(typed, commands, tmp_path, name, damage):
+def test_a_bad_line_in_the_middle_is_named_and_nothing_is_left(augment, commands, tmp_path, name, damage):
     line, problem = BROKEN[damage]
     whole = CORPUS.splitlines(keepends=True)
     (tmp_path / "corpus.jsonl").write_bytes(b"".join([*whole[:6], line, *whole[6:]]))
     (tmp_path / "old.jsonl").write_text("what was there before")
     before = names(tmp_path)
     for output in ("new.jsonl", "old.jsonl", "new.jsonl.gz"):
-        code, out, err = typed(*commands[name], "-o", output)
+        code, out, err = augment(*commands[name], "-o", output)
         assert (code, out) == (2, "")
         assert err.startswith(f"retrokit: corpus.jsonl:7: {problem}")
         assert err.count("\n") == 1
@@ -338,9 +331,9 @@ def test_a_bad_line_in_the_middle_is_named_and_nothing_is_left(typed, commands, 
     assert (tmp_path / "old.jsonl").read_text() == "what was there before"
 
 
-def test_both_files_of_a_split_are_left_out(typed, tmp_path):
+def test_both_files_of_a_split_are_left_out(augment, tmp_path):
     (tmp_path / "corpus.jsonl").write_bytes(CORPUS + b"{\n")
-    code, _, err = typed("near-misses", "corpus.jsonl", "--split", 0.5, "-o", "near.jsonl")
+    code, _, err = augment("near-misses", "corpus.jsonl", "--split", 0.5, "-o", "near.jsonl")
     assert code == 2
     assert err.startswith("retrokit: corpus.jsonl:11: malformed JSON: ")
     assert names(tmp_path) == {"corpus.jsonl", "pairs.jsonl"}
@@ -358,21 +351,21 @@ NOTHING = {
 
 
 @pytest.mark.parametrize("name", OF_TEXTS)
-def test_nothing_usable_says_which_rule_dropped_what(typed, commands, tmp_path, name):
+def test_nothing_usable_says_which_rule_dropped_what(augment, commands, tmp_path, name):
     text = "cat" if name == "mask" else "no period " * 50
     (tmp_path / "corpus.jsonl").write_bytes(lines_of({"text": " "}, {"text": text}))
-    code, out, err = typed(*commands[name], "-o", "new.jsonl")
+    code, out, err = augment(*commands[name], "-o", "new.jsonl")
     assert (code, out, err) == (2, "", f"retrokit: corpus.jsonl: {NOTHING[name]}\n")
     assert names(tmp_path) == {"corpus.jsonl", "pairs.jsonl"}
 
 
 @pytest.mark.parametrize("name", OF_TEXTS)
-def test_an_empty_file_and_an_enormous_line(typed, commands, tmp_path, name):
+def test_an_empty_file_and_an_enormous_line(augment, commands, tmp_path, name):
     (tmp_path / "corpus.jsonl").write_bytes(b"\n \n")
-    code, _, err = typed(*commands[name])
+    code, _, err = augment(*commands[name])
     assert (code, err) == (2, 'retrokit: corpus.jsonl: is empty; expected texts, one {"text": …} a line\n')
     (tmp_path / "corpus.jsonl").write_bytes(lines_of({"text": " ".join(TEXTS * 40)}))
-    code, out, _ = typed(*commands[name])
+    code, out, _ = augment(*commands[name])
     assert code == 0
     assert out
 
@@ -411,17 +404,17 @@ WRONG = {
 
 
 @pytest.mark.parametrize("words", WRONG)
-def test_wrong_use_is_one_line(typed, tiny_bert, tmp_path, words):
+def test_wrong_use_is_one_line(augment, tiny_bert, tmp_path, words):
     before = (tmp_path / "pairs.jsonl").read_bytes()
-    code, out, err = typed(*words.replace("BERT", str(tiny_bert)).split(), stdin=b"")
+    code, out, err = augment(*words.replace("BERT", str(tiny_bert)).split(), stdin=b"")
     assert (code, out, err) == (2, "", f"retrokit: {WRONG[words]}\n")
     assert names(tmp_path) == {"corpus.jsonl", "pairs.jsonl"}
     assert (tmp_path / "pairs.jsonl").read_bytes() == before
 
 
-def test_all_wrong_names_at_once(typed):
+def test_all_wrong_names_at_once(augment):
     words = ("beir:x,splt=train", "--encoder", "mnilm", "--sim", "cosin", "--judge", "cross-encode:x")
-    code, out, err = typed("mine", *words)
+    code, out, err = augment("mine", *words)
     assert (code, out) == (2, "")
     lines = err.splitlines()
     assert len(lines) == 4
@@ -446,10 +439,10 @@ def no_tagger_yet() -> Iterator[None]:
 
 @pytest.mark.usefixtures("no_tagger_yet")
 @pytest.mark.parametrize("package", ["HanTa", "lemminflect"])
-def test_a_missing_package_is_named_with_its_extra(typed, tmp_path, monkeypatch, package):
+def test_a_missing_package_is_named_with_its_extra(augment, tmp_path, monkeypatch, package):
     monkeypatch.setitem(sys.modules, package, None)
     (tmp_path / "corpus.jsonl").write_bytes(lines_of({"text": "The cat sees the dog under the table."}))
-    code, out, err = typed("near-misses", "corpus.jsonl", "-o", "near.jsonl")
+    code, out, err = augment("near-misses", "corpus.jsonl", "-o", "near.jsonl")
     message = "retrokit: near-misses needs an optional package: python -m pip install 'retrokit-ir[negatives]'\n"
     assert (code, out, err) == (3, "", message)
     assert names(tmp_path) == {"corpus.jsonl", "pairs.jsonl"}
@@ -484,9 +477,9 @@ def test_ctrl_c_leaves_no_half_file(tmp_path, python):
     assert names(tmp_path) == set()
 
 
-def test_mining_goes_on_after_ctrl_c_to_the_same_bytes(typed, commands, tmp_path, monkeypatch):
+def test_mining_goes_on_after_ctrl_c_to_the_same_bytes(augment, commands, tmp_path, monkeypatch):
     words = [*commands["mine"], "--scores", "--precision", "fp32"]
-    assert typed(*words, "-o", "whole.jsonl")[0] == 0
+    assert augment(*words, "-o", "whole.jsonl")[0] == 0
     embed, roles = SharedEmbeddings.embed, []
 
     def embed_or_stop(self: SharedEmbeddings, texts: Any, role: Any, chunks: bool = False) -> Any:
@@ -496,13 +489,13 @@ def test_mining_goes_on_after_ctrl_c_to_the_same_bytes(typed, commands, tmp_path
         return embed(self, texts, role, chunks)
 
     monkeypatch.setattr(SharedEmbeddings, "embed", embed_or_stop)
-    code, out, err = typed(*words, "-o", "hard.jsonl")
+    code, out, err = augment(*words, "-o", "hard.jsonl")
     assert (code, out) == (130, "")
     assert err.splitlines() == [
         f"retrokit: mining stopped; resume with: retrokit augment {' '.join(words)} -o hard.jsonl",
     ]
     assert names(tmp_path) == {"corpus.jsonl", "pairs.jsonl", "whole.jsonl"}
-    assert typed(*words, "-o", "hard.jsonl")[0] == 0
+    assert augment(*words, "-o", "hard.jsonl")[0] == 0
     assert (tmp_path / "hard.jsonl").read_bytes() == (tmp_path / "whole.jsonl").read_bytes()
     assert names(tmp_path) == {"corpus.jsonl", "pairs.jsonl", "whole.jsonl", "hard.jsonl"}
 

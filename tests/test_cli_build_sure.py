@@ -2,11 +2,11 @@
 
 import json
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
 
-from retrokit import cli
 from retrokit.data.sure import read_sure
 from retrokit.sure.audit import draw_sample
 from tests.llm.server import ChatServer, Plan, prompt_of
@@ -16,19 +16,10 @@ Command = Callable[..., tuple[int, str, str]]
 
 
 @pytest.fixture
-def build_sure(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Command:
-    """Run ``retrokit build-sure …`` in this process; exit code, standard output, standard error."""
-    monkeypatch.setenv("TRANSFORMERS_VERBOSITY", "error")  # what a command sets ends with the test
-    monkeypatch.setenv("TOKENIZERS_PARALLELISM", "false")
+def build_sure(typed: Command, monkeypatch: pytest.MonkeyPatch) -> Command:
+    """Run ``retrokit build-sure …``."""
     monkeypatch.setenv("COLUMNS", "200")
-
-    def run(*words: object) -> tuple[int, str, str]:
-        capsys.readouterr()
-        code = cli.run(["build-sure", *map(str, words)])
-        shown = capsys.readouterr()
-        return code, shown.out, shown.err
-
-    return run
+    return partial(typed, "build-sure")
 
 
 @pytest.fixture

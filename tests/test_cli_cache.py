@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from retrokit import cli
 from retrokit.data.jsonl import write_jsonl
 from retrokit.encoders import engine, opening
 from retrokit.encoders.store import OVERHEAD
@@ -24,20 +23,10 @@ QUERIES = {f"q{i}": text for i, text in enumerate(TEXTS[40:])}
 
 
 @pytest.fixture
-def retrokit(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> Command:
-    """Run ``retrokit …`` with a cache of the test's own; exit code, standard output, standard error."""
-    monkeypatch.chdir(tmp_path)
+def retrokit(typed: Command, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Command:
+    """Run ``retrokit …`` with a cache of the test's own."""
     monkeypatch.setenv("RETROKIT_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setenv("TRANSFORMERS_VERBOSITY", "error")  # what a command sets ends with the test
-    monkeypatch.setenv("TOKENIZERS_PARALLELISM", "false")
-
-    def run(*words: object) -> tuple[int, str, str]:
-        capsys.readouterr()
-        code = cli.run([*map(str, words)])
-        shown = capsys.readouterr()
-        return code, shown.out, shown.err
-
-    return run
+    return typed
 
 
 @pytest.fixture

@@ -21,13 +21,6 @@ def corpus(tmp_path: Path) -> Path:
     return path
 
 
-def typed(capsys, *words: object) -> tuple[int, str, str]:
-    capsys.readouterr()
-    code = cli.run([*map(str, words)])
-    shown = capsys.readouterr()
-    return code, shown.out, shown.err
-
-
 def written(tmp_path: Path, text: str) -> Path:
     path = tmp_path / "given.toml"
     path.write_text(text, encoding="utf-8")
@@ -39,24 +32,24 @@ def commands(group, name=()):
         yield from commands(command, (*name, key)) if hasattr(command, "commands") else [(*name, key)]
 
 
-def test_every_command_takes_one(tmp_path, capsys):
+def test_every_command_takes_one(tmp_path, typed):
     nothing = written(tmp_path, 'no-such-option = "x"\n')
     names = list(commands(typer.main.get_command(cli.app)))
     assert len(names) > 20
     for words in names:
-        code, out, err = typed(capsys, *words, "--config", nothing)
+        code, out, err = typed(*words, "--config", nothing)
         assert (code, out) == (2, ""), words
         assert err == f"retrokit: {nothing}: retrokit {' '.join(words)} has no option no-such-option\n"
 
 
-def test_it_stands_for_what_is_typed_and_the_command_line_wins(corpus, tmp_path, capsys):
+def test_it_stands_for_what_is_typed_and_the_command_line_wins(corpus, tmp_path, typed):
     words = ["search", "static:8", "--corpus", corpus, "--query", "cat", "--query", "a dog", "-k", 3]
-    _, expected, _ = typed(capsys, *words, "--format", "jsonl")
+    _, expected, _ = typed(*words, "--format", "jsonl")
     given = {"system": "static:8", "corpus": str(corpus), "query": ["cat", "a dog"], "k": 3, "format": "jsonl"}
     config = written(tmp_path, "".join(f"{name} = {json.dumps(value)}\n" for name, value in given.items()))
-    assert typed(capsys, "search", "--config", config) == (0, expected, "")
-    _, expected, _ = typed(capsys, *words[:4], "--query", "bird", "-k", 1, "--format", "jsonl")
-    assert typed(capsys, "search", "--config", config, "--query", "bird", "-k", "1") == (0, expected, "")
+    assert typed("search", "--config", config) == (0, expected, "")
+    _, expected, _ = typed(*words[:4], "--query", "bird", "-k", 1, "--format", "jsonl")
+    assert typed("search", "--config", config, "--query", "bird", "-k", "1") == (0, expected, "")
 
 
 @pytest.mark.parametrize(
@@ -71,24 +64,24 @@ def test_it_stands_for_what_is_typed_and_the_command_line_wins(corpus, tmp_path,
         ("[data]\nfile = 'x'", "data should be a text or a number, or a list of them"),
     ],
 )
-def test_what_is_wrong_with_it_is_one_line(tmp_path, capsys, text, message):
+def test_what_is_wrong_with_it_is_one_line(tmp_path, typed, text, message):
     config = written(tmp_path, text)
-    code, _, err = typed(capsys, "finetune", "static:8", "--data", "p.jsonl", "--config", config)
+    code, _, err = typed("finetune", "static:8", "--data", "p.jsonl", "--config", config)
     assert code == 2
     (line,) = err.splitlines()
     assert line.startswith(f"retrokit: {config}: ")
     assert message in line
 
 
-def test_a_run_leaves_what_repeats_it(tiny_bert, tmp_path, capsys):
+def test_a_run_leaves_what_repeats_it(tiny_bert, tmp_path, typed):
     texts, pairs = sentences(64), tmp_path / 'pairs "of" two.jsonl'
     write_jsonl(pairs, ({"anchor": texts[i], "positive": texts[32 + i]} for i in range(32)))
     words = ["--data", pairs, "--sim", "learn", "--steps", 4, "--batch-size", 8, "--lr", 0.001, "--matryoshka", "4,8"]
     more = ["--adam-betas", "0.8,0.99", "--scale", "auto", "--device", "cpu", "--precision", "fp32", "--seed", 3]
-    code, _, err = typed(capsys, "finetune", tiny_bert, *words, *more, "-o", tmp_path / "one")
+    code, _, err = typed("finetune", tiny_bert, *words, *more, "-o", tmp_path / "one")
     assert code == 0, err
     config = tmp_path / "one" / "config.toml"
-    code, _, err = typed(capsys, "finetune", "--config", config, "-o", tmp_path / "two")
+    code, _, err = typed("finetune", "--config", config, "-o", tmp_path / "two")
     assert code == 0, err
     assert (tmp_path / "two" / "config.toml").read_text() == config.read_text()
     ours, theirs = (retrokit.load(str(tmp_path / name)).model.state_dict() for name in ("one", "two"))
@@ -96,10 +89,10 @@ def test_a_run_leaves_what_repeats_it(tiny_bert, tmp_path, capsys):
 
 
 @pytest.mark.parametrize("command", [["names", "--config"], ["study", "plan"]])
-def test_a_file_that_is_not_there_is_told_as_others_are(tmp_path, capsys, command):
+def test_a_file_that_is_not_there_is_told_as_others_are(tmp_path, typed, command):
     gone = str(tmp_path / "gone.toml")
-    assert typed(capsys, *command, gone) == (2, "", f"retrokit: {gone}: does not exist\n")
-    assert typed(capsys, *command, str(tmp_path)) == (2, "", f"retrokit: {tmp_path}: is a folder; expected a file\n")
+    assert typed(*command, gone) == (2, "", f"retrokit: {gone}: does not exist\n")
+    assert typed(*command, str(tmp_path)) == (2, "", f"retrokit: {tmp_path}: is a folder; expected a file\n")
 
 
 @pytest.mark.parametrize(

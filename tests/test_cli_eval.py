@@ -37,16 +37,12 @@ def folder(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def retrokit_eval(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Command:
-    """Run ``retrokit eval …`` in this process; exit code, standard output, standard error."""
-    monkeypatch.setenv("TRANSFORMERS_VERBOSITY", "error")  # what a command sets ends with the test
-    monkeypatch.setenv("TOKENIZERS_PARALLELISM", "false")
+def retrokit_eval(typed: Command) -> Command:
+    """Run ``retrokit eval …``."""
 
     def run(*words: object) -> tuple[int, str, str]:
-        capsys.readouterr()
-        code = cli.run(["eval", *map(str, words)])
-        shown = capsys.readouterr()
-        return code, shown.out, _BARE.sub("", shown.err)
+        code, out, err = typed("eval", *words)
+        return code, out, _BARE.sub("", err)
 
     return run
 

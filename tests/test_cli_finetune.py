@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 
 import retrokit
-from retrokit import cli
 from retrokit.core.errors import DataError
 from retrokit.data.jsonl import write_jsonl
 from retrokit.report import plots
@@ -25,19 +24,6 @@ def pairs(tmp_path: Path) -> Path:
     rows = [{"anchor": a, "positive": b} for a, b in zip(texts[:16], texts[16:], strict=True)]
     write_jsonl(tmp_path / "pairs.jsonl", rows)
     return tmp_path / "pairs.jsonl"
-
-
-@pytest.fixture
-def typed(monkeypatch, capsys, tmp_path):
-    """Run a command line in the test's folder: exit code, standard output, standard error."""
-    monkeypatch.chdir(tmp_path)
-
-    def run(*words: object) -> tuple[int, str, str]:
-        code = cli.run([*map(str, words)])
-        said = capsys.readouterr()
-        return code, said.out, said.err
-
-    return run
 
 
 QUICK = ("--steps", 2, "--batch-size", 4, "--precision", "fp32", "--device", "cpu")

@@ -21,19 +21,9 @@ TEXTS = sentences(48, seed=21)
 
 
 @pytest.fixture
-def probe(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> Command:
-    """Run ``retrokit probe …`` in the test's folder; exit code, standard output, standard error."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("TRANSFORMERS_VERBOSITY", "error")  # what a command sets ends with the test
-    monkeypatch.setenv("TOKENIZERS_PARALLELISM", "false")
-
-    def run(*words: object) -> tuple[int, str, str]:
-        capsys.readouterr()
-        code = cli.run(["probe", *map(str, words), "--device", "cpu"])
-        shown = capsys.readouterr()
-        return code, shown.out, shown.err
-
-    return run
+def probe(typed: Command) -> Command:
+    """Run ``retrokit probe …``."""
+    return lambda *words: typed("probe", *words, "--device", "cpu")
 
 
 @pytest.fixture

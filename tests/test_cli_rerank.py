@@ -5,11 +5,11 @@ import io
 import json
 import subprocess
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
 
-from retrokit import cli
 from retrokit.data.trec import read_run, write_run
 from tests.evaluation.fakes import write_folder, write_lines
 from tests.models import sentences
@@ -46,19 +46,10 @@ def pairs(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def rerank(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Command:
-    """Run ``retrokit rerank …`` in this process; exit code, standard output, standard error."""
-    monkeypatch.setenv("TRANSFORMERS_VERBOSITY", "error")  # what a command sets ends with the test
-    monkeypatch.setenv("TOKENIZERS_PARALLELISM", "false")
+def rerank(typed: Command, monkeypatch: pytest.MonkeyPatch) -> Command:
+    """Run ``retrokit rerank …``."""
     register(monkeypatch, fake=hashed, other=lambda query, document: -hashed(document, query))
-
-    def run(*words: object) -> tuple[int, str, str]:
-        capsys.readouterr()
-        code = cli.run(["rerank", *map(str, words)])
-        shown = capsys.readouterr()
-        return code, shown.out, shown.err
-
-    return run
+    return partial(typed, "rerank")
 
 
 def test_the_tables(rerank: Command, folder: Path, tiny_bert: Path) -> None:

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from retrokit import cli
 from retrokit.data.jsonl import write_jsonl
 from tests import schemas
 from tests.models import sentences
@@ -18,19 +17,6 @@ def triplets(tmp_path: Path) -> Path:
     rows = [{"anchor": t, "positive": t, "negatives": [" ".join(t.split()[::-1])]} for t in sentences(60, seed=8)]
     write_jsonl(tmp_path / "triplets.jsonl", [row for row in rows if row["anchor"] not in row["negatives"]])
     return tmp_path / "triplets.jsonl"
-
-
-@pytest.fixture
-def typed(monkeypatch, capsys, tmp_path):
-    """Run a command line in the test's folder: exit code, standard output, standard error."""
-    monkeypatch.chdir(tmp_path)
-
-    def run(*words: object) -> tuple[int, str, str]:
-        code = cli.run([*map(str, words)])
-        said = capsys.readouterr()
-        return code, said.out, said.err
-
-    return run
 
 
 QUICK = ("--steps", 12, "--batch-size", 8, "--precision", "fp32", "--device", "cpu", "--lr", 0.01)

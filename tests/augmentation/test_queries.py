@@ -3,6 +3,7 @@
 import json
 import re
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -244,12 +245,8 @@ def test_a_dry_run_refuses_what_the_run_refuses(corpus, capsys, monkeypatch, wor
     assert (cli.run([*base, *words.split(), "--dry-run"]), capsys.readouterr()) == (code, err)
 
 
-def test_on_the_command_line(corpus, tmp_path, capsys):
-    def run(*words: object) -> tuple[int, str, str]:
-        capsys.readouterr()
-        code = cli.run(["augment", "queries", *map(str, words)])
-        return code, *capsys.readouterr()
-
+def test_on_the_command_line(corpus, tmp_path, typed):
+    run = partial(typed, "augment", "queries")
     out = tmp_path / "out.jsonl"
     with ChatServer(Plan(good)) as server:
         llm = f"openai:m,url={server.url}"
