@@ -29,6 +29,7 @@ from retrokit.core.outputs import check_own, locked
 from retrokit.data.jsonl import read_json, write_json
 from retrokit.data.processor import processor_in_words
 from retrokit.data.runs import FINISHED, is_run, read_run
+from retrokit.evaluation.comparison.results_folder import software
 from retrokit.study.state import DONE, FAILED, MISSING, PLAN, State, StudyPlan
 from retrokit.study.steps import Step
 
@@ -137,7 +138,7 @@ def _work(plan: StudyPlan, jobs: int, retries: int, further: Sequence[str]) -> N
                     _report(plan, seen)
                     seen_at = changed
     if signals:
-        raise Interrupted(f"stopped; finished steps are in {plan.folder}; run the same command to resume")
+        raise Interrupted(f"stopped; finished steps are in {plan.folder}")
     if engine.returncode and not any(state.state == FAILED for state in plan.states()):
         last = " / ".join(log_path.read_text(encoding="utf-8", errors="replace").strip().splitlines()[-3:])
         raise ServiceError(f"Snakemake ended with {engine.returncode}: {last}; see {log_path}")
@@ -204,9 +205,11 @@ def _same_files(plan: StudyPlan, step: Step) -> bool:
 
 
 def _contents(step: Step) -> dict[str, str]:
-    """The digest of each file that the step reads. A copy or a checkout of the same files has other dates."""
+    """The digest of each file that the step reads. A copy or a checkout of the same files has other dates. An
+    evaluation also depends on the software: a result of another is not used again, so comparing would compute it."""
     stats = {path: os.stat(path) for path in step.reads if os.path.exists(path)}
-    return {path: _digest(path, stat.st_size, stat.st_mtime_ns) for path, stat in stats.items()}
+    contents = {path: _digest(path, stat.st_size, stat.st_mtime_ns) for path, stat in stats.items()}
+    return {**contents, "software": software()} if step.command[0] == "eval" else contents
 
 
 @cache

@@ -18,6 +18,7 @@ from retrokit.cli import command_lines, run
 from retrokit.core.errors import UsageError
 from retrokit.core.outputs import locked
 from retrokit.data.processor import processor_in_words
+from retrokit.evaluation.comparison import results_folder
 from retrokit.study import engine
 from retrokit.study.state import StudyPlan
 from retrokit.study.steps import read_study, steps_of
@@ -88,6 +89,28 @@ def test_a_change_is_done_again_with_what_depends_on_it_and_nothing_else():
     again = {name for name, at in begun().items() if now.get(name) != at}
     assert again == {step.name for step in changed.steps}, "its data are others"
     assert len(lines(changed.steps[0].output)) == 2
+
+
+EVALUATED = """
+[eval]
+encoders = ["static:8", "static:16"]
+on = "sts:pairs.jsonl"
+"""
+
+
+def test_other_software_evaluates_again_in_steps(monkeypatch: pytest.MonkeyPatch):
+    rows = [{"sentence1": f"cat {i}", "sentence2": f"dog {i % 7}", "score": i % 5} for i in range(20)]
+    Path("pairs.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    evaluated = plan(EVALUATED)
+    engine.run(evaluated)
+    before = begun()
+    engine.run(evaluated)
+    assert begun() == before
+    with monkeypatch.context() as patch:
+        patch.setattr(results_folder, "_own_source", lambda: "changed")
+        engine.run(evaluated)
+    assert all(at != before[name] for name, at in begun().items())
+    assert {state.state for state in evaluated.states()} == {"done"}
 
 
 BROKEN = """

@@ -236,6 +236,11 @@ def library_versions() -> dict[str, str]:
     return versions
 
 
+def software() -> str:
+    """A digest of what computes every result: retrokit's source, its version and those of the libraries."""
+    return hashlib.sha256(json.dumps([__version__, library_versions(), _own_source()]).encode()).hexdigest()
+
+
 def _source(*objects: object) -> str | None:
     """A digest of retrokit's source, and of the files of the objects' classes that are a plugin's; ``None`` if a class
     is in no file. The version does not suffice: a checkout changes without it."""
