@@ -26,6 +26,7 @@ if "PYTEST_XDIST_WORKER" in os.environ:  # one thread for each of several proces
 settings.register_profile("no-clock", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("no-clock")
 
+_SHARED = Path(__file__).resolve().parents[2] / "shared" / "data"
 _STORES = ("pgvector", "lancedb", "sqlite-vec", "sqlite-vec-cosine", "langchain", "llama-index")
 ALLOWED_SKIPS = (
     "there is no GPU that CUDA knows",
@@ -74,10 +75,25 @@ def pytest_collection_finish() -> None:
 @pytest.fixture(scope="session")
 def shared_data() -> Path:
     """The folder of real public data beside the project; a user's clone does not have it."""
-    folder = Path(__file__).resolve().parents[2] / "shared" / "data"
+    return _real(_SHARED)
+
+
+@pytest.fixture(scope="session")
+def real_sure() -> Path:
+    """The published SURE folders: those that the variable SURE names, as for docs/results, else the shared ones."""
+    return _real(Path(os.environ.get("SURE") or _SHARED / "sure"))
+
+
+@pytest.fixture(scope="session")
+def real_cisi() -> Path:
+    """CISI: the folder that the variable CISI names, as for docs/results, else the shared one."""
+    return _real(Path(os.environ.get("CISI") or _SHARED / "cisi"))
+
+
+def _real(folder: Path) -> Path:
     if not folder.is_dir():
         pytest.skip(f"the real data is not here: {folder}")
-    return folder
+    return folder.resolve()
 
 
 @pytest.fixture(scope="session", autouse=True)
