@@ -282,6 +282,12 @@ def test_a_figure_is_read_from_a_line_of_a_table():
     assert reproduce.judge(table, [{"line": r"^\| c \| (\S+)", "value": 1, "within": 1}]) == "fail"
 
 
+def test_the_quickest_row_may_have_a_remark_on_its_time(small):
+    path = small / "runs" / "small.toml"
+    path.write_text(path.read_text().replace("minutes = 0", 'minutes = 2\ntime = "about 2 minutes, an estimate"'))
+    assert "The quickest row is `close`: about 2 minutes, data: given." in make.paper("MAG")
+
+
 def test_problems_are_found(small):
     path = small / "claims" / "good.toml"
     path.write_text(path.read_text().replace('"agrees"', '"holds"') + 'colour = "red"\n')
