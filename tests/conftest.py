@@ -75,25 +75,30 @@ def pytest_collection_finish() -> None:
 @pytest.fixture(scope="session")
 def shared_data() -> Path:
     """The folder of real public data beside the project; a user's clone does not have it."""
-    return _real(_SHARED)
+    if not _SHARED.is_dir():
+        pytest.skip(f"the real data is not here: {_SHARED}")
+    return _SHARED
 
 
 @pytest.fixture(scope="session")
 def real_sure() -> Path:
-    """The published SURE folders: those that the variable SURE names, as for docs/results, else the shared ones."""
-    return _real(Path(os.environ.get("SURE") or _SHARED / "sure"))
+    """The folder of the published SURE sets."""
+    return real("sure", "msmarco", "fiqa")
 
 
 @pytest.fixture(scope="session")
 def real_cisi() -> Path:
-    """CISI: the folder that the variable CISI names, as for docs/results, else the shared one."""
-    return _real(Path(os.environ.get("CISI") or _SHARED / "cisi"))
+    """CISI, a BEIR folder."""
+    return real("cisi", "corpus.jsonl", "queries.jsonl", "qrels")
 
 
-def _real(folder: Path) -> Path:
-    if not folder.is_dir():
-        pytest.skip(f"the real data is not here: {folder}")
-    return folder.resolve()
+def real(name: str, *parts: str) -> Path:
+    """The folder that the variable of this name contains, as in docs/results/data.toml, else the shared one."""
+    folder = Path(os.environ.get(name.upper()) or _SHARED / name).resolve()
+    for part in parts:
+        if not (folder / part).exists():
+            pytest.skip(f"the real data is not here: {folder / part}")
+    return folder
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from tests import test_docs
+from tests import conftest, test_docs
 
 FOLDER = Path(__file__).resolve().parents[1] / "docs" / "results"
 sys.path.insert(0, str(FOLDER))
@@ -190,6 +190,14 @@ def test_a_skipped_test_is_no_result(small, capsys):
     assert reproduce.main(["good", "--read"]) == 2
     test.write_text("def test_b(): ...\n")
     assert reproduce.main(["good"]) == 0
+
+
+def test_tests_read_the_folder_that_a_variable_names_or_are_skipped(tmp_path, monkeypatch):
+    monkeypatch.setenv("SURE", str(tmp_path))
+    with pytest.raises(pytest.skip.Exception, match=f"the real data is not here: {tmp_path / 'fiqa'}"):
+        conftest.real("sure", "fiqa")
+    (tmp_path / "fiqa").mkdir()
+    assert conftest.real("sure", "fiqa") == tmp_path.resolve()
 
 
 def test_counts_of_passed_tests_are_exact():
