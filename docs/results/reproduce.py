@@ -191,8 +191,8 @@ def main(arguments: list[str]) -> int:
     given, claims, runs = parser.parse_args(arguments), make.records("claims"), make.records("runs")
     known = {name: runs[claim["run"]] for name, claim in claims.items() if "checks" in claim}
     if given.list:
-        times = {name: make.minutes(run).partition(",")[0] for name, run in known.items()}
-        print("\n".join(f"{name:<24} {times[name]:<32} {', '.join(known[name]['data'])}".rstrip() for name in known))
+        times = {name: make.minutes({"minutes": run["minutes"]}).partition(",")[0] for name, run in known.items()}
+        print("\n".join(f"{name:<24} {times[name]:<23} {', '.join(known[name]['data'])}".rstrip() for name in known))
         return 0
     name = given.claim
     if name is None:
