@@ -8,7 +8,7 @@ was trained. Takes a GPU if there is one: 3,000 steps of 256 blocks, which a pro
 """
 
 import argparse
-import json
+import sys
 from pathlib import Path
 
 import torch
@@ -20,19 +20,33 @@ from transformers import (
     get_linear_schedule_with_warmup,
 )
 
+from retrokit.core.errors import DataError, RetrokitError, first_line
+from retrokit.data.jsonl import read_jsonl
+
 LENGTH = 128
+SHAPE = "expected a folder with config.json and a tokenizer, as examples/studies_data.py writes data/small"
 
 
-def main(options: argparse.Namespace) -> None:
-    """Write the encoder, without the layer that guesses, in half precision."""
+def train(options: argparse.Namespace) -> None:
+    """Write the encoder, without the layer that guesses, in half precision.
+
+    Raises:
+        RetrokitError: SHAPE or TEXTS are missing or damaged, or the texts are too short; nothing is written.
+    """
     if (options.out / "config.json").exists():
         print(f"{options.out} is there already")
         return
     device = "cuda" if torch.cuda.is_available() else "cpu"
     torch.manual_seed(options.seed)
-    tokenizer = AutoTokenizer.from_pretrained(options.shape)
-    model = BertForMaskedLM(BertConfig.from_pretrained(options.shape, num_hidden_layers=options.layers)).to(device)
+    if not (options.shape / "config.json").is_file():
+        raise DataError(options.shape, SHAPE)
+    try:
+        tokenizer = AutoTokenizer.from_pretrained(options.shape)
+        config = BertConfig.from_pretrained(options.shape, num_hidden_layers=options.layers)
+    except (OSError, ValueError) as error:
+        raise DataError(options.shape, f"{first_line(error)}; {SHAPE}") from error
     blocks = read_blocks(tokenizer, options.texts)
+    model = BertForMaskedLM(config).to(device)
     print(f"{len(blocks):,} blocks of {LENGTH} tokens, {sum(value.numel() for value in model.parameters()):,} weights")
     masked = DataCollatorForLanguageModeling(tokenizer)
     optimizer = torch.optim.AdamW(model.parameters(), lr=options.lr, weight_decay=0.01, fused=device == "cuda")
@@ -60,21 +74,33 @@ def read_blocks(tokenizer: AutoTokenizer, paths: list[Path]) -> torch.Tensor:
     """All texts one after another, int64 ``[n, 128]``."""
     texts = []
     for path in paths:
-        for row in map(json.loads, path.read_text(encoding="utf-8").splitlines()):
-            texts.append(f"{row.get('title', '')} {row['text']}".strip())
+        for _, row in read_jsonl(path, 'JSON lines of "text"'):
+            texts.append(f"{row.text('title', '')} {row.text('text')}".strip())
     tokens = [token for ids in tokenizer(texts)["input_ids"] for token in ids]
     count = len(tokens) // LENGTH
+    if not count:
+        raise DataError(", ".join(map(str, paths)), f"{len(tokens)} tokens; expected at least {LENGTH}")
     return torch.tensor(tokens[: count * LENGTH]).view(count, LENGTH)
 
 
+def main(arguments: list[str] | None = None) -> int:
+    """The command line; returns the exit code."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("shape", type=Path, metavar="SHAPE", help="folder of the shape and the tokenizer")
+    parser.add_argument("out", type=Path, metavar="OUT", help="folder to write")
+    parser.add_argument("texts", type=Path, nargs="+", metavar="TEXTS.jsonl", help='JSON lines of "text"')
+    parser.add_argument("--layers", type=int, default=4, help="Transformer layers (default: %(default)s)")
+    parser.add_argument("--steps", type=int, default=3000, help="optimizer steps (default: %(default)s)")
+    parser.add_argument("--batch", type=int, default=256, help="blocks in a step (default: %(default)s)")
+    parser.add_argument("--lr", type=float, default=5e-4, help="highest learning rate (default: %(default)s)")
+    parser.add_argument("--seed", type=int, default=0, help="of weights, order and masks (default: %(default)s)")
+    try:
+        train(parser.parse_args(arguments))
+    except RetrokitError as error:
+        print(error, file=sys.stderr)
+        return error.exit_code
+    return 0
+
+
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("shape", type=Path)
-    parser.add_argument("out", type=Path)
-    parser.add_argument("texts", type=Path, nargs="+")
-    parser.add_argument("--layers", type=int, default=4)
-    parser.add_argument("--steps", type=int, default=3000)
-    parser.add_argument("--batch", type=int, default=256)
-    parser.add_argument("--lr", type=float, default=5e-4)
-    parser.add_argument("--seed", type=int, default=0)
-    main(parser.parse_args())
+    sys.exit(main())

@@ -27,7 +27,10 @@ DEV = 0.25
 
 
 def main(source: Path, out: Path, first: int | None = None) -> None:
-    """Write the folder, and say how many claims each part has."""
+    """Write the folder, and say how many claims each part has. Interrupted, it leaves no folder of that name."""
+    if out.exists():
+        print(f"{out} is there already")
+        return
     texts = dict(read_queries(source / "queries.jsonl"))
     rows = {split: judgements(source / "qrels" / f"{split}.tsv") for split in ("train", "test")}
     documents = defaultdict(set)
@@ -48,20 +51,23 @@ def main(source: Path, out: Path, first: int | None = None) -> None:
     trained = {document for _, document, _ in rows["train"]}
     shared = {claim for claim in test if documents[claim] & trained}
     parts = {"train": set[str]().union(*free), "dev": dev, "test": test, "shared": shared, "unshared": test - shared}
-    (out / "qrels").mkdir(parents=True)
-    shutil.copy(source / "queries.jsonl", out)
+    unfinished = out.with_name(f".{out.name}.part")
+    shutil.rmtree(unfinished, ignore_errors=True)
+    (unfinished / "qrels").mkdir(parents=True)
+    shutil.copy(source / "queries.jsonl", unfinished)
     corpus = (source / "corpus.jsonl").read_text().splitlines(keepends=True)
     if first:
         corpus = nearest(corpus, [texts[claim] for claim in sorted(documents)], set().union(*documents.values()), first)
         print(f"corpus: {len(corpus)} documents")
-    (out / "corpus.jsonl").write_text("".join(corpus))
+    (unfinished / "corpus.jsonl").write_text("".join(corpus))
     for part, claims in parts.items():
         lines = ["\t".join(row) for row in [*rows["train"], *rows["test"]] if row[0] in claims]
-        (out / "qrels" / f"{part}.tsv").write_text("\n".join(["query-id\tcorpus-id\tscore", *lines, ""]))
+        (unfinished / "qrels" / f"{part}.tsv").write_text("\n".join(["query-id\tcorpus-id\tscore", *lines, ""]))
         print(f"{part}: {len(claims)} claims, {len(lines)} judgements")
     print(
         f"left out of train and dev: {len(documents.keys() - set().union(*parts.values()))} claims related to the test"
     )
+    unfinished.rename(out)
 
 
 def nearest(corpus: list[str], claims: list[str], judged: set[str], first: int) -> list[str]:

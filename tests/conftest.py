@@ -26,6 +26,7 @@ if "PYTEST_XDIST_WORKER" in os.environ:  # one thread for each of several proces
 settings.register_profile("no-clock", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("no-clock")
 
+_SHARED = Path(__file__).resolve().parents[2] / "shared" / "data"
 _STORES = ("pgvector", "lancedb", "sqlite-vec", "sqlite-vec-cosine", "langchain", "llama-index")
 ALLOWED_SKIPS = (
     "there is no GPU that CUDA knows",
@@ -74,9 +75,29 @@ def pytest_collection_finish() -> None:
 @pytest.fixture(scope="session")
 def shared_data() -> Path:
     """The folder of real public data beside the project; a user's clone does not have it."""
-    folder = Path(__file__).resolve().parents[2] / "shared" / "data"
-    if not folder.is_dir():
-        pytest.skip(f"the real data is not here: {folder}")
+    if not _SHARED.is_dir():
+        pytest.skip(f"the real data is not here: {_SHARED}")
+    return _SHARED
+
+
+@pytest.fixture(scope="session")
+def real_sure() -> Path:
+    """The folder of the published SURE sets."""
+    return real("sure", "msmarco", "fiqa")
+
+
+@pytest.fixture(scope="session")
+def real_cisi() -> Path:
+    """CISI, a BEIR folder."""
+    return real("cisi", "corpus.jsonl", "queries.jsonl", "qrels")
+
+
+def real(name: str, *parts: str) -> Path:
+    """The folder that the variable of this name contains, as in docs/results/data.toml, else the shared one."""
+    folder = Path(os.environ.get(name.upper()) or _SHARED / name).resolve()
+    for part in parts:
+        if not (folder / part).exists():
+            pytest.skip(f"the real data is not here: {folder / part}")
     return folder
 
 

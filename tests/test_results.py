@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from tests import test_docs
+from tests import conftest, test_docs
 
 FOLDER = Path(__file__).resolve().parents[1] / "docs" / "results"
 sys.path.insert(0, str(FOLDER))
@@ -117,16 +117,45 @@ def test_reproduce_reads_without_running(small, capsys):
     assert reproduce.main(["good", "--read"]) == 2
     assert capsys.readouterr().err == f"{small / 'out'}: no finished run; leave out --read\n"
     (small / "out").mkdir()
+    assert reproduce.main(["good", "--read"]) == 2, "an empty folder is no finished run"
+    (small / "out" / "result").touch()
     assert reproduce.main(["good", "--read"]) == 0
     assert not (small / "out" / "ran").exists()
 
 
+def _print_figures(path, command):
+    """Make the run at ``path`` one whose command prints the figures."""
+    text = path.read_text().replace("touch $OUT/ran", command)
+    path.write_text(re.sub("^read = .*\n", "", text, flags=re.MULTILINE))
+
+
+def test_reproduce_reads_the_output_of_a_command_that_prints_the_figures(small, capsys, monkeypatch):
+    path = small / "runs" / "small.toml"
+    _print_figures(path, "touch again; cat $GIVEN/printed")
+    (small / "printed").write_text('{"results": [{"encoder": "a", "metrics": {"ndcg@10": 0.5}}]}')
+    monkeypatch.setattr(reproduce, "ROOT", small)
+    monkeypatch.setenv("OUT", "here")
+    monkeypatch.chdir(small)
+    assert reproduce.main(["good", "--read"]) == 2
+    assert capsys.readouterr().err == f"{small / 'here'}: no finished run; leave out --read\n"
+    assert reproduce.main(["good"]) == 0
+    (small / "again").unlink()
+    monkeypatch.delenv("GIVEN")
+    assert reproduce.main(["good", "--read"]) == 0
+    assert not (small / "again").exists()
+    assert capsys.readouterr().out.splitlines()[-1] == "ok"
+
+
 def test_reproduce_names_what_is_missing(small, capsys, monkeypatch):
-    assert reproduce.main(["other"]) == 2
-    assert "close, far, good" in capsys.readouterr().err
+    data = small / "data.toml"
+    data.write_text(data.read_text() + 'make = "get it"\n')
     monkeypatch.delenv("GIVEN")
     assert reproduce.main(["good"]) == 2
-    assert capsys.readouterr().err == "GIVEN: not set to a path that exists; a folder; nowhere\n"
+    assert capsys.readouterr().err == "GIVEN: not set; a folder; nowhere; get it\n"
+    monkeypatch.setenv("GIVEN", "/no/where")
+    assert reproduce.main(["good"]) == 2
+    assert capsys.readouterr().err == "GIVEN=/no/where: does not exist; a folder; nowhere; get it\n"
+    assert not (small / "out").exists()
 
 
 def test_reproduce_reports_a_command_that_fails(small, capsys):
@@ -134,9 +163,46 @@ def test_reproduce_reports_a_command_that_fails(small, capsys):
     path.write_text(path.read_text().replace("touch $OUT/ran", "exit 3"))
     assert reproduce.main(["good"]) == 2
     assert capsys.readouterr().out == "not run: exit status 3: exit 3\n"
+    assert not (small / "out").exists()
     path.write_text(path.read_text().replace("exit 3", "exit 1"))
     assert reproduce.main(["good"]) == 1
     assert capsys.readouterr().out == "fail  exit status 1: exit 1\n"
+
+
+def test_reproduce_reports_data_that_cannot_be_created(small, capsys, monkeypatch):
+    (small / "data.toml").write_text('[given]\npath = "made"\ncontents = "a folder"\nmake = "echo\\nexit 1"\n')
+    monkeypatch.setattr(reproduce, "ROOT", small)
+    assert reproduce.main(["good"]) == 2
+    assert capsys.readouterr() == ("", "given: not created, exit status 1: echo; exit 1\n")
+
+
+def test_a_skipped_test_is_no_result(small, capsys):
+    path, test = small / "runs" / "small.toml", small / "test_one.py"
+    test.write_text("import pytest\n@pytest.mark.skip(reason='no data')\ndef test_a(): ...\ndef test_b(): ...\n")
+    command = f"{sys.executable} -m pytest -c /dev/null -ra {test}"
+    _print_figures(path, command)
+    claim = small / "claims" / "good.toml"
+    claim.write_text(claim.read_text().partition("at =")[0] + "line = '(\\d+) passed'\nvalue = 1\nwithin = 0\n")
+    assert reproduce.main(["good"]) == 2
+    said = capsys.readouterr().out.splitlines()
+    assert said[0] == "not run:"
+    assert re.fullmatch(r"SKIPPED \[1\] .*test_one.py:2: no data", said[1])
+    assert reproduce.main(["good", "--read"]) == 2
+    test.write_text("def test_b(): ...\n")
+    assert reproduce.main(["good"]) == 0
+
+
+def test_tests_read_the_folder_that_a_variable_names_or_are_skipped(tmp_path, monkeypatch):
+    monkeypatch.setenv("SURE", str(tmp_path))
+    with pytest.raises(pytest.skip.Exception, match=f"the real data is not here: {tmp_path / 'fiqa'}"):
+        conftest.real("sure", "fiqa")
+    (tmp_path / "fiqa").mkdir()
+    assert conftest.real("sure", "fiqa") == tmp_path.resolve()
+
+
+def test_counts_of_passed_tests_are_exact():
+    checks = [check for claim in make.records("claims").values() for check in claim.get("checks", [])]
+    assert {check["within"] for check in checks if "passed" in check.get("line", "")} == {0}
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
@@ -183,6 +249,9 @@ def test_a_study_names_its_extra_before_data_are_made(small, capsys, monkeypatch
     monkeypatch.setattr(reproduce.importlib.util, "find_spec", lambda name: None)
     assert reproduce.main(["good"]) == 2
     assert "the command needs an extra: python -m pip install -e '.[study]'" in capsys.readouterr().err
+    path.write_text(path.read_text().replace("retrokit study run x", "python -m pytest x"))
+    assert reproduce.main(["good"]) == 2
+    assert capsys.readouterr().err == "the command needs an extra: python -m pip install -e '.[test]'\n"
 
 
 def test_a_variable_may_name_the_folder_of_its_file(tmp_path, monkeypatch):
@@ -194,10 +263,24 @@ def test_a_variable_may_name_the_folder_of_its_file(tmp_path, monkeypatch):
 
 
 def test_help_and_an_unknown_claim(small, capsys):
-    assert reproduce.main(["--help"]) == 0
+    with pytest.raises(SystemExit, match="0"):
+        reproduce.main(["--help"])
     assert "Run a claim's command" in capsys.readouterr().out
-    assert reproduce.main(["nothing"]) == 2
-    assert "nothing: unknown claim; one of: close, far, good" in capsys.readouterr().err
+    assert reproduce.main(["godo"]) == 2
+    assert capsys.readouterr().err == "godo: unknown claim (did you mean good?); --list prints the names\n"
+    with pytest.raises(SystemExit, match="2"):
+        reproduce.main([])
+    assert "usage: " in (said := capsys.readouterr().err)
+    assert said.endswith("name a claim; --list prints their names\n")
+    with pytest.raises(SystemExit, match="2"):
+        reproduce.main(["good", "--reed"])
+    assert "--reed" in capsys.readouterr().err
+    assert not (small / "out").exists()
+
+
+def test_the_list_has_minutes_and_data(small, capsys):
+    assert reproduce.main(["--list"]) == 0
+    assert capsys.readouterr().out.splitlines()[0].split() == ["close", "0", "minutes", "given"]
 
 
 def test_a_figure_is_read_from_a_line_of_a_table():
@@ -205,6 +288,12 @@ def test_a_figure_is_read_from_a_line_of_a_table():
     assert reproduce.figure(table, {"line": r"^\| a \|[^|]*\| ([\d.]+)"}) == 2.5
     assert reproduce.figure(table, {"line": r"^\| b \|[^|]*\| (\S+)"}) == -3.5
     assert reproduce.judge(table, [{"line": r"^\| c \| (\S+)", "value": 1, "within": 1}]) == "fail"
+
+
+def test_the_quickest_row_may_have_a_remark_on_its_time(small):
+    path = small / "runs" / "small.toml"
+    path.write_text(path.read_text().replace("minutes = 0", 'minutes = 2\ntime = "about 2 minutes, an estimate"'))
+    assert "The quickest row is `close`: about 2 minutes, data: given." in make.paper("MAG")
 
 
 def test_problems_are_found(small):

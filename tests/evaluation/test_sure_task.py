@@ -158,8 +158,8 @@ def write_trec(path: Path, run: dict[str, dict[str, float]]) -> Path:
 @pytest.mark.shared_data
 @pytest.mark.parametrize(("name", "queries", "passages"), [("fiqa", 191, 191), ("msmarco", 120, 150)])
 @pytest.mark.parametrize(("depth", "counting"), [(60, "once"), (2000, "once"), (60, "published-script")])
-def test_the_published_folders_give_what_loops_give(shared_data, tmp_path, name, queries, passages, depth, counting):
-    folder = cut(shared_data / "sure" / name, tmp_path / "folder", queries, passages)
+def test_the_published_folders_give_what_loops_give(real_sure, tmp_path, name, queries, passages, depth, counting):
+    folder = cut(real_sure / name, tmp_path / "folder", queries, passages)
     loops = Loops(folder)
     reference = loops.reference()
     file = write_trec(tmp_path / "reference.trec", reference)
