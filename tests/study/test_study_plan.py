@@ -129,6 +129,9 @@ def test_files_that_options_name_are_read(tmp_path: Path, monkeypatch: pytest.Mo
     assert [Path(path).name for path in step.reads] == ["pairs.jsonl"]
 
 
+MATRIX = "[finetune]\nencoder='static'\nsteps=5\n[finetune.matrix]\nsim=['cosine','dot']\n[[finetune.exclude]]\n"
+
+
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
@@ -139,7 +142,15 @@ def test_files_that_options_name_are_read(tmp_path: Path, monkeypatch: pytest.Mo
         ("[finetune]\nencoder = 'static'\ndata = 'a'\noutput = 'x'", r"takes no output.* \(the study gives it\)"),
         ("[eval]\nencoders = ['{tuned}']", r"\{tuned\} is no table of the study"),
         ("[eval]\nencoders = ['{eval}']", "wait for each other"),
-        ("[finetune]\nencoder='a'\n[finetune.matrix]\nsim = 'cosine'", "matrix should be a table of lists"),
+        ("[finetune]\nencoder='a'\n[finetune.matrix]\nsim = 'cosine'", "matrix.sim should be a list of values"),
+        ("[finetune]\nencoder='a'\n[finetune.matrix]\nseed = []", "matrix.seed is empty; expected a list of values"),
+        ("[finetune]\nencoder='a'\n[finetune.matrix]", "matrix should be a table of one list or more"),
+        ("[finetune]\nmatrix = 3", "matrix should be a table of one list or more"),
+        (f"{MATRIX}simm = 'dot'", r"exclude: `retrokit finetune` takes no simm \(did you mean sim\?\)"),
+        (MATRIX, "exclude is empty; expected options of a combination"),
+        (f"{MATRIX}sim = 'qnorm'", 'exclude sim = "qnorm" matches no combination of the matrix'),
+        (f"{MATRIX}steps = 5", "exclude leaves no combination of the matrix: steps = 5"),
+        ("titel = 'T'", r"\[titel\] is no command \(did you mean title\?\)"),
         ("[finetune]\nsim='a'\n[finetune.matrix]\nsim = ['cosine']", "sim is in the table and in its matrix"),
         ("[finetune]\ninclude = 3", "include should be a list of tables"),
         ("[[eval]]\non='a'\n[[eval]]\non='b'", "several tables are called eval; give each a `name`"),
