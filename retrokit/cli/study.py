@@ -231,4 +231,4 @@ def _script(plan: StudyPlan, seconds: Mapping[str, float | None]) -> str:
         prints = f" > {shlex.quote(step.output)}" if step.prints else ""
         estimate = f": about {seconds[step.name]:,.0f} s" if seconds.get(step.name) is not None else ""
         lines.append(f"# {step.name}{estimate}\nretrokit {shlex.join(step.command)}{prints}")
-    return "\n".join(lines)
+    return "\n".join([*lines, f"# {len(plan.steps)} step{'s' * (len(plan.steps) != 1)}"])

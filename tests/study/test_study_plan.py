@@ -206,10 +206,11 @@ def test_a_study_has_a_largest_number_of_steps(tmp_path: Path, monkeypatch: pyte
 def test_the_plan_is_commands_that_can_be_typed(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     (tmp_path / "study.toml").write_text("[augment.crops]\ninput = 'a b.jsonl'\nmin-chars = 5\n")
     assert run(["study", "plan", str(tmp_path / "study.toml"), "-o", "out"]) == 0
-    comment, line = capsys.readouterr().out.splitlines()
+    comment, line, count = capsys.readouterr().out.splitlines()
     assert comment.startswith("# augment-crops.")
     assert line.startswith("retrokit augment crops 'a b.jsonl' --min-chars=5 --output out/augment-crops/")
     assert line.endswith(".jsonl")
+    assert count == "# 1 step"
 
 
 def test_a_folder_without_a_study_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
