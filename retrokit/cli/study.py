@@ -14,12 +14,14 @@ import typer
 
 from retrokit.cli.common import Commands, JsonOption, PriceOption, app, show, show_result, with_names, writes
 from retrokit.cli.settings import takes
-from retrokit.core.errors import GateFailed, RetrokitError, check_extra
+from retrokit.core.errors import DataError, GateFailed, RetrokitError, UsageError, check_extra
 from retrokit.core.notices import notice
 from retrokit.core.settings import FOLDER, duration
 from retrokit.study.settings import WhySettings
 
 if TYPE_CHECKING:
+    from retrokit.cli.evaluate import EvaluationOutput
+    from retrokit.evaluation.settings import EvaluationSettings
     from retrokit.study.state import StudyPlan
 
 group = Commands(help="Run an experiment grid defined in TOML, and report its results.")
@@ -199,12 +201,27 @@ def report(folder: FolderArgument, price_per_hour: PriceOption = None) -> None:
 def _planned(path: str, output: str) -> StudyPlan:
     from retrokit.cli import command_lines
     from retrokit.study.state import StudyPlan
-    from retrokit.study.steps import read_study, steps_of
+    from retrokit.study.steps import comparing, evaluations_of, read_study, steps_of
 
     study = read_study(path, command_lines)
-    gates = command_lines.line_of(("eval",), study.gates, f"{path}: gates")[1:]
+    gates = tuple(command_lines.line_of(("eval",), study.gates, f"{path}: gates")[1:])
     steps = steps_of(study, output, command_lines)
-    return StudyPlan(Path(output), study.title, study.text, os.getcwd(), tuple(gates), steps)
+    command_lines.check([(f"{path}: {step.table}", step.command) for step in steps], output)
+    for evaluations in evaluations_of(steps).values() if gates else ():
+        checked = command_lines.check([(f"{path}: gates", comparing(evaluations, gates))], output)
+        _check_gates(f"{path}: gates", checked["settings"], checked["output"])
+    return StudyPlan(Path(output), study.title, study.text, os.getcwd(), gates, steps)
+
+
+def _check_gates(where: str, settings: EvaluationSettings, output: EvaluationOutput) -> None:
+    from retrokit.evaluation.evaluate import check_baseline
+
+    try:
+        output.check_drop(settings.baseline)
+        if settings.baseline_system is not None:
+            check_baseline(settings.baseline_system, settings.encoders)
+    except UsageError as error:
+        raise DataError(where, str(error)) from error
 
 
 def _report(folder: str, price_per_hour: float | None) -> tuple[Path, bool]:

@@ -343,6 +343,21 @@ def _files(parts: Iterable[str], output: Path) -> Iterator[str]:
             yield from (os.path.abspath(file) for file in files if not file.name.startswith("."))
 
 
+def evaluations_of(steps: Iterable[Step]) -> dict[str, list[Step]]:
+    """The evaluations of each table, whose systems one command compares."""
+    by_table: dict[str, list[Step]] = {}
+    for step in steps:
+        if step.command[0] == "eval":
+            by_table.setdefault(step.table, []).append(step)
+    return by_table
+
+
+def comparing(steps: Sequence[Step], gates: Words) -> Words:
+    """The command line that compares the systems of these evaluations."""
+    systems = (step.command[1] for step in steps)
+    return ("eval", *systems, *steps[0].command[2:], *gates, "--json", "--per-query")
+
+
 def _slug(value: Any) -> str:
     text = ",".join(map(str, value)) if isinstance(value, list) else str(value)
     return re.sub(r"[^\w.-]+", "_", os.path.basename(text.rstrip("/")) if "/" in text else text).strip("_")[:40]

@@ -18,6 +18,7 @@ from retrokit.study import steps as steps_module
 from retrokit.study.questions import estimates
 from retrokit.study.state import StudyPlan
 from retrokit.study.steps import Form, Step, Study, StudyTable, read_study, steps_of
+from tests.sure.pretending import write_beir_folder
 
 WHOLE = """
 title = "Which?"
@@ -97,8 +98,10 @@ def test_former_names_of_commands_and_options_work(tmp_path: Path, caplog: pytes
 
 def test_the_plan_is_one_whatever_the_order_of_sets(tmp_path: Path):
     (tmp_path / "study.toml").write_text(
-        '[augment.mix]\nparts = ["{one}", "{two}"]\n[augment.crops]\nname = "one"\n[augment.dropout]\nname = "two"\n'
+        '[augment.mix]\nparts = ["{one}", "{two}"]\n[augment.crops]\nname = "one"\ninput = "a.jsonl"\n'
+        '[augment.dropout]\nname = "two"\ninput = "a.jsonl"\n'
     )
+    (tmp_path / "a.jsonl").touch()
     words = [sys.executable, "-m", "retrokit", "study", "plan", "study.toml", "--json"]
     plans = [
         subprocess.run(words, cwd=tmp_path, env={**os.environ, "PYTHONHASHSEED": seed}, stdout=subprocess.PIPE).stdout
@@ -203,7 +206,11 @@ def test_a_study_has_a_largest_number_of_steps(tmp_path: Path, monkeypatch: pyte
         planned(WHOLE, tmp_path)
 
 
-def test_the_plan_is_commands_that_can_be_typed(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+def test_the_plan_is_commands_that_can_be_typed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    monkeypatch.chdir(tmp_path)
+    Path("a b.jsonl").touch()
     (tmp_path / "study.toml").write_text("[augment.crops]\ninput = 'a b.jsonl'\nmin-chars = 5\n")
     assert run(["study", "plan", str(tmp_path / "study.toml"), "-o", "out"]) == 0
     comment, line, count = capsys.readouterr().out.splitlines()
@@ -223,6 +230,7 @@ def test_a_folder_without_a_study_is_told(tmp_path: Path, capsys: pytest.Capture
 
 def test_without_snakemake_the_extra_is_named(tmp_path: Path):
     (tmp_path / "study.toml").write_text("[augment.crops]\ninput = 'a.jsonl'\n")
+    (tmp_path / "a.jsonl").touch()
     hidden = "import sys; sys.modules['snakemake'] = None; from retrokit.cli import run; sys.exit(run(sys.argv[1:]))"
     words = [sys.executable, "-c", hidden, "study", "run", "study.toml", "-o", "out"]
     found = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True)
@@ -249,6 +257,77 @@ def test_a_mistyped_name_is_found_before_anything_runs(words: tuple[str, ...], o
     with pytest.raises(DataError, match=said):
         command_lines.line_of(words, options, "study.toml")
     assert command_lines.line_of(("finetune",), {"encoder": "minilm", "sim": "auto"}, "study.toml")
+
+
+CHECKED = """
+[finetune]
+encoder = "static:dim=8"
+data = "pairs.jsonl"
+[eval]
+encoders = ["bm25", "{finetune}"]
+on = "beir:data"
+"""
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "expected"),
+    [
+        ("static:dim", "statik:dim", "study.toml: finetune: encoder: unknown encoder 'statik' (did you mean static?)"),
+        (
+            '"static:dim=8"',
+            '"static:dim=8"\nsteps = "five"',
+            "study.toml: finetune: --steps five: expected a whole number",
+        ),
+        ('"static:dim=8"', '"static:dim=8"\nsteps = -5', "study.toml: finetune: --steps -5 is out of range"),
+        ('"static:dim=8"', '"static:dim=8"\nscale = "autto"', "--scale autto: expected a number or auto"),
+        ('"static:dim=8"', '"static:dim=8"\naugment = "crop"', "unknown augmentation 'crop' (did you mean crops"),
+        ('data = "pairs.jsonl"', "", "study.toml: finetune: Missing option '--data'"),
+        ("pairs.jsonl", "pears.jsonl", "study.toml: finetune: pears.jsonl: does not exist"),
+        ("beir:data", "beir:cisii", "study.toml: eval: cisii: does not exist; expected a BEIR folder"),
+        ("beir:data", "beir:data,split=tset", "study.toml: eval: data: has no split 'tset'; its splits are 'test'"),
+        ('"beir:data"', '"beir:data"\nmetrics = "ndgc@10"', "eval: unknown metric 'ndgc@10' (did you mean ndcg@10?)"),
+        ('"beir:data"', '"beir:data"\n[gates]\nfail-under="ndcg@10"', "gates: --fail-under ndcg@10: expected METRIC="),
+        ('"beir:data"', '"beir:data"\n[gates]\nfail-under="ndgc@10=1"', "gates: unknown metric 'ndgc@10'"),
+        ('"beir:data"', '"beir:data"\n[gates]\nmax-drop=0.1', "gates: --max-drop needs --baseline FILE"),
+        (
+            '"beir:data"',
+            '"beir:data"\n[gates]\nbaseline-system="bm26"',
+            "gates: --baseline-system bm26 is none of bm25",
+        ),
+    ],
+)
+def test_what_a_command_would_refuse_is_refused_before_anything_runs(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    before: str,
+    after: str,
+    expected: str,
+):
+    monkeypatch.chdir(tmp_path)
+    write_beir_folder(tmp_path / "data")
+    Path("pairs.jsonl").touch()
+    Path("study.toml").write_text(CHECKED)
+    assert run(["study", "plan", "study.toml", "-o", "out"]) == 0
+    assert CHECKED.count(before) == 1
+    Path("study.toml").write_text(CHECKED.replace(before, after))
+    for command in ("plan", "run"):
+        assert run(["study", command, "study.toml", "-o", "out"]) == 2
+        (line,) = capsys.readouterr().err.splitlines()
+        assert expected in line
+    assert not Path("out").exists()
+
+
+def test_the_texts_of_any_probe_are_names_of_its_kind(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    monkeypatch.chdir(tmp_path)
+    Path("texts.jsonl").touch()
+    Path("study.toml").write_text("[probe.geometry]\nencoders = 'static'\non = 'texts.jsonl'\n")
+    assert run(["study", "plan", "study.toml"]) == 0
+    Path("study.toml").write_text("[probe.geometry]\nencoders = 'static'\non = 'absent.jsonl'\n")
+    assert run(["study", "plan", "study.toml"]) == 2
+    assert "absent.jsonl: does not exist" in capsys.readouterr().err
 
 
 ROOT = Path(__file__).resolve().parents[2]
