@@ -21,6 +21,7 @@ from retrokit.study.settings import WhySettings
 
 if TYPE_CHECKING:
     from retrokit.cli.evaluate import EvaluationOutput
+    from retrokit.evaluation.comparison.comparison import Evaluation
     from retrokit.evaluation.settings import EvaluationSettings
     from retrokit.study.state import StudyPlan
 
@@ -71,11 +72,9 @@ def which_similarity(
     parameters = {"data": data, "encoder": encoder, "budget": budget, "batch-size": str(batch_size)}
     given = (data, encoder, duration(budget), batch_size)
     _answer(output, "which-similarity", parameters, lambda questions: questions.which_similarity(*given))
-    from retrokit.report.sources import read_sources
     from retrokit.report.words import recommendation
 
-    (evaluation,) = read_sources([f"{output}/eval.json"]).evaluations
-    show(f"\n{recommendation(evaluation.found)}")
+    show(f"\n{recommendation(_evaluation(output))}")
 
 
 @group.command("is-it-better-than-bm25", cls=with_names("encoders", "tasks"))
@@ -90,6 +89,9 @@ def is_it_better_than_bm25(
     """
     parameters: dict[str, str | Sequence[str]] = {"encoder": encoder, "on": on}
     _answer(output, "is-it-better-than-bm25", parameters, lambda questions: questions.better_than_bm25(encoder, on))
+    from retrokit.report.words import beside_bm25
+
+    show("\n" + "\n".join(beside_bm25(_evaluation(output))))
 
 
 @group.command("does-it-see-near-misses", cls=with_names("encoders", "searchers"))
@@ -117,6 +119,14 @@ def why_this_figure(settings: WhySettings, as_json: JsonOption = False) -> None:
 
     why = why_this_figure_of(settings)
     show_result(as_json, "why", why.to_json(), why.sheet())
+
+
+def _evaluation(folder: str) -> Evaluation:
+    """The evaluation of the study in the folder."""
+    from retrokit.report.sources import read_sources
+
+    (evaluation,) = read_sources([f"{folder}/eval.json"]).evaluations
+    return evaluation.found
 
 
 def _answer(

@@ -126,6 +126,23 @@ def _holes(evaluation: Evaluation) -> Iterator[str]:
             yield f"{name} has no result on {', '.join(missing[:5])}{rest}."
 
 
+def beside_bm25(evaluation: Evaluation) -> Iterator[str]:
+    """How an encoder, and its fusion with BM25, compare with BM25 on each task, given the three systems of the study
+    in the order bm25, encoder, fusion."""
+    for task in evaluation.tasks:
+        (first, encoder, fused), metric = evaluation.systems_on(task), evaluation.leading_metric(task)
+        tests = {c.result: c for c in evaluation.comparisons if (c.task, c.metric) == (task, metric)}
+        alone, together = (
+            f"{_side(system.metrics[metric] - first.metrics[metric])} bm25 in {metric} {_by(tests.get(system.name))}"
+            for system in (encoder, fused)
+        )
+        yield f"On {task}, {encoder.name} is {alone}; fused with bm25 it is {together}."
+
+
+def _side(difference: float) -> str:
+    return "above" if difference > 0 else "below" if difference < 0 else "level with"
+
+
 def recommendation(evaluation: Evaluation) -> str:
     """What to train with, by the leading metric of the first task: another similarity than the first system's where it
     is above that by more than chance."""

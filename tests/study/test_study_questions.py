@@ -1,5 +1,6 @@
 """Studies that answer one question: what fits into a budget, and what is recommended."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -9,7 +10,7 @@ from retrokit.core.errors import DataError, UsageError
 from retrokit.core.notices import heard
 from retrokit.evaluation.comparison.comparison import Evaluation, evaluation_of
 from retrokit.evaluation.result import Result
-from retrokit.report.words import recommendation
+from retrokit.report.words import beside_bm25, recommendation
 from retrokit.study import questions
 from retrokit.study.state import kept_study
 from retrokit.study.steps import Step, read_study, steps_of
@@ -136,3 +137,28 @@ def test_a_difference_that_may_be_chance_is_no_reason():
     again = evaluation_of(found.results, {"beir:a": ["ndcg@10"]}, {})
     said = recommendation(again)
     assert said == "train with cosine: sfs:16 is above it, but no difference that this data can show"
+
+
+@pytest.mark.parametrize(
+    ("gain", "fused", "expected"),
+    [
+        (
+            -0.1,
+            0.1,
+            r"mine is below bm25 in ndcg@10 by -0.0\d+ \(95% interval -.* more than chance\); fused with bm25 it ",
+        ),
+        (
+            0.1,
+            -0.1,
+            r"mine is above bm25 in ndcg@10 by \+0.0\d+ \(.*: more than chance\); fused with bm25 it is below ",
+        ),
+        (
+            0.0,
+            0.1,
+            r"mine is level with bm25 in ndcg@10 by \+0.0000 .*; fused with bm25 it is above bm25 in ndcg@10 by \+0.0",
+        ),
+    ],
+)
+def test_the_answer_is_about_the_encoder_that_was_asked_about(gain: float, fused: float, expected: str):
+    (answer,) = beside_bm25(evaluated({"bm25": 0.0, "mine": gain, "hybrid": fused}))
+    assert re.match("On beir:a, runs/mine " + expected, answer)
