@@ -5,6 +5,7 @@ its inputs are unchanged; one whose command has changed has another name. Neithe
 path reach the engine. It runs a step by ``python -m retrokit.study.engine FOLDER NAME``.
 """
 
+import json
 import os
 import re
 import shlex
@@ -29,7 +30,7 @@ from retrokit.core.outputs import check_own, locked
 from retrokit.data.jsonl import read_json, write_json
 from retrokit.data.processor import processor_in_words
 from retrokit.data.runs import FINISHED, is_run, read_run
-from retrokit.evaluation.comparison.results_folder import software
+from retrokit.evaluation.comparison.results_folder import ResultsFolder, software
 from retrokit.study.state import DONE, FAILED, MISSING, PLAN, State, StudyPlan
 from retrokit.study.steps import Step, comparing, evaluations_of
 
@@ -283,9 +284,21 @@ def _compare(plan: StudyPlan, steps: Sequence[Step], path: Path) -> bool:
         error = RetrokitError(last.removeprefix("retrokit: "))
         error.exit_code = ended.returncode
         raise error
+    text = ended.stdout.decode()
     with writing(path) as file:
-        file.write(ended.stdout.decode())
+        file.write(text)
+    _report_others(steps[0].output, {result["encoder"] for result in json.loads(text)["results"]}, path)
     return ended.returncode == 0
+
+
+def _report_others(folder: str, compared: set[str], path: Path) -> None:
+    """A notice of systems with results in the folder that are not among those compared, such as those of a former
+    plan."""
+    if any(Path(folder).glob("*.json")):  # a result that depends on a service is not kept
+        names = dict.fromkeys(record.result.encoder for record in ResultsFolder(folder).read())
+        if others := [name for name in names if name not in compared]:
+            which = ", ".join(others[:3]) + ", …" * (len(others) > 3)
+            notice(f"{folder} also contains results of {len(others)} not in this study ({which}); read {path}")
 
 
 if __name__ == "__main__":

@@ -113,6 +113,18 @@ def test_other_software_evaluates_again_in_steps(monkeypatch: pytest.MonkeyPatch
     assert {state.state for state in evaluated.states()} == {"done"}
 
 
+def test_results_of_a_former_plan_are_named(capsys: pytest.CaptureFixture[str]):
+    rows = [{"sentence1": f"cat {i}", "sentence2": f"dog {i % 7}", "score": i % 5} for i in range(20)]
+    Path("pairs.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    Path("study.toml").write_text(EVALUATED)
+    assert run(["study", "run", "study.toml", "-o", "out"]) == 0
+    assert "also contains" not in capsys.readouterr().err
+    Path("study.toml").write_text(EVALUATED.replace(', "static:16"', ""))
+    assert run(["study", "run", "study.toml", "-o", "out"]) == 0
+    said = capsys.readouterr().err
+    assert "out/eval also contains results of 1 not in this study (static:16); read out/eval.json" in said
+
+
 def test_what_comparing_reports_begins_with_the_program_once(monkeypatch: pytest.MonkeyPatch):
     ended = subprocess.CompletedProcess([], 2, b"", b"retrokit: a notice\nretrokit: data: damaged\n")
     monkeypatch.setattr(engine.subprocess, "run", lambda *words, **options: ended)
