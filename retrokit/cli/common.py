@@ -244,6 +244,8 @@ def writes(kind: str) -> Callable[..., str | None]:
     """The callback of an option whose path is written; :class:`Command` checks it with all other options."""
 
     def note(ctx: typer.Context, param: typer.CallbackParam, path: str | None) -> str | None:
+        if path == "":
+            raise UsageError(f"{param.opts[0]} is empty; expected a path to write")
         ctx.meta.setdefault(OUTPUTS, {})[param.name] = kind
         return path
 
