@@ -151,8 +151,11 @@ def recommendation(evaluation: Evaluation) -> str:
         return "nothing can be recommended: no system has a value"
     best, first, compared = standing.best, standing.first, standing.over_rival
     if best is first:
-        return f"train with {first.similarity}: nothing that was tried is above it"
-    if compared is None or not compared.significant:
-        return f"train with {first.similarity}: {best.similarity} is above it, but {UNSURE}"
-    sure = f"more than chance, corrected p = {compared.corrected_p:.2g}"
-    return f"train with {best.similarity}: it is above {first.similarity} by {sure}"
+        advice = f"train with {first.similarity}: nothing that was tried is above it"
+    elif compared is None or not compared.significant:
+        advice = f"train with {first.similarity}: {best.similarity} is above it, but {UNSURE}"
+    else:
+        sure = f"more than chance, corrected p = {compared.corrected_p:.2g}"
+        advice = f"train with {best.similarity}: it is above {first.similarity} by {sure}"
+    has_seeds = any(len(system.results) > 1 for system in standing.ranked)
+    return advice if has_seeds else f"{advice}; one seed each, so differences between seeds are not known"

@@ -1,6 +1,7 @@
 """Studies that answer one question: what fits into a budget, and what is recommended."""
 
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -128,6 +129,16 @@ def test_another_similarity_is_recommended_where_it_is_better_by_more_than_chanc
     assert recommendation(evaluated(gains)).startswith(expected)
 
 
+ONE_SEED = "; one seed each, so differences between seeds are not known"
+
+
+def test_a_recommendation_says_that_it_is_from_one_seed():
+    one = evaluated({"cosine": 0.0, "sfs:16": -0.1})
+    assert recommendation(one).endswith(ONE_SEED)
+    systems = [replace(system, results=[system.first] * 2) for system in one.systems]
+    assert "seed" not in recommendation(replace(one, systems=systems))
+
+
 def test_a_difference_that_may_be_chance_is_no_reason():
     found = evaluated({"cosine": 0.0, "sfs:16": 0.0})
     other = found.systems[1].first
@@ -136,7 +147,7 @@ def test_a_difference_that_may_be_chance_is_no_reason():
     other.metrics["ndcg@10"] += 0.005
     again = evaluation_of(found.results, {"beir:a": ["ndcg@10"]}, {})
     said = recommendation(again)
-    assert said == "train with cosine: sfs:16 is above it, but no difference that this data can show"
+    assert said == "train with cosine: sfs:16 is above it, but no difference that this data can show" + ONE_SEED
 
 
 @pytest.mark.parametrize(
