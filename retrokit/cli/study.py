@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shlex
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
 from importlib import import_module
@@ -179,8 +180,9 @@ def plan(
         return show_result(True, "step", [{**of.to_json(), "seconds": seconds.get(of.name)} for of in planned.steps])
     show(_script(planned, seconds))
     if estimate:
-        untold = sum(value is None for value in seconds.values())
-        left = f", and {untold} of {len(seconds)} steps without an estimate" if untold else ""
+        unknown = Counter(step.table for step in planned.steps if seconds[step.name] is None)
+        steps = ", ".join(f"{count} of {table}" for table, count in unknown.items())
+        left = f", without steps that have no estimate yet ({steps})" if unknown else ""
         notice(f"about {timedelta(seconds=round(sum(filter(None, seconds.values()))))}{left}")
 
 

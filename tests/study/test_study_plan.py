@@ -14,6 +14,7 @@ import typer
 
 from retrokit.cli import app, command_lines, run
 from retrokit.core.errors import DataError, RetrokitError
+from retrokit.study import questions
 from retrokit.study import steps as steps_module
 from retrokit.study.questions import estimates
 from retrokit.study.state import StudyPlan
@@ -369,9 +370,24 @@ def test_times_are_told_before_anything_is_done(tmp_path: Path, monkeypatch: pyt
     on = "beir:data"
     """
     steps = planned(text, tmp_path)
+    monkeypatch.setattr(questions, "_start", lambda: 100.0)
     found = estimates(StudyPlan(tmp_path / "out", "", "", str(tmp_path), (), steps))
     once, thrice, two, *evaluated = found.values()
-    assert thrice == pytest.approx(3 * once)
-    assert two == pytest.approx(once / 2), "four batches are an epoch"
+    assert once > 100, "a command starts first"
+    assert thrice - 100 == pytest.approx(3 * (once - 100))
+    assert two - 100 == pytest.approx((once - 100) / 2), "four batches are an epoch"
     assert evaluated == [None] * 3, "nothing was evaluated yet"
     assert not (tmp_path / "out").exists()
+
+
+def test_an_estimate_names_the_steps_that_it_is_without(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    monkeypatch.chdir(tmp_path)
+    write_beir_folder(tmp_path / "data")
+    Path("pairs.jsonl").touch()
+    Path("study.toml").write_text(CHECKED)
+    seconds = {"finetune": 60.0, "eval": None}
+    monkeypatch.setattr(questions, "estimates", lambda plan: {step.name: seconds[step.table] for step in plan.steps})
+    assert run(["study", "plan", "study.toml", "--estimate"]) == 0
+    assert "about 0:01:00, without steps that have no estimate yet (2 of eval)" in capsys.readouterr().err
