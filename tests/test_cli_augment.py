@@ -395,7 +395,7 @@ WRONG = {
         "the share of the training split must lie between 0 and 1, not 1"
     ),
     "near-misses corpus.jsonl --per-family 0": "--per-family 0 is out of range (at least 1)",
-    "mine pairs.jsonl --encoder BERT --margin 0,04": "--margin 0,04: expected a number",
+    "mine pairs.jsonl --encoder BERT --margin 0,04": "--margin 0,04: expected a number or none",
     "mine pairs.jsonl --encoder BERT --margin -1": "--margin -1.0 is out of range (at least 0)",
     "mine pairs.jsonl --encoder BERT --last-rank 5": "7 negatives cannot come from 5 ranks; widen the range of ranks",
     "mix pairs.jsonl,count=51": "pairs.jsonl: has 50 rows, fewer than count=51; weight=1.02 would repeat some",

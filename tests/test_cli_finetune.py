@@ -3,6 +3,7 @@
 import io
 import json
 import os
+import re
 import sys
 from pathlib import Path
 
@@ -106,6 +107,17 @@ def test_bad_data_is_one_line_with_its_place(typed, tiny_bert, tmp_path, damage,
     assert len(err.strip().splitlines()) == 1
     assert err.startswith(f"retrokit: {message}")
     assert not (tmp_path / "run").exists()
+
+
+def test_a_warm_up_is_steps_or_a_share_of_them(typed, tiny_bert, pairs):
+    words = ("finetune", tiny_bert, "--data", "pairs.jsonl", "--dry-run", *QUICK)
+    code, out, err = typed(*words, "--warmup", 5)
+    assert code == 0, err
+    assert re.search(r"warmup +│ 5 steps ", out)
+    assert "--warmup 5: of 2 steps in all, so the learning rate stays below its peak" in err
+    for command in (words, ("rerank", "train", "cnn", *words[1:])):
+        code, _, err = typed(*command, "--warmup", 1.5)
+        assert (code, err) == (2, "retrokit: --warmup 1.5: expected whole steps, or a share of them below 1\n")
 
 
 def test_faults_of_the_data_are_reported_and_with_strict_errors(typed, tiny_bert, tmp_path):

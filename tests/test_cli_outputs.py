@@ -230,6 +230,14 @@ COMMANDS = dict(leaves(application()))
 OUTPUTS = {name: found for name, command in COMMANDS.items() if (found := outputs_of(command))}
 
 
+@pytest.mark.parametrize("words", ["study plan study.toml", "finetune static --data pairs.jsonl", "augment crops a"])
+def test_an_empty_output_is_refused(words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert cli.run([*words.split(), "-o", ""]) == 2
+    assert capsys.readouterr().err == "retrokit: --output is empty; expected a path to write\n"
+    assert not list(tmp_path.iterdir())
+
+
 def test_every_output_is_known() -> None:
     """The lines above have every command that writes, and what is named like an output is checked as one."""
     assert LINES.keys() == OUTPUTS.keys()

@@ -1,19 +1,38 @@
 """The application's commands as a study names them: which there are, and the words that give one its options."""
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
-from retrokit.cli.common import GroupWithDefault, application
+from typer.exceptions import TyperException
+
+from retrokit.cli.common import OUTPUTS, GroupWithDefault, application
 from retrokit.cli.completion import KINDS, named
 from retrokit.cli.config import FORMER, current, options_of, typed
+from retrokit.cli.entry import wrong_use
 from retrokit.core.errors import DataError, UsageError, did_you_mean
+from retrokit.core.files import check_exists
+from retrokit.core.settings import listed
+from retrokit.data.beir import check_split
+from retrokit.metrics.ranking import check_metric
 from retrokit.study.steps import Form
 
 _PLACED = {"output", "results", "json", "resume", "overwrite", "dry-run", "format", "per-query"}
 """Options that a study sets."""
 _LONGEST_WORD = 128 << 10
 """Bytes: Linux starts no command that has a longer one."""
+_INPUTS = {
+    **dict.fromkeys(("data", "trained_on", "dev", "source", "texts", "corpus", "paraphrases"), "data"),
+    "parts": "mixture",
+}
+"""By parameter, the kind of names that it takes besides those that are completed."""
+_PLACES = ("tasks", "contrasts", "corpora", "data", "mixture")
+"""Kinds of names that stand for files or folders."""
+_FILES = ("baseline", "calibration", "run", "documents", "path")
+"""Parameters that are paths of files or folders."""
+_RANKING = frozenset(("beir", "bright"))
+"""Tasks whose metrics are known before their data are read."""
 _NOT_STEPS = {"study", "report", "names", "cache", "doctor", "search"}
 
 
@@ -42,7 +61,7 @@ def line_of(words: tuple[str, ...], options: Mapping[str, Any], where: str) -> l
     flags: list[str] = []
     for key, given in options.items():
         value = typed(where, key, params[key], given)
-        _check_names(where, key, KINDS.get(params[key].name, ()), value)
+        _check_names(where, key, _kinds(params[key], _runs(words)), value)
         if params[key].param_type_name == "argument":
             arguments[params[key].name] = value if isinstance(value, list) else [value]
         elif isinstance(value, bool):
@@ -58,14 +77,107 @@ def line_of(words: tuple[str, ...], options: Mapping[str, Any], where: str) -> l
     return line
 
 
+def _kinds(param: Any, command: Any) -> tuple[str, ...]:
+    """The kinds of names that a parameter of the command takes."""
+    kinds = KINDS.get(param.name, ())
+    return tuple(kind for kind in ("contrasts", "corpora") if kind in command.kinds and kinds == ("tasks",)) or kinds
+
+
 def _check_names(where: str, key: str, kinds: tuple[str, ...], given: Any) -> None:
-    """Raises :class:`DataError` for an unknown name of a kind whose names are all known before anything is loaded."""
-    for name in given if isinstance(given, list) else [given]:
-        if len(kinds) == 1 and name != "auto" and (names := named(kinds[0])).fallback is None:
+    """Raises :class:`DataError` for a wrong name, or wrong parameters of one."""
+    for name in given if kinds and isinstance(given, list) else [given] if kinds else ():
+        head = name.partition(":")[0]
+        whatever = next((kind for kind in kinds if named(kind).fallback is not None), kinds[0])
+        kind = next((kind for kind in kinds if head in named(kind).names()), whatever)
+        if name not in ("auto", "none"):
             try:
-                names.parse(name)
+                named(kind).parse(name)
             except UsageError as error:
                 raise DataError(where, f"{key}: {error}") from error
+
+
+def check(lines: Iterable[tuple[str, Iterable[str]]], output: str) -> dict[str, Any]:
+    """See, without running the command lines, that each would be accepted; returns the settings of the last.
+
+    Args:
+        lines: the words of each after ``retrokit``, and what a message about it begins with.
+        output: folder that the commands write into.
+
+    Raises:
+        UsageError: all that the commands would refuse before they read data or load a model; metrics that no ranking
+            has; and inputs that do not exist, unless one of the commands writes them. Each once.
+    """
+    problems: dict[str, str] = {}
+    contexts, settings, written = [], dict[str, Any](), {os.path.realpath(output)}
+    for where, words in lines:
+        try:
+            context = _context(words)
+            settings = getattr(context.command.callback, "settings_of", dict)(dict(context.params))
+        except (TyperException, UsageError, DataError) as error:
+            text = wrong_use(error) if isinstance(error, TyperException) else str(error)
+            problems |= {line: where for line in text.splitlines() if line not in problems}
+        else:
+            contexts.append((where, context))
+            outputs = [context.params[name] for name in context.meta.get(OUTPUTS, ())]
+            written |= {os.path.realpath(path) for path in outputs if path is not None}
+    for where, context in contexts:
+        for problem in _input_problems(context, written):
+            problems.setdefault(problem, where)
+    if problems:
+        raise UsageError("\n".join(f"{where}: {problem}" for problem, where in problems.items()))
+    return settings
+
+
+def _context(words: Iterable[str]) -> Any:
+    """The options of a command line, as the command reads them. A step may run on another machine than this one, so
+    its device is not looked for."""
+    command, rest = application(), [word for word in words if not word.startswith("--device=")]
+    while hasattr(command, "commands"):
+        word = FORMER.get(rest[0], rest[0])
+        command = command.commands[word if word in command.commands else command.default]
+        rest = rest[word == command.name :]
+    return command.make_context(f"retrokit {command.name}", rest)
+
+
+def _input_problems(context: Any, written: set[str]) -> Iterator[str]:
+    """The inputs of a command that do not exist and are not below what is ``written``, and unknown metrics."""
+    params = {name: value for name, value in context.params.items() if value is not None}
+    given = {name: value if isinstance(value, (list, tuple)) else [value] for name, value in params.items()}
+    places: list[tuple[str, str | None]] = [(path, None) for name in _FILES for path in given.get(name, ())]
+    tasks = []
+    for param in context.command.params:
+        kind = (_kinds(param, context.command) or (_INPUTS.get(param.name, ""),))[0]
+        for text in given.get(param.name, ()) if kind in _PLACES else ():
+            if os.path.exists(text) or _is_below(text, written):
+                continue
+            try:
+                spec = named(kind).parse(text)
+            except UsageError as error:
+                yield str(error)
+                continue
+            options = named(kind).options(spec)
+            tasks += [spec.name] if kind == "tasks" else []
+            if "path" in options and spec.name != "bright":  # which may be on the hub
+                places.append((options["path"], options.get("split") if spec.name == "beir" else None))
+    for path, split in places:
+        if not _is_below(path, written):
+            try:
+                check_exists(path) if split is None else check_split(path, split)
+            except DataError as error:
+                yield str(error)
+    if tasks and _RANKING.issuperset(tasks) and "gate_metric" in context.params:
+        names = [*listed(params.get("metrics", "")), *given.get("gate_metric", ())]
+        names += [gate.partition("=")[0].strip() for gate in given.get("fail_under", ())]
+        for name in filter(None, names):
+            try:
+                check_metric(name)
+            except UsageError as error:
+                yield str(error)
+
+
+def _is_below(path: str, folders: set[str]) -> bool:
+    real = Path(os.path.realpath(path))
+    return not folders.isdisjoint(map(str, (real, *real.parents)))
 
 
 def form_of(words: tuple[str, ...]) -> Form:

@@ -21,7 +21,7 @@ from retrokit.core.errors import UsageError, out_of_range
 from retrokit.core.notices import harmless
 from retrokit.core.version import __version__
 
-_OUTPUTS = "retrokit.outputs"
+OUTPUTS = "retrokit.outputs"
 _ALL = "--help-all"
 
 
@@ -129,7 +129,7 @@ class Command(Described, TyperCommand):
         problems = [problem for param in self.params for problem in _out_of_range(param, ctx.params.get(param.name))]
         if problems:
             raise UsageError("\n".join(problems))
-        kinds = ctx.meta.get(_OUTPUTS, {})
+        kinds = ctx.meta.get(OUTPUTS, {})
         outputs = [(ctx.params[name], kind) for name, kind in kinds.items() if ctx.params[name] is not None]
         if outputs:
             from retrokit.core.outputs import check_file, check_outputs
@@ -244,7 +244,9 @@ def writes(kind: str) -> Callable[..., str | None]:
     """The callback of an option whose path is written; :class:`Command` checks it with all other options."""
 
     def note(ctx: typer.Context, param: typer.CallbackParam, path: str | None) -> str | None:
-        ctx.meta.setdefault(_OUTPUTS, {})[param.name] = kind
+        if path == "":
+            raise UsageError(f"{param.opts[0]} is empty; expected a path to write")
+        ctx.meta.setdefault(OUTPUTS, {})[param.name] = kind
         return path
 
     return note

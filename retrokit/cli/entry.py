@@ -125,7 +125,7 @@ def run(argv: Sequence[str]) -> int:
             case SystemExit():
                 return error.code if isinstance(error.code, int) else 0
             case TyperException():  # wrong options; or no command: help is printed, and nothing is left to say
-                text = _wrong_use(error)
+                text = wrong_use(error)
                 return _fail(f"{text}{_where_help_is(error)}", error.exit_code) if text else error.exit_code
             case RetrokitError():
                 return _fail(str(error), error.exit_code, error.heard)
@@ -154,7 +154,7 @@ def _outlined(group: typer.Typer) -> typer.Typer:
     return outline
 
 
-def _wrong_use(error: Any) -> str:
+def wrong_use(error: Any) -> str:
     """What is wrong with the words of a command; of what should be a number, with the value, which Typer leaves out."""
     errors: list[Any] = getattr(error.__cause__, "errors", list)()
     if errors and errors[0]["type"] in _NUMBERS:

@@ -70,6 +70,7 @@ class EvaluationOutput(Settings):
         form(self.shape)
         if self.per_query and self.shape != "json":
             raise UsageError("--per-query adds to --json: give both")
+        _ = self.least  # raises for a gate that is not METRIC=VALUE
         if self.junit is not None and not self.fail_under and not self.fail_if_worse and self.max_drop is None:
             raise UsageError("--junit reports gates: give --fail-under, --fail-if-worse or --max-drop")
 
@@ -81,8 +82,8 @@ class EvaluationOutput(Settings):
     @property
     def least(self) -> list[tuple[str, float]]:
         """The gates: metrics with their minimum values."""
-        from retrokit.evaluation.comparison.gates import parse_gate
-
+        if self.fail_under:
+            from retrokit.evaluation.comparison.gates import parse_gate
         return [parse_gate(text) for text in self.fail_under]
 
     def check_drop(self, baseline: str | None) -> None:

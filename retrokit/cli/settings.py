@@ -28,13 +28,16 @@ def takes(*settings: type[Settings], **annotations: Any) -> Callable[[Callable[.
     }
 
     def with_options(command: Callable[..., None]) -> Callable[..., None]:
-        def run(config: object = None, **given: Any) -> None:
-            values = {
+        def settings_of(given: dict[str, Any]) -> dict[str, Settings]:
+            return {
                 names[kind]: kind(**{field.name: _value(field, given.pop(field.name)) for field in fields})
                 for kind, fields in taken.items()
             }
-            command(**values, **given)
 
+        def run(config: object = None, **given: Any) -> None:
+            command(**settings_of(given), **given)
+
+        run.settings_of = settings_of  # type: ignore[attr-defined]
         run.first = tuple(name for kind in settings for name in kind.first)  # type: ignore[attr-defined]
         names: dict[type[Settings], str] = {}
         parameters = []

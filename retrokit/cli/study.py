@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shlex
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
 from importlib import import_module
@@ -14,12 +15,15 @@ import typer
 
 from retrokit.cli.common import Commands, JsonOption, PriceOption, app, show, show_result, with_names, writes
 from retrokit.cli.settings import takes
-from retrokit.core.errors import GateFailed, RetrokitError, check_extra
+from retrokit.core.errors import DataError, GateFailed, RetrokitError, UsageError, check_extra
 from retrokit.core.notices import notice
 from retrokit.core.settings import FOLDER, duration
 from retrokit.study.settings import WhySettings
 
 if TYPE_CHECKING:
+    from retrokit.cli.evaluate import EvaluationOutput
+    from retrokit.evaluation.comparison.comparison import Evaluation
+    from retrokit.evaluation.settings import EvaluationSettings
     from retrokit.study.state import StudyPlan
 
 group = Commands(help="Run an experiment grid defined in TOML, and report its results.")
@@ -69,11 +73,9 @@ def which_similarity(
     parameters = {"data": data, "encoder": encoder, "budget": budget, "batch-size": str(batch_size)}
     given = (data, encoder, duration(budget), batch_size)
     _answer(output, "which-similarity", parameters, lambda questions: questions.which_similarity(*given))
-    from retrokit.report.sources import read_sources
     from retrokit.report.words import recommendation
 
-    (evaluation,) = read_sources([f"{output}/eval.json"]).evaluations
-    show(f"\n{recommendation(evaluation.found)}")
+    show(f"\n{recommendation(_evaluation(output))}")
 
 
 @group.command("is-it-better-than-bm25", cls=with_names("encoders", "tasks"))
@@ -88,6 +90,9 @@ def is_it_better_than_bm25(
     """
     parameters: dict[str, str | Sequence[str]] = {"encoder": encoder, "on": on}
     _answer(output, "is-it-better-than-bm25", parameters, lambda questions: questions.better_than_bm25(encoder, on))
+    from retrokit.report.words import beside_bm25
+
+    show("\n" + "\n".join(beside_bm25(_evaluation(output))))
 
 
 @group.command("does-it-see-near-misses", cls=with_names("encoders", "searchers"))
@@ -115,6 +120,14 @@ def why_this_figure(settings: WhySettings, as_json: JsonOption = False) -> None:
 
     why = why_this_figure_of(settings)
     show_result(as_json, "why", why.to_json(), why.sheet())
+
+
+def _evaluation(folder: str) -> Evaluation:
+    """The evaluation of the study in the folder."""
+    from retrokit.report.sources import read_sources
+
+    (evaluation,) = read_sources([f"{folder}/eval.json"]).evaluations
+    return evaluation.found
 
 
 def _answer(
@@ -167,8 +180,9 @@ def plan(
         return show_result(True, "step", [{**of.to_json(), "seconds": seconds.get(of.name)} for of in planned.steps])
     show(_script(planned, seconds))
     if estimate:
-        untold = sum(value is None for value in seconds.values())
-        left = f", and {untold} of {len(seconds)} steps without an estimate" if untold else ""
+        unknown = Counter(step.table for step in planned.steps if seconds[step.name] is None)
+        steps = ", ".join(f"{count} of {table}" for table, count in unknown.items())
+        left = f", without steps that have no estimate yet ({steps})" if unknown else ""
         notice(f"about {timedelta(seconds=round(sum(filter(None, seconds.values()))))}{left}")
 
 
@@ -199,12 +213,27 @@ def report(folder: FolderArgument, price_per_hour: PriceOption = None) -> None:
 def _planned(path: str, output: str) -> StudyPlan:
     from retrokit.cli import command_lines
     from retrokit.study.state import StudyPlan
-    from retrokit.study.steps import read_study, steps_of
+    from retrokit.study.steps import comparing, evaluations_of, read_study, steps_of
 
     study = read_study(path, command_lines)
-    gates = command_lines.line_of(("eval",), study.gates, f"{path}: gates")[1:]
+    gates = tuple(command_lines.line_of(("eval",), study.gates, f"{path}: gates")[1:])
     steps = steps_of(study, output, command_lines)
-    return StudyPlan(Path(output), study.title, study.text, os.getcwd(), tuple(gates), steps)
+    command_lines.check([(f"{path}: {step.table}", step.command) for step in steps], output)
+    for evaluations in evaluations_of(steps).values() if gates else ():
+        checked = command_lines.check([(f"{path}: gates", comparing(evaluations, gates))], output)
+        _check_gates(f"{path}: gates", checked["settings"], checked["output"])
+    return StudyPlan(Path(output), study.title, study.text, os.getcwd(), gates, steps)
+
+
+def _check_gates(where: str, settings: EvaluationSettings, output: EvaluationOutput) -> None:
+    from retrokit.evaluation.evaluate import check_baseline
+
+    try:
+        output.check_drop(settings.baseline)
+        if settings.baseline_system is not None:
+            check_baseline(settings.baseline_system, settings.encoders)
+    except UsageError as error:
+        raise DataError(where, str(error)) from error
 
 
 def _report(folder: str, price_per_hour: float | None) -> tuple[Path, bool]:
@@ -231,4 +260,4 @@ def _script(plan: StudyPlan, seconds: Mapping[str, float | None]) -> str:
         prints = f" > {shlex.quote(step.output)}" if step.prints else ""
         estimate = f": about {seconds[step.name]:,.0f} s" if seconds.get(step.name) is not None else ""
         lines.append(f"# {step.name}{estimate}\nretrokit {shlex.join(step.command)}{prints}")
-    return "\n".join(lines)
+    return "\n".join([*lines, f"# {len(plan.steps)} step{'s' * (len(plan.steps) != 1)}"])

@@ -233,7 +233,7 @@ def numbers(name: str, kind: type, count: int | None = None) -> Callable[[str], 
     return partial(_numbers, name, kind, count)
 
 
-def _numbers(name: str, kind: type, count: int | None, text: str) -> tuple[Any, ...]:
+def _numbers(name: str, kind: type, count: int | None, text: str, otherwise: str = "") -> tuple[Any, ...]:
     try:
         numbers = tuple(kind(part) for part in text.split(","))
     except ValueError:
@@ -241,7 +241,7 @@ def _numbers(name: str, kind: type, count: int | None, text: str) -> tuple[Any, 
     if not numbers or (count is not None and len(numbers) != count):
         what = "whole numbers" if kind is int else "numbers"
         expected = f"{count} {what}" if count and count > 1 else "a number" if count else f"{what} with commas between"
-        raise UsageError(f"`{name}=` {text}: expected {expected}")
+        raise UsageError(f"`{name}=` {text}: expected {expected}{otherwise}")
     for number in numbers:
         if allowed := out_of_range(number):
             raise UsageError(f"`{name}=` {text} is out of range ({allowed})")
@@ -250,4 +250,4 @@ def _numbers(name: str, kind: type, count: int | None, text: str) -> tuple[Any, 
 
 def number_or(word: str, name: str, kind: type = float) -> Callable[[str], Any]:
     """What reads a number of the setting ``name`` from a text that may be ``word`` instead, which stands for itself."""
-    return lambda text: text if text == word else _numbers(name, kind, 1, text)[0]
+    return lambda text: text if text == word else _numbers(name, kind, 1, text, f" or {word}")[0]

@@ -265,6 +265,12 @@ def judgements_file(folder: str | Path, split: str) -> Path:
     return _layout(folder, split)[2]
 
 
+def check_split(folder: str, split: str) -> None:
+    """Raise :class:`DataError` unless the BEIR folder has the split; one of BEIR's sets may still be downloaded."""
+    if os.path.exists(folder) or folder.partition("/")[0] not in PUBLISHED:
+        judgements_file(folder, split)
+
+
 def splits_of(folder: str | Path) -> list[str]:
     """The splits that a BEIR folder has judgements of, sorted."""
     files = (path for path in (Path(folder) / "qrels").glob("*") if path.is_file())

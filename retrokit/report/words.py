@@ -126,6 +126,23 @@ def _holes(evaluation: Evaluation) -> Iterator[str]:
             yield f"{name} has no result on {', '.join(missing[:5])}{rest}."
 
 
+def beside_bm25(evaluation: Evaluation) -> Iterator[str]:
+    """How an encoder, and its fusion with BM25, compare with BM25 on each task, given the three systems of the study
+    in the order bm25, encoder, fusion."""
+    for task in evaluation.tasks:
+        (first, encoder, fused), metric = evaluation.systems_on(task), evaluation.leading_metric(task)
+        tests = {c.result: c for c in evaluation.comparisons if (c.task, c.metric) == (task, metric)}
+        alone, together = (
+            f"{_side(system.metrics[metric] - first.metrics[metric])} bm25 in {metric} {_by(tests.get(system.name))}"
+            for system in (encoder, fused)
+        )
+        yield f"On {task}, {encoder.name} is {alone}; fused with bm25 it is {together}."
+
+
+def _side(difference: float) -> str:
+    return "above" if difference > 0 else "below" if difference < 0 else "level with"
+
+
 def recommendation(evaluation: Evaluation) -> str:
     """What to train with, by the leading metric of the first task: another similarity than the first system's where it
     is above that by more than chance."""
@@ -134,8 +151,11 @@ def recommendation(evaluation: Evaluation) -> str:
         return "nothing can be recommended: no system has a value"
     best, first, compared = standing.best, standing.first, standing.over_rival
     if best is first:
-        return f"train with {first.similarity}: nothing that was tried is above it"
-    if compared is None or not compared.significant:
-        return f"train with {first.similarity}: {best.similarity} is above it, but {UNSURE}"
-    sure = f"more than chance, corrected p = {compared.corrected_p:.2g}"
-    return f"train with {best.similarity}: it is above {first.similarity} by {sure}"
+        advice = f"train with {first.similarity}: nothing that was tried is above it"
+    elif compared is None or not compared.significant:
+        advice = f"train with {first.similarity}: {best.similarity} is above it, but {UNSURE}"
+    else:
+        sure = f"more than chance, corrected p = {compared.corrected_p:.2g}"
+        advice = f"train with {best.similarity}: it is above {first.similarity} by {sure}"
+    has_seeds = any(len(system.results) > 1 for system in standing.ranked)
+    return advice if has_seeds else f"{advice}; one seed each, so differences between seeds are not known"

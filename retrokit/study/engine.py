@@ -5,6 +5,7 @@ its inputs are unchanged; one whose command has changed has another name. Neithe
 path reach the engine. It runs a step by ``python -m retrokit.study.engine FOLDER NAME``.
 """
 
+import json
 import os
 import re
 import shlex
@@ -29,9 +30,9 @@ from retrokit.core.outputs import check_own, locked
 from retrokit.data.jsonl import read_json, write_json
 from retrokit.data.processor import processor_in_words
 from retrokit.data.runs import FINISHED, is_run, read_run
-from retrokit.evaluation.comparison.results_folder import software
+from retrokit.evaluation.comparison.results_folder import ResultsFolder, software
 from retrokit.study.state import DONE, FAILED, MISSING, PLAN, State, StudyPlan
-from retrokit.study.steps import Step
+from retrokit.study.steps import Step, comparing, evaluations_of
 
 LOOK_EVERY, OWNER_EVERY = 0.3, 1.0  # seconds
 LINES = 5
@@ -267,29 +268,37 @@ def _is_owned() -> bool:
 def results_of(plan: StudyPlan) -> tuple[list[Path], bool]:
     """The paths of the results of finished steps, and whether the gates hold. The systems of an evaluation are compared
     by one command, which reads their results, into a JSON file next to the folder of results."""
-    evaluations: dict[str, list[Step]] = {}
-    paths = []
-    for step in (state.step for state in plan.states() if state.state == DONE):
-        if step.command[0] == "eval":
-            evaluations.setdefault(step.table, []).append(step)
-        elif step.prints or is_run(step.output):
-            paths.append(Path(step.output))
-    compared = {plan.folder / f"{table}.json": steps for table, steps in evaluations.items()}
+    done = [state.step for state in plan.states() if state.state == DONE]
+    paths = [Path(step.output) for step in done if step.command[0] != "eval" and (step.prints or is_run(step.output))]
+    compared = {plan.folder / f"{table}.json": steps for table, steps in evaluations_of(done).items()}
     hold = [_compare(plan, steps, path) for path, steps in compared.items()]
     return [*compared, *paths], all(hold)
 
 
 def _compare(plan: StudyPlan, steps: Sequence[Step], path: Path) -> bool:
     """Write the evaluation of all systems as JSON; whether the gates hold."""
-    words = ["eval", *(step.command[1] for step in steps), *steps[0].command[2:], *plan.gates, "--json", "--per-query"]
+    words = comparing(steps, plan.gates)
     ended = subprocess.run([sys.executable, "-m", "retrokit", *words], cwd=plan.started_in, capture_output=True)
     if ended.returncode not in (0, 1):
-        error = RetrokitError(ended.stderr.decode(errors="replace").strip().splitlines()[-1])
+        last = ended.stderr.decode(errors="replace").strip().splitlines()[-1]
+        error = RetrokitError(last.removeprefix("retrokit: "))
         error.exit_code = ended.returncode
         raise error
+    text = ended.stdout.decode()
     with writing(path) as file:
-        file.write(ended.stdout.decode())
+        file.write(text)
+    _report_others(steps[0].output, {result["encoder"] for result in json.loads(text)["results"]}, path)
     return ended.returncode == 0
+
+
+def _report_others(folder: str, compared: set[str], path: Path) -> None:
+    """A notice of systems with results in the folder that are not among those compared, such as those of a former
+    plan."""
+    if any(Path(folder).glob("*.json")):  # a result that depends on a service is not kept
+        names = dict.fromkeys(record.result.encoder for record in ResultsFolder(folder).read())
+        if others := [name for name in names if name not in compared]:
+            which = ", ".join(others[:3]) + ", …" * (len(others) > 3)
+            notice(f"{folder} also contains results of {len(others)} not in this study ({which}); read {path}")
 
 
 if __name__ == "__main__":

@@ -6,8 +6,9 @@ import math
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cache
 from statistics import fmean
 
 from retrokit import encoders, evaluation
@@ -108,28 +109,32 @@ def _speed(data: str, encoder: str, batch_size: int) -> _Speed:
     began = time.perf_counter()
     trained.embed(sample, "document")
     each_text = (time.perf_counter() - began) / len(sample)
-    began = time.perf_counter()
-    subprocess.run([sys.executable, "-c", "import sentence_transformers"], check=True)
-    starts = time.perf_counter() - began
     texts = sum(source["documents"] + TESTED * source["anchors"] for source in job.preflight.sources)
     steps = job.preflight.steps
-    return _Speed(steps["seconds_each"], (1 - TESTED) * steps["per_epoch"], texts * each_text + 2 * starts)
+    return _Speed(steps["seconds_each"], (1 - TESTED) * steps["per_epoch"], texts * each_text + 2 * _start())
+
+
+def _start() -> float:
+    """Seconds that the start of a command takes."""
+    began = time.perf_counter()
+    subprocess.run([sys.executable, "-c", "import sentence_transformers"], check=True)
+    return time.perf_counter() - began
 
 
 def estimates(plan: StudyPlan) -> dict[str, float | None]:
-    """Seconds of each step, by its name: as measured, if it is done; of a training, by a few steps of one of its kind;
-    else the mean of the finished steps of its table, ``None`` if there are none. The start of a command is not
-    included."""
+    """Seconds of each step, by its name: as measured, if it is done; of a training, by its start and a
+    few steps of one of its kind; else the mean of the finished steps of its table, ``None`` if there are none."""
     done = {state.step.name: state.seconds for state in plan.states() if state.state == DONE}
     trainings: dict[tuple[str, ...], dict[str, float] | None] = {}
     durations: dict[str, float | None] = {}
+    start = cache(_start)
     for step in plan.steps:
         known = done.get(step.name)
         if known is None and step.command[0] == "finetune":
             kind = tuple(word for word in step.command[:-2] if word[2:].partition("=")[0] not in _ALIKE)
             if kind not in trainings:
                 trainings[kind] = _timed(plan, step)
-            known = _training(step, trainings[kind])
+            known = _training(step, trainings[kind], start)
         if known is None:
             alike = [seconds for other in plan.steps if other.table == step.table and (seconds := done.get(other.name))]
             known = fmean(alike) if alike else None
@@ -137,12 +142,12 @@ def estimates(plan: StudyPlan) -> dict[str, float | None]:
     return durations
 
 
-def _training(step: Step, timed: dict[str, float] | None) -> float | None:
+def _training(step: Step, timed: dict[str, float] | None, start: Callable[[], float]) -> float | None:
     options = dict(word[2:].partition("=")[::2] for word in step.command if word.startswith("--"))
     if timed is None or "time-budget" in options:
         return None
     steps = options.get("steps") or math.ceil(float(options.get("epochs", 1)) * timed["per_epoch"])
-    return float(steps) * timed["seconds_each"]
+    return start() + float(steps) * timed["seconds_each"]
 
 
 def _timed(plan: StudyPlan, step: Step) -> dict[str, float] | None:

@@ -73,7 +73,7 @@ class StudyTable:
         options: of every cell.
         matrix: values of further options, whose every combination is a cell; a table as a value gives several options.
         include: further cells.
-        exclude: a cell that has all options of one of these is left out.
+        exclude: a combination of the matrix that has all options of one of these is left out.
     """
 
     name: str
@@ -83,14 +83,24 @@ class StudyTable:
     include: list[Options] = field(default_factory=list)
     exclude: list[Options] = field(default_factory=list)
 
-    def cells(self) -> Iterator[Options]:
-        """Each cell's own options."""
+    def cells(self, where: str) -> Iterator[Options]:
+        """Each cell's own options; raises :class:`DataError` about ``where`` for an exclude that matches no combination
+        of the matrix, or if none is left."""
+        unmatched, is_left = self.exclude, False
         for values in itertools.product(*self.matrix.values()):
             cell: dict[str, Any] = {}
             for axis, value in zip(self.matrix, values, strict=True):
                 cell |= value if isinstance(value, dict) else {axis: value}
-            if not any(left_out.items() <= {**self.options, **cell}.items() for left_out in self.exclude):
+            matching = [left_out for left_out in self.exclude if left_out.items() <= {**self.options, **cell}.items()]
+            unmatched = [left_out for left_out in unmatched if left_out not in matching]
+            if not matching:
+                is_left = True
                 yield cell
+        for left_out in unmatched:
+            raise DataError(where, f"exclude {_written(left_out)} matches no combination of the matrix")
+        if not is_left:
+            excluded = "; ".join(map(_written, self.exclude))
+            raise DataError(where, f"exclude leaves no combination of the matrix: {excluded}")
         yield from self.include
 
 
@@ -156,7 +166,8 @@ def read_study(path: str, commands: CommandTree) -> Study:
 def _tables(path: str, words: Words, given: Any, commands: CommandTree) -> Iterator[StudyTable]:
     place = ".".join(words)
     if words[-1] not in (known := commands.below(words[:-1])):
-        problem = f"[{place}] is no command{did_you_mean(words[-1], known)}"
+        others = () if words[:-1] else ("title", "gates")
+        problem = f"[{place}] is no command{did_you_mean(words[-1], (*known, *others))}"
         raise DataError(path, f"{problem}; expected one of {', '.join(known)}")
     tables = given if isinstance(given, list) else [given]
     if not all(isinstance(table, dict) for table in tables):
@@ -180,8 +191,13 @@ def _table(path: str, words: Words, given: dict[str, Any]) -> StudyTable:
     name, matrix = given.get("name", "-".join(words)), given.get("matrix", {})
     if not isinstance(name, str) or not re.fullmatch(r"[\w-]+", name) or len(name.encode()) > LONGEST:
         raise DataError(path, f"{place}.name should be letters, digits, - and _, at most {LONGEST} bytes")
-    if not isinstance(matrix, dict) or not all(isinstance(axis, list) and axis for axis in matrix.values()):
-        raise DataError(path, f'{place}.matrix should be a table of lists, such as sim = ["cosine", "qnorm"]')
+    example = 'such as sim = ["cosine", "qnorm"]'
+    if not isinstance(matrix, dict) or (not matrix and "matrix" in given):
+        raise DataError(path, f"{place}.matrix should be a table of one list or more, {example}")
+    for axis, values in matrix.items():
+        if not isinstance(values, list) or not values:
+            problem = "is empty; expected" if values == [] else "should be"
+            raise DataError(path, f"{place}.matrix.{axis} {problem} a list of values, {example}")
     axes = {_spelled(axis): [_cell(value) for value in values] for axis, values in matrix.items()}
     if both := sorted(axes.keys() & options.keys()):
         raise DataError(path, f"{place}: {', '.join(both)} is in the table and in its matrix; remove one")
@@ -194,6 +210,10 @@ def _table(path: str, words: Words, given: dict[str, Any]) -> StudyTable:
 
 def _spelled(key: str) -> str:
     return key.replace("_", "-")
+
+
+def _written(options: Options) -> str:
+    return ", ".join(f"{key} = {json.dumps(value)}" for key, value in options.items())
 
 
 def _cell(value: Any) -> Any:
@@ -236,8 +256,12 @@ def steps_of(study: Study, output: str, commands: CommandTree) -> list[Step]:
 def _steps(
     study: Study, table: StudyTable, output: Path, by_table: Mapping[str, list[Step]], commands: CommandTree
 ) -> Iterator[Step]:
-    is_eval, form = table.words == ("eval",), commands.form_of(table.words)
-    for own in table.cells():
+    is_eval, form, where = table.words == ("eval",), commands.form_of(table.words), f"{study.path}: {table.name}"
+    for left_out in table.exclude:
+        if not left_out:
+            raise DataError(where, "exclude is empty; expected options of a combination of the matrix")
+        commands.line_of(table.words, left_out, f"{where}: exclude")
+    for own in table.cells(where):
         for options, chosen in _with_outputs({**table.options, **own}, own, by_table):
             several = options.get(SYSTEMS)
             # an evaluation has a step for each system, so that one that fails leaves the others
@@ -247,7 +271,7 @@ def _steps(
                 cell = chosen | {name: os.path.basename(path) for name, (path,) in system.items()}
                 parts = {part for option, value in each.items() if option != CACHE for part in _parts_of(value)}
                 needed = [step.name for steps in by_table.values() for step in steps if step.output in parts]
-                line = commands.line_of(table.words, each, f"{study.path}: {table.name}")
+                line = commands.line_of(table.words, each, where)
                 label = "-".join(filter(None, map(_slug, cell.values()))).encode()[:LONGEST].decode(errors="ignore")
                 digest = hashlib.sha256(json.dumps([line, needed]).encode()).hexdigest()[:6]
                 name = "-".join(filter(None, (label, digest)))
@@ -317,6 +341,21 @@ def _files(parts: Iterable[str], output: Path) -> Iterator[str]:
         if part and os.path.exists(part) and not path.resolve().is_relative_to(output.resolve()):
             files = [path] if path.is_file() else (file for file in path.rglob("*") if file.is_file())
             yield from (os.path.abspath(file) for file in files if not file.name.startswith("."))
+
+
+def evaluations_of(steps: Iterable[Step]) -> dict[str, list[Step]]:
+    """The evaluations of each table, whose systems one command compares."""
+    by_table: dict[str, list[Step]] = {}
+    for step in steps:
+        if step.command[0] == "eval":
+            by_table.setdefault(step.table, []).append(step)
+    return by_table
+
+
+def comparing(steps: Sequence[Step], gates: Words) -> Words:
+    """The command line that compares the systems of these evaluations."""
+    systems = (step.command[1] for step in steps)
+    return ("eval", *systems, *steps[0].command[2:], *gates, "--json", "--per-query")
 
 
 def _slug(value: Any) -> str:

@@ -144,6 +144,9 @@ class TrainingConfig(Settings):
             f"give one of {', '.join(lengths)}, not {len(lengths)}" if len(lengths) > 1 else None,
             "`overwrite=` and `resume=` exclude each other" if self.overwrite and self.resume else None,
             *self.combination_problems(),
+            f"`warmup=` {self.warmup:g}: expected whole steps, or a share of them below 1"
+            if self.warmup > 1 and self.warmup % 1
+            else None,
             *self.number_problems(),
             *(f"`adam_betas=` {beta} must be from 0 to below 1" for beta in self.adam_betas if beta == 1),
         ]

@@ -103,7 +103,9 @@ def of_any_run(
     if config.time_budget is not None:
         steps["time_budget"] = config.time_budget
     else:
-        steps["total"] = config.steps or math.ceil((config.epochs or 1) * per_epoch)
+        steps["total"] = total = config.steps or math.ceil((config.epochs or 1) * per_epoch)
+        if config.warmup > max(1, total):
+            notice(f"`warmup=` {config.warmup:g}: of {total:,} steps in all, so the learning rate stays below its peak")
     resolved |= {"device": device.type, "processes": batches.world}
     return {
         "sources": [

@@ -14,10 +14,12 @@ import typer
 
 from retrokit.cli import app, command_lines, run
 from retrokit.core.errors import DataError, RetrokitError
+from retrokit.study import questions
 from retrokit.study import steps as steps_module
 from retrokit.study.questions import estimates
 from retrokit.study.state import StudyPlan
 from retrokit.study.steps import Form, Step, Study, StudyTable, read_study, steps_of
+from tests.sure.pretending import write_beir_folder
 
 WHOLE = """
 title = "Which?"
@@ -97,8 +99,10 @@ def test_former_names_of_commands_and_options_work(tmp_path: Path, caplog: pytes
 
 def test_the_plan_is_one_whatever_the_order_of_sets(tmp_path: Path):
     (tmp_path / "study.toml").write_text(
-        '[augment.mix]\nparts = ["{one}", "{two}"]\n[augment.crops]\nname = "one"\n[augment.dropout]\nname = "two"\n'
+        '[augment.mix]\nparts = ["{one}", "{two}"]\n[augment.crops]\nname = "one"\ninput = "a.jsonl"\n'
+        '[augment.dropout]\nname = "two"\ninput = "a.jsonl"\n'
     )
+    (tmp_path / "a.jsonl").touch()
     words = [sys.executable, "-m", "retrokit", "study", "plan", "study.toml", "--json"]
     plans = [
         subprocess.run(words, cwd=tmp_path, env={**os.environ, "PYTHONHASHSEED": seed}, stdout=subprocess.PIPE).stdout
@@ -129,6 +133,9 @@ def test_files_that_options_name_are_read(tmp_path: Path, monkeypatch: pytest.Mo
     assert [Path(path).name for path in step.reads] == ["pairs.jsonl"]
 
 
+MATRIX = "[finetune]\nencoder='static'\nsteps=5\n[finetune.matrix]\nsim=['cosine','dot']\n[[finetune.exclude]]\n"
+
+
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
@@ -139,7 +146,15 @@ def test_files_that_options_name_are_read(tmp_path: Path, monkeypatch: pytest.Mo
         ("[finetune]\nencoder = 'static'\ndata = 'a'\noutput = 'x'", r"takes no output.* \(the study gives it\)"),
         ("[eval]\nencoders = ['{tuned}']", r"\{tuned\} is no table of the study"),
         ("[eval]\nencoders = ['{eval}']", "wait for each other"),
-        ("[finetune]\nencoder='a'\n[finetune.matrix]\nsim = 'cosine'", "matrix should be a table of lists"),
+        ("[finetune]\nencoder='a'\n[finetune.matrix]\nsim = 'cosine'", "matrix.sim should be a list of values"),
+        ("[finetune]\nencoder='a'\n[finetune.matrix]\nseed = []", "matrix.seed is empty; expected a list of values"),
+        ("[finetune]\nencoder='a'\n[finetune.matrix]", "matrix should be a table of one list or more"),
+        ("[finetune]\nmatrix = 3", "matrix should be a table of one list or more"),
+        (f"{MATRIX}simm = 'dot'", r"exclude: `retrokit finetune` takes no simm \(did you mean sim\?\)"),
+        (MATRIX, "exclude is empty; expected options of a combination"),
+        (f"{MATRIX}sim = 'qnorm'", 'exclude sim = "qnorm" matches no combination of the matrix'),
+        (f"{MATRIX}steps = 5", "exclude leaves no combination of the matrix: steps = 5"),
+        ("titel = 'T'", r"\[titel\] is no command \(did you mean title\?\)"),
         ("[finetune]\nsim='a'\n[finetune.matrix]\nsim = ['cosine']", "sim is in the table and in its matrix"),
         ("[finetune]\ninclude = 3", "include should be a list of tables"),
         ("[[eval]]\non='a'\n[[eval]]\non='b'", "several tables are called eval; give each a `name`"),
@@ -192,13 +207,18 @@ def test_a_study_has_a_largest_number_of_steps(tmp_path: Path, monkeypatch: pyte
         planned(WHOLE, tmp_path)
 
 
-def test_the_plan_is_commands_that_can_be_typed(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+def test_the_plan_is_commands_that_can_be_typed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    monkeypatch.chdir(tmp_path)
+    Path("a b.jsonl").touch()
     (tmp_path / "study.toml").write_text("[augment.crops]\ninput = 'a b.jsonl'\nmin-chars = 5\n")
     assert run(["study", "plan", str(tmp_path / "study.toml"), "-o", "out"]) == 0
-    comment, line = capsys.readouterr().out.splitlines()
+    comment, line, count = capsys.readouterr().out.splitlines()
     assert comment.startswith("# augment-crops.")
     assert line.startswith("retrokit augment crops 'a b.jsonl' --min-chars=5 --output out/augment-crops/")
     assert line.endswith(".jsonl")
+    assert count == "# 1 step"
 
 
 def test_a_folder_without_a_study_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
@@ -211,6 +231,7 @@ def test_a_folder_without_a_study_is_told(tmp_path: Path, capsys: pytest.Capture
 
 def test_without_snakemake_the_extra_is_named(tmp_path: Path):
     (tmp_path / "study.toml").write_text("[augment.crops]\ninput = 'a.jsonl'\n")
+    (tmp_path / "a.jsonl").touch()
     hidden = "import sys; sys.modules['snakemake'] = None; from retrokit.cli import run; sys.exit(run(sys.argv[1:]))"
     words = [sys.executable, "-c", hidden, "study", "run", "study.toml", "-o", "out"]
     found = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True)
@@ -237,6 +258,77 @@ def test_a_mistyped_name_is_found_before_anything_runs(words: tuple[str, ...], o
     with pytest.raises(DataError, match=said):
         command_lines.line_of(words, options, "study.toml")
     assert command_lines.line_of(("finetune",), {"encoder": "minilm", "sim": "auto"}, "study.toml")
+
+
+CHECKED = """
+[finetune]
+encoder = "static:dim=8"
+data = "pairs.jsonl"
+[eval]
+encoders = ["bm25", "{finetune}"]
+on = "beir:data"
+"""
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "expected"),
+    [
+        ("static:dim", "statik:dim", "study.toml: finetune: encoder: unknown encoder 'statik' (did you mean static?)"),
+        (
+            '"static:dim=8"',
+            '"static:dim=8"\nsteps = "five"',
+            "study.toml: finetune: --steps five: expected a whole number",
+        ),
+        ('"static:dim=8"', '"static:dim=8"\nsteps = -5', "study.toml: finetune: --steps -5 is out of range"),
+        ('"static:dim=8"', '"static:dim=8"\nscale = "autto"', "--scale autto: expected a number or auto"),
+        ('"static:dim=8"', '"static:dim=8"\naugment = "crop"', "unknown augmentation 'crop' (did you mean crops"),
+        ('data = "pairs.jsonl"', "", "study.toml: finetune: Missing option '--data'"),
+        ("pairs.jsonl", "pears.jsonl", "study.toml: finetune: pears.jsonl: does not exist"),
+        ("beir:data", "beir:cisii", "study.toml: eval: cisii: does not exist; expected a BEIR folder"),
+        ("beir:data", "beir:data,split=tset", "study.toml: eval: data: has no split 'tset'; its splits are 'test'"),
+        ('"beir:data"', '"beir:data"\nmetrics = "ndgc@10"', "eval: unknown metric 'ndgc@10' (did you mean ndcg@10?)"),
+        ('"beir:data"', '"beir:data"\n[gates]\nfail-under="ndcg@10"', "gates: --fail-under ndcg@10: expected METRIC="),
+        ('"beir:data"', '"beir:data"\n[gates]\nfail-under="ndgc@10=1"', "gates: unknown metric 'ndgc@10'"),
+        ('"beir:data"', '"beir:data"\n[gates]\nmax-drop=0.1', "gates: --max-drop needs --baseline FILE"),
+        (
+            '"beir:data"',
+            '"beir:data"\n[gates]\nbaseline-system="bm26"',
+            "gates: --baseline-system bm26 is none of bm25",
+        ),
+    ],
+)
+def test_what_a_command_would_refuse_is_refused_before_anything_runs(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    before: str,
+    after: str,
+    expected: str,
+):
+    monkeypatch.chdir(tmp_path)
+    write_beir_folder(tmp_path / "data")
+    Path("pairs.jsonl").touch()
+    Path("study.toml").write_text(CHECKED)
+    assert run(["study", "plan", "study.toml", "-o", "out"]) == 0
+    assert CHECKED.count(before) == 1
+    Path("study.toml").write_text(CHECKED.replace(before, after))
+    for command in ("plan", "run"):
+        assert run(["study", command, "study.toml", "-o", "out"]) == 2
+        (line,) = capsys.readouterr().err.splitlines()
+        assert expected in line
+    assert not Path("out").exists()
+
+
+def test_the_texts_of_any_probe_are_names_of_its_kind(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    monkeypatch.chdir(tmp_path)
+    Path("texts.jsonl").touch()
+    Path("study.toml").write_text("[probe.geometry]\nencoders = 'static'\non = 'texts.jsonl'\n")
+    assert run(["study", "plan", "study.toml"]) == 0
+    Path("study.toml").write_text("[probe.geometry]\nencoders = 'static'\non = 'absent.jsonl'\n")
+    assert run(["study", "plan", "study.toml"]) == 2
+    assert "absent.jsonl: does not exist" in capsys.readouterr().err
 
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -278,9 +370,24 @@ def test_times_are_told_before_anything_is_done(tmp_path: Path, monkeypatch: pyt
     on = "beir:data"
     """
     steps = planned(text, tmp_path)
+    monkeypatch.setattr(questions, "_start", lambda: 100.0)
     found = estimates(StudyPlan(tmp_path / "out", "", "", str(tmp_path), (), steps))
     once, thrice, two, *evaluated = found.values()
-    assert thrice == pytest.approx(3 * once)
-    assert two == pytest.approx(once / 2), "four batches are an epoch"
+    assert once > 100, "a command starts first"
+    assert thrice - 100 == pytest.approx(3 * (once - 100))
+    assert two - 100 == pytest.approx((once - 100) / 2), "four batches are an epoch"
     assert evaluated == [None] * 3, "nothing was evaluated yet"
     assert not (tmp_path / "out").exists()
+
+
+def test_an_estimate_names_the_steps_that_it_is_without(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    monkeypatch.chdir(tmp_path)
+    write_beir_folder(tmp_path / "data")
+    Path("pairs.jsonl").touch()
+    Path("study.toml").write_text(CHECKED)
+    seconds = {"finetune": 60.0, "eval": None}
+    monkeypatch.setattr(questions, "estimates", lambda plan: {step.name: seconds[step.table] for step in plan.steps})
+    assert run(["study", "plan", "study.toml", "--estimate"]) == 0
+    assert "about 0:01:00, without steps that have no estimate yet (2 of eval)" in capsys.readouterr().err

@@ -1,5 +1,7 @@
 """Studies that answer one question: what fits into a budget, and what is recommended."""
 
+import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -9,7 +11,7 @@ from retrokit.core.errors import DataError, UsageError
 from retrokit.core.notices import heard
 from retrokit.evaluation.comparison.comparison import Evaluation, evaluation_of
 from retrokit.evaluation.result import Result
-from retrokit.report.words import recommendation
+from retrokit.report.words import beside_bm25, recommendation
 from retrokit.study import questions
 from retrokit.study.state import kept_study
 from retrokit.study.steps import Step, read_study, steps_of
@@ -127,6 +129,16 @@ def test_another_similarity_is_recommended_where_it_is_better_by_more_than_chanc
     assert recommendation(evaluated(gains)).startswith(expected)
 
 
+ONE_SEED = "; one seed each, so differences between seeds are not known"
+
+
+def test_a_recommendation_says_that_it_is_from_one_seed():
+    one = evaluated({"cosine": 0.0, "sfs:16": -0.1})
+    assert recommendation(one).endswith(ONE_SEED)
+    systems = [replace(system, results=[system.first] * 2) for system in one.systems]
+    assert "seed" not in recommendation(replace(one, systems=systems))
+
+
 def test_a_difference_that_may_be_chance_is_no_reason():
     found = evaluated({"cosine": 0.0, "sfs:16": 0.0})
     other = found.systems[1].first
@@ -135,4 +147,29 @@ def test_a_difference_that_may_be_chance_is_no_reason():
     other.metrics["ndcg@10"] += 0.005
     again = evaluation_of(found.results, {"beir:a": ["ndcg@10"]}, {})
     said = recommendation(again)
-    assert said == "train with cosine: sfs:16 is above it, but no difference that this data can show"
+    assert said == "train with cosine: sfs:16 is above it, but no difference that this data can show" + ONE_SEED
+
+
+@pytest.mark.parametrize(
+    ("gain", "fused", "expected"),
+    [
+        (
+            -0.1,
+            0.1,
+            r"mine is below bm25 in ndcg@10 by -0.0\d+ \(95% interval -.* more than chance\); fused with bm25 it ",
+        ),
+        (
+            0.1,
+            -0.1,
+            r"mine is above bm25 in ndcg@10 by \+0.0\d+ \(.*: more than chance\); fused with bm25 it is below ",
+        ),
+        (
+            0.0,
+            0.1,
+            r"mine is level with bm25 in ndcg@10 by \+0.0000 .*; fused with bm25 it is above bm25 in ndcg@10 by \+0.0",
+        ),
+    ],
+)
+def test_the_answer_is_about_the_encoder_that_was_asked_about(gain: float, fused: float, expected: str):
+    (answer,) = beside_bm25(evaluated({"bm25": 0.0, "mine": gain, "hybrid": fused}))
+    assert re.match("On beir:a, runs/mine " + expected, answer)

@@ -15,7 +15,7 @@ import pytest
 pytest.importorskip("snakemake", reason="needs the extra study")
 
 from retrokit.cli import command_lines, run
-from retrokit.core.errors import UsageError
+from retrokit.core.errors import RetrokitError, UsageError
 from retrokit.core.outputs import locked
 from retrokit.data.processor import processor_in_words
 from retrokit.evaluation.comparison import results_folder
@@ -111,6 +111,26 @@ def test_other_software_evaluates_again_in_steps(monkeypatch: pytest.MonkeyPatch
         engine.run(evaluated)
     assert all(at != before[name] for name, at in begun().items())
     assert {state.state for state in evaluated.states()} == {"done"}
+
+
+def test_results_of_a_former_plan_are_named(capsys: pytest.CaptureFixture[str]):
+    rows = [{"sentence1": f"cat {i}", "sentence2": f"dog {i % 7}", "score": i % 5} for i in range(20)]
+    Path("pairs.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    Path("study.toml").write_text(EVALUATED)
+    assert run(["study", "run", "study.toml", "-o", "out"]) == 0
+    assert "also contains" not in capsys.readouterr().err
+    Path("study.toml").write_text(EVALUATED.replace(', "static:16"', ""))
+    assert run(["study", "run", "study.toml", "-o", "out"]) == 0
+    said = capsys.readouterr().err
+    assert "out/eval also contains results of 1 not in this study (static:16); read out/eval.json" in said
+
+
+def test_what_comparing_reports_begins_with_the_program_once(monkeypatch: pytest.MonkeyPatch):
+    ended = subprocess.CompletedProcess([], 2, b"", b"retrokit: a notice\nretrokit: data: damaged\n")
+    monkeypatch.setattr(engine.subprocess, "run", lambda *words, **options: ended)
+    evaluated = plan(EVALUATED)
+    with pytest.raises(RetrokitError, match=r"^data: damaged$"):
+        engine._compare(evaluated, evaluated.steps, Path("out", "eval.json"))
 
 
 BROKEN = """
@@ -227,6 +247,7 @@ def test_two_studies_do_not_work_in_one_folder():
 
 
 def test_a_page_tells_what_was_done_and_what_failed(capsys: pytest.CaptureFixture[str]):
+    Path("absent.jsonl").write_text("no JSON\n")
     Path("study.toml").write_text(f'title = "<b>Crops</b>"\n{BROKEN}')
     assert run(["study", "run", "study.toml", "-o", "out"]) == 2
     said = capsys.readouterr().err
