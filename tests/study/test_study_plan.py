@@ -319,6 +319,13 @@ def test_what_a_command_would_refuse_is_refused_before_anything_runs(
     assert not Path("out").exists()
 
 
+def test_crops_of_a_corpus_need_no_split_for_training(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.chdir(tmp_path)
+    write_beir_folder(tmp_path / "data")
+    Path("study.toml").write_text(CHECKED.replace('"pairs.jsonl"', '"beir:data"\naugment = "crops"'))
+    assert run(["study", "plan", "study.toml"]) == 0
+
+
 def test_the_texts_of_any_probe_are_names_of_its_kind(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ):
