@@ -158,7 +158,7 @@ def _input_problems(context: Any, written: set[str]) -> Iterator[str]:
             options = named(kind).options(spec)
             tasks += [spec.name] if kind == "tasks" else []
             if "path" in options and spec.name != "bright":  # which may be on the hub
-                read = options if kind == "tasks" else spec.params  # crops of a corpus need no split
+                read: Mapping[str, Any] = options if kind == "tasks" else spec.params  # crops of a corpus need no split
                 places.append((options["path"], read.get("split") if spec.name == "beir" else None))
     for path, split in places:
         if not _is_below(path, written):
