@@ -1,6 +1,7 @@
 """BM25: the formula, texts that are no documents, words that nobody has, and what tasks make of it."""
 
 import math
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -9,7 +10,7 @@ from retrokit.core.errors import MissingExtra, UsageError
 from retrokit.core.notices import heard
 from retrokit.evaluation import registry as tasks
 from retrokit.evaluation.task import Request
-from retrokit.ranking.retrieval import LANGUAGES, registry
+from retrokit.ranking.retrieval import LANGUAGES, registry, registry_of
 from tests.evaluation.fakes import write_folder
 from tests.models import sentences
 
@@ -154,3 +155,9 @@ def test_scifact(shared_data):
         Request(searcher=registry.create("bm25"), metrics=["ndcg@10"])
     )[0]
     assert result.metrics["ndcg@10"] == pytest.approx(0.6863, abs=0.002)
+
+
+def test_a_folder_of_its_name_is_in_nobodys_way(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("bm25").mkdir()
+    assert registry_of("bm25") is registry

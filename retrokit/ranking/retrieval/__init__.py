@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -97,9 +96,8 @@ registry = SpecRegistry(
 
 
 def registry_of(spec: str) -> Registry:
-    """The registry of a searcher's or an encoder's name. An existing path is an encoder's."""
-    name, colon, _ = spec.partition(":")
-    return registry if name in registry.names() and (colon or not os.path.exists(spec)) else encoders.registry
+    """The registry of a searcher's or an encoder's name; any other text is an encoder's path or hub id."""
+    return registry if spec.partition(":")[0] in registry.names() else encoders.registry
 
 
 def leaves_open(spec: str) -> bool:
