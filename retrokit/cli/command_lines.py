@@ -85,7 +85,9 @@ def _kinds(param: Any, command: Any) -> tuple[str, ...]:
 
 def _check_names(where: str, key: str, kinds: tuple[str, ...], given: Any) -> None:
     """Raises :class:`DataError` for a wrong name, or wrong parameters of one."""
-    for name in given if kinds and isinstance(given, list) else [given] if kinds else ():
+    if not kinds:
+        return
+    for name in given if isinstance(given, list) else [given]:
         head = name.partition(":")[0]
         whatever = next((kind for kind in kinds if named(kind).fallback is not None), kinds[0])
         kind = next((kind for kind in kinds if head in named(kind).names()), whatever)

@@ -6,7 +6,7 @@ import math
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from statistics import fmean
@@ -114,6 +114,7 @@ def _speed(data: str, encoder: str, batch_size: int) -> _Speed:
     return _Speed(steps["seconds_each"], (1 - TESTED) * steps["per_epoch"], texts * each_text + 2 * _start())
 
 
+@cache
 def _start() -> float:
     """Seconds that the start of a command takes."""
     began = time.perf_counter()
@@ -122,19 +123,18 @@ def _start() -> float:
 
 
 def estimates(plan: StudyPlan) -> dict[str, float | None]:
-    """Seconds of each step, by its name: as measured, if it is done; of a training, by its start and a
-    few steps of one of its kind; else the mean of the finished steps of its table, ``None`` if there are none."""
+    """Seconds of each step, by its name: as measured, if it is done; of a training, by its start and a few
+    steps of one of its kind; else the mean of the finished steps of its table, ``None`` if there are none."""
     done = {state.step.name: state.seconds for state in plan.states() if state.state == DONE}
     trainings: dict[tuple[str, ...], dict[str, float] | None] = {}
     durations: dict[str, float | None] = {}
-    start = cache(_start)
     for step in plan.steps:
         known = done.get(step.name)
         if known is None and step.command[0] == "finetune":
             kind = tuple(word for word in step.command[:-2] if word[2:].partition("=")[0] not in _ALIKE)
             if kind not in trainings:
                 trainings[kind] = _timed(plan, step)
-            known = _training(step, trainings[kind], start)
+            known = _training(step, trainings[kind])
         if known is None:
             alike = [seconds for other in plan.steps if other.table == step.table and (seconds := done.get(other.name))]
             known = fmean(alike) if alike else None
@@ -142,12 +142,12 @@ def estimates(plan: StudyPlan) -> dict[str, float | None]:
     return durations
 
 
-def _training(step: Step, timed: dict[str, float] | None, start: Callable[[], float]) -> float | None:
+def _training(step: Step, timed: dict[str, float] | None) -> float | None:
     options = dict(word[2:].partition("=")[::2] for word in step.command if word.startswith("--"))
     if timed is None or "time-budget" in options:
         return None
     steps = options.get("steps") or math.ceil(float(options.get("epochs", 1)) * timed["per_epoch"])
-    return start() + float(steps) * timed["seconds_each"]
+    return _start() + float(steps) * timed["seconds_each"]
 
 
 def _timed(plan: StudyPlan, step: Step) -> dict[str, float] | None:
