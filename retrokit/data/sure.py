@@ -37,6 +37,9 @@ VARIANT_FILES = {
 }
 """The file of each kind of variant."""
 
+COUNTED, LEFT_OUT = "counted", "left-out"
+"""What is done with queries one of whose variants equals the passage: rankings tie the two, which makes ROC 1."""
+
 PASSAGES = "passages.jsonl"
 _EQUIVALENCE, _QRELS = "-semantic-equivalence", "qrels-N.tsv"
 _LAYOUT = f"a SURE folder (query-N.tsv, query-N{_EQUIVALENCE}.tsv, qrels-N.tsv, {PASSAGES}, a JSONL file a variant)"
@@ -52,7 +55,9 @@ class SureData:
         passages: passage id → text.
         variants: kind of variant (:data:`VARIANT_FILES`) → passage id → text; of testbeds that were read.
         testbeds: testbed → the ids of its queries that have a passage and all variants.
-        dropped: testbed → reason (``without_judgement``, ``without_variants``) → number of queries left out.
+        dropped: testbed → reason (``without_judgement``, ``without_variants``; ``identical_variant`` if they are left
+            out) → number of queries left out.
+        identical: testbed → number of its queries with a variant that equals the passage word for word.
         repeated: number of ids that came again with another text.
     """
 
@@ -63,6 +68,7 @@ class SureData:
     variants: dict[str, dict[str, str]]
     testbeds: dict[str, list[str]]
     dropped: dict[str, dict[str, int]]
+    identical: dict[str, int]
     repeated: int
 
 
@@ -80,8 +86,11 @@ def variant_id(passage_id: str, kind: str) -> str:
     return f"{passage_id}#{kind}"
 
 
-def read_sure(folder: str | Path, testbed: str | None = None) -> SureData:
+def read_sure(folder: str | Path, testbed: str | None = None, identical: str = COUNTED) -> SureData:
     """Read ``testbed`` of a SURE folder, or all whose files are there, without queries that lack a variant.
+
+    ``identical`` says whether queries with a variant that equals its passage word for word are :data:`COUNTED` or
+    :data:`LEFT_OUT`.
 
     Raises:
         DataError: no such folder or files (the message names what is missing), a wrong line, a query with two texts or
@@ -101,20 +110,35 @@ def read_sure(folder: str | Path, testbed: str | None = None) -> SureData:
     for kind in kinds_of(wanted):
         variants[kind], again = _read_texts(files[VARIANT_FILES[kind]])
         repeated += again
-    testbeds, dropped = dict[str, list[str]](), dict[str, dict[str, int]]()
+    testbeds: dict[str, list[str]] = {}
+    dropped: dict[str, dict[str, int]] = {}
+    unchanged: dict[str, int] = {}
     for name in wanted:
         judged = [id for id in queries_by_testbed[name] if id in originals]
         kinds = kinds_of([name])
-        testbeds[name] = [id for id in judged if all(variants[kind].get(originals[id], "").strip() for kind in kinds)]
+        complete = [id for id in judged if all(variants[kind].get(originals[id], "").strip() for kind in kinds)]
+        changed = [id for id in complete if _all_changed(passages, originals[id], [variants[kind] for kind in kinds])]
+        unchanged[name] = len(complete) - len(changed)
         dropped[name] = {
             "without_judgement": len(queries_by_testbed[name]) - len(judged),
-            "without_variants": len(judged) - len(testbeds[name]),
+            "without_variants": len(judged) - len(complete),
         }
+        if identical == LEFT_OUT:
+            dropped[name]["identical_variant"] = unchanged[name]
+            testbeds[name] = changed
+        else:
+            testbeds[name] = complete
         if not testbeds[name]:
             lost = ", ".join(f"{count} {reason.replace('_', ' ')}" for reason, count in dropped[name].items())
             raise DataError(folder, f"no query is left of the testbed {name}: {lost}")
     name = folder.resolve().name
-    return SureData(name, queries, originals, passages, variants, testbeds, dropped, repeated)
+    return SureData(name, queries, originals, passages, variants, testbeds, dropped, unchanged, repeated)
+
+
+def _all_changed(passages: dict[str, str], passage: str, variants: Iterable[dict[str, str]]) -> bool:
+    """Whether no variant of the passage has its words, in its order."""
+    words = passages[passage].split()
+    return all(texts[passage].split() != words for texts in variants)
 
 
 def digest_sure(folder: str | Path, testbed: str | None = None) -> str:

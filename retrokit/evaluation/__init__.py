@@ -101,6 +101,13 @@ registry = _Tasks(
                 choices=("once", "published-script"),
                 summary="of variants by the reference: once, or twice as the published script",
             ),
+            Param(
+                "identical",
+                str,
+                "counted",
+                choices=("counted", "left-out"),
+                summary="queries with a variant that equals its passage word for word",
+            ),
         ),
         _task(
             "rag",

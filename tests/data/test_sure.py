@@ -69,6 +69,19 @@ def test_a_query_leaves_the_testbed_that_it_has_no_variant_for(folder):
         read_sure(folder)
 
 
+def test_variants_that_equal_their_passage_are_counted_and_can_be_left_out(folder):
+    file = folder / "passages-with-keywords-replaced.jsonl"
+    file.write_text(file.read_text().replace("paraphrase 1", "passage  1").replace("paraphrase 2", "Passage 2"))
+    data = read_sure(folder)
+    assert data.identical == {"precision": 0, "abstraction": 0, "equivalence": 1}, "white space is no word, case is"
+    assert data.testbeds["equivalence"] == ["q0", "q1", "q2", "q3"]
+    assert "identical_variant" not in data.dropped["equivalence"]
+    left_out = read_sure(folder, identical="left-out")
+    assert left_out.testbeds["equivalence"] == ["q0", "q2", "q3"]
+    assert left_out.testbeds["precision"] == data.testbeds["precision"]
+    assert left_out.dropped["equivalence"]["identical_variant"] == left_out.identical["equivalence"] == 1
+
+
 def test_a_repeated_id_counts_as_on_its_last_line(folder):
     with (folder / "summaries.jsonl").open("a") as stream:
         stream.write('{"id": "p1", "contents": "another"}\n{"id": "p2", "contents": "summary 2"}\n')

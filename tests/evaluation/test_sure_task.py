@@ -229,6 +229,27 @@ def test_a_reranker_scores_each_pair_of_texts_once(tmp_path):
     assert results[1].metrics["roc"] < 1.0
 
 
+def test_variants_that_equal_their_passage_are_reported_and_change_roc(tmp_path):
+    """Of q0 to q3 the first has its own passage as paraphrase: a tie in every ranking, hence a ROC of 1."""
+    folder = small_folder(tmp_path / "small", 4)
+    file = folder / "passages-with-keywords-replaced.jsonl"
+    file.write_text(file.read_text().replace("paraphrase 0", "passage 0"))
+    results = {}
+    for identical in ("counted", "left-out"):
+        data = read_sure(folder, "equivalence", identical)
+        task = Sure(data, RerankerReference(CountingScorer()), identical=identical)
+        assert "equals its passage word for word" in task.describe()
+        (results[identical],) = task.evaluate(Request(hashed(1), [retrokit.similarity("cosine")]))
+        assert results[identical].counts["equivalence_identical_variant"] == 1
+    counted, left_out = results["counted"], results["left-out"]
+    values = counted.per_query["equivalence_roc"]
+    assert values["q0"] == 1.0
+    assert left_out.per_query["equivalence_roc"] == {query: values[query] for query in ("q1", "q2", "q3")}
+    assert left_out.metrics["equivalence_roc"] == pytest.approx(np.mean([values[q] for q in ("q1", "q2", "q3")]))
+    assert left_out.counts["equivalence_queries"] == 3
+    assert left_out.configuration["identical"] == "left-out"
+
+
 def test_a_saved_ranking_is_a_reference(tmp_path):
     folder = small_folder(tmp_path / "small", 9)
     first = tasks.create(f"sure:{folder},reference=run:{write_trec(tmp_path / 'no.trec', Loops(folder).reference())}")

@@ -24,7 +24,17 @@ from retrokit.core.errors import DataError
 from retrokit.core.notices import notice
 from retrokit.data.beir import corpus_file
 from retrokit.data.corpus import read_corpus
-from retrokit.data.sure import ORIGINAL, TESTBEDS, SureData, digest_sure, missing_testbeds, read_sure, variant_id
+from retrokit.data.sure import (
+    COUNTED,
+    LEFT_OUT,
+    ORIGINAL,
+    TESTBEDS,
+    SureData,
+    digest_sure,
+    missing_testbeds,
+    read_sure,
+    variant_id,
+)
 from retrokit.evaluation.comparison.correlations import MEASURES
 from retrokit.evaluation.result import Resampled
 from retrokit.evaluation.tasks.base import Measured, SearchTask
@@ -170,6 +180,7 @@ _NOT_LISTED, _NOT_REFERENCED = "original_not_listed", "without_reference"
 _REASONS = {
     "without_judgement": "queries without a judgement, left out",
     "without_variants": "queries without all variants, left out",
+    "identical_variant": "queries with a variant that equals its passage word for word, left out",
     _NOT_LISTED: "without their original in the list",
     _NOT_REFERENCED: "without scores of the reference for all that they rank",
 }
@@ -210,8 +221,8 @@ class Sure(SearchTask):
     Table 6), over all judged queries.
 
     ``corpus`` has (id, text) of all passages that can be found, by default those of ``data``; they are searched in
-    descending order of their ids. ``depth`` is of the retriever's list, and ``counting`` says how often the reference
-    counts a variant.
+    descending order of their ids. ``depth`` is of the retriever's list, ``counting`` says how often the reference
+    counts a variant, and ``identical`` how ``data`` were read (:func:`retrokit.data.sure.read_sure`).
     """
 
     main_metric = "rdc"
@@ -224,8 +235,9 @@ class Sure(SearchTask):
         depth: int = 2000,
         data_digest: str | None = None,
         counting: str = ONCE,
+        identical: str = COUNTED,
     ) -> None:
-        self.data, self.reference, self.counting = data, reference, counting
+        self.data, self.reference, self.counting, self.identical = data, reference, counting, identical
         self._depth = depth
         self.data_digest = data_digest
         entries = sorted(data.passages.items() if corpus is None else corpus, reverse=True)
@@ -272,6 +284,12 @@ class Sure(SearchTask):
             line += ", which counts every variant twice, as the published script does by default"
         for testbed, reasons in self.data.dropped.items():
             line += "".join(f"; {testbed}: {n:,} {_REASONS[reason]}" for reason, n in reasons.items() if n)
+        for testbed, count in self.data.identical.items():
+            if count and self.identical == COUNTED:
+                line += (
+                    f"; {testbed}: {count:,} queries with a variant that equals its passage word for word, whose ROC"
+                )
+                line += f" is 1 by the tie rule for every system; identical={LEFT_OUT} leaves them out"
         if len(self.data.testbeds) > 1 and (absent := missing_testbeds(self.data)):
             line += f"; no files for {', '.join(absent)}"
         if self.data.repeated:
@@ -310,6 +328,7 @@ class Sure(SearchTask):
             counts[f"{testbed}_queries"] = len(ranked.queries)
             reasons = {**self.data.dropped[testbed], **ranked.dropped}
             counts |= {f"{testbed}_{reason}": count for reason, count in reasons.items()}
+            counts[f"{testbed}_identical_variant"] = self.data.identical[testbed]
             if lost := _lost(ranked.dropped):
                 queries = f"of {len(self.data.testbeds[testbed]):,} queries dropped"
                 notice(f"{searcher.spec} {searcher.similarity}, {testbed}: {queries}: {lost}")
@@ -325,7 +344,12 @@ class Sure(SearchTask):
             {metric: mean(scores) for metric, scores in per_query.items()},
             per_query,
             {measure: Resampled(len(self._queries), MeanOfMeans(parts)) for measure, parts in columns.items()},
-            configuration={"reference": self.reference.spec, "depth": self._depth, "counting": self.counting},
+            configuration={
+                "reference": self.reference.spec,
+                "depth": self._depth,
+                "counting": self.counting,
+                "identical": self.identical,
+            },
             counts=counts,
             run=SureRun(self._candidates, rankings, self._variant_entries),
         )
@@ -466,6 +490,7 @@ def sure(
     corpus: str | None,
     depth: int,
     counting: str,
+    identical: str = COUNTED,
     device: str | None = None,
 ) -> Sure:
     """The task of a SURE folder.
@@ -474,11 +499,11 @@ def sure(
         UsageError: an unknown reference.
         DataError: a folder of another layout (what is missing is named), or a corpus that has none of its passages.
     """
-    data = read_sure(path, testbed)
+    data = read_sure(path, testbed, identical)
     passages, digests = None, [digest_sure(path, testbed)]
     if corpus is not None:
         seen = hashlib.sha256()
         file = corpus_file(corpus) if Path(corpus).is_dir() else corpus
         passages = [(document.id, document.full_text) for document in read_corpus(file, seen.update)]
         digests.append(f"sha256:{seen.hexdigest()}")
-    return Sure(data, make_reference(reference, device), passages, depth, " ".join(digests), counting)
+    return Sure(data, make_reference(reference, device), passages, depth, " ".join(digests), counting, identical)
