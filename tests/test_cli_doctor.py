@@ -10,7 +10,7 @@ import pytest
 import sentence_transformers  # noqa: F401  what it loads asks for versions, which `machine` makes up
 
 from retrokit import cli
-from retrokit.core.errors import MissingExtra
+from retrokit.core.errors import DISTRIBUTION, MissingExtra
 from retrokit.report import doctor
 
 REQUIRED = [
@@ -35,8 +35,8 @@ def machine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
             raise importlib.metadata.PackageNotFoundError(name)
         return VERSIONS[name]
 
-    monkeypatch.setattr(importlib.metadata, "packages_distributions", lambda: {"retrokit": ["ours"]})
-    monkeypatch.setattr(importlib.metadata, "requires", {"ours": REQUIRED}.__getitem__)
+    monkeypatch.setattr(importlib.metadata, "packages_distributions", lambda: {"retrokit": [DISTRIBUTION]})
+    monkeypatch.setattr(importlib.metadata, "requires", {DISTRIBUTION: REQUIRED}.__getitem__)
     monkeypatch.setattr(importlib.metadata, "version", version)
     monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_OFFLINE", True)
     monkeypatch.setenv("RETROKIT_CACHE", str(tmp_path / "cache"))
@@ -66,6 +66,15 @@ def test_packages_and_extras_that_are_there_too_old_or_missing():
         assert (
             one.state == doctor.OK or str(MissingExtra("it", one.name)) == f"it needs an optional package: {one.advice}"
         )
+
+
+def test_the_other_program_of_this_name_is_reported(monkeypatch):
+    both = {"retrokit": ["retrokit", DISTRIBUTION], "numpy": ["numpy"]}
+    monkeypatch.setattr(importlib.metadata, "packages_distributions", lambda: both)
+    found = [one for one in doctor.examine().findings if one.part == "packages" and one.name == "retrokit"]
+    assert [one.state for one in found] == [doctor.OK, doctor.BROKEN]
+    assert found[1].advice.startswith("python -m pip uninstall retrokit;")
+    assert cli.run(["doctor"]) == 1
 
 
 @pytest.mark.parametrize(

@@ -206,8 +206,23 @@ def test_the_distribution_has_one_name():
     files = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True).stdout.split()
     if not files:
         pytest.skip("the list of the project's files is git's")
-    wrong = re.compile(r"retrokit\\?\[\w|pip install (-U )?'?retrokit\b(?!-ir)")
-    texts = {name: (ROOT / name).read_text("utf-8") for name in files if name.endswith((".md", ".py", ".sh", ".toml"))}
+    installer = r"\b(pip3?|pipx|uvx?|poetry|pdm|conda|mamba)( tool)?( install| add| run| download)?( -\S+)*"
+    wrong = re.compile(
+        rf"{installer} ['\"]?retrokit\b(?!-ir)"
+        r"|retrokit\\?\[\w"
+        r"|(dependencies|requires)\s*=?\s*\[[^\]]*['\"]retrokit\b(?!-ir)"
+        r"|^\s*-?\s*['\"]?retrokit\s*(==|>=|~=|<=)",
+        re.MULTILINE,
+    )
+    endings = (".md", ".py", ".sh", ".toml", ".yml", ".yaml", ".cff", "Dockerfile")
+    texts = {name: (ROOT / name).read_text("utf-8") for name in files if name.endswith(endings)}
+    for line in (
+        "uvx retrokit",
+        "pip install -U 'retrokit>=1'",
+        "dependencies = ['numpy', 'retrokit']",
+        "retrokit>=0.1",
+    ):
+        assert wrong.search(line)
     assert [name for name, text in texts.items() if wrong.search(text)] == []
     code = {name for name, text in texts.items() if name.startswith("retrokit/") and DISTRIBUTION in text}
     assert code == {"retrokit/core/errors.py"}

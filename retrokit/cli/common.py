@@ -19,7 +19,7 @@ from retrokit.cli.config import current, options_of, taking_config
 from retrokit.cli.streams import printing
 from retrokit.core.errors import UsageError, out_of_range
 from retrokit.core.notices import harmless
-from retrokit.core.version import __version__
+from retrokit.core.version import DOCUMENTATION, __version__
 
 OUTPUTS = "retrokit.outputs"
 _ALL = "--help-all"
@@ -207,7 +207,7 @@ app = Commands(
     pretty_exceptions_enable=False,
     add_completion=True,
     help="Train, stress-test and rerank with dense text retrievers.",
-    epilog="Troubleshooting: retrokit doctor. Documentation: docs/ in the repository. "
+    epilog=f"Troubleshooting: retrokit doctor. Documentation: {DOCUMENTATION} . "
     "Exit codes: 0 done, 1 a gate failed, 2 wrong use or bad input, "
     "3 a missing optional package, 4 an outside service failed, 130 interrupted.",
 )

@@ -27,7 +27,7 @@ from retrokit.core.notices import notice, progress
 from retrokit.core.outputs import check_folder, check_replaceable, folder_in_the_making, paths_in
 from retrokit.core.registry import parse_all
 from retrokit.core.settings import taking
-from retrokit.core.version import __version__
+from retrokit.core.version import DOCUMENTATION, __version__
 from retrokit.data import exports
 from retrokit.data.beir import corpus_file, queries_file
 from retrokit.data.corpus import read_corpus, read_queries
@@ -259,5 +259,5 @@ def _check_factorable(similarity: Similarity) -> None:
     if not similarity.factorable:
         raise UsageError(
             f"{similarity.spec} is not an inner product of prepared embeddings, so there are none to export "
-            "(what to do instead: docs/how-to/export-vectors.md)"
+            f"(what to do instead: {DOCUMENTATION}/how-to/export-vectors.md)"
         )

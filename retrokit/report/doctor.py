@@ -127,12 +127,12 @@ def _looked(part: str, look: Callable[[], Iterator[Finding]]) -> Iterator[Findin
 
 def _requirements() -> list[tuple[Any, str, bool]]:
     """Each requirement, the installed version, empty if there is none, and whether it fits."""
-    from importlib.metadata import PackageNotFoundError, packages_distributions, requires, version
+    from importlib.metadata import PackageNotFoundError, requires, version
 
     from packaging.requirements import Requirement
 
     found = []
-    for requirement in map(Requirement, requires(packages_distributions().get("retrokit", [DISTRIBUTION])[0]) or []):
+    for requirement in map(Requirement, requires(DISTRIBUTION) or []):
         try:
             release = version(requirement.name)
         except PackageNotFoundError:
@@ -146,7 +146,16 @@ def _applies(requirement: Any, extra: str = "") -> bool:
 
 
 def _packages() -> Iterator[Finding]:
+    from importlib.metadata import packages_distributions
+
     yield Finding("packages", "retrokit", f"{__version__}, Python {platform.python_version()}, {platform.platform()}")
+    for other in packages_distributions().get("retrokit", []):
+        if other != DISTRIBUTION:
+            problem = "another program, with this command's name, in the same folder"
+            advice = (
+                f"python -m pip uninstall {other}; python -m pip install --force-reinstall --no-deps {DISTRIBUTION}"
+            )
+            yield Finding("packages", other, problem, BROKEN, advice)
     for requirement, release, fits in _requirements():
         name, needed = requirement.name, requirement.specifier
         if fits and _applies(requirement):
