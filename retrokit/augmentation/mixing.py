@@ -23,7 +23,7 @@ from retrokit.core.notices import progress
 from retrokit.core.outputs import check_settings
 from retrokit.core.registry import Entry, Param, Registry
 from retrokit.core.settings import taking
-from retrokit.data.columns import SCORE, pair_columns, scored_columns
+from retrokit.data.columns import SCORES, SENTENCES, pair_columns, scored_columns
 from retrokit.data.jsonl import Row, fields_of, json_line, read_jsonl
 from retrokit.data.tables import is_json_lines, read_rows, stem
 from retrokit.data.training_rows import WITHOUT_NAMES, Kind, iterate_records
@@ -185,8 +185,9 @@ def _copied(part: Part, field: str | None, stream: BinaryIO) -> tuple[Kind, arra
 def _kind_of(row: Row) -> Kind:
     names = tuple(row)
     with suppress(ValueError):
-        layout = pair_columns(names).layout
-        return "scored" if layout is not None and layout.label in SCORE and layout.positives == (1,) else "pairs"
+        columns = pair_columns(names)
+        is_scored = columns.label in SCORES or (columns.label == "label" and columns.anchor in SENTENCES)
+        return "scored" if is_scored and not columns.negatives else "pairs"
     with suppress(ValueError):
         scored_columns(names)
         return "scored"

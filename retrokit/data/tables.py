@@ -27,6 +27,31 @@ def stem(path: str | Path) -> str:
     return "stdin" if str(path) == "-" else _ENDINGS.sub("", Path(path).name)
 
 
+def label_names(path: str | Path) -> dict[str, list[str]]:
+    """By column, the names of classes of a Parquet file that a Hugging Face data set wrote; none of another file."""
+    from pyarrow import parquet
+
+    if not str(path).lower().endswith(".parquet"):
+        return {}
+    metadata = parquet.read_schema(path).metadata or {}
+    written = json.loads(metadata.get(b"huggingface", b"{}"))
+    return names_of_classes(written.get("info", {}).get("features", {}))
+
+
+def names_of_classes(features: Mapping[str, Any]) -> dict[str, list[str]]:
+    """By column, the names of classes among the ``features`` of a Hugging Face data set as a dictionary; names that
+    are numbers say nothing and are left out."""
+    names_by_column = {}
+    for column, feature in features.items():
+        if isinstance(feature, dict) and feature.get("_type") in ("List", "LargeList", "Sequence"):
+            feature = feature["feature"]
+        if isinstance(feature, dict) and feature.get("_type") == "ClassLabel":
+            names = feature.get("names") or []
+            if not all(name.isdigit() for name in names):
+                names_by_column[column] = names
+    return names_by_column
+
+
 def is_table(path: str | Path) -> bool:
     """Whether ``path`` is named as a CSV, TSV or Parquet file."""
     return _TABLE.search(str(path)) is not None
