@@ -13,6 +13,7 @@ from typing import Any
 
 from retrokit.core.errors import DataError, first_line
 from retrokit.core.files import LONGEST_LINE, damage, named, opened, read_lines
+from retrokit.core.notices import notice
 from retrokit.data.columns import is_header, is_negative, is_score, usual_name
 from retrokit.data.jsonl import Row, fields_of, read_json, read_row
 
@@ -158,6 +159,11 @@ def _table(
         if not names or ("anchor" in names and any(_number(cell) != cell for cell in first)):
             problem = f"the first line names no column that is known: {fields_of(first)}"
             raise DataError(named(path), f"{problem}; expected {expected}, below a line of column names", number)
+        if "anchor" in names:
+            notice(
+                f"{named(path)}: no column names in the first line, which is read as a pair: {fields_of(first)}",
+                once=True,
+            )
         cells = chain([(number, first)], cells)
     elif (second := next(cells, None)) is None:
         problem = f"contains only a header; expected lines below it ({', '.join(names)})"

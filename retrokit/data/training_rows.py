@@ -120,8 +120,8 @@ def iterate_records(rows: Rows, kind: Kind, where: str) -> Iterator[Any]:
 def training_records(
     rows: Rows, kind: Kind, where: str, level: float | None = None, names: Sequence[str] = ()
 ) -> Iterator[Any]:
-    """As :func:`iterate_records`, with a notice at the end: the layout, unused columns (of ``names`` too), and what was
-    left out. ``level`` is the lowest score of a positive pair."""
+    """As :func:`iterate_records`, with a notice at the end: the layout, unused columns (of ``names`` too), and numbers of
+    rows left out. ``level`` is the lowest score of a positive pair."""
     builder = RecordBuilder(kind, level)
     yield from builder.records(rows, where)
     parts = builder.summary(names)
@@ -137,7 +137,7 @@ class RecordBuilder:
         layout: what the rows are read as, for a notice; empty for pairs without labels.
         fields: all columns of the rows.
         used: the columns that the records are built from.
-        counts: what was left out or changed, as the notice says it.
+        counts: numbers of rows and texts left out, as the notice reports them.
         assumes_nli: whether numbers were read as labels of NLI.
     """
 
@@ -210,7 +210,7 @@ class RecordBuilder:
     def _pairs_without_label(self, row: Mapping[str, Any], columns: PairColumns) -> list[Pair]:
         """The pairs of a row without a field of labels, whose documents may have labels of their own."""
         documents = row[columns.positive]
-        if isinstance(documents, list) and documents and isinstance(documents[0], dict):
+        if isinstance(documents, list) and documents and all(isinstance(document, dict) for document in documents):
             column = next((name for name in LABELS if name in documents[0]), None)
             if column is not None:
                 return self._pairs_of_list(row, columns, column, [document.get(column) for document in documents])
@@ -230,6 +230,8 @@ class RecordBuilder:
         documents, negatives = _documents_of(row, columns), _negatives_of(row, columns)
         if columns.negatives and (column not in LABELS or any(map(_is_score, labels))):
             return self._anchored(row, columns, documents, negatives)
+        if not any(documents):
+            return []
         if len(labels) == len(documents) + len(negatives):
             documents, negatives = [*documents, *negatives], []
         elif len(labels) != len(documents):
@@ -252,9 +254,10 @@ class RecordBuilder:
         self.used[column] = None
         self.layout = self.layout or "labelled pairs"
         is_nli = columns.layout is not None and columns.layout.name == NLI and column in LABELS and self.level is None
-        if is_nli and not isinstance(label, bool) and number_of(label) is not None:
+        meaning = is_positive(label, column, self.level, is_nli)
+        if is_nli and meaning is not None and not isinstance(label, bool) and number_of(label) is not None:
             self.assumes_nli = True
-        return is_positive(label, column, self.level, is_nli)
+        return meaning
 
     def _anchored(
         self, row: Mapping[str, Any], columns: PairColumns, documents: Sequence[str], negatives: Sequence[str]

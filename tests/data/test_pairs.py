@@ -106,8 +106,8 @@ def test_no_negatives(tmp_path: Path, negative: object) -> None:
         ),
         (
             {"anchor": "a"},
-            "no field 'positive' (or answer, response, pos, passage, document, text2, sentence2, sentence_B, sentence_b)"
-            " for the positive; the fields are 'anchor'",
+            "no field 'positive' (or answer, response, pos, passage, document, text2, sentence2, sentence_B, "
+            "sentence_b) for the positive; the fields are 'anchor'",
         ),
         ({"query": "a", "question": "q", "positive": "b"}, "the anchor could be any of 'query', 'question'; keep one"),
         (

@@ -121,6 +121,15 @@ def test_csv_and_tsv(tmp_path: Path, name: str, content: str, pairs: list[Pair],
     assert list(read_source(str(path), "pairs").records) == pairs
 
 
+@pytest.mark.parametrize(("name", "mark"), [("a.csv", ","), ("a.tsv", "\t")])
+def test_a_first_line_without_column_names_is_reported(tmp_path: Path, name: str, mark: str) -> None:
+    path = tmp_path / name
+    path.write_text(f"Frage{mark}Antwort\nWas ist Honig{mark}Bienen\n")
+    with heard() as notices:
+        assert len(read_source(str(path), "pairs").records) == 2
+    assert notices == [f"{path}: no column names in the first line, which is read as a pair: 'Frage', 'Antwort'"]
+
+
 @pytest.mark.parametrize(
     ("name", "content", "problem"),
     [

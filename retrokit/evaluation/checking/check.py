@@ -136,6 +136,8 @@ def check(settings: CheckSettings) -> DataCheck:
         ]
     )
     judged = [spec for spec in specs if _registry_of(spec) is tasks]
+    if specs and not judged:
+        notice("training-overlap is not checked, because no test set with judgements is among the data")
     if settings.systems and (not judged or ((settings.judge or settings.verdicts) and len(judged) > 1)):
         raise UsageError(f"`systems=`: give one test set, such as beir:PATH, not {len(judged)}")
     if settings.with_ and not (settings.judge or settings.verdicts or len(judged) < len(specs)):
