@@ -21,9 +21,9 @@ DOCUMENTS = ("docs", "documents", "passages")
 """Lists of which only the labels say what is positive."""
 NEGATIVES = ("negatives", "negative", "neg", "hard_negatives", "hard_negative", "rejected_response")
 LABELS = ("label", "labels", "gold_label", "is_duplicate", "is_relevant")
-SCORES = ("score", "scores", "similarity", "relevance")
+SCORES = ("score", "scores", "similarity", "similarity_score", "relevance", "relevance_score")
 """Labels of pairs without one of :data:`LABELS`."""
-SCORE = ("score", "label", "similarity", "scores", "labels", "relevance")
+SCORE = (*SCORES, "label", "labels")
 POSITIVE_SCORE = ("positive_score", "positive_scores", "pos_scores")
 NEGATIVE_SCORES = ("negative_scores", "neg_scores")
 ALL_SCORES = ("scores", "score", "label")
@@ -69,7 +69,7 @@ def pair_columns(names: tuple[str, ...]) -> PairColumns:
     """The columns of pairs among ``names``; raises :class:`ValueError` for a role with no column or several."""
     label = _label(names)
     for layout in LAYOUTS:
-        has_label = not layout.labels or label in layout.labels
+        has_label = not layout.labels or (label is not None and usual_name(label) in layout.labels)
         if has_label and layout.anchor in names and layout.positive in names:
             negatives = next(((name,) for name in layout.negatives if name in names), _negatives(names))
             return PairColumns(layout.anchor, layout.positive, negatives, label, layout)
@@ -81,7 +81,7 @@ def pair_columns(names: tuple[str, ...]) -> PairColumns:
 
 def _label(names: tuple[str, ...]) -> str | None:
     for candidates in (LABELS, SCORES):
-        matches = [name for name in candidates if name in names]
+        matches = [name for name in names if usual_name(name) in candidates]
         if len(matches) > 1:
             raise ValueError(f"the label could be any of {fields_of(matches)}; keep one")
         if matches:
@@ -113,7 +113,12 @@ def used_columns(names: tuple[str, ...], kind: str) -> list[str]:
 
 def is_score(name: str) -> bool:
     """Whether a column of that name has numbers or labels."""
-    return name in {*LABELS, *SCORES, *POSITIVE_SCORE, *NEGATIVE_SCORES}
+    return usual_name(name) in {*LABELS, *SCORES, *POSITIVE_SCORE, *NEGATIVE_SCORES}
+
+
+def is_label(name: str) -> bool:
+    """Whether a column of that name has labels of pairs, rather than scores."""
+    return usual_name(name) in LABELS
 
 
 def is_negative(name: str) -> bool:

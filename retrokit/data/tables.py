@@ -208,14 +208,22 @@ def _parquet(
                     feed(chunk)
         number = 0
         with parquet.ParquetFile(path) as file:
-            # dates, bytes and the like are no values of JSON
-            names = [
-                field.name
-                for field in file.schema_arrow
-                if not (types.is_temporal(field.type) or types.is_binary(field.type) or types.is_decimal(field.type))
-            ]
+            names = []
+            decimals = []
+            for column in file.schema_arrow:
+                # dates, bytes and the like are no values of JSON
+                if types.is_temporal(column.type) or types.is_binary(column.type):
+                    continue
+                if types.is_decimal(column.type):
+                    if not is_score(column.name):
+                        continue
+                    decimals.append(column.name)
+                names.append(column.name)
             for batch in file.iter_batches(columns=names):
                 for values in batch.to_pylist():
+                    for name in decimals:
+                        if values[name] is not None:
+                            values[name] = float(values[name])
                     number += 1
                     yield number, Row({aliases.get(name, name): values[name] for name in values}, path, number)
     except OSError as error:

@@ -15,6 +15,7 @@ from retrokit.data.columns import (
     LABELS,
     NLI,
     PairColumns,
+    is_label,
     pair_columns,
     scored_columns,
     teacher_columns,
@@ -120,8 +121,8 @@ def iterate_records(rows: Rows, kind: Kind, where: str) -> Iterator[Any]:
 def training_records(
     rows: Rows, kind: Kind, where: str, level: float | None = None, names: Sequence[str] = ()
 ) -> Iterator[Any]:
-    """As :func:`iterate_records`, with a notice at the end: the layout, unused columns (of ``names`` too), and numbers of
-    rows left out. ``level`` is the lowest score of a positive pair."""
+    """As :func:`iterate_records`, with a notice at the end: the layout, unused columns (of ``names`` too), and numbers
+    of rows left out. ``level`` is the lowest score of a positive pair."""
     builder = RecordBuilder(kind, level)
     yield from builder.records(rows, where)
     parts = builder.summary(names)
@@ -228,7 +229,7 @@ class RecordBuilder:
         """The pairs of a list of documents, divided by the labels in ``column``. Scores of a positive and its negatives
         are a teacher's, which pairs do not need."""
         documents, negatives = _documents_of(row, columns), _negatives_of(row, columns)
-        if columns.negatives and (column not in LABELS or any(map(_is_score, labels))):
+        if columns.negatives and (not is_label(column) or any(map(_is_score, labels))):
             return self._anchored(row, columns, documents, negatives)
         if not any(documents):
             return []
@@ -253,7 +254,7 @@ class RecordBuilder:
     def _is_positive(self, label: Any, columns: PairColumns, column: str) -> bool | None:
         self.used[column] = None
         self.layout = self.layout or "labelled pairs"
-        is_nli = columns.layout is not None and columns.layout.name == NLI and column in LABELS and self.level is None
+        is_nli = columns.layout is not None and columns.layout.name == NLI and is_label(column) and self.level is None
         meaning = is_positive(label, column, self.level, is_nli)
         if is_nli and meaning is not None and not isinstance(label, bool) and number_of(label) is not None:
             self.assumes_nli = True

@@ -204,6 +204,16 @@ def test_scores_by_a_level_or_as_they_are(tmp_path: Path) -> None:
     ]
 
 
+def test_a_column_of_labels_by_its_type_and_case(tmp_path: Path) -> None:
+    rows = labelled("query", "document", "Label")
+    assert pairs_of(write(tmp_path / "a.jsonl", rows)) == PAIRS
+    path = tmp_path / "a.parquet"
+    table = pa.Table.from_pylist(rows)
+    decimals = table["Label"].cast(pa.decimal128(5, 1))
+    parquet.write_table(table.set_column(2, "label", decimals), path)
+    assert pairs_of(path) == PAIRS
+
+
 @pytest.fixture
 def datasets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     """The package, with its caches in the test's own folder."""

@@ -211,8 +211,8 @@ def test_scored_pairs_are_all_kept(tmp_path: Path) -> None:
         ('"score": 1, "label": 1', "the score could be any of 'score', 'label'; keep one"),
         (
             '"points": 1',
-            "no field 'score' (or label, similarity, scores, labels, relevance) for the score;"
-            " the fields are 'sentence1', 'sentence2', 'points'",
+            "no field 'score' (or scores, similarity, similarity_score, relevance, relevance_score, label, labels)"
+            " for the score; the fields are 'sentence1', 'sentence2', 'points'",
         ),
     ],
 )
@@ -226,8 +226,8 @@ def test_a_wrong_score_is_named(tmp_path: Path, text: str, problem: str) -> None
 
 def test_the_other_kind_of_file(tmp_path: Path) -> None:
     path = write(tmp_path / "a.jsonl", {"anchor": "a", "positive": "b"})
-    message = r":1: no field 'score' \(or label, similarity, scores, labels, relevance\) for the score;"
-    message += r" the fields are 'anchor', 'positive'$"
+    message = r":1: no field 'score' \(or scores, similarity, similarity_score, relevance, relevance_score, label,"
+    message += r" labels\) for the score; the fields are 'anchor', 'positive'$"
     with pytest.raises(DataError, match=message):
         read_source(str(path), "scored")
 
@@ -383,8 +383,8 @@ def test_wrong_columns_and_rows(tmp_path: Path, datasets: Any) -> None:
     assert str(caught.value) == f"{folder}, split train:2: field 'anchor' is empty"
     with pytest.raises(DataError) as caught:
         read_source(f"hf:{folder}", "scored")
-    problem = "no field 'score' (or label, similarity, scores, labels, relevance) for the score; the fields are "
-    problem += "'anchor', 'positive'"
+    problem = "no field 'score' (or scores, similarity, similarity_score, relevance, relevance_score, label, labels) "
+    problem += "for the score; the fields are 'anchor', 'positive'"
     assert str(caught.value) == f"{folder}, split train: {problem}"
 
 
