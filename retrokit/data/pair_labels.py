@@ -7,11 +7,32 @@ from typing import Any
 from retrokit.data.jsonl import kind_of
 
 POSITIVE_NAMES = {
-    *("positive", "relevant", "entailment", "duplicate", "paraphrase", "equivalent", "similar", "same", "match"),
+    *(
+        "positive",
+        "relevant",
+        "entailment",
+        "entails",
+        "duplicate",
+        "paraphrase",
+        "equivalent",
+        "similar",
+        "same",
+        "match",
+    ),
     *("true", "yes"),
 }
 NEGATIVE_NAMES = {
-    *("negative", "irrelevant", "neutral", "contradiction", "different", "unrelated", "dissimilar", "mismatch"),
+    *(
+        "negative",
+        "irrelevant",
+        "neutral",
+        "contradiction",
+        "contradicts",
+        "different",
+        "unrelated",
+        "dissimilar",
+        "mismatch",
+    ),
     *("false", "no"),
 }
 _NEGATION = re.compile(r"^(not|non) ?")
@@ -45,8 +66,8 @@ def is_positive(label: Any, column: str, level: float | None = None, is_nli: boo
         return True
     if name in NEGATIVE_NAMES or _NEGATION.sub("", name) in POSITIVE_NAMES:
         return False
-    known = "1 or 0, true or false, or a name such as relevant, duplicate, entailment, neutral"
-    raise ValueError(f"field {column!r} of a pair has the unknown label {label!r}; expected {known}")
+    examples = "1 or 0, true or false, or a name such as relevant, duplicate, entailment, neutral"
+    raise ValueError(f"field {column!r} of a pair has the unknown label {label!r}; expected {examples}")
 
 
 def number_of(label: Any) -> float | None:

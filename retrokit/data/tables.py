@@ -35,8 +35,8 @@ def label_names(path: str | Path) -> dict[str, list[str]]:
     if not str(path).lower().endswith(".parquet"):
         return {}
     metadata = parquet.read_schema(path).metadata or {}
-    written = json.loads(metadata.get(b"huggingface", b"{}"))
-    return names_of_classes(written.get("info", {}).get("features", {}))
+    description = json.loads(metadata.get(b"huggingface", b"{}"))
+    return names_of_classes(description.get("info", {}).get("features", {}))
 
 
 def names_of_classes(features: Mapping[str, Any]) -> dict[str, list[str]]:

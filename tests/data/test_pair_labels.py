@@ -209,7 +209,7 @@ def test_a_column_of_labels_by_its_type_and_case(tmp_path: Path) -> None:
     assert pairs_of(write(tmp_path / "a.jsonl", rows)) == PAIRS
     path = tmp_path / "a.parquet"
     table = pa.Table.from_pylist(rows)
-    decimals = table["Label"].cast(pa.decimal128(5, 1))
+    decimals = table["Label"].cast(pa.decimal128(20, 1))
     parquet.write_table(table.set_column(2, "label", decimals), path)
     assert pairs_of(path) == PAIRS
 
