@@ -23,8 +23,9 @@ from retrokit.core.notices import progress
 from retrokit.core.outputs import check_settings
 from retrokit.core.registry import Entry, Param, Registry
 from retrokit.core.settings import taking
-from retrokit.data.columns import SCORES, SENTENCES, pair_columns, scored_columns
+from retrokit.data.columns import SCORE, SENTENCES, pair_columns, scored_columns
 from retrokit.data.jsonl import Row, fields_of, json_line, read_jsonl
+from retrokit.data.pair_labels import has_score
 from retrokit.data.tables import is_json_lines, read_rows, stem
 from retrokit.data.training_rows import WITHOUT_NAMES, Kind, iterate_records
 
@@ -186,8 +187,9 @@ def _kind_of(row: Row) -> Kind:
     names = tuple(row)
     with suppress(ValueError):
         columns = pair_columns(names)
-        is_scored = columns.label in SCORES or (columns.label == "label" and columns.anchor in SENTENCES)
-        return "scored" if is_scored and not columns.negatives else "pairs"
+        if columns.label not in SCORE or columns.negatives:
+            return "pairs"
+        return "scored" if columns.anchor in SENTENCES or has_score(row[columns.label]) else "pairs"
     with suppress(ValueError):
         scored_columns(names)
         return "scored"

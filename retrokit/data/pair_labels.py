@@ -96,3 +96,14 @@ def _is_positive_number(number: float, column: str, level: float | None, is_nli:
         f"field {column!r} of a pair should be {expected}, found {number:g}; "
         "to train on the scores, add `loss=` mse; to train on pairs with a score of at least N, write FILE,level=N"
     )
+
+
+def has_score(label: Any) -> bool:
+    """Whether ``label``, or one of a list of labels, is a number that no label is.
+
+    >>> has_score([1, 0.3]), has_score(1), has_score("relevant")
+    (True, False, False)
+    """
+    if isinstance(label, list):
+        return any(map(has_score, label))
+    return isinstance(label, (int, float)) and label not in (-1, 0, 1)

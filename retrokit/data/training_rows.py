@@ -24,7 +24,7 @@ from retrokit.data.columns import (
 )
 from retrokit.data.images import Image, content_of
 from retrokit.data.jsonl import Row, fields_of, is_gathering, kind_of
-from retrokit.data.pair_labels import is_positive, number_of
+from retrokit.data.pair_labels import has_score, is_positive, number_of
 from retrokit.data.words import normalized
 
 if TYPE_CHECKING:
@@ -224,12 +224,12 @@ class RecordBuilder:
         return self._anchored(row, columns, _documents_of(row, columns), _negatives_of(row, columns))
 
     def _pairs_of_list(
-        self, row: Mapping[str, Any], columns: PairColumns, column: str, labels: Sequence[Any]
+        self, row: Mapping[str, Any], columns: PairColumns, column: str, labels: list[Any]
     ) -> list[Pair]:
         """The pairs of a list of documents, divided by the labels in ``column``. Scores of a positive and its negatives
         are a teacher's, which pairs do not need."""
         documents, negatives = _documents_of(row, columns), _negatives_of(row, columns)
-        if columns.negatives and (not is_label(column) or any(map(_is_score, labels))):
+        if columns.negatives and (not is_label(column) or has_score(labels)):
             return self._anchored(row, columns, documents, negatives)
         if not any(documents):
             return []
@@ -294,11 +294,6 @@ class RecordBuilder:
         return [
             replace(pair, scores=(score, *negative_scores)) for pair, score in zip(pairs, positive_scores, strict=True)
         ]
-
-
-def _is_score(label: Any) -> bool:
-    """Whether ``label`` is a number that no label is."""
-    return isinstance(label, (int, float)) and label not in (-1, 0, 1)
 
 
 def same_kinds(pair: Pair | ScoredPair | Unlabelled, before: tuple[str, ...] | None) -> tuple[str, ...]:
