@@ -183,6 +183,7 @@ def from_jsonl(path: str, level: float | None, *, kind: Kind, spec_text: str, **
     if os.path.isdir(path):
         raise UsageError(f"{path}: is a folder; for training data write {'beir' if is_beir(path) else 'hf'}:{path}")
     seen = hashlib.sha256()
+    rows: Iterator[tuple[int, dict[str, Any]]]
     rows = read_rows(path, "training data, one JSON object a line", seen.update, WITHOUT_NAMES[kind])
 
     def digest_read() -> str:
