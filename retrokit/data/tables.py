@@ -9,13 +9,16 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from retrokit.core.errors import DataError, first_line
 from retrokit.core.files import LONGEST_LINE, damage, named, opened, read_lines
 from retrokit.core.notices import notice
 from retrokit.data.columns import is_header, is_negative, is_score, usual_name
 from retrokit.data.jsonl import Row, fields_of, read_json, read_row
+
+if TYPE_CHECKING:
+    from pyarrow import Schema
 
 Columns = Mapping[int, tuple[str, ...]]
 """The names of columns without names, by how many there are."""
@@ -199,7 +202,7 @@ def _parquet(
     path: str | Path, feed: Callable[[bytes], object] | None, aliases: Mapping[str, str]
 ) -> Iterator[tuple[int, Row]]:
     import pyarrow
-    from pyarrow import parquet, types
+    from pyarrow import parquet
 
     try:
         if feed is not None:
@@ -208,17 +211,7 @@ def _parquet(
                     feed(chunk)
         number = 0
         with parquet.ParquetFile(path) as file:
-            names = []
-            decimals = []
-            for column in file.schema_arrow:
-                # dates, bytes and the like are no values of JSON
-                if types.is_temporal(column.type) or types.is_binary(column.type):
-                    continue
-                if types.is_decimal(column.type):
-                    if not is_score(column.name):
-                        continue
-                    decimals.append(column.name)
-                names.append(column.name)
+            names, decimals = _columns_of(file.schema_arrow)
             for batch in file.iter_batches(columns=names):
                 for values in batch.to_pylist():
                     for name in decimals:
@@ -232,3 +225,19 @@ def _parquet(
         raise DataError(path, f"is not a Parquet file: {first_line(error)}") from error
     if not number:
         raise DataError(path, "has no rows")
+
+
+def _columns_of(schema: "Schema") -> tuple[list[str], list[str]]:
+    """The columns with values of JSON, which dates, bytes and the like are not; and labels among them that are
+    decimals."""
+    from pyarrow import types
+
+    names = []
+    decimals = []
+    for column in schema:
+        if types.is_decimal(column.type) and is_score(column.name):
+            decimals.append(column.name)
+        elif types.is_temporal(column.type) or types.is_binary(column.type) or types.is_decimal(column.type):
+            continue
+        names.append(column.name)
+    return names, decimals

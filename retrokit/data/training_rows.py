@@ -395,26 +395,22 @@ def _items(row: Mapping[str, Any], column: str, allow_empty: bool = False) -> li
     if value is None and allow_empty:
         return []
     if isinstance(value, str) or _names_image(row, value) or _composed(value) is not None:
-        values = [value]
-    elif isinstance(value, list):
-        values = value
-    else:
+        return [_item_of_list(row, column, value, allow_empty)]
+    if not isinstance(value, list):
         raise ValueError(f"field {column!r} should be a string or a list of strings, found {kind_of(value)}")
-    items: list[str] = []
-    for item in values:
-        text = item if isinstance(item, str) else _composed(item)
-        if text is None and allow_empty and item in (None, [], {}):
-            text = ""
-        image = _image(row, item)
-        if image is not None:
-            items.append(image)
-        elif text is None:
-            raise ValueError(f"field {column!r} should hold strings, found {kind_of(item)} in its list")
-        elif allow_empty and not text.strip():
-            items.append("")
-        else:
-            items.append(_not_blank(text, column))
-    return items
+    return [_item_of_list(row, column, item, allow_empty) for item in value]
+
+
+def _item_of_list(row: Mapping[str, Any], column: str, item: Any, allow_empty: bool) -> str:
+    image = _image(row, item)
+    if image is not None:
+        return image
+    text = item if isinstance(item, str) else _composed(item)
+    if allow_empty and (item in (None, [], {}) or (text is not None and not text.strip())):
+        return ""
+    if text is None:
+        raise ValueError(f"field {column!r} should hold strings, found {kind_of(item)} in its list")
+    return _not_blank(text, column)
 
 
 def _names_image(row: Mapping[str, Any], value: Any) -> bool:
