@@ -23,8 +23,9 @@ from retrokit.core.notices import progress
 from retrokit.core.outputs import check_settings
 from retrokit.core.registry import Entry, Param, Registry
 from retrokit.core.settings import taking
-from retrokit.data.columns import SCORE, pair_columns, scored_columns
+from retrokit.data.columns import SCORE, SENTENCES, pair_columns, scored_columns
 from retrokit.data.jsonl import Row, fields_of, json_line, read_jsonl
+from retrokit.data.pair_labels import has_score
 from retrokit.data.tables import is_json_lines, read_rows, stem
 from retrokit.data.training_rows import WITHOUT_NAMES, Kind, iterate_records
 
@@ -185,8 +186,10 @@ def _copied(part: Part, field: str | None, stream: BinaryIO) -> tuple[Kind, arra
 def _kind_of(row: Row) -> Kind:
     names = tuple(row)
     with suppress(ValueError):
-        layout = pair_columns(names).layout
-        return "scored" if layout is not None and layout.label in SCORE and layout.positives == (1,) else "pairs"
+        columns = pair_columns(names)
+        if columns.label not in SCORE or columns.negatives:
+            return "pairs"
+        return "scored" if columns.anchor in SENTENCES or has_score(row[columns.label]) else "pairs"
     with suppress(ValueError):
         scored_columns(names)
         return "scored"

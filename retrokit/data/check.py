@@ -44,6 +44,7 @@ KINDS = {
     "empty-texts": "texts without a word",
     "boilerplate": "texts that mostly repeat sentences of many other texts",
     "encoding": "texts in a wrong encoding: not UTF-8, or with traces of one (Ã©, \ufffd)",
+    "invisible-characters": "words with an invisible character inside, such as U+200B: other tokens",
     "odd-grades": "grades that are no whole numbers: cut off, as in trec_eval",
     "truncated": "texts longer than the encoder reads",
     "training-overlap": "queries of the test in training data, exactly or nearly",
@@ -83,6 +84,10 @@ _WRONGLY_READ = re.compile(
 """Letters outside ASCII, or dashes and quotes, in UTF-8 that was read as Windows-1252."""
 _LOST = re.compile("[\ufffd\u0080-\u009f]")
 _CONTROLS = re.compile("[\u0080-\u0084\u0086-\u009f]")
+_INVISIBLE = re.compile(
+    "(?<=[0-9A-Za-z\u00c0-\u058f])[\u00ad\u180e\u200b-\u200f\u2060-\u2064\ufeff]+(?=[0-9A-Za-z\u00c0-\u058f])"
+)
+"""Within words of scripts that need none of them; Persian, Thai and the scripts of India do."""
 
 
 @dataclass(frozen=True)
@@ -307,13 +312,15 @@ def _copies(
 
 
 def of_texts(unit: str, ids: Sequence[str], texts: Sequence[str], examples: int) -> Iterator[DataFault]:
-    """Texts without words, mostly of boiler-plate, or read in a wrong encoding."""
+    """Texts without words, mostly of boiler-plate, read in a wrong encoding, or with invisible characters."""
     rows = [(id, text) for id, text in zip(ids, texts, strict=True) if not isinstance(text, Image)]
     of = len(rows)
     empty = [f"{id}: {shown(text)!r}" for id, text in rows if not units(text)]
     yield from faults_of("empty-texts", unit, empty, of, examples)
     wrong = [f"{id}: {trace}" for id, text in rows if (trace := trace_of_encoding(text))]
     yield from faults_of("encoding", unit, wrong, of, examples)
+    hidden = [f"{id}: {trace}" for id, text in rows if (trace := trace_of_invisible(text))]
+    yield from faults_of("invisible-characters", unit, hidden, of, examples)
     common = boilerplate([text for _, text in rows])
     items = [f"{rows[place][0]}: {shown(rows[place][1])}" for place in common]
     yield from faults_of("boilerplate", unit, items, of, examples)
@@ -329,6 +336,21 @@ def trace_of_encoding(text: str) -> str | None:
         return None
     match = _LOST.search(text) or next((m for m in _WRONGLY_READ.finditer(text) if _decoded(m) != m[0]), None)
     return None if match is None else shown(text[max(0, match.start() - 30) : match.start() + 50])
+
+
+def trace_of_invisible(text: str) -> str | None:
+    """Where a word of a text has an invisible character, which is written as its code; ``None`` if none has.
+
+    >>> trace_of_invisible("re\\u200btrieval"), trace_of_invisible("retrieval \\u200b")
+    ('re<U+200B>trieval', None)
+    """
+    if text.isascii():
+        return None
+    match = _INVISIBLE.search(text)
+    if match is None:
+        return None
+    code = f"<U+{ord(match[0][0]):04X}>"
+    return shown(text[max(0, match.start() - 30) : match.start()] + code + text[match.end() : match.end() + 50])
 
 
 def decoded_again(text: str) -> str:

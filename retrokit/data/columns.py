@@ -6,69 +6,87 @@ A role is clear if exactly one of its names is there, or all columns of a known 
 import re
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from retrokit.data.jsonl import fields_of
 
-ANCHOR = ("anchor", "query", "question", "sentence", "text1")
-POSITIVE = ("positive", "answer", "response", "pos", "passage", "document", "text2")
+SENTENCES = ("text1", "sentence1", "sentence_A", "sentence_a")
+"""Anchors of pairs whose label is usually a score."""
+ANCHOR = ("anchor", "query", "question", "sentence", *SENTENCES)
+POSITIVE = (
+    *("positive", "answer", "response", "pos", "passage", "document"),
+    *("text2", "sentence2", "sentence_B", "sentence_b"),
+)
+DOCUMENTS = ("docs", "documents", "passages")
+"""Lists of which only the labels say what is positive."""
 NEGATIVES = ("negatives", "negative", "neg", "hard_negatives", "hard_negative", "rejected_response")
-SCORE = ("score", "label", "similarity")
+LABELS = ("label", "labels", "gold_label", "is_duplicate", "is_relevant")
+SCORES = ("score", "scores", "similarity", "similarity_score", "relevance", "relevance_score")
+"""Labels of pairs without one of :data:`LABELS`."""
+SCORE = (*SCORES, "label", "labels")
 POSITIVE_SCORE = ("positive_score", "positive_scores", "pos_scores")
 NEGATIVE_SCORES = ("negative_scores", "neg_scores")
 ALL_SCORES = ("scores", "score", "label")
-FIRST = ("sentence1", "sentence_A", "sentence_a", "text1", "query")
-SECOND = ("sentence2", "sentence_B", "sentence_b", "text2", "response")
+NLI = "NLI"
 _NUMBERED = re.compile(r"((?:hard_)?negative|neg)_?([0-9]{1,6})")
 
 
 class Layout(NamedTuple):
-    """Columns of pairs that belong together. Rows with one of ``negative_labels`` are no positive pairs."""
+    """Columns of pairs that belong together. It needs one of the columns ``labels``, if it has any."""
 
     name: str
     anchor: str
     positive: str
     negatives: tuple[str, ...] = ()
-    label: str | None = None
-    positives: tuple[Any, ...] = (1,)
-    negative_labels: tuple[Any, ...] = (0, -1, None)
+    labels: tuple[str, ...] = ()
 
 
-_NLI = (0, "entailment"), (1, 2, -1, "neutral", "contradiction", "-", None)
 LAYOUTS = (
     Layout("Tevatron", "query", "positive_passages", ("negative_passages",)),
     Layout("DPR", "question", "positive_ctxs", ("hard_negative_ctxs", "negative_ctxs")),
-    Layout("ms-swift", "messages", "positive_messages", ("negative_messages",)),
+    Layout("ms-swift", "messages", "positive_messages", ("negative_messages", "rejected_messages")),
     Layout("sets of equal texts", "set", "set"),
-    Layout("NLI", "premise", "hypothesis", (), "label", *_NLI),
-    Layout("NLI", "sentence1", "sentence2", (), "gold_label", *_NLI),
-    Layout("duplicate questions", "question1", "question2", label="is_duplicate"),
-    *(
-        Layout("sentence pairs", first, second, label=label)
-        for first, second in zip(FIRST, SECOND, strict=True)
-        for label in (*SCORE, None)
-    ),
+    Layout(NLI, "premise", "hypothesis", labels=(*LABELS, *SCORES)),
+    Layout(NLI, "question", "sentence", labels=LABELS),
+    Layout(NLI, "sentence1", "sentence2", labels=("gold_label",)),
+    Layout("duplicate questions", "question1", "question2", labels=(*LABELS, *SCORES)),
 )
 """The first one that fits counts; of its ``negatives``, the first that is there."""
 
 
 class PairColumns(NamedTuple):
-    """The columns of pairs, and their :class:`Layout` if it is a known one."""
+    """The columns of pairs, the one of their labels if there is one, and their :class:`Layout` if it is a known one."""
 
     anchor: str
     positive: str
     negatives: tuple[str, ...]
+    label: str | None = None
     layout: Layout | None = None
 
 
 @lru_cache(maxsize=64)
 def pair_columns(names: tuple[str, ...]) -> PairColumns:
     """The columns of pairs among ``names``; raises :class:`ValueError` for a role with no column or several."""
+    label = _label(names)
     for layout in LAYOUTS:
-        if {layout.anchor, layout.positive, layout.label or layout.anchor} <= set(names):
+        has_label = not layout.labels or (label is not None and usual_name(label) in layout.labels)
+        if has_label and layout.anchor in names and layout.positive in names:
             negatives = next(((name,) for name in layout.negatives if name in names), _negatives(names))
-            return PairColumns(layout.anchor, layout.positive, negatives, layout)
-    return PairColumns(_only(names, "anchor", ANCHOR), _only(names, "positive", POSITIVE), _negatives(names))
+            return PairColumns(layout.anchor, layout.positive, negatives, label, layout)
+    anchor = _only(names, "anchor", ANCHOR)
+    has_documents = set(POSITIVE).isdisjoint(names) and not set(DOCUMENTS).isdisjoint(names)
+    positive = _only(names, "positive", DOCUMENTS if has_documents else POSITIVE)
+    return PairColumns(anchor, positive, _negatives(names), label)
+
+
+def _label(names: tuple[str, ...]) -> str | None:
+    for candidates in (LABELS, SCORES):
+        matches = [name for name in names if usual_name(name) in candidates]
+        if len(matches) > 1:
+            raise ValueError(f"the label could be any of {fields_of(matches)}; keep one")
+        if matches:
+            return matches[0]
+    return None
 
 
 def _negatives(names: tuple[str, ...]) -> tuple[str, ...]:
@@ -87,15 +105,20 @@ def used_columns(names: tuple[str, ...], kind: str) -> list[str]:
         return [text_column(names)]
     if kind == "scored":
         return [*scored_columns(names)]
-    anchor, positive, negatives, layout = pair_columns(names)
+    anchor, positive, negatives, label, _ = pair_columns(names)
     teacher = teacher_columns(names) if kind == "taught" else ()
-    label = layout.label if layout is not None and kind == "pairs" else None
+    label = label if kind == "pairs" else None
     return [*dict.fromkeys(name for name in (anchor, positive, *negatives, label, *teacher) if name)]
 
 
 def is_score(name: str) -> bool:
     """Whether a column of that name has numbers or labels."""
-    return name in {*SCORE, *POSITIVE_SCORE, *NEGATIVE_SCORES, *ALL_SCORES, "is_duplicate"}
+    return usual_name(name) in {*LABELS, *SCORES, *POSITIVE_SCORE, *NEGATIVE_SCORES}
+
+
+def is_label(name: str) -> bool:
+    """Whether a column of that name has labels of pairs, rather than scores."""
+    return usual_name(name) in LABELS
 
 
 def is_negative(name: str) -> bool:
@@ -105,11 +128,11 @@ def is_negative(name: str) -> bool:
 
 _NAMES = {
     *("id", "_id", "qid", "query-id", "query_id", "docid", "doc_id", "pid", "text", "title", "near_miss", "contents"),
-    *(*ANCHOR, *POSITIVE, *NEGATIVES, *SCORE, *POSITIVE_SCORE, *NEGATIVE_SCORES, *ALL_SCORES, *FIRST, *SECOND),
-    *(name for layout in LAYOUTS for name in (layout.anchor, layout.positive, layout.label) if name),
+    *(*ANCHOR, *POSITIVE, *DOCUMENTS, *NEGATIVES, *LABELS, *SCORES, *POSITIVE_SCORE, *NEGATIVE_SCORES),
+    *(name for layout in LAYOUTS for name in (layout.anchor, layout.positive)),
 }
 _BY_CASE = {name.lower(): name for name in sorted(_NAMES)}
-_LABELS = {"positive", "negative", "neg", "pos", "question", "answer", "sentence"}  # names that may also be values
+_VALUES = {"positive", "negative", "neg", "pos", "question", "answer", "sentence"}  # names that may also be values
 
 
 def usual_name(name: str) -> str:
@@ -130,7 +153,7 @@ def is_header(names: Sequence[str]) -> bool:
     """
     names = [*map(usual_name, names)]
     known = [name for name in names if name in _NAMES or _NUMBERED.fullmatch(name)]
-    return len(known) > 1 or not _LABELS.issuperset(known) or known == names
+    return len(known) > 1 or not _VALUES.issuperset(known) or known == names
 
 
 @lru_cache(maxsize=64)
@@ -145,9 +168,9 @@ def teacher_columns(names: tuple[str, ...]) -> tuple[str, str | None]:
 
 @lru_cache(maxsize=64)
 def scored_columns(names: tuple[str, ...]) -> tuple[str, str, str]:
-    """The columns of two sentences and their score among ``names``; raises as :func:`pair_columns`."""
-    first, second = _only(names, "first sentence", FIRST), _only(names, "second sentence", SECOND)
-    return first, second, _only(names, "score", SCORE)
+    """The columns of two texts and their score among ``names``; raises as :func:`pair_columns`."""
+    columns = pair_columns(names)
+    return columns.anchor, columns.positive, _only(names, "score", SCORE)
 
 
 @lru_cache(maxsize=64)

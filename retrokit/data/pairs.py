@@ -24,7 +24,7 @@ from retrokit.data.corpus import read_corpus
 from retrokit.data.images import Image, content_of, with_images
 from retrokit.data.jsonl import fields_of
 from retrokit.data.prompted import PROMPT, given_prompt
-from retrokit.data.tables import read_rows, stem
+from retrokit.data.tables import label_names, names_of_classes, read_rows, stem
 from retrokit.data.training_rows import (
     WITHOUT_NAMES,
     Kind,
@@ -33,13 +33,12 @@ from retrokit.data.training_rows import (
     ScoredPair,
     Unlabelled,
     digest64,
-    iterate_records,
     normal_form,
     pair_codes,
     same_kinds,
     text_id,
     texts_of_record,
-    training_rows,
+    training_records,
 )
 
 if TYPE_CHECKING:
@@ -81,6 +80,7 @@ _USE = (
     Param("document_prompt", pattern=PROMPT, summary="text before each other text; a template ends with {text}"),
 )
 _SPLIT = Param("split", default="train", summary="which split")
+_SCORE = Param("level", float, summary="lowest score of a positive pair; default: labels of 0 and 1")
 _LEVEL = Param("level", int, 1, minimum=1, summary="lowest grade that counts as relevant")
 
 registry = Registry(
@@ -91,7 +91,7 @@ registry = Registry(
             "jsonl",
             "a file (JSON, CSV, TSV, Parquet): anchor, positive, negatives; or sentence1, sentence2, score",
             "retrokit.data.pairs:from_jsonl",
-            (Param("path", required=True, summary="a file, .gz too; - is standard input"), *_USE),
+            (Param("path", required=True, summary="a file, .gz too; - is standard input"), _SCORE, *_USE),
             positional="path",
         ),
         Entry(
@@ -109,6 +109,7 @@ registry = Registry(
                 Param("name", required=True, summary="a folder or a hub id"),
                 Param("config", summary="which configuration"),
                 _SPLIT,
+                _SCORE,
                 *_USE,
             ),
             positional="name",
@@ -127,6 +128,8 @@ def read_source(text: str, kind: Kind, images: bool = False) -> Source:
         ServiceError: a hub that cannot be reached.
     """
     spec = registry.parse(text)
+    if kind != "pairs" and spec.name != "beir" and spec.params.get("level") is not None:
+        raise UsageError(f"{spec}: level= selects positive pairs, which are not needed here; leave it out")
     source: Source = registry.create(spec, kind=kind, spec_text=str(spec))
     if source.counts.get("images") and not images:
         raise UsageError(f"{spec} contains images; expected texts")
@@ -174,21 +177,22 @@ def texts_file(source: str, file_of: Callable[[str | Path], Path]) -> str:
     return str(file_of(resolved)) if os.path.isdir(resolved) else path
 
 
-def from_jsonl(path: str, *, kind: Kind, spec_text: str, **use: Any) -> Source:
+def from_jsonl(path: str, level: float | None, *, kind: Kind, spec_text: str, **use: Any) -> Source:
     """The source ``jsonl``: a file that :func:`read_rows` reads; a list of positives gives one pair each. Raises as
     :func:`read_source`."""
     if os.path.isdir(path):
         raise UsageError(f"{path}: is a folder; for training data write {'beir' if is_beir(path) else 'hf'}:{path}")
     seen = hashlib.sha256()
+    rows: Iterator[tuple[int, dict[str, Any]]]
     rows = read_rows(path, "training data, one JSON object a line", seen.update, WITHOUT_NAMES[kind])
 
     def digest_read() -> str:
         # of a plain file, the bytes read are the file's; a pipe could not be read again
         return digest(path) if path.endswith(".gz") else f"sha256:{seen.hexdigest()}"
 
-    return build_source(
-        iterate_records(training_rows(rows, kind, path), kind, path), spec_text, stem(path), digest_read, **use
-    )
+    if kind == "pairs":
+        rows = _with_named_labels(rows, lambda: label_names(path))
+    return build_source(training_records(rows, kind, path, level), spec_text, stem(path), digest_read, **use)
 
 
 def from_beir(path: str, split: str, level: int, *, kind: Kind, spec_text: str, **use: Any) -> Source:
@@ -285,7 +289,9 @@ def _numbered(records: Records) -> tuple[np.ndarray, dict[str, int], list[str]]:
     return codes, found | ({"contradictions": contradictions} if contradictions else {}), images
 
 
-def from_hf(name: str, config: str | None, split: str, *, kind: Kind, spec_text: str, **use: Any) -> Source:
+def from_hf(
+    name: str, config: str | None, split: str, level: float | None, *, kind: Kind, spec_text: str, **use: Any
+) -> Source:
     """The source ``hf``: the rows, from 1, of one split of a Hugging Face data set: a folder of ``save_to_disk`` or of
     data files, or a hub id.
 
@@ -304,12 +310,37 @@ def from_hf(name: str, config: str | None, split: str, *, kind: Kind, spec_text:
         raise DataError(where, str(error)) from error
     seen = hashlib.sha256()
     # the other columns may hold images or audio, which would be decoded row by row
-    rows = training_rows(_rows(dataset.select_columns(used), seen.update), kind, where, names)
-    records = iterate_records(rows, kind, where)
+    rows = _rows(dataset.select_columns(used), seen.update)
+    if kind == "pairs":
+        rows = _with_named_labels(rows, lambda: names_of_classes(dataset.features.to_dict()))
+    records = training_records(rows, kind, where, level, names)
     return build_source(records, spec_text, Path(name).name, lambda: f"sha256:{seen.hexdigest()}", **use)
 
 
-def _rows(dataset: Dataset, feed: Callable[[bytes], object]) -> Iterator[tuple[int, Mapping[str, Any]]]:
+def _with_named_labels(
+    rows: Iterator[tuple[int, dict[str, Any]]], names_by_column: Callable[[], Mapping[str, Sequence[str]]]
+) -> Iterator[tuple[int, dict[str, Any]]]:
+    """``rows`` with the names of labels that are numbers of classes. ``names_by_column`` is called after the first
+    row was read, which shows that the file can be."""
+    names: Mapping[str, Sequence[str]] | None = None
+    for number, row in rows:
+        if names is None:
+            names = names_by_column()
+        for column, classes in names.items():
+            if column in row:
+                row[column] = _name_of_class(row[column], classes)
+        yield number, row
+
+
+def _name_of_class(label: Any, classes: Sequence[str]) -> Any:
+    if isinstance(label, list):
+        return [_name_of_class(item, classes) for item in label]
+    if isinstance(label, int) and 0 <= label < len(classes):
+        return classes[label]
+    return label
+
+
+def _rows(dataset: Dataset, feed: Callable[[bytes], object]) -> Iterator[tuple[int, dict[str, Any]]]:
     for number, row in enumerate(dataset, start=1):
         feed(json.dumps(row, default=str).encode() + b"\n")
         yield number, row

@@ -9,12 +9,16 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from retrokit.core.errors import DataError, first_line
 from retrokit.core.files import LONGEST_LINE, damage, named, opened, read_lines
+from retrokit.core.notices import notice
 from retrokit.data.columns import is_header, is_negative, is_score, usual_name
 from retrokit.data.jsonl import Row, fields_of, read_json, read_row
+
+if TYPE_CHECKING:
+    from pyarrow import Schema
 
 Columns = Mapping[int, tuple[str, ...]]
 """The names of columns without names, by how many there are."""
@@ -25,6 +29,31 @@ _ENDINGS = re.compile(r"(\.(jsonl|json|csv|tsv|parquet))?(\.gz)?\Z", re.IGNORECA
 def stem(path: str | Path) -> str:
     """The name of a data file without its endings; ``stdin`` for ``-``."""
     return "stdin" if str(path) == "-" else _ENDINGS.sub("", Path(path).name)
+
+
+def label_names(path: str | Path) -> dict[str, list[str]]:
+    """By column, the names of classes of a Parquet file that a Hugging Face data set wrote; none of another file."""
+    from pyarrow import parquet
+
+    if not str(path).lower().endswith(".parquet"):
+        return {}
+    metadata = parquet.read_schema(path).metadata or {}
+    description = json.loads(metadata.get(b"huggingface", b"{}"))
+    return names_of_classes(description.get("info", {}).get("features", {}))
+
+
+def names_of_classes(features: Mapping[str, Any]) -> dict[str, list[str]]:
+    """By column, the names of classes among the ``features`` of a Hugging Face data set as a dictionary; names that
+    are numbers say nothing and are left out."""
+    names_by_column = {}
+    for column, feature in features.items():
+        if isinstance(feature, dict) and feature.get("_type") in ("List", "LargeList", "Sequence"):
+            feature = feature["feature"]
+        if isinstance(feature, dict) and feature.get("_type") == "ClassLabel":
+            names = feature.get("names") or []
+            if not all(name.isdigit() for name in names):
+                names_by_column[column] = names
+    return names_by_column
 
 
 def is_table(path: str | Path) -> bool:
@@ -133,6 +162,11 @@ def _table(
         if not names or ("anchor" in names and any(_number(cell) != cell for cell in first)):
             problem = f"the first line names no column that is known: {fields_of(first)}"
             raise DataError(named(path), f"{problem}; expected {expected}, below a line of column names", number)
+        if "anchor" in names:
+            notice(
+                f"{named(path)}: no column names in the first line, which is read as a pair: {fields_of(first)}",
+                once=True,
+            )
         cells = chain([(number, first)], cells)
     elif (second := next(cells, None)) is None:
         problem = f"contains only a header; expected lines below it ({', '.join(names)})"
@@ -168,7 +202,7 @@ def _parquet(
     path: str | Path, feed: Callable[[bytes], object] | None, aliases: Mapping[str, str]
 ) -> Iterator[tuple[int, Row]]:
     import pyarrow
-    from pyarrow import parquet, types
+    from pyarrow import parquet
 
     try:
         if feed is not None:
@@ -177,14 +211,12 @@ def _parquet(
                     feed(chunk)
         number = 0
         with parquet.ParquetFile(path) as file:
-            # dates, bytes and the like are no values of JSON
-            names = [
-                field.name
-                for field in file.schema_arrow
-                if not (types.is_temporal(field.type) or types.is_binary(field.type) or types.is_decimal(field.type))
-            ]
+            names, decimals = _columns_of(file.schema_arrow)
             for batch in file.iter_batches(columns=names):
                 for values in batch.to_pylist():
+                    for name in decimals:
+                        if values[name] is not None:
+                            values[name] = float(values[name])
                     number += 1
                     yield number, Row({aliases.get(name, name): values[name] for name in values}, path, number)
     except OSError as error:
@@ -193,3 +225,19 @@ def _parquet(
         raise DataError(path, f"is not a Parquet file: {first_line(error)}") from error
     if not number:
         raise DataError(path, "has no rows")
+
+
+def _columns_of(schema: "Schema") -> tuple[list[str], list[str]]:
+    """The columns with values of JSON, which dates, bytes and the like are not; and labels among them that are
+    decimals."""
+    from pyarrow import types
+
+    names = []
+    decimals = []
+    for column in schema:
+        if types.is_decimal(column.type) and is_score(column.name):
+            decimals.append(column.name)
+        elif types.is_temporal(column.type) or types.is_binary(column.type) or types.is_decimal(column.type):
+            continue
+        names.append(column.name)
+    return names, decimals

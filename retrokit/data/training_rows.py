@@ -1,8 +1,8 @@
 """The records of training data, and how each is built from a row of a file."""
 
 import math
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
@@ -10,9 +10,21 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 from retrokit.core.errors import DataError
 from retrokit.core.files import named
 from retrokit.core.notices import notice
-from retrokit.data.columns import pair_columns, scored_columns, teacher_columns, text_column, used_columns
+from retrokit.data.columns import (
+    DOCUMENTS,
+    LABELS,
+    NLI,
+    PairColumns,
+    is_label,
+    pair_columns,
+    scored_columns,
+    teacher_columns,
+    text_column,
+    used_columns,
+)
 from retrokit.data.images import Image, content_of
 from retrokit.data.jsonl import Row, fields_of, is_gathering, kind_of
+from retrokit.data.pair_labels import has_score, is_positive, number_of
 from retrokit.data.words import normalized
 
 if TYPE_CHECKING:
@@ -97,56 +109,191 @@ def normal_form(item: str) -> str:
     return item if isinstance(item, Image) else " ".join(normalized(item).split())
 
 
-def iterate_records(rows: Iterable[tuple[int, Mapping[str, Any]]], kind: Kind, where: str) -> Iterator[Any]:
-    """The records of numbered rows of ``where`` (a path or a data set). Raises :class:`DataError` for missing columns
-    and wrong values."""
-    makers: dict[str, Callable[[Mapping[str, Any]], list[Any]]]
-    makers = {"pairs": _pairs_of, "taught": _taught_pairs_of, "scored": _scored_of, "texts": _unlabelled_of}
-    records_of = makers[kind]
-    kinds: tuple[str, ...] | None = None
-    for line, row in rows:
-        try:
-            for record in records_of(row):
-                if isinstance(record, Pair):
-                    kinds = same_kinds(record, kinds)
-                yield record
-        except ValueError as error:
-            raise DataError(named(where), str(error), line) from error
-
-
 Rows = Iterable[tuple[int, Mapping[str, Any]]]
 
 
-def training_rows(rows: Rows, kind: Kind, where: str, names: Sequence[str] = ()) -> Iterator[tuple[int, Any]]:
-    """Numbered rows of ``where`` without those that are no positive pair by their label, or have no positive. A notice
-    at the end has the layout, unused columns (of ``names`` too), and the number of rows left out. Raises
-    :class:`DataError` for another label."""
-    unused: dict[str, None] = {}
-    used: Sequence[str] = ()
-    columns, layout, before, left_out = None, None, None, 0
-    for line, row in rows:
-        if (fields := (*row,)) != before:
-            before, columns = fields, None
-            with suppress(ValueError):  # which iterate_records raises for such a row
-                used = used_columns(fields, kind)
-                unused.update(dict.fromkeys(name for name in (*fields, *names) if name not in used))
-                columns = pair_columns(fields) if kind == "pairs" else None
-        if columns is not None and columns.layout is not None:
-            layout = columns.layout
-            label = row[layout.label] if layout.label else None
-            is_positive = layout.label is None or isinstance(label, list) or label in layout.positives
-            if not is_positive and label not in layout.negative_labels:
-                problem = f"field {layout.label!r} of a pair should be 0 or 1, found {label!r}"
-                raise DataError(named(where), f"{problem}; to train on scores, choose `loss=mse`", line)
-            if not is_positive or row[columns.positive] == []:
-                left_out += 1
-                continue
-        yield line, row
-    parts = [f"read as {layout.name} ({', '.join(used)})"] if layout is not None else []
-    parts += [f"columns not used: {fields_of(unused)}"] if unused else []
-    parts += [f"rows left out that are no positive pair: {left_out:,}"] if left_out else []
+def iterate_records(rows: Rows, kind: Kind, where: str) -> Iterator[Any]:
+    """The records of numbered rows of ``where`` (a path or a data set). Raises :class:`DataError` for missing columns
+    and wrong values."""
+    yield from RecordBuilder(kind).records(rows, where)
+
+
+def training_records(
+    rows: Rows, kind: Kind, where: str, level: float | None = None, names: Sequence[str] = ()
+) -> Iterator[Any]:
+    """As :func:`iterate_records`, with a notice at the end: the layout, unused columns (of ``names`` too), and numbers
+    of rows left out. ``level`` is the lowest score of a positive pair."""
+    builder = RecordBuilder(kind, level)
+    yield from builder.records(rows, where)
+    parts = builder.summary(names)
     if parts and not is_gathering():
         notice(f"{named(where)}: {'; '.join(parts)}", once=True)
+
+
+class RecordBuilder:
+    """Builds the records of one kind from rows, and counts what it leaves out.
+
+    Attributes:
+        level: the lowest score of a positive pair; ``None``: labels decide.
+        layout: what the rows are read as, for a notice; empty for pairs without labels.
+        fields: all columns of the rows.
+        used: the columns that the records are built from.
+        counts: numbers of rows and texts left out, as the notice reports them.
+        assumes_nli: whether numbers were read as labels of NLI.
+    """
+
+    def __init__(self, kind: Kind, level: float | None = None) -> None:
+        self.kind = kind
+        self.level = level
+        self.layout = ""
+        self.fields: dict[str, None] = {}
+        self.used: dict[str, None] = {}
+        self.counts: Counter[str] = Counter()
+        self.assumes_nli = False
+        self._row_fields: tuple[str, ...] | None = None
+
+    def records(self, rows: Rows, where: str) -> Iterator[Any]:
+        """As :func:`iterate_records`."""
+        makers: dict[str, Callable[[Mapping[str, Any]], list[Any]]]
+        makers = {"pairs": self._pairs, "taught": self._taught_pairs, "scored": _scored_of, "texts": _unlabelled_of}
+        records_of = makers[self.kind]
+        kinds: tuple[str, ...] | None = None
+        for line, row in rows:
+            try:
+                self._note_columns(tuple(row))
+                records = records_of(row)
+                if not records:
+                    self.counts["rows left out that are no positive pair"] += 1
+                for record in records:
+                    if isinstance(record, Pair):
+                        kinds = same_kinds(record, kinds)
+                    yield record
+            except ValueError as error:
+                raise DataError(named(where), str(error), line) from error
+
+    def summary(self, names: Sequence[str]) -> list[str]:
+        """The parts of a notice about all rows; ``names`` are columns that the rows may lack."""
+        parts = []
+        if self.layout:
+            parts.append(f"read as {self.layout} ({', '.join(self.used)})")
+        if self.assumes_nli:
+            parts.append("labels have no names: 0 is read as entailment")
+        unused = [name for name in dict.fromkeys([*self.fields, *names]) if name not in self.used]
+        if unused:
+            parts.append(f"columns not used: {fields_of(unused)}")
+        parts += [f"{what}: {count:,}" for what, count in self.counts.items()]
+        return parts
+
+    def _note_columns(self, fields: tuple[str, ...]) -> None:
+        if fields == self._row_fields:
+            return
+        self._row_fields = fields
+        self.fields.update(dict.fromkeys(fields))
+        used = used_columns(fields, self.kind)
+        if self.kind == "pairs":
+            columns = pair_columns(fields)
+            used = [name for name in used if name != columns.label]  # which is used if it is not a teacher's score
+            if columns.layout is not None:
+                self.layout = columns.layout.name
+        self.used.update(dict.fromkeys(used))
+
+    def _pairs(self, row: Mapping[str, Any]) -> list[Pair]:
+        columns = pair_columns(tuple(row))
+        if columns.label is None:
+            return self._pairs_without_label(row, columns)
+        label = row[columns.label]
+        if isinstance(label, list):
+            return self._pairs_of_list(row, columns, columns.label, label)
+        if not self._is_positive(label, columns, columns.label):
+            return []
+        return self._anchored(row, columns, _documents_of(row, columns), _negatives_of(row, columns))
+
+    def _pairs_without_label(self, row: Mapping[str, Any], columns: PairColumns) -> list[Pair]:
+        """The pairs of a row without a field of labels, whose documents may have labels of their own."""
+        documents = row[columns.positive]
+        if isinstance(documents, list) and documents and all(isinstance(document, dict) for document in documents):
+            column = next((name for name in LABELS if name in documents[0]), None)
+            if column is not None:
+                return self._pairs_of_list(row, columns, column, [document.get(column) for document in documents])
+        if columns.positive in DOCUMENTS:
+            raise ValueError(
+                f"no field 'labels' for the texts in {columns.positive!r}; the fields are {fields_of(row)}"
+            )
+        if self.level is not None:
+            raise ValueError(f"no field of scores, which level={self.level:g} needs; the fields are {fields_of(row)}")
+        return self._anchored(row, columns, _documents_of(row, columns), _negatives_of(row, columns))
+
+    def _pairs_of_list(
+        self, row: Mapping[str, Any], columns: PairColumns, column: str, labels: list[Any]
+    ) -> list[Pair]:
+        """The pairs of a list of documents, divided by the labels in ``column``. Scores of a positive and its negatives
+        are a teacher's, which pairs do not need."""
+        documents, negatives = _documents_of(row, columns), _negatives_of(row, columns)
+        if columns.negatives and (not is_label(column) or has_score(labels)):
+            return self._anchored(row, columns, documents, negatives)
+        if not any(documents):
+            return []
+        if len(labels) == len(documents) + len(negatives):
+            documents, negatives = [*documents, *negatives], []
+        elif len(labels) != len(documents):
+            expected = f"expected {len(documents)}, as texts in {columns.positive!r}"
+            raise ValueError(f"field {column!r} has {len(labels)} labels; {expected}")
+        positives = []
+        labelled_negatives = []
+        for document, label in zip(documents, labels, strict=True):
+            meaning = self._is_positive(label, columns, column)
+            if meaning:
+                positives.append(document)
+            elif meaning is False and document:
+                labelled_negatives.append(document)
+        pairs = self._anchored(row, columns, positives, [*negatives, *labelled_negatives])
+        if pairs and labelled_negatives:
+            self.counts["texts used as negatives by their label"] += len(labelled_negatives)
+        return pairs
+
+    def _is_positive(self, label: Any, columns: PairColumns, column: str) -> bool | None:
+        self.used[column] = None
+        self.layout = self.layout or "labelled pairs"
+        is_nli = columns.layout is not None and columns.layout.name == NLI and is_label(column) and self.level is None
+        meaning = is_positive(label, column, self.level, is_nli)
+        if is_nli and meaning is not None and not isinstance(label, bool) and number_of(label) is not None:
+            self.assumes_nli = True
+        return meaning
+
+    def _anchored(
+        self, row: Mapping[str, Any], columns: PairColumns, documents: Sequence[str], negatives: Sequence[str]
+    ) -> list[Pair]:
+        """A pair for each of the documents that is not empty."""
+        positives = [document for document in documents if document]
+        if not positives:
+            return []
+        if len(positives) < len(documents):
+            self.counts["empty positives left out"] += len(documents) - len(positives)
+        anchor = _anchor_of(row, columns)
+        return [Pair(anchor, positive, tuple(negatives)) for positive in positives]
+
+    def _taught_pairs(self, row: Mapping[str, Any]) -> list[Pair]:
+        columns = pair_columns(tuple(row))
+        of_positives, of_negatives = teacher_columns(tuple(row))
+        documents, negatives = _documents_of(row, columns), _negatives_of(row, columns)
+        if not any(documents):
+            return []
+        first = _numbers(row, of_positives)
+        if of_negatives is None:
+            positive_scores, negative_scores = first[:1], first[1:]
+        else:
+            positive_scores, negative_scores = first, _numbers(row, of_negatives)
+        for column, scores, texts, what in (
+            (of_positives, positive_scores, documents, "positives"),
+            (of_negatives or of_positives, negative_scores, negatives, "negatives"),
+        ):
+            if len(scores) != len(texts):
+                raise ValueError(f"field {column!r} has scores of {len(scores)} {what}; expected {len(texts)}")
+        pairs = self._anchored(row, columns, documents, negatives)
+        positive_scores = [score for document, score in zip(documents, positive_scores, strict=True) if document]
+        return [
+            replace(pair, scores=(score, *negative_scores)) for pair, score in zip(pairs, positive_scores, strict=True)
+        ]
 
 
 def same_kinds(pair: Pair | ScoredPair | Unlabelled, before: tuple[str, ...] | None) -> tuple[str, ...]:
@@ -165,37 +312,26 @@ def same_kinds(pair: Pair | ScoredPair | Unlabelled, before: tuple[str, ...] | N
     return first
 
 
-def _pairs_of(row: Mapping[str, Any]) -> list[Pair]:
-    columns = pair_columns(tuple(row))
+def _anchor_of(row: Mapping[str, Any], columns: PairColumns) -> str:
+    if columns.anchor == columns.positive:
+        return next(filter(None, _items(row, columns.positive, allow_empty=True)))
+    return _item(row, columns.anchor)
+
+
+def _documents_of(row: Mapping[str, Any], columns: PairColumns) -> list[str]:
+    """The texts or images of the column of positives, empty ones too; those of a set without its anchor."""
+    documents = _items(row, columns.positive, allow_empty=True)
+    if columns.anchor == columns.positive:
+        return [document for document in documents if document][1:]
+    return documents
+
+
+def _negatives_of(row: Mapping[str, Any], columns: PairColumns) -> list[str]:
     negatives: list[str] = []
     for column in columns.negatives:
         if row[column] is not None:
             negatives += _items(row, column)
-    positives = _items(row, columns.positive)
-    if columns.anchor == columns.positive:
-        anchor, *positives = positives or [""]
-    else:
-        anchor = _item(row, columns.anchor)
-    if not positives:
-        raise ValueError(f"field {columns.positive!r} is an empty list")
-    return [Pair(anchor, positive, tuple(negatives)) for positive in positives]
-
-
-def _taught_pairs_of(row: Mapping[str, Any]) -> list[Pair]:
-    pairs = _pairs_of(row)
-    of_positives, of_negatives = teacher_columns(tuple(row))
-    first = _numbers(row, of_positives)
-    if of_negatives is None:
-        given, rest = [first[:1]], first[1:]
-    else:
-        given, rest = [[score] for score in first], _numbers(row, of_negatives)
-    for column, scores, texts, what in (
-        (of_positives, given, pairs, "positives"),
-        (of_negatives or of_positives, rest, pairs[0].negatives, "negatives"),
-    ):
-        if len(scores) != len(texts):
-            raise ValueError(f"field {column!r} has scores of {len(scores)} {what}; expected {len(texts)}")
-    return [replace(pair, scores=(*score, *rest)) for pair, score in zip(pairs, given, strict=True)]
+    return negatives
 
 
 def _numbers(row: Mapping[str, Any], column: str) -> list[float]:
@@ -217,8 +353,13 @@ def _number(value: Any, column: str) -> float:
 
 def _scored_of(row: Mapping[str, Any]) -> list[ScoredPair]:
     first, second, column = scored_columns(tuple(row))
-    score = _number(row[column], column)
-    return [ScoredPair(_not_blank(_string(row, first), first), _not_blank(_string(row, second), second), score)]
+    texts, scores = _items(row, second), _numbers(row, column)
+    if len(texts) != len(scores):
+        raise ValueError(f"field {column!r} has {len(scores)} scores; expected {len(texts)}, as texts in {second!r}")
+    anchor = _item(row, first)
+    if any(isinstance(text, Image) for text in (anchor, *texts)):
+        raise ValueError(f"fields {first!r} and {second!r} should be texts, found an image")
+    return [ScoredPair(anchor, text, score) for text, score in zip(texts, scores, strict=True)]
 
 
 def _unlabelled_of(row: Mapping[str, Any]) -> list[Unlabelled]:
@@ -239,7 +380,7 @@ def _item(row: Mapping[str, Any], column: str) -> str:
 
 def _composed(value: Any) -> str | None:
     """The text of a passage (``title``, ``text``) or of a list of messages (``content``), or ``None``."""
-    if isinstance(value, dict) and isinstance(value.get("text"), str):
+    if isinstance(value, dict) and "text" in value and (value["text"] is None or isinstance(value["text"], str)):
         return " ".join(part for part in (value.get("title"), value["text"]) if part).strip()
     if isinstance(value, list) and value and all(isinstance(message, dict) for message in value):
         contents = [message.get("content") for message in value]
@@ -248,16 +389,28 @@ def _composed(value: Any) -> str | None:
     return None
 
 
-def _items(row: Mapping[str, Any], column: str) -> list[str]:
+def _items(row: Mapping[str, Any], column: str, allow_empty: bool = False) -> list[str]:
+    """The texts or images of a field: one, or a list. If ``allow_empty``, what is null or has no text is ``""``."""
     value = row[column]
+    if value is None and allow_empty:
+        return []
     if isinstance(value, str) or _names_image(row, value) or _composed(value) is not None:
-        return [_item(row, column)]
+        return [_item_of_list(row, column, value, allow_empty)]
     if not isinstance(value, list):
         raise ValueError(f"field {column!r} should be a string or a list of strings, found {kind_of(value)}")
-    for item in value:
-        if not (isinstance(item, str) or _names_image(row, item) or _composed(item) is not None):
-            raise ValueError(f"field {column!r} should hold strings, found {kind_of(item)} in its list")
-    return [_image(row, item) or _not_blank(_composed(item) or item, column) for item in value]
+    return [_item_of_list(row, column, item, allow_empty) for item in value]
+
+
+def _item_of_list(row: Mapping[str, Any], column: str, item: Any, allow_empty: bool) -> str:
+    image = _image(row, item)
+    if image is not None:
+        return image
+    text = item if isinstance(item, str) else _composed(item)
+    if allow_empty and (item in (None, [], {}) or (text is not None and not text.strip())):
+        return ""
+    if text is None:
+        raise ValueError(f"field {column!r} should hold strings, found {kind_of(item)} in its list")
+    return _not_blank(text, column)
 
 
 def _names_image(row: Mapping[str, Any], value: Any) -> bool:

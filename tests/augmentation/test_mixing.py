@@ -202,7 +202,7 @@ def test_all_kinds_can_be_mixed_each_with_itself(tmp_path):
     [
         ('{"anchor": "a", "positive": "b"}\n{"anchor": "a"\n', r"bad\.jsonl:2: malformed JSON"),
         ('{"anchor": "a", "positive": "b"}\n\n{"anchor": "a"}\n', r"bad\.jsonl:3: no field 'positive'"),
-        ('{"anchor": "a", "positive": "b"}\n{"anchor": "a", "positive": " "}\n', r"bad\.jsonl:2: .*is empty"),
+        ('{"anchor": "a", "positive": "b"}\n{"anchor": " ", "positive": "b"}\n', r"bad\.jsonl:2: .*is empty"),
         ('{"anchor": "a", "positive": "b"}\n{"text": "t"}\n', r"bad\.jsonl:2: no field 'anchor'"),
         ('{"title": "a"}\n', r"bad\.jsonl:1: expected a pair .*the fields are 'title'"),
         ("\n\n", r"bad\.jsonl: is empty; expected rows"),

@@ -50,18 +50,19 @@ def user(text: str) -> list[dict[str, str]]:
         (
             [{"query": "a", "response": "b", "rejected_response": ["x"]}],
             [Pair("a", "b", ("x",))],
-            "read as sentence pairs (query, response, rejected_response)",
+            None,
         ),
-        ([{"sentence1": "a", "sentence2": "b"}], [Pair("a", "b")], "read as sentence pairs (sentence1, sentence2)"),
+        ([{"sentence1": "a", "sentence2": "b"}], [Pair("a", "b")], None),
         (
             [{"sentence_A": "a", "sentence_B": "b", "label": 1}, {"sentence_A": "c", "sentence_B": "d", "label": 0}],
             [Pair("a", "b")],
-            "read as sentence pairs (sentence_A, sentence_B, label); rows left out that are no positive pair: 1",
+            "read as labelled pairs (sentence_A, sentence_B, label); rows left out that are no positive pair: 1",
         ),
         (
             [{"premise": "a", "hypothesis": t, "label": i} for i, t in enumerate("bcd")],
             [Pair("a", "b")],
-            "read as NLI (premise, hypothesis, label); rows left out that are no positive pair: 2",
+            "read as NLI (premise, hypothesis, label); labels have no names: 0 is read as entailment; "
+            "rows left out that are no positive pair: 2",
         ),
         (
             [{"sentence1": "a", "sentence2": t, "gold_label": t} for t in ("entailment", "neutral", "-")],
@@ -93,16 +94,6 @@ def test_layouts(tmp_path: Path, kind: str, rows: list, pairs: list[Pair], notic
     assert source.name == ("a.pretty" if kind == "pretty.json" else "a")
 
 
-@pytest.mark.parametrize("label", [0.7, 3, "yes"])
-def test_scores_are_no_pairs(tmp_path: Path, label: object) -> None:
-    path = tmp_path / "a.jsonl"
-    path.write_text(json.dumps({"sentence1": "a", "sentence2": "b", "score": label}))
-    with pytest.raises(DataError) as caught:
-        read_source(str(path), "pairs")
-    expected = f"field 'score' of a pair should be 0 or 1, found {label!r}; to train on scores, choose `loss=mse`"
-    assert str(caught.value) == f"{path}:1: {expected}"
-
-
 TSV = 'anchor\tpositive\tnegative\n"rain\t"Rain" is water.\t\nsnow\t"Snow is frozen.\tMud\nhail\tHail is ice.\tMud"\n'
 QUOTED = [
     Pair('"rain', '"Rain" is water.'),
@@ -128,6 +119,15 @@ def test_csv_and_tsv(tmp_path: Path, name: str, content: str, pairs: list[Pair],
     path = tmp_path / (f"{name}.gz" if packed else name)
     path.write_bytes(gzip.compress(content.encode()) if packed else content.encode())
     assert list(read_source(str(path), "pairs").records) == pairs
+
+
+@pytest.mark.parametrize(("name", "mark"), [("a.csv", ","), ("a.tsv", "\t")])
+def test_a_first_line_without_column_names_is_reported(tmp_path: Path, name: str, mark: str) -> None:
+    path = tmp_path / name
+    path.write_text(f"Frage{mark}Antwort\nWas ist Honig{mark}Bienen\n")
+    with heard() as notices:
+        assert len(read_source(str(path), "pairs").records) == 2
+    assert notices == [f"{path}: no column names in the first line, which is read as a pair: 'Frage', 'Antwort'"]
 
 
 @pytest.mark.parametrize(

@@ -103,6 +103,18 @@ PLANTED: list[tuple[str, str, int, Callable[[Path], None]]] = [
     ("boilerplate", "documents", 8, notices),
     ("encoding", "documents", 1, lambda folder: document(folder, "d-wrong", "un cafÃ© noir")),
     ("encoding", "lines", 1, not_utf8),
+    (
+        "invisible-characters",
+        "documents",
+        1,
+        lambda folder: document(folder, "d-zero", "a quiet har\u200bbour at dawn"),
+    ),
+    (
+        "invisible-characters",
+        "texts",
+        1,
+        lambda folder: pair(folder, anchor="a quiet har\u2060bour", positive="its answer", negatives=[]),
+    ),
     ("odd-grades", "judgements", 1, lambda folder: judge(folder, "q0 d20 1.5")),
     ("training-overlap", "queries", 1, lambda folder: pair(folder, anchor=ASKED, positive="its answer", negatives=[])),
     (
@@ -126,6 +138,22 @@ FREE_TEXT = {"boilerplate": {"near-duplicates"}}  # faults that come with the pl
 def checked(folder: Path, **options: object) -> dict[tuple[str, str], checks.DataFault]:
     result = retrokit.check([f"beir:{folder}", str(folder / "pairs.jsonl")], **options)  # type: ignore[arg-type]
     return {(fault.kind, fault.unit): fault for data in result.data for fault in data.faults}
+
+
+@pytest.mark.parametrize("text", ["می\u200cخواهم", "ไทย\u200bไทย", "👩\u200d🚀 flew", "a word \u200band another"])
+def test_invisible_characters_that_belong_there(text: str) -> None:
+    assert checks.trace_of_invisible(text) is None
+
+
+def test_what_is_not_checked_is_said(tmp_path: Path) -> None:
+    folder = clean(tmp_path / "set")
+    message = "training-overlap is not checked, because no test set with judgements is among the data"
+    with heard() as notices:
+        retrokit.check([str(folder / "pairs.jsonl")])
+    assert message in notices
+    with heard() as notices:
+        retrokit.check([f"beir:{folder}", str(folder / "pairs.jsonl")])
+    assert message not in notices
 
 
 def test_clean_data_have_no_fault(tmp_path: Path, tiny_bert: Path) -> None:
@@ -190,7 +218,7 @@ def test_a_wrong_line_is_reported_as_of_the_kind_of_the_lines_before(tmp_path: P
     rows = [{"sentence1": "a b", "sentence2": "c d", "score": score} for score in (1, 3)]
     path = write_lines(tmp_path / "scored.jsonl", rows)
     append(path, '{"sentence1": "a b", "score": 1}')
-    with pytest.raises(DataError, match=r"scored\.jsonl:3: no field 'sentence2'"):
+    with pytest.raises(DataError, match=r"scored\.jsonl:3: no field 'positive' \(or .*, sentence2, "):
         retrokit.check([str(path)])
 
 
@@ -219,7 +247,8 @@ def test_labels_are_reported_as_not_used_only_if_they_are_not(tmp_path: Path) ->
     labelled = write_lines(tmp_path / "labelled.jsonl", rows)
     with heard() as lines:
         (checked,) = retrokit.check([str(labelled)]).data
-    assert (checked.counts, lines) == ({"texts": 3, "labels": 2}, [])
+    assert checked.counts == {"texts": 3, "labels": 2}
+    assert not [line for line in lines if "columns not used" in line]
     with heard() as lines:
         retrokit.check([str(write_lines(tmp_path / "mixed.jsonl", [*rows, {"text": "g h", "label": "one"}]))])
     assert [line for line in lines if line.endswith("mixed.jsonl: columns not used: 'label'")]

@@ -165,6 +165,8 @@ def _check(settings: CheckSettings, specs: Sequence[str], verdicts: Verdicts, un
             faults = [*data.faults, *false_negative_fault(sources[spec], doubted[spec], settings.examples)]
             checked.append(replace(data, faults=faults))
     checked = _with_overlaps(dict(zip(specs, checked, strict=True)), tests, sources, settings.examples)
+    if not tests:
+        notice("training-overlap is not checked, because no test set with judgements is among the data")
     unjudged = [unjudged_of(spec, data, settings, verdicts) for spec, data in tests.items()] if settings.systems else []
     if unfinished is not None:
         repaired = {spec: sources[spec] for spec in specs if spec not in tests}
