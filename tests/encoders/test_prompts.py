@@ -130,6 +130,80 @@ def test_the_user_comes_first_then_the_model(tiny_bert: Path, tmp_path: Path) ->
     assert (encoder.prompts, messages) == ({"query": None, "document": None}, [])
 
 
+@pytest.mark.parametrize(
+    ("prompts", "options", "message"),
+    [
+        (
+            {"query": "q: ", "passage": "p: "},
+            "",
+            "uses its prompts document 'p: ', unlike encode_document of sentence-transformers; "
+            "choose others with `document_prompt=`",
+        ),
+        (
+            {"s2p_query": "q: ", "corpus": "c: "},
+            "",
+            "uses its prompts query 'q: ', document 'c: ', unlike encode_query and encode_document of "
+            "sentence-transformers; choose others with `query_prompt=`, `document_prompt=`",
+        ),
+        (
+            {"s2p_query": "q: ", "corpus": "c: "},
+            ",document_prompt=",
+            "uses its prompts query 'q: ', unlike encode_query of sentence-transformers; "
+            "choose others with `query_prompt=`",
+        ),
+        ({"query": "q: ", "passage": "p: "}, ',document_prompt="d: "', ""),
+        ({"query": "q: ", "document": "d: ", "passage": "p: "}, "", ""),
+        ({"sts": "s: "}, "", ""),
+    ],
+)
+def test_prompts_that_the_library_leaves_out_are_reported(
+    prompts: dict[str, str], options: str, message: str, tiny_bert: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RETROKIT_CACHE", str(tmp_path / "cache"))
+    folder = tmp_path / "model"
+    SentenceTransformer(str(tiny_bert), device="cpu", prompts=prompts).save(str(folder), create_model_card=False)
+    library = SentenceTransformer(str(folder), device="cpu")
+    for _ in range(2):  # loaded, then remembered
+        encoder, messages = heard(f"{folder}{options}")
+        assert messages == ([f"{folder}: {message}"] if message else [])
+    for role, encode in (("query", library.encode_query), ("document", library.encode_document)):
+        are_equal = np.allclose(encoder.embed(TEXTS, role, "fp32"), encode(TEXTS), rtol=0, atol=1e-5)
+        assert are_equal == (role not in message and f"{role}_prompt" not in options)
+
+
+@pytest.mark.parametrize(
+    ("name", "family"),
+    [
+        *(("my-e5", "E5"), ("e5_small_tuned", "E5"), ("bge-legal", "BGE"), ("gte-qwen2-legal", "GTE-Qwen")),
+        *(("nomic-embed-legal", "Nomic"), ("snowflake-arctic-embed-law", "Snowflake Arctic")),
+        *(("Qwen3-Embedding-law", "Qwen3-Embedding"), ("bge-m3", ""), ("gte-legal", ""), ("e50-base", "")),
+        *(("some5", ""), ("gte-base", "")),
+    ],
+)
+def test_a_name_like_a_familys_is_reported(
+    name: str, family: str, tiny_bert: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RETROKIT_CACHE", str(tmp_path / "cache"))
+    folder = tmp_path / name
+    SentenceTransformer(str(tiny_bert), device="cpu").save(str(folder), create_model_card=False)
+    known_by = f"named like {family} (folder's name {name})"
+    message = f"has no prompts, but is {known_by}, which has some; choose them with `query_prompt=`, `document_prompt=`"
+    for _ in range(2):  # loaded, then remembered
+        encoder, messages = heard(str(folder))
+        assert encoder.prompts == {"query": None, "document": None}
+        assert messages == ([f"{folder}: {message}"] if family else [])
+    assert heard(f"{folder},query_prompt=")[1] == []
+    (folder / "retrokit.json").write_text(json.dumps({"status": "finished", "similarity": "cosine"}))
+    assert heard(str(folder))[1] == []
+
+
+def test_a_similar_name_of_a_bare_checkpoint_is_reported_in_the_same_line(tiny_bert: Path, tmp_path: Path) -> None:
+    folder = e5(tmp_path, tiny_bert, "e5-tuned")
+    (message,) = heard(str(folder))[1]
+    assert "no prompts" in message
+    assert message.endswith("is named like E5 (folder's name e5-tuned), which has some")
+
+
 CARD = "---\nlanguage: en\n{}\n---\n# A model\nbase_model: intfloat/e5-base\n"
 
 
