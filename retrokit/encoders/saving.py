@@ -1,7 +1,7 @@
 """Writing a model's folder, with its settings in the form that servers read.
 
-sentence-transformers has written them otherwise since 5.4, and still reads the earlier form. vLLM knows the new names of
-modules and poolings since 2026 only, and Text Embeddings Inference 1.9 knows neither them nor a
+sentence-transformers has written them otherwise since 5.4, and still reads the earlier form. vLLM knows the new names
+of modules and poolings since September 2026 only. Text Embeddings Inference 1.9 knows neither them nor a
 ``sentence_bert_config.json`` without a length (docs/how-to/serve.md).
 """
 
@@ -9,7 +9,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from sentence_transformers import SentenceTransformer
+from sentence_transformers import CrossEncoder, SentenceTransformer
 from sentence_transformers.base.modules import Dense, Normalize, Transformer
 from sentence_transformers.sentence_transformer.modules import Pooling
 
@@ -34,8 +34,8 @@ _LARGEST_LENGTH = 2**31 - 1
 """A tokenizer without a limit has a larger one."""
 
 
-def save_model(model: SentenceTransformer, folder: Path) -> None:
-    """Save a model without a card; embeddings of its folder are the model's own."""
+def save_model(model: SentenceTransformer | CrossEncoder, folder: Path) -> None:
+    """Save a model without a card."""
     with no_progress_bars(), saving_adapters(model[0]):
         model.save(str(folder), create_model_card=False)
     entries = _read(folder / "modules.json")

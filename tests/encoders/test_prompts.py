@@ -23,7 +23,7 @@ from retrokit.cli.entry import run as cli
 from retrokit.core.errors import UsageError
 from retrokit.core.notices import listening
 from retrokit.data.prompted import WEB_SEARCH, Prompted
-from retrokit.encoders.prompts import FAMILIES, family_of, template_of
+from retrokit.encoders.prompts import FAMILIES, family_of, similar_family, template_of
 from retrokit.evaluation.mteb.model import MtebSearch
 from tests.evaluation.fakes import Notices, write_folder, write_lines
 from tests.models import sentences
@@ -125,7 +125,8 @@ def test_the_user_comes_first_then_the_model(tiny_bert: Path, tmp_path: Path) ->
     assert "E5" not in " ".join(messages)
     SentenceTransformer(str(folder), device="cpu", prompts={"search_query": "q: "}).save(str(tmp_path / "x/e5-base"))
     encoder, messages = heard(str(tmp_path / "x/e5-base"))
-    assert (encoder.prompts, messages) == ({"query": "q: ", "document": None}, [])
+    assert encoder.prompts == {"query": "q: ", "document": None}
+    assert not any("E5" in message for message in messages)
     encoder, messages = heard(f"{tmp_path / 'x/e5-base'},query_prompt=")
     assert (encoder.prompts, messages) == ({"query": None, "document": None}, [])
 
@@ -157,7 +158,12 @@ def test_the_user_comes_first_then_the_model(tiny_bert: Path, tmp_path: Path) ->
     ],
 )
 def test_prompts_that_the_library_leaves_out_are_reported(
-    prompts: dict[str, str], options: str, message: str, tiny_bert: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    prompts: dict[str, str],
+    options: str,
+    message: str,
+    tiny_bert: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("RETROKIT_CACHE", str(tmp_path / "cache"))
     folder = tmp_path / "model"
@@ -167,8 +173,9 @@ def test_prompts_that_the_library_leaves_out_are_reported(
         encoder, messages = heard(f"{folder}{options}")
         assert messages == ([f"{folder}: {message}"] if message else [])
     for role, encode in (("query", library.encode_query), ("document", library.encode_document)):
-        are_equal = np.allclose(encoder.embed(TEXTS, role, "fp32"), encode(TEXTS), rtol=0, atol=1e-5)
-        assert are_equal == (role not in message and f"{role}_prompt" not in options)
+        have_one_prompt = (encoder.prompts[role] or "") == prompts.get(role, "")
+        assert np.allclose(encoder.embed(TEXTS, role, "fp32"), encode(TEXTS), rtol=0, atol=1e-5) == have_one_prompt
+        assert have_one_prompt or f"{role} '" in message or f"{role}_prompt" in options
 
 
 @pytest.mark.parametrize(
@@ -180,18 +187,23 @@ def test_prompts_that_the_library_leaves_out_are_reported(
         *(("some5", ""), ("gte-base", "")),
     ],
 )
-def test_a_name_like_a_familys_is_reported(
-    name: str, family: str, tiny_bert: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_names_that_resemble_a_familys(name: str, family: str, tmp_path: Path) -> None:
+    for path in (f"someone/{name}", str(tmp_path / name)):
+        assert similar_family(path)[0] == family
+    (tmp_path / name).mkdir()
+    assert similar_family(str(tmp_path / name)) == (family, f"folder's name {name}" if family else "")
+
+
+def test_a_name_like_a_familys_is_reported(tiny_bert: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RETROKIT_CACHE", str(tmp_path / "cache"))
-    folder = tmp_path / name
+    folder = tmp_path / "my-e5"
     SentenceTransformer(str(tiny_bert), device="cpu").save(str(folder), create_model_card=False)
-    known_by = f"named like {family} (folder's name {name})"
+    known_by = "named like E5 (folder's name my-e5)"
     message = f"has no prompts, but is {known_by}, which has some; choose them with `query_prompt=`, `document_prompt=`"
     for _ in range(2):  # loaded, then remembered
         encoder, messages = heard(str(folder))
         assert encoder.prompts == {"query": None, "document": None}
-        assert messages == ([f"{folder}: {message}"] if family else [])
+        assert messages == [f"{folder}: {message}"]
     assert heard(f"{folder},query_prompt=")[1] == []
     (folder / "retrokit.json").write_text(json.dumps({"status": "finished", "similarity": "cosine"}))
     assert heard(str(folder))[1] == []

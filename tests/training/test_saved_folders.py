@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from sentence_transformers import SentenceTransformer
+from sentence_transformers import CrossEncoder, SentenceTransformer
 from sentence_transformers.base.modules import Transformer
 from sentence_transformers.sentence_transformer.modules import Pooling
 
@@ -15,6 +15,7 @@ import retrokit
 from retrokit.cli.entry import run as cli
 from retrokit.core.notices import listening
 from retrokit.data.jsonl import write_jsonl
+from retrokit.training.rerankers.cross_encoder import save
 from tests.close import assert_rounded
 from tests.evaluation.fakes import Notices, write_folder
 from tests.models import sentences
@@ -22,6 +23,7 @@ from tests.test_docs import ROOT
 
 QUERIES, DOCUMENTS = sentences(5, seed=21), sentences(7, seed=22)
 PAIR = {"query": "who sees ", "passage": "the mountain is "}
+DEFAULT = {"prompts": PAIR, "default_prompt_name": "passage"}
 PROMPTED: dict[str, tuple[dict[str, Any], str, tuple[str, str]]] = {
     "passage": ({"prompts": PAIR}, "", ("who sees ", "the mountain is ")),
     "corpus": ({"prompts": {"query": "who sees ", "corpus": "a tree "}}, "", ("who sees ", "a tree ")),
@@ -29,8 +31,8 @@ PROMPTED: dict[str, tuple[dict[str, Any], str, tuple[str, str]]] = {
     "document": ({"prompts": {"query": "who sees ", "document": "a tree "}}, "", ("who sees ", "a tree ")),
     "default": ({"prompts": {"sts": "one ", **PAIR}, "default_prompt_name": "sts"}, "", tuple(PAIR.values())),
     "none": ({}, "", ("", "")),
-    "of the user": ({"prompts": PAIR, "default_prompt_name": "passage"}, ",document_prompt=near", ("who sees ", "near")),
-    "none of the user's": ({"prompts": PAIR, "default_prompt_name": "passage"}, ",document_prompt=", ("who sees ", "")),
+    "of the user": (DEFAULT, ",document_prompt=near", ("who sees ", "near")),
+    "none of the user's": (DEFAULT, ",document_prompt=", ("who sees ", "")),
 }
 """Settings of a base, the options with which it is opened, and the prompts before queries and documents."""
 
@@ -89,9 +91,7 @@ def assert_read_alike(folder: Path, prompts: tuple[str, str]) -> None:
 
 
 @pytest.mark.parametrize("name", PROMPTED)
-def test_the_readmes_snippet_embeds_as_retrokit_does(
-    name: str, tiny_bert: Path, pairs: Path, tmp_path: Path
-) -> None:
+def test_the_readmes_snippet_embeds_as_retrokit_does(name: str, tiny_bert: Path, pairs: Path, tmp_path: Path) -> None:
     settings, options, prompts = PROMPTED[name]
     base = prompted(tmp_path / "base", tiny_bert, settings)
     folder = finetuned(f"{base}{options}", pairs, tmp_path / "run", "--save-every", "1")
@@ -180,3 +180,17 @@ def test_poolings_that_servers_lack_stay_as_they_are(
     layer = SentenceTransformer(str(folder), device="cpu")[1]
     assert (layer.pooling_mode, layer.include_prompt) == (modes, prompt)
     assert_read_alike(folder, ("who sees ", ""))
+
+
+def test_servers_read_a_reranker_too(tiny_bert: Path, tmp_path: Path) -> None:
+    model = CrossEncoder(str(tiny_bert), num_labels=1, device="cpu")
+    model.max_seq_length = 24
+    folder = tmp_path / "reranker"
+    save(model, folder)
+    (module,) = json.loads((folder / "modules.json").read_text(encoding="utf-8"))
+    assert module["type"] == "sentence_transformers.models.Transformer"
+    assert json.loads((folder / "sentence_bert_config.json").read_text(encoding="utf-8"))["max_seq_length"] == 24
+    pairs = [(QUERIES[0], document) for document in [*DOCUMENTS, "cat " * 60]]
+    again = CrossEncoder(str(folder), device="cpu")
+    assert again.max_seq_length == 24
+    assert_rounded(again.predict(pairs), model.predict(pairs))
