@@ -28,7 +28,8 @@ NAVIGATION = {
         f"how-to/{name}"
         for name in (
             "training-data check-data choose-similarity stress-test compare ci-gate rerank reject-near-misses abstain "
-            "export-vectors fine-tune-queries bridge several-gpus language-models studies reproduce publish python"
+            "export-vectors fine-tune-queries bridge several-gpus language-models studies reproduce publish "
+            "serve python"
         ).split()
     ],
     "GPUs": ["gpu"],

@@ -103,15 +103,22 @@ _KINDS = {
         b'"MaxSim"',
         b"multi_vector_encoder.",
         b'"pylate.',
+        b'"skiplist_words"',
+        b'"do_query_expansion"',
+        b'"attend_to_expansion_tokens"',
     ),
 }
 """What a folder contains instead of a dense encoder, by words of its settings."""
+_COLBERT = "artifact.metadata"
+"""The settings of a checkpoint of Stanford's ColBERT."""
 
 
 def check_kind(path: str, folder: Path) -> None:
     """Raise :class:`DataError` about ``path`` where the settings in ``folder`` are those of another kind of model."""
     files = (folder / name for name in (_SETTINGS, *_TOPS[:2]))
     settings = b"".join(file.read_bytes() for file in files if file.is_file())
+    if (folder / _COLBERT).is_file():
+        settings += b'"ColBERT"'
     for problem, words in _KINDS.items():
         if any(word in settings for word in words):
             raise DataError(path, problem)

@@ -36,7 +36,13 @@ from retrokit.encoders.folders import (
 from retrokit.encoders.modules import MODULE_CLASSES, Prepare, TokenPooling
 from retrokit.encoders.packed import cast
 from retrokit.encoders.precision import PRECISIONS, choose_precision
-from retrokit.encoders.prompts import ModelFamily, decided, family_of, role_prompts
+from retrokit.encoders.prompts import (
+    ModelFamily,
+    family_of,
+    resolve_prompts,
+    role_prompts,
+    similar_family,
+)
 from retrokit.encoders.torch_encoder import TorchEncoder
 from retrokit.encoders.towers import towers
 from retrokit.similarities import registry as similarities
@@ -90,7 +96,8 @@ def load_model(
     loaded = _load(path, place, kwargs, revision=revision, trust_remote_code=trust_remote_code)
     if images and not loaded.supports("image"):
         raise UsageError(f"{name} embeds only texts; expected an image-text model, such as a CLIP checkpoint")
-    has_prompts = any(role_prompts(loaded.prompts).values())
+    saved_prompts = dict(loaded.prompts)
+    has_prompts = any(role_prompts(saved_prompts).values())
     family, known_by = (None, "") if has_prompts or not isinstance(loaded[0], Transformer) else family_of(path)
     bare = not loaded.module_kwargs and not is_graph  # it has no modules.json
     encoder = _finish(
@@ -100,7 +107,12 @@ def load_model(
         getattr(family, role, None) and options.get(f"{role}_prompt") is None for role in ("query", "document")
     )
     source = f"{family.name} ({known_by})" if family is not None and is_used else ""
-    encoder.assumed = _assumed(encoder, bare, source, **options)
+    remarks = [_assumed(encoder, bare, source, **options)]
+    if has_prompts:
+        remarks.append(_other_reading(saved_prompts, **options))
+    elif family is None and isinstance(loaded[0], Transformer):
+        remarks.append(_without_prompts(path, is_reported=bool(remarks[0]), **options))
+    encoder.assumed = "; ".join(filter(None, remarks))
     if not is_graph:
         return encoder
     from retrokit.encoders.graphs.encoder import GraphEncoder
@@ -126,6 +138,38 @@ def _assumed(
         prompts = f"prompts of {family}: {prompts_in_words(encoder.prompts)}" if family else "no prompts"
         parts.append(f"{prompts} (`query_prompt=`, `document_prompt=`)")
     return f"{'is a bare checkpoint; ' * bool(modes)}assuming {' and '.join(parts)}" if parts else ""
+
+
+def _other_reading(
+    saved: Mapping[str, str | None], query_prompt: str | None = None, document_prompt: str | None = None, **_: Any
+) -> str:
+    """The ``saved`` prompts that sentence-transformers leaves out, unless options state them: it adds an empty prompt
+    called ``query`` or ``document`` where there is none, and reads no other name."""
+    options = {"query": query_prompt, "document": document_prompt}
+    unread = {}
+    for role, text in role_prompts(saved).items():
+        if text and not saved.get(role) and options[role] is None:
+            unread[role] = text
+    if not unread:
+        return ""
+    methods = " and ".join(f"encode_{role}" for role in unread)
+    choice = ", ".join(f"`{role}_prompt=`" for role in unread)
+    difference = f"uses its prompts {prompts_in_words(unread)}, unlike {methods} of sentence-transformers"
+    return f"{difference}; choose others with {choice}"
+
+
+def _without_prompts(
+    path: str, is_reported: bool, query_prompt: str | None = None, document_prompt: str | None = None, **_: Any
+) -> str:
+    """That a model without prompts (which ``is_reported``) is named like a family that has some, unless options state
+    them."""
+    family, known_by = similar_family(path)
+    if not family or query_prompt is not None or document_prompt is not None:
+        return ""
+    similar = f"is named like {family} ({known_by}), which has some"
+    if is_reported:
+        return similar
+    return f"has no prompts, but {similar}; choose them with `query_prompt=`, `document_prompt=`"
 
 
 def _in_bits(bits: str, device: str | None) -> dict[str, Any]:
@@ -286,9 +330,8 @@ def _finish(
             _append_eos(tower, name, "end_token=true" if end_token else "pooling=last")
         elif end_token is False:
             _set_ends(tower.tokenizer, None)
-    given = {"query": query_prompt, "document": document_prompt}
-    given = {role: given_prompt(text) for role, text in given.items()}
-    loaded.prompts = decided(loaded.prompts, given, family)
+    user_prompts = {"query": given_prompt(query_prompt), "document": given_prompt(document_prompt)}
+    loaded.prompts = resolve_prompts(loaded.prompts, user_prompts, family)
     for tower in towers(loaded):
         _set_lengths(tower, max_length, query_max_length, name)
     own = similarity or similarities.create((_OF_UNIT_LENGTH if had_normalize else _DECLARED)[declared])

@@ -29,7 +29,7 @@ from retrokit.encoders.base import Batch, Encoder, Item, check_finite
 from retrokit.encoders.fingerprint import PACKAGES, code_of
 from retrokit.encoders.folders import below, check_folder, check_minilm, minilm_path, stands_alone
 from retrokit.encoders.precision import choose_precision, multiplies, name_of
-from retrokit.encoders.prompts import family_of
+from retrokit.encoders.prompts import family_of, similar_family
 from retrokit.encoders.questions import QuestionModel, question_settings
 from retrokit.encoders.store import open_cache
 from retrokit.encoders.views import EncoderView
@@ -103,7 +103,7 @@ def _key(path: str, device: str | None, options: dict[str, Any]) -> str:
     decided_by = {
         "files": digest(path, [entry.relative_to(path).as_posix() for entry in below(path) if entry.is_file()]),
         "options": options,
-        "family": family_of(path),  # which the folder's name may decide
+        "family": [family_of(path), similar_family(path)],  # which the folder's name may decide
         "device": [device, str(torch.accelerator.current_accelerator()), os.environ.get("LOCAL_RANK")],
         "code": code_of((), map(str, Path(__file__).parent.rglob("*.py"))),
     }

@@ -141,10 +141,31 @@ DEFAULT_TEMPLATE = "Instruct: {instruction}\nQuery: "
 """Of a model without any prompt."""
 _TEMPLATES = (r"(Instruct: ).+(\s*\n\s*Query: ?)", r"(task: ).+( \| query: )", rf"(.*){re.escape(WEB_SEARCH)}(.*)")
 _NAMES: dict[Role, tuple[str, ...]] = {
-    "query": ("query", "search_query", "retrieval.query", "s2p_query"),
-    "document": ("document", "passage", "corpus", "search_document", "retrieval.passage"),
+    "query": ("query", "search_query", "retrieval.query", "retrieval_query", "s2p_query", "web_search_query"),
+    "document": (
+        *("document", "passage", "corpus", "search_document", "retrieval.passage", "retrieval.document"),
+        *("retrieval_passage", "retrieval_document", "s2p_document", "s2p_passage"),
+    ),
 }
 """What models call the prompt of each role in their settings, the library's own names first."""
+_SIMILAR_NAMES = {
+    "E5": "e5",
+    "BGE": "bge(?!-(m3|reranker))",
+    "GTE-Qwen": r"gte-qwen[\d.]*",
+    "Nomic": "nomic|modernbert-embed",
+    "Qwen3-Embedding": "qwen3-embedding",
+    "Instructor": "instructor",
+    "Jina v3": "jina-embeddings-v3",
+    "Snowflake Arctic": "arctic-embed",
+    "EmbeddingGemma": "embeddinggemma",
+    "mxbai": "mxbai",
+    "UAE": "uae",
+    "Stella": "stella",
+    "SFR-Embedding": "sfr-embedding",
+    "Linq-Embed": "linq-embed",
+    "NV-Embed": "nv-embed",
+}
+"""Families with prompts, by what their derivatives usually have in their names."""
 _IN_CARD = r"^model-index:\s*-\s*name:\s*(\S+)"
 
 
@@ -172,31 +193,62 @@ def template_of(prompts: Mapping[str, str | None]) -> str | None:
     return next((f"{match[1]}{{instruction}}{match[2]}" for match in matches if match), None)
 
 
-def decided(
-    own: Mapping[str, str | None] | None, given: Mapping[str, str | None], family: ModelFamily | None
-) -> dict[str, str | None]:
-    """All prompts of a model: its own, those of its ``family`` (``None`` if its own are for a role), and over them
-    those that a user has given, by role."""
-    prompts = dict(own or {})
+def resolve_prompts(
+    saved: Mapping[str, str | None] | None, user: Mapping[str, str | None], family: ModelFamily | None
+) -> dict[str, str]:
+    """All prompts of a model, those of both roles under ``query`` and ``document`` too, which the library reads.
+
+    Args:
+        saved: the prompts in the model's settings, by name.
+        user: a user's prompts, by role, which replace those under all names of the role.
+        family: the model's family; ``None`` if ``saved`` has a prompt for a role.
+
+    >>> resolve_prompts({"s2p_query": "Ask: ", "passage": "Read: "}, {"document": ""}, None)
+    {'s2p_query': 'Ask: ', 'passage': '', 'query': 'Ask: ', 'document': ''}
+    """
+    prompts = {name: text or "" for name, text in (saved or {}).items()}
     if family is not None:
         prompts |= {**family.tasks, "query": family.query or "", "document": family.document or ""}
     for role, names in _NAMES.items():
-        if (text := given.get(role)) is not None:
-            prompts = {**{name: prompt for name, prompt in prompts.items() if name not in names}, role: text}
+        text = user.get(role)
+        if text is None:
+            prompts[role] = role_prompts(prompts)[role] or ""
+            continue
+        for name in names:
+            if name in prompts:  # stays, for it may be the default
+                prompts[name] = text
+        prompts[role] = text
     return prompts
 
 
 def family_of(path: str) -> tuple[ModelFamily | None, str]:
     """The family of a Hub id or a folder, and in words what it was known by. What retrokit has trained has none: its
     prompts are those of its training."""
-    whole = Path(path).resolve()
-    if is_run(whole) or (whole.name.startswith("checkpoint-") and is_run(whole.parent.parent)):
+    if _is_trained_here(path):
         return None, ""
     for where, name in _called(path):
         for family in FAMILIES:
             if re.fullmatch(rf"(.*(/|_|--))?({family.pattern})/?", name.lower()):
                 return family, f"{where} {name}"
     return None, ""
+
+
+def similar_family(path: str) -> tuple[str, str]:
+    """The family with prompts that the name of a model without a family resembles, and in words where the name is;
+    two empty texts if there is none."""
+    if _is_trained_here(path) or family_of(path)[0] is not None:
+        return "", ""
+    for where, name in _called(path):
+        for family, pattern in _SIMILAR_NAMES.items():
+            if re.search(rf"(?<![a-z0-9])({pattern})(?![a-z0-9])", name.lower().replace("_", "-")):
+                return family, f"{where} {name}"
+    return "", ""
+
+
+def _is_trained_here(path: str) -> bool:
+    """Whether a folder is a run of retrokit or one of its checkpoints."""
+    folder = Path(path).resolve()
+    return is_run(folder) or (folder.name.startswith("checkpoint-") and is_run(folder.parent.parent))
 
 
 def _called(path: str) -> Iterator[tuple[str, str]]:

@@ -22,6 +22,7 @@ from retrokit.data.beir import corpus_file
 from retrokit.data.corpus import read_corpus
 from retrokit.data.pairs import texts_file
 from retrokit.encoders.base import Encoder
+from retrokit.encoders.saving import save_model
 from retrokit.encoders.towers import tower_of
 from retrokit.training.config import DistilSettings
 from retrokit.training.run_folder import check_name_of_model
@@ -71,7 +72,7 @@ def distil_static(settings: DistilSettings) -> Distilled:
             tokenizer.no_padding()
             modules = [StaticEmbedding(tokenizer, embedding_weights=table.astype(np.float32))]
             distilled = SentenceTransformer(modules=modules, device="cpu", similarity_fn_name="cosine")
-            distilled.save(str(staged), create_model_card=False)
+            save_model(distilled, staged)
     return Distilled(settings.output, len(table), table.shape[1], variance)
 
 

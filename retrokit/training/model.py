@@ -18,14 +18,15 @@ from transformers.pytorch_utils import Conv1D
 
 from retrokit import encoders
 from retrokit.core.errors import DataError, UsageError, did_you_mean
-from retrokit.core.notices import no_progress_bars, notice
+from retrokit.core.notices import notice
 from retrokit.data.jsonl import read_json
 from retrokit.encoders import engine
-from retrokit.encoders.adapters import base_of, is_adapter, is_quantized, merge, saving_adapters
+from retrokit.encoders.adapters import base_of, is_adapter, is_quantized, merge
 from retrokit.encoders.base import Encoder
 from retrokit.encoders.modules import Prepare
 from retrokit.encoders.packed import cast
 from retrokit.encoders.precision import name_of
+from retrokit.encoders.saving import save_model
 from retrokit.encoders.torch_encoder import TorchEncoder
 from retrokit.encoders.towers import tower_of, with_modules
 from retrokit.similarities.base import Similarity
@@ -233,8 +234,7 @@ def export(model: SentenceTransformer, folder: Path) -> None:
         final_modules.append(last)
     final_model = with_modules(model, final_modules)
     final_model.similarity_fn_name = similarity.library_name
-    with no_progress_bars(), saving_adapters(final_modules[0]):
-        final_model.save(str(folder), create_model_card=False)
+    save_model(final_model, folder)
     forget_where_it_came_from(folder / "config.json")
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from safetensors.torch import load_file, save_file
 from sentence_transformers import SentenceTransformer
 from sentence_transformers.base.modules import Dense, Normalize, Transformer
 from sentence_transformers.sentence_transformer.modules import LayerNorm, Pooling
@@ -105,11 +106,24 @@ def test_other_kinds_are_refused(tiny_bert, tmp_path):
         ({"model_type": "SparseEncoder"}, "is a sparse encoder"),
         ({"model_type": "MultiVectorEncoder"}, "is a multi-vector encoder"),
         ({"similarity_fn_name": "MaxSim"}, "is a multi-vector encoder"),
+        ({"query_prefix": "[Q] ", "attend_to_expansion_tokens": False}, "is a multi-vector encoder"),
+        ({"document_prefix": "[D] ", "skiplist_words": []}, "is a multi-vector encoder"),
+        ({"do_query_expansion": True}, "is a multi-vector encoder"),
         ({"model_type": "CrossEncoder"}, "is a cross-encoder"),
     ):
         settings.write_text(json.dumps({**own, **changed}))
         with pytest.raises(DataError, match=problem):
             retrokit.encoder(str(folder))
+
+
+def test_a_checkpoint_of_stanfords_colbert_is_refused(tiny_bert, tmp_path):
+    folder = tmp_path / "colbert"
+    shutil.copytree(tiny_bert, folder)
+    weights = {f"bert.{name}": weight for name, weight in load_file(folder / "model.safetensors").items()}
+    save_file({**weights, "linear.weight": torch.ones(8, 16)}, folder / "model.safetensors", {"format": "pt"})
+    (folder / "artifact.metadata").write_text(json.dumps({"query_token_id": "[unused0]", "dim": 8}))
+    with pytest.raises(DataError, match="is a multi-vector encoder"):
+        retrokit.encoder(str(folder))
 
 
 def test_what_a_bare_checkpoint_assumes_is_reported_each_time(tiny_bert, tmp_path, monkeypatch):

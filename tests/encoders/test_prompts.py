@@ -23,7 +23,7 @@ from retrokit.cli.entry import run as cli
 from retrokit.core.errors import UsageError
 from retrokit.core.notices import listening
 from retrokit.data.prompted import WEB_SEARCH, Prompted
-from retrokit.encoders.prompts import FAMILIES, family_of, template_of
+from retrokit.encoders.prompts import FAMILIES, family_of, similar_family, template_of
 from retrokit.evaluation.mteb.model import MtebSearch
 from tests.evaluation.fakes import Notices, write_folder, write_lines
 from tests.models import sentences
@@ -125,9 +125,95 @@ def test_the_user_comes_first_then_the_model(tiny_bert: Path, tmp_path: Path) ->
     assert "E5" not in " ".join(messages)
     SentenceTransformer(str(folder), device="cpu", prompts={"search_query": "q: "}).save(str(tmp_path / "x/e5-base"))
     encoder, messages = heard(str(tmp_path / "x/e5-base"))
-    assert (encoder.prompts, messages) == ({"query": "q: ", "document": None}, [])
+    assert encoder.prompts == {"query": "q: ", "document": None}
+    assert not any("E5" in message for message in messages)
     encoder, messages = heard(f"{tmp_path / 'x/e5-base'},query_prompt=")
     assert (encoder.prompts, messages) == ({"query": None, "document": None}, [])
+
+
+@pytest.mark.parametrize(
+    ("prompts", "options", "message"),
+    [
+        (
+            {"query": "q: ", "passage": "p: "},
+            "",
+            "uses its prompts document 'p: ', unlike encode_document of sentence-transformers; "
+            "choose others with `document_prompt=`",
+        ),
+        (
+            {"s2p_query": "q: ", "corpus": "c: "},
+            "",
+            "uses its prompts query 'q: ', document 'c: ', unlike encode_query and encode_document of "
+            "sentence-transformers; choose others with `query_prompt=`, `document_prompt=`",
+        ),
+        (
+            {"s2p_query": "q: ", "corpus": "c: "},
+            ",document_prompt=",
+            "uses its prompts query 'q: ', unlike encode_query of sentence-transformers; "
+            "choose others with `query_prompt=`",
+        ),
+        ({"query": "q: ", "passage": "p: "}, ',document_prompt="d: "', ""),
+        ({"query": "q: ", "document": "d: ", "passage": "p: "}, "", ""),
+        ({"sts": "s: "}, "", ""),
+    ],
+)
+def test_prompts_that_the_library_leaves_out_are_reported(
+    prompts: dict[str, str],
+    options: str,
+    message: str,
+    tiny_bert: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("RETROKIT_CACHE", str(tmp_path / "cache"))
+    folder = tmp_path / "model"
+    SentenceTransformer(str(tiny_bert), device="cpu", prompts=prompts).save(str(folder), create_model_card=False)
+    library = SentenceTransformer(str(folder), device="cpu")
+    for _ in range(2):  # loaded, then remembered
+        encoder, messages = heard(f"{folder}{options}")
+        assert messages == ([f"{folder}: {message}"] if message else [])
+    for role, encode in (("query", library.encode_query), ("document", library.encode_document)):
+        have_one_prompt = (encoder.prompts[role] or "") == prompts.get(role, "")
+        assert np.allclose(encoder.embed(TEXTS, role, "fp32"), encode(TEXTS), rtol=0, atol=1e-5) == have_one_prompt
+        assert have_one_prompt or f"{role} '" in message or f"{role}_prompt" in options
+
+
+@pytest.mark.parametrize(
+    ("name", "family"),
+    [
+        *(("my-e5", "E5"), ("e5_small_tuned", "E5"), ("bge-legal", "BGE"), ("gte-qwen2-legal", "GTE-Qwen")),
+        *(("nomic-embed-legal", "Nomic"), ("snowflake-arctic-embed-law", "Snowflake Arctic")),
+        *(("Qwen3-Embedding-law", "Qwen3-Embedding"), ("bge-m3", ""), ("gte-legal", ""), ("e50-base", "")),
+        *(("some5", ""), ("gte-base", "")),
+    ],
+)
+def test_names_that_resemble_a_familys(name: str, family: str, tmp_path: Path) -> None:
+    for path in (f"someone/{name}", str(tmp_path / name)):
+        assert similar_family(path)[0] == family
+    (tmp_path / name).mkdir()
+    assert similar_family(str(tmp_path / name)) == (family, f"folder's name {name}" if family else "")
+
+
+def test_a_name_like_a_familys_is_reported(tiny_bert: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RETROKIT_CACHE", str(tmp_path / "cache"))
+    folder = tmp_path / "my-e5"
+    SentenceTransformer(str(tiny_bert), device="cpu").save(str(folder), create_model_card=False)
+    known_by = "named like E5 (folder's name my-e5)"
+    message = f"has no prompts, but is {known_by}, which has some; choose them with `query_prompt=`, `document_prompt=`"
+    for _ in range(2):  # loaded, then remembered
+        encoder, messages = heard(str(folder))
+        assert encoder.prompts == {"query": None, "document": None}
+        assert messages == [f"{folder}: {message}"]
+    assert heard(f"{folder},query_prompt=")[1] == []
+    (folder / "retrokit.json").write_text(json.dumps({"status": "finished", "similarity": "cosine"}))
+    assert heard(str(folder))[1] == []
+
+
+def test_a_similar_name_of_a_bare_checkpoint_is_reported_in_the_same_line(tiny_bert: Path, tmp_path: Path) -> None:
+    folder = e5(tmp_path, tiny_bert, "e5-tuned")
+    (message,) = heard(str(folder))[1]
+    assert "no prompts" in message
+    assert message.endswith("is named like E5 (folder's name e5-tuned), which has some")
 
 
 CARD = "---\nlanguage: en\n{}\n---\n# A model\nbase_model: intfloat/e5-base\n"

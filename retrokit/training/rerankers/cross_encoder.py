@@ -19,10 +19,10 @@ from sentence_transformers.cross_encoder import losses
 from sentence_transformers.cross_encoder.data_collator import CrossEncoderDataCollator
 from torch import Tensor, nn
 
-from retrokit.core.notices import no_progress_bars
 from retrokit.data.training_rows import Pair, texts_of_record
 from retrokit.encoders.engine import ranges_of_tokens, tokens_at_once
 from retrokit.encoders.precision import name_of
+from retrokit.encoders.saving import save_model
 from retrokit.ranking import reranking
 from retrokit.ranking.reranking.generative import of_model
 from retrokit.training.batches import Example
@@ -164,8 +164,7 @@ def save(model: CrossEncoder, folder: Path) -> None:
     trained = model[0]
     model[0] = merged(trained)
     try:
-        with no_progress_bars():
-            model.save_pretrained(str(folder), create_model_card=False)
+        save_model(model, folder)
     finally:
         model[0] = trained
     forget_where_it_came_from(folder / "config.json")

@@ -1,0 +1,78 @@
+"""Writing a model's folder, with its settings in the form that servers read.
+
+sentence-transformers has written them otherwise since 5.4, and still reads the earlier form. vLLM knows the new names
+of modules and poolings since September 2026 only. Text Embeddings Inference 1.9 knows neither them nor a
+``sentence_bert_config.json`` without a length (docs/how-to/serve.md).
+"""
+
+import json
+from pathlib import Path
+from typing import Any
+
+from sentence_transformers import CrossEncoder, SentenceTransformer
+from sentence_transformers.base.modules import Dense, Normalize, Transformer
+from sentence_transformers.sentence_transformer.modules import Pooling
+
+from retrokit.core.notices import no_progress_bars
+from retrokit.encoders.adapters import saving_adapters
+
+_EARLIER_TYPES = {
+    f"{module.__module__}.{module.__name__}": f"sentence_transformers.models.{module.__name__}"
+    for module in (Dense, Normalize, Pooling, Transformer)
+}
+"""The class of a module in ``modules.json``, and its name before 5.4."""
+_EARLIER_POOLINGS = {
+    "cls": "pooling_mode_cls_token",
+    "mean": "pooling_mode_mean_tokens",
+    "max": "pooling_mode_max_tokens",
+    "mean_sqrt_len_tokens": "pooling_mode_mean_sqrt_len_tokens",
+    "weightedmean": "pooling_mode_weightedmean_tokens",
+    "lasttoken": "pooling_mode_lasttoken",
+}
+"""The mode of a ``Pooling``, and the switch that it was before 5.4."""
+_LARGEST_LENGTH = 2**31 - 1
+"""A tokenizer without a limit has a larger one."""
+
+
+def save_model(model: SentenceTransformer | CrossEncoder, folder: Path) -> None:
+    """Save a model without a card."""
+    with no_progress_bars(), saving_adapters(model[0]):
+        model.save(str(folder), create_model_card=False)
+    entries = _read(folder / "modules.json")
+    for entry, module in zip(entries, model, strict=True):
+        entry["type"] = _EARLIER_TYPES.get(entry["type"], entry["type"])
+        if isinstance(module, Pooling):
+            _write_pooling(module, folder / entry["path"])
+        if isinstance(module, Transformer):
+            _write_length(module, folder / entry["path"])
+    _write(folder / "modules.json", entries)
+
+
+def _write_pooling(pooling: Pooling, folder: Path) -> None:
+    if not isinstance(pooling.pooling_mode, str):
+        return  # the earlier form has another order of several modes
+    settings: dict[str, Any] = {"word_embedding_dimension": pooling.embedding_dimension}
+    for mode, switch in _EARLIER_POOLINGS.items():
+        settings[switch] = mode == pooling.pooling_mode
+    settings["include_prompt"] = pooling.include_prompt  # last: a server takes the first switch that is on
+    _write(folder / Pooling.config_file_name, settings)
+
+
+def _write_length(transformer: Transformer, folder: Path) -> None:
+    length = transformer.max_seq_length
+    is_for_texts = {*transformer.modalities} <= {"text", "message"}
+    if length is None or length > _LARGEST_LENGTH or not is_for_texts:
+        return
+    path = folder / Transformer.config_file_name
+    settings = _read(path)
+    settings["max_seq_length"] = length
+    settings["do_lower_case"] = False  # the tokenizer's own settings say so
+    _write(path, settings)
+
+
+def _read(path: Path) -> Any:
+    return json.loads(path.read_text(encoding="utf-8"))
+
+
+def _write(path: Path, content: Any) -> None:
+    path.write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")

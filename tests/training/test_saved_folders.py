@@ -1,0 +1,196 @@
+"""What other software reads of the folders that are saved: prompts, pooling, modules and length."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from sentence_transformers import CrossEncoder, SentenceTransformer
+from sentence_transformers.base.modules import Transformer
+from sentence_transformers.sentence_transformer.modules import Pooling
+
+import retrokit
+from retrokit.cli.entry import run as cli
+from retrokit.core.notices import listening
+from retrokit.data.jsonl import write_jsonl
+from retrokit.training.rerankers.cross_encoder import save
+from tests.close import assert_rounded
+from tests.evaluation.fakes import Notices, write_folder
+from tests.models import sentences
+from tests.test_docs import ROOT
+
+QUERIES, DOCUMENTS = sentences(5, seed=21), sentences(7, seed=22)
+PAIR = {"query": "who sees ", "passage": "the mountain is "}
+DEFAULT = {"prompts": PAIR, "default_prompt_name": "passage"}
+PROMPTED: dict[str, tuple[dict[str, Any], str, tuple[str, str]]] = {
+    "passage": ({"prompts": PAIR}, "", ("who sees ", "the mountain is ")),
+    "corpus": ({"prompts": {"query": "who sees ", "corpus": "a tree "}}, "", ("who sees ", "a tree ")),
+    "s2p_query": ({"prompts": {"s2p_query": "who sees ", "s2s_query": "four "}}, "", ("who sees ", "")),
+    "document": ({"prompts": {"query": "who sees ", "document": "a tree "}}, "", ("who sees ", "a tree ")),
+    "default": ({"prompts": {"sts": "one ", **PAIR}, "default_prompt_name": "sts"}, "", tuple(PAIR.values())),
+    "none": ({}, "", ("", "")),
+    "of the user": (DEFAULT, ",document_prompt=near", ("who sees ", "near")),
+    "none of the user's": (DEFAULT, ",document_prompt=", ("who sees ", "")),
+}
+"""Settings of a base, the options with which it is opened, and the prompts before queries and documents."""
+
+
+def prompted(folder: Path, bert: Path, settings: dict[str, Any]) -> Path:
+    SentenceTransformer(str(bert), device="cpu", **settings).save(str(folder), create_model_card=False)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def pairs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("data") / "pairs.jsonl"
+    texts = zip(sentences(16, seed=1), sentences(16, seed=2), strict=True)
+    write_jsonl(path, [{"anchor": query, "positive": document} for query, document in texts])
+    return path
+
+
+def finetuned(base: str, pairs: Path, output: Path, *more: str) -> Path:
+    options = ("--batch-size", "8", "--epochs", "1", "--lr", "0.01", "--device", "cpu", "--precision", "fp32")
+    assert cli(["finetune", base, "--data", str(pairs), "-o", str(output), *options, *more]) == 0
+    return output
+
+
+def scores_of_readme(folder: Path) -> np.ndarray:
+    """What the snippet of the README computes."""
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    snippet = next(block for block in text.split("```python\n") if "SentenceTransformer(" in block).partition("```")[0]
+    for shown, own in (
+        ('"runs/mine"', f"{str(folder)!r}, device='cpu'"),
+        ('["a question"]', repr(QUERIES)),
+        ('["its answer"]', repr(DOCUMENTS)),
+    ):
+        assert snippet.count(shown) == 1
+        snippet = snippet.replace(shown, own)
+    names: dict[str, Any] = {}
+    exec(snippet, names)
+    return np.asarray(names["scores"])
+
+
+def scores_of_retrokit(folder: Path) -> np.ndarray:
+    encoder = retrokit.encoder(str(folder), device="cpu")
+    rows = [
+        torch.from_numpy(encoder.embed(texts, role, "fp32"))
+        for texts, role in ((QUERIES, "query"), (DOCUMENTS, "document"))
+    ]
+    return np.asarray(encoder.similarity.score(*rows))
+
+
+def assert_read_alike(folder: Path, prompts: tuple[str, str]) -> None:
+    """Check a saved folder's prompts, and that the library and retrokit score alike."""
+    saved = json.loads((folder / "config_sentence_transformers.json").read_text(encoding="utf-8"))["prompts"]
+    assert (saved["query"], saved["document"]) == prompts
+    encoder = retrokit.encoder(str(folder), device="cpu")
+    assert encoder.prompts == {"query": prompts[0] or None, "document": prompts[1] or None}
+    assert_rounded(scores_of_readme(folder), scores_of_retrokit(folder), size=1)
+
+
+@pytest.mark.parametrize("name", PROMPTED)
+def test_the_readmes_snippet_embeds_as_retrokit_does(name: str, tiny_bert: Path, pairs: Path, tmp_path: Path) -> None:
+    settings, options, prompts = PROMPTED[name]
+    base = prompted(tmp_path / "base", tiny_bert, settings)
+    folder = finetuned(f"{base}{options}", pairs, tmp_path / "run", "--save-every", "1")
+    checkpoints = sorted((folder / "checkpoints").iterdir())
+    assert checkpoints
+    for saved in (folder, checkpoints[-1]):
+        with listening(notices := Notices()):
+            assert_read_alike(saved, prompts)
+        assert notices.messages == []
+    others = json.loads((folder / "config_sentence_transformers.json").read_text(encoding="utf-8"))["prompts"]
+    assert {*settings.get("prompts", ())} <= {*others}
+
+
+def test_prompts_matter_to_these_texts(tiny_bert: Path, tmp_path: Path) -> None:
+    folder = prompted(tmp_path / "base", tiny_bert, {"prompts": PAIR})
+    assert np.abs(scores_of_readme(folder) - scores_of_retrokit(folder)).max() > 0.01
+
+
+def test_other_commands_save_prompts_too(tiny_bert: Path, tmp_path: Path) -> None:
+    base = str(prompted(tmp_path / "base", tiny_bert, {"prompts": PAIR}))
+    assert cli(["merge", base, base, "-o", str(tmp_path / "merged")]) == 0
+    assert_read_alike(tmp_path / "merged", ("who sees ", "the mountain is "))
+    assert cli(["distil-static", base, "-o", str(tmp_path / "static"), "--dims", "8", "--device", "cpu"]) == 0
+    assert_read_alike(tmp_path / "static", ("", ""))
+    corpus = {f"d{number}": text for number, text in enumerate(sentences(12, seed=30))}
+    data = write_folder(tmp_path / "data", corpus, {"q1": QUERIES[0]}, {"q1": {"d1": 1}})
+    export = str(tmp_path / "export")
+    assert cli(["export", base, "--on", f"beir:{data}", "-o", export, "--precision", "fp32", "--device", "cpu"]) == 0
+    command = ["bridge", export, base, "--map", "orthogonal", "--into", "old", "--device", "cpu"]
+    assert cli([*command, "-o", str(tmp_path / "bridged")]) == 0
+    assert_read_alike(tmp_path / "bridged", ("who sees ", "the mountain is "))
+
+
+# --- servers
+
+
+def pooling_of_vllm(folder: Path) -> tuple[str | None, bool]:
+    """The switch that vLLM 0.9 (2025) takes from a folder, and whether it normalises."""
+    modules = json.loads((folder / "modules.json").read_text(encoding="utf-8"))
+    types = {module["type"]: module["path"] for module in modules}
+    path = types.get("sentence_transformers.models.Pooling")
+    settings = {} if path is None else json.loads((folder / path / "config.json").read_text(encoding="utf-8"))
+    switch = next((name for name, value in settings.items() if value is True), None)
+    return switch, "sentence_transformers.models.Normalize" in types
+
+
+def settings_of_tei(folder: Path) -> tuple[list[str], int, dict[str, str]]:
+    """What Text Embeddings Inference 1.9 takes from a folder: switches of the pooling, length and prompts."""
+    pooling = json.loads((folder / "1_Pooling" / "config.json").read_text(encoding="utf-8"))
+    switches = ["pooling_mode_cls_token", "pooling_mode_mean_tokens", "pooling_mode_lasttoken"]
+    assert all(type(pooling[switch]) is bool for switch in switches)
+    length = json.loads((folder / "sentence_bert_config.json").read_text(encoding="utf-8"))["max_seq_length"]
+    assert type(length) is int
+    prompts = json.loads((folder / "config_sentence_transformers.json").read_text(encoding="utf-8"))["prompts"]
+    assert all(type(prompt) is str for prompt in prompts.values())
+    return [switch for switch in switches if pooling[switch]], length, prompts
+
+
+@pytest.mark.parametrize(
+    ("pooling", "switch"),
+    [("mean", "pooling_mode_mean_tokens"), ("cls", "pooling_mode_cls_token"), ("last", "pooling_mode_lasttoken")],
+)
+@pytest.mark.parametrize(("similarity", "normalises"), [("cosine", True), ("dot", False)])
+def test_servers_read_pooling_normalisation_and_length(
+    pooling: str, switch: str, similarity: str, normalises: bool, tiny_bert: Path, pairs: Path, tmp_path: Path
+) -> None:
+    base = f"{tiny_bert},pooling={pooling},max_length=40,query_prompt=who"
+    folder = finetuned(base, pairs, tmp_path / "run", "--sim", similarity)
+    assert pooling_of_vllm(folder) == (switch, normalises)
+    assert settings_of_tei(folder) == ([switch], 40, {"query": "who", "document": ""})
+    library = SentenceTransformer(str(folder), device="cpu")
+    assert library.max_seq_length == 40
+    (layer,) = (module for module in library if isinstance(module, Pooling))
+    assert layer.pooling_mode == {"last": "lasttoken"}.get(pooling, pooling)
+    assert_rounded(scores_of_readme(folder), scores_of_retrokit(folder), size=float(scores_of_retrokit(folder).max()))
+
+
+@pytest.mark.parametrize(("modes", "prompt"), [(("max", "cls"), True), (("mean", "lasttoken"), True), ("mean", False)])
+def test_poolings_that_servers_lack_stay_as_they_are(
+    modes: Any, prompt: bool, tiny_bert: Path, pairs: Path, tmp_path: Path
+) -> None:
+    modules = [Transformer(str(tiny_bert)), Pooling(16, modes, include_prompt=prompt)]
+    model = SentenceTransformer(modules=modules, device="cpu", prompts={"query": "who sees "})
+    model.save(str(tmp_path / "base"), create_model_card=False)
+    folder = finetuned(str(tmp_path / "base"), pairs, tmp_path / "run")
+    layer = SentenceTransformer(str(folder), device="cpu")[1]
+    assert (layer.pooling_mode, layer.include_prompt) == (modes, prompt)
+    assert_read_alike(folder, ("who sees ", ""))
+
+
+def test_servers_read_a_reranker_too(tiny_bert: Path, tmp_path: Path) -> None:
+    model = CrossEncoder(str(tiny_bert), num_labels=1, device="cpu")
+    model.max_seq_length = 24
+    folder = tmp_path / "reranker"
+    save(model, folder)
+    (module,) = json.loads((folder / "modules.json").read_text(encoding="utf-8"))
+    assert module["type"] == "sentence_transformers.models.Transformer"
+    assert json.loads((folder / "sentence_bert_config.json").read_text(encoding="utf-8"))["max_seq_length"] == 24
+    pairs = [(QUERIES[0], document) for document in [*DOCUMENTS, "cat " * 60]]
+    again = CrossEncoder(str(folder), device="cpu")
+    assert again.max_seq_length == 24
+    assert_rounded(again.predict(pairs), model.predict(pairs))
