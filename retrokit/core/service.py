@@ -179,14 +179,13 @@ class Service:
         return line if len(line) <= 300 else line[:299] + "…"
 
 
-def service(entry: str, model: str, url: str | None, path: str, key_env: str, timeout: float) -> Service:
-    """The service of ``url``, by default ``OPENAI_BASE_URL`` or OpenAI's own, for the spec ``entry:model``. Its key
+def service(entry: str, model: str, url: str, path: str, key_env: str, timeout: float) -> Service:
+    """The service of ``url`` for the spec ``entry:model``; a notice names its host, to which texts are sent. Its key
     comes from the environment variable ``key_env``.
 
     Raises:
         UsageError: no valid address, one that contains a secret, or no key although OpenAI's own service needs one.
     """
-    url = url or os.environ.get("OPENAI_BASE_URL") or OFFICIAL
     if encodable(model) != model:
         raise UsageError(f"the model's name {model!r} is not a valid text")
     key = os.environ.get(key_env, "").strip() or None
@@ -194,7 +193,9 @@ def service(entry: str, model: str, url: str | None, path: str, key_env: str, ti
         raise UsageError(f"the key in {key_env} contains characters that no key has")
     if key is None and url == OFFICIAL:
         raise UsageError(f"{entry}:{model} needs a key: set {key_env}, or give the url of another service")
-    return Service(model, url, path, key, key_env, timeout)
+    opened = Service(model, url, path, key, key_env, timeout)
+    notice(f"{entry}:{model}: texts are sent to {urlsplit(opened.where).netloc}", once=True)
+    return opened
 
 
 def _base(url: str, path: str) -> tuple[str, dict[str, str]]:

@@ -138,7 +138,7 @@ registry = SpecRegistry(
             "a language model that orders lists, a window at a time (SURE 4.3), or grades or chooses passages",
             "retrokit.ranking.reranking.listwise:listwise",
             (
-                Param("model", str, required=True, summary="such as openai:MODEL; with options in quotes"),
+                Param("model", str, required=True, summary='with options in quotes: "openai:MODEL,url=ADDRESS"'),
                 Param(
                     "form",
                     str,
