@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from retrokit import cli, encoders
+from retrokit.core.errors import UsageError
 from retrokit.data.jsonl import write_jsonl
 from retrokit.ranking.export import export
 from retrokit.training import finetune as training
@@ -92,10 +93,13 @@ def test_the_id_of_a_crop_names_its_document(folder: Path) -> None:
 
 
 def test_an_id_of_other_rows_names_no_document(folder: Path) -> None:
-    rows = [{"anchor": text, "positive": f"{text} again", "id": id, "genre": "news"} for text, id in zip(TEXTS, IDS)]
+    rows = [
+        {"anchor": text, "positive": f"{text} again", "id": id, "genre": "news"}
+        for text, id in zip(TEXTS, IDS, strict=True)
+    ]
     write_jsonl(folder / "numbered.jsonl", rows)
     config = FinetuneConfig("damaged", ["numbered.jsonl"], documents="documents", batch_size=8)
-    with pytest.raises(Exception, match="40 of 40 documents are no ids or texts"):
+    with pytest.raises(UsageError, match="40 of 40 documents are no ids or texts"):
         plan(config)
 
 
