@@ -20,9 +20,11 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, redirect_stdout
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
+from urllib.parse import urlsplit
 from weakref import WeakSet
 
 from retrokit.core.errors import UsageError, check_extra, did_you_mean
+from retrokit.core.notices import notice
 from retrokit.core.settings import Values
 
 Value = str | int | float | bool
@@ -53,13 +55,15 @@ def importing() -> Iterator[None]:
 @dataclass(frozen=True)
 class Param(Values):
     """One parameter of an entry: its type, its default (``None``: none), and the values it may take. The environment
-    variable ``env`` gives a value that a spec leaves out; one of the two is needed."""
+    variable ``env`` gives a value that a spec leaves out; one of the two is needed. ``receives_texts``: it is the
+    address of a service, whose host a notice names."""
 
     name: str
     type: type[str] | type[int] | type[float] | type[bool] = str
     default: Value | None = None
     required: bool = False
     env: str | None = None
+    receives_texts: bool = False
 
     def value_of(self, spec: Spec) -> Value | None:
         """The value that ``spec`` gives, else that of the environment, else the default."""
@@ -346,6 +350,8 @@ class Registry:
             param.check_extra(f"{param.name}=", spec.params.get(param.name))
             if param.env is not None and param.value_of(spec) is None:
                 raise UsageError(f"{spec}: {param.name}= is missing; add {param.summary}, or set {param.env}")
+            if param.receives_texts:
+                _name_host(spec, str(param.value_of(spec)))
 
     def create(self, spec: str | Spec, **context: Any) -> Any:
         """Make what ``spec`` names: calls the entry's target with its parameters and ``context`` as keywords."""
@@ -378,6 +384,18 @@ class Registry:
                 params, width, initial_indent=indent, subsequent_indent=indent, break_on_hyphens=False
             )
         return "\n".join(lines) + "\n"
+
+
+def _name_host(spec: Spec, url: str) -> None:
+    """Report the host to which texts are sent. An address without one is refused when the service is opened."""
+    try:
+        parts = urlsplit(url)
+        host, port = parts.hostname, parts.port
+    except ValueError:
+        return
+    if host is not None:
+        address = host if port is None else f"{host}:{port}"
+        notice(f"{spec.name}:{spec.params[spec.positional or '']}: texts are sent to {address}", once=True)
 
 
 class SpecRegistry(Registry):

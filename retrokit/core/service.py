@@ -180,8 +180,7 @@ class Service:
 
 
 def service(entry: str, model: str, url: str, path: str, key_env: str, timeout: float) -> Service:
-    """The service of ``url`` for the spec ``entry:model``; a notice names its host, to which texts are sent. Its key
-    comes from the environment variable ``key_env``.
+    """The service of ``url`` for the spec ``entry:model``. Its key comes from the environment variable ``key_env``.
 
     Raises:
         UsageError: no valid address, one that contains a secret, or no key although OpenAI's own service needs one.
@@ -193,9 +192,7 @@ def service(entry: str, model: str, url: str, path: str, key_env: str, timeout: 
         raise UsageError(f"the key in {key_env} contains characters that no key has")
     if key is None and url == OFFICIAL:
         raise UsageError(f"{entry}:{model} needs a key: set {key_env}, or give the url of another service")
-    opened = Service(model, url, path, key, key_env, timeout)
-    notice(f"{entry}:{model}: texts are sent to {urlsplit(opened.where).netloc}", once=True)
-    return opened
+    return Service(model, url, path, key, key_env, timeout)
 
 
 def _base(url: str, path: str) -> tuple[str, dict[str, str]]:

@@ -21,11 +21,11 @@ IDS = [f"d{number}" for number in range(40)]
 
 @pytest.fixture
 def folder(tiny_bert: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Inputs, among them ``damaged``, an encoder whose weights do not load, and an export of ``model``'s vectors."""
+    """Inputs, among them ``damaged``, an encoder whose weights do not load, and an export of ``bert``'s vectors."""
     monkeypatch.chdir(tmp_path)
-    shutil.copytree(tiny_bert, tmp_path / "model")
+    shutil.copytree(tiny_bert, tmp_path / "bert")
     write_jsonl(tmp_path / "corpus.jsonl", ({"id": id, "text": text} for id, text in zip(IDS, TEXTS, strict=True)))
-    export("model", "corpus.jsonl", "documents", precision="fp32")
+    export("bert", "corpus.jsonl", "documents", precision="fp32")
     shutil.copytree(tiny_bert, tmp_path / "damaged")
     (tmp_path / "damaged" / "model.safetensors").write_bytes(b"damaged")
     texts = sentences(40, seed=3)
@@ -84,7 +84,7 @@ def test_a_corpus_is_read_before_an_encoder_is_distilled(folder: Path, capsys: p
 
 
 def test_the_id_of_a_crop_names_its_document(folder: Path) -> None:
-    config = FinetuneConfig("model", ["crops.jsonl"], documents="documents", batch_size=8, steps=2, precision="fp32")
+    config = FinetuneConfig("bert", ["crops.jsonl"], documents="documents", batch_size=8, steps=2, precision="fp32")
     planned = plan(config)
     assert [(pair.anchor, pair.positive) for pair in planned.records] == list(
         zip(sentences(40, seed=3), IDS, strict=True)
@@ -108,11 +108,11 @@ def test_a_dry_run_says_first_what_it_does_and_probes_nothing(
 ) -> None:
     monkeypatch.setattr(training, "choose_similarity", lambda *given: pytest.fail("a dry run does not probe"))
     assert (
-        cli.run(["finetune", "model", "--data", "pairs.jsonl", "--batch-size", "4", "--sim", "auto", "--dry-run"]) == 0
+        cli.run(["finetune", "bert", "--data", "pairs.jsonl", "--batch-size", "4", "--sim", "auto", "--dry-run"]) == 0
     )
     lines = capsys.readouterr().err.splitlines()
     assert lines[0] == (
-        "dry run: reads all data, loads model, measures samples of texts; does not train, evaluate or write"
+        "dry run: reads all data, loads bert, measures samples of texts; does not train, evaluate or write"
     )
     assert "--sim auto: training probes 1,000 pairs to choose; this plan is for learn" in lines
 
@@ -120,8 +120,8 @@ def test_a_dry_run_says_first_what_it_does_and_probes_nothing(
 def test_a_dry_run_embeds_a_sample_of_the_queries(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     anchors = sentences(200, seed=5)
     write_jsonl(folder / "many.jsonl", ({"anchor": text, "positive": IDS[i % 40]} for i, text in enumerate(anchors)))
-    config = FinetuneConfig("model", ["many.jsonl"], documents="documents", batch_size=8, precision="fp32")
-    encoder = encoders.registry.create("model", device="cpu")
+    config = FinetuneConfig("bert", ["many.jsonl"], documents="documents", batch_size=8, precision="fp32")
+    encoder = encoders.registry.create("bert", device="cpu")
     embedded: list[int] = []
     embed = type(encoder).embed
 
