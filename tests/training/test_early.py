@@ -44,14 +44,17 @@ def folder(tiny_bert: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     ("words", "problem"),
     [
         ("--data pairs.jsonl --batch-size 64", "pairs: a batch of 64 is larger than its 20 records"),
-        ("--data pairs.jsonl --holdout 8 --batch-size 16", "pairs: a batch of 16 is larger than its 12 records"),
+        ("--data pairs.jsonl --holdout 8 --batch-size 16", "pairs: a batch of 16 is larger than its 14 records"),
         ("--data pairs.jsonl --batch-size 4 --mini-batch 32", "--mini-batch 32 is more than the queries"),
         ("--data pairs.jsonl --batch-size 4 --sim-lr 0.1", "--sim-lr: cosine has no weights to learn"),
         ("--data by-id.jsonl --documents documents --batch-size 64", "a batch of 64 is larger than its 20 records"),
         ("--data pairs.jsonl --documents documents", "20 of 20 documents are no ids or texts of documents"),
         ("--data foreign.jsonl --documents documents", "foreign.jsonl:6: document 'elsewhere' is not in documents"),
         ("--data by-id.jsonl --documents documents --sim dot", "was written for the similarity cosine, not dot"),
-        ("--data by-id.jsonl --documents documents --eval beir:task --batch-size 4", "of the task"),
+        (
+            "--data by-id.jsonl --documents documents --eval beir:task --batch-size 4",
+            "documents: lacks 1 of 1 documents",
+        ),
         ("--data by-id.jsonl --documents documents --holdout 4 --best-metric p@0 --batch-size 4", "p@0"),
     ],
 )
