@@ -24,7 +24,6 @@ from urllib.parse import urlsplit
 from weakref import WeakSet
 
 from retrokit.core.errors import UsageError, check_extra, did_you_mean
-from retrokit.core.notices import notice
 from retrokit.core.settings import Values
 
 Value = str | int | float | bool
@@ -394,6 +393,8 @@ def _name_host(spec: Spec, url: str) -> None:
     except ValueError:
         return
     if host is not None:
+        from retrokit.core.notices import notice
+
         address = host if port is None else f"{host}:{port}"
         notice(f"{spec.name}:{spec.params[spec.positional or '']}: texts are sent to {address}", once=True)
 
