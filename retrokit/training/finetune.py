@@ -246,7 +246,7 @@ def plan(config: FinetuneConfig, *, dry_run: bool = False) -> Plan | QueryPlan:
 
 
 def _check_before_loading(config: FinetuneConfig, data: TrainingSet) -> None:
-    """Raise :class:`UsageError` for options that do not suit each other or the data, whatever the encoder is."""
+    """Raise :class:`UsageError` for options that do not suit each other or the data, for any encoder."""
     if AUTO not in (config.mini_batch, config.batch_size) and config.mini_batch is not None:
         batch, most = int(config.batch_size), int(config.mini_batch)
         if most > batch and all(batch * len(data[index].document_ids) < most for index in range(len(data))):
