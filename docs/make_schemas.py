@@ -226,7 +226,8 @@ STEP_STATE = {
     **{"command": [str], "seconds": SECONDS, "code": (int, "Exit code."), "error?": (str, "Its last lines.")},
     "processor": (str, "What it ran on."),
 }
-TRAINED = but(Outcome, evaluations=[dict[str, Any]], losses=[NUMBERS])
+SELECTION = {"steps": int, "task": str, "overlap": Either([COUNTS, None]), "test": str}
+TRAINED = but(Outcome, evaluations=[dict[str, Any]], losses=[NUMBERS], selection=Either([SELECTION, None]))
 
 OUTPUTS: dict[str, Any] = {
     "augment-split": Either([SplitCounts, {"train": int, "test": int}]),

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # retrokit build-sure from end to end: count, build, judge, compare, evaluate. No network, no GPU, no language model:
-# rules replace it, so the texts are useless. With --llm openai:MODEL they are real.
+# rules replace it, so the texts are useless. With --llm openai:MODEL,url=ADDRESS they are real.
 #
 #     bash examples/build_sure.sh BEIR_FOLDER OUTPUT_FOLDER
 #

@@ -19,7 +19,7 @@ The Python API, loaded lazily (importing retrokit imports no torch)::
     retrokit.probe.magnitude(["runs/qnorm"], ["beir:data/scifact"])
     retrokit.search("runs/qnorm", documents, ["a query"], k=10)
     retrokit.rerank("runs/qnorm", ["beir:data/scifact"], ["maxsim"])
-    retrokit.build_sure("data/scifact", "openai:MODEL", "sure/scifact")
+    retrokit.build_sure("data/scifact", "openai:MODEL,url=http://localhost:8000/v1", "sure/scifact")
 
 What goes wrong for want of a name, a file or a service is a :class:`RetrokitError`, whose message names the parameter.
 """

@@ -96,7 +96,7 @@ def test_what_is_wrong_names_the_parameter_and_on_the_command_line_the_option(ca
     assert cli.run(["finetune", "minilm", "--data", "pairs.jsonl", "--warmup=-1", "-o", "run"]) == 2
     assert "--warmup -1.0 is out of range (at least 0)" in capsys.readouterr().err
     with pytest.raises(retrokit.RetrokitError, match="name the folder to write: `output=`"):
-        retrokit.build_sure(retrokit.SureConfig("data", "openai:m"))
+        retrokit.build_sure(retrokit.SureConfig("data", "openai:m,url=http://127.0.0.1:9/v1"))
 
 
 def test_the_examples_of_the_page_run(folder, tiny_bert, tmp_path, monkeypatch, capsys):

@@ -68,7 +68,7 @@ WITHOUT = {
     "openvino": ["export", f"{ENCODER},backend=openvino", "--on", "corpus.jsonl", "-o", "out"],
     "onnx": ["export", f"{ENCODER},backend=onnx", "--on", "corpus.jsonl", "-o", "out"],
     "study": ["study", "run", "study.toml", "-o", "out"],
-    "llm": ["export", "api:any", "--on", "corpus.jsonl", "-o", "out"],
+    "llm": ["export", "api:any,url=http://127.0.0.1:9/v1", "--on", "corpus.jsonl", "-o", "out"],
     "deepspeed": ["finetune", TABLE, *TRAIN, "unmade"],
 }
 WITH = {

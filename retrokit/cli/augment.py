@@ -119,7 +119,7 @@ def queries(
 ) -> None:
     """Have a language model write queries for passages; a search and a judge filter them.
 
-    retrokit augment queries corpus.jsonl --llm openai:MODEL --negatives 4 -o pairs.jsonl
+    retrokit augment queries corpus.jsonl --llm openai:MODEL,url=http://localhost:8000/v1 --negatives 4 -o pairs.jsonl
     """
     import retrokit.augment
     from retrokit.augmentation.queries import estimate_queries

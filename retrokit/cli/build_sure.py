@@ -32,7 +32,7 @@ def build(
 ) -> None:
     """Build a benchmark: verified variants of each query's passage (SURE 3.2).
 
-    retrokit build-sure data/scifact --llm openai:gpt-x -o sure/scifact
+    retrokit build-sure data/scifact --llm openai:gpt-x,url=http://localhost:8000/v1 -o sure/scifact
 
     Next: `retrokit build-sure audit`, `judge` and `agreement` check its quality.
     """
@@ -67,7 +67,7 @@ def audit(config: SampleConfig) -> None:
 def judge_command(config: JudgeConfig) -> None:
     """Have a language model judge the sample of the audit page (SURE 4.1).
 
-    retrokit build-sure judge sure/scifact --llm openai:gpt-x -o verdicts-model.jsonl
+    retrokit build-sure judge sure/scifact --llm openai:gpt-x,url=http://localhost:8000/v1 -o verdicts-model.jsonl
     """
     from retrokit import llm as llms
     from retrokit.sure.audit import judge_sample

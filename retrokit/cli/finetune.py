@@ -10,13 +10,14 @@ import typer
 from retrokit.cli.common import JsonOption, app, is_first_process, show, show_result, with_names
 from retrokit.cli.settings import takes
 from retrokit.core.errors import UsageError
+from retrokit.core.notices import notice
 from retrokit.core.registry import importing
 from retrokit.training.config import FinetuneConfig
 
 if TYPE_CHECKING:  # help is shown without loading what trains
     from retrokit.training.run import Job
 
-DryRunOption = Annotated[bool, typer.Option("--dry-run", help="Validate, print plan and memory estimate, exit.")]
+DryRunOption = Annotated[bool, typer.Option("--dry-run", help="Check data and encoder, print the plan, train nothing.")]
 TimeOption = Annotated[bool, typer.Option("--time", help="With --dry-run: measure some steps and estimate the total.")]
 
 
@@ -42,8 +43,7 @@ def finetune(
         raise UsageError("give an output folder: -o runs/NAME")
     if time and not dry_run:
         raise UsageError("--time needs --dry-run")
-    if not dry_run:
-        check_files(config.data)
+    check_files(config.data)
     with importing():
         from retrokit.training.finetune import plan, with_memory
         from retrokit.training.run import timed
@@ -54,10 +54,21 @@ def finetune(
 
         training_plots(folder)
 
-    planned: Job = with_memory(plan(config)) if dry_run else plan(config)
+    if dry_run:
+        say_dry_run(f"loads {config.encoder}")
+        planned: Job = with_memory(plan(config, dry_run=True))
+    else:
+        planned = plan(config)
     if time:
+        notice("--time: a few steps are timed, at a learning rate of 0")
         planned = timed(planned)
     train_as_planned(planned, preflight_sheets, dry_run, as_json, draw)
+
+
+def say_dry_run(loads: str) -> None:
+    """Say first what a dry run does, and what it does not."""
+    if is_first_process():
+        notice(f"dry run: reads all data, {loads}, measures samples of texts; does not train, evaluate or write")
 
 
 def train_as_planned(

@@ -13,12 +13,14 @@ import gc
 import importlib
 import inspect
 import logging
+import os
 import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, redirect_stdout
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
+from urllib.parse import urlsplit
 from weakref import WeakSet
 
 from retrokit.core.errors import UsageError, check_extra, did_you_mean
@@ -51,12 +53,23 @@ def importing() -> Iterator[None]:
 
 @dataclass(frozen=True)
 class Param(Values):
-    """One parameter of an entry: its type, its default (``None``: none), and the values it may take."""
+    """One parameter of an entry: its type, its default (``None``: none), and the values it may take. The environment
+    variable ``env`` gives a value that a spec leaves out; one of the two is needed. ``receives_texts``: it is the
+    address of a service, whose host a notice names."""
 
     name: str
     type: type[str] | type[int] | type[float] | type[bool] = str
     default: Value | None = None
     required: bool = False
+    env: str | None = None
+    receives_texts: bool = False
+
+    def value_of(self, spec: Spec) -> Value | None:
+        """The value that ``spec`` gives, else that of the environment, else the default."""
+        value = spec.params.get(self.name)
+        if value is None and self.env is not None:
+            value = os.environ.get(self.env) or None
+        return self.default if value is None else value
 
     def read(self, text: str, of: str) -> Value:
         """The value that ``text`` stands for; raises :class:`UsageError` with the expected type or range."""
@@ -263,8 +276,6 @@ class Registry:
 
     def _check_bare(self, text: str) -> None:
         """Raise :class:`UsageError` for a text that is meant as a path or hub id, but more likely is a slip."""
-        import os
-
         name, mark, rest = re.match(r"([^:,]*)([:,]?)(.*)", text, re.DOTALL).groups()  # type: ignore[union-attr] # always matches
         if name in self._entries:
             raise UsageError(f"{text!r}: parameters follow {name} after a colon: {name}:{rest}")
@@ -326,20 +337,25 @@ class Registry:
     def options(self, spec: Spec) -> dict[str, Any]:
         """All parameters of ``spec``, defaults filled in."""
         entry = self.entry(spec.name)
-        return {param.name: spec.params.get(param.name, param.default) for param in entry.params}
+        return {param.name: param.value_of(spec) for param in entry.params}
 
-    def check_extras(self, spec: Spec) -> None:
-        """Raise :class:`MissingExtra` if ``spec`` needs an optional package that is not installed; imports nothing."""
+    def check_needs(self, spec: Spec) -> None:
+        """Raise :class:`MissingExtra` if ``spec`` needs an optional package that is not installed, and
+        :class:`UsageError` if neither it nor the environment gives a value that it needs; imports nothing."""
         entry = self.entry(spec.name)
         if entry.extra is not None:
             check_extra(entry.name, entry.extra)
         for param in entry.params:
             param.check_extra(f"{param.name}=", spec.params.get(param.name))
+            if param.env is not None and param.value_of(spec) is None:
+                raise UsageError(f"{spec}: {param.name}= is missing; add {param.summary}, or set {param.env}")
+            if param.receives_texts:
+                _name_host(spec, str(param.value_of(spec)))
 
     def create(self, spec: str | Spec, **context: Any) -> Any:
         """Make what ``spec`` names: calls the entry's target with its parameters and ``context`` as keywords."""
         spec = self.parse(spec)
-        self.check_extras(spec)
+        self.check_needs(spec)
         return self.entry(spec.name).load()(**{**self.options(spec), **context})
 
     def create_on(self, spec: str | Spec, device: str | None) -> Any:
@@ -369,6 +385,20 @@ class Registry:
         return "\n".join(lines) + "\n"
 
 
+def _name_host(spec: Spec, url: str) -> None:
+    """Report the host to which texts are sent. An address without one is refused when the service is opened."""
+    try:
+        parts = urlsplit(url)
+        host, port = parts.hostname, parts.port
+    except ValueError:
+        return
+    if host is not None:
+        from retrokit.core.notices import notice
+
+        address = host if port is None else f"{host}:{port}"
+        notice(f"{spec.name}:{spec.params[spec.positional or '']}: texts are sent to {address}", once=True)
+
+
 class SpecRegistry(Registry):
     """A registry whose products carry the canonical spec that they were created from as ``spec``."""
 
@@ -381,7 +411,7 @@ class SpecRegistry(Registry):
 
 def parse_all(requests: Sequence[tuple[Registry, str]]) -> list[Spec]:
     """Parse specs of any kinds, reporting every wrong one at once. Raises :class:`UsageError` with all problems in
-    one message, a line each, and :class:`MissingExtra` for what needs a package that is not installed."""
+    one message, a line each, and as :meth:`Registry.check_needs`."""
     specs, problems = [], []
     for registry, text in requests:
         try:
@@ -391,5 +421,5 @@ def parse_all(requests: Sequence[tuple[Registry, str]]) -> list[Spec]:
     if problems:
         raise UsageError("\n".join(problems))
     for (registry, _), spec in zip(requests, specs, strict=True):
-        registry.check_extras(spec)
+        registry.check_needs(spec)
     return specs

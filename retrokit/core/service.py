@@ -179,14 +179,12 @@ class Service:
         return line if len(line) <= 300 else line[:299] + "…"
 
 
-def service(entry: str, model: str, url: str | None, path: str, key_env: str, timeout: float) -> Service:
-    """The service of ``url``, by default ``OPENAI_BASE_URL`` or OpenAI's own, for the spec ``entry:model``. Its key
-    comes from the environment variable ``key_env``.
+def service(entry: str, model: str, url: str, path: str, key_env: str, timeout: float) -> Service:
+    """The service of ``url`` for the spec ``entry:model``. Its key comes from the environment variable ``key_env``.
 
     Raises:
         UsageError: no valid address, one that contains a secret, or no key although OpenAI's own service needs one.
     """
-    url = url or os.environ.get("OPENAI_BASE_URL") or OFFICIAL
     if encodable(model) != model:
         raise UsageError(f"the model's name {model!r} is not a valid text")
     key = os.environ.get(key_env, "").strip() or None

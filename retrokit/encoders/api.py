@@ -265,7 +265,7 @@ def fingerprint_of(spec: str, about: Mapping[str, Any], probe: np.ndarray) -> st
 
 def api(
     model: str,
-    url: str | None,
+    url: str,
     key_env: str,
     timeout: float,
     revision: str | None,

@@ -111,6 +111,6 @@ class OpenAILLM(LLM):
         ).until(sampling.stop)
 
 
-def openai_llm(model: str, url: str | None, key_env: str, timeout: float, stop: str | None) -> OpenAILLM:
+def openai_llm(model: str, url: str, key_env: str, timeout: float, stop: str | None) -> OpenAILLM:
     """The model ``openai``; raises as :func:`retrokit.core.service.service`."""
     return OpenAILLM(service("openai", model, url, "chat/completions", key_env, timeout), read_stop(stop))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, fields
 from datetime import UTC, datetime
 from statistics import median
@@ -132,16 +132,38 @@ def outcome_sheet(outcome: Outcome) -> Sheet:
             own = ", ".join(f"{metric} {value:.4f}" for metric, value in outcome.baseline["evaluation"].items())
             rows[f"as it came, under its own {outcome.baseline['similarity']}"] = own
         if outcome.gain is not None:
-            start = {**first["evaluation"], **(outcome.baseline or {}).get("evaluation", {})}[outcome.metric]
-            sign = "worse" if outcome.gain < 0 else "no better"
-            saved = f"{sign} than the start, {start:.4f}; step {outcome.best_step} is saved all the same"
-            verdict = "better" if outcome.gain > 0 else saved
-            rows["gain over the start"] = f"{outcome.gain:+.4f} {outcome.metric}: {verdict}"
+            rows["gain over the start"] = "; ".join([f"{outcome.gain:+.4f} {outcome.metric}", *_what_chose(outcome)])
         converged = f"at step {outcome.converged_at}" if outcome.converged_at is not None else "not yet"
         rows["converged (MAG, C.1)"] = converged
     if outcome.losses:
         rows["training loss"] = outcome.loss_change
     return facts(None, rows)
+
+
+def _what_chose(outcome: Outcome) -> Iterator[str]:
+    """What the gain of a run is, since its steps were chosen on the set that measures it; and how to test it."""
+    from retrokit.training.evaluations import HOLDOUT, lower_is_better
+
+    selection = outcome.selection
+    if selection is None:
+        return
+    if outcome.gain is not None and outcome.gain <= 0:
+        yield f"no gain, and step {outcome.best_step} is saved all the same"
+    elif selection["steps"] == 1:
+        yield "the only step evaluated"
+    else:
+        extreme = "lowest" if lower_is_better(outcome.metric) else "highest"
+        yield f"{extreme} of {selection['steps']:,} steps, on the set that chose it"
+    overlap = selection["overlap"]
+    if overlap is None:
+        yield "its near-duplicates of training texts were not counted"
+    else:
+        sides = [f"{overlap[f'{side}_in_training']:,} of {overlap[side]:,} {side}" for side in ("queries", "documents")]
+        yield f"near-duplicates of training texts: {' and '.join(sides)}"
+    test = f"`{selection['test']}` tests it"
+    if selection["task"] == HOLDOUT:
+        test = f"to test it, train on a split that `retrokit augment split` writes, then `{selection['test']}`"
+    yield test
 
 
 def export_sheet(export: Export) -> Sheet:

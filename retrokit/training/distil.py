@@ -5,6 +5,7 @@ tokenizer's special tokens. The table is projected on its first principal compon
 a / (a + its frequency) (smooth inverse frequency; Arora et al., 2017).
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -51,7 +52,10 @@ def distil_static(settings: DistilSettings) -> Distilled:
         DataError: a corpus that cannot be read or is empty, or an embedding that is not finite.
     """
     check_name_of_model(settings.output)
+    texts: list[str] = []
     with folder_in_the_making(settings.output) as staged:
+        if settings.sif and settings.corpus is not None:
+            texts = [document.full_text for document in read_corpus(texts_file(settings.corpus, corpus_file))]
         encoder = encoders.registry.create(settings.encoder, device=settings.device)
         model = tower_of(encoder.to_train().model, "document")
         tokenizer = getattr(model.tokenizer, "backend_tokenizer", None)
@@ -65,7 +69,7 @@ def distil_static(settings: DistilSettings) -> Distilled:
             if settings.corpus is None:  # tokens of a vocabulary are nearly in the order of their frequency (Zipf)
                 counts = 1 / np.arange(2, len(table) + 2)
             else:
-                counts = _counted(settings.corpus, tokenizer, len(table))
+                counts = _counted(settings.corpus, texts, tokenizer, len(table))
             table *= (settings.sif / (settings.sif + counts / counts.sum()))[:, None]
         with disk_errors(settings.output):
             tokenizer.no_truncation()
@@ -109,11 +113,11 @@ def _principal(rows: np.ndarray, count: int) -> tuple[np.ndarray, float]:
     return centred @ axes, float(values[::-1][:count].sum() / values.sum())
 
 
-def _counted(corpus: str, tokenizer: Any, count: int) -> np.ndarray:
-    """The frequency of each token in a corpus, float64 ``[count]``."""
+def _counted(corpus: str, texts: Sequence[str], tokenizer: Any, count: int) -> np.ndarray:
+    """The frequency of each token in the texts of a corpus, float64 ``[count]``."""
     counts = np.zeros(count)
-    for document in read_corpus(texts_file(corpus, corpus_file)):
-        np.add.at(counts, tokenizer.encode(document.full_text, add_special_tokens=False).ids, 1)
+    for text in texts:
+        np.add.at(counts, tokenizer.encode(text, add_special_tokens=False).ids, 1)
     if not counts.any():
         raise DataError(corpus, "contains no token")
     return counts

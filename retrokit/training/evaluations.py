@@ -6,9 +6,11 @@ A metric of a run is named ``TASK:METRIC`` with the task's short name: ``scifact
 from __future__ import annotations
 
 import math
+import os
+import shlex
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -17,7 +19,7 @@ import numpy as np
 
 from retrokit.core.errors import UsageError
 from retrokit.core.notices import notice
-from retrokit.data.beir import retrieval_data
+from retrokit.data.beir import retrieval_data, splits_of
 from retrokit.data.exports import Export
 from retrokit.data.overlap import JudgedTexts, overlaps
 from retrokit.data.pairs import Source
@@ -29,10 +31,13 @@ from retrokit.evaluation.tasks.pairs import SentenceSimilarity
 from retrokit.evaluation.tasks.retrieval import Retrieval
 from retrokit.ranking.retrieval.dense import listed_rows
 from retrokit.training.batches import Example, TrainingSet
+from retrokit.training.config import FinetuneConfig
 
 LOSS = "loss"
 HOLDOUT = "holdout"
 """Name of the held-out examples; the trainer measures their loss."""
+TEST_SPLIT = "beir:DATA"
+"""The test split that ``retrokit augment split`` writes, for a run whose held-out examples have no file."""
 
 
 def lower_is_better(metric: str) -> bool:
@@ -91,6 +96,36 @@ class Evaluations:
         for warning in filter(None, (result.warning() for result in results)):
             notice(warning)
         return [vars(result) for result in results]
+
+    def selection(self, config: FinetuneConfig, overlaps: Sequence[Mapping[str, Any]], folder: Path) -> dict[str, Any]:
+        """The task that chooses the step of a run that writes ``folder``, its texts that are in the training data
+        exactly or nearly, and the command that tests a gain."""
+        name = self.decides.rpartition(":")[0]
+        task = self.tasks[name].spec
+        counts = next((overlap["counts"] for overlap in overlaps if overlap["test"] == name), None)
+        overlap = None
+        if counts is not None:
+            overlap = {
+                "queries": counts["queries"],
+                "queries_in_training": counts["queries_seen"] + counts["queries_near"],
+                "documents": counts["documents"],
+                "documents_in_training": counts["documents_seen"] + counts["documents_near"],
+            }
+        words = ["retrokit", "eval", config.encoder, str(folder), "--on", _test_of(task)]
+        return {"task": task, "overlap": overlap, "test": shlex.join(words)}
+
+
+def _test_of(task: str) -> str:
+    """The spec of a task that tests what ``task`` has chosen: the test split of the same folder if it has one."""
+    if task == HOLDOUT:
+        return TEST_SPLIT
+    spec = registry.parse(task)
+    if spec.name == "beir" and "split" in spec.params:
+        path = str(spec.params["path"])
+        if os.path.isdir(path) and "test" in splits_of(path):
+            other_params = {name: value for name, value in spec.params.items() if name != "split"}
+            return str(replace(spec, params=other_params))
+    return task
 
 
 def search_tasks(specs: Sequence[str], stored: Export, name: str, device: str | None) -> list[SearchTask]:

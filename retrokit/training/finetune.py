@@ -9,7 +9,7 @@ import torch
 from sentence_transformers import SentenceTransformer
 from sentence_transformers.sentence_transformer.modules import StaticEmbedding
 
-from retrokit import encoders, evaluation
+from retrokit import encoders, evaluation, similarities
 from retrokit.augmentation.online import Augmentation, Masking, combined, masking_of, usable_part
 from retrokit.core.errors import DataError, UsageError
 from retrokit.core.notices import notice
@@ -147,6 +147,9 @@ class Plan(Job):
         save_every = config.save_every or config.eval_every or max(50, steps // 10)
         return (config.eval_every or steps) if self.evaluations.tasks else None, save_every
 
+    def selection(self, folder: Path) -> dict[str, Any]:
+        return self.evaluations.selection(self.config, self.preflight.overlaps, folder)
+
     def finish(self, trainer: RunTrainer, staged: Path, outcome: Outcome) -> dict[str, Any]:
         check_weights(trainer.model, trainer.folder.target)
         export(trainer.model, staged)
@@ -159,14 +162,15 @@ class Plan(Job):
 
 
 @ends_all
-def plan(config: FinetuneConfig) -> Plan | QueryPlan:
-    """Read and check everything: data, encoder, task, options; measure lengths and the starting scale.
+def plan(config: FinetuneConfig, *, dry_run: bool = False) -> Plan | QueryPlan:
+    """Read and check everything: data, encoder, task, options; measure lengths and the starting scale. A ``dry_run`` is
+    not trained: ``sim=auto`` is not probed but planned as :data:`~retrokit.probing.fisher.UNDECIDED`.
 
     Raises:
         UsageError, DataError: any problem, before the first step, in any of several processes.
     """
     if config.documents is not None:
-        return query_side.plan(config)
+        return query_side.plan(config, dry_run=dry_run)
     join(shares=True)
     if config.mini_batch is not None and (is_sharded() or shares_states()):
         name = "FSDP" if is_sharded() else "DeepSpeed"
@@ -174,10 +178,12 @@ def plan(config: FinetuneConfig) -> Plan | QueryPlan:
     (rank, world), device = place(), own_device(config.device)
     check_places(config, config.data)
     with strictly(config.strict):
-        data, digests, augmentation, held_out, evaluations = read_material(config, device)
-    of_data = partial(Batches, data, seed=config.seed, no_duplicates=config.no_duplicates, mix=config.mix)
-    batches_of = partial(of_data, rank=rank, world=world)
-    batches = None if config.batch_size == AUTO else batches_of(int(config.batch_size))
+        data, digests, augmentation, held_out = read_data(config)
+        of_data = partial(Batches, data, seed=config.seed, no_duplicates=config.no_duplicates, mix=config.mix)
+        batches_of = partial(of_data, rank=rank, world=world)
+        batches = None if config.batch_size == AUTO else batches_of(int(config.batch_size))
+        _check_before_loading(config, data)
+        evaluations = read_evaluations(config, held_out, device)  # a task may load models
     encoder: Encoder = encoders.registry.create(config.start, device=device)
     untrained = encoder.to_train().model
     _check_start(config, encoder, untrained, data)
@@ -186,7 +192,11 @@ def plan(config: FinetuneConfig) -> Plan | QueryPlan:
         config = replace(config, lr=learning_rate(untrained))
     chosen_by: dict[str, Any] | None = None
     if config.sim == AUTO:
-        sim, chosen_by = _chosen_similarity(config, encoder, data)
+        if dry_run:
+            sim = fisher.UNDECIDED
+            notice(f"`sim=` auto: training probes {PAIRS:,} pairs to choose; this plan is for {sim}")
+        else:
+            sim, chosen_by = _chosen_similarity(config, encoder, data)
         config = replace(config, sim=sim)
     dtype = training_precision(config, untrained, encoder.device)
     changes = config.matryoshka, config.freeze, config.low_rank, config.dropout, config.seed
@@ -194,8 +204,8 @@ def plan(config: FinetuneConfig) -> Plan | QueryPlan:
     encoder.use_with(similarity)
     if augmentation is not None and augmentation.needs_dropout and not has_dropout(model):
         raise UsageError(f"`augment=` {augmentation.spec}: {encoder.spec} has no dropout; give a `dropout=` of 0.1")
-    if config.sim_lr is not None and not list(similarity.parameters()):
-        raise UsageError(f"`sim_lr=`: {config.sim} has no weights to learn; leave it out")
+    if config.sim == AUTO:
+        _check_learns(config.sim_lr, similarity)
     if config.scale == "auto" and (other := similarity.multiple_of):
         notice(f"{similarity.spec} is {other} divided by a number; with `scale=` auto both train the same")
     freeze_unused(model, texts_of(data, 1, config.seed))
@@ -235,6 +245,23 @@ def plan(config: FinetuneConfig) -> Plan | QueryPlan:
     )
 
 
+def _check_before_loading(config: FinetuneConfig, data: TrainingSet) -> None:
+    """Raise :class:`UsageError` for options that do not suit each other or the data, for any encoder."""
+    if AUTO not in (config.mini_batch, config.batch_size) and config.mini_batch is not None:
+        batch, most = int(config.batch_size), int(config.mini_batch)
+        if most > batch and all(batch * len(data[index].document_ids) < most for index in range(len(data))):
+            problem = f"is more than the queries or the documents of a batch of {batch}"
+            raise UsageError(f"`mini_batch=` {most} {problem}; give fewer, or leave it out")
+    if config.sim != AUTO:
+        _check_learns(config.sim_lr, similarities.registry.create(config.sim))
+
+
+def _check_learns(rate: float | None, similarity: Similarity) -> None:
+    """Raise :class:`UsageError` for a learning rate of a similarity that has no weights."""
+    if rate is not None and not list(similarity.parameters()):
+        raise UsageError(f"`sim_lr=`: {similarity.spec} has no weights to learn; leave it out")
+
+
 def _check_start(config: FinetuneConfig, encoder: Encoder, model: SentenceTransformer, data: TrainingSet) -> None:
     """Raise :class:`UsageError` or :class:`DataError` for an encoder that the options or the data do not suit."""
     spec = encoder.spec
@@ -243,11 +270,6 @@ def _check_start(config: FinetuneConfig, encoder: Encoder, model: SentenceTransf
         raise UsageError(f"{spec}: FSDP and DeepSpeed do not share quantised weights; start with torchrun")
     if config.mini_batch is not None and not hasattr(model[0], "auto_model"):
         raise UsageError(f"`mini_batch=`: {spec} has no activations worth caching; leave it out")
-    if AUTO not in (config.mini_batch, config.batch_size) and config.mini_batch is not None:
-        batch, most = int(config.batch_size), int(config.mini_batch)
-        if most > batch and all(batch * len(data[index].document_ids) < most for index in range(len(data))):
-            problem = f"is more than the queries or the documents of a batch of {batch}"
-            raise UsageError(f"`mini_batch=` {most} {problem}; give fewer, or leave it out")
     shown = [source.spec for source in data.sources if source.counts.get("images")]
     if shown and not model.supports("image"):
         raise UsageError(f"{spec} takes no images; {', '.join(shown)} contains images")
@@ -283,19 +305,14 @@ def choose_similarity(encoder: Encoder, data: TrainingSet, seed: int) -> tuple[s
     return probe.prediction.choice, {"kappa": probe.method, **vars(probe.prediction)}
 
 
-def read_material(
-    config: FinetuneConfig, device: str | None
-) -> tuple[TrainingSet, dict[str, list[str]], Augmentation | None, HeldOut | None, Evaluations]:
-    """The training data, digests of the sources before any was held out, and the evaluations; a task opens encoders on
-    ``device``.
+def read_data(
+    config: FinetuneConfig,
+) -> tuple[TrainingSet, dict[str, list[str]], Augmentation | None, HeldOut | None]:
+    """The training data, digests of the sources before any was held out, the augmentation, and what is held out.
 
     Raises:
         UsageError, DataError: wrong options or files.
     """
-    tasks = [evaluation.registry.create_on(spec, device) for spec in config.eval]
-    named = dict(zip(task_names(config.eval), tasks, strict=True))
-    if config.holdout is None:
-        Evaluations.of(named, config.best_metric)  # before data are read
     augmentation = combined(config.augment) if config.augment else None
     sources = _read_sources(config, augmentation)
     if (faults := quick_training_line(sources)) is not None:
@@ -305,11 +322,20 @@ def read_material(
     if config.holdout is not None:
         sources, out = hold_out(sources, config.holdout, config.seed)
         held_out = HeldOut(TrainingSet(out, augmentation, config.seed), 1, config.seed)
-        named[HOLDOUT] = held_out.task()
+    return TrainingSet(sources, augmentation, config.seed), digests, augmentation, held_out
+
+
+def read_evaluations(config: FinetuneConfig, held_out: HeldOut | None, device: str | None) -> Evaluations:
+    """The evaluations; a task opens encoders on ``device``. Raises as :func:`read_data`."""
+    held_out_task = None if held_out is None else held_out.task()  # checked before a task loads models
+    tasks = [evaluation.registry.create_on(spec, device) for spec in config.eval]
+    named = dict(zip(task_names(config.eval), tasks, strict=True))
+    if held_out_task is not None:
+        named[HOLDOUT] = held_out_task
     evaluations = Evaluations.of(named, config.best_metric)
     if len(named) > 1 and config.best_metric is None:
         notice(f"{evaluations.decides} selects the weights; `best_metric=` names another metric")
-    return TrainingSet(sources, augmentation, config.seed), digests, augmentation, held_out, evaluations
+    return evaluations
 
 
 def _read_sources(config: FinetuneConfig, augmentation: Augmentation | None) -> list[Source]:

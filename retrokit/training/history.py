@@ -120,7 +120,11 @@ class Outcome(Plain):
         converged_at: first step that meets MAG's criterion (C.1), if any.
         losses: result of :func:`tenths`.
         baseline: similarity and metrics of the encoder at the start under its own similarity, if that is another one.
-        gain: improvement of the metric over the start, under the encoder's own similarity.
+        gain: improvement of the metric over the start, under the encoder's own similarity. It is no test: the set of
+            ``selection`` chose the step.
+        selection: the ``task`` that chose the step, the numbers of its ``steps`` evaluated, and of its texts that are
+            in the training data exactly or nearly (``overlap``; ``None``: not counted), and the command that tests the
+            gain (``test``).
     """
 
     folder: str
@@ -133,6 +137,7 @@ class Outcome(Plain):
     baseline: dict[str, Any] | None = None
     gain: float | None = None
     metric: str = ""
+    selection: dict[str, Any] | None = None
 
     @property
     def loss_change(self) -> str:
@@ -144,8 +149,15 @@ class Outcome(Plain):
         return frame(flat({"step": row["step"], **row["evaluation"]}) for row in self.evaluations)
 
     @classmethod
-    def of(cls, folder: Path, steps: int, stopped_because: str | None, history: History) -> Outcome:
-        """The outcome of a run, given its ``history``."""
+    def of(
+        cls,
+        folder: Path,
+        steps: int,
+        stopped_because: str | None,
+        history: History,
+        selection: Mapping[str, Any] | None = None,
+    ) -> Outcome:
+        """The outcome of a run, given its ``history``, and of what chose its weights."""
         rows, best = [row for row in history.rows if "evaluation" in row], history.best
         baseline = next((row["baseline"] for row in rows if "baseline" in row), None)
         gain = None
@@ -163,4 +175,5 @@ class Outcome(Plain):
             baseline=baseline,
             gain=gain,
             metric=history.metric,
+            selection={"steps": len(rows) - 1, **selection} if gain is not None and selection is not None else None,
         )

@@ -7,7 +7,7 @@ given ones, and documents that the export itself ranks high. A model folder has 
 """
 
 import copy
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -20,14 +20,17 @@ from torch import Tensor, nn
 from retrokit import encoders, similarities
 from retrokit.core.errors import DataError, UsageError
 from retrokit.core.files import digest
+from retrokit.core.notices import notice
 from retrokit.data import exports
 from retrokit.data.beir import corpus_file, retrieval_data
 from retrokit.data.corpus import read_corpus
 from retrokit.data.exports import Export, open_export
 from retrokit.data.jsonl import strictly
 from retrokit.data.pairs import Source, hold_out, part_of, read_source, texts_file
+from retrokit.data.pairs import registry as source_registry
 from retrokit.data.runs import TRAINING, Run
-from retrokit.data.training_rows import Pair, pair_codes, text_id
+from retrokit.data.tables import read_rows
+from retrokit.data.training_rows import WITHOUT_NAMES, Pair, pair_codes, text_id
 from retrokit.encoders import engine
 from retrokit.encoders.base import Encoder, Item
 from retrokit.encoders.precision import name_of
@@ -37,7 +40,7 @@ from retrokit.encoders.views import EncoderView, MemoizedEncoder
 from retrokit.evaluation.tasks.base import SearchTask
 from retrokit.evaluation.tasks.retrieval import Retrieval
 from retrokit.ranking.retrieval.base import TextList
-from retrokit.ranking.retrieval.dense import ExportIndex, ListedIndex, export_index
+from retrokit.ranking.retrieval.dense import ExportIndex, ListedIndex, check_export, export_index
 from retrokit.similarities.base import Role, Similarity
 from retrokit.training.batches import Batches, Example, Loader, TrainingSet
 from retrokit.training.bridge import VectorMap, check_rank
@@ -352,6 +355,9 @@ class QueryPlan(Job):
         every = config.eval_every or max(1, steps // 10)
         return every if self.evaluations.tasks else None, save_every
 
+    def selection(self, folder: Path) -> dict[str, Any]:
+        return self.evaluations.selection(self.config, self.preflight.overlaps, folder)
+
     def finish(self, trainer: RunTrainer, staged: Path, outcome: Outcome) -> dict[str, Any]:
         check_weights(trainer.model, trainer.folder.target)
         if export_digest(self.index.export) != self.digest:
@@ -393,21 +399,22 @@ def export_digest(folder: Export) -> str:
     return digest(folder.folder, [str(name) for name in names if (folder.folder / name).is_file()])
 
 
-def plan(config: FinetuneConfig) -> QueryPlan:
-    """Read and check everything, as the plan of any fine-tuning.
+def plan(config: FinetuneConfig, *, dry_run: bool = False) -> QueryPlan:
+    """Read and check everything, as the plan of any fine-tuning. A ``dry_run`` embeds a sample of the queries only.
 
     Raises:
         UsageError: also an export of another encoder or similarity, or of chunks; documents that it does not have.
         DataError: as there.
     """
-    index, device = _opened(config), own_device(config.device)
-    stored, searcher = index.export, index.searcher
+    stored, device = _opened(config), own_device(config.device)
     with strictly(config.strict):
         sources, held_out, rows, digests = read_by_id(config, stored)
+        data, side = TrainingSet(sources, seed=config.seed), config.query_side or "map"
+        batches = Batches(data, int(config.batch_size), config.seed, no_duplicates=config.no_duplicates, mix=config.mix)
         evaluations = evaluations_of(config, stored, held_out, device)
+    index = _index_of(config, stored, device)
+    searcher = index.searcher
     encoder, similarity = MemoizedEncoder(searcher.embeddings.encoder), searcher.scorer
-    data, side = TrainingSet(sources, seed=config.seed), config.query_side or "map"
-    batches = Batches(data, int(config.batch_size), config.seed, no_duplicates=config.no_duplicates, mix=config.mix)
     learns: Any
     if side == "encoder":
         learns = _trained_queries(config, similarity, device)
@@ -426,7 +433,7 @@ def plan(config: FinetuneConfig) -> QueryPlan:
         preflight=Preflight(
             **of_any_run(config, batches, encoder.device, {}, best_metric=evaluations.decides or None, **precision),
             parameters=describe_parameters(model),
-            scale=_scale(config, stored, encoder, similarity, sources, rows),
+            scale=_scale(config, stored, encoder, similarity, sources, rows, embed_all=is_map and not dry_run),
             evaluated={name: task.spec for name, task in evaluations.tasks.items()},
             overlaps=evaluations.overlaps(_with_texts(sources, texts), config.overlap_examples),
         ),
@@ -444,22 +451,28 @@ def plan(config: FinetuneConfig) -> QueryPlan:
     )
 
 
-def _opened(config: FinetuneConfig) -> ExportIndex:
-    """The export to train against; raises as :func:`plan`."""
+def _opened(config: FinetuneConfig) -> Export:
+    """The export to train against, checked as far as its files go; raises as :func:`plan`."""
     assert config.documents is not None
     if place()[1] > 1:
         raise UsageError("`documents=`: a query side is trained in one process; start it without torchrun")
     check_places(config, config.data)
     if not similarities.registry.create(config.sim).factorable:
         raise UsageError(f"`documents=`: {config.sim} is not an inner product of prepared embeddings")
-    stored, device = open_export(config.documents), own_device(config.device)
+    stored = open_export(config.documents)
     if stored.owners is not None:
         raise UsageError(f"{config.documents}: contains chunks, and pairs are of documents; export without chunks")
     check_rank("query_side", config.query_side or "map", stored.note["encoder"]["dimension"])
-    quantize = "binary+rescore" if stored.note.get("dtype") == "binary" else None
-    index = export_index(stored, config.start, device, config.sim, None, config.precision, quantize=quantize)
     if stored.note["encoder"]["dims"] != stored.note["encoder"]["dimension"]:
         raise UsageError(f"{config.documents}: has the first dimensions only; export all of them")
+    check_export(stored, config.sim)
+    return stored
+
+
+def _index_of(config: FinetuneConfig, stored: Export, device: str | None) -> ExportIndex:
+    """The index of the export, with the encoder, whose weights are loaded; raises as :func:`plan`."""
+    quantize = "binary+rescore" if stored.note.get("dtype") == "binary" else None
+    index = export_index(stored, config.start, device, config.sim, None, config.precision, quantize=quantize)
     check_documents(index.searcher.embeddings.encoder)
     return index
 
@@ -471,10 +484,11 @@ def _scale(
     similarity: Similarity,
     sources: Sequence[Source],
     rows: Mapping[str, int],
+    embed_all: bool,
 ) -> dict[str, float]:
-    """How sharp the softmax starts. A map's queries are all embedded here, once."""
+    """How sharp the softmax starts. ``embed_all``: the queries of a map, which are embedded once, all here."""
     anchors = list(dict.fromkeys(pair.anchor for pair in _pairs(sources)))
-    sample = anchors[:SCALE_SAMPLE] if config.query_side == "encoder" else anchors
+    sample = anchors if embed_all else anchors[:SCALE_SAMPLE]
     embedded = torch.from_numpy(encoder.embed(sample, "query", config.precision)[:SCALE_SAMPLE].copy())
     typical = 1.0
     if not similarity.unit_length:
@@ -511,7 +525,8 @@ def read_by_id(
 ) -> tuple[list[Source], list[Pair], dict[str, int], dict[str, list[str]]]:
     """The sources, with ids of the export in place of documents; held-out pairs; the rows of the ids; and digests.
 
-    A document is named by its id, or by its text if the export's texts are still there.
+    A document is named by its id, by its text if the export's texts are still there, or by the ``id`` of its row, as
+    ``retrokit augment crops`` writes it.
 
     Raises:
         UsageError: a document that the export does not have, or prompts, which its queries have not.
@@ -524,6 +539,7 @@ def read_by_id(
     ids = {text: text for text in rows}
     if missing := named.keys() - ids.keys():
         ids |= _ids_of_texts(missing, stored, config.data)
+        ids |= _ids_of_crops(missing - ids.keys(), stored, config.data)
         rows |= stored.rows_of(ids.values())
     if lost := [text for text in named if ids.get(text) not in rows]:
         problem = f"{len(lost):,} of {len(named):,} documents are no ids or texts of {stored.folder}"
@@ -566,6 +582,32 @@ def _ids_of_texts(texts: Iterable[str], stored: Export, data: Sequence[str]) -> 
         corpus = ((text_id(document.full_text), document.id) for document in read_corpus(path))
         return {wanted[code]: id for code, id in corpus if code in wanted}
     return {}
+
+
+def _ids_of_crops(texts: Set[str], stored: Export, data: Sequence[str]) -> dict[str, str]:
+    """The document's id of each text that is a crop of it, from rows of ``anchor``, ``positive`` and ``id`` only.
+
+    Raises:
+        DataError: the row of a text names a document that the export does not have.
+    """
+    ids: dict[str, str] = {}
+    for spec in map(source_registry.parse, data):
+        path = str(spec.params.get("path", ""))
+        if not texts or spec.name != "jsonl" or path == "-":
+            continue
+        crops = {}
+        for line, row in read_rows(path, columns=WITHOUT_NAMES["pairs"]):
+            if row.keys() == {"anchor", "positive", "id"} and row["positive"] in texts:
+                crops[row["positive"]] = (str(row["id"]), line)
+        present = stored.rows_of({id for id, _ in crops.values()})
+        for id, line in crops.values():
+            if id not in present:
+                problem = f"document {id!r} is not in {stored.folder}"
+                raise DataError(path, f"{problem}; export the texts that were cropped", line)
+        if crops:
+            notice(f"{path}: {len(crops):,} positives are crops; their `id` names the document to rank")
+        ids |= {text: id for text, (id, _) in crops.items()}
+    return ids
 
 
 def evaluations_of(config: FinetuneConfig, stored: Export, held_out: Sequence[Pair], device: str | None) -> Evaluations:

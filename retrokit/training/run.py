@@ -88,6 +88,10 @@ class Job(ABC):
         """Steps between evaluations (``None``: there are none), and between checkpoints."""
 
     @abstractmethod
+    def selection(self, folder: Path) -> dict[str, Any]:
+        """What chooses the weights, as :class:`Outcome` has it, of a run that writes ``folder``."""
+
+    @abstractmethod
     def finish(self, trainer: RunTrainer, staged: Path, outcome: Outcome) -> dict[str, Any]:
         """Write the model into ``staged``, and return further entries of the description."""
 
@@ -234,7 +238,8 @@ def _carry_out(job: Job, folder: RunFolder) -> Outcome:
     if callback.stopped_because == "interrupted":
         raise Interrupted(f"stopped at step {last_step} of {steps}; the state is in {folder.checkpoints}", "resume")
     trainer.settle()
-    outcome = Outcome.of(folder.target, last_step, callback.stopped_because, history)
+    selection = job.selection(folder.target) if job.metric else None
+    outcome = Outcome.of(folder.target, last_step, callback.stopped_because, history, selection)
     if is_first():
         if outcome.best_step not in (None, last_step):
             trainer.load_weights(folder.checkpoint(outcome.best_step))

@@ -314,4 +314,6 @@ def test_a_family_without_a_prompt_is_not_asked_for(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=told):
         estimate_of(str(corpus), families=["spatial", "tense"])
     with pytest.raises(UsageError, match=told):
-        write_near_misses(str(corpus), str(tmp_path / "near.jsonl"), families=["tense"], llm="openai:m")
+        write_near_misses(
+            str(corpus), str(tmp_path / "near.jsonl"), families=["tense"], llm="openai:m,url=http://127.0.0.1:9/v1"
+        )

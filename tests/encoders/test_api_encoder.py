@@ -259,12 +259,55 @@ def test_the_key_is_nowhere(tmp_path: Path, caplog: pytest.LogCaptureFixture) ->
 
 @pytest.mark.parametrize(
     ("more", "problem"),
-    [("url=nowhere", "not an address"), ("url=http://127.0.0.1:9/v1,batch=0", "batch"), ("", "needs a key")],
+    [
+        ("url=nowhere", "not an address"),
+        ("url=http://127.0.0.1:9/v1,batch=0", "batch"),
+        ("url=https://api.openai.com/v1", "needs a key"),
+    ],
 )
 def test_what_does_not_fit(more: str, problem: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("OPENAI_API_KEY")
     monkeypatch.delenv("OPENAI_BASE_URL", raising=False)
     with pytest.raises(UsageError, match=problem):
-        retrokit.encoder(f"api:model,{more}".rstrip(","))
+        retrokit.encoder(f"api:model,{more}")
     with ChatServer() as server, pytest.raises(UsageError, match="leave precision bf16 out"):
         retrokit.encoder(spec(server)).embed(["a"], "query", "bf16")
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["eval", "api:model", "--on", "beir:data"],
+        ["finetune", "static:4", "--data", "absent.jsonl", "--guide", "api:model", "-o", "run"],
+        ["build-sure", "data", "--llm", "openai:model", "-o", "testbed"],
+        ["rerank", "static:4", "--on", "beir:data", "--with", "llm:openai:model"],
+    ],
+)
+def test_no_text_goes_to_an_address_that_nobody_gave(
+    words: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    write_folder(tmp_path / "data", {"d": "a long text about cats"}, {"q": "cats"}, {"q": {"d": 1}})
+    monkeypatch.delenv("OPENAI_BASE_URL", raising=False)
+    assert cli.run(words) == 2
+    problem = "url= is missing; add url=ADDRESS of the service up to /v1, or set OPENAI_BASE_URL"
+    assert f":model: {problem}" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("from_environment", [False, True])
+def test_the_first_line_says_once_where_texts_go(
+    from_environment: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    documents = {f"d{number}": f"text number {number}" for number in range(3)}
+    data = write_folder(tmp_path / "data", documents, {"q": documents["d1"]}, {"q": {"d1": 1}})
+    with ChatServer() as server:
+        name = "api:model"
+        if from_environment:
+            monkeypatch.setenv("OPENAI_BASE_URL", server.url)
+        else:
+            name = f"api:model,url={server.url}"
+        assert cli.run(["eval", name, f"{name},batch=2", "--on", f"beir:{data}", "--metrics", "ndcg@10"]) == 0
+    line = f"api:model: texts are sent to {server.url.split('/')[2]}"
+    shown = capsys.readouterr().err
+    assert shown.splitlines()[0] == line
+    assert shown.count(line) == 1

@@ -327,7 +327,7 @@ def test_a_template_has_its_place_for_the_text_at_the_end(
 ) -> None:
     problem = f"query_prompt={template} is not text before every query; a template ends with {{text}}"
     with pytest.raises(UsageError, match="a template ends with"):
-        retrokit.encoder(f'api:m,query_prompt="{template}"')
+        retrokit.encoder(f'api:m,url=http://127.0.0.1:9/v1,query_prompt="{template}"')
     spec = f'{tiny_bert},query_prompt="{template}"'
     assert cli(["eval", "minilm", spec, "--on", f"beir:{tmp_path}"]) == 2
     assert problem in capsys.readouterr().err

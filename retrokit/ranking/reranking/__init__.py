@@ -123,7 +123,7 @@ registry = SpecRegistry(
             "retrokit.ranking.reranking.service:rerank_api",
             (
                 Param("model", str, required=True, summary="name at the service"),
-                Param("url", str, required=True, summary="up to /v1 or /v2"),
+                Param("url", str, required=True, receives_texts=True, summary="up to /v1 or /v2"),
                 Param("key_env", str, "RERANK_API_KEY", summary="environment variable of the key, if any"),
                 Param("timeout", float, 60.0, minimum=0.1, maximum=86_400, summary="seconds of a call"),
                 Param("revision", str, summary="name of the model's state"),
@@ -138,7 +138,7 @@ registry = SpecRegistry(
             "a language model that orders lists, a window at a time (SURE 4.3), or grades or chooses passages",
             "retrokit.ranking.reranking.listwise:listwise",
             (
-                Param("model", str, required=True, summary="such as openai:MODEL; with options in quotes"),
+                Param("model", str, required=True, summary='with options in quotes: "openai:MODEL,url=ADDRESS"'),
                 Param(
                     "form",
                     str,

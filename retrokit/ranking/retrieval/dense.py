@@ -334,6 +334,16 @@ def encoder_of(export: Export, device: str | None = None) -> Encoder:
     return encoders.create_for(export.folder, export.note["encoder"]["spec"], device, advice)
 
 
+def check_export(export: Export, sim: str | None) -> None:
+    """Raise :class:`UsageError` for an export of queries, or for another similarity than ``sim``."""
+    note, folder = export.note, export.folder
+    if note["role"] != "document":
+        raise UsageError(f"{folder}: contains embeddings of the role {note['role']}; documents are searched")
+    spec = note["similarity"]["spec"]
+    if sim is not None and str(similarities.registry.parse(sim)) != spec:
+        raise UsageError(f"{folder}: was written for the similarity {spec}, not {sim}")
+
+
 def export_index(
     export: Export,
     encoder: str | None = None,
@@ -355,12 +365,9 @@ def export_index(
         UsageError: an export of queries, or another storage dtype, encoder, similarity or number of dimensions.
         DataError: it is damaged.
     """
+    check_export(export, sim)
     note, folder = export.note, export.folder
     made_by, made_for = note["encoder"], note["similarity"]
-    if note["role"] != "document":
-        raise UsageError(f"{folder}: contains embeddings of the role {note['role']}; documents are searched")
-    if sim is not None and str(similarities.registry.parse(sim)) != made_for["spec"]:
-        raise UsageError(f"{folder}: was written for the similarity {made_for['spec']}, not {sim}")
     if dims is not None and dims != made_by["dims"]:
         raise UsageError(
             f"{folder}: was written with the first {made_by['dims']} dimensions; `dims=` {dims} does not fit"

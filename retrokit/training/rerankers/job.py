@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -75,6 +77,11 @@ class RerankerJob(Job):
             **provenance(),
         }
         return Run(TRAINING, "cosine", self.config.encoder, self.identity, verifier=verifier, notes=notes)
+
+    def selection(self, folder: Path) -> dict[str, Any]:
+        words = ["retrokit", "rerank", self.config.encoder, "--with", str(folder), "--on", "TASK"]
+        task = ", ".join(self.config.dev) or "held-out anchors"
+        return {"task": task, "overlap": None, "test": shlex.join(words)}
 
     def intervals(self, steps: int) -> tuple[int, int]:
         every = self.config.eval_every or max(1, steps // 10)
