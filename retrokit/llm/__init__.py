@@ -17,7 +17,7 @@ registry = SpecRegistry(
                 Param("model", str, required=True, summary="model name at the service"),
                 Param("url", str, summary="address up to /v1; default: $OPENAI_BASE_URL, else OpenAI"),
                 Param("key_env", str, "OPENAI_API_KEY", summary="environment variable with the API key"),
-                Param("timeout", float, 300.0, minimum=0.1, maximum=86_400, summary="timeout of a call in seconds"),
+                Param("timeout", float, 300.0, minimum=0.1, maximum=86_400, summary="seconds for a complete answer"),
                 _STOP,
             ),
             positional="model",
