@@ -146,7 +146,7 @@ def test_what_is_there_and_making_it_smaller(retrokit, benchmark, tmp_path, tiny
     ("words", "message"),
     [
         (["cache", "--clear", "--limit", "1GB"], "give one of --clear and --limit"),
-        (["cache", "--limit", "much"], "'much' is not a size; expected for example 500MB or 20GB"),
+        (["cache", "--limit", "much"], "--limit: 'much' is not a size; expected for example 500MB or 20GB"),
         (["--no-cache", "cache"], "the embedding cache is disabled (RETROKIT_CACHE=off, --no-cache)"),
     ],
 )
@@ -158,5 +158,5 @@ def test_a_limit_that_is_no_size_is_said_before_anything_is_encoded(retrokit, be
     monkeypatch.setenv("RETROKIT_CACHE_LIMIT", "lots")
     code, _, err = retrokit("eval", "static:8", "--on", benchmark)
     assert (code, err.splitlines()[-1], encoded) == (
-        *(2, "retrokit: 'lots' is not a size; expected for example 500MB or 20GB", []),
+        *(2, "retrokit: RETROKIT_CACHE_LIMIT: 'lots' is not a size; expected for example 500MB or 20GB", []),
     )

@@ -149,6 +149,21 @@ def test_wrong_use_is_one_line(beir, exported, capsys, words, problem):
     assert len(said.err.splitlines()) == 1
 
 
+class Zeros(io.RawIOBase):
+    """Bytes without a line end, and how many of them were read."""
+
+    count = 0
+
+    def readable(self):
+        return True
+
+    def readinto(self, into):
+        self.count += len(into)
+        assert self.count < 8 << 20, "read without limit"
+        into[:] = bytes(len(into))
+        return len(into)
+
+
 @pytest.mark.parametrize("system", ["bm25", "folder"])
 def test_lines_are_answered_one_by_one(system, beir, exported, capsys, monkeypatch):
     where = ["--index-folder", str(exported)] if system == "folder" else [system, "--corpus", str(beir)]
@@ -159,6 +174,22 @@ def test_lines_are_answered_one_by_one(system, beir, exported, capsys, monkeypat
     monkeypatch.setattr("sys.stdin", io.StringIO(DOCUMENTS["d7"]))
     assert cli.run(["search", *where, "-i"]) == 0
     assert capsys.readouterr().out.startswith(DOCUMENTS["d7"])
+
+
+def test_a_line_without_end_is_refused(beir, capsys, monkeypatch):
+    monkeypatch.setattr("retrokit.core.files.LONGEST_LINE", 1 << 20)
+    endless = io.TextIOWrapper(io.BufferedReader(Zeros()))
+    monkeypatch.setattr("sys.stdin", endless)
+    assert cli.run(["search", "bm25", "--corpus", str(beir), "--interactive"]) == 2
+    problem = "standard input:1: the line is longer than 1 MiB; expected a query"
+    assert capsys.readouterr().err == f"retrokit: {problem}\n"
+    assert endless.buffer.raw.count < 4 << 20
+
+
+def test_a_closed_standard_input_is_one_line(beir, capsys, monkeypatch):
+    monkeypatch.setattr("sys.stdin", None)
+    assert cli.run(["search", "bm25", "--corpus", str(beir), "--interactive"]) == 2
+    assert capsys.readouterr().err == "retrokit: standard input: could not be read: it is closed\n"
 
 
 def test_ids_that_meet(tmp_path, capsys):

@@ -26,7 +26,7 @@ def cache(
     if embedding_cache is None:
         raise UsageError("the embedding cache is disabled (RETROKIT_CACHE=off, --no-cache)")
     if clear or limit is not None:
-        embedding_cache.shrink(read_size(limit) if limit is not None else 0)
+        embedding_cache.shrink(read_size(limit, "`limit=`") if limit is not None else 0)
     if clear:
         clear_graphs(embedding_cache.folder)
     show(*(cache_json(embedding_cache) if as_json else cache_table(embedding_cache)))

@@ -69,13 +69,14 @@ def search(
 
 def _answer(settings: SearchSettings, form: str) -> None:
     """Answer queries, a line each, until a line is empty or the input ends."""
-    from retrokit.core.files import typed_text
+    from retrokit.core.files import LONGEST_LINE, check_standard_input, line_too_long, typed_text
     from retrokit.data.jsonl import json_line
     from retrokit.encoders import showing_inputs
     from retrokit.ranking.retrieval.base import TextList
     from retrokit.ranking.retrieval.files import Opened
     from retrokit.report.tables import hits_sheets
 
+    check_standard_input()
     asks = sys.stdin.isatty()
     if asks:
         import readline  # noqa: F401  # arrows and history
@@ -84,9 +85,12 @@ def _answer(settings: SearchSettings, form: str) -> None:
     opened.make_ready()
     for number in itertools.count(1):
         try:
-            text = (input("query> ") if asks else sys.stdin.readline()).strip()
+            line = input("query> ") if asks else sys.stdin.readline(LONGEST_LINE + 1)
         except EOFError:
             return
+        if len(line) > LONGEST_LINE:
+            raise line_too_long("-", number, "a query")
+        text = line.strip()
         if not text:
             return
         text = typed_text(text, "standard input", number)

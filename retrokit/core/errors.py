@@ -130,6 +130,8 @@ def disk_errors(what: object) -> Iterator[None]:
 
 LARGEST_WHOLE = 2**31 - 1
 LARGEST = 1e9
+SMALLEST = 1e-12
+"""Of numbers above 0: what is divided by them is finite."""
 
 
 def out_of_range(value: float, minimum: float | None = None, maximum: float | None = None) -> str | None:

@@ -70,8 +70,7 @@ def read_lines(
         try:
             for number, raw in enumerate(iter(partial(stream.readline, LONGEST_LINE + 1), b""), start=1):
                 if len(raw) > LONGEST_LINE:
-                    problem = f"the line is longer than {LONGEST_LINE >> 20} MiB; expected {expected}"
-                    raise DataError(named(path), problem, number)
+                    raise line_too_long(path, number, expected)
                 if feed is not None:
                     feed(raw)
                 if number == 1:
@@ -92,8 +91,7 @@ def read_lines(
 def opened(path: str | Path) -> Iterator[BinaryIO]:
     """The bytes of a file, unpacked, or of standard input; raises :class:`DataError` where there are none to read."""
     if str(path) == "-":
-        if sys.stdin is None or sys.stdin.closed:
-            raise DataError("standard input", "could not be read: it is closed")
+        check_standard_input()
         yield sys.stdin.buffer
         return
     with ExitStack() as stack:
@@ -106,6 +104,17 @@ def opened(path: str | Path) -> Iterator[BinaryIO]:
             unpacked = stack.enter_context(gzip.GzipFile(fileobj=stream, mode="rb"))
             stream = cast(BinaryIO, stack.enter_context(io.BufferedReader(cast(io.RawIOBase, unpacked))))
         yield stream
+
+
+def check_standard_input() -> None:
+    """Raise :class:`DataError` if standard input is closed."""
+    if sys.stdin is None or sys.stdin.closed:
+        raise DataError("standard input", "could not be read: it is closed")
+
+
+def line_too_long(path: str | Path, number: int, expected: str) -> DataError:
+    """The error for a line of more than :data:`LONGEST_LINE`."""
+    return DataError(named(path), f"the line is longer than {LONGEST_LINE >> 20} MiB; expected {expected}", number)
 
 
 def read_text(path: str | Path, limit: int) -> str:

@@ -1,17 +1,28 @@
-"""An HTTP service that speaks one of OpenAI's protocols, called by OpenAI's client, which times out and retries.
+"""An HTTP service that speaks one of OpenAI's protocols, called by OpenAI's client, which retries.
 
-The key comes from the environment and is sent to the one address. No spec, store or message contains it.
+Each call has a limit of time and of size, however slowly or fast the service answers. The key comes from the
+environment and is sent to the one address. No spec, store or message contains it.
 """
 
 import json
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from http import HTTPStatus
 from typing import Any, TypeVar
 from urllib.parse import parse_qsl, urlsplit
 
 import anyio
-from openai import APIConnectionError, APIStatusError, APITimeoutError, AsyncOpenAI, Omit, Timeout
+import httpx2
+import numpy as np
+from openai import (
+    APIConnectionError,
+    APIStatusError,
+    APITimeoutError,
+    AsyncOpenAI,
+    DefaultAsyncHttpxClient,
+    Omit,
+    Timeout,
+)
 
 from retrokit.core.calls import PromptRefused, ServerFailed, encodable
 from retrokit.core.errors import ServiceError, UsageError
@@ -22,9 +33,60 @@ FEW, MANY = 2, 5
 """Retries of a call, and the further ones of a failure that may pass, once the service has answered anything."""
 PATIENCE, PAUSE = 900.0, 30.0
 """Seconds that a call waits in all for a service that limits the rate after its retries, and at least each time."""
+LARGEST_ANSWER, LARGEST_PER_TEXT = 16 << 20, 256 << 10
+"""Bytes of an answer, and the bytes that each text of the request adds to that limit."""
 _OF_SOME_TEXT = {424, 500}  # TEI answers 424 if the model fails
 
 Answer = TypeVar("Answer")
+
+
+class _BoundedClient(DefaultAsyncHttpxClient):
+    """An HTTP client that ends each request, redirects included, after ``seconds`` or at ``largest`` bytes."""
+
+    def __init__(self, where: str, seconds: float) -> None:
+        super().__init__()
+        self.largest = LARGEST_ANSWER
+        self._where, self._seconds = where, seconds
+
+    async def send(self, request: httpx2.Request, **options: Any) -> httpx2.Response:
+        """The response with its content.
+
+        Raises:
+            httpx2.ReadTimeout: the response has not ended in time.
+            ServiceError: it is too large.
+        """
+        options = {**options, "stream": True, "follow_redirects": False}
+        try:
+            with anyio.fail_after(self._seconds):
+                response = await super().send(request, **options)
+                for _ in range(self.max_redirects):
+                    if response.next_request is None:
+                        break
+                    await response.aclose()
+                    response = await super().send(response.next_request, **options)
+                return await self._with_content(response)
+        except TimeoutError as error:
+            raise httpx2.ReadTimeout(f"no end in {self._seconds:g} s", request=request) from error
+
+    async def _with_content(self, response: httpx2.Response) -> httpx2.Response:
+        content = bytearray()
+        try:
+            async for chunk in response.aiter_bytes():
+                content += chunk
+                if len(content) > self.largest:
+                    limit = f"{self.largest / (1 << 20):,.0f} MiB"
+                    raise ServiceError(f"{self._where}: the answer is larger than {limit}, the limit; check the url")
+        finally:
+            await response.aclose()
+        headers = response.headers.copy()
+        headers.pop("content-encoding", None)  # the content is decoded
+        return httpx2.Response(
+            status_code=response.status_code,
+            headers=headers,
+            content=bytes(content),
+            request=response.request,
+            extensions=response.extensions,
+        )
 
 
 class Service:
@@ -36,7 +98,7 @@ class Service:
         path: the endpoint, such as ``chat/completions``.
         key: sent as a bearer token; ``None`` sends none.
         key_name: the environment variable of the key, for messages.
-        timeout: seconds without a byte after which a call has failed.
+        timeout: seconds that a call may take until its answer has ended; a retry has as many again.
 
     Attributes:
         where: the address, for messages.
@@ -48,6 +110,7 @@ class Service:
         self._base, self._query = _base(url, path)
         self.where = f"{self._base}/{path}"
         self._client: AsyncOpenAI | None = None
+        self._http: _BoundedClient | None = None
         self._answered = self._noticed = False
 
     async def close(self) -> None:
@@ -56,20 +119,26 @@ class Service:
         if client is not None:
             await client.close()
 
-    async def post(self, body: Mapping[str, Any], patient: bool = True) -> Any:
+    async def post(self, body: Mapping[str, Any], patient: bool = True, texts: int = 0) -> Any:
         """The JSON that the service answers to ``body``.
 
         Args:
             patient: whether a failure within the server is retried as often as others that may pass.
+            texts: texts in ``body`` that have an answer each, for the limit of the answer's size.
 
         Raises:
             PromptRefused, ServerFailed, ServiceError: what happened, in a line that names the address.
         """
-        if self._client is None:
-            timeout = Timeout(self._timeout, connect=min(self._timeout, 15.0))
+        if self._client is None or self._http is None:
+            self._http = _BoundedClient(self.where, self._timeout)
             self._client = AsyncOpenAI(
-                base_url=self._base, api_key=self._key or "none", timeout=timeout, default_query=self._query
+                base_url=self._base,
+                api_key=self._key or "none",
+                timeout=Timeout(self._timeout, connect=min(self._timeout, 15.0)),
+                default_query=self._query,
+                http_client=self._http,
             )
+        self._http.largest = max(self._http.largest, LARGEST_ANSWER + texts * LARGEST_PER_TEXT)
         options: Any = {} if self._key else {"headers": {"Authorization": Omit()}}
         retries, waited = FEW, 0.0
         while True:
@@ -99,7 +168,7 @@ class Service:
                     retries = MANY
                     continue
                 is_slow = isinstance(error, APITimeoutError)
-                what = f"no answer in {self._timeout:g} s" if is_slow else self._said(error.__cause__ or error)
+                what = f"no complete answer in {self._timeout:g} s" if is_slow else self._said(error.__cause__ or error)
                 raise ServiceError(f"{self.where}: {what}") from error
             except (ValueError, RecursionError) as error:
                 begins = self._said(repr(str(getattr(error, "doc", ""))[:60].strip()))
@@ -126,7 +195,7 @@ class Service:
         Raises:
             ServiceError: answers of another shape or number; and as :meth:`post`.
         """
-        answer = await self.post(body, patient)
+        answer = await self.post(body, patient, texts=count)
         fields = answer if isinstance(answer, dict) else {}
         rows = answer if isinstance(answer, list) else next((fields[name] for name in names if name in fields), None)
         if not isinstance(rows, list):
@@ -137,13 +206,22 @@ class Service:
         for place, row in enumerate(rows):
             try:
                 index, value = read(row, place)
-                if index in values or index not in range(count):
+                if isinstance(index, bool) or index in values or index not in range(count):
                     wrong = f"the index {self._said(repr(index))} in answer {place}"
                     raise ServiceError(f"{self.where}: {wrong}; expected each of 0 to {count - 1} once")
                 values[index] = value
             except (LookupError, TypeError, ValueError, OverflowError) as error:
                 raise self.unexpected(row, f"{expected} for each text") from error
         return [values[index] for index in range(count)]
+
+    def check_finite(self, values: np.ndarray, what: str, named: Callable[[int], str]) -> None:
+        """Raise :class:`ServiceError` unless all ``values`` (``[n]`` or ``[n, d]``) are finite; ``what`` is what they
+        are called, and ``named`` is the name of the item of an index."""
+        are_finite = np.isfinite(values.reshape(len(values), -1)).all(axis=1)
+        bad = np.flatnonzero(~are_finite)
+        if len(bad):
+            problem = f"{len(bad)} of {len(values)} {what} are not finite"
+            raise ServiceError(f"{self.where}: {problem}; {named(int(bad[0]))}")
 
     def unexpected(self, answer: Any, expected: str) -> ServiceError:
         """The error for an answer of another shape: how it begins, and the expected shape."""
@@ -193,6 +271,15 @@ def service(entry: str, model: str, url: str, path: str, key_env: str, timeout: 
     if key is None and url == OFFICIAL:
         raise UsageError(f"{entry}:{model} needs a key: set {key_env}, or give the url of another service")
     return Service(model, url, path, key, key_env, timeout)
+
+
+def float32(numbers: Sequence[object]) -> np.ndarray:
+    """Numbers of an answer as float32 ``[n]``; those that are too large for it are infinite. Raises :class:`TypeError`
+    for what JSON does not call a number: ``true``, ``null``, ``"1"``."""
+    if any(type(number) not in (int, float) for number in numbers):
+        raise TypeError
+    with np.errstate(over="ignore"):
+        return np.array(numbers, dtype=np.float32)
 
 
 def _base(url: str, path: str) -> tuple[str, dict[str, str]]:

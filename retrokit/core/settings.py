@@ -8,7 +8,7 @@ from dataclasses import MISSING, Field, dataclass, field, fields
 from functools import partial
 from typing import Any, ClassVar, ParamSpec, TypeVar
 
-from retrokit.core.errors import UsageError, check_extra, out_of_range
+from retrokit.core.errors import SMALLEST, UsageError, check_extra, out_of_range
 
 OVERLAP_EXAMPLES = "Show N texts of a test that are in training data too."
 SHOW_INPUTS = "Show the first N queries and documents as the model reads them."
@@ -52,6 +52,8 @@ class Values:
             return None
         if self.above is not None and value <= self.above:
             return f"must be above {self.above}"
+        if self.above == 0 and value < SMALLEST:
+            return f"must be at least {SMALLEST:g}"
         expected = out_of_range(value, self.minimum, self.maximum)
         return expected and f"is out of range ({expected})"
 

@@ -115,7 +115,7 @@ registry = EncoderRegistry(
                     summary="url=ADDRESS of the service up to /v1",
                 ),
                 Param("key_env", str, "OPENAI_API_KEY", summary="environment variable with the API key"),
-                Param("timeout", float, 60.0, minimum=0.1, maximum=86_400, summary="timeout of a call in seconds"),
+                Param("timeout", float, 60.0, minimum=0.1, maximum=86_400, summary="seconds for a complete answer"),
                 Param("revision", str, summary="version of the model, for the cache key"),
                 Param(
                     "dimensions",

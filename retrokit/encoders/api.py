@@ -15,7 +15,7 @@ from retrokit import similarities
 from retrokit.core.calls import PromptRefused, ServerFailed, encodable, wait_for
 from retrokit.core.errors import ServiceError, UsageError
 from retrokit.core.notices import notice, progress
-from retrokit.core.service import Service, service
+from retrokit.core.service import Service, float32, service
 from retrokit.data.images import check_texts
 from retrokit.data.prompted import given_prompt, texts_of
 from retrokit.encoders.base import Batch, Encoder, Item, check_finite, gathered
@@ -131,7 +131,7 @@ class ServiceEncoder(Encoder):
                 lambda part: self._call(part, role, patient=False),
                 texts,
                 lambda: self._call([PROBE], role),
-                lambda text: f"the text begins {text[:60]!r}",
+                _begins,
             )
 
         return await together(self._service, embedded, parts, self._concurrency)
@@ -151,7 +151,14 @@ class ServiceEncoder(Encoder):
         if (wanted := self._parameters.get("dimensions")) and widths != {wanted}:
             problem = f"gives {len(rows[0])} dimensions in spite of dimensions={wanted}; leave that out"
             raise ServiceError(f"{self._service.where} {problem}")
-        return np.stack(rows)
+        embeddings = np.stack(rows)
+        self._service.check_finite(embeddings, "embeddings", lambda index: _begins(texts[index]))
+        return embeddings
+
+
+def _begins(text: str) -> str:
+    """The name of a text in a message."""
+    return f"the text begins {text[:60]!r}"
 
 
 _EXPECTED = "{index: number, embedding: list of numbers, or base64 of float32}"
@@ -162,11 +169,12 @@ def _vector(row: Any, place: int) -> tuple[int, np.ndarray]:
     row = row if isinstance(row, dict) else {"embedding": row}
     vector = row["embedding"]
     if isinstance(vector, str):
-        vector = np.frombuffer(base64.b64decode(vector, validate=True), dtype="<f4")
-    embedding = np.array(vector, dtype=np.float32)
-    if not embedding.size or embedding.size != embedding.shape[-1]:  # llama.cpp nests the one vector of a text
+        vector = np.frombuffer(base64.b64decode(vector, validate=True), dtype="<f4").tolist()
+    elif isinstance(vector, list) and len(vector) == 1 and isinstance(vector[0], list):
+        vector = vector[0]  # llama.cpp nests the one vector of a text
+    if not vector:
         raise ValueError
-    return row.get("index", place), embedding.ravel()
+    return row.get("index", place), float32(vector)
 
 
 def _input_types(text: str | None) -> dict[str, dict[str, str]]:

@@ -3,7 +3,8 @@
 An embedding's key is a digest of its encoder's identity (:meth:`~retrokit.encoders.base.Encoder.identity`) and one of
 its role and item; never a name or a path. SQLite lets one process write at a time, and rolls back what a kill has left
 half written. Each embedding has a checksum of itself and of its key. A damaged one counts as missing and is encoded
-again; a file that SQLite cannot read is recreated.
+again. A file that is damaged as a whole is recreated. A file of a later version is reported, and neither read nor
+written.
 
 Embeddings lie in blocks, an encoder's own; the least recently used block is evicted first. What a process has used or
 added is not evicted to make room for more of its own. So of a corpus above the limit, the part that fits is cached.
@@ -22,6 +23,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from retrokit.core.databases import database_errors
 from retrokit.core.errors import DataError, UsageError, disk_errors
 from retrokit.core.notices import notice
 
@@ -29,7 +31,8 @@ PLACE = "RETROKIT_CACHE"
 DEFAULT_LIMIT = "20GB"
 _UNITS = {"": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12}
 LIMIT = "RETROKIT_CACHE_LIMIT"
-FILE = "embeddings-2.sqlite"
+VERSION = 2
+FILE = f"embeddings-{VERSION}.sqlite"
 PATIENCE = 60.0  # seconds that a writer waits for another one
 BLOCK_ROWS = 1 << 10
 BLOCK_BYTES = 64_000_000
@@ -201,17 +204,32 @@ class EmbeddingCache:
         if not self._file.exists():
             return 0
         try:
-            with disk_errors(self.folder), self._writing() as database:
-                removed = _size(database) - _evict(database, limit)
-                database.execute("DELETE FROM encoders WHERE id NOT IN (SELECT encoder FROM blocks)")
-                fingerprints = "SELECT json_extract(about, '$.fingerprint') FROM encoders"
-                database.execute(f"DELETE FROM facts WHERE fingerprint <> '' AND fingerprint NOT IN ({fingerprints})")
-        except sqlite3.OperationalError as error:
-            raise DataError(self._file, f"could not be written: {error}") from error
+            with disk_errors(self.folder):
+                return self._evict_to(limit)
         except sqlite3.DatabaseError as error:
-            removed = self._file.stat().st_size
-            self._recreate(error)
-        return removed
+            is_damaged = self._is_damage(error)
+            if _code(error) in _IN_USE or (limit > 0 and not is_damaged):
+                raise DataError(self._file, f"could not be written: {error}") from error
+            notice(f"{self._file}: cache corrupt ({error}); recreating" if is_damaged else f"{error}; file removed")
+            with disk_errors(self._file):
+                return self._remove()
+
+    def _evict_to(self, limit: int) -> int:
+        """Evict down to ``limit`` bytes; returns the bytes removed. On a full disk, a block at a time: SQLite then has
+        no room for the former content of a block but memory."""
+        try:
+            with self._writing() as database:
+                return _shrink(database, limit)
+        except sqlite3.OperationalError as error:
+            if _code(error) not in _NO_ROOM or limit == 0:
+                raise
+        removed = 0
+        while True:
+            with self._writing(in_memory=True) as database:
+                step = _shrink(database, max(limit, _size(database) - 1))
+            removed += step
+            if step == 0:
+                return removed
 
     def write(self, action: Callable[[sqlite3.Connection], Any]) -> None:
         """Run ``action`` as the only writer, completely or not at all. A cache that cannot be written must not end the
@@ -219,21 +237,37 @@ class EmbeddingCache:
         if not self._is_writable:
             return
         try:
-            with self._writing() as database:
-                action(database)
-        except (OSError, sqlite3.OperationalError) as error:
+            try:
+                self._run(action)
+            except sqlite3.DatabaseError as error:
+                if not self._is_damage(error):
+                    raise
+                self._recreate(error)
+                self._run(action)
+        except (OSError, sqlite3.DatabaseError) as error:
+            self._give_up(error)
+
+    def _run(self, action: Callable[[sqlite3.Connection], Any]) -> None:
+        with self._writing() as database:
+            action(database)
+
+    def _give_up(self, error: OSError | sqlite3.DatabaseError) -> None:
+        if self._is_writable:
             self._is_writable = False
             reason = (error.strerror if isinstance(error, OSError) else None) or error
             notice(f"{self.folder}: cannot write the embedding cache ({reason}); continuing without it")
-        except sqlite3.DatabaseError as error:
-            self._recreate(error)
 
     @contextmanager
-    def _writing(self) -> Iterator[sqlite3.Connection]:
+    def _writing(self, in_memory: bool = False) -> Iterator[sqlite3.Connection]:
         self.folder.mkdir(parents=True, exist_ok=True)
-        with closing(self._open("rwc")) as database:  # closing takes back what was not committed
+        # closing takes back what was not committed
+        with database_errors(), closing(self._open("rwc")) as database:
+            if in_memory:
+                database.execute("PRAGMA journal_mode = MEMORY")
             database.executescript(_SCHEMA)
             database.execute("BEGIN IMMEDIATE")
+            if _version(database) < VERSION:
+                database.execute(f"PRAGMA user_version = {VERSION}")
             yield database
             database.execute("COMMIT")
 
@@ -242,23 +276,70 @@ class EmbeddingCache:
         if not self._file.exists():
             return
         try:
-            with closing(self._open("rw")) as database:
+            with database_errors(), closing(self._open("rw")) as database:
                 database.execute(_MAPPED)
                 action(database)
         except sqlite3.OperationalError:  # no embeddings yet, or a file that may not be read
             return
+        except sqlite3.NotSupportedError as error:
+            self._give_up(error)
         except sqlite3.DatabaseError as error:
             self._recreate(error)
 
     def _open(self, mode: str) -> sqlite3.Connection:
+        """A connection; raises ``sqlite3.NotSupportedError`` for a file of a later version."""
         where = f"{self._file.absolute().as_uri()}?mode={mode}"
-        return sqlite3.connect(where, uri=True, timeout=PATIENCE, isolation_level=None)
+        database = sqlite3.connect(where, uri=True, timeout=PATIENCE, isolation_level=None)
+        try:
+            if (version := _version(database)) > VERSION:
+                raise sqlite3.NotSupportedError(f"{FILE} is of a later retrokit (version {version}, not {VERSION})")
+        except BaseException:
+            database.close()
+            raise
+        return database
+
+    def _is_damage(self, error: sqlite3.DatabaseError) -> bool:
+        """Whether the file is damaged; else it is in use, out of reach or of a later version, or the disk is full."""
+        if isinstance(error, sqlite3.OperationalError):
+            # a header can say that the file is in an unknown format, or only to be read
+            return _code(error) in (sqlite3.SQLITE_ERROR, sqlite3.SQLITE_READONLY) and os.access(self._file, os.W_OK)
+        return not isinstance(error, sqlite3.NotSupportedError)
 
     def _recreate(self, error: sqlite3.DatabaseError) -> None:
         notice(f"{self._file}: cache corrupt ({error}); recreating")
         with suppress(OSError):
-            self._file.unlink(missing_ok=True)
-            self._file.with_name(f"{FILE}-journal").unlink(missing_ok=True)
+            self._remove()
+
+    def _remove(self) -> int:
+        """Remove the file; returns its bytes."""
+        size = self._file.stat().st_size
+        for ending in ("", "-journal", "-wal", "-shm"):
+            self._file.with_name(f"{FILE}{ending}").unlink(missing_ok=True)
+        return size
+
+
+_IN_USE = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
+_NO_ROOM = (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR_WRITE)  # the latter: a quota
+
+
+def _code(error: sqlite3.DatabaseError) -> int | None:
+    """SQLite's code of an error; ``None`` if it is not of SQLite."""
+    code: int | None = getattr(error, "sqlite_errorcode", None)
+    return code
+
+
+def _version(database: sqlite3.Connection) -> int:
+    ((version,),) = database.execute("PRAGMA user_version")
+    return int(version)
+
+
+def _shrink(database: sqlite3.Connection, limit: int) -> int:
+    """Evict blocks down to ``limit`` bytes, and what belongs to no block; returns the bytes removed."""
+    removed = _size(database) - _evict(database, limit)
+    database.execute("DELETE FROM encoders WHERE id NOT IN (SELECT encoder FROM blocks)")
+    fingerprints = "SELECT json_extract(about, '$.fingerprint') FROM encoders WHERE json_valid(about)"
+    database.execute(f"DELETE FROM facts WHERE fingerprint <> '' AND fingerprint NOT IN ({fingerprints})")
+    return removed
 
 
 _MAPPED = f"PRAGMA mmap_size = {1 << 40}"  # as much as SQLite allows: pages are not copied
@@ -325,11 +406,11 @@ def _write_fact(database: sqlite3.Connection, key: str, fact: Any, fingerprint: 
 # --- where it lies, and how large it may get
 
 
-def read_size(text: str) -> int:
-    """Bytes of ``500MB``, ``20GB``, or a plain number."""
+def read_size(text: str, name: str) -> int:
+    """Bytes of ``500MB``, ``20GB``, or a plain number, which the variable or option ``name`` has."""
     match = re.fullmatch(r"(\d{1,15}(?:\.\d+)?) ?([KMGT]B)?", text.strip().upper())
     if match is None:
-        raise UsageError(f"{text!r} is not a size; expected for example 500MB or 20GB")
+        raise UsageError(f"{name}: {text!r} is not a size; expected for example 500MB or 20GB")
     return int(float(match[1]) * _UNITS[match[2] or ""])
 
 
@@ -356,7 +437,7 @@ def open_cache(folder: str | Path | None = None) -> EmbeddingCache | None:
 
 def cache_in(folder: str | Path) -> EmbeddingCache:
     """The cache in ``folder``; of one folder and limit always the same object."""
-    return _opened(Path(folder).expanduser(), read_size(os.environ.get(LIMIT) or DEFAULT_LIMIT))
+    return _opened(Path(folder).expanduser(), read_size(os.environ.get(LIMIT) or DEFAULT_LIMIT, LIMIT))
 
 
 _opened = cache(EmbeddingCache)

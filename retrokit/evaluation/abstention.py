@@ -7,7 +7,8 @@ The realised error and the share answered are those of this third.
 
 from __future__ import annotations
 
-import itertools
+import math
+from bisect import bisect_left
 from collections import Counter
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
@@ -151,7 +152,12 @@ def _check_enough(count: int, settings: AbstentionSettings) -> None:
         can_choose = settings.signal != "auto" or choosing > 0
         return can_choose and allowed(rest - hubs - choosing, settings.abstain) >= 0
 
-    needed = next(n for n in itertools.count(HELD_OUT) if all(map(promises, range(n, n + 2 * PART))))
+    def always_promises(least: int) -> bool:
+        return all(promises(queries) for queries in range(least, least + 2 * PART))
+
+    # each query is held out, computes hubs, chooses the signal or calibrates; of four, at least one calibrates
+    most = HELD_OUT + math.ceil(4 / settings.abstain)
+    needed = bisect_left(range(most), True, lo=HELD_OUT, key=always_promises)
     if count < needed:
         where = "" if settings.index_folder is None else f" in {settings.index_folder}"
         problem = f"{count:,} queries with relevant documents{where}, and {needed:,} are needed"

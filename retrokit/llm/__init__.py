@@ -22,7 +22,7 @@ registry = SpecRegistry(
                     summary="url=ADDRESS of the service up to /v1",
                 ),
                 Param("key_env", str, "OPENAI_API_KEY", summary="environment variable with the API key"),
-                Param("timeout", float, 300.0, minimum=0.1, maximum=86_400, summary="timeout of a call in seconds"),
+                Param("timeout", float, 300.0, minimum=0.1, maximum=86_400, summary="seconds for a complete answer"),
                 _STOP,
             ),
             positional="model",

@@ -7,6 +7,7 @@ before and after. An answer that is still unambiguous is read. Any other is reje
 import re
 from collections.abc import Sequence
 
+from retrokit.llm.base import has_unpaired_marks
 from retrokit.llm.prompts import TAG
 
 # Thai, Lao, Myanmar, Khmer, kana, Han and the compatibility ideographs are written without spaces
@@ -196,6 +197,9 @@ def _unwrapped(text: str, marker: str) -> str:
     text = bare(fenced[1] if fenced else text)
     if not words_of(text):
         raise Rejected("off_format", f"nothing stands after {marker!r}")
+    is_cut_from_json = text.count("{") != text.count("}")
+    if has_unpaired_marks(text) or is_cut_from_json:
+        raise Rejected("off_format", f"the text after {marker!r} contains markup")
     return text
 
 

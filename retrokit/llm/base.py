@@ -7,6 +7,7 @@ An answer is decided by the model, the sampling settings, and the prompt with it
 import hashlib
 import json
 import re
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
@@ -165,27 +166,84 @@ def estimated_tokens(*texts: str | None) -> int:
     return sum(-(-len(text.encode("utf-8", "replace")) // 4) for text in texts if text)
 
 
-_THINKING = re.compile(r"<(/?)(?:think|thinking)>", re.IGNORECASE)
+_NAMES = (
+    "think|thinking|thoughts?|reason|reasoning|reflect|reflection|analysis|scratchpad|deliberation|monologue|"
+    "inner_monologue|cot|chain_of_thought"
+)
+_CHANNEL = r"(?:<\|end\|>\s*)?(?:<\|start\|>\s*assistant\s*)?<\|channel\|>\s*"
+REASONING = (
+    (rf"<(?:\w+:)?(?:{_NAMES})(?:\s[^<>]*)?>", rf"</(?:\w+:)?(?:{_NAMES})\s*>"),
+    (rf"<\|(?:{_NAMES})\|>", rf"<\|/(?:{_NAMES})\|>"),
+    (rf"<\|(?:begin|start)_(?:of_)?(?:{_NAMES})\|>", rf"<\|end_(?:of_)?(?:{_NAMES})\|>"),
+    (rf"◁(?:{_NAMES})▷", rf"◁/(?:{_NAMES})▷"),
+    (r"\[(?:think|thinking|thought|reasoning)\]", r"\[/(?:think|thinking|thought|reasoning)\]"),
+    # Gemma's channel
+    (r"<\|channel>", r"<channel\|>"),
+    # OpenAI's harmony; and without its special tokens, as a tokenizer may decode it
+    (rf"{_CHANNEL}(?:analysis|commentary).{{0,200}}?<\|message\|>", rf"{_CHANNEL}final.{{0,200}}?<\|message\|>"),
+    (r"\Aanalysis(?=.*assistantfinal)", r"assistantfinal"),
+)
+"""Regular expressions of what opens and what closes a model's reasoning; a row for each markup."""
+_ROWS = "|".join(f"(?P<opening{row}>{opening})|{closing}" for row, (opening, closing) in enumerate(REASONING))
+_EITHER = re.compile(rf"(?=[<\[◁a])(?:{_ROWS})", re.IGNORECASE | re.DOTALL)  # first a character that begins one
+_AROUND_ANSWER = re.compile(
+    r"</?(?:answer|response|final_answer)>|<\|(?:start|end|begin_of|end_of)_(?:response|solution)\|>", re.IGNORECASE
+)
+_END_OF_TURN = re.compile(
+    r"(?:(?:</s>|<end_of_turn>|<[|｜](?:im_end|end|eot_id|endoftext|end_of_text|return|end▁of▁sentence)[|｜]>)\s*)+\Z"
+)
+_SPECIAL = re.compile(r"<[|｜][^<>]{0,100}>|<[^<>]{0,100}[|｜]>")
+_NO_REASONING = r"(?:br|hr|img|li|p)\b|[a-z-]+-[0-9a-f]{8}>"  # HTML that need not be closed, and tags of prompts
+_TAG = re.compile(
+    rf"<(/?)(?!{_NO_REASONING})([a-z][\w:.-]*)(?:\s[^<>]*)?>|\[(/?)([a-z_]+)\]|◁(/?)(\w+)▷", re.IGNORECASE
+)
 
 
 def without_thinking(text: str) -> str:
-    """``text`` without a reasoning model's think-blocks and the white space around it.
+    """``text`` without a reasoning model's thoughts (:data:`REASONING`), the marks around its answer, and the white
+    space around it. An answer with other marks that are not in pairs may contain thoughts: nothing is left of it.
 
-    Some chat templates open the block in the prompt, so that an answer only closes it; an answer that was cut off
-    may only open it.
+    Some chat templates open the thoughts in the prompt, so that an answer only closes them; an answer that was cut off
+    may only open them.
 
     >>> without_thinking("<think>Cats? No.</think> Dogs.")
     'Dogs.'
     >>> without_thinking("Cats? No.</think> Dogs."), without_thinking("<think>Cats, or")
     ('Dogs.', '')
+    >>> without_thinking("Cats? No.</ponder> Dogs.")
+    ''
     """
     parts: list[str] = []
-    said: int | None = 0  # where what is said begins; None: in a block
-    for tag in _THINKING.finditer(text):
-        if not tag[1]:
-            parts += [] if said is None else [text[said : tag.start()]]
-            said = None
+    answer_start: int | None = 0  # None: within thoughts
+    for mark in _EITHER.finditer(text):
+        if mark.lastgroup is not None:
+            if answer_start is not None:
+                parts.append(text[answer_start : mark.start()])
+            answer_start = None
         else:
-            parts = [] if said is not None else parts
-            said = tag.end()
-    return "".join([*parts, *([] if said is None else [text[said:]])]).strip()
+            if answer_start is not None:
+                parts = []
+            answer_start = mark.end()
+    if answer_start is not None:
+        parts.append(text[answer_start:])
+    answer = _END_OF_TURN.sub("", _AROUND_ANSWER.sub("", "".join(parts))).strip()
+    return "" if has_unpaired_marks(answer) else answer
+
+
+def has_unpaired_marks(text: str) -> bool:
+    """Whether ``text`` contains a special token, a tag that closes nothing, or begins with one that nothing closes."""
+    if _SPECIAL.search(text):
+        return True
+    open_tags: Counter[str] = Counter()
+    for tag in _TAG.finditer(text):
+        slash, name = [group for group in tag.groups() if group is not None]
+        if not slash:
+            open_tags[name] += 1
+        elif open_tags[name]:
+            open_tags[name] -= 1
+        else:
+            return True
+    first = _TAG.match(text)
+    if first is None or first[4]:  # [yes] is an answer
+        return False
+    return open_tags[first[2] or first[6]] > 0

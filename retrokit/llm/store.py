@@ -17,6 +17,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 
+from retrokit.core.databases import database_errors
 from retrokit.core.errors import DataError, Interrupted, disk_errors
 from retrokit.llm.base import Completion, CompletionRequest
 
@@ -67,7 +68,7 @@ class ResponseStore:
         """The answer stored under ``key``, by whichever process; ``None`` if there is none."""
         with self._errors():
             row = self._reader.execute(_ANSWER, (key,)).fetchone()
-        return None if row is None else _completion(*row)
+            return None if row is None else _completion(*row)
 
     def submit(self, request: CompletionRequest, completion: Completion) -> Future[Completion]:
         """Store an answer together with others that come at about the same time.
@@ -146,7 +147,8 @@ class ResponseStore:
     @contextmanager
     def _errors(self) -> Iterator[None]:
         try:
-            yield
+            with database_errors():
+                yield
         except sqlite3.Error as error:
             raise self._damage(error) from error
 
@@ -161,7 +163,8 @@ class ResponseStore:
         while self._jobs:
             jobs.append(self._jobs.popleft())
         try:
-            stored = self._write(jobs)
+            with database_errors():
+                stored = self._write(jobs)
         except BaseException as error:  # whatever it is belongs to those who wait
             for _, _, future in jobs:
                 future.set_exception(self._damage(error))
@@ -199,4 +202,7 @@ def default_store(output: str | Path) -> Path:
 
 
 def _completion(text: str, prompt_tokens: int, completion_tokens: int, finish: str, estimated: int) -> Completion:
+    types = [type(value) for value in (text, prompt_tokens, completion_tokens, finish, estimated)]
+    if types != [str, int, int, str, int]:
+        raise sqlite3.DatabaseError("an answer is damaged")
     return Completion(text, prompt_tokens, completion_tokens, finish, bool(estimated))

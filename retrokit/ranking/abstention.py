@@ -198,7 +198,7 @@ class Abstention:
 def read_abstention(path: str | Path) -> Abstention:
     """What ``retrokit calibrate`` has written. Raises :class:`UsageError` if there is no such file, and
     :class:`DataError` for another one."""
-    if not Path(path).is_file():
+    if not Path(path).exists():
         raise UsageError(f"{path}: no such file; retrokit calibrate writes it")
     abstention: Abstention = read_json(path, "a calibration of retrokit calibrate", Abstention)
     return abstention

@@ -387,6 +387,8 @@ def _old(settings: BridgeSettings, stored: Export, new: Encoder) -> Encoder:
 def _sample(stored: Export, settings: BridgeSettings) -> tuple[np.ndarray, list[str]]:
     """Rows of an even random sample, and their texts."""
     source = settings.texts or stored.note["source"].get("spec")
+    if not isinstance(source, str):
+        raise UsageError(f"{stored.folder}: does not name the texts that it was written from; give them as `texts=`")
     count = stored.note["count"]
     rows = np.random.default_rng(settings.seed).choice(count, min(count, settings.sample), replace=False)
     ids = stored.ids_at(rows.tolist())
@@ -397,8 +399,10 @@ def _sample(stored: Export, settings: BridgeSettings) -> tuple[np.ndarray, list[
             raise UsageError(f"{source}: is not what {stored.folder} was written from; give its texts as `texts=`")
         corpus = read_corpus(path)
         texts = {document.id: document.full_text for document in corpus if document.id in wanted}
-    except (DataError, TypeError) as error:
-        raise UsageError(f"{source}: its texts cannot be read; give them as `texts=`") from error
+    except DataError as error:
+        if settings.texts is not None:
+            raise
+        raise UsageError(f"{error}; give the texts of {stored.folder} as `texts=`") from error
     if missing := [id for id in ids.values() if id not in texts]:
         raise UsageError(f"{source}: lacks {len(missing):,} documents of {stored.folder}; give `texts=`")
     if len(rows) < 10:

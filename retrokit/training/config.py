@@ -50,7 +50,9 @@ AUTO = "auto"
 
 LOSS, BATCHES, OPTIMIZER, EVALUATION = "Loss", "Batches", "Optimizer", "Evaluation"
 DOCUMENTS = "Stored documents"
-QUERY_SIDES = r"map|low-rank:[1-9]\d{0,3}|mlp(:[1-9]\d{0,4})?|encoder"
+_SIZES = r"low-rank:[1-9]\d{0,3}|mlp(:[1-9]\d{0,4})?"
+_LARGEST = "at most low-rank:9999 and mlp:99999"
+QUERY_SIDES = rf"map|{_SIZES}|encoder"
 NOT_STORED = (
     *("augment", "guide", "teacher_temperature", "max_score", "matryoshka", "mini_batch", "gradient_checkpointing"),
     *("sim_lr", "load", "merge_lora", "show_inputs", "unmasked"),
@@ -307,8 +309,9 @@ class FinetuneConfig(TrainingConfig):
             return {f"`{name}=` needs `documents=`": True for name in given}
         side = self.query_side or "map"
         others = (*NOT_STORED, *(() if side == "encoder" else OF_ENCODERS))
+        expected = f"expected map, low-rank:N, mlp or encoder; {_LARGEST}"
         return {
-            f"`query_side=` {side}: expected map, low-rank:N, mlp or encoder": not re.fullmatch(QUERY_SIDES, side),
+            f"`query_side=` {side}: {expected}": not re.fullmatch(QUERY_SIDES, side),
             **{
                 f"`{name}=` does not go with `documents=` and `query_side=` {side}": getattr(self, name)
                 != default[name]
@@ -395,7 +398,7 @@ class DistilSettings(Settings):
     device: str | None = setting(None)
 
 
-MAPS = r"auto|orthogonal|affine|low-rank:[1-9]\d{0,3}|mlp(:[1-9]\d{0,4})?"
+MAPS = rf"auto|orthogonal|affine|{_SIZES}"
 
 
 @dataclass(frozen=True)
@@ -424,7 +427,7 @@ class BridgeSettings(Settings):
     def problems(self) -> Iterator[str]:
         yield from super().problems()
         if not re.fullmatch(MAPS, self.map):
-            yield f"`map=` {self.map}: expected auto, orthogonal, affine, low-rank:N or mlp"
+            yield f"`map=` {self.map}: expected auto, orthogonal, affine, low-rank:N or mlp; {_LARGEST}"
         if self.metrics and not self.on:
             yield "`metrics=` are those of `on=`, which is not given"
         if self.queries is not None and self.into == "new":

@@ -10,7 +10,7 @@ import pytest
 
 import retrokit
 from retrokit import cli
-from retrokit.core.errors import RetrokitError, ServiceError, UsageError
+from retrokit.core.errors import ServiceError, UsageError
 from tests.evaluation.fakes import write_folder
 from tests.llm.hostile import KEY, skip_waits
 from tests.llm.server import PASSING, ChatServer, Plan, embeddings, error, letters, message
@@ -100,6 +100,11 @@ BAD = {
     "ragged": (data(row(0, [1, 2]), row(1, [1])), "embeddings of [1, 2] dimensions in one answer"),
     "words": (data(row(0, ["x"]), row(1, ["y"])), f"unexpected answer {row(0, ['x'])}{EXPECTED_ROW}"),
     "no base64": (data(row(0, "?"), row(1, "?")), f"unexpected answer {row(0, '?')}{EXPECTED_ROW}"),
+    "true": (data(row(0, [1, True]), row(1, [1, 1])), f"unexpected answer {row(0, [1, True])}{EXPECTED_ROW}"),
+    "null": (data(row(0, [1, None]), row(1, [1, 1])), f"unexpected answer {row(0, [1, None])}{EXPECTED_ROW}"),
+    "numbers of text": (data(row(0, ["1"]), row(1, ["1"])), f"unexpected answer {row(0, ['1'])}{EXPECTED_ROW}"),
+    "an index of true": (data(row(0, [1]), {"index": True, "embedding": [1]}), "the index True in answer 1"),
+    "a fraction": (data(row(0, [1]), {"index": 0.5, "embedding": [1]}), "the index 0.5 in answer 1"),
     "no vectors": (data(row(0, 3), row(1, 4)), f"unexpected answer {row(0, 3)}{EXPECTED_ROW}"),
     "of tokens": (data(row(0, [[1, 2], [3, 4]]), row(1, [[1, 2]])), EXPECTED_ROW),
     "a number": (b'{"data": 7}', "unexpected answer {'data': 7}; expected data: list of 2 of {index: number, embedd"),
@@ -196,13 +201,22 @@ def test_an_input_type_that_is_none(given: str) -> None:
         retrokit.encoder(f"api:model,url=http://127.0.0.1:9/v1,input_type={given}")
 
 
-def test_numbers_that_are_none() -> None:
-    bad = embeddings([[float("nan"), *[1.0] * 7], [1.0] * 8])
+@pytest.mark.parametrize("number", [float("nan"), float("inf"), -float("inf"), 1e39])
+def test_numbers_that_are_not_finite(number: float) -> None:
+    bad = embeddings([[1.0] * 8, [number, *[1.0] * 7]])
     with (
         ChatServer(Plan(reply=lambda body: message(200, bad) if len(body["input"]) > 1 else None)) as server,
-        pytest.raises(RetrokitError, match="1 of 2 embeddings are not finite"),
+        pytest.raises(ServiceError, match=f"1 of 2 embeddings are not finite; the text begins '{TEXTS[1][:30]}"),
     ):
         retrokit.encoder(spec(server)).embed(TEXTS[:2], "query")
+
+
+def test_a_first_embedding_that_is_not_finite(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "corpus.jsonl").write_text('{"id": "d", "text": "A cat."}\n')
+    with ChatServer(Plan(embed=lambda text: [float("nan"), 1.0])) as server:
+        words = ["search", spec(server), "--corpus", str(tmp_path / "corpus.jsonl"), "--query", "cat"]
+        assert cli.run(words) == 4
+    assert "1 of 1 embeddings are not finite" in capsys.readouterr().err.splitlines()[-1]
 
 
 def test_other_dimensions_than_before() -> None:

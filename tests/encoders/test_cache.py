@@ -2,6 +2,7 @@
 
 import itertools
 import random
+import re
 import sqlite3
 import subprocess
 import time
@@ -141,6 +142,12 @@ def rewrite(folder: Path, change: Callable[[bytes], bytes]) -> None:
     (folder / FILE).write_bytes(change((folder / FILE).read_bytes()))
 
 
+def overwrite(folder: Path, position: int, content: bytes) -> None:
+    """Replace bytes of the file, such as those of its header."""
+    end = position + len(content)
+    rewrite(folder, lambda whole: whole[:position] + content + whole[end:])
+
+
 def swap(folder: Path) -> None:
     """Two embeddings change places."""
     (one,), (other,) = sql(folder, "SELECT content FROM embeddings ORDER BY id LIMIT 2")
@@ -168,6 +175,12 @@ DAMAGES: dict[str, tuple[Callable[[Path], object], int]] = {
     "zeros": (lambda folder: rewrite(folder, lambda whole: bytes(len(whole))), 20),
     "no database": (lambda folder: rewrite(folder, lambda whole: b"not a database " * 2000), 20),
     "removed": (lambda folder: (folder / FILE).unlink(), 20),
+    "an unknown format": (lambda folder: overwrite(folder, 47, b"\x09"), 20),
+    "an error that is no text": (
+        lambda folder: rewrite(folder, lambda whole: whole.replace(b"CREATE TABLE emb", b"CREATE \xffABLE emb")),
+        20,
+    ),
+    "another table": (lambda folder: sql(folder, "ALTER TABLE embeddings DROP COLUMN checksum"), 20),
 }
 
 
@@ -452,6 +465,75 @@ def test_clearing_a_damaged_cache(tmp_path):
     assert not (tmp_path / FILE).exists()
 
 
+@pytest.mark.parametrize("position", [18, 47])
+@pytest.mark.parametrize("limit", [0, 100])
+def test_a_cache_with_a_damaged_header_is_removed(tmp_path, position, limit):
+    embed(tmp_path, texts(0, 20))
+    overwrite(tmp_path, position, b"\x09")
+    size = (tmp_path / FILE).stat().st_size
+    listener = Notices()
+    with listening(listener):
+        assert EmbeddingCache(tmp_path, 10**9).shrink(limit) == size
+    assert re.search(
+        r"cache corrupt \((unsupported file|attempt to write a readonly).*\); recreating", *listener.messages
+    )
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_cache_that_only_its_header_forbids_to_write_is_recreated(tmp_path):
+    embed(tmp_path, texts(0, 20))
+    overwrite(tmp_path, 18, b"\x09")
+    assert sorted(embed(tmp_path, texts(10, 30))[1]) == sorted(texts(20, 30)), "what can be read is read"
+    assert sorted(embed(tmp_path, texts(20, 40))[1]) == sorted(texts(30, 40))
+
+
+def test_a_cache_of_a_later_version_is_named_and_stays(tmp_path):
+    embed(tmp_path, ["a"])
+    with closing(sqlite3.connect(tmp_path / FILE)) as later:
+        later.execute("PRAGMA user_version = 9")
+    before = (tmp_path / FILE).read_bytes()
+    later_version = rf"{FILE} is of a later retrokit \(version 9, not 2\)"
+    listener = Notices()
+    with listening(listener):
+        assert embed(tmp_path, ["a"])[1] == ["a"]
+        assert embed(tmp_path, ["a"])[1] == ["a"]
+        assert EmbeddingCache(tmp_path, 10**9).held() == []
+    assert len(listener.messages) == 3, "once for each cache that was opened"
+    for message in listener.messages:
+        assert re.search(rf"cannot write the embedding cache \({later_version}\); continuing without it", message)
+    with pytest.raises(DataError, match=f"could not be written: {later_version}$"):
+        EmbeddingCache(tmp_path, 10**9).shrink(1)
+    assert (tmp_path / FILE).read_bytes() == before
+    with listening(listener):
+        assert EmbeddingCache(tmp_path, 10**9).shrink(0) == len(before)
+    assert re.fullmatch(f"{later_version}; file removed", listener.messages[-1])
+    assert not (tmp_path / FILE).exists()
+
+
+class FullDisk(EmbeddingCache):
+    """On a full disk, SQLite cannot write down what it is to change."""
+
+    def _writing(self, in_memory=False):
+        if in_memory:
+            return super()._writing(in_memory=True)
+        full = sqlite3.OperationalError("database or disk is full")
+        full.sqlite_errorcode = sqlite3.SQLITE_FULL
+        raise full
+
+
+def test_a_cache_on_a_full_disk_is_cleared_and_shrunk(tmp_path, monkeypatch):
+    monkeypatch.setattr(database, "BLOCK_ROWS", 4)
+    embed(tmp_path, texts(0, 20))
+    (held,) = EmbeddingCache(tmp_path, 10**9).held()
+    size = held.size // held.rows
+    assert FullDisk(tmp_path, 10**9).shrink(10 * size) == 12 * size, "three blocks of four"
+    (held,) = EmbeddingCache(tmp_path, 10**9).held()
+    assert held.rows == 8
+    assert FullDisk(tmp_path, 10**9).shrink(10 * size) == 0
+    assert FullDisk(tmp_path, 10**9).shrink(0) > 8 * size
+    assert list(tmp_path.iterdir()) == []
+
+
 @pytest.mark.parametrize("below", ["", "/cache"])
 def test_a_cache_in_a_file_is_refused(below, tmp_path, monkeypatch):
     (tmp_path / "file").write_text("")
@@ -481,12 +563,12 @@ def test_where_the_cache_is(monkeypatch, tmp_path):
 
 
 def test_sizes(monkeypatch):
-    assert [read_size(text) for text in ("7", "2KB", "1.5 mb", "20GB", "1TB")] == [
+    assert [read_size(text, "SIZE") for text in ("7", "2KB", "1.5 mb", "20GB", "1TB")] == [
         *(7, 2000, 1_500_000, 20 * 10**9, 10**12)
     ]
     for text in ("", "GB", "-1GB", "5x", "1e9", "nan"):
-        with pytest.raises(UsageError, match="is not a size; expected for example 500MB or 20GB"):
-            read_size(text)
+        with pytest.raises(UsageError, match=r"^SIZE: '.*' is not a size; expected for example 500MB or 20GB$"):
+            read_size(text, "SIZE")
     monkeypatch.setenv("RETROKIT_CACHE", "/somewhere")
     monkeypatch.setenv("RETROKIT_CACHE_LIMIT", "3GB")
     opened = open_cache()

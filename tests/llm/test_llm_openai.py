@@ -291,6 +291,9 @@ def test_half_a_surrogate_pair(tmp_path: Path) -> None:
     assert found.text == "a\ufffdb"
 
 
+ANALYSIS, FINAL = "<|channel|>analysis<|message|>", "<|channel|>final<|message|>"
+
+
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
@@ -306,6 +309,44 @@ def test_half_a_surrogate_pair(tmp_path: Path) -> None:
         ("<think>a <think>b</think> c</think>Yes.", "Yes."),
         ("<think></think>", ""),
         ("I think <b>so</b>.", "I think <b>so</b>."),
+        ("<thinking effort='low'>no</thinking>Yes.", "Yes."),
+        ("<reasoning>no</reasoning>Yes.", "Yes."),
+        ("<thought>no</thought>Yes.", "Yes."),
+        ("<seed:think>no</seed:think>Yes.", "Yes."),
+        ("<think>no</think><answer>Yes.</answer>", "Yes."),
+        ("no</reasoning>Yes.", "Yes."),
+        ("<|think|>no<|/think|>Yes.", "Yes."),
+        ("<|START_THINKING|>no<|END_THINKING|><|START_RESPONSE|>Yes.<|END_RESPONSE|>", "Yes."),
+        ("<|begin_of_thought|>no<|end_of_thought|><|begin_of_solution|>Yes.<|end_of_solution|>", "Yes."),
+        ("◁think▷no◁/think▷Yes.", "Yes."),
+        ("no◁/think▷Yes.", "Yes."),
+        ("◁think▷no", ""),
+        ("[THINK]no[/THINK]\nYes.", "Yes."),
+        ("no[/THINK]Yes.", "Yes."),
+        ("[THINK]no", ""),
+        ("<|channel>thought\nno<channel|>Yes.", "Yes."),
+        (f"{ANALYSIS}no<|end|><|start|>assistant{FINAL}Yes.<|return|>", "Yes."),
+        (f"<|start|>assistant{ANALYSIS}no<|end|><|start|>assistant{FINAL}Yes.", "Yes."),
+        (f"{ANALYSIS}no<|end|><|start|>assistant<|channel|>commentary to=f<|message|>{{}}<|call|>{FINAL}Yes.", "Yes."),
+        (f"{FINAL}Yes.<|end|><|start|>assistant{ANALYSIS}no", "Yes."),
+        (f"{ANALYSIS}no<|end|>", ""),
+        ("analysisThey ask. No.assistantfinalYes.", "Yes."),
+        ("Yes.<|im_end|>\n", "Yes."),
+        ("Yes.</s>", "Yes."),
+        # unknown marks that are not in pairs
+        ("no</ponder>Yes.", ""),
+        ("<ponder>no. Yes.", ""),
+        ("no[/PONDER]Yes.", ""),
+        ("◁ponder▷no. Yes.", ""),
+        ("<|ponder|>no. Yes.", ""),
+        # no reasoning
+        ("[YES]", "[YES]"),
+        ("[2] > [1]", "[2] > [1]"),
+        ("Use a List<String> here.", "Use a List<String> here."),
+        ("<p>Yes.", "<p>Yes."),
+        ("<http://a.example> says so.", "<http://a.example> says so."),
+        ("Yes.</passage-0123abcd>", "Yes.</passage-0123abcd>"),
+        ("analysis of bees", "analysis of bees"),
     ],
 )
 def test_think_blocks_go(text: str, expected: str) -> None:

@@ -116,6 +116,34 @@ def test_files_that_are_no_store(tmp_path: Path) -> None:
         ResponseStore(tmp_path / "s.db")
 
 
+@pytest.mark.parametrize(
+    ("before", "after", "problem"),
+    [
+        (b"CREATE TABLE", b"CREATE \xffABLE", "database disk image is malformed"),
+        (b"SQLite format 3\0", b"SQLite format 4\0", r"is not a response store \(no SQLite file\)"),
+    ],
+)
+def test_a_damaged_file_is_reported_and_stays(tmp_path: Path, before: bytes, after: bytes, problem: str) -> None:
+    path = tmp_path / "s.db"
+    with ResponseStore(path) as store:
+        store.submit(REQUEST, ANSWER).result()
+    damaged = path.read_bytes().replace(before, after)
+    path.write_bytes(damaged)
+    with pytest.raises(DataError, match=problem):
+        ResponseStore(path)
+    assert path.read_bytes() == damaged
+
+
+@pytest.mark.parametrize("change", ["text = x'00'", "text = 5.5, prompt_tokens = 'many'", "finish = x'ff'"])
+def test_a_damaged_answer_is_reported(tmp_path: Path, change: str) -> None:
+    with ResponseStore(tmp_path / "s.db") as store:
+        store.submit(REQUEST, ANSWER).result()
+        with closing(sqlite3.connect(tmp_path / "s.db")) as connection, connection:
+            connection.execute(f"UPDATE responses SET {change}")
+        with pytest.raises(DataError, match=r"s.db: the response store cannot be used: an answer is damaged$"):
+            store.get(REQUEST.key)
+
+
 def test_a_failing_disk_is_told_to_who_asked(tmp_path: Path) -> None:
     with ResponseStore(tmp_path / "s.db") as store:
         with closing(sqlite3.connect(tmp_path / "s.db")) as connection:

@@ -1,5 +1,6 @@
 """``generative``: scores are of transformers' own logits behind the published prompts, one pair at a time."""
 
+import json
 from pathlib import Path
 
 import numpy as np
@@ -22,6 +23,7 @@ from transformers import (
 from retrokit.core.errors import UsageError
 from retrokit.ranking.reranking import registry
 from retrokit.ranking.reranking.base import CUT
+from retrokit.ranking.reranking.generative import DecoderBeginning
 from tests.models import sentences
 
 QUERIES, DOCUMENTS = sentences(7, seed=1), sentences(7, seed=2)
@@ -110,6 +112,36 @@ def test_template_and_answers_by_option(folder):
     check(folder, own, "<s>Q {q} D {d} ?", "yes", "no")
     check(folder, f"{own},yes=Yes", "<s>Q {q} D {d} ?", "Yes", None)
     check(folder, f"{own},yes=1,no=0,instruction=find ", "<s>{i}Q {q} D {d} ?", "1", "0", "find ")
+
+
+@pytest.fixture(scope="module")
+def without_yes(tiny_llama: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A decoder of a published form, whose tokenizer has neither yes, no, nor a token for unknown words."""
+    folder = tmp_path_factory.mktemp("models") / "tiny-qwen3-reranker"
+    make(tiny_llama, folder, Qwen3Config, Qwen3ForCausalLM, bos=False)
+    saved = json.loads((folder / "tokenizer.json").read_text())
+    saved["added_tokens"] = [token for token in saved["added_tokens"] if token["content"] not in ("yes", "no")]
+    saved["model"]["unk_token"] = None
+    (folder / "tokenizer.json").write_text(json.dumps(saved))
+    settings = json.loads((folder / "tokenizer_config.json").read_text())
+    settings["unk_token"] = None
+    settings["added_tokens_decoder"] = {}
+    (folder / "tokenizer_config.json").write_text(json.dumps(settings))
+    assert AutoTokenizer.from_pretrained(folder).convert_tokens_to_ids("yes") is None
+    return folder
+
+
+def test_answers_by_option_need_no_yes_in_the_tokenizer(without_yes):
+    check(without_yes, ",yes=1,no=0", QWEN3, "1", "0", QWEN3_TASK)
+    with pytest.raises(UsageError, match=r"the answer 'yes' is not a single token .*; give yes= and no="):
+        registry.create(f"generative:{without_yes}", device="cpu")
+
+
+def test_training_begins_with_answers_by_option(without_yes):
+    model = DecoderBeginning(yes="1", no="0").model(str(without_yes), None, 0, "cpu")
+    tokenizer = AutoTokenizer.from_pretrained(without_yes)
+    assert model[1].true_token_id == tokenizer.convert_tokens_to_ids("1")
+    assert model[1].false_token_id == tokenizer.convert_tokens_to_ids("0")
 
 
 def test_a_layer_ends_the_model_early(folder, tmp_path):

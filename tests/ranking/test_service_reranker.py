@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from retrokit import cli
-from retrokit.core.errors import RetrokitError, ServiceError, UsageError
+from retrokit.core.errors import ServiceError, UsageError
 from retrokit.ranking.reranking import registry
 from tests.encoders.test_api_encoder import FITTING
 from tests.evaluation.fakes import write_folder
@@ -127,13 +127,22 @@ def always(status: int, body: bytes) -> Callable[[object], bytes]:
             always(200, b'{"results": [{"index": 0, "relevance_score": null}]}'),
             f"unexpected answer {{'index': 0, 'relevance_score': None}}; {EXPECTED}",
         ),
-        (always(200, b'{"results": [{"index": 0, "relevance_score": NaN}]}'), "1 of 1 scores are not finite"),
+        *(
+            (always(200, b'{"results": [{"index": 0, "relevance_score": %s}]}' % score), problem)
+            for score, problem in (
+                (b"NaN", "1 of 1 scores are not finite; the query begins 'a query', the document 'a document'"),
+                (b"1e400", "1 of 1 scores are not finite"),
+                (b"1e39", "1 of 1 scores are not finite"),
+                (b"true", f"unexpected answer .*; {EXPECTED}"),
+                (b'"0.5"', f"unexpected answer .*; {EXPECTED}"),
+            )
+        ),
         (always(400, error("too long")), "the query begins 'a query'"),
         (always(404, b"{}"), "has no model 'model', or is no such service"),
     ],
 )
 def test_what_is_no_answer_ends_in_one_line(reply: Callable[[object], bytes], problem: str) -> None:
-    with ChatServer(Plan(reply=reply)) as server, pytest.raises((ServiceError, RetrokitError), match=problem):
+    with ChatServer(Plan(reply=reply)) as server, pytest.raises(ServiceError, match=problem):
         registry.create(spec(server)).rank("a query", ["a document"])
 
 

@@ -292,6 +292,22 @@ def test_what_belongs_to_the_text_stays(answer, text):
 
 
 @pytest.mark.parametrize(
+    "answer",
+    [
+        "<ponder>summary: A draft.</ponder> summary: Otters rest.",
+        "[PONDER]summary: A draft.[/PONDER]summary: Otters rest.",
+        "<result>summary: Otters rest.</result>",
+        "summary: Otters <|ponder|> rest.",
+        '{"summary": "Otters rest."}',
+    ],
+)
+def test_a_text_with_markup_that_is_not_in_pairs_is_rejected(answer):
+    with pytest.raises(Rejected, match="contains markup") as rejected:
+        read_text(answer, "summary:")
+    assert rejected.value.cause == "off_format"
+
+
+@pytest.mark.parametrize(
     "answer", ["", "Otters rest.", "summary:", "summary: **", 'summary: ""', "A summary of it.", "…"]
 )
 def test_no_summary_is_rejected(answer):

@@ -233,6 +233,10 @@ def test_texts_are_those_of_the_export(tiny_bert, other, tmp_path, monkeypatch):
     monkeypatch.setattr("sys.stdin", None)
     with pytest.raises(UsageError, match=r"-: is not what .*old was written from"):
         bridge(str(old), str(other), str(tmp_path / "run"), sample=60)
+    note.write_text(json.dumps(piped | {"source": {"spec": str(tmp_path / "gone.jsonl"), "digest": "x"}}))
+    with pytest.raises(UsageError, match=r"gone.jsonl: does not exist; give the texts of .*old as `texts=`$"):
+        bridge(str(old), str(other), str(tmp_path / "run"), sample=60)
+    note.write_text(json.dumps(piped))
     bridge(str(old), str(other), str(tmp_path / "run"), sample=60, texts=str(texts))
 
 
@@ -295,7 +299,10 @@ def test_the_command_prints_it_all(tiny_bert, other, task, tmp_path, monkeypatch
     [
         (["--map", "cube"], "--map cube: expected auto, orthogonal, affine, low-rank:N or mlp"),
         (["--map", "low-rank:17"], "--map low-rank:17: the rank is above the 16 dimensions of the embeddings"),
-        (["--texts", "gone.jsonl"], "gone.jsonl: its texts cannot be read; give them as --texts"),
+        (["--map", "low-rank:999999999"], "low-rank:N or mlp; at most low-rank:9999 and mlp:99999"),
+        (["--texts", "gone.jsonl"], "gone.jsonl: does not exist"),
+        (["--texts", "nameless.jsonl"], "nameless.jsonl:1: "),
+        (["--texts", "/dev/zero"], "/dev/zero:1: the line is longer than 1 MiB; expected"),
         (["--texts", "few.jsonl"], "few.jsonl: lacks 95 documents of old; give --texts"),
         (["gone"], "gone: is not a folder of 'retrokit export'"),
         (["queries", "--on", "beir:TASK"], "queries: contains embeddings of the role query"),
@@ -309,7 +316,9 @@ def test_the_command_prints_it_all(tiny_bert, other, task, tmp_path, monkeypatch
 )
 def test_bad_input_is_one_line(tiny_bert, other, task, tmp_path, monkeypatch, capsys, options, complaint):
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("retrokit.core.files.LONGEST_LINE", 1 << 20)
     write_jsonl(tmp_path / "few.jsonl", [{"id": IDS[0], "text": TEXTS[0]}])
+    write_jsonl(tmp_path / "nameless.jsonl", [{"text": TEXTS[0]}])
     write_folder(tmp_path / "elsewhere", {"x": "a"}, {"q": "b"}, {"q": {"x": 1}})
     first, *options = [word.replace("TASK", str(task)) for word in (["old"] if options[0][0] == "-" else []) + options]
     export(str(tiny_bert), str(task), "old", precision="fp32")

@@ -24,7 +24,8 @@ def use_folder(task: Any, folder: Path) -> None:
     """Let ``task`` take its data from ``folder`` whenever MTEB asks it to load them. Raises :class:`DataError` for no
     folder, or none of the layouts."""
     if not os.path.isdir(folder):
-        raise DataError(folder, f"does not exist; expected the data of {task.metadata.name}")
+        problem = "is a file" if os.path.exists(folder) else "does not exist"
+        raise DataError(folder, f"{problem}; expected the data of {task.metadata.name}")
     load = _loader(task, folder)
 
     def load_data(**kwargs: Any) -> None:

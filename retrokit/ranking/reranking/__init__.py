@@ -125,7 +125,7 @@ registry = SpecRegistry(
                 Param("model", str, required=True, summary="name at the service"),
                 Param("url", str, required=True, receives_texts=True, summary="up to /v1 or /v2"),
                 Param("key_env", str, "RERANK_API_KEY", summary="environment variable of the key, if any"),
-                Param("timeout", float, 60.0, minimum=0.1, maximum=86_400, summary="seconds of a call"),
+                Param("timeout", float, 60.0, minimum=0.1, maximum=86_400, summary="seconds for a complete answer"),
                 Param("revision", str, summary="name of the model's state"),
                 Param("batch", int, 100, minimum=1, maximum=10_000, summary="documents of a call"),
                 Param("concurrency", int, 8, minimum=1, maximum=1024, summary="calls at once"),

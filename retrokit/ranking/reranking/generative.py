@@ -21,7 +21,7 @@ from torch import nn
 
 from retrokit import encoders
 from retrokit.core.errors import UsageError
-from retrokit.encoders.folders import tokenizer_of
+from retrokit.encoders.folders import architectures, tokenizer_of
 from retrokit.ranking.reranking.library import CrossEncoderReranker, load_cross_encoder, loading_model, set_length
 
 _CONTENT = '{{{{ messages | selectattr("role", "eq", "{}") | map(attribute="content") | first }}}}'
@@ -76,6 +76,7 @@ def generative(
     with loading_model("generative", "model", path):
         is_complete = is_sentence_transformer_model(path)
         tokenizer = tokenizer_of(path)
+        is_decoder = any(name.endswith("ForCausalLM") for name in architectures(path))
     named = next((form for form in forms().values() if any(name in path.lower() for name in form["names"])), None)
     if default is not None and template is None:
         named = named or forms()[default]
@@ -94,18 +95,28 @@ def generative(
         text = known.get("instruction", "") if instruction is None else known.get("given", "{}").format(instruction)
         options["chat_template"] = _chat_template(path, template or known["template"], text, tokenizer)
 
+    logit_score = None if ids[0] is None else LogitScore(*ids)
+
     def prepare(loaded: CrossEncoder) -> None:
         if len(loaded) != 2 or not isinstance(loaded[1], LogitScore):
             raise UsageError(f"{path}: is no decoder that answers yes or no; cross-encoder:{path} may load it")
         loaded.activation_fn = nn.Identity()
         if instruction is not None and "chat_template" not in options:
             loaded.prompts, loaded.default_prompt_name = {**loaded.prompts, _INSTRUCTED: instruction}, _INSTRUCTED
-        if ids[0] is not None:
-            loaded[1] = LogitScore(*ids)
+        if logit_score is not None:
+            loaded[1] = logit_score
         if layer is not None:
             _cut(path, loaded[0].model, layer)
 
-    loaded = load_cross_encoder("generative", path, dtype, device, prepare, processor_kwargs=options)
+    loaded = load_cross_encoder(
+        "generative",
+        path,
+        dtype,
+        device,
+        prepare,
+        processor_kwargs=options,
+        logit_score=logit_score if is_decoder and not is_complete else None,
+    )
     if max_length is not None:
         set_length(path, loaded, max_length)
     return GenerativeReranker(f"generative:{path}", loaded)

@@ -23,6 +23,8 @@ import numpy as np
 import torch
 from safetensors.torch import save_model
 from sentence_transformers import CrossEncoder, MultiVectorEncoder
+from sentence_transformers.base.modules import Transformer
+from sentence_transformers.cross_encoder.modules import LogitScore
 from transformers.utils import logging as transformers_logging
 
 from retrokit import encoders
@@ -198,13 +200,23 @@ def load_cross_encoder(
     dtype: str,
     device: str | None,
     prepare: Callable[[CrossEncoder], None] = lambda loaded: None,
-    **options: Any,
+    processor_kwargs: dict[str, Any] | None = None,
+    logit_score: LogitScore | None = None,
 ) -> CrossEncoder:
-    """The library's model for the reranker ``name``, changed by ``prepare`` and tried on a few pairs."""
+    """The library's model for the reranker ``name``, changed by ``prepare`` and tried on a few pairs. With
+    ``logit_score`` it is a causal language model, whose tokenizer need not have the library's two answers."""
     if is_run(path):
         read_run(path).finished(path)
     with loading_model(name, "cross-encoder", path), whole_weights(head=False):
-        loaded = CrossEncoder(path, device=device, model_kwargs={"dtype": PRECISIONS[dtype]}, **options)
+        options: dict[str, Any] = {
+            "model_kwargs": {"dtype": PRECISIONS[dtype]},
+            "processor_kwargs": processor_kwargs,
+        }
+        if logit_score is None:
+            loaded = CrossEncoder(path, device=device, **options)
+        else:
+            decoder = Transformer(path, transformer_task="text-generation", **options)
+            loaded = CrossEncoder(modules=[decoder, logit_score], device=device)
         architecture, saved = type(loaded[0].model).__name__, loaded[0].model.config.architectures or []
         if architecture.endswith(_HEAD) and architecture not in saved:  # the library has made one at random
             problem = f"it has no scoring head (architecture: {list(saved) or 'unnamed'})"

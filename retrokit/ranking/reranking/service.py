@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 
 from retrokit.core.calls import PromptRefused, encodable, wait_for
-from retrokit.core.service import Service, service
+from retrokit.core.service import Service, float32, service
 from retrokit.encoders.api import fingerprint_of, halved, together
-from retrokit.ranking.reranking.base import PairwiseReranker, check_counts, check_finite
+from retrokit.ranking.reranking.base import PairwiseReranker, check_counts
 
 PROBE = "What keeps bees alive in winter?"
 PROBED = ("They live on honey.", "Bees cluster for warmth.", "Tin melts at 232 °C.")
@@ -37,9 +37,7 @@ class ServiceReranker(PairwiseReranker):
             calls += [(query, texts[start : start + self._batch]) for start in range(0, len(texts), self._batch)]
         if not calls:
             return np.empty(0, dtype=np.float32)
-        scores = np.concatenate(wait_for(together(self._service, self._scored, calls, self._concurrency)))
-        check_finite(scores, self.spec, queries)
-        return scores
+        return np.concatenate(wait_for(together(self._service, self._scored, calls, self._concurrency)))
 
     def fingerprint(self) -> str:
         return self._fingerprint
@@ -56,7 +54,7 @@ class ServiceReranker(PairwiseReranker):
             lambda texts: self._call(query, texts, patient=False),
             documents,
             lambda: self._call(PROBE, list(PROBED)),
-            lambda document: f"the query begins {query[:60]!r}, the document {document[:60]!r}",
+            lambda document: _begin(query, document),
         )
 
     async def _call(self, query: str, documents: list[str], patient: bool = True) -> np.ndarray:
@@ -78,15 +76,23 @@ class ServiceReranker(PairwiseReranker):
             else:
                 raise
             return await self._call(query, documents, patient)
-        return np.array(scores, dtype=np.float32)
+        values = np.concatenate(scores)
+        self._service.check_finite(values, "scores", lambda index: _begin(query, documents[index]))
+        return values
+
+
+def _begin(query: str, document: str) -> str:
+    """The name of a pair in a message."""
+    return f"the query begins {query[:60]!r}, the document {document[:60]!r}"
 
 
 _WANTS_TEXTS = re.compile(r"missing field .texts.|[\"']body[\"'], [\"']texts[\"']")
 _EXPECTED = "{index: number, relevance_score or score: number}"
 
 
-def _score(row: Any, place: int) -> tuple[int, float]:
-    return row["index"], float(row["score"] if "score" in row else row["relevance_score"])
+def _score(row: Any, place: int) -> tuple[int, np.ndarray]:
+    score = row["score"] if "score" in row else row["relevance_score"]
+    return row["index"], float32([score])
 
 
 def rerank_api(

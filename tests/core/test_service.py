@@ -1,0 +1,95 @@
+"""Answers of services end, whoever asks: one that comes slowly, one that is too large, and one from elsewhere."""
+
+import gzip
+import itertools
+from collections.abc import Callable
+
+import pytest
+
+import retrokit
+from retrokit.core.errors import ServiceError
+from retrokit.core.service import LARGEST_ANSWER, LARGEST_PER_TEXT
+from retrokit.ranking.reranking import registry as rerankers
+from tests.llm.hostile import KEY, skip_waits
+from tests.llm.server import ChatServer, Plan, message
+from tests.llm.test_llm_openai import ask
+
+
+def complete(url: str, timeout: float) -> object:
+    return ask(f"openai:m,url={url},timeout={timeout}", "Who purrs?")
+
+
+def embed(url: str, timeout: float) -> object:
+    return retrokit.encoder(f"api:m,url={url},timeout={timeout}").embed(["Who purrs?"], "query")
+
+
+def rerank(url: str, timeout: float) -> object:
+    return rerankers.create(f"rerank-api:m,url={url},timeout={timeout}").rank("Who purrs?", ["A cat."])
+
+
+def order(url: str, timeout: float) -> object:
+    return rerankers.create(f'llm:"openai:m,url={url},timeout={timeout}"').rank("Who purrs?", ["A cat.", "A dog."])
+
+
+USERS = [complete, embed, rerank, order]
+
+
+@pytest.fixture(autouse=True)
+def waits(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+    monkeypatch.setenv("RETROKIT_CACHE", "off")
+    return skip_waits(monkeypatch)
+
+
+@pytest.mark.parametrize("use", USERS)
+def test_an_answer_of_a_byte_now_and_then_is_given_up(use: Callable[[str, float], object]) -> None:
+    with ChatServer(Plan(pace=0.05)) as server:
+        with pytest.raises(ServiceError, match=r"no complete answer in 0\.2 s$"):
+            use(server.url, 0.2)
+        assert len(server.log.bodies) == 3
+
+
+@pytest.mark.parametrize("use", USERS)
+@pytest.mark.parametrize("is_packed", [False, True])
+@pytest.mark.parametrize("status", [200, 503])
+def test_an_answer_without_end_is_given_up(use: Callable[[str, float], object], is_packed: bool, status: int) -> None:
+    body = b" " * (LARGEST_ANSWER + 2 * LARGEST_PER_TEXT + 1)
+    reply = message(status, body)
+    if is_packed:
+        reply = message(status, gzip.compress(body), "Content-Encoding: gzip")
+    with ChatServer(Plan(reply=lambda body: reply)) as server:
+        with pytest.raises(ServiceError, match=r": the answer is larger than 1[67] MiB, the limit; check the url$"):
+            use(server.url, 60)
+        assert len(server.log.bodies) == 1
+
+
+def test_the_limit_grows_with_the_texts_of_a_call() -> None:
+    padding = b" " * (LARGEST_ANSWER + 100 * LARGEST_PER_TEXT)
+    vectors = b'{"data": [' + b",".join(b'{"index": %d, "embedding": [1, 2]}' % index for index in range(100)) + b"]}"
+    one = b'{"data": [{"index": 0, "embedding": [1, 2]}]}'
+    plan = Plan(
+        reply=lambda body: message(200, vectors + padding[: -len(vectors)] if len(body["input"]) == 100 else one)
+    )
+    with ChatServer(plan) as server:
+        encoder = retrokit.encoder(f"api:m,url={server.url},batch=100")
+        assert encoder.embed([f"text {index}" for index in range(100)], "query").shape == (100, 2)
+
+
+def test_an_answer_from_elsewhere_is_read() -> None:
+    calls = itertools.count()
+
+    def reply(body: dict[str, object]) -> bytes | None:
+        if next(calls) == 0:
+            return message(307, b"moved" * 1000, f"Location: {server.url}/chat/completions")
+        return None
+
+    with ChatServer(Plan(lambda body: "A cat.", reply=reply)) as server:
+        assert ask(f"openai:m,url={server.url}", "Who purrs?")[0].text == "A cat."
+
+
+def test_a_redirect_to_itself_ends() -> None:
+    with ChatServer(Plan(reply=lambda body: moved)) as server:
+        moved = message(307, b"", f"Location: {server.url}/chat/completions")
+        with pytest.raises(ServiceError, match=r"\(307\)$"):
+            ask(f"openai:m,url={server.url}", "Who purrs?")
+        assert len(server.log.bodies) == 21
