@@ -16,11 +16,6 @@ from retrokit.data.tables import is_table, read_rows, rows_of_lines
 
 _BITS = 2**64 - 1
 
-_NAMES = {
-    **dict.fromkeys(("qid", "pid", "docid", "doc_id", "query_id", "query-id", "corpus_id", "corpus-id"), "id"),
-    **dict.fromkeys(("query", "passage", "contents"), "text"),
-}
-"""Other names of the columns of a table."""
 _TOPIC = re.compile(r"<top(?:ic)?\b([^>]*)>(.*?)(?=</?top(?:ic)?\b|\Z)", re.DOTALL | re.IGNORECASE)
 _NUMBER = re.compile(
     r"""(?:<num(?:ber)?>\s*(?:Number:)?\s*|\b(?:number|num|id)\s*=\s*["'])([^\s<"']+)""", re.IGNORECASE
@@ -47,8 +42,8 @@ def read_corpus(
     feed: Callable[[bytes], object] | None = None,
     images: bool = False,
 ) -> Iterator[Document]:
-    """The documents of a corpus, in file order: rows (:func:`retrokit.data.tables.read_rows`) of ``id`` (or ``_id``),
-    ``text``, and optionally ``title``. Repeated lines are left out and reported. With ``images``, a document with a
+    """The documents of a corpus, in file order: rows (:func:`retrokit.data.tables.read_rows`) of an identifier, a text
+    (:mod:`retrokit.data.jsonl` has the names of their fields), and optionally ``title``. Repeated lines are left out and reported. With ``images``, a document with a
     field ``image`` is that image. ``feed`` is that of :func:`retrokit.core.files.read_lines`.
 
     Raises:
@@ -56,7 +51,7 @@ def read_corpus(
     """
 
     def read(row: Row) -> tuple[str, str]:
-        return row.text("title", ""), row.item() if images else row.text("text")
+        return row.text("title", ""), row.item() if images else row.content
 
     rows = _rows(path, 'documents, one {"id": …, "text": …} a line', feed)
     for identifier, (title, text) in _identified(rows, read, path):
@@ -67,7 +62,7 @@ def read_queries(path: str | Path, images: bool = False) -> Iterator[tuple[str, 
     """``(id, text)`` of each query of a file, as for :func:`read_corpus`; also the titles of TREC topics."""
 
     def read(row: Row) -> str:
-        return row.item() if images else row.text("text")
+        return row.item() if images else row.content
 
     return _identified(query_rows(path), read, path)
 
@@ -102,7 +97,7 @@ def _rows(
 ) -> Iterator[Row]:
     """The rows of a file (:func:`retrokit.data.tables.read_rows`), or of TREC topics."""
     if is_table(path):
-        rows = read_rows(path, expected, feed, {2: ("id", "text")}, _NAMES)
+        rows = read_rows(path, expected, feed, {2: ("id", "text")})
     else:
         lines = read_lines(path, expected, feed)
         first = next(lines)
@@ -110,7 +105,7 @@ def _rows(
         if topics and first[1].lstrip().startswith("<"):
             yield from _topics(path, list(lines))
             return
-        rows = rows_of_lines(path, lines, expected, {2: ("id", "text")}, _NAMES)
+        rows = rows_of_lines(path, lines, expected, {2: ("id", "text")})
     yield from (row for _, row in rows)
 
 

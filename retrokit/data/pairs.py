@@ -183,8 +183,8 @@ def from_jsonl(path: str, *, kind: Kind, spec_text: str, **use: Any) -> Source:
     rows = read_rows(path, "training data, one JSON object a line", seen.update, WITHOUT_NAMES[kind])
 
     def digest_read() -> str:
-        # of a plain file, the bytes read are the file's; a pipe could not be read again
-        return digest(path) if path.endswith(".gz") else f"sha256:{seen.hexdigest()}"
+        # a pipe could not be read again; of a file, compressed or not, its bytes count
+        return digest(path) if os.path.isfile(path) else f"sha256:{seen.hexdigest()}"
 
     return build_source(
         iterate_records(training_rows(rows, kind, path), kind, path), spec_text, stem(path), digest_read, **use

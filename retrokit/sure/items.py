@@ -117,7 +117,7 @@ def _read_paired(path: str | Path) -> tuple[dict[str, str], dict[str, dict[str, 
     judged: dict[str, dict[str, int]] = {}
     expected = 'queries, one {"id": …, "text": …, "passage_id": …} a line'
     for _, row in read_jsonl(path, expected):
-        query, text = row.id, row.text("text")
+        query, text = row.id, row.content
         if query in texts:
             raise row.wrong(f"the id {query!r} is on an earlier line already")
         passage = row.get("passage_id")
