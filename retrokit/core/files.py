@@ -69,6 +69,12 @@ def unpacked_name(name: str) -> str:
     return stem if ending.lower() in COMPRESSED else name
 
 
+def shards(path: str | Path) -> list[Path]:
+    """The files that a path with ``*`` in its last part names, sorted; else only the path itself."""
+    path = Path(path)
+    return sorted(path.parent.glob(path.name)) if "*" in path.name and not path.exists() else [path]
+
+
 def read_lines(
     path: str | Path, expected: str, feed: Callable[[bytes], object] | None = None, whole: bool = False
 ) -> Iterator[tuple[int, str]]:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import NamedTuple, TypeVar
 
 from retrokit.core.errors import DataError
-from retrokit.core.files import named, read_lines
+from retrokit.core.files import named, read_lines, shards
 from retrokit.core.notices import notice
 from retrokit.data.images import Image
 from retrokit.data.jsonl import Faults, Row
@@ -43,8 +43,9 @@ def read_corpus(
     images: bool = False,
 ) -> Iterator[Document]:
     """The documents of a corpus, in file order: rows (:func:`retrokit.data.tables.read_rows`) of an identifier, a text
-    (:mod:`retrokit.data.jsonl` has the names of their fields), and optionally ``title``. Repeated lines are left out and reported. With ``images``, a document with a
-    field ``image`` is that image. ``feed`` is that of :func:`retrokit.core.files.read_lines`.
+    (:mod:`retrokit.data.jsonl` has the names of their fields), and optionally ``title``. Repeated lines are left out
+    and reported. With ``images``, a document with a field ``image`` is that image. ``feed`` is that of
+    :func:`retrokit.core.files.read_lines`.
 
     Raises:
         DataError: another row, or an identifier that an earlier line has with another text.
@@ -95,7 +96,15 @@ def _identified(rows: Iterable[Row], read: Callable[[Row], _Read], path: str | P
 def _rows(
     path: str | Path, expected: str, feed: Callable[[bytes], object] | None = None, topics: bool = False
 ) -> Iterator[Row]:
-    """The rows of a file (:func:`retrokit.data.tables.read_rows`), or of TREC topics."""
+    """The rows of a file (:func:`retrokit.data.tables.read_rows`) or of its shards, or of TREC topics."""
+    files = [path] if str(path) == "-" else shards(path)
+    for file in files:
+        yield from _rows_of_file(file, expected, feed, topics)
+
+
+def _rows_of_file(
+    path: str | Path, expected: str, feed: Callable[[bytes], object] | None, topics: bool
+) -> Iterator[Row]:
     if is_table(path):
         rows = read_rows(path, expected, feed, {2: ("id", "text")})
     else:

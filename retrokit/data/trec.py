@@ -11,7 +11,7 @@ from itertools import chain
 from pathlib import Path
 
 from retrokit.core.errors import DataError
-from retrokit.core.files import named, read_lines, writing
+from retrokit.core.files import named, read_lines, shards, writing
 from retrokit.core.notices import notice
 from retrokit.data.jsonl import DOCUMENT_IDS, QUERY_IDS, Faults, Row, check_id, fields_of, read_row
 from retrokit.data.tables import read_rows, table_kind
@@ -36,8 +36,9 @@ def read_judgements(path: str | Path) -> Iterator[tuple[int, str, str, int]]:
     """``(line, query id, document id, grade)`` of each judgement of a qrels file, in file order, repetitions left out.
 
     The file has columns (three, BEIR; four, TREC; or those of a header), JSON lines, or a JSON object of query id →
-    document id → grade; or it is Parquet or CSV with a header. Two named columns without a grade mean 1. Grades of zero and below mean not relevant. Decimals of a grade are cut off, as in trec_eval;
-    such grades and comments are counted and reported.
+    document id → grade; or it is Parquet or CSV. Two named columns without a grade mean grade 1. Grades of zero and
+    below mean not relevant. Decimals of a grade are cut off, as in trec_eval; such grades and comments are counted and
+    reported.
 
     Raises:
         DataError: a line with other columns or a grade that is no number or beyond 1,000,000, two grades of a query and
@@ -72,7 +73,12 @@ def read_judgements(path: str | Path) -> Iterator[tuple[int, str, str, int]]:
 
 
 def _judged(path: str | Path, faults: Faults) -> Iterator[tuple[int, str, str, str]]:
-    """Line, query id, document id and grade as they are written."""
+    """Line, query id, document id and grade as they are written in a file, or in its shards."""
+    for file in shards(path):
+        yield from _judged_in_file(file, faults)
+
+
+def _judged_in_file(path: str | Path, faults: Faults) -> Iterator[tuple[int, str, str, str]]:
     if table_kind(path) in ("csv", "parquet"):
         rows = read_rows(path, _QRELS, columns=_WITHOUT_NAMES)
         yield from (entry for _, row in rows for entry in _entries(row))
