@@ -319,7 +319,7 @@ _TEXTS = (".jsonl", ".tsv", ".csv", ".json", ".parquet")
 _CORPUS = _Part(("corpus", "collection"), _TEXTS)
 _QUERIES = _Part(("queries", "topics"), (*_TEXTS, ".xml", ".txt"))
 _JUDGEMENTS = _Part(("qrels",), (".tsv", ".txt", ".jsonl", ".json", ".csv", ".parquet"))
-_SHARD = re.compile(r"(?P<base>.+-)[0-9]{5}(?P<total>-of-[0-9]{5})")
+_SHARD = re.compile(r"(?P<base>.+-)[0-9]{5}(?P<total>-of-[0-9]{5})(-[0-9a-f]{16})?")
 _NUMBERED = re.compile(r"(?P<base>(.+-)?)[0-9]+(?P<total>)")
 
 
@@ -338,7 +338,7 @@ def _files_by_split(folder: Path, part: _Part, is_subfolder: bool) -> dict[str, 
         if shard is None and is_subfolder and part is _CORPUS:
             shard = _NUMBERED.fullmatch(stem)
         if shard is not None:
-            pattern = path.with_name(f"{shard['base']}*{shard['total']}{name.removeprefix(stem)}")
+            pattern = path.with_name(f"{shard['base']}*{shard['total']}*{name.removeprefix(stem)}")
             path = pattern if len(shards(pattern)) > 1 else path
             stem = shard["base"].removesuffix("-")
         split = _split_in(stem, part, is_subfolder)
@@ -362,8 +362,8 @@ def _places(folder: str | Path, part: _Part) -> Iterator[dict[str, Path]]:
     """The files of a part by split, in each place where they may be, where there are any."""
     folder = Path(folder)
     subfolders = [folder / name for name in part.names]
-    for place in (folder, *subfolders):
-        files = _files_by_split(place, part, is_subfolder=place != folder)
+    for place in (folder, folder / "data", *subfolders):
+        files = _files_by_split(place, part, is_subfolder=place in subfolders)
         if files:
             yield files
 

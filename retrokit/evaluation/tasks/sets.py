@@ -25,22 +25,18 @@ class RetrievalSets(Task):
     """The ``sets`` by name. A metric is the mean over them; ``SET:METRIC`` is that of one set."""
 
     main_metric = "ndcg@10"
-    default_metrics: tuple[str, ...] = DEFAULT_METRICS
     searches = True
 
     def __init__(self, name: str, sets: Mapping[str, Task]) -> None:
         self.name = name
         self.sets = sets
-        self.shown_metrics = self._with_sets(self.main_metric)
-
-    def _with_sets(self, metric: str) -> tuple[str, ...]:
-        return (metric, *(f"{name}:{metric}" for name in self.sets))
+        of_sets = [f"{name}:{self.main_metric}" for name in sets]
+        self.shown_metrics = (self.main_metric, *of_sets)
+        self.default_metrics = (*DEFAULT_METRICS, *of_sets)
 
     def describe(self) -> str:
-        """A line for the task, and one for each set."""
-        lines = [f"{self.name}: the mean over {len(self.sets)} sets"]
-        lines += [task.describe() for task in self.sets.values()]
-        return "\n".join(lines)
+        of_sets = [task.describe() for task in self.sets.values()]
+        return f"{self.name}: the mean over {len(self.sets)} sets; {'; '.join(of_sets)}"
 
     def check_metrics(self, names: Sequence[str]) -> None:
         """Raise :class:`UsageError` for a name that is no ranking metric, or of no set."""
@@ -67,8 +63,6 @@ class RetrievalSets(Task):
         """One result per similarity, or one of the searcher."""
         names = request.names(self)
         metrics = [*dict.fromkeys(name.rpartition(":")[2] for name in names)]
-        if not request.metrics:
-            names = [*names, *self.shown_metrics[1:]]
         results_by_set = {
             name: task.evaluate(replace(request, metrics=metrics, alone=True)) for name, task in self.sets.items()
         }
