@@ -194,7 +194,7 @@ class Row(dict[str, Any]):
         """The identifier in a field of :data:`IDENTIFIERS`: a string or a whole number, as a string."""
         key = next((name for name in IDENTIFIERS if name in self), None)
         if key is None:
-            raise self.wrong(f"no field 'id', '_id', 'docid' or 'qid'; the fields are {fields_of(self)}")
+            raise self.wrong(f"no field 'id' or '_id'; the fields are {fields_of(self)}")
         value = self[key]
         if self.get("_id", value) != value:
             raise self.wrong("has both 'id' and '_id', and they differ")

@@ -98,7 +98,7 @@ registry = Registry(
             "beir",
             "the judged queries of a BEIR folder, each with every relevant document",
             "retrokit.data.pairs:from_beir",
-            (Param("path", required=True, summary="the folder"), _SPLIT, _LEVEL, *_USE),
+            (Param("path", required=True, summary="the folder, or hf:ORG/NAME"), _SPLIT, _LEVEL, *_USE),
             positional="path",
         ),
         Entry(

@@ -285,7 +285,7 @@ def test_a_split_of_the_hub_has_its_own_corpus(tmp_path: Path) -> None:
         parquet(tmp_path / "qrels" / f"{name}-00000-of-00001.parquet", [{"query-id": "q", "corpus-id": "d"}])
     dogs = read_beir(tmp_path, "dogs")
     assert (dogs.documents, dogs.queries) == (["dogs"], ["dogs?"])
-    with pytest.raises(DataError, match="corpus.jsonl, queries.jsonl missing"):
+    with pytest.raises(DataError, match=r"corpus\.jsonl, queries\.jsonl missing"):
         read_beir(tmp_path)
 
 
