@@ -1,6 +1,6 @@
 """Text files: reading them line by line, writing them whole or not at all, and their digests.
 
-Everywhere a path is taken, ``-`` is standard input or output. Input is unpacked by its content, whatever its name:
+Everywhere a path is taken, ``-`` is standard input or output. Input is unpacked by its content, not by its name:
 gzip, bzip2 and Zstandard, and UTF-16 with a byte-order mark. Output is compressed if its name ends in ``.gz``.
 """
 
@@ -72,7 +72,9 @@ def unpacked_name(name: str) -> str:
 def shards(path: str | Path) -> list[Path]:
     """The files that a path with ``*`` in its last part names, sorted; else only the path itself."""
     path = Path(path)
-    return sorted(path.parent.glob(path.name)) if "*" in path.name and not path.exists() else [path]
+    if "*" not in path.name or path.exists():
+        return [path]
+    return sorted(path.parent.glob(path.name)) or [path]
 
 
 def read_lines(
@@ -110,7 +112,7 @@ def read_lines(
 
 
 def _raw_lines(stream: BinaryIO) -> Iterator[bytes]:
-    """The lines of a stream with their ends; one that is too long is cut. Lines of old Macs end with CR alone."""
+    """The lines of a stream with their ends; one that is too long is cut. Old Macs end a line with CR."""
     lines = iter(partial(stream.readline, LONGEST_LINE + 1), b"")
     first = next(lines, b"")
     if first.endswith(b"\n") or len(first) > LONGEST_LINE:
@@ -255,7 +257,7 @@ def syntax_problem(error: ValueError | RecursionError) -> str:
 
 def check_exists(path: str) -> None:
     """Raise :class:`DataError` where no file has that name, before a command spends seconds on models."""
-    if path != "-" and not os.path.exists(path):
+    if path != "-" and not all(map(os.path.exists, shards(path))):
         raise DataError(path, damage(FileNotFoundError()))
 
 
@@ -394,7 +396,8 @@ def _write_errors(what: object) -> Iterator[None]:
 
 
 def digest(path: str | Path, names: Iterable[str] | None = None) -> str:
-    """``sha256:<hex>`` of the bytes of a file; of a folder, over its files' sorted relative names and their bytes.
+    """``sha256:<hex>`` of the bytes of a file; of a folder or of :func:`shards`, over the files' sorted relative names
+    and their bytes.
 
     ``names`` restricts a folder to those of its files (paths relative to it). What a pipe held is gone once it is read:
     give ``feed`` of :func:`read_lines` the ``update`` of a hash instead.
@@ -402,14 +405,19 @@ def digest(path: str | Path, names: Iterable[str] | None = None) -> str:
     Raises:
         DataError: no such file or folder, one that cannot be read, or a pipe or a device.
     """
-    path = Path(path)
-    if not os.path.isdir(path):
-        return f"sha256:{_file_hash(path)}"
-    if names is None:
-        names = (found.relative_to(path).as_posix() for found in path.rglob("*") if found.is_file())
+    folder = Path(path)
+    if names is not None:
+        files = [file for name in names for file in shards(folder / name)]
+    elif os.path.isdir(folder):
+        files = [file for file in folder.rglob("*") if file.is_file()]
+    else:
+        files = shards(folder)
+        if files == [folder]:
+            return f"sha256:{_file_hash(folder)}"
+        folder = folder.parent
     whole = hashlib.sha256()
-    for name in sorted(names):
-        whole.update(f"{name}\0{_file_hash(path / name)}\n".encode("utf-8", "surrogateescape"))
+    for name, file in sorted((file.relative_to(folder).as_posix(), file) for file in files):
+        whole.update(f"{name}\0{_file_hash(file)}\n".encode("utf-8", "surrogateescape"))
     return f"sha256:{whole.hexdigest()}"
 
 

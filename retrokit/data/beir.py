@@ -185,15 +185,7 @@ def digest_beir(folder: str | Path, split: str) -> str:
     """``sha256:<hex>`` over the three files that :func:`read_beir` reads. Raises :class:`DataError` if one is
     missing."""
     folder = located(folder)
-    files = [file for path in _layout(folder, split) for file in shards(path)]
-    return digest(folder, [file.relative_to(folder).as_posix() for file in files])
-
-
-def digest_corpus(folder: str | Path) -> str:
-    """``sha256:<hex>`` of the corpus of a BEIR folder. Raises as :func:`located`, and :class:`DataError`."""
-    corpus = corpus_file(located(folder))
-    files = shards(corpus)
-    return digest(corpus) if files == [corpus] else digest(corpus.parent, [file.name for file in files])
+    return digest(folder, [path.relative_to(folder).as_posix() for path in _layout(folder, split)])
 
 
 def located(folder: str | Path) -> Path:
@@ -307,7 +299,7 @@ def read_unjudged(folder: str | Path) -> RetrievalData:
     return retrieval_data(name, "without judgements", documents, dict(read_queries(queries, images=True)), {})
 
 
-class _Part(NamedTuple):
+class _FileKind(NamedTuple):
     """A part of a BEIR folder: what its file, or the folder of its files, is called, and how files end, in the order
     in which they count."""
 
@@ -316,14 +308,14 @@ class _Part(NamedTuple):
 
 
 _TEXTS = (".jsonl", ".tsv", ".csv", ".json", ".parquet")
-_CORPUS = _Part(("corpus", "collection"), _TEXTS)
-_QUERIES = _Part(("queries", "topics"), (*_TEXTS, ".xml", ".txt"))
-_JUDGEMENTS = _Part(("qrels",), (".tsv", ".txt", ".jsonl", ".json", ".csv", ".parquet"))
+_CORPUS = _FileKind(("corpus", "collection"), _TEXTS)
+_QUERIES = _FileKind(("queries", "topics"), (*_TEXTS, ".xml", ".txt"))
+_JUDGEMENTS = _FileKind(("qrels",), (".tsv", ".txt", ".jsonl", ".json", ".csv", ".parquet"))
 _SHARD = re.compile(r"(?P<base>.+-)[0-9]{5}(?P<total>-of-[0-9]{5})(-[0-9a-f]{16})?")
 _NUMBERED = re.compile(r"(?P<base>(.+-)?)[0-9]+(?P<total>)")
 
 
-def _files_by_split(folder: Path, part: _Part, is_subfolder: bool) -> dict[str, Path]:
+def _files_by_split(folder: Path, part: _FileKind, is_subfolder: bool) -> dict[str, Path]:
     """The files of a part in ``folder`` by the split that their names have, or the empty string. Several shards are
     one path with ``*``. ``is_subfolder``: the folder has the name of the part, so its files need not."""
     candidates = []
@@ -347,7 +339,7 @@ def _files_by_split(folder: Path, part: _Part, is_subfolder: bool) -> dict[str, 
     return files
 
 
-def _split_in(stem: str, part: _Part, is_subfolder: bool) -> str | None:
+def _split_in(stem: str, part: _FileKind, is_subfolder: bool) -> str | None:
     """The split in the name of a file, or the empty string; ``None``: it is no file of the part."""
     for name in part.names:
         if stem == name:
@@ -358,7 +350,7 @@ def _split_in(stem: str, part: _Part, is_subfolder: bool) -> str | None:
     return stem if is_subfolder else None
 
 
-def _places(folder: str | Path, part: _Part) -> Iterator[dict[str, Path]]:
+def _places(folder: str | Path, part: _FileKind) -> Iterator[dict[str, Path]]:
     """The files of a part by split, in each place where they may be, where there are any."""
     folder = Path(folder)
     subfolders = [folder / name for name in part.names]
@@ -368,7 +360,7 @@ def _places(folder: str | Path, part: _Part) -> Iterator[dict[str, Path]]:
             yield files
 
 
-def _file(folder: str | Path, part: _Part, split: str) -> Path | None:
+def _file(folder: str | Path, part: _FileKind, split: str) -> Path | None:
     """The file of a part for a split. The corpus and the queries may be those of all splits."""
     for files in _places(folder, part):
         names = [split]
@@ -383,9 +375,9 @@ def _file(folder: str | Path, part: _Part, split: str) -> Path | None:
     return None
 
 
-def _present(folder: str | Path, part: _Part) -> Path:
-    """As :func:`_file`, of the split that is the default; raises :class:`DataError` if there is none."""
-    file = _file(folder, part, _DEFAULT_SPLIT)
+def _present(folder: str | Path, part: _FileKind, split: str) -> Path:
+    """As :func:`_file`; raises :class:`DataError` if there is none."""
+    file = _file(folder, part, split)
     if file is None:
         present = fields_of(sorted(path.name for path in Path(folder).glob("*")))
         raise DataError(folder, f"contains no {part.names[0]}.jsonl; it contains {present}")
@@ -394,12 +386,19 @@ def _present(folder: str | Path, part: _Part) -> Path:
 
 def corpus_file(folder: str | Path) -> Path:
     """The corpus of a BEIR folder; raises :class:`DataError` if there is none."""
-    return _present(folder, _CORPUS)
+    return _present(folder, _CORPUS, _DEFAULT_SPLIT)
 
 
-def queries_file(folder: str | Path) -> Path:
-    """The queries of a BEIR folder; raises :class:`DataError` if there are none."""
-    return _present(folder, _QUERIES)
+def queries_file(folder: str | Path, split: str = _DEFAULT_SPLIT) -> Path:
+    """The queries of a BEIR folder, if it has some for each split those of ``split``; raises :class:`DataError` if
+    there are none."""
+    return _present(folder, _QUERIES, split)
+
+
+def queries_of_all_splits(folder: str | Path) -> dict[str, str]:
+    """The queries of a BEIR folder, texts or images by id; raises :class:`DataError`."""
+    files = dict.fromkeys(queries_file(folder, split) for split in splits_of(folder) or [_DEFAULT_SPLIT])
+    return {id: text for file in files for id, text in read_queries(file, images=True)}
 
 
 def judgements_file(folder: str | Path, split: str) -> Path:

@@ -18,7 +18,7 @@ from retrokit.core.errors import DataError, ServiceError, UsageError, first_line
 from retrokit.core.files import check_exists, digest
 from retrokit.core.notices import notice
 from retrokit.core.registry import Entry, Param, Registry
-from retrokit.data.beir import corpus_file, digest_beir, digest_corpus, is_beir, located, read_beir
+from retrokit.data.beir import corpus_file, digest_beir, is_beir, located, read_beir
 from retrokit.data.columns import used_columns
 from retrokit.data.corpus import read_corpus
 from retrokit.data.images import Image, content_of, with_images
@@ -196,7 +196,7 @@ def from_beir(path: str, split: str, level: int, *, kind: Kind, spec_text: str, 
     without text left out; or the corpus' texts. Raises as :func:`read_source`."""
     if kind == "texts":
         texts = (Unlabelled(document.text) for document in read_corpus(corpus_file(located(path))))
-        return build_source(texts, spec_text, Path(path).name, lambda: digest_corpus(path), **use)
+        return build_source(texts, spec_text, Path(path).name, lambda: digest(corpus_file(located(path))), **use)
     if kind != "pairs":
         what = "scored sentences" if kind == "scored" else "a teacher's scores, which 'retrokit augment score' adds"
         raise UsageError(f"{spec_text}: a BEIR folder gives pairs or texts, not {what}")

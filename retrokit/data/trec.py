@@ -100,8 +100,8 @@ def _judged_in_file(path: str | Path, faults: Faults) -> Iterator[tuple[int, str
             columns = len(cells)
             header = None if is_judgement else _places(cells)
             if header is None and columns not in (3, 4):
-                expected = "3 columns (BEIR), 4 (TREC), or 2 below a header such as 'query-id<TAB>corpus-id'"
-                raise DataError(named(path), f"expected {expected}; found {columns}", line)
+                hint = " without a header" if columns == 2 else ""
+                raise DataError(named(path), f"expected 3 columns (BEIR) or 4 (TREC), found {columns}{hint}", line)
             if header is not None or (not is_judgement and cells[0].lower().replace("-", "_") in _FIELDS[0]):
                 places = header or places
                 continue

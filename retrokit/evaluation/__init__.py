@@ -40,7 +40,7 @@ registry = _Tasks(
     [
         _task(
             "beir",
-            "retrieval on a BEIR folder (corpus.jsonl, queries.jsonl, qrels/SPLIT.tsv), or the mean over a folder of them",
+            "retrieval on a BEIR folder (corpus.jsonl, queries.jsonl, qrels/), or the mean over a folder of them",
             "retrieval:beir",
             Param("split", str, "test", summary="which judgements"),
             Param(

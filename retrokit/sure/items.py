@@ -67,7 +67,7 @@ def beir_items(folder: str | Path, split: str = "test", limit: int | None = None
     """
     folder = located(folder)
     qrels = judgements_file(folder, split)
-    texts, judged = _read_judged(qrels, queries_file(folder))
+    texts, judged = _read_judged(qrels, queries_file(folder, split))
     passages = _read_passages(corpus_file(folder), judged, qrels)
     return _drawn(Path(folder).resolve().name, texts, judged, passages, limit, seed, folder)
 

@@ -72,9 +72,7 @@ def test_what_a_task_of_sets_says(folder: Path) -> None:
     assert isinstance(task, RetrievalSets)
     assert task.describe().startswith("sets: the mean over 3 sets; cats (test): 3 queries, 3 documents, 3 judgements; ")
     assert task.shown_metrics == ("ndcg@10", "cats:ndcg@10", "tools:ndcg@10", "trees:ndcg@10")
-    with pytest.raises(
-        UsageError, match=r"^unknown set 'cat' \(did you mean cats\?\); beir:.* has cats, tools, tr"
-    ):
+    with pytest.raises(UsageError, match=r"^unknown set 'cat' \(did you mean cats\?\); beir:.* has cats, tools, tr"):
         task.check_metrics(["cat:ndcg@10"])
     with pytest.raises(UsageError, match="unknown metric 'ndgc@10'"):
         task.check_metrics(["cats:ndgc@10"])
