@@ -141,7 +141,7 @@ def opened(path: str | Path) -> Iterator[BinaryIO]:
             except (OSError, ValueError) as error:  # the latter: a NUL in the name
                 raise DataError(path, damage(error)) from error
         try:
-            unpacked = _unpacked(packed, stack)
+            unpacked = _unpacked(packed, path, stack)
             yield _without_utf16(unpacked, path, stack)
         except (OSError, EOFError, zlib.error) as error:
             raise DataError(named(path), damage(error)) from error
@@ -150,11 +150,21 @@ def opened(path: str | Path) -> Iterator[BinaryIO]:
 _GZIP = b"\x1f\x8b"
 _BZIP2 = re.compile(rb"BZh[1-9](1AY&SY|\x17\x72\x45\x38\x50\x90)")  # with the mark of its first block, or of its end
 _ZSTANDARD = b"\x28\xb5\x2f\xfd"
+_OTHER_KINDS = {
+    b"PK\x03\x04": "is a zip archive or an Excel workbook; unpack it, or save it as CSV",
+    b"\xfd7zXZ\x00": "is compressed by xz; unpack it first with xz -d",
+    b"7z\xbc\xaf\x27\x1c": "is a 7z archive; unpack it first",
+    b"PAR1\x15": "is Parquet; its name should end in .parquet",
+}
+"""What files of these first bytes are, and what to do."""
 
 
-def _unpacked(stream: io.BufferedReader, stack: ExitStack) -> io.BufferedReader:
-    """The content of a compressed stream, or the stream itself."""
+def _unpacked(stream: io.BufferedReader, path: str | Path, stack: ExitStack) -> io.BufferedReader:
+    """The content of a compressed stream, or the stream itself; raises :class:`DataError` for what is no text."""
     start = stream.peek(16)
+    for first_bytes, problem in _OTHER_KINDS.items():
+        if start.startswith(first_bytes):
+            raise DataError(named(path), problem)
     unpacked: Any
     if start.startswith(_GZIP):
         unpacked = gzip.GzipFile(fileobj=stream, mode="rb")

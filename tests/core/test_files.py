@@ -121,6 +121,9 @@ def test_feed_gets_the_bytes_of_the_file(tmp_path: Path) -> None:
         ("a.gz", gzip.compress(b"text " * 100, mtime=0)[:-8] + bytes(8), "is not a sound gzip file (CRC check failed"),
         ("a.bz2", bz2.compress(b"text " * 100)[:-9], "the compressed data ends too early (a truncated file?)"),
         ("a.zst", ZSTANDARD[:-4], "could not be read: Truncated compressed stream"),
+        ("a.csv", b"PK\x03\x04\x14\x00", "is a zip archive or an Excel workbook; unpack it, or save it as CSV"),
+        ("a.txt", b"\xfd7zXZ\x00\x00", "is compressed by xz; unpack it first with xz -d"),
+        ("a.txt", b"PAR1\x15\x04\x15", "is Parquet; its name should end in .parquet"),
     ],
 )
 def test_what_cannot_be_read(tmp_path: Path, name: str, content: bytes, message: str) -> None:
