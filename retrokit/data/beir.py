@@ -92,8 +92,6 @@ def read_beir(
     name = _name(folder)
     folder = located(folder)
     corpus_path, queries_path, qrels_path = _layout(folder, split)
-    if split not in splits_of(folder):
-        notice(f"{name}: the only split, {_ONLY_SPLIT}, is the {split} set", once=True)
     if documents is None:
         read = (one if titles else one._replace(title="") for one in read_corpus(corpus_path, images=images))
         documents = {document.id: document.full_text for document in read}
@@ -122,7 +120,7 @@ def read_other_split(folder: str | Path, data: RetrievalData) -> RetrievalData |
     text; ``None`` if none is left. Raises as :func:`read_beir`."""
     documents, texts = dict(zip(data.document_ids, data.documents, strict=True)), set(data.queries)
     for split in ("dev", "train"):
-        if split == data.split or split not in splits_of(located(folder)):
+        if split == data.split or _file(located(folder), _JUDGEMENTS, split) is None:
             continue
         split_data = read_beir(folder, split, True, documents, data.level)
         pairs = zip(split_data.query_ids, split_data.queries, strict=True)
@@ -226,7 +224,7 @@ def _hub_folder(name: str) -> Path:
     from huggingface_hub import snapshot_download
     from huggingface_hub.errors import HfHubHTTPError, HFValidationError
 
-    patterns = [f"*{part}*" for part_of in (_CORPUS, _QUERIES, _JUDGEMENTS) for part in part_of.names]
+    patterns = [f"*{name_of}*" for kind in (_CORPUS, _QUERIES, _JUDGEMENTS) for name_of in kind.names]
     try:
         return Path(snapshot_download(name, repo_type="dataset", allow_patterns=patterns, etag_timeout=10))
     except HFValidationError as error:
@@ -276,7 +274,7 @@ def _failure(error: Exception, site: str) -> str:
 
 def is_beir(folder: str | Path) -> bool:
     """Whether ``folder`` contains a corpus as a BEIR folder does."""
-    return any(_places(folder, _CORPUS))
+    return any(_locations(folder, _CORPUS))
 
 
 def has_judgements(folder: str | Path) -> bool:
@@ -300,8 +298,8 @@ def read_unjudged(folder: str | Path) -> RetrievalData:
 
 
 class _FileKind(NamedTuple):
-    """A part of a BEIR folder: what its file, or the folder of its files, is called, and how files end, in the order
-    in which they count."""
+    """A kind of file in a BEIR folder: the names of the file, or of the folder of such files, and the endings in the
+    order in which they count."""
 
     names: tuple[str, ...]
     endings: tuple[str, ...]
@@ -315,59 +313,63 @@ _SHARD = re.compile(r"(?P<base>.+-)[0-9]{5}(?P<total>-of-[0-9]{5})(-[0-9a-f]{16}
 _NUMBERED = re.compile(r"(?P<base>(.+-)?)[0-9]+(?P<total>)")
 
 
-def _files_by_split(folder: Path, part: _FileKind, is_subfolder: bool) -> dict[str, Path]:
-    """The files of a part in ``folder`` by the split that their names have, or the empty string. Several shards are
-    one path with ``*``. ``is_subfolder``: the folder has the name of the part, so its files need not."""
+def _files_by_split(folder: Path, kind: _FileKind, is_subfolder: bool) -> dict[str, Path]:
+    """The files of a kind in ``folder`` by the split that their names have, or the empty string. Several shards are
+    one path with ``*``. ``is_subfolder``: the folder has the name of the kind, so its files need not."""
     candidates = []
     for path in folder.glob("*"):
         plain_name = unpacked_name(path.name)
         stem, ending = os.path.splitext(plain_name)
-        if ending in part.endings and path.is_file():
-            candidates.append((part.endings.index(ending), plain_name != path.name, path.name, stem, path))
+        if ending in kind.endings and path.is_file():
+            candidates.append((kind.endings.index(ending), plain_name != path.name, path.name, stem, path))
     files: dict[str, Path] = {}
     for _, _, name, stem, path in sorted(candidates):
         shard = _SHARD.fullmatch(stem)
-        if shard is None and is_subfolder and part is _CORPUS:
+        if shard is None and is_subfolder and kind is _CORPUS:
             shard = _NUMBERED.fullmatch(stem)
         if shard is not None:
-            pattern = path.with_name(f"{shard['base']}*{shard['total']}*{name.removeprefix(stem)}")
+            number = f"*{shard['total']}*" if shard["total"] else "*"
+            pattern = path.with_name(f"{shard['base']}{number}{name.removeprefix(stem)}")
             path = pattern if len(shards(pattern)) > 1 else path
             stem = shard["base"].removesuffix("-")
-        split = _split_in(stem, part, is_subfolder)
+        split = _split_in(stem, kind, is_subfolder)
         if split is not None:
             files.setdefault(split, path)
     return files
 
 
-def _split_in(stem: str, part: _FileKind, is_subfolder: bool) -> str | None:
-    """The split in the name of a file, or the empty string; ``None``: it is no file of the part."""
-    for name in part.names:
+def _split_in(stem: str, kind: _FileKind, is_subfolder: bool) -> str | None:
+    """The split in the name of a file, or the empty string; ``None``: it is no file of the kind."""
+    for name in kind.names:
         if stem == name:
             return ""
         match = re.fullmatch(rf"{name}[._-](.+)|(.+)[._-]{name}", stem)
-        if match is not None and (is_subfolder or part is not _CORPUS):
+        if match is not None and (is_subfolder or kind is not _CORPUS):
             return match[1] or match[2]
     return stem if is_subfolder else None
 
 
-def _places(folder: str | Path, part: _FileKind) -> Iterator[dict[str, Path]]:
-    """The files of a part by split, in each place where they may be, where there are any."""
+def _locations(folder: str | Path, kind: _FileKind) -> Iterator[dict[str, Path]]:
+    """The files of a kind by split, in each folder that may contain them and does."""
     folder = Path(folder)
-    subfolders = [folder / name for name in part.names]
-    for place in (folder, folder / "data", *subfolders):
-        files = _files_by_split(place, part, is_subfolder=place in subfolders)
+    subfolders = [folder / name for name in kind.names]
+    locations = [folder, folder / "data", *subfolders]
+    if kind is _JUDGEMENTS:
+        locations = [*subfolders, folder, folder / "data"]
+    for location in locations:
+        files = _files_by_split(location, kind, is_subfolder=location in subfolders)
         if files:
             yield files
 
 
-def _file(folder: str | Path, part: _FileKind, split: str) -> Path | None:
-    """The file of a part for a split. The corpus and the queries may be those of all splits."""
-    for files in _places(folder, part):
+def _file(folder: str | Path, kind: _FileKind, split: str) -> Path | None:
+    """The file of a kind for a split. The corpus and the queries may be those of all splits."""
+    for files in _locations(folder, kind):
         names = [split]
-        if part is not _JUDGEMENTS or split == _DEFAULT_SPLIT:
+        if kind is not _JUDGEMENTS or split == _DEFAULT_SPLIT:
             names.append("")
         names += [name for name in files if name.endswith((f".{split}", f"-{split}", f"_{split}"))]
-        if part is not _JUDGEMENTS and len(files) == 1:
+        if kind is not _JUDGEMENTS and len(files) == 1:
             names += files
         for name in names:
             if name in files:
@@ -375,12 +377,12 @@ def _file(folder: str | Path, part: _FileKind, split: str) -> Path | None:
     return None
 
 
-def _present(folder: str | Path, part: _FileKind, split: str) -> Path:
+def _present(folder: str | Path, kind: _FileKind, split: str) -> Path:
     """As :func:`_file`; raises :class:`DataError` if there is none."""
-    file = _file(folder, part, split)
+    file = _file(folder, kind, split)
     if file is None:
         present = fields_of(sorted(path.name for path in Path(folder).glob("*")))
-        raise DataError(folder, f"contains no {part.names[0]}.jsonl; it contains {present}")
+        raise DataError(folder, f"contains no {kind.names[0]}.jsonl; it contains {present}")
     return file
 
 
@@ -415,7 +417,7 @@ def check_split(folder: str, split: str) -> None:
 
 def splits_of(folder: str | Path) -> list[str]:
     """The splits that a BEIR folder has judgements of, sorted."""
-    return sorted({name or _DEFAULT_SPLIT for files in _places(folder, _JUDGEMENTS) for name in files})
+    return sorted({name or _DEFAULT_SPLIT for files in _locations(folder, _JUDGEMENTS) for name in files})
 
 
 def _layout(folder: str | Path, split: str) -> tuple[Path, Path, Path]:
@@ -438,7 +440,9 @@ def _layout(folder: str | Path, split: str) -> tuple[Path, Path, Path]:
     judged = _file(folder, _JUDGEMENTS, split)
     if judged is None and split == _DEFAULT_SPLIT and splits == [_ONLY_SPLIT]:
         only = _file(folder, _JUDGEMENTS, _ONLY_SPLIT)
-        judged = only if only is not None and only.suffix == ".parquet" else None
+        if only is not None and only.suffix == ".parquet":
+            judged = only
+            notice(f"{folder}: the only split, {_ONLY_SPLIT}, is taken for {split}", once=True)
     if judged is None:
         raise DataError(folder, f"has no split {split!r}; its splits are {fields_of(splits)}")
     return corpus, queries, judged
