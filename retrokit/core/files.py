@@ -137,7 +137,6 @@ def opened(path: str | Path) -> Iterator[BinaryIO]:
         else:
             try:
                 packed = stack.enter_context(open(path, "rb"))
-                packed.peek(1)  # opening a folder fails on some systems only when it is read
             except (OSError, ValueError) as error:  # the latter: a NUL in the name
                 raise DataError(path, damage(error)) from error
         try:

@@ -180,11 +180,11 @@ def from_jsonl(path: str, *, kind: Kind, spec_text: str, **use: Any) -> Source:
     if os.path.isdir(path):
         raise UsageError(f"{path}: is a folder; for training data write {'beir' if is_beir(path) else 'hf'}:{path}")
     seen = hashlib.sha256()
-    rows = read_rows(path, "training data, one JSON object a line", seen.update, WITHOUT_NAMES[kind])
+    feed = None if os.path.isfile(path) else seen.update  # a pipe cannot be read again
+    rows = read_rows(path, "training data, one JSON object a line", feed, WITHOUT_NAMES[kind])
 
     def digest_read() -> str:
-        # a pipe could not be read again; of a file, compressed or not, its bytes count
-        return digest(path) if os.path.isfile(path) else f"sha256:{seen.hexdigest()}"
+        return digest(path) if feed is None else f"sha256:{seen.hexdigest()}"
 
     return build_source(
         iterate_records(training_rows(rows, kind, path), kind, path), spec_text, stem(path), digest_read, **use
