@@ -427,9 +427,12 @@ def _layout(folder: str | Path, split: str) -> tuple[Path, Path, Path]:
         problem = "is a file" if os.path.exists(folder) else "does not exist"
         hint = did_you_mean(str(folder), PUBLISHED)
         raise DataError(folder, f"{problem}{hint}; expected {_LAYOUT}")
-    corpus, queries = _file(folder, _CORPUS, split), _file(folder, _QUERIES, split)
-    if corpus is None or queries is None or not has_judgements(folder):
-        there = {"corpus.jsonl": corpus, "queries.jsonl": queries, "qrels/": has_judgements(folder)}
+    there = {
+        "corpus.jsonl": is_beir(folder),
+        "queries.jsonl": any(_locations(folder, _QUERIES)),
+        "qrels/": has_judgements(folder),
+    }
+    if not all(there.values()):
         if sets := sets_in(folder):
             names = fields_of(path.name for path in sets)
             raise DataError(folder, f"contains several BEIR folders: {names}; name one of them: beir:{sets[0]}")
@@ -445,6 +448,10 @@ def _layout(folder: str | Path, split: str) -> tuple[Path, Path, Path]:
             notice(f"{folder}: the only split, {_ONLY_SPLIT}, is taken for {split}", once=True)
     if judged is None:
         raise DataError(folder, f"has no split {split!r}; its splits are {fields_of(splits)}")
+    corpus, queries = _file(folder, _CORPUS, split), _file(folder, _QUERIES, split)
+    if corpus is None or queries is None:
+        missing = "corpus" if corpus is None else "queries"
+        raise DataError(folder, f"contains judgements of the split {split!r}, but no {missing} for it")
     return corpus, queries, judged
 
 

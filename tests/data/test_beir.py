@@ -256,6 +256,9 @@ def test_the_layout_of_flagembedding(tmp_path: Path, folder: Path, names: tuple[
     assert read_beir(flag, "dev").queries == ["?"]
     with pytest.raises(DataError, match=r"has no split 'train'; its splits are 'dev', 'test'$"):
         read_beir(flag, "train")
+    (flag / "train_qrels.jsonl").write_text('{"qid": "q8", "docid": "d1", "relevance": 1}\n')
+    with pytest.raises(DataError, match=r"contains judgements of the split 'train', but no queries for it$"):
+        read_beir(flag, "train")
 
 
 JUDGED = [("q2", "d2", 1), ("q1", "d1", 2), ("q1", "d2", 0)]
@@ -285,7 +288,7 @@ def test_a_split_of_the_hub_has_its_own_corpus(tmp_path: Path) -> None:
         parquet(tmp_path / "qrels" / f"{name}-00000-of-00001.parquet", [{"query-id": "q", "corpus-id": "d"}])
     dogs = read_beir(tmp_path, "dogs")
     assert (dogs.documents, dogs.queries) == (["dogs"], ["dogs?"])
-    with pytest.raises(DataError, match=r"corpus\.jsonl, queries\.jsonl missing"):
+    with pytest.raises(DataError, match=r"has no split 'test'; its splits are 'cats', 'dogs'$"):
         read_beir(tmp_path)
 
 

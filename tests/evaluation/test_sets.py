@@ -61,7 +61,7 @@ def test_systems_are_compared_over_the_sets(folder: Path) -> None:
     metrics = ["recall_1", "tools:P_1"]
     found = evaluate(["bm25", "bm25:k1=0.1"], on=[f"beir:{folder}"], metrics=metrics)
     assert found.shown == {f"beir:{folder}": ["recall@1", "tools:precision@1"]}
-    tested = {comparison.metric: comparison.test.pairs for comparison in found.comparisons}
+    tested = {comparison.metric: comparison.test.queries for comparison in found.comparisons}
     assert (tested["recall@1"], tested["tools:precision@1"], tested["ndcg@10"]) == (3, 2, 3)
     (gate, _) = gates_of(found, [("tools:precision@1", 0.99)], False)
     assert (gate.verdict, gate.value) == ("failed", 0.5)
