@@ -411,7 +411,7 @@ def judgements_file(folder: str | Path, split: str) -> Path:
 def check_split(folder: str, split: str) -> None:
     """Raise :class:`DataError` unless the BEIR folder has the split; a set that is downloaded may still come."""
     if os.path.exists(folder) or not _is_downloaded(folder):
-        for name in sets_in(folder) or [folder]:
+        for name in sets_in(folder) or [Path(folder)]:
             judgements_file(name, split)
 
 
