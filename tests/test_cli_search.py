@@ -133,7 +133,7 @@ def test_a_table_for_people(beir, exported, capsys):
         ("bm25 --corpus nowhere.jsonl --query x", "nowhere.jsonl"),
         (
             "bm25 --corpus {beir}/qrels/test.tsv --query x",
-            "test.tsv:1: several columns are the id: 'query-id', 'corpus-id'",
+            "test.tsv:2: no field 'text'; the fields are 'query-id', 'corpus-id', 'score'",
         ),
         ("--index-folder {beir} --query x", "is not a folder of 'retrokit export'"),
         ("bm25 --index-folder {out} --query x", "is searched with the encoder that wrote it"),

@@ -148,7 +148,7 @@ def masked_rows(
     rows.check(epochs)
     for epoch in range(epochs):
         texts = (
-            (row, [row.text(key) for key in (_SIDES if row.keys() >= set(_SIDES) else (field,))]) for _, row in rows
+            (row, [row.text_of(key) for key in (_SIDES if row.keys() >= set(_SIDES) else (field,))]) for _, row in rows
         )
         index = -1
         while batch := list(islice(texts, _BATCH)):

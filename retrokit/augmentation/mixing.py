@@ -24,7 +24,7 @@ from retrokit.core.outputs import check_settings
 from retrokit.core.registry import Entry, Param, Registry
 from retrokit.core.settings import taking
 from retrokit.data.columns import SCORE, SENTENCES, pair_columns, scored_columns
-from retrokit.data.jsonl import Row, fields_of, json_line, read_jsonl
+from retrokit.data.jsonl import TEXTS, Row, fields_of, json_line, read_jsonl
 from retrokit.data.pair_labels import has_score
 from retrokit.data.tables import is_json_lines, read_rows, stem
 from retrokit.data.training_rows import WITHOUT_NAMES, Kind, iterate_records
@@ -193,7 +193,7 @@ def _kind_of(row: Row) -> Kind:
     with suppress(ValueError):
         scored_columns(names)
         return "scored"
-    if "text" in row:
+    if not row.keys().isdisjoint(TEXTS):
         return "texts"
     expected = "a pair ('anchor', 'positive'), a scored pair ('sentence1', 'sentence2', 'score') or a 'text'"
     raise row.wrong(f"expected {expected}; the fields are {fields_of(names)}")

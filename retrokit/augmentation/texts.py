@@ -50,7 +50,7 @@ class Texts:
         self.name, self.check = self._rows.name, self._rows.check
 
     def __iter__(self) -> Iterator[Text]:
-        return (Text(line, row.id_if_any, row.text(self._field)) for line, row in self._rows)
+        return (Text(line, row.id_if_any, row.text_of(self._field)) for line, row in self._rows)
 
 
 def pair_row(anchor: str, positive: str, identifier: str | None) -> dict[str, str]:

@@ -15,6 +15,7 @@ from retrokit.core.errors import DataError, UsageError, did_you_mean
 from retrokit.core.files import check_exists
 from retrokit.core.settings import listed
 from retrokit.data.beir import check_split
+from retrokit.metrics.names import metric_names
 from retrokit.metrics.ranking import check_metric
 from retrokit.study.steps import Form
 
@@ -171,7 +172,7 @@ def _input_problems(context: Any, written: set[str]) -> Iterator[str]:
     if tasks and _RANKING.issuperset(tasks) and "gate_metric" in context.params:
         names = [*listed(params.get("metrics", "")), *given.get("gate_metric", ())]
         names += [gate.partition("=")[0].strip() for gate in given.get("fail_under", ())]
-        for name in filter(None, names):
+        for name in metric_names(list(filter(None, names))):
             try:
                 check_metric(name)
             except UsageError as error:

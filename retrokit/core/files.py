@@ -1,8 +1,10 @@
 """Text files: reading them line by line, writing them whole or not at all, and their digests.
 
-Everywhere a path is taken, ``-`` is standard input or output, and a name that ends in ``.gz`` is compressed.
+Everywhere a path is taken, ``-`` is standard input or output. Input is unpacked by its content, not by its name:
+gzip, bzip2 and Zstandard, and UTF-16 with a byte-order mark. Output is compressed if its name ends in ``.gz``.
 """
 
+import bz2
 import codecs
 import errno
 import glob
@@ -10,6 +12,7 @@ import gzip
 import hashlib
 import io
 import os
+import re
 import secrets
 import stat
 import sys
@@ -23,7 +26,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, BinaryIO, TextIO, cast
 
-from retrokit.core.errors import DataError, disk_errors
+from retrokit.core.errors import DataError, disk_errors, first_line
 
 if sys.platform != "win32":
     import fcntl
@@ -46,9 +49,32 @@ def named(path: str | Path) -> str:
     return "standard input" if str(path) == "-" else str(path)
 
 
+COMPRESSED = (".gz", ".bz2", ".zst")
+"""How the names of compressed files end."""
+
+
 def plain_or_packed(path: Path) -> Path | None:
-    """The file itself, or the one of that name with ``.gz``; ``None``: neither is there."""
-    return next((one for one in (path, path.with_name(path.name + ".gz")) if os.path.isfile(one)), None)
+    """The file itself, or the compressed one of that name; ``None``: neither is there."""
+    candidates = [path.with_name(path.name + ending) for ending in ("", *COMPRESSED)]
+    return next((candidate for candidate in candidates if os.path.isfile(candidate)), None)
+
+
+def unpacked_name(name: str) -> str:
+    """The name of a file without the ending of a compressed one.
+
+    >>> unpacked_name("corpus.jsonl.gz")
+    'corpus.jsonl'
+    """
+    stem, ending = os.path.splitext(name)
+    return stem if ending.lower() in COMPRESSED else name
+
+
+def shards(path: str | Path) -> list[Path]:
+    """The files that a path with ``*`` in its last part names, sorted; else only the path itself."""
+    path = Path(path)
+    if "*" not in path.name or path.exists():
+        return [path]
+    return sorted(path.parent.glob(path.name)) or [path]
 
 
 def read_lines(
@@ -62,48 +88,127 @@ def read_lines(
     digest of the bytes read, because a pipe cannot be read twice.
 
     Raises:
-        DataError: no such file, a folder, an empty file, a damaged or truncated gzip file, bytes that are not UTF-8, or
-            a line of more than 64 MiB.
+        DataError: no such file, a folder, an empty file, damaged or truncated compressed data, bytes that are not
+            UTF-8, or a line of more than 64 MiB.
     """
     blank = True
     with opened(path) as stream:
-        try:
-            for number, raw in enumerate(iter(partial(stream.readline, LONGEST_LINE + 1), b""), start=1):
-                if len(raw) > LONGEST_LINE:
-                    raise line_too_long(path, number, expected)
-                if feed is not None:
-                    feed(raw)
-                if number == 1:
-                    raw = raw.removeprefix(codecs.BOM_UTF8)
-                text = decoded(raw, path, number)
-                line = text.rstrip("\r\n")
-                is_blank = not line or line.isspace()
-                blank = blank and is_blank
-                if whole or not is_blank:
-                    yield number, text if whole else line
-        except (OSError, EOFError, zlib.error) as error:
-            raise DataError(named(path), damage(error)) from error
+        for number, raw in enumerate(_raw_lines(stream), start=1):
+            if len(raw) > LONGEST_LINE:
+                raise line_too_long(path, number, expected)
+            if feed is not None:
+                feed(raw)
+            if number == 1:
+                raw = raw.removeprefix(codecs.BOM_UTF8)
+            text = decoded(raw, path, number)
+            line = text.rstrip("\r\n")
+            is_blank = not line or line.isspace()
+            blank = blank and is_blank
+            if whole or not is_blank:
+                yield number, text if whole else line
     if blank:
         raise DataError(named(path), f"is empty; expected {expected}")
 
 
+def _raw_lines(stream: BinaryIO) -> Iterator[bytes]:
+    """The lines of a stream with their ends; one that is too long is cut. Old Macs end a line with CR."""
+    lines = iter(partial(stream.readline, LONGEST_LINE + 1), b"")
+    first = next(lines, b"")
+    if first.endswith(b"\n") or len(first) > LONGEST_LINE:
+        yield first
+    else:
+        yield from first.splitlines(keepends=True)
+    yield from lines
+
+
 @contextmanager
 def opened(path: str | Path) -> Iterator[BinaryIO]:
-    """The bytes of a file, unpacked, or of standard input; raises :class:`DataError` where there are none to read."""
-    if str(path) == "-":
-        check_standard_input()
-        yield sys.stdin.buffer
-        return
+    """The bytes of a file or of standard input, unpacked and without UTF-16; raises :class:`DataError` if there are
+    none to read."""
     with ExitStack() as stack:
+        if str(path) == "-":
+            check_standard_input()
+            packed = sys.stdin.buffer
+            if not isinstance(packed, io.BufferedReader):
+                packed = io.BufferedReader(packed)
+                stack.callback(packed.detach)  # its owner closes it
+        else:
+            try:
+                packed = stack.enter_context(open(path, "rb"))
+            except (OSError, ValueError) as error:  # the latter: a NUL in the name
+                raise DataError(path, damage(error)) from error
         try:
-            stream: BinaryIO = stack.enter_context(open(path, "rb"))
-        except (OSError, ValueError) as error:  # the latter: a NUL in the name
-            raise DataError(path, damage(error)) from error
-        if _is_packed(path):
-            # a GzipFile yields lines slowly by itself; a buffer in front of it reads them three times as fast
-            unpacked = stack.enter_context(gzip.GzipFile(fileobj=stream, mode="rb"))
-            stream = cast(BinaryIO, stack.enter_context(io.BufferedReader(cast(io.RawIOBase, unpacked))))
-        yield stream
+            unpacked = _unpacked(packed, path, stack)
+            yield _without_utf16(unpacked, path, stack)
+        except (OSError, EOFError, zlib.error) as error:
+            raise DataError(named(path), damage(error)) from error
+
+
+_GZIP = b"\x1f\x8b"
+_BZIP2 = re.compile(rb"BZh[1-9](1AY&SY|\x17\x72\x45\x38\x50\x90)")  # with the mark of its first block, or of its end
+_ZSTANDARD = b"\x28\xb5\x2f\xfd"
+_OTHER_KINDS = {
+    b"PK\x03\x04": "is a zip archive or an Excel workbook; unpack it, or save it as CSV",
+    b"\xfd7zXZ\x00": "is compressed by xz; unpack it first with xz -d",
+    b"7z\xbc\xaf\x27\x1c": "is a 7z archive; unpack it first",
+    b"PAR1\x15": "is Parquet; its name should end in .parquet",
+}
+"""What files of these first bytes are, and what to do."""
+
+
+def _unpacked(stream: io.BufferedReader, path: str | Path, stack: ExitStack) -> io.BufferedReader:
+    """The content of a compressed stream, or the stream itself; raises :class:`DataError` for what is no text."""
+    start = stream.peek(16)
+    for first_bytes, problem in _OTHER_KINDS.items():
+        if start.startswith(first_bytes):
+            raise DataError(named(path), problem)
+    unpacked: Any
+    if start.startswith(_GZIP):
+        unpacked = gzip.GzipFile(fileobj=stream, mode="rb")
+    elif _BZIP2.match(start):
+        unpacked = bz2.BZ2File(stream)
+    elif start.startswith(_ZSTANDARD):
+        import pyarrow
+
+        unpacked = pyarrow.CompressedInputStream(pyarrow.PythonFile(stream, "r"), "zstd")
+    else:
+        return stream
+    # a buffer reads lines three times as fast as a GzipFile does by itself
+    return io.BufferedReader(stack.enter_context(unpacked))
+
+
+def _without_utf16(stream: io.BufferedReader, path: str | Path, stack: ExitStack) -> io.BufferedReader:
+    """The stream, or UTF-8 in place of UTF-16, if it begins with the byte-order mark of that."""
+    if not stream.peek(2).startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        return stream
+    return io.BufferedReader(stack.enter_context(_Utf16(stream, named(path))))
+
+
+class _Utf16(io.RawIOBase):
+    """A stream of UTF-16 text as UTF-8; raises :class:`DataError` for what is no UTF-16."""
+
+    def __init__(self, stream: io.BufferedReader, name: str) -> None:
+        self._stream, self._name = stream, name
+        self._decoder = codecs.getincrementaldecoder("utf-16")()
+        self._pending = b""
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        """Fill ``buffer``; 0 at the end."""
+        while not self._pending:
+            chunk = self._stream.read1(1 << 16)
+            try:
+                self._pending = self._decoder.decode(chunk, final=not chunk).encode()
+            except UnicodeError as error:
+                raise DataError(self._name, f"is not UTF-16 text: {first_line(error)}") from error
+            if not chunk:
+                break
+        count = min(len(buffer), len(self._pending))
+        buffer[:count] = self._pending[:count]
+        self._pending = self._pending[count:]
+        return count
 
 
 def check_standard_input() -> None:
@@ -121,15 +226,12 @@ def read_text(path: str | Path, limit: int) -> str:
     """The text of a UTF-8 file of at most ``limit`` bytes, without a byte-order mark.
 
     Raises:
-        DataError: no such file, a folder, a damaged gzip file, bytes that are not UTF-8, or a larger file.
+        DataError: no such file, a folder, damaged compressed data, bytes that are not UTF-8, or a larger file.
     """
-    try:
-        with opened(path) as stream:
-            content = stream.read(limit + 1)
-        if len(content) > limit:
-            raise DataError(named(path), f"is larger than {limit >> 20} MiB")
-    except (OSError, EOFError, zlib.error) as error:
-        raise DataError(named(path), damage(error)) from error
+    with opened(path) as stream:
+        content = stream.read(limit + 1)
+    if len(content) > limit:
+        raise DataError(named(path), f"is larger than {limit >> 20} MiB")
     return decoded(content.removeprefix(codecs.BOM_UTF8), path)
 
 
@@ -173,12 +275,8 @@ def syntax_problem(error: ValueError | RecursionError) -> str:
 
 def check_exists(path: str) -> None:
     """Raise :class:`DataError` where no file has that name, before a command spends seconds on models."""
-    if path != "-" and not os.path.exists(path):
+    if path != "-" and not all(map(os.path.exists, shards(path))):
         raise DataError(path, damage(FileNotFoundError()))
-
-
-def _is_packed(path: str | Path) -> bool:
-    return str(path).endswith(".gz")
 
 
 def damage(error: Exception) -> str:
@@ -189,7 +287,7 @@ def damage(error: Exception) -> str:
         case IsADirectoryError():
             return "is a folder; expected a file"
         case EOFError():
-            return "the gzip data ends too early (a truncated file?)"
+            return "the compressed data ends too early (a truncated file?)"
         case gzip.BadGzipFile() | zlib.error():
             return f"is not a sound gzip file ({error})"
         case OSError():
@@ -226,7 +324,7 @@ def writing(path: str | Path) -> Iterator[TextIO]:
     with _write_errors(path), nullcontext(target) if special else replaced(path) as place, ExitStack() as stack:
         with disk_errors(path):
             binary: BinaryIO = stack.enter_context(open(place, "wb"))
-        if _is_packed(path):
+        if str(path).endswith(".gz"):
             packer = stack.enter_context(gzip.GzipFile(filename="", mode="wb", fileobj=binary, mtime=0))
             binary = cast(BinaryIO, packer)
         yield stack.enter_context(io.TextIOWrapper(binary, encoding="utf-8", errors=_UNPAIRED, newline="\n"))
@@ -316,7 +414,8 @@ def _write_errors(what: object) -> Iterator[None]:
 
 
 def digest(path: str | Path, names: Iterable[str] | None = None) -> str:
-    """``sha256:<hex>`` of the bytes of a file; of a folder, over its files' sorted relative names and their bytes.
+    """``sha256:<hex>`` of the bytes of a file; of a folder or of :func:`shards`, over the files' sorted relative names
+    and their bytes.
 
     ``names`` restricts a folder to those of its files (paths relative to it). What a pipe held is gone once it is read:
     give ``feed`` of :func:`read_lines` the ``update`` of a hash instead.
@@ -324,14 +423,19 @@ def digest(path: str | Path, names: Iterable[str] | None = None) -> str:
     Raises:
         DataError: no such file or folder, one that cannot be read, or a pipe or a device.
     """
-    path = Path(path)
-    if not os.path.isdir(path):
-        return f"sha256:{_file_hash(path)}"
-    if names is None:
-        names = (found.relative_to(path).as_posix() for found in path.rglob("*") if found.is_file())
+    folder = Path(path)
+    if names is not None:
+        files = [file for name in names for file in shards(folder / name)]
+    elif os.path.isdir(folder):
+        files = [file for file in folder.rglob("*") if file.is_file()]
+    else:
+        files = shards(folder)
+        if files == [folder]:
+            return f"sha256:{_file_hash(folder)}"
+        folder = folder.parent
     whole = hashlib.sha256()
-    for name in sorted(names):
-        whole.update(f"{name}\0{_file_hash(path / name)}\n".encode("utf-8", "surrogateescape"))
+    for name, file in sorted((file.relative_to(folder).as_posix(), file) for file in files):
+        whole.update(f"{name}\0{_file_hash(file)}\n".encode("utf-8", "surrogateescape"))
     return f"sha256:{whole.hexdigest()}"
 
 

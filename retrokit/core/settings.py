@@ -70,6 +70,7 @@ def setting(
     minimum: float | None = None,
     maximum: float | None = None,
     read: Callable[[str], Any] | None = None,
+    canonical: Callable[[Any], Any] | None = None,
     choices: Iterable[str] = (),
     result: bool = True,
     writes: str | None = None,
@@ -84,6 +85,7 @@ def setting(
         argument: it is an argument of the command, and no option; ``metavar`` is how its help calls it.
         above, minimum, maximum: bounds of its numbers.
         read: its value from what is typed; the default is then given as it would be typed.
+        canonical: the usual form of its value, however it is given; not called for ``None``.
         choices: the values that it may have, of a text or of each of several.
         result: whether it decides what comes out.
         writes: for a path that is written: ``FILE``, ``FOLDER``, or ``EITHER``, as the path is or says; or the name of
@@ -98,6 +100,7 @@ def setting(
         "argument": argument,
         "metavar": metavar,
         "read": read,
+        "canonical": canonical,
     }
     about |= {"writes": writes, "values": values, "result": result, "typed": default}
     return field(default=read(default) if read is not None and isinstance(default, str) else default, metadata=about)
@@ -129,7 +132,12 @@ class Settings:
         return sorted(fields(cls), key=place)
 
     def __post_init__(self) -> None:
-        """Raise :class:`UsageError` for all that is wrong, or :class:`MissingExtra`, before anything is done."""
+        """Bring values into their usual form. Raise :class:`UsageError` for all that is wrong, or
+        :class:`MissingExtra`, before anything is done."""
+        for setting in fields(self):
+            canonical, value = setting.metadata["canonical"], getattr(self, setting.name)
+            if canonical is not None and value is not None:
+                object.__setattr__(self, setting.name, canonical(value))
         if problems := list(self.problems()):
             raise UsageError("\n".join(problems))
         for setting in fields(self):

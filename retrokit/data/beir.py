@@ -1,22 +1,24 @@
-"""Retrieval data in BEIR's folder layout: ``corpus.jsonl``, ``queries.jsonl``, ``qrels/SPLIT.tsv``, each also ``.gz``
-and in the other formats of its reader; and BEIR's published sets by name, downloaded once through the ``beir`` package.
+"""Retrieval data in BEIR's folder layout: ``corpus.jsonl``, ``queries.jsonl``, ``qrels/SPLIT.tsv``, each also
+compressed and in the other formats of its reader. The names of FlagEmbedding (``SPLIT_queries.jsonl``), of Pyserini
+(``topics.NAME-SPLIT.tsv``) and the folders of the hub (``corpus/train-00000-of-00001.parquet``) are read too. BEIR's
+published sets are downloaded once through the ``beir`` package, and ``hf:ORG/NAME`` from the hub.
 
 Thakur et al., "BEIR: A Heterogeneous Benchmark for Zero-shot Evaluation of Information Retrieval Models", 2021.
 """
 
 import os
+import re
 import shutil
 import tempfile
 import zipfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from statistics import mean
-from typing import Any
+from typing import Any, NamedTuple
 
-from retrokit.core.errors import DataError, ServiceError, check_extra, did_you_mean, disk_errors, first_line
-from retrokit.core.files import digest, plain_or_packed, writing
+from retrokit.core.errors import DataError, ServiceError, UsageError, check_extra, did_you_mean, disk_errors
+from retrokit.core.files import digest, shards, unpacked_name, writing
 from retrokit.core.notices import notice
 from retrokit.core.outputs import folder_in_the_making
 from retrokit.data.corpus import Document, query_rows, read_corpus, read_queries
@@ -29,7 +31,11 @@ PUBLISHED = (
     *("trec-covid", "trec-covid-beir", "trec-covid-v2", "vihealthqa", "webis-touche2020"),
 )
 """The sets that BEIR publishes for download; cqadupstack's parts are named as ``cqadupstack/android``."""
-_ADDRESS = "https://public.ukp.informatik.tu-darmstadt.de/thakur/BEIR/datasets"
+_SITE = "https://public.ukp.informatik.tu-darmstadt.de"
+_DEFAULT_SPLIT = "test"
+_ONLY_SPLIT = "train"
+"""What the hub calls the split of data that have only one."""
+_HUB = "hf:"
 _LAYOUT = "a BEIR folder (corpus.jsonl, queries.jsonl, qrels/)"
 
 
@@ -83,6 +89,7 @@ def read_beir(
         MissingExtra, ServiceError: as for :func:`located`.
         DataError: no BEIR folder, no such split (the message lists the splits), a wrong line, or no judged query.
     """
+    name = _name(folder)
     folder = located(folder)
     corpus_path, queries_path, qrels_path = _layout(folder, split)
     if documents is None:
@@ -101,7 +108,7 @@ def read_beir(
         qrels.setdefault(query_id, {})[document_id] = grade
     if not qrels:
         raise DataError(qrels_path, f"none of its queries is in {queries_path.name}")
-    data = retrieval_data(Path(folder).resolve().name, split, documents, queries, qrels, level=level)
+    data = retrieval_data(name, split, documents, queries, qrels, level=level)
     faults.report("queries", f"{{n}} judgements of {len(absent_queries):,} absent queries are left out")
     reachable = f"recall can reach {data.counts.get('highest_recall', 1):.4f}"
     faults.report("documents", f"{{n}} judgements are of absent documents, which cannot be retrieved: {reachable}")
@@ -113,7 +120,7 @@ def read_other_split(folder: str | Path, data: RetrievalData) -> RetrievalData |
     text; ``None`` if none is left. Raises as :func:`read_beir`."""
     documents, texts = dict(zip(data.document_ids, data.documents, strict=True)), set(data.queries)
     for split in ("dev", "train"):
-        if split == data.split or _part(located(folder) / "qrels", split, _QRELS) is None:
+        if split == data.split or _file(located(folder), _JUDGEMENTS, split) is None:
             continue
         split_data = read_beir(folder, split, True, documents, data.level)
         pairs = zip(split_data.query_ids, split_data.queries, strict=True)
@@ -180,21 +187,54 @@ def digest_beir(folder: str | Path, split: str) -> str:
 
 
 def located(folder: str | Path) -> Path:
-    """The folder itself, or one of BEIR's published sets by name, downloaded once into ``beir`` of ``$RETROKIT_DATA``,
-    by default of ``~/.cache/retrokit``.
+    """The folder itself; or one of BEIR's published sets by name, downloaded once into ``beir`` of ``$RETROKIT_DATA``,
+    by default of ``~/.cache/retrokit``; or ``hf:ORG/NAME``, a data set in the hub's cache.
 
     Raises:
         MissingExtra: the ``beir`` package is missing.
         ServiceError: the download failed; the message has the address and the place of the set.
     """
     name = str(folder)
-    published = name.partition("/")[0]
-    if os.path.exists(folder) or published not in PUBLISHED:
+    if os.path.exists(folder) or not _is_downloaded(name):
         return Path(folder)
+    if name.startswith(_HUB):
+        return _hub_folder(name.removeprefix(_HUB))
+    published = name.partition("/")[0]
     cache = Path(os.environ.get("RETROKIT_DATA") or "~/.cache/retrokit").expanduser() / "beir"
     if not os.path.isdir(cache / published):
         _download(published, cache)
     return cache / name
+
+
+def _name(folder: str | Path) -> str:
+    """The name of a folder or of a set."""
+    text = str(folder)
+    return text.removeprefix(_HUB).rpartition("/")[2] if text.startswith(_HUB) else Path(folder).resolve().name
+
+
+def _is_downloaded(name: str) -> bool:
+    """Whether ``name`` is no folder but a set that is downloaded."""
+    return name.startswith(_HUB) or name.partition("/")[0] in PUBLISHED
+
+
+def _hub_folder(name: str) -> Path:
+    """The files of a BEIR folder of the hub's data set ``name``; of a local folder, the folder."""
+    if os.path.isdir(name):
+        return Path(name)
+    from huggingface_hub import snapshot_download
+    from huggingface_hub.errors import HfHubHTTPError, HFValidationError
+
+    patterns = [f"*{name_of}*" for kind in (_CORPUS, _QUERIES, _JUDGEMENTS) for name_of in kind.names]
+    try:
+        return Path(snapshot_download(name, repo_type="dataset", allow_patterns=patterns, etag_timeout=10))
+    except HFValidationError as error:
+        raise UsageError(f"beir:hf:{name}: expected hf:ORG/NAME, a data set of the hub") from error
+    except (OSError, HfHubHTTPError) as error:  # a missing connection is one of OSError's kinds
+        reason = _failure(error, "https://huggingface.co")
+        raise ServiceError(
+            f"beir:hf:{name}: not in the cache of the hub, and the download failed ({reason}); "
+            f"download https://huggingface.co/datasets/{name} and give its folder: beir:FOLDER"
+        ) from error
 
 
 def _download(name: str, folder: Path) -> None:
@@ -202,32 +242,51 @@ def _download(name: str, folder: Path) -> None:
     import requests
     from beir import util
 
-    address = f"{_ADDRESS}/{name}.zip"
-    notice(f"beir:{name}: downloading {address} into {folder}")
-    with disk_errors(folder):
-        folder.mkdir(parents=True, exist_ok=True)
-        unfinished = tempfile.mkdtemp(prefix=f".{name}.", dir=folder)
+    address = f"{_SITE}/thakur/BEIR/datasets/{name}.zip"
     try:
         requests.head(address, timeout=10).raise_for_status()  # the download itself checks neither
-        os.rename(util.download_and_unzip(address, unfinished), folder / name)
+        notice(f"beir:{name}: downloading {address} into {folder}")
+        with disk_errors(folder):
+            folder.mkdir(parents=True, exist_ok=True)
+            unfinished = tempfile.mkdtemp(prefix=f".{name}.", dir=folder)
+        try:
+            os.rename(util.download_and_unzip(address, unfinished), folder / name)
+        finally:
+            shutil.rmtree(unfinished, ignore_errors=True)
     except (requests.RequestException, OSError, zipfile.BadZipFile) as error:
-        reason = first_line(error)[:200]
         raise ServiceError(
-            f"beir:{name}: no folder {name!r}, and the download failed ({reason}); unpack {address} as "
-            f"{folder / name}, or give the unpacked folder: beir:FOLDER"
+            f"beir:{name}: no folder {name!r}, and the download failed ({_failure(error, _SITE)}); "
+            f"unpack {address} as {folder / name}, or give the unpacked folder: beir:FOLDER"
         ) from error
-    finally:
-        shutil.rmtree(unfinished, ignore_errors=True)
+
+
+def _failure(error: Exception, site: str) -> str:
+    """Why a download failed, in a few words."""
+    response = getattr(error, "response", None)
+    if response is not None:
+        return f"{site} answers with status {response.status_code}"
+    if isinstance(error, zipfile.BadZipFile):
+        return "the file is no zip archive"
+    if isinstance(error, OSError) and error.strerror:
+        return error.strerror
+    return f"{site} cannot be reached"
 
 
 def is_beir(folder: str | Path) -> bool:
     """Whether ``folder`` contains a corpus as a BEIR folder does."""
-    return _part(folder, "corpus", _TEXTS) is not None
+    return any(_locations(folder, _CORPUS))
 
 
 def has_judgements(folder: str | Path) -> bool:
     """Whether ``folder`` contains judgements as a BEIR folder does."""
-    return (Path(folder) / "qrels").is_dir()
+    return (Path(folder) / "qrels").is_dir() or bool(splits_of(folder))
+
+
+def sets_in(folder: str | Path) -> list[Path]:
+    """The sub-folders of ``folder`` that are BEIR folders, sorted; none if it is a BEIR folder itself."""
+    if is_beir(folder) or not os.path.isdir(folder):
+        return []
+    return sorted(path for path in Path(folder).iterdir() if path.is_dir() and is_beir(path))
 
 
 def read_unjudged(folder: str | Path) -> RetrievalData:
@@ -238,26 +297,110 @@ def read_unjudged(folder: str | Path) -> RetrievalData:
     return retrieval_data(name, "without judgements", documents, dict(read_queries(queries, images=True)), {})
 
 
-def _part(folder: str | Path, name: str, endings: Sequence[str]) -> Path | None:
-    """The first file of that name with one of the endings, packed or not."""
-    paths = (plain_or_packed(Path(folder) / f"{name}{ending}") for ending in endings)
-    return next((path for path in paths if path is not None), None)
+class _FileKind(NamedTuple):
+    """A kind of file in a BEIR folder: the names of the file, or of the folder of such files, and the endings in the
+    order in which they count."""
+
+    names: tuple[str, ...]
+    endings: tuple[str, ...]
 
 
-def _file(name: str, endings: Sequence[str], folder: str | Path) -> Path:
-    """The file of that name in a BEIR folder; raises :class:`DataError` if there is none."""
-    file = _part(folder, name, endings)
+_TEXTS = (".jsonl", ".tsv", ".csv", ".json", ".parquet")
+_CORPUS = _FileKind(("corpus", "collection"), _TEXTS)
+_QUERIES = _FileKind(("queries", "topics"), (*_TEXTS, ".xml", ".txt"))
+_JUDGEMENTS = _FileKind(("qrels",), (".tsv", ".txt", ".jsonl", ".json", ".csv", ".parquet"))
+_SHARD = re.compile(r"(?P<base>.+-)[0-9]{5}(?P<total>-of-[0-9]{5})(-[0-9a-f]{16})?")
+_NUMBERED = re.compile(r"(?P<base>(.+-)?)[0-9]+(?P<total>)")
+
+
+def _files_by_split(folder: Path, kind: _FileKind, is_subfolder: bool) -> dict[str, Path]:
+    """The files of a kind in ``folder`` by the split that their names have, or the empty string. Several shards are
+    one path with ``*``. ``is_subfolder``: the folder has the name of the kind, so its files need not."""
+    candidates = []
+    for path in folder.glob("*"):
+        plain_name = unpacked_name(path.name)
+        stem, ending = os.path.splitext(plain_name)
+        if ending in kind.endings and path.is_file():
+            candidates.append((kind.endings.index(ending), plain_name != path.name, path.name, stem, path))
+    files: dict[str, Path] = {}
+    for _, _, name, stem, path in sorted(candidates):
+        shard = _SHARD.fullmatch(stem)
+        if shard is None and is_subfolder and kind is _CORPUS:
+            shard = _NUMBERED.fullmatch(stem)
+        if shard is not None:
+            number = f"*{shard['total']}*" if shard["total"] else "*"
+            pattern = path.with_name(f"{shard['base']}{number}{name.removeprefix(stem)}")
+            path = pattern if len(shards(pattern)) > 1 else path
+            stem = shard["base"].removesuffix("-")
+        split = _split_in(stem, kind, is_subfolder)
+        if split is not None:
+            files.setdefault(split, path)
+    return files
+
+
+def _split_in(stem: str, kind: _FileKind, is_subfolder: bool) -> str | None:
+    """The split in the name of a file, or the empty string; ``None``: it is no file of the kind."""
+    for name in kind.names:
+        if stem == name:
+            return ""
+        match = re.fullmatch(rf"{name}[._-](.+)|(.+)[._-]{name}", stem)
+        if match is not None and (is_subfolder or kind is not _CORPUS):
+            return match[1] or match[2]
+    return stem if is_subfolder else None
+
+
+def _locations(folder: str | Path, kind: _FileKind) -> Iterator[dict[str, Path]]:
+    """The files of a kind by split, in each folder that may contain them and does."""
+    folder = Path(folder)
+    subfolders = [folder / name for name in kind.names]
+    locations = [folder, folder / "data", *subfolders]
+    if kind is _JUDGEMENTS:
+        locations = [*subfolders, folder, folder / "data"]
+    for location in locations:
+        files = _files_by_split(location, kind, is_subfolder=location in subfolders)
+        if files:
+            yield files
+
+
+def _file(folder: str | Path, kind: _FileKind, split: str) -> Path | None:
+    """The file of a kind for a split. The corpus and the queries may be those of all splits."""
+    for files in _locations(folder, kind):
+        names = [split]
+        if kind is not _JUDGEMENTS or split == _DEFAULT_SPLIT:
+            names.append("")
+        names += [name for name in files if name.endswith((f".{split}", f"-{split}", f"_{split}"))]
+        if kind is not _JUDGEMENTS and len(files) == 1:
+            names += files
+        for name in names:
+            if name in files:
+                return files[name]
+    return None
+
+
+def _present(folder: str | Path, kind: _FileKind, split: str) -> Path:
+    """As :func:`_file`; raises :class:`DataError` if there is none."""
+    file = _file(folder, kind, split)
     if file is None:
         present = fields_of(sorted(path.name for path in Path(folder).glob("*")))
-        raise DataError(folder, f"contains no {name}.jsonl; it contains {present}")
+        raise DataError(folder, f"contains no {kind.names[0]}.jsonl; it contains {present}")
     return file
 
 
-_TEXTS = (".jsonl", ".tsv")
-_TOPICS = (*_TEXTS, ".xml", ".txt")
-_QRELS = (".tsv", ".txt", ".jsonl", ".json")
-corpus_file = partial(_file, "corpus", _TEXTS)
-queries_file = partial(_file, "queries", _TOPICS)
+def corpus_file(folder: str | Path) -> Path:
+    """The corpus of a BEIR folder; raises :class:`DataError` if there is none."""
+    return _present(folder, _CORPUS, _DEFAULT_SPLIT)
+
+
+def queries_file(folder: str | Path, split: str = _DEFAULT_SPLIT) -> Path:
+    """The queries of a BEIR folder, if it has some for each split those of ``split``; raises :class:`DataError` if
+    there are none."""
+    return _present(folder, _QUERIES, split)
+
+
+def queries_of_all_splits(folder: str | Path) -> dict[str, str]:
+    """The queries of a BEIR folder, texts or images by id; raises :class:`DataError`."""
+    files = dict.fromkeys(queries_file(folder, split) for split in splits_of(folder) or [_DEFAULT_SPLIT])
+    return {id: text for file in files for id, text in read_queries(file, images=True)}
 
 
 def judgements_file(folder: str | Path, split: str) -> Path:
@@ -266,16 +409,15 @@ def judgements_file(folder: str | Path, split: str) -> Path:
 
 
 def check_split(folder: str, split: str) -> None:
-    """Raise :class:`DataError` unless the BEIR folder has the split; one of BEIR's sets may still be downloaded."""
-    if os.path.exists(folder) or folder.partition("/")[0] not in PUBLISHED:
-        judgements_file(folder, split)
+    """Raise :class:`DataError` unless the BEIR folder has the split; a set that is downloaded may still come."""
+    if os.path.exists(folder) or not _is_downloaded(folder):
+        for name in sets_in(folder) or [Path(folder)]:
+            judgements_file(name, split)
 
 
 def splits_of(folder: str | Path) -> list[str]:
     """The splits that a BEIR folder has judgements of, sorted."""
-    files = (path for path in (Path(folder) / "qrels").glob("*") if path.is_file())
-    names = [Path(path.name.removesuffix(".gz")) for path in files]
-    return sorted({name.stem for name in names if name.suffix in _QRELS})
+    return sorted({name or _DEFAULT_SPLIT for files in _locations(folder, _JUDGEMENTS) for name in files})
 
 
 def _layout(folder: str | Path, split: str) -> tuple[Path, Path, Path]:
@@ -285,16 +427,31 @@ def _layout(folder: str | Path, split: str) -> tuple[Path, Path, Path]:
         problem = "is a file" if os.path.exists(folder) else "does not exist"
         hint = did_you_mean(str(folder), PUBLISHED)
         raise DataError(folder, f"{problem}{hint}; expected {_LAYOUT}")
-    corpus, queries = _part(folder, "corpus", _TEXTS), _part(folder, "queries", _TOPICS)
-    qrels = folder / "qrels"
-    if corpus is None or queries is None or not os.path.isdir(qrels):
-        there = {"corpus.jsonl": corpus, "queries.jsonl": queries, "qrels/": os.path.isdir(qrels)}
+    there = {
+        "corpus.jsonl": is_beir(folder),
+        "queries.jsonl": any(_locations(folder, _QUERIES)),
+        "qrels/": has_judgements(folder),
+    }
+    if not all(there.values()):
+        if sets := sets_in(folder):
+            names = fields_of(path.name for path in sets)
+            raise DataError(folder, f"contains several BEIR folders: {names}; name one of them: beir:{sets[0]}")
         missing = ", ".join(name for name, part in there.items() if not part)
         present = fields_of(sorted(path.name for path in folder.glob("*")))
         raise DataError(folder, f"is no BEIR folder: {missing} missing; it contains {present}")
-    judged = _part(qrels, split, _QRELS)
+    splits = splits_of(folder)
+    judged = _file(folder, _JUDGEMENTS, split)
+    if judged is None and split == _DEFAULT_SPLIT and splits == [_ONLY_SPLIT]:
+        only = _file(folder, _JUDGEMENTS, _ONLY_SPLIT)
+        if only is not None and only.suffix == ".parquet":
+            judged = only
+            notice(f"{folder}: the only split, {_ONLY_SPLIT}, is taken for {split}", once=True)
     if judged is None:
-        raise DataError(folder, f"has no split {split!r}; its splits are {fields_of(splits_of(folder))}")
+        raise DataError(folder, f"has no split {split!r}; its splits are {fields_of(splits)}")
+    corpus, queries = _file(folder, _CORPUS, split), _file(folder, _QUERIES, split)
+    if corpus is None or queries is None:
+        missing = "corpus" if corpus is None else "queries"
+        raise DataError(folder, f"contains judgements of the split {split!r}, but no {missing} for it")
     return corpus, queries, judged
 
 

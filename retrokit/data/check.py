@@ -18,8 +18,7 @@ from typing import Any
 import numpy as np
 
 from retrokit.core.errors import DataError
-from retrokit.data.beir import RetrievalData, judgements_file, located, queries_file, read_beir, splits_of
-from retrokit.data.corpus import read_queries
+from retrokit.data.beir import RetrievalData, judgements_file, located, queries_of_all_splits, read_beir, splits_of
 from retrokit.data.images import Image
 from retrokit.data.jsonl import Gathered, gathering
 from retrokit.data.labelled import LabelledTexts
@@ -152,7 +151,7 @@ def check_test(
         data = read_beir(folder, split, images=True, level=level, titles=titles)
     place = located(folder)
     with gathering():
-        queries = dict(read_queries(queries_file(place), images=True))
+        queries = queries_of_all_splits(place)
         splits, unreadable = read_splits(place)
     judged = {query for rows in splits.values() for _, query, *_ in rows}
     perfect = perfect_run(data)

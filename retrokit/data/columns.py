@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
-from retrokit.data.jsonl import fields_of
+from retrokit.data.jsonl import IDENTIFIERS, TEXTS, fields_of
 
 SENTENCES = ("text1", "sentence1", "sentence_A", "sentence_a")
 """Anchors of pairs whose label is usually a score."""
@@ -127,12 +127,13 @@ def is_negative(name: str) -> bool:
 
 
 _NAMES = {
-    *("id", "_id", "qid", "query-id", "query_id", "docid", "doc_id", "pid", "text", "title", "near_miss", "contents"),
+    *(*IDENTIFIERS, *TEXTS, "title", "near_miss"),
     *(*ANCHOR, *POSITIVE, *DOCUMENTS, *NEGATIVES, *LABELS, *SCORES, *POSITIVE_SCORE, *NEGATIVE_SCORES),
     *(name for layout in LAYOUTS for name in (layout.anchor, layout.positive)),
 }
 _BY_CASE = {name.lower(): name for name in sorted(_NAMES)}
-_VALUES = {"positive", "negative", "neg", "pos", "question", "answer", "sentence"}  # names that may also be values
+_VALUES = {"positive", "negative", "neg", "pos", "question", "answer", "sentence", "body", "content", "segment"}
+"""Names of columns that may also be values."""
 
 
 def usual_name(name: str) -> str:
@@ -175,8 +176,8 @@ def scored_columns(names: tuple[str, ...]) -> tuple[str, str, str]:
 
 @lru_cache(maxsize=64)
 def text_column(names: tuple[str, ...]) -> str:
-    """The column of texts among ``names``: ``text``; raises as :func:`pair_columns`."""
-    return _only(names, "text", ("text",))
+    """The column of texts among ``names``: ``text``, or another of :data:`TEXTS`; raises as :func:`pair_columns`."""
+    return "text" if "text" in names else _only(names, "text", TEXTS)
 
 
 def _only(names: Sequence[str], role: str, accepted: Sequence[str]) -> str:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import NamedTuple, TypeVar
 
 from retrokit.core.errors import DataError
-from retrokit.core.files import named, read_lines
+from retrokit.core.files import named, read_lines, shards
 from retrokit.core.notices import notice
 from retrokit.data.images import Image
 from retrokit.data.jsonl import Faults, Row
@@ -16,11 +16,6 @@ from retrokit.data.tables import is_table, read_rows, rows_of_lines
 
 _BITS = 2**64 - 1
 
-_NAMES = {
-    **dict.fromkeys(("qid", "pid", "docid", "doc_id", "query_id", "query-id", "corpus_id", "corpus-id"), "id"),
-    **dict.fromkeys(("query", "passage", "contents"), "text"),
-}
-"""Other names of the columns of a table."""
 _TOPIC = re.compile(r"<top(?:ic)?\b([^>]*)>(.*?)(?=</?top(?:ic)?\b|\Z)", re.DOTALL | re.IGNORECASE)
 _NUMBER = re.compile(
     r"""(?:<num(?:ber)?>\s*(?:Number:)?\s*|\b(?:number|num|id)\s*=\s*["'])([^\s<"']+)""", re.IGNORECASE
@@ -47,16 +42,17 @@ def read_corpus(
     feed: Callable[[bytes], object] | None = None,
     images: bool = False,
 ) -> Iterator[Document]:
-    """The documents of a corpus, in file order: rows (:func:`retrokit.data.tables.read_rows`) of ``id`` (or ``_id``),
-    ``text``, and optionally ``title``. Repeated lines are left out and reported. With ``images``, a document with a
-    field ``image`` is that image. ``feed`` is that of :func:`retrokit.core.files.read_lines`.
+    """The documents of a corpus, in file order: rows (:func:`retrokit.data.tables.read_rows`) of an identifier, a text
+    (:mod:`retrokit.data.jsonl` has the names of their fields), and optionally ``title``. Repeated lines are left out
+    and reported. With ``images``, a document with a field ``image`` is that image. ``feed`` is that of
+    :func:`retrokit.core.files.read_lines`.
 
     Raises:
         DataError: another row, or an identifier that an earlier line has with another text.
     """
 
     def read(row: Row) -> tuple[str, str]:
-        return row.text("title", ""), row.item() if images else row.text("text")
+        return row.text("title", ""), row.item() if images else row.content
 
     rows = _rows(path, 'documents, one {"id": …, "text": …} a line', feed)
     for identifier, (title, text) in _identified(rows, read, path):
@@ -67,7 +63,7 @@ def read_queries(path: str | Path, images: bool = False) -> Iterator[tuple[str, 
     """``(id, text)`` of each query of a file, as for :func:`read_corpus`; also the titles of TREC topics."""
 
     def read(row: Row) -> str:
-        return row.item() if images else row.text("text")
+        return row.item() if images else row.content
 
     return _identified(query_rows(path), read, path)
 
@@ -100,9 +96,17 @@ def _identified(rows: Iterable[Row], read: Callable[[Row], _Read], path: str | P
 def _rows(
     path: str | Path, expected: str, feed: Callable[[bytes], object] | None = None, topics: bool = False
 ) -> Iterator[Row]:
-    """The rows of a file (:func:`retrokit.data.tables.read_rows`), or of TREC topics."""
+    """The rows of a file (:func:`retrokit.data.tables.read_rows`) or of its shards, or of TREC topics."""
+    files = [path] if str(path) == "-" else shards(path)
+    for file in files:
+        yield from _rows_of_file(file, expected, feed, topics)
+
+
+def _rows_of_file(
+    path: str | Path, expected: str, feed: Callable[[bytes], object] | None, topics: bool
+) -> Iterator[Row]:
     if is_table(path):
-        rows = read_rows(path, expected, feed, {2: ("id", "text")}, _NAMES)
+        rows = read_rows(path, expected, feed, {2: ("id", "text")})
     else:
         lines = read_lines(path, expected, feed)
         first = next(lines)
@@ -110,7 +114,7 @@ def _rows(
         if topics and first[1].lstrip().startswith("<"):
             yield from _topics(path, list(lines))
             return
-        rows = rows_of_lines(path, lines, expected, {2: ("id", "text")}, _NAMES)
+        rows = rows_of_lines(path, lines, expected, {2: ("id", "text")})
     yield from (row for _, row in rows)
 
 

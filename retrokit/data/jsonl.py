@@ -32,6 +32,16 @@ from retrokit.core.files import (
 from retrokit.core.notices import UNSAFE, notice
 from retrokit.data.images import Image, open_image
 
+QUERY_IDS = ("qid", "query_id", "query-id", "queryid", "q_id", "topic_id")
+DOCUMENT_IDS = (
+    *("pid", "passage_id", "passage-id", "docid", "doc_id", "doc-id", "docno", "did"),
+    *("document_id", "document-id", "corpus_id", "corpus-id"),
+)
+IDENTIFIERS = ("id", "_id", *QUERY_IDS, *DOCUMENT_IDS)
+"""Names of the field of an identifier; the first that a row has counts."""
+TEXTS = ("text", "contents", "content", "body", "passage", "document", "segment", "sentence", "query", "question")
+"""Names of the field of a text. ``text`` counts before the others, of which a row may have one."""
+
 _SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
 _SHOWN_FIELDS = 12
 
@@ -156,35 +166,49 @@ class Row(dict[str, Any]):
             raise self.wrong(f"field {key!r} should be a string, found {kind_of(value)}")
         return value
 
+    def text_of(self, field: str) -> str:
+        """The string in ``field``; of ``text``, :attr:`content`."""
+        return self.content if field == "text" else self.text(field)
+
     def image(self, path: str) -> Image:
         """The image file of that path, relative to the folder of the line's file."""
         return open_image(Path(self.path).parent / path, named(self.path), self.line)
 
     def item(self) -> str:
-        """The image of its field ``image`` if it has one, else its ``text``."""
+        """The image of its field ``image`` if it has one, else its text."""
         path = self.text("image", "")
-        return self.image(path) if path else self.text("text")
+        return self.image(path) if path else self.content
+
+    @property
+    def content(self) -> str:
+        """The text in the one field of :data:`TEXTS`."""
+        if "text" in self:
+            return self.text("text")
+        fields = [name for name in TEXTS if name in self]
+        if len(fields) > 1:
+            raise self.wrong(f"the text could be in any of {fields_of(fields)}; keep one")
+        return self.text(fields[0] if fields else "text")
 
     @property
     def id(self) -> str:
-        """The identifier in the field ``id`` or ``_id``: a string or a whole number, as a string."""
-        keys = [key for key in ("id", "_id") if key in self]
-        if not keys:
+        """The identifier in a field of :data:`IDENTIFIERS`: a string or a whole number, as a string."""
+        key = next((name for name in IDENTIFIERS if name in self), None)
+        if key is None:
             raise self.wrong(f"no field 'id' or '_id'; the fields are {fields_of(self)}")
-        if len(keys) == 2 and self["id"] != self["_id"]:
+        value = self[key]
+        if self.get("_id", value) != value:
             raise self.wrong("has both 'id' and '_id', and they differ")
-        value = self[keys[0]]
         if not isinstance(value, (str, int)) or isinstance(value, bool):
-            raise self.wrong(f"field {keys[0]!r} should be a string or a whole number, found {kind_of(value)}")
+            raise self.wrong(f"field {key!r} should be a string or a whole number, found {kind_of(value)}")
         if value == "":
-            raise self.wrong(f"field {keys[0]!r} is empty")
+            raise self.wrong(f"field {key!r} is empty")
         check_id(str(value), self.path, self.line)
         return str(value)
 
     @property
     def id_if_any(self) -> str | None:
-        """The same, ``None`` where it has neither field."""
-        return self.id if "id" in self or "_id" in self else None
+        """The same, ``None`` if it has no such field."""
+        return None if self.keys().isdisjoint(IDENTIFIERS) else self.id
 
 
 def check_id(value: str, path: str | Path, line: int) -> None:

@@ -80,10 +80,10 @@ def short_name(path: str | Path) -> str:
 
 
 def read_labelled(path: str | Path, sample: int | None = None, least: int = 2) -> LabelledTexts:
-    """Read ``text`` and ``label`` (a string or a whole number) of every line, or of a ``sample`` drawn with seed 42, in
+    """Read text and ``label`` (a string or a whole number) of every line, or of a ``sample`` drawn with seed 42, in
     file order. Raises :class:`DataError` for other lines, labels of two types, or fewer than ``least`` labels."""
     seen = hashlib.sha256()
-    rows = [(line, row.text("text"), _label(row)) for line, row in read_rows(path, _EXPECTED, seen.update)]
+    rows = [(line, row.content, _label(row)) for line, row in read_rows(path, _EXPECTED, seen.update)]
     first_line, _, first = rows[0]
     other = next((line for line, _, label in rows if type(label) is not type(first)), None)
     if other is not None:

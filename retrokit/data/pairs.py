@@ -98,7 +98,7 @@ registry = Registry(
             "beir",
             "the judged queries of a BEIR folder, each with every relevant document",
             "retrokit.data.pairs:from_beir",
-            (Param("path", required=True, summary="the folder"), _SPLIT, _LEVEL, *_USE),
+            (Param("path", required=True, summary="the folder, or hf:ORG/NAME"), _SPLIT, _LEVEL, *_USE),
             positional="path",
         ),
         Entry(
@@ -184,11 +184,11 @@ def from_jsonl(path: str, level: float | None, *, kind: Kind, spec_text: str, **
         raise UsageError(f"{path}: is a folder; for training data write {'beir' if is_beir(path) else 'hf'}:{path}")
     seen = hashlib.sha256()
     rows: Iterator[tuple[int, dict[str, Any]]]
-    rows = read_rows(path, "training data, one JSON object a line", seen.update, WITHOUT_NAMES[kind])
+    feed = None if os.path.isfile(path) else seen.update  # a pipe cannot be read again
+    rows = read_rows(path, "training data, one JSON object a line", feed, WITHOUT_NAMES[kind])
 
     def digest_read() -> str:
-        # of a plain file, the bytes read are the file's; a pipe could not be read again
-        return digest(path) if path.endswith(".gz") else f"sha256:{seen.hexdigest()}"
+        return digest(path) if feed is None else f"sha256:{seen.hexdigest()}"
 
     if kind == "pairs":
         rows = _with_named_labels(rows, lambda: label_names(path))
@@ -199,8 +199,8 @@ def from_beir(path: str, split: str, level: int, *, kind: Kind, spec_text: str, 
     """The source ``beir``: a pair for each query and document with a grade of at least ``level`` in the split, those
     without text left out; or the corpus' texts. Raises as :func:`read_source`."""
     if kind == "texts":
-        texts = (Unlabelled(document.text) for document in read_corpus(corpus_file(path)))
-        return build_source(texts, spec_text, Path(path).name, lambda: digest(corpus_file(path)), **use)
+        texts = (Unlabelled(document.text) for document in read_corpus(corpus_file(located(path))))
+        return build_source(texts, spec_text, Path(path).name, lambda: digest(corpus_file(located(path))), **use)
     if kind != "pairs":
         what = "scored sentences" if kind == "scored" else "a teacher's scores, which 'retrokit augment score' adds"
         raise UsageError(f"{spec_text}: a BEIR folder gives pairs or texts, not {what}")

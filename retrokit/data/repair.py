@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from retrokit.core.errors import UsageError
-from retrokit.data.beir import corpus_file, located, queries_file, read_answers, write_beir
+from retrokit.data.beir import corpus_file, located, queries_of_all_splits, read_answers, write_beir
 from retrokit.data.check import copies_of, decoded_again, read_splits
-from retrokit.data.corpus import Document, read_corpus, read_queries
+from retrokit.data.corpus import Document, read_corpus
 from retrokit.data.images import Image
 from retrokit.data.jsonl import gathering, write_jsonl
 from retrokit.data.pairs import Source
@@ -49,7 +49,7 @@ def repair_beir(path: str, level: int, verdicts: Mapping[str, Verdicts], target:
     folder, name = located(path), Path(path).resolve().name
     with gathering() as gathered:
         documents = {document.id: document for document in read_corpus(corpus_file(folder), images=True)}
-        queries = dict(read_queries(queries_file(folder), images=True))
+        queries = queries_of_all_splits(folder)
         read, unreadable = read_splits(folder)
     with gathering():  # the same faults again
         answers = read_answers(folder)

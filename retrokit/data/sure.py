@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from retrokit.core.errors import DataError
-from retrokit.core.files import digest, named, plain_or_packed, read_lines
+from retrokit.core.files import digest, named, plain_or_packed, read_lines, unpacked_name
 from retrokit.data.jsonl import Faults, fields_of, read_jsonl
 from retrokit.data.trec import read_judgements
 
@@ -179,8 +179,8 @@ def _found(folder: Path, testbeds: Iterable[str]) -> dict[str, list[Path]]:
     names = (PASSAGES, *(VARIANT_FILES[kind] for kind in kinds_of(testbeds)))
     files = {name: [path] if (path := plain_or_packed(folder / name)) is not None else [] for name in names}
     for name in (*map(_query_name, testbeds), _QRELS):
-        pattern = re.compile(name.replace("N", r"\d+").replace(".", r"\.") + r"(\.gz)?")
-        files[name] = sorted(path for path in folder.glob("*.tsv*") if pattern.fullmatch(path.name))
+        pattern = re.compile(name.replace("N", r"\d+").replace(".", r"\."))
+        files[name] = sorted(path for path in folder.glob("*.tsv*") if pattern.fullmatch(unpacked_name(path.name)))
     return files
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from retrokit.core.errors import DataError, first_line
-from retrokit.core.files import LONGEST_LINE, damage, named, opened, read_lines
+from retrokit.core.files import LONGEST_LINE, damage, named, opened, read_lines, unpacked_name
 from retrokit.core.notices import notice
 from retrokit.data.columns import is_header, is_negative, is_score, usual_name
 from retrokit.data.jsonl import Row, fields_of, read_json, read_row
@@ -22,13 +22,15 @@ if TYPE_CHECKING:
 
 Columns = Mapping[int, tuple[str, ...]]
 """The names of columns without names, by how many there are."""
-_TABLE = re.compile(r"\.(csv|tsv|parquet)(\.gz)?\Z", re.IGNORECASE)
-_ENDINGS = re.compile(r"(\.(jsonl|json|csv|tsv|parquet))?(\.gz)?\Z", re.IGNORECASE)
+_TABLE = re.compile(r"\.(csv|tsv|parquet)\Z", re.IGNORECASE)
+_ENDINGS = re.compile(r"\.(jsonl|json|csv|tsv|parquet)\Z", re.IGNORECASE)
+_SEPARATOR = re.compile(r'"?sep=(.)"?\r?\n?', re.IGNORECASE)
+"""Excel's first line of a CSV file, which names the mark between cells."""
 
 
 def stem(path: str | Path) -> str:
     """The name of a data file without its endings; ``stdin`` for ``-``."""
-    return "stdin" if str(path) == "-" else _ENDINGS.sub("", Path(path).name)
+    return "stdin" if str(path) == "-" else _ENDINGS.sub("", unpacked_name(Path(path).name))
 
 
 def label_names(path: str | Path) -> dict[str, list[str]]:
@@ -58,7 +60,13 @@ def names_of_classes(features: Mapping[str, Any]) -> dict[str, list[str]]:
 
 def is_table(path: str | Path) -> bool:
     """Whether ``path`` is named as a CSV, TSV or Parquet file."""
-    return _TABLE.search(str(path)) is not None
+    return table_kind(path) is not None
+
+
+def table_kind(path: str | Path) -> str | None:
+    """``csv``, ``tsv`` or ``parquet`` by the name of the file, else ``None``."""
+    match = _TABLE.search(unpacked_name(str(path)))
+    return None if match is None else match[1].lower()
 
 
 def is_json_lines(path: str | Path) -> bool:
@@ -74,7 +82,6 @@ def read_rows(
     expected: str = "rows of a data set",
     feed: Callable[[bytes], object] | None = None,
     columns: Columns | None = None,
-    aliases: Mapping[str, str] | None = None,
 ) -> Iterator[tuple[int, Row]]:
     """The rows of a data set, each with its line number (of an array or Parquet: its number), from 1.
 
@@ -85,21 +92,19 @@ def read_rows(
     Args:
         expected, feed: those of :func:`retrokit.core.files.read_lines`.
         columns: names for rows without any, by their number; default: such rows are refused.
-        aliases: other names of columns → names.
 
     Raises:
         DataError: a file that cannot be read or is empty, or a row of another form.
     """
-    name = _TABLE.search(str(path))
-    kind = name[1].lower() if name is not None else "json"
+    kind = table_kind(path)
     if kind == "parquet":
-        yield from _parquet(path, feed, aliases or {})
+        yield from _parquet(path, feed)
         return
     lines = read_lines(path, expected, feed, whole=kind == "csv")
     if kind == "csv":
-        yield from _table(path, _quoted(lines, path), expected, columns or {}, aliases or {})
+        yield from _table(path, _quoted(lines, path), expected, columns or {})
     else:
-        yield from rows_of_lines(path, lines, expected, columns, aliases)
+        yield from rows_of_lines(path, lines, expected, columns)
 
 
 def rows_of_lines(
@@ -107,15 +112,14 @@ def rows_of_lines(
     lines: Iterator[tuple[int, str]],
     expected: str,
     columns: Columns | None = None,
-    aliases: Mapping[str, str] | None = None,
 ) -> Iterator[tuple[int, Row]]:
     """As :func:`read_rows`, of the ``lines`` of a file that is neither CSV nor Parquet."""
     number, first = next(lines)
     start = first.lstrip()[0]
     lines = chain([(number, first)], lines)
-    if _TABLE.search(str(path)) or ("\t" in first and start not in "[{"):
+    if is_table(path) or ("\t" in first and start not in "[{"):
         cells = ((place, line.split("\t")) for place, line in lines)
-        yield from _table(path, cells, expected, columns or {}, aliases or {})
+        yield from _table(path, cells, expected, columns or {})
     elif start == "[" and str(path) != "-" and _is_array_of_rows(first):
         for _ in lines:  # so that all of it is fed
             pass
@@ -133,17 +137,23 @@ def _is_array_of_rows(line: str) -> bool:
 
 
 def _quoted(lines: Iterator[tuple[int, str]], path: str | Path) -> Iterator[tuple[int, list[str]]]:
-    first = next(lines)
-    names = first[1].replace('"', "").strip()
-    delimiter = next((mark for mark in ",;\t" if mark in names and is_header(names.split(mark))), ",")
+    start, first = next(lines)
+    separator = _SEPARATOR.fullmatch(first)
+    if separator is not None:
+        delimiter = separator[1]
+        start += 1
+    else:
+        names = first.replace('"', "").strip()
+        delimiter = next((mark for mark in ",;\t" if mark in names and is_header(names.split(mark))), ",")
+        lines = chain([(start, first)], lines)
     csv.field_size_limit(LONGEST_LINE)
-    reader = csv.reader((line for _, line in chain([first], lines)), delimiter=delimiter, strict=True)
-    start = 1
+    lines_before = start - 1
+    reader = csv.reader((line for _, line in lines), delimiter=delimiter, strict=True)
     try:
         for row in reader:
             if row:
                 yield start, row
-            start = reader.line_num + 1
+            start = lines_before + reader.line_num + 1
     except csv.Error as error:
         raise DataError(named(path), f"is not CSV: {error}", start) from error
 
@@ -153,9 +163,11 @@ def _table(
     cells: Iterator[tuple[int, list[str]]],
     expected: str,
     columns: Columns,
-    aliases: Mapping[str, str],
 ) -> Iterator[tuple[int, Row]]:
-    number, first = next(cells)
+    header = next(cells, None)
+    if header is None:
+        raise DataError(named(path), f"is empty; expected {expected}")
+    number, first = header
     names: Sequence[str] = [*map(usual_name, first)]
     if not is_header(names):
         names = columns.get(len(first), ())
@@ -173,7 +185,6 @@ def _table(
         raise DataError(named(path), problem)
     else:
         cells = chain([second], cells)
-    names = [aliases.get(name, name) for name in names]
     if repeated := [name for name in names if name and names.count(name) > 1]:
         same = fields_of(cell for cell, name in zip(first, names, strict=True) if name == repeated[0])
         raise DataError(named(path), f"several columns are the {repeated[0]}: {same}", number)
@@ -198,9 +209,7 @@ def _number(cell: str) -> Any:
     return cell
 
 
-def _parquet(
-    path: str | Path, feed: Callable[[bytes], object] | None, aliases: Mapping[str, str]
-) -> Iterator[tuple[int, Row]]:
+def _parquet(path: str | Path, feed: Callable[[bytes], object] | None) -> Iterator[tuple[int, Row]]:
     import pyarrow
     from pyarrow import parquet
 
@@ -218,7 +227,7 @@ def _parquet(
                         if values[name] is not None:
                             values[name] = float(values[name])
                     number += 1
-                    yield number, Row({aliases.get(name, name): values[name] for name in values}, path, number)
+                    yield number, Row(values, path, number)
     except OSError as error:
         raise DataError(path, damage(error)) from error
     except pyarrow.ArrowException as error:

@@ -11,9 +11,10 @@ from itertools import chain
 from pathlib import Path
 
 from retrokit.core.errors import DataError
-from retrokit.core.files import named, read_lines, writing
+from retrokit.core.files import named, read_lines, shards, writing
 from retrokit.core.notices import notice
-from retrokit.data.jsonl import Faults, check_id, fields_of, read_row
+from retrokit.data.jsonl import DOCUMENT_IDS, QUERY_IDS, Faults, Row, check_id, fields_of, read_row
+from retrokit.data.tables import read_rows, table_kind
 
 LARGEST_GRADE = 1_000_000
 """Measuring takes memory for every grade up to the largest."""
@@ -22,19 +23,22 @@ _WORD = re.compile(r"[^ \t\r\n\f\v]+")  # white space is ASCII's, as in trec_eva
 _QRELS = "judgements, one 'query-id document-id score' (BEIR) or 'query-id 0 document-id grade' (TREC) a line"
 _RUN = "a TREC run, 'query-id Q0 document-id rank score tag' a line"
 _FIELDS = (
-    {"query", "query_id", "queryid", "qid", "q_id", "q", "topic", "topic_id"},
-    {"corpus_id", "document", "document_id", "doc_id", "docid", "docno", "did", "passage_id", "pid"},
+    {*QUERY_IDS, "query", "q", "topic"},
+    {*DOCUMENT_IDS, "document"},
     {"score", "grade", "relevance", "rel", "label"},
 )
 """Names of the query's, the document's and the grade's column, in small letters with ``_`` for ``-``."""
+_UNGRADED = "1"
+_WITHOUT_NAMES = {3: ("query-id", "corpus-id", "score")}
 
 
 def read_judgements(path: str | Path) -> Iterator[tuple[int, str, str, int]]:
     """``(line, query id, document id, grade)`` of each judgement of a qrels file, in file order, repetitions left out.
 
     The file has columns (three, BEIR; four, TREC; or those of a header), JSON lines, or a JSON object of query id →
-    document id → grade. Grades of zero and below mean not relevant. Decimals of a grade are cut off, as in trec_eval;
-    such grades and comments are counted and reported.
+    document id → grade; or it is Parquet or CSV. Two named columns without a grade mean grade 1. Grades of zero and
+    below mean not relevant. Decimals of a grade are cut off, as in trec_eval; such grades and comments are counted and
+    reported.
 
     Raises:
         DataError: a line with other columns or a grade that is no number or beyond 1,000,000, two grades of a query and
@@ -69,16 +73,26 @@ def read_judgements(path: str | Path) -> Iterator[tuple[int, str, str, int]]:
 
 
 def _judged(path: str | Path, faults: Faults) -> Iterator[tuple[int, str, str, str]]:
-    """Line, query id, document id and grade as they are written."""
-    columns, places = 0, (0, -2, -1)
+    """Line, query id, document id and grade as they are written in a file, or in its shards."""
+    for file in shards(path):
+        yield from _judged_in_file(file, faults)
+
+
+def _judged_in_file(path: str | Path, faults: Faults) -> Iterator[tuple[int, str, str, str]]:
+    if table_kind(path) in ("csv", "parquet"):
+        rows = read_rows(path, _QRELS, columns=_WITHOUT_NAMES)
+        yield from (entry for _, row in rows for entry in _entries(row))
+        return
+    columns: int = 0
+    places: tuple[int, int, int | None] = (0, -2, -1)
     is_json, lines = _opened(path, _QRELS)
     if is_json:
         yield from _json_entries(path, lines)
         return
     for line, text in lines:
-        cells = _cells(text)
+        cells = text.split("\t") if columns == 2 and "\t" in text else _cells(text)
         fits = len(cells) == columns if columns else len(cells) in (3, 4)
-        is_judgement = fits and _GRADE.fullmatch(cells[places[2]]) is not None
+        is_judgement = fits and (places[2] is None or _GRADE.fullmatch(cells[places[2]]) is not None)
         if text.startswith("#") and not is_judgement:
             faults.add("comments", "the line is a comment", line)
             continue
@@ -86,21 +100,27 @@ def _judged(path: str | Path, faults: Faults) -> Iterator[tuple[int, str, str, s
             columns = len(cells)
             header = None if is_judgement else _places(cells)
             if header is None and columns not in (3, 4):
-                raise DataError(named(path), f"expected 3 columns (BEIR) or 4 (TREC), found {columns}", line)
+                hint = " without a header" if columns == 2 else ""
+                raise DataError(named(path), f"expected 3 columns (BEIR) or 4 (TREC), found {columns}{hint}", line)
             if header is not None or (not is_judgement and cells[0].lower().replace("-", "_") in _FIELDS[0]):
                 places = header or places
                 continue
         if len(cells) != columns:
             raise DataError(named(path), f"expected {columns} columns as on the lines before, found {len(cells)}", line)
-        query, document, grade = (cells[place] for place in places)
-        yield line, query, document, grade
+        query, document, grade = places
+        yield line, cells[query], cells[document], _UNGRADED if grade is None else cells[grade]
 
 
-def _places(names: Sequence[str]) -> tuple[int, int, int] | None:
-    """The places of query, document, and grade or score among columns or fields, or ``None``."""
+def _places(names: Sequence[str]) -> tuple[int, int, int | None] | None:
+    """The places of query, document, and grade or score among columns or fields; the last is ``None`` if they are
+    only two. ``None``: one is not there."""
     plain = [re.sub("[- ]", "_", name.strip().lower()) for name in names]
     query, document, value = ([place for place, name in enumerate(plain) if name in field] for field in _FIELDS)
-    return (query[0], document[0], value[0]) if query and document and value else None
+    if not query or not document:
+        return None
+    if value:
+        return query[0], document[0], value[0]
+    return (query[0], document[0], None) if len(names) == 2 else None
 
 
 def _opened(
@@ -112,7 +132,9 @@ def _opened(
     return re.match(r"""\s*\{\s*("[^"]*"\s*:|\Z)""", first[1]) is not None, chain([first], lines)
 
 
-def _json_entries(path: str | Path, lines: Iterator[tuple[int, str]]) -> Iterator[tuple[int, str, str, str]]:
+def _json_entries(
+    path: str | Path, lines: Iterator[tuple[int, str]], is_run: bool = False
+) -> Iterator[tuple[int, str, str, str]]:
     """Line, query id, document id and value of JSON lines, or of a JSON object of query id → document id → value."""
     number, text = next(lines)
     try:
@@ -122,15 +144,21 @@ def _json_entries(path: str | Path, lines: Iterator[tuple[int, str]]) -> Iterato
     for row in chain([first], (read_row(line, path, number) for number, line in lines)):
         if row and all(isinstance(value, dict) for value in row.values()):
             yield from ((row.line, query, id, str(value)) for query, ids in row.items() for id, value in ids.items())
-            continue
-        fields = list(row)
-        places = _places(fields)
-        if places is None:
-            raise row.wrong(f"expected a query's id, a document's id and a score; the fields are {fields_of(fields)}")
-        query, document, value = (row[fields[place]] for place in places)
-        if not all(isinstance(id, (str, int)) and not isinstance(id, bool) for id in (query, document)):
-            raise row.wrong("an id should be a string or a whole number")
-        yield row.line, str(query), str(document), str(value)
+        else:
+            yield from _entries(row, is_run)
+
+
+def _entries(row: Row, is_run: bool = False) -> Iterator[tuple[int, str, str, str]]:
+    """Line, query id, document id and value of a row with names."""
+    fields = list(row)
+    places = _places(fields)
+    if places is None or (is_run and places[2] is None):
+        raise row.wrong(f"expected a query's id, a document's id and a score; the fields are {fields_of(fields)}")
+    query, document = row[fields[places[0]]], row[fields[places[1]]]
+    if not all(isinstance(id, (str, int)) and not isinstance(id, bool) for id in (query, document)):
+        raise row.wrong("an id should be a string or a whole number")
+    value = _UNGRADED if places[2] is None else row[fields[places[2]]]
+    yield row.line, str(query), str(document), str(value)
 
 
 def _cells(text: str) -> list[str]:
@@ -152,7 +180,7 @@ def read_run_lines(
     """
     seen: set[tuple[str, str]] = set()
     is_json, lines = _opened(path, _RUN, feed)
-    entries = _json_entries(path, lines) if is_json else _ranked(path, lines)
+    entries = _json_entries(path, lines, is_run=True) if is_json else _ranked(path, lines)
     for line, query_id, document_id, score_text in entries:
         try:
             score = float(score_text)

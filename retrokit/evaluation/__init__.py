@@ -40,7 +40,7 @@ registry = _Tasks(
     [
         _task(
             "beir",
-            "retrieval on a BEIR folder: corpus.jsonl, queries.jsonl, qrels/SPLIT.tsv",
+            "retrieval on a BEIR folder (corpus.jsonl, queries.jsonl, qrels/), or the mean over a folder of them",
             "retrieval:beir",
             Param("split", str, "test", summary="which judgements"),
             Param(
@@ -50,7 +50,7 @@ registry = _Tasks(
             ),
             Param("level", int, 1, minimum=1, summary="lowest grade that counts as relevant; nDCG takes all grades"),
             Param("titles", bool, True, summary="put a document's title before its text"),
-            path="the folder, or the name of one of BEIR's sets",
+            path="the folder, the name of one of BEIR's sets, or hf:ORG/NAME",
         ),
         _task(
             "bright",

@@ -23,6 +23,7 @@ from retrokit.core.settings import (
     setting,
 )
 from retrokit.data.dtypes import stored_as
+from retrokit.metrics.names import metric_names
 
 if TYPE_CHECKING:  # help is shown without loading what ranks
     from retrokit.ranking.retrieval.two_stage import Fusion
@@ -56,8 +57,9 @@ class EvaluationSettings(Settings):
         "Metrics to compute and show, e.g. ndcg@10,recall@100. Default: the task's usual ones.",
         SCORES,
         read=listed,
+        canonical=metric_names,
     )
-    also: Sequence[str] = setting(())
+    also: Sequence[str] = setting((), canonical=metric_names)
     precision: str = setting("auto", PRECISION, SCORES, choices=PRECISIONS)
     dims: int | Sequence[int] | None = setting(
         None,
@@ -114,7 +116,7 @@ class EvaluationSettings(Settings):
     calibration: Sequence[str] = setting((), "File of retrokit calibrate, one for each system. Repeatable.", OUTPUT)
     baseline: str | None = setting(None, BASELINE, GATES)
     baseline_system: str | None = setting(None, BASELINE_SYSTEM, GATES)
-    gate_metric: str | None = setting(None, GATE_METRIC, GATES)
+    gate_metric: str | None = setting(None, GATE_METRIC, GATES, canonical=metric_names)
     strict: bool = setting(False, STRICT, result=False)
 
     def problems(self) -> Iterator[str]:
@@ -162,8 +164,9 @@ class TwoStageOptions(Settings):
         "Metrics to compute and show. Default of rankings: ndcg@10,accuracy@1,mrr@10.",
         FIRST_STAGE,
         read=listed,
+        canonical=metric_names,
     )
-    also: Sequence[str] = setting(())
+    also: Sequence[str] = setting((), canonical=metric_names)
     results: str | None = setting(
         None,
         "Keep results of rankings in this folder, and use them again while nothing has changed.",
@@ -183,7 +186,7 @@ class TwoStageOptions(Settings):
     max_paraphrases: int = setting(10_000, "Maximum of paraphrase pairs, a random sample.", NEAR_MISSES, minimum=2)
     baseline: str | None = setting(None, BASELINE, GATES)
     baseline_system: str | None = setting(None, BASELINE_SYSTEM, GATES)
-    gate_metric: str | None = setting(None, GATE_METRIC, GATES)
+    gate_metric: str | None = setting(None, GATE_METRIC, GATES, canonical=metric_names)
     strict: bool = setting(False, STRICT, result=False)
 
     def __post_init__(self) -> None:

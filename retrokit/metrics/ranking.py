@@ -10,6 +10,7 @@ import numpy as np
 import pytrec_eval
 
 from retrokit.core.errors import UsageError, did_you_mean
+from retrokit.metrics.names import METRICS
 
 Run = Mapping[str, Mapping[str, float]]
 Qrels = Mapping[str, Mapping[str, int]]
@@ -17,7 +18,6 @@ Qrels = Mapping[str, Mapping[str, int]]
 CUTOFFS = (1, 3, 5, 10, 20, 50, 100, 1000)
 DEEPEST = 1_000_000_000
 _TREC = {"ndcg": "ndcg_cut", "map": "map_cut", "recall": "recall", "precision": "P", "accuracy": "success"}
-METRICS = (*_TREC, "mrr")
 DEFAULT_METRICS = tuple(f"{metric}@{cutoff}" for metric in METRICS for cutoff in CUTOFFS)
 
 
@@ -27,11 +27,15 @@ def check_metric(name: str) -> str:
     Raises:
         UsageError: it is not (the message has the nearest name), or the cutoff is beyond :data:`DEEPEST`.
     """
-    match = re.fullmatch(r"([a-z]+)@([1-9][0-9]*)", name)
+    match = re.fullmatch(r"([a-z]+)@([0-9]+)", name)
     if match and match.group(1) in METRICS:
-        if len(match.group(2)) > len(str(DEEPEST)) or int(match.group(2)) > DEEPEST:
+        digits = match.group(2).lstrip("0")
+        if not digits:
+            raise UsageError(f"the cutoff of {name!r} is 0; expected 1 or more")
+        if len(digits) > len(str(DEEPEST)) or int(digits) > DEEPEST:
             raise UsageError(f"the cutoff of {name!r} is beyond {DEEPEST:,}")
-        return name
+        if digits == match.group(2):
+            return name
     hint = did_you_mean(name, DEFAULT_METRICS)
     raise UsageError(f"unknown metric {name!r}{hint}; it is one of {', '.join(METRICS)}, then @ and a cutoff")
 

@@ -34,7 +34,7 @@ _ROWS = 2048  # that are widened to float64 at a time
 def texts_of_jsonl(path: str, sample: int) -> tuple[str, list[str]]:
     """The ``text`` of every line, after its ``title`` where it has one."""
     rows = read_rows(path, 'texts, one {"text": …} a line')
-    texts = [(row.text("title", "") + " " + row.text("text")).strip() for _, row in rows]
+    texts = [(row.text("title", "") + " " + row.content).strip() for _, row in rows]
     return _sampled(short_name(path), texts, sample)
 
 

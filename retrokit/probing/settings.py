@@ -5,6 +5,7 @@ from dataclasses import KW_ONLY, dataclass
 from typing import ClassVar
 
 from retrokit.core.settings import FILE, PRECISION, PRECISIONS, Settings, listed, setting
+from retrokit.metrics.names import metric_names
 
 PAIRS = 1000  # of Fisher information
 DEPTH = 100  # irrelevant documents are looked for so far down
@@ -100,7 +101,7 @@ class FragmentSettings(ProbeSettings):
     on: str = setting(help="Task, e.g. classify:FILE or beir:PATH; knn:FILE only with metric=similarity.")
     sizes: Sequence[int] = setting(help=f"{FRAGMENT} Repeatable.", flags=("--size",))
     prefixes: Sequence[int] = setting((), "First dimensions. Repeatable. Default: up to eight.", flags=("--prefix",))
-    metric: str | None = setting(None, "Metric. Default: knn_accuracy, or the task's main one.")
+    metric: str | None = setting(None, "Metric. Default: knn_accuracy, or the task's main one.", canonical=metric_names)
     _: KW_ONLY
     seed: int = setting(0, "Random seed of the random slices.", minimum=0)
 
@@ -145,7 +146,7 @@ class LayerSettings(ProbeSettings):
     names = ("encoders", "similarities", "tasks")
 
     on: str = setting(help="Task, e.g. knn:FILE or beir:PATH.")
-    metric: str | None = setting(None, METRIC)
+    metric: str | None = setting(None, METRIC, canonical=metric_names)
     sim: str | None = setting(None, "Similarity. Default: the encoder's own.")
     start: str | None = setting(None, "Encoder before training. Default: that of the model folder.")
 

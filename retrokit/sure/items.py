@@ -67,7 +67,7 @@ def beir_items(folder: str | Path, split: str = "test", limit: int | None = None
     """
     folder = located(folder)
     qrels = judgements_file(folder, split)
-    texts, judged = _read_judged(qrels, queries_file(folder))
+    texts, judged = _read_judged(qrels, queries_file(folder, split))
     passages = _read_passages(corpus_file(folder), judged, qrels)
     return _drawn(Path(folder).resolve().name, texts, judged, passages, limit, seed, folder)
 
@@ -117,7 +117,7 @@ def _read_paired(path: str | Path) -> tuple[dict[str, str], dict[str, dict[str, 
     judged: dict[str, dict[str, int]] = {}
     expected = 'queries, one {"id": …, "text": …, "passage_id": …} a line'
     for _, row in read_jsonl(path, expected):
-        query, text = row.id, row.text("text")
+        query, text = row.id, row.content
         if query in texts:
             raise row.wrong(f"the id {query!r} is on an earlier line already")
         passage = row.get("passage_id")

@@ -25,6 +25,7 @@ from retrokit.core.settings import (
     numbers,
     setting,
 )
+from retrokit.metrics.names import metric_names
 from retrokit.training import guides, lora
 
 if TYPE_CHECKING:
@@ -102,7 +103,9 @@ class TrainingConfig(Settings):
     deterministic: bool = setting(False, "Use deterministic kernels, which can be slower.", OPTIMIZER)
     seed: int = setting(0, "Seed batches, dropout and new weights.", OPTIMIZER, minimum=0)
     eval_every: int | None = setting(None, "Evaluate every N steps.", EVALUATION, above=0)
-    best_metric: str | None = setting(None, "Select weights by TASK:METRIC. Default: first task's main.", EVALUATION)
+    best_metric: str | None = setting(
+        None, "Select weights by TASK:METRIC. Default: first task's main.", EVALUATION, canonical=metric_names
+    )
     patience: int | None = setting(None, "Stop after N evaluations without improvement.", EVALUATION, above=0)
     log_every: int = setting(10, "Log every N steps to metrics.jsonl.", OUTPUT, above=0, result=False)
     save_every: int | None = setting(
@@ -419,7 +422,9 @@ class BridgeSettings(Settings):
     texts: str | None = setting(None, "Texts of the export: JSON lines or a BEIR folder. Default: its source.")
     sample: int = setting(5000, "Embed N of the texts with the new encoder.", minimum=10)
     on: Sequence[str] = setting((), "Measure old, bridged and embedded again on this task. Repeatable.")
-    metrics: Sequence[str] = setting((), "Metrics to show. Default: the task's usual ones.", read=listed)
+    metrics: Sequence[str] = setting(
+        (), "Metrics to show. Default: the task's usual ones.", read=listed, canonical=metric_names
+    )
     seed: int = setting(0, "Seed the sample and an mlp.", minimum=0)
     precision: str = setting("auto", PRECISION, choices=PRECISIONS)
     device: str | None = setting(None)

@@ -34,7 +34,7 @@ def test_a_file(tmp_path):
 @pytest.mark.parametrize(
     ("line", "problem"),
     [
-        (b'{"id": "b", "body": "x"}', "no field 'text'; the fields are 'id', 'body'"),
+        (b'{"id": "b", "note": "x"}', "no field 'text'; the fields are 'id', 'note'"),
         (b'{"text": 3}', "field 'text' should be a string, found a number"),
         (b'{"text": null}', "field 'text' should be a string, found null"),
         (b'{"text": "x", "id": 1.5}', "field 'id' should be a string or a whole number, found a number"),

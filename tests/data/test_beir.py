@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import gzip
+import json
 import sys
 import zipfile
 from pathlib import Path
 from typing import Any
 from unittest.mock import Mock
 
+import pyarrow as pa
 import pytest
+from pyarrow import parquet as pq
 
 from retrokit.core import files
 from retrokit.core.errors import DataError, MissingExtra, ServiceError, UsageError
@@ -195,6 +198,8 @@ def test_a_line_repeated_word_for_word(folder: Path) -> None:
             + "</topics>\n",
         ),
         ("corpus.tsv", "id\ttext\ttitle\nd1\tThey purr.\tCats\nd2\tDogs bark.\t\nd3\t\t\n"),
+        ("corpus.csv", 'docid,title,contents\nd1,Cats,"They purr."\nd2,,Dogs bark.\nd3,,\n'),
+        ("qrels/test.csv", "query-id,corpus-id,score\nq2,d2,1\nq1,d1,2\nq1,d2,0\n"),
     ],
 )
 def test_other_formats_of_a_folder_give_the_same(folder: Path, name: str, text: str) -> None:
@@ -205,6 +210,137 @@ def test_other_formats_of_a_folder_give_the_same(folder: Path, name: str, text: 
     assert read_beir(folder) == plain
     assert read_beir(folder, "train").split == "train"
     assert digest_beir(folder, "test")
+
+
+def rows(text: str) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in text.splitlines()]
+
+
+def parquet(path: Path, rows: list[dict[str, Any]]) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    pq.write_table(pa.Table.from_pylist(rows), path)
+
+
+def test_the_layout_of_miracl(tmp_path: Path, folder: Path) -> None:
+    plain = read_beir(folder)
+    miracl = tmp_path / "there" / "pets"
+    (miracl / "corpus").mkdir(parents=True)
+    lines = CORPUS.replace("_id", "docid").splitlines(keepends=True)
+    for number, of_file in enumerate((lines[:2], lines[2:])):
+        (miracl / "corpus" / f"docs-{number}.jsonl.gz").write_bytes(gzip.compress("".join(of_file).encode()))
+    (miracl / "topics").mkdir()
+    topics = "q1\twho purrs?\nq2\twho barks?\nq3\twho reads this?\n"
+    (miracl / "topics" / "topics.miracl-v1.0-sw-test.tsv").write_text(topics)
+    (miracl / "qrels").mkdir()
+    (miracl / "qrels" / "qrels.miracl-v1.0-sw-test.tsv").write_text("q2 Q0 d2 1\nq1 Q0 d1 2\nq1 Q0 d2 0\n")
+    assert read_beir(miracl) == plain
+    before = digest_beir(miracl, "test")
+    (miracl / "corpus" / "docs-1.jsonl.gz").write_bytes(gzip.compress(b'{"docid": "d3", "text": "!"}\n'))
+    assert digest_beir(miracl, "test") != before
+
+
+@pytest.mark.parametrize("names", [("id", "text"), ("docno", "contents"), ("pid", "passage")])
+def test_the_layout_of_flagembedding(tmp_path: Path, folder: Path, names: tuple[str, str]) -> None:
+    plain = read_beir(folder)
+    flag = tmp_path / "there" / "pets"
+    flag.mkdir(parents=True)
+    corpus = CORPUS.replace('"_id"', f'"{names[0]}"').replace('"text"', f'"{names[1]}"')
+    (flag / "corpus.jsonl").write_text(corpus)
+    (flag / "test_queries.jsonl").write_text(QUERIES.replace("_id", "qid").replace("text", "query"))
+    (flag / "dev_queries.jsonl").write_text('{"qid": "q9", "query": "?"}\n')
+    (flag / "test_qrels.jsonl").write_text(
+        "".join(f'{{"qid": "{q}", "docid": "{d}", "relevance": {g}}}\n' for q, d, g in JUDGED)
+    )
+    (flag / "dev_qrels.jsonl").write_text('{"qid": "q9", "docid": "d1", "relevance": 1}\n')
+    assert read_beir(flag) == plain
+    assert read_beir(flag, "dev").queries == ["?"]
+    with pytest.raises(DataError, match=r"has no split 'train'; its splits are 'dev', 'test'$"):
+        read_beir(flag, "train")
+    (flag / "train_qrels.jsonl").write_text('{"qid": "q8", "docid": "d1", "relevance": 1}\n')
+    with pytest.raises(DataError, match=r"contains judgements of the split 'train', but no queries for it$"):
+        read_beir(flag, "train")
+
+
+JUDGED = [("q2", "d2", 1), ("q1", "d1", 2), ("q1", "d2", 0)]
+
+
+@pytest.mark.parametrize("ending", ["", "-0123456789abcdef"])
+@pytest.mark.parametrize("split", ["train", "test"])
+def test_the_folders_of_the_hub(tmp_path: Path, folder: Path, split: str, ending: str) -> None:
+    plain = read_beir(folder)
+    hub = tmp_path / "there" / "pets"
+    parquet(hub / "corpus" / f"{split}-00000-of-00002{ending}.parquet", rows(CORPUS)[:1])
+    parquet(hub / "corpus" / f"{split}-00001-of-00002{ending}.parquet", rows(CORPUS)[1:])
+    parquet(hub / "queries" / f"{split}-00000-of-00001{ending}.parquet", rows(QUERIES))
+    judged = [{"query-id": q, "corpus-id": d, "score": g} for q, d, g in JUDGED]
+    parquet(hub / "qrels" / f"{split}-00000-of-00001{ending}.parquet", judged)
+    assert read_beir(hub) == plain
+    assert len(read_source(f"beir:{hub},split={split}", "pairs").records) == 2
+    assert [record.text for record in read_source(f"beir:{hub}", "texts").records] == ["They purr.", "Dogs bark.", ""]
+    parquet(hub / "qrels" / f"{split}-00000-of-00001{ending}.parquet", [{"query-id": "q1", "corpus-id": "d1"}])
+    assert read_beir(hub).qrels == {"q1": {"d1": 1}}
+
+
+def test_a_split_of_the_hub_has_its_own_corpus(tmp_path: Path) -> None:
+    for name in ("cats", "dogs"):
+        parquet(tmp_path / "corpus" / f"{name}-00000-of-00001.parquet", [{"_id": "d", "text": name}])
+        parquet(tmp_path / "queries" / f"{name}-00000-of-00001.parquet", [{"_id": "q", "text": f"{name}?"}])
+        parquet(tmp_path / "qrels" / f"{name}-00000-of-00001.parquet", [{"query-id": "q", "corpus-id": "d"}])
+    dogs = read_beir(tmp_path, "dogs")
+    assert (dogs.documents, dogs.queries) == (["dogs"], ["dogs?"])
+    with pytest.raises(DataError, match=r"has no split 'test'; its splits are 'cats', 'dogs'$"):
+        read_beir(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("test.tsv", "query-id\tcorpus-id\nq2\td2\nq1\td 1\n"),
+        ("test.jsonl", '{"query-id": "q2", "corpus-id": "d2"}\n{"query-id": "q1", "corpus-id": "d 1"}\n'),
+        ("test.csv", "query-id,corpus-id\nq2,d2\nq1,d 1\n"),
+    ],
+)
+def test_judgements_without_a_grade_are_relevant(folder: Path, name: str, text: str) -> None:
+    (folder / "qrels" / "test.tsv").unlink()
+    (folder / "qrels" / name).write_text(text)
+    assert read_beir(folder).qrels == {"q2": {"d2": 1}, "q1": {"d 1": 1}}
+
+
+@pytest.mark.parametrize("text", ["q2\td2\n", "query-id\tcorpus-id\tremark\nq2\td2\tgood\n"])
+def test_other_columns_are_no_judgements_without_a_grade(folder: Path, text: str) -> None:
+    (folder / "qrels" / "test.tsv").write_text(text)
+    with pytest.raises(DataError, match=r"test\.tsv:[12]: (expected 3 columns|the grade 'good' is not)"):
+        read_beir(folder)
+
+
+def test_a_folder_of_sets_names_them(folder: Path) -> None:
+    with pytest.raises(DataError, match=r"contains several BEIR folders: 'pets'; name one of them: beir:.*/pets$"):
+        read_beir(folder.parent)
+
+
+def test_a_set_of_the_hub(tmp_path: Path, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    downloads: list[tuple[str, str]] = []
+
+    def download(name: str, repo_type: str, **_: Any) -> str:
+        downloads.append((name, repo_type))
+        return str(folder)
+
+    monkeypatch.setattr("huggingface_hub.snapshot_download", download)
+    monkeypatch.chdir(tmp_path)
+    assert read_beir("hf:org/pets") == read_beir(folder)
+    assert digest_beir("hf:org/pets", "test") == digest_beir(folder, "test")
+    assert set(downloads) == {("org/pets", "dataset")}
+    assert read_beir(f"hf:{folder}") == read_beir(folder)
+
+
+def test_a_hub_that_cannot_be_reached(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: Any, **__: Any) -> str:
+        raise ConnectionError("Max retries\nexceeded")
+
+    monkeypatch.setattr("huggingface_hub.snapshot_download", fail)
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(ServiceError, match=r"failed \(https://huggingface.co cannot be reached\); .* beir:FOLDER$"):
+        read_beir("hf:org/pets")
 
 
 DOCUMENTS = [Document("d 1", "T", "x"), Document("d2", "", "ß")]
@@ -315,7 +451,8 @@ def test_a_failed_download(monkeypatch: pytest.MonkeyPatch, elsewhere: Path, con
     assert failure.value.exit_code == 4
     assert "\n" not in message
     assert f"/datasets/cqadupstack.zip as {elsewhere / 'cqadupstack'}, or give the unpacked folder" in message
-    assert list(elsewhere.iterdir()) == []
+    assert "no network" not in message
+    assert not elsewhere.exists() or list(elsewhere.iterdir()) == []
 
 
 @pytest.mark.usefixtures("elsewhere")

@@ -192,3 +192,62 @@ def test_every_command_reads_tables(tmp_path: Path) -> None:
         {"anchor": "a", "positive": "b", "source": "pairs"},
         {"anchor": "c", "positive": "d", "source": "array"},
     ]
+
+
+def written(folder: Path, kind: str, rows: list[dict[str, object]]) -> Path:
+    """The rows as a file of that kind."""
+    path = folder / f"rows.{kind}"
+    if kind == "jsonl":
+        path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    elif kind == "parquet":
+        pd.DataFrame(rows).to_parquet(path)
+    else:
+        pd.DataFrame(rows).to_csv(path, index=False, sep="\t" if kind == "tsv" else ",")
+    return path
+
+
+@pytest.mark.parametrize("kind", ["jsonl", "tsv", "csv", "parquet"])
+@pytest.mark.parametrize(
+    "names",
+    [
+        *[("id", "text"), ("_id", "text"), ("docid", "text"), ("doc_id", "body"), ("docno", "text")],
+        *[("pid", "contents"), ("id", "contents"), ("qid", "query"), ("query_id", "query"), ("_id", "passage")],
+        *[("document_id", "document"), ("corpus-id", "content"), ("query-id", "question"), ("passage_id", "segment")],
+    ],
+)
+def test_one_table_of_names_for_all_formats(tmp_path: Path, kind: str, names: tuple[str, str]) -> None:
+    identifier, text = names
+    path = written(tmp_path, kind, [{identifier: "a1", text: "x y"}, {identifier: "a2", text: "z"}])
+    assert list(read_queries(path)) == [("a1", "x y"), ("a2", "z")]
+    assert [(document.id, document.text) for document in read_corpus(path)] == [("a1", "x y"), ("a2", "z")]
+    assert [(read.id, read.text) for read in Texts(path)] == [("a1", "x y"), ("a2", "z")]
+    assert [record.text for record in read_source(str(path), "texts").records] == ["x y", "z"]
+    path = written(tmp_path, kind, [{text: "x y", "label": "A"}, {text: "z", "label": "B"}])
+    assert read_labelled(path).texts == ["x y", "z"]
+
+
+def test_the_first_name_of_an_identifier_counts(tmp_path: Path) -> None:
+    for kind in ("jsonl", "tsv", "parquet"):  # as in MS MARCO's second version
+        path = written(tmp_path, kind, [{"docid": "whole", "pid": "part", "passage": "x", "title": "T"}])
+        assert [*read_corpus(path)] == [("part", "T", "x")]
+
+
+@pytest.mark.parametrize("kind", ["jsonl", "tsv", "parquet"])
+def test_two_texts_are_refused(tmp_path: Path, kind: str) -> None:
+    path = written(tmp_path, kind, [{"id": "1", "query": "x", "passage": "y"}])
+    with pytest.raises(DataError, match=r"the text could be in any of 'passage', 'query'; keep one$"):
+        list(read_corpus(path))
+
+
+@pytest.mark.parametrize("first", ["sep=;", '"sep=;"', "SEP=;"])
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16"])
+def test_excel_names_the_mark_between_cells(tmp_path: Path, first: str, encoding: str) -> None:
+    path = tmp_path / "a.csv"
+    path.write_bytes(f'{first}\r\nanchor;positive\r\n"a;b";p, q\r\nc;d\r\n'.encode(encoding))
+    assert [*read_source(str(path), "pairs").records] == [Pair("a;b", "p, q"), Pair("c", "d")]
+    path.write_bytes(f"{first}\r\nanchor;positive\r\na;b\r\nc\r\n".encode(encoding))
+    with pytest.raises(DataError, match=r"a\.csv:4: expected 2 columns \(anchor, positive\), found 1$"):
+        read_source(str(path), "pairs")
+    path.write_bytes(f"{first}\r\n".encode(encoding))
+    with pytest.raises(DataError, match=r"a\.csv: is empty; expected training data"):
+        read_source(str(path), "pairs")

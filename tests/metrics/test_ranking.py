@@ -81,7 +81,8 @@ def test_numpy_scores() -> None:
     [
         ("ndgc@10", r"unknown metric 'ndgc@10' \(did you mean ndcg@10\?\); it is one of ndcg, map, recall, precision,"),
         ("ndcg", r"unknown metric 'ndcg' \(did you mean ndcg@\d+\?\); .* accuracy, mrr, then @ and a cutoff"),
-        ("ndcg@0", r"unknown metric 'ndcg@0'"),
+        ("ndcg@0", r"^the cutoff of 'ndcg@0' is 0; expected 1 or more$"),
+        ("ndcg@010", r"unknown metric 'ndcg@010' \(did you mean ndcg@10\?\)"),
         ("ndcg@1.5", r"unknown metric 'ndcg@1.5'"),
         ("NDCG@10", r"unknown metric 'NDCG@10'"),
         ("zzz", r"unknown metric 'zzz'; it is one of"),

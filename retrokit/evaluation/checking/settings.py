@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from retrokit.core.settings import FILE, FOLDER, Settings, listed, setting
+from retrokit.metrics.names import metric_names
 
 FAULTS, JUDGEMENTS, REPAIR = "Faults of the files", "What the judgements do not know", "Repair"
 ANY = "any"
@@ -27,7 +28,11 @@ class CheckSettings(Settings):
         argument=True,
     )
     metrics: Sequence[str] = setting(
-        "ndcg@10,recall@100,mrr@10", "Metrics whose highest values, losses and bounds are shown.", FAULTS, read=listed
+        "ndcg@10,recall@100,mrr@10",
+        "Metrics whose highest values, losses and bounds are shown.",
+        FAULTS,
+        read=listed,
+        canonical=metric_names,
     )
     examples: int = setting(0, "Show N examples of each fault.", FAULTS, minimum=0)
     encoder: str | None = setting(None, "Encoder: count the texts that it truncates.", FAULTS)

@@ -29,6 +29,7 @@ from retrokit.evaluation.comparison.comparison import (
 from retrokit.evaluation.comparison.results_folder import library_versions, plain
 from retrokit.evaluation.comparison.systems import System, prompts_of
 from retrokit.evaluation.result import known
+from retrokit.metrics.names import metric_name
 from retrokit.ranking.retrieval import IDLE
 
 _EXPECTED = "a baseline that `save_baseline=` of an evaluation has written"
@@ -121,7 +122,7 @@ def parse_gate(text: str, name: str = "fail_under") -> tuple[str, float]:
         least = math.nan
     if not metric or out_of_range(least):
         raise UsageError(f"`{name}=` {text}: expected METRIC=VALUE, as in ndcg@10=0.64")
-    return metric.strip(), least
+    return metric_name(metric), least
 
 
 def gates_of(

@@ -49,13 +49,18 @@ def use_folder(task: Any, folder: Path) -> None:
 
 def folder_digest(task: Any, folder: Path) -> str:
     """``sha256:<hex>`` of what a task reads from its folder; raises :class:`DataError` if it cannot be read."""
-    if not is_beir(folder):
+    if not _is_beir(folder):
         return digest(folder)
     return "+".join(digest_beir(folder, split) for split in task.eval_splits)
 
 
+def _is_beir(folder: Path) -> bool:
+    """Whether it is a BEIR folder and no clone of the hub, whose corpus is in a folder, which MTEB reads itself."""
+    return is_beir(folder) and not (folder / "corpus").is_dir()
+
+
 def _loader(task: Any, folder: Path) -> Any:
-    if is_beir(folder):
+    if _is_beir(folder):
         if task.metadata.type != "Retrieval":
             problem = f"is a BEIR folder, but {task.metadata.name} is a task of type {task.metadata.type}"
             raise DataError(folder, f"{problem}; expected a clone of its repository on the hub")

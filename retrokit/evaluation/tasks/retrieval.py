@@ -17,12 +17,21 @@ import numpy as np
 
 from retrokit.core.errors import disk_errors
 from retrokit.core.notices import notice
-from retrokit.data.beir import RetrievalData, digest_beir, read_beir, read_other_split, retrieval_data
+from retrokit.data.beir import (
+    RetrievalData,
+    digest_beir,
+    located,
+    read_beir,
+    read_other_split,
+    retrieval_data,
+    sets_in,
+)
 from retrokit.data.bright import BrightData, bright_folder, digest_bright, instruction, read_bright
 from retrokit.data.images import with_images
 from retrokit.data.trec import write_run
 from retrokit.evaluation.result import AbstentionResult, Result
 from retrokit.evaluation.tasks.base import Measured, SearchTask, left_out, run_of
+from retrokit.evaluation.tasks.sets import RetrievalSets
 from retrokit.metrics.ranking import DEFAULT_METRICS, check_metric, evaluate_run, mean
 from retrokit.metrics.significance import share_of
 from retrokit.ranking.abstention import DEPTH, Abstainer
@@ -190,8 +199,20 @@ _IDENTICAL_IDS = {"arguana", "fever", "fiqa", "fiqa2018", "msmarco", "quora", "q
 
 def beir(
     path: str, split: str, ignore_identical_ids: bool | None = None, level: int = 1, titles: bool = True
-) -> Retrieval:
-    """The retrieval task of a BEIR folder."""
+) -> Retrieval | RetrievalSets:
+    """The retrieval task of a BEIR folder, or of a folder that contains several."""
+    folders = sets_in(located(path))
+    if not folders:
+        return _beir(path, split, ignore_identical_ids, level, titles)
+    sets = {}
+    for folder in folders:
+        task = _beir(str(folder), split, ignore_identical_ids, level, titles)
+        task.spec = f"beir:{folder}"
+        sets[folder.name] = task
+    return RetrievalSets(Path(path).name, sets)
+
+
+def _beir(path: str, split: str, ignore_identical_ids: bool | None, level: int, titles: bool) -> Retrieval:
     data = read_beir(path, split, images=True, level=level, titles=titles)
     if ignore_identical_ids is None:
         ignore_identical_ids = not _IDENTICAL_IDS.isdisjoint({data.name.lower(), Path(path).name.lower()})

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from retrokit.core.registry import Registry
 from retrokit.core.settings import FOLDER, Settings, setting
+from retrokit.metrics.names import metric_names
 from retrokit.ranking import reranking
 from retrokit.training.config import (
     BATCHES,
@@ -81,7 +82,9 @@ class VerifierConfig(TrainingConfig, _What):
     )
     precision: str = setting("auto", "Compute in fp32, bf16 or fp16; auto: bf16 if faster.", OPTIMIZER)
     eval_every: int | None = setting(None, "Evaluate every N steps. Default: a tenth.", EVALUATION, above=0)
-    best_metric: str | None = setting(None, "Select weights by ndcg@10, accuracy or roc_auc (default).", EVALUATION)
+    best_metric: str | None = setting(
+        None, "Select weights by ndcg@10, accuracy or roc_auc (default).", EVALUATION, canonical=metric_names
+    )
     cache: str | None = setting(
         None,
         "Cache token embeddings here. Default: embedding cache.",
