@@ -161,15 +161,14 @@ def check_replaceable(folder: str | Path, own_names: Iterable[str], inputs: Iter
     """Check that nothing is lost if another folder replaces ``folder``.
 
     Args:
-        own_names: patterns of the names that the command which created ``folder`` writes in it.
+        own_names: patterns of what the command which created ``folder`` writes in it (:func:`foreign_names`).
         inputs: paths that are read.
 
     Raises:
         UsageError: it contains anything else, or an input; or it is, or contains, the working directory.
     """
     target = Path(os.path.realpath(folder))
-    patterns = [*own_names, _OURS]
-    foreign = sorted(name for name in os.listdir(target) if not any(fnmatch(name, pattern) for pattern in patterns))
+    foreign = foreign_names(target, own_names)
     if foreign:
         more = f" and {len(foreign) - 3} more" if len(foreign) > 3 else ""
         shown = ", ".join(foreign[:3]) + more
@@ -181,6 +180,27 @@ def check_replaceable(folder: str | Path, own_names: Iterable[str], inputs: Iter
         raise UsageError(f"{folder}: is not replaced while you are in it; name it from outside, or another `output=`")
     if os.path.ismount(target):
         raise UsageError(f"{folder}: a file system is mounted there, and it cannot be replaced; name a new `output=`")
+
+
+def foreign_names(folder: Path, own_names: Iterable[str]) -> list[str]:
+    """What ``folder`` contains that none of the patterns matches, sorted; :data:`_OURS` matches everywhere.
+
+    A pattern with a slash, such as ``plots/*.png``, is of the content of a folder, which is looked through then. A
+    folder that a pattern without a slash matches counts as a whole.
+    """
+    patterns = [*own_names, _OURS]
+    foreign: list[str] = []
+    for name in sorted(os.listdir(folder)):
+        if any(fnmatch(name, pattern) for pattern in patterns):
+            continue
+        splits = [pattern.partition("/") for pattern in patterns]
+        inner_patterns = [inner for first, _, inner in splits if inner and fnmatch(name, first)]
+        path = folder / name
+        if inner_patterns and path.is_dir() and not path.is_symlink():
+            foreign += [f"{name}/{inner}" for inner in foreign_names(path, inner_patterns)]
+        else:
+            foreign.append(name)
+    return foreign
 
 
 def check_apart(folder: str | Path, inputs: Iterable[str | Path]) -> None:
