@@ -311,12 +311,18 @@ def test_old_checkpoints_are_dropped_without_what_a_user_has_put_there(tmp_path:
             (checkpoint / "notes.txt").write_text("years of work")
         folder.complete(checkpoint, {}, best_step=None)
         assert folder.last_checkpoint() == checkpoint
-    assert sorted(path.name for path in folder.checkpoints.iterdir()) == ["checkpoint-10", "checkpoint-11", "checkpoint-8"]
+    assert sorted(path.name for path in folder.checkpoints.iterdir()) == [
+        "checkpoint-10",
+        "checkpoint-11",
+        "checkpoint-8",
+    ]
     assert os.listdir(folder.checkpoint(8)) == ["notes.txt"]
 
 
 @pytest.mark.parametrize("name", ["plots/thesis.txt", "tokens/thesis.txt", "checkpoints/thesis.txt"])
-def test_a_file_in_a_folder_of_a_run_is_not_replaced(command: str, typed: Typed, made: Callable[..., None], name: str) -> None:
+def test_a_file_in_a_folder_of_a_run_is_not_replaced(
+    command: str, typed: Typed, made: Callable[..., None], name: str
+) -> None:
     made(command, typed, 1)
     Path("run", name).parent.mkdir(exist_ok=True)
     Path("run", name).write_text("years of work")

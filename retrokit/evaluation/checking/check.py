@@ -52,6 +52,8 @@ if TYPE_CHECKING:
 
 BEIR = "beir"
 TRAIN = "train"
+CHANGES = "changes.jsonl"
+"""The list of changes, next to the repaired copies."""
 
 
 @dataclass(frozen=True)
@@ -169,7 +171,7 @@ def _check(settings: CheckSettings, specs: Sequence[str], verdicts: Verdicts, un
     if unfinished is not None:
         repaired = {spec: sources[spec] for spec in specs if spec not in tests}
         count = _write_repaired(unfinished, settings.relabel, tests, repaired, doubted, verdicts)
-        notice(f"{settings.write}: repaired copies, with {count:,} changes listed in changes.jsonl")
+        notice(f"{settings.write}: repaired copies, with {count:,} changes listed in {CHANGES}")
     return DataCheck(checked, unjudged)
 
 
@@ -255,6 +257,8 @@ def _write_repaired(
         path = str(tasks.parse(spec).params["path"])
         folders.setdefault(path, {})[_split(spec)] = relevant
     names = [Path(path).resolve().name for path in folders] + [f"{source.name}.jsonl" for source in sources.values()]
+    if CHANGES in names:
+        raise UsageError(f"`write=`: a data set has the name of the list of changes, {CHANGES}; rename the data set")
     if repeated := sorted({name for name in names if names.count(name) > 1}):
         raise UsageError(f"`write=`: several data sets are called {', '.join(repeated)}; repair them one by one")
     changes: list[DataChange] = []
@@ -263,7 +267,7 @@ def _write_repaired(
         changes += repair_beir(path, level, splits, folder / Path(path).resolve().name)
     for spec, source in sources.items():
         changes += repair_pairs(source, doubted.get(spec, {}), relabel, folder / f"{source.name}.jsonl")
-    return write_jsonl(folder / "changes.jsonl", map(vars, changes))
+    return write_jsonl(folder / CHANGES, map(vars, changes))
 
 
 def _with_overlaps(
