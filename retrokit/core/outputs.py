@@ -68,12 +68,15 @@ def _check_place(path: str | Path) -> None:
 
 
 def beside(path: Path, ending: str) -> Path:
-    """The hidden name next to ``path`` of its ``ending`` (its lock, its successor).
+    """The hidden name next to ``path`` of its ``ending`` (its lock, its successor). Raises :class:`DataError` for the
+    root, which has nothing next to it.
 
     >>> beside(Path("runs/qnorm"), "retrokit-new").as_posix()
     'runs/.qnorm.retrokit-new'
     """
     name = path.name
+    if not name:
+        raise DataError(path, "could not be written: it is the root of the file system; name a folder in it")
     if len(os.fsencode(name)) > _LONGEST_NAME - 40:
         name = hashlib.blake2b(os.fsencode(name), digest_size=16).hexdigest()
     return path.with_name(f".{name}.{ending}")
