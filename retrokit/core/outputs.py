@@ -21,7 +21,7 @@ from pathlib import Path
 
 from filelock import FileLock, Timeout
 
-from retrokit.core.errors import DataError, UsageError, disk_errors
+from retrokit.core.errors import DataError, UsageError, disk_errors, naming
 from retrokit.core.files import mode_of, parents_of
 from retrokit.core.registry import Registry, split_items
 from retrokit.core.settings import EITHER, FOLDER, Settings
@@ -318,7 +318,8 @@ def folder_in_the_making(
             if os.path.isdir(target):
                 unfinished.chmod(0o700)  # until it has the permissions of what it replaces
         try:
-            yield unfinished
+            with naming(unfinished, folder):
+                yield unfinished
             _check_taken(folder, check)
             with disk_errors(folder):
                 take_place(unfinished, target)

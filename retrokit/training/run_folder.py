@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from retrokit.core.errors import DataError, UsageError, disk_errors, first_line
+from retrokit.core.errors import DataError, UsageError, disk_errors, first_line, naming
 from retrokit.core.files import parents_of, replaced, writing
 from retrokit.core.outputs import (
     beside,
@@ -97,7 +97,8 @@ class RunFolder:
         with locked(self.target):
             put_back(self._real)
             self._check_content(inputs)
-            with parents_of(self.checkpoints / "any", self.target):  # the trainer makes them, and may fail thereafter
+            # the trainer makes them, and may fail thereafter
+            with parents_of(self.checkpoints / "any", self.target), naming(self._new, self.target):
                 yield
 
     def _check_content(self, inputs: Iterable[str]) -> None:
