@@ -158,13 +158,16 @@ def test_a_process_of_a_command_dies_by_sigterm_as_any_other(started):
     """Such as a worker that a pool ends: it is not interrupted, and says nothing."""
     code = """
     child = os.fork()
-    if not child: time.sleep(60)
+    if not child:
+        print("begun", flush=True)
+        time.sleep(60)
+    time.sleep(1)  # Python drops a signal that comes while it forks
     os.kill(child, signal.SIGTERM)
     print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)
     os._exit(0)"""
     process = started("names", "encoders", program=PRESS.format(code))
     out, said = process.communicate(timeout=60)
-    assert (out, said) == (b"-15\n", b"")
+    assert (out, said) == (b"begun\n-15\n", b"")
 
 
 def test_ctrl_c_while_standard_input_is_read(started):
