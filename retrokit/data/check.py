@@ -6,6 +6,7 @@ The readers' own faults (:func:`~retrokit.data.jsonl.gathering`) are among them.
 
 from __future__ import annotations
 
+import math
 import re
 from array import array
 from collections import defaultdict
@@ -376,16 +377,15 @@ def _byte(letter: str) -> int:
 def boilerplate(texts: Iterable[str]) -> list[int]:
     """The places of texts of which most is sentences that many different texts have. ``texts`` are iterated over
     several times; images are none."""
-    forms = array("Q", (digest64(content_of(normal_form(text))) for text in texts))
-    distinct = first_of_each(forms)
-    is_distinct = np.zeros(len(forms), dtype=bool)
-    is_distinct[distinct] = True
+    is_distinct = first_of_each(array("Q", (digest64(content_of(normal_form(text))) for text in texts)))
     codes = array("q")
     for text, is_first in zip(texts, is_distinct, strict=True):
         if is_first and not isinstance(text, Image):
             codes.extend({hash(sentence) for sentence, _ in _sentences(text)})
-    values, counts = np.unique(np.frombuffer(codes, dtype=np.int64), return_counts=True)
-    shared = set(values[counts >= max(_SHARED, _SHARE * len(distinct))].tolist())
+    values = np.frombuffer(codes, dtype=np.int64) if len(codes) else np.empty(0, np.int64)
+    values.sort()  # so that a number that comes often is followed by itself
+    apart = max(_SHARED, math.ceil(_SHARE * is_distinct.sum())) - 1
+    shared = set(values[apart:][values[apart:] == values[:-apart]].tolist())
     if not shared:
         return []
     places = []
@@ -443,9 +443,7 @@ class DistinctTexts:
 
     def __init__(self, records: Iterable[Pair | ScoredPair | Unlabelled]) -> None:
         self._records = records
-        numbers = array("Q", map(text_id, self._all_texts()))
-        self._is_first = np.zeros(len(numbers), dtype=bool)
-        self._is_first[first_of_each(numbers)] = True
+        self._is_first = first_of_each(array("Q", map(text_id, self._all_texts())))
 
     def __len__(self) -> int:
         return int(self._is_first.sum())
@@ -478,9 +476,7 @@ def _contradicting_negatives(records: Sequence[Pair | ScoredPair | Unlabelled]) 
     if not len(negatives):
         return
     positives = _codes((record.anchor, record.positive) for record in records if isinstance(record, Pair))
-    is_wanted = np.zeros(len(negatives), dtype=bool)
-    is_wanted[first_of_each(array("Q", negatives.tobytes()))] = True
-    is_wanted &= np.isin(negatives, positives)
+    is_wanted = first_of_each(array("Q", negatives.tobytes())) & np.isin(negatives, positives)
     for (anchor, text), wanted in zip(negative_pairs(), is_wanted, strict=True):
         if wanted:
             yield f"{shown(anchor)} | {shown(text)}: positive and negative"

@@ -23,7 +23,7 @@ class PackedRecords(Sequence[Any]):
     >>> from retrokit.data.training_rows import Unlabelled
     >>> records = PackedRecords([Unlabelled("a"), Unlabelled("b"), Unlabelled("a")])
     >>> records[1], records.first_of_each().tolist()
-    (Unlabelled(text='b'), [0, 1])
+    (Unlabelled(text='b'), [True, True, False])
     """
 
     def __init__(self, records: Iterable[Any] = ()) -> None:
@@ -60,7 +60,7 @@ class PackedRecords(Sequence[Any]):
     __hash__ = None  # type: ignore[assignment] # as of a list
 
     def first_of_each(self) -> np.ndarray:
-        """The positions of distinct records, int64 ``[n]`` in ascending order: of equal ones, the first."""
+        """Whether each record is the first of those that are equal to it, bool ``[n]``."""
         digests = array("Q")
         for position in range(len(self)):
             digests.append(digest64(self._bytes_of(position)))
@@ -85,16 +85,19 @@ class PackedRecords(Sequence[Any]):
 
 
 def first_of_each(numbers: array[int]) -> np.ndarray:
-    """The positions of distinct numbers, int64 ``[n]`` in ascending order: of equal ones, the first.
+    """Whether each number is the first of its value, bool ``[n]``.
 
     >>> first_of_each(array("Q", [5, 7, 5, 6])).tolist()
-    [0, 1, 3]
+    [True, True, False, True]
     """
     import numpy as np
 
-    values = np.frombuffer(numbers, dtype=np.uint64) if len(numbers) else np.empty(0, np.uint64)
-    order = values.argsort(kind="stable")
-    ordered = values[order]
-    is_first = np.ones(len(values), dtype=bool)
-    is_first[1:] = ordered[1:] != ordered[:-1]
-    return np.sort(order[is_first])
+    is_first = np.zeros(len(numbers), dtype=bool)
+    if len(numbers):
+        values = np.frombuffer(numbers, dtype=np.uint64)
+        order = values.argsort(kind="stable")
+        ordered = values[order]
+        is_other = np.ones(len(values), dtype=bool)
+        np.not_equal(ordered[1:], ordered[:-1], out=is_other[1:])
+        is_first[order[is_other]] = True
+    return is_first

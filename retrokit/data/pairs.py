@@ -245,11 +245,11 @@ def build_source(
     if isinstance(every[0], ScoredPair):
         unique: Any = every
     elif isinstance(every, PackedRecords):
-        positions = every.first_of_each()
+        is_first = every.first_of_each()
         unique = every
-        if len(positions) < count:
-            unique.keep(positions.tolist())
-            places = array("q", positions.tobytes())
+        if not is_first.all():
+            places = array("q", is_first.nonzero()[0].tobytes())
+            unique.keep(places)
     else:
         first_places: dict[Any, int] = {}
         for place, record in enumerate(every):
