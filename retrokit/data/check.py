@@ -254,11 +254,20 @@ def _alike_ids(unit: str, ids: Sequence[str], examples: int) -> list[DataFault]:
 
 def _grouped(texts: Sequence[str], key: Callable[[str], str]) -> list[list[int]]:
     """The places of texts that have one key, two or more; texts without a key are left out."""
-    groups: dict[str, list[int]] = defaultdict(list)
+    codes, places = array("Q"), array("q")
     for place, text in enumerate(texts):
         if form := key(text):
-            groups[form].append(place)
-    return [group for group in groups.values() if len(group) > 1]
+            codes.append(digest64(content_of(form)))
+            places.append(place)
+    is_first = first_of_each(codes)
+    if is_first.all():
+        return []
+    values, all_places = np.frombuffer(codes, dtype=np.uint64), np.frombuffer(places, dtype=np.int64)
+    is_shared = np.isin(values, values[~is_first])
+    groups: dict[int, list[int]] = defaultdict(list)
+    for code, place in zip(values[is_shared].tolist(), all_places[is_shared].tolist(), strict=True):
+        groups[code].append(place)
+    return list(groups.values())
 
 
 def _repeated(unit: str, ids: Sequence[str], texts: Sequence[str], examples: int) -> list[DataFault]:
@@ -300,7 +309,10 @@ def _copies(
     """Documents that are copies of others. A perfect system cannot tell a relevant document from a copy that is not
     judged relevant, and loses most if the copy comes first."""
     exact, near = copies_of(data.document_ids, data.documents)
-    texts = dict(zip(data.document_ids, data.documents, strict=True))
+    texts = {}
+    for id, text in zip(data.document_ids, data.documents, strict=True):
+        if id in exact or id in near:
+            texts[id] = text
     for kind, copies in (("repeated-texts", exact), ("near-duplicates", near)):
         items, unjudged, first = [], 0, {query: dict(scores) for query, scores in perfect.items()}
         for query, scores in perfect.items():
@@ -315,7 +327,7 @@ def _copies(
         if count:
             about = f"{unjudged:,} copies of relevant documents are not judged relevant" if unjudged else ""
             cost = _lost(highest, means(data, first, metrics)) if unjudged else {}
-            yield DataFault(kind, "documents", count, len(texts), about, cost, [*items, *others][:examples])
+            yield DataFault(kind, "documents", count, len(data.documents), about, cost, [*items, *others][:examples])
 
 
 # --- texts
@@ -378,13 +390,14 @@ def boilerplate(texts: Iterable[str]) -> list[int]:
     """The places of texts of which most is sentences that many different texts have. ``texts`` are iterated over
     several times; images are none."""
     is_distinct = first_of_each(array("Q", (digest64(content_of(normal_form(text))) for text in texts)))
-    codes = array("q")
+    codes, distinct = array("q"), 0
     for text, is_first in zip(texts, is_distinct, strict=True):
         if is_first and not isinstance(text, Image):
+            distinct += 1
             codes.extend({hash(sentence) for sentence, _ in _sentences(text)})
     values = np.frombuffer(codes, dtype=np.int64) if len(codes) else np.empty(0, np.int64)
     values.sort()  # so that a number that comes often is followed by itself
-    apart = max(_SHARED, math.ceil(_SHARE * is_distinct.sum())) - 1
+    apart = max(_SHARED, math.ceil(_SHARE * distinct)) - 1
     shared = set(values[apart:][values[apart:] == values[:-apart]].tolist())
     if not shared:
         return []
