@@ -423,7 +423,7 @@ def _sentences(text: str) -> Iterator[tuple[str, int]]:
 
 
 def check_training(source: Source, examples: int = 0) -> CheckedData:
-    """Check the records of a source. Memory holds its records and a few numbers for each text."""
+    """Check the records of a source. In memory are its records and a few numbers for each text."""
     records: Sequence[Any] = source.records
     texts = DistinctTexts(records)
     total = len(records) + source.counts.get("duplicates", 0)

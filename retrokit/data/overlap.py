@@ -121,7 +121,7 @@ class TextFinder:
                         self._near[place] = others[row]
 
     def _set_of(self, place: int) -> frozenset[int]:
-        """The bigrams of a text: as a set they take many times their memory, so it is made for a comparison."""
+        """The bigrams of a text: a set takes many times their memory, and is created for one comparison."""
         return _set(self._pairs[self._starts[place] : self._starts[place + 1]])
 
 

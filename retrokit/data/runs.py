@@ -74,8 +74,8 @@ def is_run(folder: str | Path) -> bool:
 
 
 def checkpoints_in(folder: Path) -> list[Path]:
-    """The checkpoints that a run has written into ``folder``, in the order of their steps. Whatever has another name,
-    such as a copy of one, or is no folder, is the user's."""
+    """The checkpoints that a run has written into ``folder``, in the order of their steps. A copy with another name, a
+    file or a link is the user's."""
     checkpoints = []
     for path in folder.glob("checkpoint-*"):
         is_named = re.fullmatch("checkpoint-(0|[1-9][0-9]*)", path.name)
