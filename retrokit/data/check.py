@@ -446,8 +446,9 @@ def repeated(source: Source) -> list[int]:
 
 def _self_pairs(records: Iterable[Pair | ScoredPair | Unlabelled]) -> Iterator[str]:
     for record in records:
-        is_alone = isinstance(record, Pair) and not record.negatives
-        if is_alone and normal_form(record.anchor) == normal_form(record.positive):
+        if not isinstance(record, Pair) or record.negatives:
+            continue
+        if normal_form(record.anchor) == normal_form(record.positive):
             yield shown(record.anchor)
 
 

@@ -76,8 +76,8 @@ class PackedRecords(Sequence[Any]):
         del self._content[ends[-1] :]
         self._ends = ends
 
-    def _bytes_of(self, position: int) -> bytearray:
-        return self._content[self._ends[position] : self._ends[position + 1]]
+    def _bytes_of(self, position: int) -> bytes:
+        return bytes(self._content[self._ends[position] : self._ends[position + 1]])
 
     def _record(self, position: int) -> Any:
         values = marshal.loads(self._bytes_of(position))
