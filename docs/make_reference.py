@@ -56,7 +56,8 @@ Notices, progress and errors go to standard error.
 | 3 | a missing optional package; the message is the command that installs it |
 | 4 | an outside service failed |
 | 70 | a bug of retrokit, with a traceback |
-| 130 | interrupted; the command that resumes the work is printed |
+| 130 | interrupted by Ctrl-C; the command that resumes the work is printed |
+| 143 | terminated by SIGTERM, as `kill`, a container or a scheduler sends it; the same otherwise |
 """
 
 NAMES_HEAD = """\

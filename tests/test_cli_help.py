@@ -35,6 +35,13 @@ def test_no_help_shows_types_of_python(page) -> None:
             assert re.findall(r"<(?:str|bool|int|float|list)\b.*?>", shown) == [], words
 
 
+def test_a_group_has_one_page(page) -> None:
+    groups = [words for words in LEVELS if words not in RUNNABLE.values() and " ".join(words) not in COMMANDS]
+    assert () in groups
+    for words in groups:
+        assert page(*words, "--help-all") == page(*words, "--help") != ""
+
+
 @pytest.mark.parametrize("name", RUNNABLE)
 def test_the_first_page_is_short_and_the_whole_one_whole(name: str, page) -> None:
     """At most twelve options (the required ones among them) and 45 lines; examples can be copied."""

@@ -2,6 +2,7 @@
 
 import os
 import re
+import resource
 import shutil
 from collections.abc import Callable, Iterator
 from itertools import pairwise
@@ -16,6 +17,7 @@ from retrokit.core.settings import FOLDER
 from retrokit.data.jsonl import write_jsonl
 from tests.evaluation.fakes import write_folder
 from tests.models import sentences
+from tests.processes import retrokit_in
 
 # What a command reads is in the folder in, {o} is its output; the answers of a language model need another test.
 FILES = {
@@ -101,6 +103,57 @@ def test_what_cannot_be_written_is_said_in_one_line(typed: Typed, command: str, 
     assert "Traceback" not in err
     assert content() == before
     assert Path("circle").is_symlink()
+
+
+WHOLE = {
+    "distil-static": "distil-static in/bert --corpus in/beir/corpus.jsonl --dims 4 -o {o}",
+    "finetune": "finetune in/bert --data in/pairs.jsonl --batch-size 4 --steps 2 --device cpu -o {o}",
+    "merge": "merge in/bert in/bert -o {o}",
+}
+"""Commands that write a folder whole or not at all."""
+
+
+def limit_files(rank: int) -> None:
+    """To so many bytes, standard output and error too."""
+    resource.setrlimit(resource.RLIMIT_FSIZE, (int(os.environ["LARGEST_FILE"]),) * 2)
+
+
+LARGEST_FILE = {"rerank --save-run": 2000, "finetune": 12000}
+"""Bytes, of commands that print more than others."""
+
+
+@pytest.mark.parametrize("command", [name for name in (*FILES, *FOLDERS, *WHOLE) if name != "check --pairs"])
+def test_an_output_that_is_too_large_for_its_disk_is_one_line_that_names_it(
+    inputs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: str
+) -> None:
+    monkeypatch.setenv("LARGEST_FILE", str(LARGEST_FILE.get(command, 600)))
+    shutil.copytree(inputs, tmp_path / "in")
+    line = (FILES | FOLDERS | WHOLE)[command].format(o="new/out")
+    (ended,) = retrokit_in(1, tmp_path, line.split(), limit_files)
+    messages = [text for text in ended.err.splitlines() if text.startswith("retrokit: ")]
+    assert ended.code == 2, ended.err
+    assert len(messages) == 1, ended.err
+    name = r"a temporary file in \S+" if command == "augment mix" else r"new/out(/[\w./-]+)?"
+    assert re.match(rf"retrokit: {name}: could not be written: .*File too large", messages[0]), messages
+    assert "Traceback" not in ended.err
+    assert "retrokit-" not in messages[0]
+    left = [str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*") if "retrokit-" in path.name]
+    assert left == []
+    if command != "finetune":  # which leaves a run to resume
+        assert [path.name for path in tmp_path.glob("new/*") if path.name != "out.work"] == []
+
+
+INTO = ("eval --results", "eval --plot", "probe --plot", "eval --save-run", "rerank --save-run")
+"""Commands that write files into a folder that is there, the root too."""
+
+
+@pytest.mark.parametrize("command", [name for name in (*FILES, *FOLDERS, *WHOLE) if name not in INTO])
+def test_the_root_is_no_output(typed: Typed, command: str) -> None:
+    before = content()
+    code, err = typed((FILES | FOLDERS | WHOLE)[command].format(o="/"))
+    assert (code, err.count("\n")) == (2, 1), err
+    assert re.match(r"retrokit: /(\S*)?: could not be written: ", err)
+    assert content() == before
 
 
 @pytest.mark.parametrize("command", [name for name in FILES if name.startswith("augment")])

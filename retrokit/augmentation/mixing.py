@@ -17,7 +17,7 @@ from functools import partial
 from typing import TYPE_CHECKING, BinaryIO, cast
 
 from retrokit.augmentation.settings import MixSettings
-from retrokit.core.errors import UsageError, disk_errors
+from retrokit.core.errors import UsageError, naming
 from retrokit.core.files import named, writing
 from retrokit.core.notices import progress
 from retrokit.core.outputs import check_settings
@@ -138,7 +138,8 @@ def mix(settings: MixSettings) -> Mixture:
     if sum(part.path == "-" for part in chosen) > 1:
         raise UsageError("standard input can be read once only")
     check_settings(settings)
-    with tempfile.TemporaryFile() as stream:
+    temporary = f"a temporary file in {tempfile.gettempdir()}"
+    with naming(temporary, temporary), tempfile.TemporaryFile() as stream:
         kinds, starts = zip(*(_copied(part, settings.field, stream) for part in chosen), strict=True)
         if other := next((place for place, kind in enumerate(kinds) if kind != kinds[0]), None):
             holds = [f"{named(chosen[place].path)} contains {KINDS[kinds[place]]}" for place in (0, other)]
@@ -177,8 +178,7 @@ def _copied(part: Part, field: str | None, stream: BinaryIO) -> tuple[Kind, arra
             line = (raw if has_lines else json_line(row).encode()).removeprefix(codecs.BOM_UTF8).strip()
             line = line if field in row else line[:-1].rstrip() + end.encode()
             starts.append(stream.tell())
-            with disk_errors(f"a temporary file in {tempfile.gettempdir()}"):
-                stream.write(line + b"\n")
+            stream.write(line + b"\n")
             advance(1)
     return cast(Kind, kind), starts
 

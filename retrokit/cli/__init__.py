@@ -22,9 +22,10 @@ def main() -> None:
     try:
         entry = import_module("retrokit.cli.entry")
     except KeyboardInterrupt:
-        interrupts.end(130)
+        code = interrupts.exit_code()
+        interrupts.end(code)
         print("retrokit: interrupted", file=sys.stderr)
-        sys.exit(130)
+        sys.exit(code)
     try:
         code = entry.run(sys.argv[1:])
     except Exception:
@@ -34,7 +35,7 @@ def main() -> None:
 
 
 def __getattr__(name: str) -> Any:
-    """The application ``app`` and the function ``run``, imported where they are used: after Ctrl-C is watched for."""
+    """The application ``app`` and the function ``run``, imported where they are used: after signals are watched for."""
     if name not in ("app", "run"):
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(import_module("retrokit.cli.entry"), name)

@@ -49,7 +49,12 @@ def placeholder(param: Any) -> str:
 
 
 class Described:
-    """A command or a group whose parameters have placeholders, not Typer's types (``--on <list[str]>``)."""
+    """A command or a group whose parameters have placeholders, not Typer's types (``--on <list[str]>``). A group has
+    one page: ``--help-all`` shows it too."""
+
+    def get_help_option_names(self, ctx: Any) -> list[str]:
+        """Those of commands and groups."""
+        return ["--help", _ALL]
 
     def get_params(self, ctx: Any) -> list[Any]:
         """As the base class, each parameter with its placeholder."""
@@ -86,9 +91,6 @@ class Command(Described, TyperCommand):
     all options and the names."""
 
     kinds: ClassVar[tuple[str, ...]] = ()
-
-    def get_help_option_names(self, ctx: Any) -> list[str]:
-        return ["--help", _ALL]
 
     def get_help_option(self, ctx: Any) -> Any:
         option: Any = super().get_help_option(ctx)
@@ -209,7 +211,7 @@ app = Commands(
     help="Train, stress-test and rerank with dense text retrievers.",
     epilog=f"Troubleshooting: retrokit doctor. Documentation: {DOCUMENTATION} . "
     "Exit codes: 0 done, 1 a gate failed, 2 wrong use or bad input, "
-    "3 a missing optional package, 4 an outside service failed, 130 interrupted.",
+    "3 a missing optional package, 4 an outside service failed, 130 interrupted, 143 terminated.",
 )
 
 

@@ -19,7 +19,7 @@ from typer.exceptions import TyperException
 from retrokit.cli.common import app, application, is_first_process, option
 from retrokit.cli.streams import prepare_streams, print_at_once, printing
 from retrokit.core import interrupts
-from retrokit.core.errors import DataError, Interrupted, RetrokitError
+from retrokit.core.errors import DataError, Interrupted, RetrokitError, is_write_error
 from retrokit.core.notices import harmless, listening
 
 _MODULES = (
@@ -103,6 +103,7 @@ def _resume_line(words: Sequence[str], parameters: tuple[str, ...]) -> str:
 def run(argv: Sequence[str]) -> int:
     """Run the command that the words name (``["eval", "minilm", "--on", …]``) and return its exit code."""
     completes = "_RETROKIT_COMPLETE" in os.environ  # which takes its words from elsewhere
+    interrupts.forget()
     helps = not argv or not {"--help", "--help-all", "--version"}.isdisjoint(argv)
     try:
         outline = list(argv) in ([], ["--help"]) and not completes
@@ -117,10 +118,10 @@ def run(argv: Sequence[str]) -> int:
             elif not is_idle:
                 code = _invoke(command, argv)
     except Interrupted as error:
-        return _fail(f"{error}; {_resume_line(argv, error.parameters)}", error.exit_code)
+        return _fail(f"{error}; {_resume_line(argv, error.parameters)}", interrupts.exit_code())
     except BaseException as error:
         if interrupts.requested() or isinstance(error, KeyboardInterrupt):  # and whatever came of it
-            return _fail("interrupted", Interrupted.exit_code)
+            return _fail("interrupted", interrupts.exit_code())
         match error:
             case SystemExit():
                 return error.code if isinstance(error.code, int) else 0
@@ -131,8 +132,10 @@ def run(argv: Sequence[str]) -> int:
                 return _fail(str(error), error.exit_code, error.heard)
             case OSError(errno=number, filename=str() | bytes() as name) if number in _MACHINE:
                 return _fail(f"{os.fsdecode(name)}: {error.strerror}", DataError.exit_code)
+            case OSError() if is_write_error(error):
+                return _fail(f"a file could not be written: {error.strerror or error}", DataError.exit_code)
         raise
-    return _fail("interrupted", Interrupted.exit_code) if interrupts.requested() else code
+    return _fail("interrupted", interrupts.exit_code()) if interrupts.requested() else code
 
 
 def _outlined(group: typer.Typer) -> typer.Typer:
@@ -206,7 +209,7 @@ def _distributed(argv: Sequence[str]) -> Iterator[bool]:
 def end(code: int) -> NoReturn:
     """End the process with the exit code of its command, after its output is flushed."""
     interrupts.end(code)
-    if code == Interrupted.exit_code:
+    if code == interrupts.exit_code():
         print_at_once()
     try:
         with printing():

@@ -15,7 +15,7 @@ import typer
 
 from retrokit.cli.common import Commands, JsonOption, PriceOption, app, show, show_result, with_names, writes
 from retrokit.cli.settings import takes
-from retrokit.core.errors import DataError, GateFailed, RetrokitError, UsageError, check_extra
+from retrokit.core.errors import DataError, GateFailed, RetrokitError, UsageError, check_extra, first_line
 from retrokit.core.notices import notice
 from retrokit.core.settings import FOLDER, duration
 from retrokit.study.settings import WhySettings
@@ -55,7 +55,11 @@ def run(
 
     retrokit study run study.toml -o out
     """
-    _work(_planned(study, output), jobs, retries, shlex.split(engine), price_per_hour)
+    try:
+        further = shlex.split(engine)
+    except ValueError as error:
+        raise UsageError(f"--engine {engine}: {first_line(error)}; quote it as in a shell") from error
+    _work(_planned(study, output), jobs, retries, further, price_per_hour)
 
 
 @group.command("which-similarity", cls=with_names("encoders", "data"))
@@ -134,9 +138,11 @@ def _answer(
     output: str, question: str, parameters: Mapping[str, str | Sequence[str]], study_of: Callable[[Any], str]
 ) -> None:
     """Run the study of a question; ``study_of`` returns its text from the module of questions."""
+    from retrokit.core.outputs import check_outputs
     from retrokit.study.state import kept_study
 
     check_extra("study", "study")
+    check_outputs([(output, FOLDER)], parameters.values())
     given = [(name, [one] if isinstance(one, str) else one) for name, one in parameters.items()]
     options = [word for name, values in given for value in values for word in (f"--{name}", value)]
     path = kept_study(output, (question, *options), lambda: study_of(import_module("retrokit.study.questions")))
@@ -212,12 +218,14 @@ def report(folder: FolderArgument, price_per_hour: PriceOption = None) -> None:
 
 def _planned(path: str, output: str) -> StudyPlan:
     from retrokit.cli import command_lines
+    from retrokit.core.outputs import check_outputs
     from retrokit.study.state import StudyPlan
     from retrokit.study.steps import comparing, evaluations_of, read_study, steps_of
 
     study = read_study(path, command_lines)
     gates = tuple(command_lines.line_of(("eval",), study.gates, f"{path}: gates")[1:])
     steps = steps_of(study, output, command_lines)
+    check_outputs([(output, FOLDER)], [word for step in steps for word in step.command])
     command_lines.check([(f"{path}: {step.table}", step.command) for step in steps], output)
     for evaluations in evaluations_of(steps).values() if gates else ():
         checked = command_lines.check([(f"{path}: gates", comparing(evaluations, gates))], output)
@@ -242,9 +250,9 @@ def _report(folder: str, price_per_hour: float | None) -> tuple[Path, bool]:
     from retrokit.report.page import page_of, summary
     from retrokit.report.sources import read_sources
     from retrokit.study.engine import results_of
-    from retrokit.study.state import StudyPlan
+    from retrokit.study.state import REPORT, StudyPlan
 
-    planned, page = StudyPlan.read(folder), Path(folder, "report.html")
+    planned, page = StudyPlan.read(folder), Path(folder, REPORT)
     paths, gates_hold = results_of(planned)
     sources = read_sources([str(path) for path in paths])
     with writing(page) as file:

@@ -4,6 +4,7 @@ Everything here is a clear one-line message for a person. Any other exception is
 message names a parameter as ```batch_size=```; the command line shows its option instead (``--batch-size``).
 """
 
+import errno
 import importlib.util
 import math
 import re
@@ -56,7 +57,8 @@ class DataError(RetrokitError):
 
     def __init__(self, where: object, problem: str, line: int | None = None) -> None:
         location = f"{where}:{line}" if line is not None else str(where)
-        super().__init__(f"{location}: {problem}")
+        text = f"{location}: {problem}"
+        super().__init__(" ".join(part.strip() for part in text.split("\n")))  # a library's may have several lines
         self.line = line or 0
 
 
@@ -118,14 +120,45 @@ def disk_errors(what: object) -> Iterator[None]:
     that a library reports by an exception of its own."""
     try:
         yield
-    except OSError as error:
-        raise DataError(what, f"could not be written: {error.strerror or error}") from error
     except RetrokitError:
         raise
-    except Exception as error:  # of torch.save, safetensors and tokenizers; any other one is a bug
-        if not any(said in str(error) for said in ("PytorchStreamWriter", "unexpected pos", "(os error ")):
+    except Exception as error:
+        if not isinstance(error, OSError) and not is_write_error(error):
             raise
-        raise DataError(what, f"could not be written: {first_line(error)}") from error
+        raise DataError(
+            what, f"could not be written: {getattr(error, 'strerror', None) or first_line(error)}"
+        ) from error
+
+
+_WRITE_ERRORS = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO}
+_OF_LIBRARIES = ("PytorchStreamWriter", "unexpected pos", "(os error ")  # torch.save, safetensors, tokenizers
+_OF_NUMPY = re.compile(r"\d+ requested and \d+ written")
+
+
+def is_write_error(error: BaseException) -> bool:
+    """Whether an exception says that a file which is open could not be written. Anything else that is raised while a
+    file is being written, such as a connection that breaks or a pipe that its reader closed, is not about that file."""
+    if isinstance(error, OSError):
+        return error.errno in _WRITE_ERRORS or _OF_NUMPY.search(str(error)) is not None
+    return any(text in str(error) for text in _OF_LIBRARIES)
+
+
+@contextmanager
+def naming(hidden: object, name: object) -> Iterator[None]:
+    """Errors in the block call a ``hidden`` file or folder, which is to become ``name``, by that name. An error of
+    writing becomes one about ``name``."""
+    try:
+        yield
+    except RetrokitError as error:
+        error.args = (str(error).replace(str(hidden), str(name)),)
+        raise
+    except Exception as error:
+        if is_write_error(error):
+            with disk_errors(name):
+                raise
+        if isinstance(error, OSError) and isinstance(error.filename, str):
+            error.filename = error.filename.replace(str(hidden), str(name))
+        raise
 
 
 LARGEST_WHOLE = 2**31 - 1

@@ -16,6 +16,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from retrokit.core.errors import disk_errors
+from retrokit.core.files import replaced
 from retrokit.core.notices import harmless, notice
 
 mpl.use("Agg")
@@ -157,12 +158,10 @@ def save(figure: Figure, folder: str | Path, name: str) -> list[Path]:
     :class:`DataError` if the folder or a file could not be written."""
     # by hand: in a name such as ndcg@10_v1.5, with_suffix would take off the end
     files = [Path(folder) / f"{name}{ending}" for ending in _ENDINGS.get()]
-    with disk_errors(folder):
-        Path(folder).mkdir(parents=True, exist_ok=True)
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="Glyph .* missing from font")  # drawn as an empty box
-        for file in files:
-            with disk_errors(file):
-                figure.savefig(file, dpi=125)
+        for file, ending in zip(files, _ENDINGS.get(), strict=True):
+            with replaced(file) as new, disk_errors(file):
+                figure.savefig(new, dpi=125, format=ending.removeprefix("."))
     plt.close(figure)
     return files

@@ -6,7 +6,6 @@ gzip, bzip2 and Zstandard, and UTF-16 with a byte-order mark. Output is compress
 
 import bz2
 import codecs
-import errno
 import glob
 import gzip
 import hashlib
@@ -26,7 +25,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, BinaryIO, TextIO, cast
 
-from retrokit.core.errors import DataError, disk_errors, first_line
+from retrokit.core.errors import DataError, disk_errors, first_line, naming
 
 if sys.platform != "win32":
     import fcntl
@@ -38,10 +37,6 @@ LARGEST_TOML, LARGEST_JSON = 4 << 20, 512 << 20
 _NEW = 10
 """Seconds in which a writer has surely come to hold its file."""
 _UNPAIRED = "backslashreplace"
-
-# What a write to a file that is already open can fail with. Anything else that is raised while a file is being
-# written (a connection that breaks, a pipe that its reader closed) is not about that file.
-_WRITE_ERRORS = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO}
 
 
 def named(path: str | Path) -> str:
@@ -313,7 +308,7 @@ def writing(path: str | Path) -> Iterator[TextIO]:
             raise DataError("standard output", "could not be written: it is closed")
         if isinstance(sys.stdout, io.TextIOWrapper):
             sys.stdout.reconfigure(encoding="utf-8", errors=_UNPAIRED)
-        with _write_errors("standard output"):
+        with naming("standard output", "standard output"):
             yield sys.stdout
             sys.stdout.flush()
         return
@@ -321,7 +316,7 @@ def writing(path: str | Path) -> Iterator[TextIO]:
     if os.path.isdir(target) or str(path).endswith(os.sep):
         raise DataError(path, "could not be written: it is a folder")
     special = os.path.exists(target) and not os.path.isfile(target)
-    with _write_errors(path), nullcontext(target) if special else replaced(path) as place, ExitStack() as stack:
+    with naming(target, path), nullcontext(target) if special else replaced(path) as place, ExitStack() as stack:
         with disk_errors(path):
             binary: BinaryIO = stack.enter_context(open(place, "wb"))
         if str(path).endswith(".gz"):
@@ -352,7 +347,8 @@ def replaced(path: str | Path) -> Iterator[Path]:
                 _held(file)
                 if mode is not None:
                     os.chmod(temporary, mode)
-                yield temporary
+                with naming(temporary, path):
+                    yield temporary
                 with disk_errors(path):
                     with open(temporary, "rb") as written:  # a library may have made it anew
                         os.fsync(written.fileno())
@@ -400,17 +396,6 @@ def parents_of(target: Path, what: object) -> Iterator[None]:
         for folder in missing:
             with suppress(OSError):
                 folder.rmdir()
-
-
-@contextmanager
-def _write_errors(what: object) -> Iterator[None]:
-    try:
-        yield
-    except OSError as error:
-        if error.errno not in _WRITE_ERRORS:
-            raise
-        with disk_errors(what):
-            raise
 
 
 def digest(path: str | Path, names: Iterable[str] | None = None) -> str:

@@ -7,7 +7,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from retrokit.core.errors import disk_errors
 from retrokit.core.files import writing
 from retrokit.core.notices import harmless
 
@@ -70,8 +69,6 @@ def to_csv(rows: DataFrame) -> str:
 
 def write_csv(tables: Mapping[str, Sequence[Mapping[str, Any]]], folder: str | Path) -> list[Path]:
     """Write each table as ``NAME.csv`` into the folder; returns the files. A value that there is none of is empty."""
-    with disk_errors(folder):
-        Path(folder).mkdir(parents=True, exist_ok=True)
     files = [Path(folder) / f"{name}.csv" for name in tables]
     for file, rows in zip(files, tables.values(), strict=True):
         with writing(file) as stream:

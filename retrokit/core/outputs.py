@@ -21,7 +21,7 @@ from pathlib import Path
 
 from filelock import FileLock, Timeout
 
-from retrokit.core.errors import DataError, UsageError, disk_errors
+from retrokit.core.errors import DataError, UsageError, disk_errors, naming
 from retrokit.core.files import mode_of, parents_of
 from retrokit.core.registry import Registry, split_items
 from retrokit.core.settings import EITHER, FOLDER, Settings
@@ -68,12 +68,15 @@ def _check_place(path: str | Path) -> None:
 
 
 def beside(path: Path, ending: str) -> Path:
-    """The hidden name next to ``path`` of its ``ending`` (its lock, its successor).
+    """The hidden name next to ``path`` of its ``ending`` (its lock, its successor). Raises :class:`DataError` for the
+    root, which has nothing next to it.
 
     >>> beside(Path("runs/qnorm"), "retrokit-new").as_posix()
     'runs/.qnorm.retrokit-new'
     """
     name = path.name
+    if not name:
+        raise DataError(path, "could not be written: it is the root of the file system; name a folder in it")
     if len(os.fsencode(name)) > _LONGEST_NAME - 40:
         name = hashlib.blake2b(os.fsencode(name), digest_size=16).hexdigest()
     return path.with_name(f".{name}.{ending}")
@@ -161,15 +164,14 @@ def check_replaceable(folder: str | Path, own_names: Iterable[str], inputs: Iter
     """Check that nothing is lost if another folder replaces ``folder``.
 
     Args:
-        own_names: patterns of the names that the command which created ``folder`` writes in it.
+        own_names: patterns of what the command which created ``folder`` writes in it (:func:`foreign_names`).
         inputs: paths that are read.
 
     Raises:
         UsageError: it contains anything else, or an input; or it is, or contains, the working directory.
     """
     target = Path(os.path.realpath(folder))
-    patterns = [*own_names, _OURS]
-    foreign = sorted(name for name in os.listdir(target) if not any(fnmatch(name, pattern) for pattern in patterns))
+    foreign = foreign_names(target, own_names)
     if foreign:
         more = f" and {len(foreign) - 3} more" if len(foreign) > 3 else ""
         shown = ", ".join(foreign[:3]) + more
@@ -181,6 +183,27 @@ def check_replaceable(folder: str | Path, own_names: Iterable[str], inputs: Iter
         raise UsageError(f"{folder}: is not replaced while you are in it; name it from outside, or another `output=`")
     if os.path.ismount(target):
         raise UsageError(f"{folder}: a file system is mounted there, and it cannot be replaced; name a new `output=`")
+
+
+def foreign_names(folder: Path, own_names: Iterable[str]) -> list[str]:
+    """What ``folder`` contains that none of the patterns matches, sorted; :data:`_OURS` matches everywhere.
+
+    A pattern with a slash, such as ``plots/*.png``, is of the content of a folder, which is looked through then. A
+    folder that a pattern without a slash matches counts as a whole.
+    """
+    patterns = [*own_names, _OURS]
+    foreign: list[str] = []
+    for name in sorted(os.listdir(folder)):
+        if any(fnmatch(name, pattern) for pattern in patterns):
+            continue
+        splits = [pattern.partition("/") for pattern in patterns]
+        inner_patterns = [inner for first, _, inner in splits if inner and fnmatch(name, first)]
+        path = folder / name
+        if inner_patterns and path.is_dir() and not path.is_symlink():
+            foreign += [f"{name}/{inner}" for inner in foreign_names(path, inner_patterns)]
+        else:
+            foreign.append(name)
+    return foreign
 
 
 def check_apart(folder: str | Path, inputs: Iterable[str | Path]) -> None:
@@ -295,7 +318,8 @@ def folder_in_the_making(
             if os.path.isdir(target):
                 unfinished.chmod(0o700)  # until it has the permissions of what it replaces
         try:
-            yield unfinished
+            with naming(unfinished, folder):
+                yield unfinished
             _check_taken(folder, check)
             with disk_errors(folder):
                 take_place(unfinished, target)

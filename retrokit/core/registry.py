@@ -23,7 +23,7 @@ from typing import Any, ClassVar
 from urllib.parse import urlsplit
 from weakref import WeakSet
 
-from retrokit.core.errors import UsageError, check_extra, did_you_mean
+from retrokit.core.errors import UsageError, check_extra, did_you_mean, first_line
 from retrokit.core.settings import Values
 
 Value = str | int | float | bool
@@ -235,7 +235,7 @@ class Registry:
             try:
                 entry = point.load()
             except Exception as error:  # whatever a third party's import may raise
-                problem = f"{type(error).__name__}: {error}"
+                problem = f"{type(error).__name__}: {first_line(error)}"
                 raise UsageError(f"entry point {point.name!r} ({point.value}) does not load: {problem}") from error
             if not isinstance(entry, Entry):
                 raise UsageError(f"entry point {point.name!r} of {self.group} is not a retrokit.core.registry.Entry")

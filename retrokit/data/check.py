@@ -6,12 +6,14 @@ The readers' own faults (:func:`~retrokit.data.jsonl.gathering`) are among them.
 
 from __future__ import annotations
 
+import math
 import re
 from array import array
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
@@ -19,12 +21,22 @@ import numpy as np
 
 from retrokit.core.errors import DataError
 from retrokit.data.beir import RetrievalData, judgements_file, located, queries_of_all_splits, read_beir, splits_of
-from retrokit.data.images import Image
+from retrokit.data.images import Image, content_of
 from retrokit.data.jsonl import Gathered, gathering
 from retrokit.data.labelled import LabelledTexts
 from retrokit.data.overlap import Overlap, Shingles, TextFinder
+from retrokit.data.packed_records import first_of_each
 from retrokit.data.pairs import Source
-from retrokit.data.training_rows import Pair, ScoredPair, Unlabelled, normal_form, texts_of_record
+from retrokit.data.training_rows import (
+    Pair,
+    ScoredPair,
+    Unlabelled,
+    digest64,
+    normal_form,
+    pair_codes,
+    text_id,
+    texts_of_record,
+)
 from retrokit.data.trec import read_judgements
 from retrokit.data.words import units
 from retrokit.metrics.ranking import evaluate_run, mean
@@ -135,9 +147,12 @@ def shown(text: str) -> str:
     return line if len(line) <= _SHOWN else line[: _SHOWN - 1] + "…"
 
 
-def faults_of(kind: str, unit: str, items: Sequence[str], of: int, examples: int, about: str = "") -> list[DataFault]:
-    """A fault with an example for each of its ``items``; none without items."""
-    return [DataFault(kind, unit, len(items), of, about, {}, list(items[:examples]))] if items else []
+def faults_of(kind: str, unit: str, items: Iterable[str], of: int, examples: int, about: str = "") -> list[DataFault]:
+    """A fault that counts its ``items``, with the first of them as examples; none without items."""
+    stream = iter(items)
+    first = list(islice(stream, examples))
+    count = len(first) + sum(1 for _ in stream)
+    return [DataFault(kind, unit, count, of, about, {}, first)] if count else []
 
 
 # --- test sets
@@ -243,11 +258,20 @@ def _alike_ids(unit: str, ids: Sequence[str], examples: int) -> list[DataFault]:
 
 def _grouped(texts: Sequence[str], key: Callable[[str], str]) -> list[list[int]]:
     """The places of texts that have one key, two or more; texts without a key are left out."""
-    groups: dict[str, list[int]] = defaultdict(list)
+    codes, places = array("Q"), array("q")
     for place, text in enumerate(texts):
         if form := key(text):
-            groups[form].append(place)
-    return [group for group in groups.values() if len(group) > 1]
+            codes.append(digest64(content_of(form)))
+            places.append(place)
+    is_first = first_of_each(codes)
+    if is_first.all():
+        return []
+    values, all_places = np.frombuffer(codes, dtype=np.uint64), np.frombuffer(places, dtype=np.int64)
+    is_shared = np.isin(values, values[~is_first])
+    groups: dict[int, list[int]] = defaultdict(list)
+    for code, place in zip(values[is_shared].tolist(), all_places[is_shared].tolist(), strict=True):
+        groups[code].append(place)
+    return list(groups.values())
 
 
 def _repeated(unit: str, ids: Sequence[str], texts: Sequence[str], examples: int) -> list[DataFault]:
@@ -289,7 +313,10 @@ def _copies(
     """Documents that are copies of others. A perfect system cannot tell a relevant document from a copy that is not
     judged relevant, and loses most if the copy comes first."""
     exact, near = copies_of(data.document_ids, data.documents)
-    texts = dict(zip(data.document_ids, data.documents, strict=True))
+    texts = {}
+    for id, text in zip(data.document_ids, data.documents, strict=True):
+        if id in exact or id in near:
+            texts[id] = text
     for kind, copies in (("repeated-texts", exact), ("near-duplicates", near)):
         items, unjudged, first = [], 0, {query: dict(scores) for query, scores in perfect.items()}
         for query, scores in perfect.items():
@@ -304,25 +331,29 @@ def _copies(
         if count:
             about = f"{unjudged:,} copies of relevant documents are not judged relevant" if unjudged else ""
             cost = _lost(highest, means(data, first, metrics)) if unjudged else {}
-            yield DataFault(kind, "documents", count, len(texts), about, cost, [*items, *others][:examples])
+            yield DataFault(kind, "documents", count, len(data.documents), about, cost, [*items, *others][:examples])
 
 
 # --- texts
 
 
-def of_texts(unit: str, ids: Sequence[str], texts: Sequence[str], examples: int) -> Iterator[DataFault]:
-    """Texts without words, mostly of boiler-plate, read in a wrong encoding, or with invisible characters."""
-    rows = [(id, text) for id, text in zip(ids, texts, strict=True) if not isinstance(text, Image)]
-    of = len(rows)
-    empty = [f"{id}: {shown(text)!r}" for id, text in rows if not units(text)]
-    yield from faults_of("empty-texts", unit, empty, of, examples)
-    wrong = [f"{id}: {trace}" for id, text in rows if (trace := trace_of_encoding(text))]
-    yield from faults_of("encoding", unit, wrong, of, examples)
-    hidden = [f"{id}: {trace}" for id, text in rows if (trace := trace_of_invisible(text))]
-    yield from faults_of("invisible-characters", unit, hidden, of, examples)
-    common = boilerplate([text for _, text in rows])
-    items = [f"{rows[place][0]}: {shown(rows[place][1])}" for place in common]
-    yield from faults_of("boilerplate", unit, items, of, examples)
+def of_texts(unit: str, ids: Iterable[object], texts: Iterable[str], examples: int) -> Iterator[DataFault]:
+    """Texts without words, mostly of boiler-plate, read in a wrong encoding, or with invisible characters. ``ids`` and
+    ``texts`` are iterated over several times."""
+
+    def rows() -> Iterator[tuple[object, str]]:
+        return ((id, text) for id, text in zip(ids, texts, strict=True) if not isinstance(text, Image))
+
+    count = sum(1 for _ in rows())
+    empty = (f"{id}: {shown(text)!r}" for id, text in rows() if not units(text))
+    yield from faults_of("empty-texts", unit, empty, count, examples)
+    wrong = (f"{id}: {trace}" for id, text in rows() if (trace := trace_of_encoding(text)))
+    yield from faults_of("encoding", unit, wrong, count, examples)
+    hidden = (f"{id}: {trace}" for id, text in rows() if (trace := trace_of_invisible(text)))
+    yield from faults_of("invisible-characters", unit, hidden, count, examples)
+    common = set(boilerplate(texts))
+    items = (f"{id}: {shown(text)}" for place, (id, text) in enumerate(zip(ids, texts, strict=True)) if place in common)
+    yield from faults_of("boilerplate", unit, items, count, examples)
 
 
 def trace_of_encoding(text: str) -> str | None:
@@ -376,20 +407,25 @@ def _byte(letter: str) -> int:
     return ord(letter) if ord(letter) < 256 else letter.encode("cp1252")[0]
 
 
-def boilerplate(texts: Sequence[str]) -> list[int]:
-    """The places of texts of which most is sentences that many different texts have."""
-    distinct: dict[str, int] = {}
-    for place, text in enumerate(texts):
-        distinct.setdefault(normal_form(text), place)
-    codes = array("q")
-    for form in distinct.values():
-        codes.extend({hash(sentence) for sentence, _ in _sentences(texts[form])})
-    values, counts = np.unique(np.frombuffer(codes, dtype=np.int64), return_counts=True)
-    shared = set(values[counts >= max(_SHARED, _SHARE * len(distinct))].tolist())
+def boilerplate(texts: Iterable[str]) -> list[int]:
+    """The places of texts of which most is sentences that many different texts have. ``texts`` are iterated over
+    several times; images are none."""
+    is_distinct = first_of_each(array("Q", (digest64(content_of(normal_form(text))) for text in texts)))
+    codes, distinct = array("q"), 0
+    for text, is_first in zip(texts, is_distinct, strict=True):
+        if is_first and not isinstance(text, Image):
+            distinct += 1
+            codes.extend({hash(sentence) for sentence, _ in _sentences(text)})
+    values = np.frombuffer(codes, dtype=np.int64) if len(codes) else np.empty(0, np.int64)
+    values.sort()  # so that a number that comes often is followed by itself
+    apart = max(_SHARED, math.ceil(_SHARE * distinct)) - 1
+    shared = set(values[apart:][values[apart:] == values[:-apart]].tolist())
     if not shared:
         return []
     places = []
     for place, text in enumerate(texts):
+        if isinstance(text, Image):
+            continue
         sizes = [(size, hash(sentence) in shared) for sentence, size in _sentences(text)]
         if sizes and sum(size for size, is_shared in sizes if is_shared) >= _MOSTLY * sum(size for size, _ in sizes):
             places.append(place)
@@ -408,59 +444,105 @@ def _sentences(text: str) -> Iterator[tuple[str, int]]:
 
 
 def check_training(source: Source, examples: int = 0) -> CheckedData:
-    """Check the records of a source."""
-    records: list[Any] = list(source.records)
-    texts = list(dict.fromkeys(text for record in records for text in _texts(record)))
-    ids = [str(place) for place in range(1, len(texts) + 1)]
-    self_pairs = [
-        shown(record.anchor)
-        for record in records
-        if isinstance(record, Pair)
-        and not record.negatives
-        and normal_form(record.anchor) == normal_form(record.positive)
-    ]
+    """Check the records of a source. In memory are its records and a few numbers for each text."""
+    records: Sequence[Any] = source.records
+    texts = DistinctTexts(records)
     total = len(records) + source.counts.get("duplicates", 0)
-    repeats = [f"record {place + 1}" for place in sorted(set(range(total)) - set(source.places)) if source.places]
     faults = [
         *_contradictions(records, examples),
-        *faults_of("repeated-lines", "records", repeats, total, examples),
-        *faults_of("self-pairs", "pairs", self_pairs, len(records), examples),
-        *of_texts("texts", ids, texts, examples),
+        *faults_of("repeated-lines", "records", (f"record {place + 1}" for place in repeated(source)), total, examples),
+        *faults_of("self-pairs", "pairs", _self_pairs(records), len(records), examples),
+        *of_texts("texts", range(1, len(texts) + 1), texts, examples),
     ]
     return CheckedData(source.spec, TRAINING, dict(source.counts), faults)
 
 
-def _texts(record: Pair | ScoredPair | Unlabelled) -> tuple[str, ...]:
-    anchor, texts = texts_of_record(record)
-    return anchor, *texts
+def repeated(source: Source) -> list[int]:
+    """The places of the records that repeat an earlier one, and are left out."""
+    is_repeated = np.ones(len(source.records) + source.counts.get("duplicates", 0), dtype=bool)
+    is_repeated[np.asarray(source.places, dtype=np.int64)] = False
+    places: list[int] = is_repeated.nonzero()[0].tolist()
+    return places if source.places else []
 
 
-def contradicting_pairs(records: Iterable[Pair | ScoredPair | Unlabelled]) -> list[tuple[str, str]]:
-    """Pairs of an anchor and a text that are both a positive and a negative pair."""
-    positives: set[tuple[str, str]] = set()
-    negatives: dict[tuple[str, str], tuple[str, str]] = {}
+def _self_pairs(records: Iterable[Pair | ScoredPair | Unlabelled]) -> Iterator[str]:
     for record in records:
-        if isinstance(record, Pair):
-            anchor = normal_form(record.anchor)
-            positives.add((anchor, normal_form(record.positive)))
-            for text in record.negatives:
-                negatives.setdefault((anchor, normal_form(text)), (record.anchor, text))
-    return [pair for form, pair in negatives.items() if form in positives]
+        if not isinstance(record, Pair) or record.negatives:
+            continue
+        if normal_form(record.anchor) == normal_form(record.positive):
+            yield shown(record.anchor)
+
+
+class DistinctTexts:
+    """The different texts of records in their order, which are taken from the records each time."""
+
+    def __init__(self, records: Iterable[Pair | ScoredPair | Unlabelled]) -> None:
+        self._records = records
+        self._is_first = first_of_each(array("Q", map(text_id, self._all_texts())))
+
+    def __len__(self) -> int:
+        return int(self._is_first.sum())
+
+    def __iter__(self) -> Iterator[str]:
+        return (text for text, is_first in zip(self._all_texts(), self._is_first, strict=True) if is_first)
+
+    def _all_texts(self) -> Iterator[str]:
+        for record in self._records:
+            anchor, texts = texts_of_record(record)
+            yield anchor
+            yield from texts
 
 
 def _contradictions(records: Sequence[Pair | ScoredPair | Unlabelled], examples: int) -> list[DataFault]:
-    items = [f"{shown(anchor)} | {shown(text)}: positive and negative" for anchor, text in contradicting_pairs(records)]
-    scores: dict[tuple[str, ...], tuple[ScoredPair, set[float]]] = {}
-    for record in records:
-        if isinstance(record, ScoredPair):
-            form = tuple(sorted((normal_form(record.sentence1), normal_form(record.sentence2))))
-            scores.setdefault(form, (record, set()))[1].add(record.score)
-    items += [
-        f"{shown(record.sentence1)} | {shown(record.sentence2)}: {', '.join(map('{:g}'.format, sorted(given)))}"
-        for record, given in scores.values()
-        if len(given) > 1
-    ]
+    items = chain(_contradicting_negatives(records), _contradicting_scores(records))
     return faults_of("contradicting-labels", "pairs", items, len(records), examples)
+
+
+def _contradicting_negatives(records: Sequence[Pair | ScoredPair | Unlabelled]) -> Iterator[str]:
+    """Pairs of an anchor and a text that are both a positive and a negative pair, each once."""
+
+    def negative_pairs() -> Iterator[tuple[str, str]]:
+        for record in records:
+            if isinstance(record, Pair):
+                for text in record.negatives:
+                    yield record.anchor, text
+
+    negatives = _codes(negative_pairs())
+    if not len(negatives):
+        return
+    positives = _codes((record.anchor, record.positive) for record in records if isinstance(record, Pair))
+    is_wanted = first_of_each(array("Q", negatives.tobytes())) & np.isin(negatives, positives)
+    for (anchor, text), wanted in zip(negative_pairs(), is_wanted, strict=True):
+        if wanted:
+            yield f"{shown(anchor)} | {shown(text)}: positive and negative"
+
+
+def _contradicting_scores(records: Sequence[Pair | ScoredPair | Unlabelled]) -> Iterator[str]:
+    """Pairs of sentences, in either order, that have several scores."""
+    if not records or not isinstance(records[0], ScoredPair):
+        return
+    pairs: Any = records
+    scores = np.array(array("d", (pair.score for pair in pairs)))
+    codes = _codes(sorted((normal_form(pair.sentence1), normal_form(pair.sentence2))) for pair in pairs)
+    order = np.lexsort((scores, codes))
+    is_other = (codes[order][1:] == codes[order][:-1]) & (scores[order][1:] != scores[order][:-1])
+    by_code: dict[int, list[int]] = {}
+    for position in np.isin(codes, codes[order][1:][is_other]).nonzero()[0].tolist():
+        by_code.setdefault(int(codes[position]), []).append(position)
+    for positions in by_code.values():
+        first = pairs[positions[0]]
+        several = ", ".join(f"{score:g}" for score in sorted({float(scores[position]) for position in positions}))
+        yield f"{shown(first.sentence1)} | {shown(first.sentence2)}: {several}"
+
+
+def _codes(pairs: Iterable[Sequence[str]]) -> np.ndarray:
+    """A number for each pair of texts that differ in more than case and white space, int64 ``[n]``."""
+    firsts, seconds = array("q"), array("q")
+    for first, second in pairs:
+        firsts.append(text_id(normal_form(first)))
+        seconds.append(text_id(normal_form(second)))
+    codes: np.ndarray = pair_codes(np.array(firsts, dtype=np.int64), np.array(seconds, dtype=np.int64))
+    return codes
 
 
 def check_labelled(data: LabelledTexts, examples: int = 0) -> CheckedData:

@@ -19,7 +19,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import islice
@@ -39,7 +39,9 @@ EMBEDDINGS, TABLE, IDS, RANGES, NOTE = "embeddings.npy", "embeddings.parquet", "
 CANARIES, CANARY_COUNT = "canaries.json", 20
 ABSTENTION = "abstention.json"
 FILES = (EMBEDDINGS, TABLE, IDS, RANGES, NOTE, CANARIES)
-SHARDS, INDEXES = "shard-*-of-*", "index-*"
+SHARDS = "shard-[0-9][0-9][0-9][0-9][0-9]-of-[0-9][0-9][0-9][0-9][0-9]"
+WRITTEN = (*FILES, ABSTENTION, "index-*.faiss", "index-*.json")
+"""Patterns of what commands write in a folder of an export, without those of shards."""
 _STATE = "unfinished.json"
 _BLOCK = 1 << 24  # bytes of the identifiers that are looked through at a time
 
@@ -277,8 +279,9 @@ class ExportWriter:
     def __enter__(self) -> ExportWriter:
         return self
 
-    def __exit__(self, *_: object) -> None:
-        self._stack.close()
+    def __exit__(self, error: object, *_: object) -> None:
+        with suppress(OSError) if error is not None else disk_errors(self.folder):
+            self._stack.close()  # which writes what a full disk has refused once more
 
     def _left(self) -> int | None:
         """Resume from existing files, and return the byte length of their identifiers; ``None`` if they do not fit."""
@@ -309,7 +312,7 @@ class ExportWriter:
                 os.fsync(file.fileno())
             self.count += len(rows)
             self.texts += len(ids)
-            if self._about is None:
+            if self._about is None or len(ids) < CHUNK:  # nothing to resume from: less than a portion
                 return
             state = {"about": self._about, "rows": self.count, "texts": self.texts, "ids": self._ids.tell()}
             write_json(self.folder / _STATE, state, kind="unfinished-export")

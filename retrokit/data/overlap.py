@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import chain, islice, pairwise
+from itertools import chain, islice
 
 import numpy as np
 
@@ -73,15 +73,17 @@ class TextFinder:
         self.texts, self._shingles = list(texts), shingles
         self.exact: dict[int, str] = {}
         self._near: dict[int, str] = {}
-        self._by_form: dict[str, list[int]] = defaultdict(list)
-        for place, text in enumerate(self.texts):
-            self._by_form[normal_form(text)].append(place)
-        self._sets: list[frozenset[int]] = []
+        forms = _forms(self.texts)
+        self._order_of_forms = forms.argsort(kind="stable")
+        self._forms = forms[self._order_of_forms]
+        all_pairs, lengths = [np.empty(0, dtype=np.uint64)], [np.zeros(1, dtype=np.int64)]
         bands = [np.empty((0, _BANDS), dtype=np.uint64)]
         for part in _parts(self.texts):
             pairs, starts = shingles.of(part)
-            self._sets += [_set(pairs[a:b]) for a, b in pairwise(starts.tolist())]
+            all_pairs.append(pairs)
+            lengths.append(np.diff(starts))
             bands.append(_bands(pairs, starts))
+        self._pairs, self._starts = np.concatenate(all_pairs), np.cumsum(np.concatenate(lengths))
         keys = np.concatenate(bands).T
         self._orders = keys.argsort(axis=1)
         self._keys = np.take_along_axis(keys, self._orders, axis=1)
@@ -98,14 +100,16 @@ class TextFinder:
             for apart in range(1, _MOST + 1):
                 for at in (keys[apart:] == keys[:-apart]).nonzero()[0].tolist():
                     first, second = int(order[at]), int(order[at + apart])
-                    if similarity(self._sets[first], self._sets[second]) >= NEAR:
+                    if similarity(self._set_of(first), self._set_of(second)) >= NEAR:
                         yield first, second
 
     def look_in(self, others: Sequence[str]) -> None:
         """Find the texts among ``others``."""
-        for text in others:
-            for place in self._by_form.get(normal_form(text), ()):
-                self.exact.setdefault(place, text)
+        forms = _forms(others)
+        first, end = (np.searchsorted(self._forms, forms, side) for side in ("left", "right"))
+        for row in (first < end).nonzero()[0].tolist():
+            for place in self._order_of_forms[first[row] : end[row]].tolist():
+                self.exact.setdefault(place, others[row])
         pairs, starts = self._shingles.of(others)
         for keys, order, mine in zip(self._keys, self._orders, _bands(pairs, starts).T, strict=True):
             first, end = (np.searchsorted(keys, mine, side) for side in ("left", "right"))
@@ -113,8 +117,17 @@ class TextFinder:
                 places = [place for place in order[first[row] : end[row]].tolist() if place not in self._near]
                 shingles = _set(pairs[starts[row] : starts[row + 1]]) if places else frozenset()
                 for place in places[:_MOST]:
-                    if similarity(self._sets[place], shingles) >= NEAR:
+                    if similarity(self._set_of(place), shingles) >= NEAR:
                         self._near[place] = others[row]
+
+    def _set_of(self, place: int) -> frozenset[int]:
+        """The bigrams of a text: a set takes many times their memory, and is created for one comparison."""
+        return _set(self._pairs[self._starts[place] : self._starts[place + 1]])
+
+
+def _forms(texts: Sequence[str]) -> np.ndarray:
+    """A number for each text, int64 ``[n]``: texts that differ in case and white space only have one."""
+    return np.fromiter((text_id(normal_form(text)) for text in texts), dtype=np.int64, count=len(texts))
 
 
 def _parts(texts: Iterable[str]) -> Iterator[list[str]]:

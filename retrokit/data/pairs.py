@@ -23,6 +23,7 @@ from retrokit.data.columns import used_columns
 from retrokit.data.corpus import read_corpus
 from retrokit.data.images import Image, content_of, with_images
 from retrokit.data.jsonl import fields_of
+from retrokit.data.packed_records import PackedRecords
 from retrokit.data.prompted import PROMPT, given_prompt
 from retrokit.data.tables import label_names, names_of_classes, read_rows, stem
 from retrokit.data.training_rows import (
@@ -240,28 +241,56 @@ def build_source(
 ) -> Source:
     """A source of ``records``, all of one type, without repeated ones (scored pairs may repeat). ``digest`` is called
     when all are read. Raises :class:`DataError` if there are none."""
-    every = list(records)
+    every, has_images = _packed(records)
     if not every:
         raise DataError(spec, "gives no training records")
-    places: dict[Any, int] = {}
-    for place, record in enumerate(every):
-        places.setdefault(place if isinstance(record, ScoredPair) else record, place)
-    unique: Any = [every[place] for place in places.values()]
+    count = len(every)
+    places: Sequence[int] = range(count)
+    if isinstance(every[0], ScoredPair):
+        unique: Any = every
+    elif isinstance(every, PackedRecords):
+        is_first = every.first_of_each()
+        unique = every
+        if not is_first.all():
+            places = array("q", is_first.nonzero()[0].tobytes())
+            unique.keep(places)
+    else:
+        first_places: dict[Any, int] = {}
+        for place, record in enumerate(every):
+            first_places.setdefault(record, place)
+        unique, places = [*first_places], [*first_places.values()]
     positives, record_counts, images = _numbered(unique)
-    counts = {"records": len(unique), **record_counts, "duplicates": len(every) - len(unique), **(left_out or {})}
-    counts |= {"images": len(set(images))} if images else {}
+    counts = {"records": len(unique), **record_counts, "duplicates": count - len(unique), **(left_out or {})}
+    counts |= {"images": len(set(images))} if has_images else {}
     prompts, whole = (given_prompt(query_prompt), given_prompt(document_prompt)), with_images(digest(), images)
-    return Source(spec, name, unique, weight, *prompts, whole, positives, counts, [*places.values()])
+    return Source(spec, name, unique, weight, *prompts, whole, positives, counts, places)
+
+
+def _packed(records: Iterable[Any]) -> tuple[Sequence[Any], bool]:
+    """The records, packed unless they have images; and whether they have."""
+    packed = PackedRecords()
+    stream = iter(records)
+    for record in stream:
+        if any(isinstance(item, Image) for item in _items_of(record)):
+            return [*packed, record, *stream], True
+        packed.append(record)
+    return packed, False
+
+
+def _items_of(record: Any) -> tuple[str, ...]:
+    anchor, texts = texts_of_record(record)
+    return anchor, *texts
 
 
 def part_of(source: Source, keep: np.ndarray) -> Source:
     """The source with the records that ``keep``, bool ``[n]``, names, counted again; the others are left out."""
     rows = keep.nonzero()[0].tolist()
-    records: Any = [source.records[row] for row in rows]
+    records: Any = (source.records[row] for row in rows)
+    records = PackedRecords(records) if isinstance(source.records, PackedRecords) else [*records]
     positives, record_counts, _ = _numbered(records)
     before = {name: count for name, count in source.counts.items() if name != "contradictions"}
     counts = {**before, "records": len(records), **record_counts}
-    places = [source.places[row] for row in rows] if source.places else ()
+    places = array("q", (source.places[row] for row in rows)) if source.places else ()
     return replace(source, records=records, positives=positives, counts=counts, places=places)
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from retrokit.core.errors import UsageError
 from retrokit.data.beir import corpus_file, located, queries_of_all_splits, read_answers, write_beir
-from retrokit.data.check import copies_of, decoded_again, read_splits
+from retrokit.data.check import copies_of, decoded_again, read_splits, repeated
 from retrokit.data.corpus import Document, read_corpus
 from retrokit.data.images import Image
 from retrokit.data.jsonl import gathering, write_jsonl
@@ -131,16 +131,15 @@ def repair_pairs(
         DataError: the copy cannot be written.
     """
     changes: list[DataChange] = []
-    every: list[Any] = list(source.records)
+    every: Sequence[Any] = source.records
     if every and not isinstance(every[0], (Pair, ScoredPair)):
         raise UsageError(f"{source.spec}: only pairs and scored pairs can be repaired")
-    total = len(every) + source.counts.get("duplicates", 0)
-    for place in sorted(set(range(total)) - set(source.places)) if source.places else ():
+    for place in repeated(source):
         changes.append(DataChange(source.spec, f"record {place + 1}", "left out", "repeated-lines"))
     if every and isinstance(every[0], ScoredPair):
-        rows = [*_scored_rows(source.spec, every, changes)]
+        rows = _scored_rows(source.spec, every, changes)
     else:
-        rows = [*_pair_rows(source, every, false_negatives, relabel, changes)]
+        rows = _pair_rows(source, every, false_negatives, relabel, changes)
     write_jsonl(target, rows)
     return changes
 

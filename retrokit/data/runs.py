@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from dataclasses import dataclass, field, fields, replace
 from numbers import Real
 from pathlib import Path
@@ -70,6 +71,22 @@ class Run:
 def is_run(folder: str | Path) -> bool:
     """Whether a run's description lies in the folder."""
     return os.path.isfile(os.path.join(folder, RUN_FILE))
+
+
+def checkpoints_in(folder: Path) -> list[Path]:
+    """The checkpoints that a run has written into ``folder``, in the order of their steps. A copy with another name, a
+    file or a link is the user's."""
+    checkpoints = []
+    for path in folder.glob("checkpoint-*"):
+        is_named = re.fullmatch("checkpoint-(0|[1-9][0-9]*)", path.name)
+        if is_named and path.is_dir() and not path.is_symlink():
+            checkpoints.append(path)
+    return sorted(checkpoints, key=step_of)
+
+
+def step_of(checkpoint: Path) -> int:
+    """The step at which a checkpoint was written, from its name."""
+    return int(checkpoint.name.rpartition("-")[2])
 
 
 def read_run(folder: str | Path, *needed: str, what: str = "retrokit run") -> Run:

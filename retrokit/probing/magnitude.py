@@ -24,7 +24,7 @@ from retrokit.core.settings import taking
 from retrokit.core.sheet import Sheet, grouped
 from retrokit.data.beir import has_judgements, read_unjudged
 from retrokit.data.jsonl import read_jsonl, restored
-from retrokit.data.runs import RUN_FILE, read_run
+from retrokit.data.runs import checkpoints_in, is_run, read_run
 from retrokit.encoders.base import Encoder
 from retrokit.encoders.views import MemoizedEncoder
 from retrokit.evaluation.task import Request
@@ -579,8 +579,10 @@ def _correlations(results: Sequence[LengthFinding]) -> list[LengthCorrelation]:
 def _stages(folder: str) -> list[tuple[int, str]]:
     """(step, encoder spec) of the start, of each checkpoint and of the end, in order."""
     run = read_run(folder, "encoder").finished(folder)
-    checkpoints = sorted((Path(folder) / "checkpoints").glob(f"*/{RUN_FILE}"))
-    stages = {read_run(path.parent, "step").step or 0: str(path.parent) for path in checkpoints}
+    stages: dict[int, str] = {}
+    for checkpoint in checkpoints_in(Path(folder) / "checkpoints"):
+        if is_run(checkpoint):
+            stages[read_run(checkpoint, "step").step or 0] = str(checkpoint)
     if not stages:
         raise UsageError(f"{folder} has no checkpoints; train with `save_every=` N `keep_checkpoints=` MANY")
     outcome = run.outcome or {}

@@ -84,7 +84,8 @@ def export(settings: ExportSettings) -> Export:
 
     def check() -> None:
         open_export(folder)  # nothing else is replaced
-        check_replaceable(folder, (*exports.FILES, exports.ABSTENTION, exports.SHARDS, exports.INDEXES), inputs)
+        of_shards = [f"{exports.SHARDS}/{pattern}" for pattern in exports.WRITTEN]
+        check_replaceable(folder, [*exports.WRITTEN, *of_shards], inputs)
 
     check_folder(folder)
     try:

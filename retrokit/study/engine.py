@@ -31,7 +31,17 @@ from retrokit.data.jsonl import read_json, write_json
 from retrokit.data.processor import processor_in_words
 from retrokit.data.runs import FINISHED, is_run, read_run
 from retrokit.evaluation.comparison.results_folder import ResultsFolder, software
-from retrokit.study.state import DONE, FAILED, MISSING, PLAN, State, StudyPlan
+from retrokit.study.state import (
+    DONE,
+    ENGINE,
+    FAILED,
+    MISSING,
+    PLAN,
+    STEPS,
+    State,
+    StudyPlan,
+    check_study_folder,
+)
 from retrokit.study.steps import Step, comparing, evaluations_of
 
 LOOK_EVERY, OWNER_EVERY = 0.3, 1.0  # seconds
@@ -71,11 +81,12 @@ def run(plan: StudyPlan, jobs: int = 1, retries: int = 0, further: Sequence[str]
     Raises:
         MissingExtra: Snakemake is not installed.
         ServiceError: Snakemake fails.
-        UsageError: another command works in the folder.
+        UsageError: another command works in the folder, or it contains files that no study wrote.
         Interrupted: stopped by the user.
     """
     check_extra("study", "study")
     with locked(plan.folder):
+        check_study_folder(plan.folder, {step.table for step in plan.steps})
         plan.folder.mkdir(parents=True, exist_ok=True)
         check_own(plan.folder / PLAN)
         plan.write()
@@ -99,9 +110,9 @@ def _drop_outdated(plan: StudyPlan) -> None:
 
 
 def _work(plan: StudyPlan, jobs: int, retries: int, further: Sequence[str]) -> None:
-    folder = (plan.folder / "engine").absolute()
+    folder = (plan.folder / ENGINE).absolute()
     rules, snakefile, log_path = folder / "rules.json", folder / "Snakefile", folder / "log"
-    marks = plan.folder / "steps"
+    marks = plan.folder / STEPS
     for path in (folder, rules, snakefile, log_path, marks):
         check_own(path)
     marks.mkdir(exist_ok=True)

@@ -6,22 +6,26 @@
 
 from __future__ import annotations
 
+import os
 import shlex
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from retrokit.core.errors import UsageError
+from retrokit.core.errors import DataError, UsageError
 from retrokit.core.files import writing
 from retrokit.core.frames import flat, frame
+from retrokit.core.outputs import check_free
 from retrokit.data.jsonl import read_json, write_json
 from retrokit.study.steps import Step
 
 if TYPE_CHECKING:
     from pandas import DataFrame
 
-PLAN = "plan.json"
+PLAN, STEPS, ENGINE, REPORT = "plan.json", "steps", "engine", "report.html"
+"""What a study writes in its folder, next to what its steps write."""
 DONE, FAILED, MISSING = "done", "failed", "missing"
 
 
@@ -29,6 +33,8 @@ def kept_study(folder: str, question: Sequence[str], text: Callable[[], str]) ->
     """The path of the study that answers a question: the one in the folder, so that the same question resumes, else a
     new one of this ``text``. Raises :class:`UsageError` if the folder contains another study."""
     path = Path(folder, "study.toml")
+    check_free(folder)
+    check_study_folder(Path(folder))
     line = f"# retrokit study {shlex.join(question)}\n"
     if path.is_file() and path.read_text(encoding="utf-8").startswith(line):
         return str(path)
@@ -38,6 +44,25 @@ def kept_study(folder: str, question: Sequence[str], text: Callable[[], str]) ->
     with writing(path) as file:
         file.write(content)
     return str(path)
+
+
+def check_study_folder(folder: Path, tables: Iterable[str] = ()) -> None:
+    """Check that nothing of a user is replaced by a study in ``folder`` with these tables.
+
+    Raises:
+        UsageError: it is not a study's folder, and contains a file or folder with a name that a study writes.
+    """
+    plan = folder / PLAN
+    if plan.is_file():
+        with suppress(DataError):
+            StudyPlan.read(folder)
+            return
+    names = [PLAN, STEPS, ENGINE, REPORT]
+    for table in tables:
+        names += [table, f"{table}.json"]
+    if existing := [name for name in names if os.path.lexists(folder / name)]:
+        shown = ", ".join(existing)
+        raise UsageError(f"{folder} contains files that no study wrote ({shown}): move them, or name another `output=`")
 
 
 @dataclass(frozen=True)
@@ -95,7 +120,7 @@ class StudyPlan:
 
     def marker(self, step: Step, what: str = "json") -> Path:
         """A file about the step."""
-        return (self.folder / "steps" / f"{step.name}.{what}").absolute()
+        return (self.folder / STEPS / f"{step.name}.{what}").absolute()
 
     def states(self) -> list[State]:
         """The state of each step."""

@@ -27,7 +27,13 @@ from retrokit.sure.variants import POSITIONS, STEPS, Variants
 
 MANIFEST = "manifest.jsonl"
 RECORD = "build-sure.json"
-_FILES = (MANIFEST, RECORD, "README.md", PASSAGES, *VARIANT_FILES.values(), "query-*.tsv", "qrels-*.tsv")
+_COUNTS = ["[0-9]" * digits for digits in range(1, 10)]
+_FILES = (
+    *(MANIFEST, RECORD, "README.md", PASSAGES, *VARIANT_FILES.values()),
+    *(name.format(count) for name in ("query-{}.tsv", "query-{}-semantic-equivalence.tsv") for count in _COUNTS),
+    *(f"qrels-{count}.tsv" for count in _COUNTS),
+)
+"""Patterns of what a build writes."""
 
 _KIND_OF_STEP = {
     step: kind

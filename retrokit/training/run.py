@@ -23,7 +23,7 @@ from retrokit.core.version import __version__
 from retrokit.data.pairs import Source
 from retrokit.data.pairs import registry as training_data
 from retrokit.data.processor import processor_in_words
-from retrokit.data.runs import Run
+from retrokit.data.runs import Run, step_of
 from retrokit.data.training_rows import Pair
 from retrokit.encoders.precision import choose_precision, multiplies
 from retrokit.training.batches import Batches
@@ -31,7 +31,7 @@ from retrokit.training.callback import TrainingCallback, seconds_per_step, track
 from retrokit.training.config import UNRECORDED, TrainingConfig, differences
 from retrokit.training.history import History, Outcome
 from retrokit.training.processes import all_say, ends_all, first_says, is_first, leave, place, shares_states
-from retrokit.training.run_folder import RunFolder, check_state, step_of
+from retrokit.training.run_folder import RunFolder, check_state, staged_in
 from retrokit.training.trainer import Options, RunTrainer
 
 FEW_STEPS = 30
@@ -243,7 +243,7 @@ def _carry_out(job: Job, folder: RunFolder) -> Outcome:
     if is_first():
         if outcome.best_step not in (None, last_step):
             trainer.load_weights(folder.checkpoint(outcome.best_step))
-        with disk_errors(folder.target), folder.staged() as staged:
+        with disk_errors(folder.target), staged_in(folder.path) as staged:
             more = job.finish(trainer, staged, outcome)
             folder.finish(staged, replace(run, outcome=outcome.to_json(), **more))
     leave()

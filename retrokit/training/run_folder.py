@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from retrokit.core.errors import DataError, UsageError, disk_errors, first_line
+from retrokit.core.errors import DataError, UsageError, disk_errors, first_line, naming
 from retrokit.core.files import parents_of, replaced, writing
 from retrokit.core.outputs import (
     beside,
@@ -34,14 +34,16 @@ from retrokit.core.outputs import (
     take_place,
 )
 from retrokit.data.jsonl import read_json, read_jsonl, write_jsonl
-from retrokit.data.runs import FINISHED, RUN_FILE, TRAINING, Run, is_run, read_run, write_run
+from retrokit.data.runs import FINISHED, RUN_FILE, TRAINING, Run, checkpoints_in, is_run, read_run, step_of, write_run
 from retrokit.training.config import differences
 
 CONFIG_FILE = "config.toml"
+_STAGED = ".staged"
 _OWN = (
-    *(RUN_FILE, CONFIG_FILE, "tracking.json"),
-    *("metrics.jsonl", "checkpoints", "plots", ".staged", "tokens", "tensorboard"),
+    *(RUN_FILE, CONFIG_FILE, "tracking.json", "metrics.jsonl", _STAGED, "tensorboard"),
+    *("plots/*.png", "plots/*.svg", "tokens/embeddings-*.sqlite*", "checkpoints/.*.retrokit-*"),
 )
+"""Patterns of what a run writes in its folder, without the model's files and those of checkpoints."""
 
 
 class RunFolder:
@@ -95,7 +97,8 @@ class RunFolder:
         with locked(self.target):
             put_back(self._real)
             self._check_content(inputs)
-            with parents_of(self.checkpoints / "any", self.target):  # the trainer makes them, and may fail thereafter
+            # the trainer makes them, and may fail thereafter
+            with parents_of(self.checkpoints / "any", self.target), naming(self._new, self.target):
                 yield
 
     def _check_content(self, inputs: Iterable[str]) -> None:
@@ -107,8 +110,10 @@ class RunFolder:
                 before = RunFolder(self._there())
                 if not is_run(before.path):
                     raise UsageError(f"{self.target} exists and is not a run; `overwrite=` replaces runs only")
-                files = before.read().files or ()
-                check_replaceable(before.path, (*_OWN, *map(glob.escape, files)), inputs)
+                own_names = [*_OWN, *map(glob.escape, before.read().files or ())]
+                for checkpoint in checkpoints_in(before.checkpoints):
+                    own_names += [f"checkpoints/{checkpoint.name}/{name}" for name in _names_in(checkpoint)]
+                check_replaceable(before.path, own_names, inputs)
         elif not self._is_free():
             if self.resume:
                 raise UsageError(f"{self.target} is not a run that can be resumed: it has no {RUN_FILE}")
@@ -164,35 +169,27 @@ class RunFolder:
         return run
 
     def last_checkpoint(self) -> Path | None:
-        """The latest complete checkpoint; incomplete ones are removed."""
-        complete = []
-        for path in self.checkpoints.glob("checkpoint-*"):
+        """The latest complete checkpoint; what a run has written of incomplete ones is removed."""
+        last = None
+        for path in checkpoints_in(self.checkpoints):
             if (path / STATE).is_file():
-                complete.append(path)
+                last = path
             else:
-                shutil.rmtree(path)
-        return max(complete, key=step_of, default=None)
+                _remove_checkpoint(path)
+        return last
 
     def checkpoint(self, step: int) -> Path:
         """The folder of the checkpoint of that step."""
         return self.checkpoints / f"checkpoint-{step}"
 
-    @contextmanager
-    def staged(self) -> Iterator[Path]:
-        """A hidden folder for the finished model, empty."""
-        folder = self.path / ".staged"
-        shutil.rmtree(folder, ignore_errors=True)
-        folder.mkdir()
-        yield folder
-
     def complete(self, path: Path, state: dict[str, Any], best_step: int | None) -> None:
         """Write the state of a checkpoint, whole or not at all, then drop all but the last ones and the best."""
         with replaced(path / STATE) as new:
             torch.save(state, new)
-        paths = sorted(self.checkpoints.glob("checkpoint-*"), key=step_of)
-        for old in paths[: -self.keep_checkpoints]:
+        complete = [path for path in checkpoints_in(self.checkpoints) if (path / STATE).is_file()]
+        for old in complete[: -self.keep_checkpoints]:
             if step_of(old) != best_step:
-                shutil.rmtree(old)
+                _remove_checkpoint(old)
 
     def truncate_metrics(self, step: int) -> list[dict[str, Any]]:
         """Drop the lines after ``step``, which a resumed run writes again, and return the others."""
@@ -209,21 +206,37 @@ class RunFolder:
         """Move the staged model to the top, replace the earlier run, set ``finished``, and drop the training's state. A
         kill before ``finished`` leaves a run to resume."""
         let_read(staged)
-        items = sorted(staged.iterdir())
-        run = replace(run, files=[item.name for item in items])
+        run = replace(run, files=sorted(os.listdir(staged)))
         self.describe(replace(run, status=TRAINING))
-        for item in items:
-            target = self.path / item.name
-            if target.is_dir():
-                shutil.rmtree(target)
-            os.replace(item, target)
-        staged.rmdir()
+        move_content(staged, self.path)
         if self.path != self.target:
             take_place(self.path, self._real)
             self.path = self.target
         self.describe(replace(run, status=FINISHED))
-        for checkpoint in self.checkpoints.glob("checkpoint-*"):
-            drop_state(checkpoint)
+        for checkpoint in checkpoints_in(self.checkpoints):
+            _remove(checkpoint, _FOR_TRAINING)
+
+
+@contextmanager
+def staged_in(folder: Path) -> Iterator[Path]:
+    """A hidden folder in ``folder`` for a model, empty."""
+    staged = folder / _STAGED
+    shutil.rmtree(staged, ignore_errors=True)
+    staged.mkdir()
+    yield staged
+
+
+def move_content(staged: Path, folder: Path) -> list[str]:
+    """Move all that a hidden folder contains into ``folder``, in place of what has the same name, and remove it;
+    returns the names."""
+    names = sorted(os.listdir(staged))
+    for name in names:
+        target = folder / name
+        if target.is_dir() and not target.is_symlink():
+            shutil.rmtree(target)
+        os.replace(staged / name, target)
+    staged.rmdir()
+    return names
 
 
 def check_name_of_model(folder: str | Path) -> None:
@@ -236,6 +249,8 @@ def check_name_of_model(folder: str | Path) -> None:
 
 TRAINABLE, STATE, NEGATIVES = "trainable.pt", "state.pt", "negatives.pt"
 SCHEDULER, BY_DEEPSPEED = "scheduler.pt", "latest"
+_VERIFIER = "verifier.safetensors"
+"""A verifier's weights: the one file of a checkpoint that has no ``retrokit.json``."""
 _FOR_TRAINING = (
     STATE,
     TRAINABLE,
@@ -249,18 +264,27 @@ _FOR_TRAINING = (
 _ADVICE = "remove this checkpoint to resume from the one before, or give `overwrite=` to start again"
 
 
-def step_of(checkpoint: Path) -> int:
-    """The step at which a checkpoint was written, from its name."""
-    return int(checkpoint.name.rpartition("-")[2])
+def _names_in(checkpoint: Path) -> list[str]:
+    """Patterns of what a run writes in a checkpoint."""
+    files: Iterable[str] = ()
+    with suppress(UsageError, DataError):  # it is incomplete, or a verifier's, or damaged
+        files = read_run(checkpoint).files or ()
+    return [*map(glob.escape, files), *_FOR_TRAINING, _VERIFIER, RUN_FILE, _STAGED]
 
 
-def drop_state(checkpoint: Path) -> None:
-    """Remove the training's state."""
-    for path in [path for name in _FOR_TRAINING for path in checkpoint.glob(name)]:
-        if path.is_dir():
+def _remove_checkpoint(checkpoint: Path) -> None:
+    """Remove what a run has written in a checkpoint, and the folder unless it contains anything else."""
+    _remove(checkpoint, [*_names_in(checkpoint), ".*.retrokit-*"])
+    with suppress(OSError):
+        checkpoint.rmdir()
+
+
+def _remove(folder: Path, patterns: Iterable[str]) -> None:
+    for path in [path for pattern in patterns for path in folder.glob(pattern)]:
+        if path.is_dir() and not path.is_symlink():
             shutil.rmtree(path)
         else:
-            path.unlink()
+            path.unlink(missing_ok=True)
 
 
 def check_state(checkpoint: Path, engine: bool) -> None:

@@ -42,7 +42,16 @@ from retrokit.training.processes import (
     whole_states,
 )
 from retrokit.training.rows import RowAdamW, RowBag, clip
-from retrokit.training.run_folder import SCHEDULER, STATE, TRAINABLE, RunFolder, random_state, read_part
+from retrokit.training.run_folder import (
+    SCHEDULER,
+    STATE,
+    TRAINABLE,
+    RunFolder,
+    move_content,
+    random_state,
+    read_part,
+    staged_in,
+)
 
 
 @dataclass
@@ -253,8 +262,9 @@ class RunTrainer(Trainer):
     def _write(self, folder: Path) -> None:
         with disk_errors(folder):
             folder.mkdir(parents=True, exist_ok=True)
-            loads = self.write_model(folder)
-            files = sorted(path.name for path in folder.iterdir())
+            with staged_in(folder) as staged:
+                loads = self.write_model(staged)
+                files = move_content(staged, folder)
             torch.save(trainable_state(self.model), folder / TRAINABLE)
         if loads:
             write_run(replace(self.run, status=FINISHED, step=self.state.global_step, files=files), folder)

@@ -2,6 +2,7 @@
 
 import bz2
 import codecs
+import errno
 import fcntl
 import gzip
 import hashlib
@@ -24,7 +25,7 @@ from filelock import FileLock, Timeout
 from retrokit import encoders
 from retrokit.core import outputs
 from retrokit.core.errors import DataError, UsageError
-from retrokit.core.files import digest, read_lines, read_text, writing
+from retrokit.core.files import digest, read_lines, read_text, replaced, writing
 from retrokit.core.outputs import (
     check_file,
     check_folder,
@@ -472,6 +473,20 @@ def test_a_folder_that_holds_anything_else_is_not_replaced(made: Path, given: st
         check_replaceable(given, ["*.json", "sub"])
 
 
+def test_patterns_of_what_a_folder_in_it_contains(made: Path) -> None:
+    names = ["*.json", "sub/step-[0-9]/*.pt", "sub/step-[0-9]/model"]
+    check_replaceable("made", names)
+    (made / "sub" / "step-1" / "model" / "any").mkdir(parents=True)
+    (made / "sub" / "step-1" / "state.pt").touch()
+    check_replaceable("made", names)
+    (made / "sub" / "step-1" / "notes").touch()
+    (made / "sub" / "step-1-copy").mkdir()
+    (made / "sub" / "step-2").symlink_to("step-1")
+    foreign = "sub/step-1/notes, sub/step-1-copy, sub/step-2"
+    with pytest.raises(UsageError, match=rf"^made contains files that it did not create \({foreign}\)"):
+        check_replaceable("made", names)
+
+
 @pytest.mark.parametrize("given", ["made", "made/sub", "made/sub/data.jsonl", "link/sub", "into", "made/out"])
 def test_a_folder_that_holds_an_input_is_not_replaced(made: Path, given: str) -> None:
     (made / "sub" / "data.jsonl").touch()
@@ -588,6 +603,41 @@ def test_a_failure_leaves_nothing(tmp_path: Path, error: type[BaseException]) ->
     with pytest.raises(error):
         fail()
     assert everything_in(tmp_path) == {}
+
+
+@pytest.mark.parametrize(
+    ("error", "message"),
+    [
+        (lambda path: DataError(path / "a.txt", "is wrong", 3), "out/a.txt:3: is wrong"),
+        (lambda path: DataError(path, "first\n second"), "out: first second"),
+        (lambda path: OSError(errno.EFBIG, "File too large"), "out: could not be written: File too large"),
+        (lambda path: OSError("10 requested and 3 written"), "out: could not be written: 10 requested and 3 written"),
+        (
+            lambda path: RuntimeError("PytorchStreamWriter failed\nat x"),
+            "out: could not be written: PytorchStreamWriter",
+        ),
+    ],
+)
+@pytest.mark.parametrize("manager", [folder_in_the_making, replaced])
+def test_errors_call_what_is_in_the_making_by_its_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, manager: Any, error: Any, message: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(DataError) as raised, manager("out") as unfinished:
+        raise error(unfinished)
+    assert str(raised.value).startswith(message)
+    assert "\n" not in str(raised.value)
+    assert os.listdir() == []
+
+
+def test_other_errors_in_the_making_stay_what_they_are(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(ConnectionResetError, match="by peer"), folder_in_the_making("out"):
+        raise ConnectionResetError(errno.ECONNRESET, "by peer")
+    with pytest.raises(FileNotFoundError) as raised, folder_in_the_making("out") as unfinished:
+        (unfinished / "missing").read_text()
+    assert raised.value.filename == "out/missing"
+    assert os.listdir() == []
 
 
 @pytest.mark.parametrize("kind", ["folder", "file", "link"])

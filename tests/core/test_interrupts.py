@@ -19,6 +19,7 @@ import typer
 
 from retrokit.cli import app, entry, run
 from retrokit.core import interrupts
+from retrokit.core.errors import Interrupted
 from retrokit.core.interrupts import stopping_by
 
 
@@ -90,13 +91,16 @@ def reading(process: subprocess.Popen[bytes], pipe: Path) -> Iterator[None]:
     os.close(number)
 
 
-def interrupted(process: subprocess.Popen[bytes]) -> None:
-    """Press Ctrl-C, and check that the command ends with one line and 130."""
-    process.send_signal(signal.SIGINT)
+SIGNALS = (signal.SIGINT, signal.SIGTERM)
+
+
+def interrupted(process: subprocess.Popen[bytes], number: int = signal.SIGINT) -> None:
+    """Press Ctrl-C or send another signal, and check that the command ends with one line and 128 + its number."""
+    process.send_signal(number)
     code = process.wait(60)
     assert process.stderr is not None
     said = process.stderr.read().decode()
-    assert code == 130
+    assert code == 128 + number
     assert re.fullmatch(r"retrokit: .*interrupted.*\n", said), said
 
 
@@ -128,12 +132,42 @@ def test_ctrl_c_is_one_line_in_every_command(tmp_path: Path, started, words: tup
     ],
     ids=lambda words: "-".join(words[:2]),
 )
-def test_ctrl_c_while_an_input_is_read_leaves_nothing(tmp_path: Path, started, words: tuple[str, ...]):
+@pytest.mark.parametrize("number", SIGNALS)
+def test_a_signal_while_an_input_is_read_leaves_nothing(tmp_path: Path, started, words: tuple[str, ...], number: int):
     os.mkfifo(tmp_path / "FIFO")
     process = started(*words)
     with reading(process, tmp_path / "FIFO"):
-        interrupted(process)
+        interrupted(process, number)
     assert os.listdir(tmp_path) == ["FIFO"]
+
+
+def test_sigterm_in_the_background_of_a_script(tmp_path: Path, started):
+    """There a shell has Ctrl-C ignored, which stays so."""
+    os.mkfifo(tmp_path / "FIFO")
+    ignored = "import signal; signal.signal(signal.SIGINT, signal.SIG_IGN)"
+    process = started("augment", "crops", "FIFO", "-o", "out", program=ignored)
+    with reading(process, tmp_path / "FIFO"):
+        process.send_signal(signal.SIGINT)
+        time.sleep(0.2)
+        assert process.poll() is None
+        interrupted(process, signal.SIGTERM)
+    assert os.listdir(tmp_path) == ["FIFO"]
+
+
+def test_a_process_of_a_command_dies_by_sigterm_as_any_other(started):
+    """Such as a worker that a pool ends: it is not interrupted, and says nothing."""
+    code = """
+    child = os.fork()
+    if not child:
+        print("begun", flush=True)
+        time.sleep(60)
+    time.sleep(1)  # Python drops a signal that comes while it forks
+    os.kill(child, signal.SIGTERM)
+    print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)
+    os._exit(0)"""
+    process = started("names", "encoders", program=PRESS.format(code))
+    out, said = process.communicate(timeout=60)
+    assert (out, said) == (b"begun\n-15\n", b"")
 
 
 def test_ctrl_c_while_standard_input_is_read(started):
@@ -197,20 +231,25 @@ SWALLOWED = {
 }
 
 
+@pytest.mark.parametrize("number", SIGNALS)
 @pytest.mark.parametrize("code", SWALLOWED.values(), ids=SWALLOWED)
-def test_no_ctrl_c_is_lost(started, code: str):
-    process = started("names", "encoders", program=PRESS.format(code))
+def test_no_signal_is_lost(started, code: str, number: signal.Signals):
+    process = started("names", "encoders", program=PRESS.format(code).replace("SIGINT", number.name))
     _, said = process.communicate(timeout=60)
-    assert (process.returncode, said) == (130, b"retrokit: interrupted\n")
+    assert (process.returncode, said) == (128 + number, b"retrokit: interrupted\n")
 
 
-def test_a_second_ctrl_c_ends_at_once(started):
+@pytest.mark.parametrize("number", SIGNALS)
+def test_a_second_signal_ends_at_once(started, number: signal.Signals):
     code = "try: press()\n    finally: press()"
-    program = PRESS.format(code) + "import retrokit.core.interrupts\nretrokit.core.interrupts.AGAIN = 0\n"
+    program = (
+        PRESS.format(code).replace("SIGINT", number.name)
+        + "import retrokit.core.interrupts\nretrokit.core.interrupts.AGAIN = 0\n"
+    )
     began = time.monotonic()
     process = started("names", "encoders", program=program)
     _, said = process.communicate(timeout=60)
-    assert (process.returncode, said) == (130, b"retrokit: interrupted\n")
+    assert (process.returncode, said) == (128 + number, b"retrokit: interrupted\n")
     assert time.monotonic() - began < 60
 
 
@@ -221,3 +260,23 @@ def test_an_interrupt_of_a_library_call_is_one_line_too(capsys, monkeypatch):
     monkeypatch.setattr(entry, "_invoke", work)
     assert run(["names", "encoders"]) == 130
     assert capsys.readouterr().err == "retrokit: interrupted\n"
+
+
+@pytest.mark.parametrize(
+    ("sent", "code"),
+    [((signal.SIGTERM,), 143), ((signal.SIGINT, signal.SIGTERM), 130), ((signal.SIGINT,), 130), ((), 130)],
+)
+def test_a_line_to_resume_follows_either_signal(capsys, monkeypatch, sent: tuple[int, ...], code: int):
+    """A signal of an earlier command of the same process does not count."""
+
+    def work(*_: object) -> int:
+        with stopping_by(lambda: None):
+            for number in sent:
+                os.kill(os.getpid(), number)
+        raise Interrupted("stopped", "resume")
+
+    with stopping_by(lambda: None):
+        os.kill(os.getpid(), signal.SIGTERM)
+    monkeypatch.setattr(entry, "_invoke", work)
+    assert run(["names", "encoders"]) == code
+    assert capsys.readouterr().err == "retrokit: stopped; resume with: retrokit names encoders --resume\n"

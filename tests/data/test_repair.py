@@ -217,6 +217,25 @@ def test_an_output_that_exists_is_refused_before_the_work(
     assert read == []
 
 
+@pytest.mark.parametrize("kind", ["pairs", "csv", "test set"])
+def test_data_with_the_name_of_the_list_of_changes(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], kind: str
+) -> None:
+    """Its copy would be overwritten by the list."""
+    path = tmp_path / "data" / ("changes.csv" if kind == "csv" else "changes.jsonl")
+    path.parent.mkdir()
+    if kind == "test set":
+        folder.rename(path)
+    elif kind == "csv":
+        path.write_text("anchor,positive\na,b\n")
+    else:
+        write_lines(path, [{"anchor": "a", "positive": "b"}])
+    assert cli.run(["check", str(path), "--write", str(tmp_path / "out")]) == 2
+    message = "--write: a data set has the name of the list of changes, changes.jsonl; rename the data set"
+    assert capsys.readouterr().err == f"retrokit: {message}\n"
+    assert not (tmp_path / "out").exists()
+
+
 def test_what_cannot_be_written(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     texts = write_lines(tmp_path / "texts.jsonl", [{"text": "only a text"}])
     pairs = write_lines(tmp_path / "set.jsonl", [{"anchor": "a", "positive": "b"}])

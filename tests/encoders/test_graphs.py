@@ -12,6 +12,7 @@ import pytest
 import retrokit
 from retrokit.core.errors import DataError, MissingExtra, UsageError
 from retrokit.core.notices import listening
+from retrokit.data.jsonl import write_json
 from retrokit.encoders.graphs.folders import clear_graphs, held_graphs
 from tests.evaluation.fakes import Notices, write_folder
 from tests.models import make_bert, make_llama, sentences
@@ -84,6 +85,21 @@ def test_int8_is_near_the_model_and_is_converted_once(
     assert "converted" not in caplog.text
     clear_graphs(cache)
     assert held_graphs(cache) == []
+
+
+def test_only_conversions_are_removed(tmp_path: Path) -> None:
+    conversion = tmp_path / "graphs" / ("0123456789abcdef" * 2)
+    for folder in (conversion, tmp_path / "graphs" / "mine", tmp_path / "graphs" / ("0" * 32)):
+        folder.mkdir(parents=True)
+        (folder / "notes.txt").write_text("years of work")
+    about = {"spec": "minilm", "backend": "onnx", "dtype": "int8", "said": ""}
+    write_json(conversion / "conversion.json", about, kind="conversion")
+    write_json(tmp_path / "graphs" / "mine" / "conversion.json", {"of": "a user"})
+    Path(f"{conversion}.lock").touch()
+    assert [graph.spec for graph in held_graphs(tmp_path)] == ["minilm"]
+    clear_graphs(tmp_path)
+    assert sorted(path.name for path in (tmp_path / "graphs").iterdir()) == ["0" * 32, "mine"]
+    assert held_graphs(tmp_path) == []
 
 
 def test_nobody_is_told_of_a_conversion(bert: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -207,7 +207,8 @@ def test_after_a_kill_the_same_command_goes_on():
     assert begun()[planned.steps[0].name] == before[planned.steps[0].name], "what was done is not done again"
 
 
-def test_ctrl_c_stops_a_training_which_then_goes_on():
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_stops_a_training_which_then_goes_on(number: int):
     rows = [{"anchor": f"word{number} one", "positive": f"word{number} two"} for number in range(64)]
     Path("pairs.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     planned = plan(LONG)
@@ -216,8 +217,8 @@ def test_ctrl_c_stops_a_training_which_then_goes_on():
     while not Path(step.output, "metrics.jsonl").exists():
         assert study.poll() is None
         time.sleep(0.05)
-    study.send_signal(signal.SIGINT)
-    assert study.wait() == 130
+    study.send_signal(number)
+    assert study.wait() == 128 + number
     (stopped,) = planned.states()
     assert stopped.state == "missing", "it has not failed"
     before = lines(f"{step.output}/metrics.jsonl")
@@ -244,6 +245,42 @@ def test_two_studies_do_not_work_in_one_folder():
     planned = plan()
     with locked(planned.folder), pytest.raises(UsageError, match="is being written by another command"):
         engine.run(planned)
+
+
+@pytest.mark.parametrize("name", ["plan.json", "engine/log", "steps/notes.txt", "report.html", "augment-mix.json"])
+def test_files_of_a_user_are_not_replaced(name: str, capsys: pytest.CaptureFixture[str]):
+    Path("study.toml").write_text(STUDY)
+    path = Path("out", name)
+    path.parent.mkdir(parents=True)
+    path.write_text('{"precious": true}')
+    assert run(["study", "run", "study.toml", "-o", "out"]) == 2
+    first = name.partition("/")[0]
+    problem = f"out contains files that no study wrote ({first}): move them, or name another --output"
+    assert capsys.readouterr().err == f"retrokit: {problem}\n"
+    assert [file for file in Path("out").rglob("*") if file.is_file()] == [path]
+    assert path.read_text() == '{"precious": true}'
+    if not name.startswith("augment"):
+        words = ["does-it-see-near-misses", "--texts", "texts.jsonl", "--encoder", "static:8", "-o", "out"]
+        assert run(["study", *words]) == 2
+        assert [file for file in Path("out").rglob("*") if file.is_file()] == [path]
+
+
+def test_a_study_does_not_go_into_a_folder_that_it_reads(capsys: pytest.CaptureFixture[str]):
+    data = Path("data")
+    (data / "qrels").mkdir(parents=True)
+    Path("study.toml").write_text('[eval]\nencoders = ["static:dim=8"]\non = "beir:data"\n')
+    for words in (["run", "study.toml"], ["is-it-better-than-bm25", "--encoder", "static:8", "--on", "beir:data"]):
+        assert run(["study", *words, "-o", "data"]) == 2
+        assert "data: is an input too (data); write to another folder" in capsys.readouterr().err
+    assert [path.name for path in data.iterdir()] == ["qrels"]
+
+
+def test_options_of_the_engine_with_an_open_quote(capsys: pytest.CaptureFixture[str]):
+    Path("study.toml").write_text(STUDY)
+    assert run(["study", "run", "study.toml", "-o", "out", "--engine", "'unclosed"]) == 2
+    problem = "--engine 'unclosed: No closing quotation; quote it as in a shell"
+    assert capsys.readouterr().err == f"retrokit: {problem}\n"
+    assert not Path("out").exists()
 
 
 def test_a_page_tells_what_was_done_and_what_failed(capsys: pytest.CaptureFixture[str]):

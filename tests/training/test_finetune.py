@@ -182,6 +182,10 @@ def killed(rank: int) -> None:
     in_step(8, signal.SIGKILL)
 
 
+def terminated(rank: int) -> None:
+    in_step(3, signal.SIGTERM)
+
+
 def interrupted(rank: int) -> None:
     in_step(3, signal.SIGINT)
 
@@ -216,10 +220,11 @@ def test_kill_9_and_resume_from_the_command_line(tiny_bert, pairs, tmp_path):
     assert_same_weights(tmp_path / "whole", tmp_path / "run")
 
 
-def test_ctrl_c_saves_and_prints_the_line_to_resume(tiny_bert, pairs, tmp_path):
+@pytest.mark.parametrize(("prepare", "code"), [(interrupted, 130), (terminated, 143)])
+def test_a_signal_saves_and_prints_the_line_to_resume(tiny_bert, pairs, tmp_path, prepare, code):
     words = [*words_of(tiny_bert, pairs, "run"), "--steps", 100000, "--overwrite"]
-    (stopped,) = retrokit_in(1, tmp_path, words, interrupted)
-    assert stopped.code == 130
+    (stopped,) = retrokit_in(1, tmp_path, words, prepare)
+    assert stopped.code == code
     assert "the state is in run/checkpoints" in stopped.err
     line = stopped.err.strip().splitlines()[-1]
     assert line.startswith("retrokit: ")

@@ -16,7 +16,7 @@ from retrokit import cli
 from retrokit.core.errors import DataError, UsageError
 from retrokit.core.outputs import locked
 from retrokit.data.jsonl import write_jsonl
-from retrokit.data.runs import Run
+from retrokit.data.runs import Run, write_run
 from retrokit.training import run_folder
 from retrokit.training.run_folder import RunFolder
 from retrokit.training.trainer import FinetuneTrainer
@@ -99,10 +99,10 @@ def killed(typed: Typed, *more: object, after: int = 3) -> None:
         ({"more": ("--best-metric", "beauty")}, "--best-metric"),
         ({"more": ("--steps", 0)}, "--steps"),
         ({"read": "run/data.jsonl"}, "run contains files that it did not create (data.jsonl)"),
-        ({"read": "run/checkpoints/data.jsonl"}, "run contains an input, run/checkpoints/data.jsonl"),
-        ({"read": "link.jsonl"}, "run contains an input, link.jsonl"),
+        ({"read": "run/checkpoints/data.jsonl"}, "files that it did not create (checkpoints/data.jsonl)"),
+        ({"read": "link.jsonl"}, "files that it did not create (checkpoints/data.jsonl)"),
         ({"encoder": "run/model"}, "run contains files that it did not create (model)"),
-        ({"encoder": "run/checkpoints/model"}, "run contains an input, run/checkpoints/model"),
+        ({"encoder": "run/checkpoints/model"}, "files that it did not create (checkpoints/model)"),
         ({"output": "run/."}, "run contains"),
         ({"output": "."}, "exists and is not a run"),
         ({"output": ".."}, "exists and is not a run"),
@@ -255,6 +255,81 @@ def test_a_kill_while_it_takes_the_place(
     assert code == 0, err
     assert_same_weights(Path("run"), Path("whole"))
     assert sorted(os.listdir()) == ["run", "whole"]
+
+
+# --- what a user keeps among the checkpoints
+
+
+def add_files_of_a_user(run: Path, checkpoint: str) -> dict[str, bytes]:
+    """What a user may keep among the checkpoints of a run and in them; returns it."""
+    folder = run / "checkpoints"
+    shutil.copytree(folder / checkpoint, folder / f"{checkpoint}-backup")
+    (folder / "checkpoint-best.zip").write_text("packed")
+    (folder / "checkpoint-mine").mkdir()
+    (folder / "checkpoint-mine" / "notes.txt").write_text("years of work")
+    (folder / "checkpoint-007").mkdir()
+    (folder / "checkpoint-007" / "notes.txt").write_text("another name")
+    (folder / "checkpoint-3").mkdir()  # as a kill leaves one
+    (folder / "checkpoint-3" / "trainable.pt").write_bytes(b"half")
+    (folder / "checkpoint-3" / "notes.txt").write_text("in a folder of a run")
+    (folder / checkpoint / "notes.txt").write_text("in a checkpoint")
+    (folder / "checkpoint-9").symlink_to("checkpoint-mine")
+    files = content(folder)
+    names = {name for name in files if "backup" in name or "zip" in name or "mine" in name or "notes" in name}
+    return {name: files[name] for name in names}
+
+
+def test_a_resumed_run_touches_nothing_of_the_users(command: str, typed: Typed, made: Callable[..., None]) -> None:
+    made(command, typed, 1, "whole")
+    killed(typed, "--seed", 1)
+    before = add_files_of_a_user(Path("run"), "checkpoint-2")
+    code, err = typed("--seed", 1, "--resume")
+    assert code == 0, err
+    assert_same_weights(Path("run"), Path("whole"))
+    after = content(Path("run/checkpoints"))
+    assert {name: after.get(name) for name in before} == before
+    assert Path("run/checkpoints/checkpoint-9").is_symlink()
+    assert os.listdir("run/checkpoints/checkpoint-3") == ["notes.txt"]
+    assert "run/checkpoints/checkpoint-2" not in err
+    complete = content(Path("run"))
+    code, err = typed("--seed", 2, "--overwrite")
+    assert (code, "run contains files that it did not create (checkpoints/checkpoint-" in err) == (2, True), err
+    assert content(Path("run")) == complete
+
+
+def test_old_checkpoints_are_dropped_without_what_a_user_has_put_there(tmp_path: Path) -> None:
+    """The newest are kept by their steps: by name, 10 comes before 9."""
+    folder = RunFolder(tmp_path / "run", keep_checkpoints=2)
+    folder.begin(Run("training", "cosine", "minilm", {}))
+    for step in (8, 9, 10, 11):
+        checkpoint = folder.checkpoint(step)
+        (checkpoint / "1_Pooling").mkdir(parents=True)
+        (checkpoint / "model.safetensors").write_text("weights")
+        files = ["1_Pooling", "model.safetensors"]
+        write_run(Run("finished", "cosine", "minilm", step=step, files=files), checkpoint)
+        if step == 8:
+            (checkpoint / "notes.txt").write_text("years of work")
+        folder.complete(checkpoint, {}, best_step=None)
+        assert folder.last_checkpoint() == checkpoint
+    assert sorted(path.name for path in folder.checkpoints.iterdir()) == [
+        "checkpoint-10",
+        "checkpoint-11",
+        "checkpoint-8",
+    ]
+    assert os.listdir(folder.checkpoint(8)) == ["notes.txt"]
+
+
+@pytest.mark.parametrize("name", ["plots/thesis.txt", "tokens/thesis.txt", "checkpoints/thesis.txt"])
+def test_a_file_in_a_folder_of_a_run_is_not_replaced(
+    command: str, typed: Typed, made: Callable[..., None], name: str
+) -> None:
+    made(command, typed, 1)
+    Path("run", name).parent.mkdir(exist_ok=True)
+    Path("run", name).write_text("years of work")
+    before = content(Path("run"))
+    code, err = typed("--seed", 2, "--overwrite")
+    assert (code, f"run contains files that it did not create ({name})" in err) == (2, True), err
+    assert content(Path("run")) == before
 
 
 # --- folders that nothing could be done with

@@ -1,9 +1,10 @@
 """Converted transformers, a folder each, next to the embeddings of the cache, until the cache is cleared."""
 
+import re
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,6 +17,7 @@ from retrokit.encoders.store import cache_folder
 
 _FOLDER = "graphs"
 _ABOUT = "conversion.json"
+_KEY = re.compile("[0-9a-f]{32}")
 
 
 @dataclass(frozen=True)
@@ -32,8 +34,8 @@ class Graph:
 
 @contextmanager
 def kept(key: str, write: Callable[[Path], dict[str, str]]) -> Iterator[Path]:
-    """The folder that is cached under ``key``; a temporary one if the cache is off. If it is missing, ``write`` fills
-    it and returns the fields of :class:`Graph` except ``size``, while other processes wait."""
+    """The folder that is cached under ``key``, 32 hexadecimal digits; a temporary one if the cache is off. If it is
+    missing, ``write`` fills it and returns the fields of :class:`Graph` except ``size``, while other processes wait."""
     cache = cache_folder()
     if cache is None:
         with tempfile.TemporaryDirectory() as folder:
@@ -52,19 +54,28 @@ def kept(key: str, write: Callable[[Path], dict[str, str]]) -> Iterator[Path]:
 
 def held_graphs(cache: Path) -> list[Graph]:
     """The graphs in the cache's folder."""
-    sizes = {
-        about: sum(file.stat().st_size for file in about.parent.iterdir())
-        for about in sorted((cache / _FOLDER).glob(f"*/{_ABOUT}"))
-    }
-    return [read_json(about, "the note of a graph", Graph, size=size) for about, size in sizes.items()]
+    graphs = []
+    for folder in _graphs_in(cache):
+        size = sum(file.stat().st_size for file in folder.iterdir())
+        graphs.append(read_json(folder / _ABOUT, "the note of a graph", Graph, size=size))
+    return graphs
 
 
 def clear_graphs(cache: Path) -> None:
-    """Remove all of them.
+    """Remove all of them, and nothing else.
 
     Raises:
         DataError: they cannot be removed.
     """
-    if (cache / _FOLDER).is_dir():
-        with disk_errors(cache / _FOLDER):
-            shutil.rmtree(cache / _FOLDER)
+    with disk_errors(cache / _FOLDER):
+        for folder in _graphs_in(cache):
+            shutil.rmtree(folder)
+            Path(f"{folder}.lock").unlink(missing_ok=True)
+        with suppress(OSError):  # it contains anything else
+            (cache / _FOLDER).rmdir()
+
+
+def _graphs_in(cache: Path) -> list[Path]:
+    """The folders that :func:`kept` has filled."""
+    folders = [about.parent for about in (cache / _FOLDER).glob(f"*/{_ABOUT}")]
+    return sorted(folder for folder in folders if _KEY.fullmatch(folder.name) and not folder.is_symlink())

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -52,6 +52,8 @@ if TYPE_CHECKING:
 
 BEIR = "beir"
 TRAIN = "train"
+CHANGES = "changes.jsonl"
+"""The list of changes, next to the repaired copies."""
 
 
 @dataclass(frozen=True)
@@ -161,23 +163,32 @@ def _check(settings: CheckSettings, specs: Sequence[str], verdicts: Verdicts, un
             checked.append(data)
         else:
             sources[spec], data = _checked_training(spec, settings, encoder)
-            doubted[spec] = false_negatives(sources[spec], settings.with_, settings.device)
-            faults = [*data.faults, *false_negative_fault(sources[spec], doubted[spec], settings.examples)]
-            checked.append(replace(data, faults=faults))
+            checked.append(data)
+    training = {spec: source for spec, source in sources.items() if spec not in tests}
+    if unfinished is not None:
+        _check_names(tests, training)
+    for position, spec in enumerate(specs):
+        if spec in training:
+            doubted[spec] = false_negatives(training[spec], settings.with_, settings.device)
+            faults = false_negative_fault(training[spec], doubted[spec], settings.examples)
+            checked[position] = replace(checked[position], faults=[*checked[position].faults, *faults])
     checked = _with_overlaps(dict(zip(specs, checked, strict=True)), tests, sources, settings.examples)
     if not tests:
         notice("training-overlap is not checked, because no test set with judgements is among the data")
     unjudged = [unjudged_of(spec, data, settings, verdicts) for spec, data in tests.items()] if settings.systems else []
     if unfinished is not None:
-        repaired = {spec: sources[spec] for spec in specs if spec not in tests}
-        count = _write_repaired(unfinished, settings.relabel, tests, repaired, doubted, verdicts)
-        notice(f"{settings.write}: repaired copies, with {count:,} changes listed in changes.jsonl")
+        count = _write_repaired(unfinished, settings.relabel, tests, training, doubted, verdicts)
+        notice(f"{settings.write}: repaired copies, with {count:,} changes listed in {CHANGES}")
     return DataCheck(checked, unjudged)
 
 
 def _registry_of(spec: str) -> Registry:
     """The tasks for a BEIR folder, which is judged; else the training data."""
     return tasks if spec.partition(":")[0] == BEIR else training_data
+
+
+def _path(spec: str) -> str:
+    return str(tasks.parse(spec).params["path"])
 
 
 def _split(spec: str) -> str:
@@ -242,6 +253,16 @@ def _truncated(
     return faults_of("truncated", unit, items, len(rows), examples, about)
 
 
+def _check_names(tests: Iterable[str], sources: Mapping[str, Source]) -> None:
+    """Raise :class:`UsageError` if two repaired copies, or a copy and the list of changes, would have one name."""
+    folders = dict.fromkeys(_path(spec) for spec in tests)
+    names = [Path(path).resolve().name for path in folders] + [f"{source.name}.jsonl" for source in sources.values()]
+    if CHANGES in names:
+        raise UsageError(f"`write=`: a data set has the name of the list of changes, {CHANGES}; rename the data set")
+    if repeated := sorted({name for name in names if names.count(name) > 1}):
+        raise UsageError(f"`write=`: several data sets are called {', '.join(repeated)}; repair them one by one")
+
+
 def _write_repaired(
     folder: Path,
     relabel: bool,
@@ -254,18 +275,14 @@ def _write_repaired(
     relevant = {pair: verdict.relevant for pair, verdict in verdicts.items()}
     folders: dict[str, dict[str, Mapping[tuple[str, str], float]]] = {}
     for spec in tests:
-        path = str(tasks.parse(spec).params["path"])
-        folders.setdefault(path, {})[_split(spec)] = relevant
-    names = [Path(path).resolve().name for path in folders] + [f"{source.name}.jsonl" for source in sources.values()]
-    if repeated := sorted({name for name in names if names.count(name) > 1}):
-        raise UsageError(f"`write=`: several data sets are called {', '.join(repeated)}; repair them one by one")
+        folders.setdefault(_path(spec), {})[_split(spec)] = relevant
     changes: list[DataChange] = []
     for path, splits in folders.items():
-        level = next(data.level for spec, data in tests.items() if tasks.parse(spec).params["path"] == path)
+        level = next(data.level for spec, data in tests.items() if _path(spec) == path)
         changes += repair_beir(path, level, splits, folder / Path(path).resolve().name)
     for spec, source in sources.items():
         changes += repair_pairs(source, doubted.get(spec, {}), relabel, folder / f"{source.name}.jsonl")
-    return write_jsonl(folder / "changes.jsonl", map(vars, changes))
+    return write_jsonl(folder / CHANGES, map(vars, changes))
 
 
 def _with_overlaps(

@@ -20,7 +20,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from retrokit.core.errors import DataError, disk_errors
+from retrokit.core.errors import DataError
 from retrokit.core.files import digest
 from retrokit.core.notices import notice
 from retrokit.core.version import __version__
@@ -181,8 +181,6 @@ class ResultsFolder:
         record = Record(key, metrics, list(task.shown_metrics), training, added, now, result)
         about = {"training": vars(training) if training is not None else None, "result": plain(result)}
         content = of_kind("result", {**vars(record), **about})
-        with disk_errors(self.path):
-            self.path.mkdir(parents=True, exist_ok=True)
         write_json(file, {"checksum": _checksum(content), **content})
         self._computed += 1
         return record

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import mteb as library
 import numpy as np
 
-from retrokit.core.errors import DataError, UsageError, disk_errors
+from retrokit.core.errors import DataError, UsageError
 from retrokit.core.notices import no_progress_bars, notice, progress
 from retrokit.data.jsonl import checked, read_json, write_json
 from retrokit.encoders.prompts import template_of
@@ -281,8 +281,6 @@ def _per_query(task: Any, model: MtebSearch, file: Path) -> dict[str, dict[str, 
         prefix = f"{split}/{subset}/" if len(model.runs) > 1 else ""
         for name, values in evaluate_run(qrels, run, names).items():
             scores[name] |= {f"{prefix}{query}": value for query, value in values.items()}
-    with disk_errors(file):
-        file.parent.mkdir(parents=True, exist_ok=True)
     write_json(file, {"metrics": scores}, kind="mteb-queries")
     return scores
 

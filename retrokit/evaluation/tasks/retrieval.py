@@ -15,7 +15,6 @@ from pathlib import Path
 
 import numpy as np
 
-from retrokit.core.errors import disk_errors
 from retrokit.core.notices import notice
 from retrokit.data.beir import (
     RetrievalData,
@@ -235,8 +234,6 @@ def save_runs(results: Sequence[Result], path: str) -> None:
     if len(results) == 1 and not target.is_dir() and not path.endswith(os.sep):
         write_run(target, results[0].run, tag="retrokit")
         return
-    with disk_errors(target):
-        target.mkdir(parents=True, exist_ok=True)
     taken: Counter[str] = Counter()
     for result in results:
         name = re.sub(r"[^A-Za-z0-9.=_-]+", "_", f"{result.encoder}-{result.similarity}-{result.task}")
