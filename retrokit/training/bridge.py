@@ -386,7 +386,7 @@ def _old(settings: BridgeSettings, stored: Export, new: Encoder) -> Encoder:
 
 def _sample(stored: Export, settings: BridgeSettings) -> tuple[np.ndarray, list[str]]:
     """Rows of an even random sample, and their texts."""
-    source = settings.texts or stored.note["source"].get("spec")
+    source = settings.texts or stored.note["source"]["spec"]
     count = stored.note["count"]
     rows = np.random.default_rng(settings.seed).choice(count, min(count, settings.sample), replace=False)
     ids = stored.ids_at(rows.tolist())
@@ -397,7 +397,7 @@ def _sample(stored: Export, settings: BridgeSettings) -> tuple[np.ndarray, list[
             raise UsageError(f"{source}: is not what {stored.folder} was written from; give its texts as `texts=`")
         corpus = read_corpus(path)
         texts = {document.id: document.full_text for document in corpus if document.id in wanted}
-    except (DataError, TypeError) as error:
+    except DataError as error:
         raise UsageError(f"{source}: its texts cannot be read; give them as `texts=`") from error
     if missing := [id for id in ids.values() if id not in texts]:
         raise UsageError(f"{source}: lacks {len(missing):,} documents of {stored.folder}; give `texts=`")
@@ -408,7 +408,7 @@ def _sample(stored: Export, settings: BridgeSettings) -> tuple[np.ndarray, list[
 
 def _is_unchanged(path: str, stored: Export) -> bool:
     """Whether a file has the texts of an export; those of a pipe are gone."""
-    written_from = stored.note["source"].get("digest")
+    written_from = stored.note["source"]["digest"]
     if written_from is None or digest(path) == written_from:
         return written_from is not None
     items = (document.full_text for document in read_corpus(path, images=True))

@@ -33,14 +33,24 @@ from retrokit.core.outputs import (
     put_back,
     take_place,
 )
-from retrokit.data.jsonl import read_json, read_jsonl, write_jsonl
-from retrokit.data.runs import FINISHED, RUN_FILE, TRAINING, Run, is_run, read_run, write_run
+from retrokit.data.jsonl import read_json, write_jsonl
+from retrokit.data.runs import (
+    FINISHED,
+    METRICS_FILE,
+    RUN_FILE,
+    TRAINING,
+    Run,
+    is_run,
+    read_metrics,
+    read_run,
+    write_run,
+)
 from retrokit.training.config import differences
 
 CONFIG_FILE = "config.toml"
 _OWN = (
     *(RUN_FILE, CONFIG_FILE, "tracking.json"),
-    *("metrics.jsonl", "checkpoints", "plots", ".staged", "tokens", "tensorboard"),
+    *(METRICS_FILE, "checkpoints", "plots", ".staged", "tokens", "tensorboard"),
 )
 
 
@@ -68,7 +78,7 @@ class RunFolder:
     @property
     def metrics(self) -> Path:
         """A line per logged step and per evaluation."""
-        return self.path / "metrics.jsonl"
+        return self.path / METRICS_FILE
 
     @property
     def resumes(self) -> bool:
@@ -200,7 +210,7 @@ class RunFolder:
             return []
         rows: list[dict[str, Any]] = []
         with suppress(DataError):  # a kill may have cut the last line
-            rows.extend(row for _, row in read_jsonl(self.metrics))
+            rows.extend(read_metrics(self.path))
         remaining = [row for row in rows if row["step"] <= step]
         write_jsonl(self.metrics, remaining)
         return remaining
