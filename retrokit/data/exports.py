@@ -249,6 +249,9 @@ def _note(folder: Path) -> dict[str, Any]:
     if not (folder / NOTE).is_file():
         raise UsageError(f"{folder}: is not a folder of 'retrokit export': it has no {NOTE}")
     note: dict[str, Any] = read_json(folder / NOTE, "the note of an export", _NOTE)
+    dims, dimension = note["encoder"]["dims"], note["encoder"]["dimension"]
+    if dims > dimension:
+        raise DataError(folder / NOTE, f"'encoder.dims' is {dims}; expected at most {dimension}; export again")
     return note
 
 

@@ -92,7 +92,7 @@ def read_sources(paths: Sequence[str]) -> Sources:
             content = read_json(path, EXPECTED, Any)
             try:
                 _sort(path, content, sources)
-            except (KeyError, TypeError, ValueError, AttributeError, IndexError, ArithmeticError) as error:
+            except (LookupError, TypeError, ValueError, ArithmeticError) as error:
                 problem = f"looks like a result, but is not whole ({type(error).__name__}: {error})"
                 raise DataError(path, problem) from error
     return sources
