@@ -115,11 +115,12 @@ def _check_version(value: Any, path: str | Path) -> None:
 
 
 def checked(kind: Any, value: Any, path: str | Path, expected: str) -> Any:
-    """As :func:`restored`; raises :class:`DataError`, which names the file."""
+    """As :func:`restored`; raises :class:`DataError`, which names the file, and the line of a :class:`Row`."""
     try:
         return restored(kind, value)
     except (TypeError, ValueError) as error:
-        raise DataError(named(path), f"is not {expected}: {error}") from error
+        line = value.line if isinstance(value, Row) else None
+        raise DataError(named(path), f"is not {expected}: {error}", line) from error
 
 
 def _value(
@@ -364,7 +365,7 @@ def _check(value: Any, kind: type, field: str) -> None:
 
 def _restored_fields(hints: Mapping[str, Any], value: Mapping[str, Any], field: str) -> dict[str, Any]:
     """The fields of an object that ``hints`` name, each of its type."""
-    result = {}
+    result: dict[str, Any] = {}
     for hint, kind in hints.items():
         name = hint.removesuffix("?")
         if hint == "*":

@@ -17,7 +17,12 @@ TRAINING: Literal["training"] = "training"
 FINISHED: Literal["finished"] = "finished"
 
 _EVALUATED = {"step": int, "evaluation": dict[str, float | None]}
-_IDENTITY = {"encoder?": str, "data?": list[str]}
+_IDENTITY = {
+    **{"encoder?": str, "loss?": str | None},
+    **dict.fromkeys(("data?", "augment?", "data_digests?"), list[str]),
+    "holdout?": float | None,
+    "seed?": COUNT,
+}
 _OUTCOME = {"steps": int, "best_step?": int | None, "metric?": str, "gain?": float | None, "evaluations?": [_EVALUATED]}
 _MADE_FOR = {"encoder": str, "fingerprint": str, "in_folder": bool, "begins_with?": str}
 _NOTES = {
@@ -112,8 +117,8 @@ def read_metrics(folder: str | Path) -> Iterator[dict[str, Any]]:
     damaged line, and for one whose step or epoch is before that of an earlier one."""
     path = Path(folder, METRICS_FILE)
     step, epoch = 0, 0.0
-    for number, line in read_jsonl(path, "metrics of a training") if path.is_file() else ():
-        row: dict[str, Any] = checked(_METRICS, line, f"{path}:{number}", "metrics of a step")
+    for _, line in read_jsonl(path, "metrics of a training") if path.is_file() else ():
+        row: dict[str, Any] = checked(_METRICS, line, path, "metrics of a step")
         if row["step"] < step:
             raise line.wrong(f"step {row['step']} comes after step {step}; remove the line")
         step = row["step"]

@@ -37,6 +37,7 @@ _CONFIGURATION: dict[str, Any] = {
         **{"pairs": COUNT, "pairs_computed": COUNT, "seconds": float},
         **dict.fromkeys(("milliseconds_per_pair?", "milliseconds_per_query?"), float | None),
     },
+    **{"mteb_cache?": str, "mteb_results?": list[str]},
     "weight?": float,
     "tuned_on?": {"queries": COUNT, "split": str, "metric": str},
 }
