@@ -34,13 +34,11 @@ class Kind:
     """A file by its path in the workshop, and the command line that reads it back.
 
     ``writes_checksum``: what a command checks before anything else, so that damage needs a new one to be read.
-    ``told_by``: how messages may name the file, apart from its own name.
     """
 
     file: str
     command: str
     writes_checksum: bool = False
-    told_by: tuple[str, ...] = ()
 
 
 KINDS: dict[str, Kind] = {
@@ -64,7 +62,7 @@ KINDS: dict[str, Kind] = {
     "ranges": Kind("int8/ranges.npy", "search --index-folder int8 --queries beir/queries.jsonl -o out"),
     "baseline": Kind("base.json", f"eval {ENCODER} --on beir:beir --baseline base.json"),
     "baseline of seeds": Kind("seeds.json", "eval trained trained2 --on beir:beir --baseline seeds.json"),
-    "result": Kind("results/RESULT", "eval --results results", writes_checksum=True, told_by=("results",)),
+    "result": Kind("results/RESULT", "eval --results results", writes_checksum=True),
     "result, again": Kind("results/RESULT", f"eval {ENCODER} --on beir:beir --results results", writes_checksum=True),
     "eval --json": Kind("eval.json", "report eval.json -o out"),
     "eval of several --json": Kind("several.json", "report several.json -o out"),
@@ -89,17 +87,13 @@ KINDS: dict[str, Kind] = {
     ),
     "metrics, report": Kind("trained/metrics.jsonl", "report trained -o out"),
     "metrics, probe": Kind("learned/metrics.jsonl", "probe magnitude learned --on beir:beir --checkpoints"),
-    "prepare": Kind("learned/2_Prepare/config.json", "eval learned --on beir:beir"),
+    "prepare": Kind("learned/1_Prepare/config.json", "eval learned --on beir:beir"),
     "run, resume": Kind("stopped/retrokit.json", "RESUME"),
     "metrics, resume": Kind("stopped/metrics.jsonl", "RESUME"),
     "trainer state": Kind("stopped/checkpoints/checkpoint-2/trainer_state.json", "RESUME"),
     "checkpoint, resume": Kind("stopped/checkpoints/checkpoint-2/retrokit.json", "RESUME"),
     "state": Kind("stopped/checkpoints/checkpoint-2/state.pt", "RESUME"),
-    "config": Kind(
-        "trained/config.toml",
-        "finetune --config trained/config.toml --steps 1 --batch-size 8 -o out",
-        told_by=("--", "`"),
-    ),
+    "config": Kind("trained/config.toml", "finetune --config trained/config.toml --steps 1 --batch-size 8 -o out"),
     "verifier": Kind("verifier/retrokit.json", f"rerank {ENCODER} --on beir:beir --with verifier:verifier"),
     "verifier, verify": Kind("verifier/retrokit.json", "rerank verify verifier triplets.jsonl -o out"),
     "verifier, calibrate": Kind("verifier/retrokit.json", "rerank calibrate verifier triplets.jsonl"),
@@ -308,7 +302,7 @@ class Workshop:
         for short, long in self._names.items():
             file = file.replace(short, long)
             command = long if command == short else command
-        return Kind(file, command, kind.writes_checksum, kind.told_by)
+        return Kind(file, command, kind.writes_checksum)
 
     def outcomes(self, name: str, count: int) -> Iterator[Outcome]:
         """What becomes of ``count`` damaged files of that kind."""
@@ -359,8 +353,7 @@ class Workshop:
             return Outcome("", "", f"exit {code}", " | ".join(errors)[:200])
         if len(errors) != 1:
             return Outcome("", "", "not one line", said.getvalue()[-200:])
-        names = (Path(kind.file).name, *kind.told_by)
-        named = any(name in errors[0] for name in names)
+        named = any(part in errors[0] for part in Path(kind.file).parts)
         return Outcome("", "", "refused" if named else "unnamed", errors[0][:300])
 
 
