@@ -79,7 +79,7 @@ def edit(path: Path, *keys: object, value: object = None) -> None:
             "field 'results.0.configuration.prompts' should be an object, found true or false",
         ),
         ("eval --json", ("results", 0, "configuration", "dims"), [1], "'configuration.dims' should be a whole number"),
-        ("metrics, probe", (), None, "metrics.jsonl:2: step 0 comes after step 4; remove the line"),
+        ("metrics, probe", (), None, "metrics.jsonl:2: a loss of step 0 comes after that of step 4; remove the line"),
         ("calibration", ("signal",), "x", "field 'signal' is 'x'; expected score or margin or hubness"),
         ("calibration", ("verifier",), ["x"], "its lists differ in length"),
         ("plan", ("steps", 0, "name"), "../x", "field 'steps.0.name' is '../x'"),
@@ -109,7 +109,7 @@ def test_what_is_wrong_is_named(
     if keys:
         edit(path, *keys, value=value)
     else:
-        path.write_text('{"step": 4}\n{"step": 0}\n')
+        path.write_text('{"step": 4, "loss": 1}\n{"step": 0, "loss": 1}\n')
     assert cli.run(read_back.command.split()) == 2
     (line,) = [line for line in capsys.readouterr().err.splitlines() if line.startswith("retrokit: ")]
     assert read_back.file in line

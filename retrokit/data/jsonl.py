@@ -15,7 +15,7 @@ from contextvars import ContextVar
 from dataclasses import MISSING, fields, is_dataclass
 from numbers import Real
 from pathlib import Path
-from types import NoneType, UnionType
+from types import FunctionType, NoneType, UnionType
 from typing import Annotated, Any, Literal, NamedTuple, Union, cast, get_args, get_origin, get_type_hints
 
 from retrokit.core.errors import DataError
@@ -281,7 +281,14 @@ def kind_of(value: Any) -> str:
 
 COUNT = Annotated[int, range(1 << 63)]
 DIMENSION = Annotated[int, range(1, 1 << 31)]
-FILE_NAME = Annotated[str, re.compile(r"(?!\.\.?$)[^/\\\0]{1,255}")]
+
+
+def _is_file_name(text: str) -> bool:
+    """the name of a file in the folder"""
+    return text not in ("", ".", "..") and {"/", "\\", "\0"}.isdisjoint(text)
+
+
+FILE_NAME = Annotated[str, _is_file_name]
 
 
 def restored(kind: Any, value: Any, field: str = "") -> Any:
@@ -290,7 +297,8 @@ def restored(kind: Any, value: Any, field: str = "") -> Any:
     a dataclass: an object with its fields, others are left out; NaN of null for a float;
     a dict: an object with fields of these types (``name?``: may be missing; ``*``: any other), which keeps its others;
     a list of one type: a list of such items; ``Annotated``: its type, and unless it is null its second type too;
-    a range, a tuple, ``Literal``: one of its values; a pattern: a string that it matches.
+    a range, a tuple, ``Literal``: one of its values; a function: a string for which it is true, and its
+    docstring is what is expected.
 
     Raises:
         TypeError: another type, or a missing field; the message names the ``field``.
@@ -308,9 +316,9 @@ def restored(kind: Any, value: Any, field: str = "") -> Any:
     if origin is Annotated:
         value = restored(arguments[0], value, field)
         return value if value is None else restored(arguments[1], value, field)
-    if isinstance(kind, re.Pattern):
-        if not kind.fullmatch(value):
-            raise ValueError(f"field {field!r} is {value[:60]!r}; expected {kind.pattern}")
+    if isinstance(kind, FunctionType):
+        if not kind(value):
+            raise ValueError(f"field {field!r} is {value[:60]!r}; expected {kind.__doc__}")
         return value
     if isinstance(kind, range):
         if value not in kind:

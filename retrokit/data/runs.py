@@ -114,17 +114,15 @@ def read_run(folder: str | Path, *needed: str, what: str = "retrokit run") -> Ru
 
 def read_metrics(folder: str | Path) -> Iterator[dict[str, Any]]:
     """The lines of the ``metrics.jsonl`` in ``folder``, none if there is no such file. Raises :class:`DataError` for a
-    damaged line, and for one whose step or epoch is before that of an earlier one."""
+    damaged line, and for a loss whose step or epoch is before that of an earlier one."""
     path = Path(folder, METRICS_FILE)
     step, epoch = 0, 0.0
     for _, line in read_jsonl(path, "metrics of a training") if path.is_file() else ():
         row: dict[str, Any] = checked(_METRICS, line, path, "metrics of a step")
-        if row["step"] < step:
-            raise line.wrong(f"step {row['step']} comes after step {step}; remove the line")
-        step = row["step"]
-        if row.get("epoch", epoch) < epoch:
-            raise line.wrong(f"epoch {row['epoch']} comes after epoch {epoch}; remove the line")
-        epoch = row.get("epoch", epoch)
+        if "loss" in row:
+            if row["step"] < step or row.get("epoch", epoch) < epoch:
+                raise line.wrong(f"a loss of step {row['step']} comes after that of step {step}; remove the line")
+            step, epoch = row["step"], row.get("epoch", epoch)
         yield row
 
 

@@ -99,8 +99,8 @@ def read_baseline(path: str) -> Baseline:
     """What :func:`save_baseline` has written. Raises :class:`DataError` if it cannot be read, or is something else."""
     content = read_json(path, _EXPECTED, {"systems": [{"data": str | None}], "libraries?": dict[str, str]})
     systems = [(entry["data"], checked(System, entry, path, _EXPECTED)) for entry in content["systems"]]
-    if not all(system.results for _, system in systems):
-        raise DataError(path, f"is not {_EXPECTED}: a system without results")
+    if not systems or not all(system.results for _, system in systems):
+        raise DataError(path, f"is not {_EXPECTED}: there is no result")
     return Baseline(path, systems, content.get("libraries", {}))
 
 
