@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import MISSING, fields, is_dataclass
+from itertools import chain
 from numbers import Real
 from pathlib import Path
 from types import FunctionType, NoneType, UnionType
@@ -98,9 +99,20 @@ def read_json(path: str | Path, expected: str, kind: Any = dict, *, nan: bool = 
     if not text.strip():
         raise DataError(named(path), f"is empty; expected {expected}")
     value = _value(text, path, expected=f"; expected {expected}", decode=json.loads if nan else _decode)
+    _check_depth(value, path)
     if not nan:
         _check_version(value, path)
     return checked(kind, {**value, **fields} if fields and isinstance(value, dict) else value, path, expected)
+
+
+def _check_depth(value: Any, path: str | Path) -> None:
+    """Raise :class:`DataError` for what code that follows each level into the next one may not come back from."""
+    level = [value]
+    for _ in range(DEEPEST):
+        inner = [item.values() if isinstance(item, dict) else item for item in level if isinstance(item, (dict, list))]
+        level = [*chain.from_iterable(inner)]
+    if level:
+        raise DataError(named(path), f"is nested more than {DEEPEST} levels deep")
 
 
 def _check_version(value: Any, path: str | Path) -> None:
@@ -110,7 +122,7 @@ def _check_version(value: Any, path: str | Path) -> None:
         return
     version = first.get("version", VERSION)
     if type(version) is not int or version != VERSION:
-        problem = f"has version {str(version)[:40]!r} of its format; expected version {VERSION}"
+        problem = f"has version {json.dumps(version)[:40]} of its format; expected version {VERSION}"
         raise DataError(named(path), f"{problem}; update retrokit, or write the file again")
 
 
@@ -218,8 +230,8 @@ def check_id(value: str, path: str | Path, line: int) -> None:
 _encode = json.JSONEncoder(ensure_ascii=False, allow_nan=False).encode
 
 
-VERSION = 1
-"""Of the form of all JSON output."""
+VERSION, DEEPEST = 1, 100
+"""Of the form of all JSON output; and the most levels of a file."""
 
 
 def of_kind(kind: str, value: Any) -> Any:

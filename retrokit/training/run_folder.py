@@ -33,7 +33,7 @@ from retrokit.core.outputs import (
     put_back,
     take_place,
 )
-from retrokit.data.jsonl import read_json, write_jsonl
+from retrokit.data.jsonl import COUNT, read_json, write_jsonl
 from retrokit.data.runs import (
     FINISHED,
     METRICS_FILE,
@@ -279,7 +279,7 @@ def check_state(checkpoint: Path, engine: bool) -> None:
         raise DataError(checkpoint, f"was written with{'out' * engine} DeepSpeed; resume in the same way")
     path = checkpoint / "trainer_state.json"
     with intact(path):
-        step = read_json(path, "the state of a trainer", {"global_step": int}, nan=True)["global_step"]
+        step = read_json(path, "the state of a trainer", {"global_step": COUNT}, nan=True)["global_step"]
         if step != step_of(checkpoint):
             raise ValueError(f"it is of step {step}")
     for name in (TRAINABLE, STATE):
