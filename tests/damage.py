@@ -147,10 +147,12 @@ LATER = [2, 99, 0, -1, "1", None, 1.5, True, 10**30]
 
 
 def places(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
-    """The path of every value within ``value``; of long lists the first items and the last."""
+    """The path of every value within ``value``; of long lists, and of tables of numbers, the first ones and the last."""
     keys: list[Any] = []
     if isinstance(value, dict):
         keys = list(value)
+        if len(keys) > 4 and all(isinstance(item, (int, float)) for item in value.values()):
+            keys = [*keys[:2], keys[-1]]
     elif isinstance(value, list):
         keys = [*range(min(3, len(value))), *range(max(3, len(value) - 1), len(value))]
     for key in keys:
