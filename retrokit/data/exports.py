@@ -24,7 +24,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal
 
 import numpy as np
 
@@ -32,7 +32,7 @@ from retrokit.core.errors import DataError, UsageError, disk_errors, first_line
 from retrokit.core.files import replaced
 from retrokit.core.notices import progress
 from retrokit.data.dtypes import DTYPES
-from retrokit.data.jsonl import Row, checked, json_line, read_json, read_jsonl, write_json
+from retrokit.data.jsonl import COUNT, DIMENSION, Row, checked, json_line, read_json, read_jsonl, write_json
 
 CHUNK = 8192  # rows of a portion, and of a row group of the Parquet file
 EMBEDDINGS, TABLE, IDS, RANGES, NOTE = "embeddings.npy", "embeddings.parquet", "ids.jsonl", "ranges.npy", "export.json"
@@ -155,7 +155,7 @@ class Export:
 class Canaries:
     """Texts of an export, their raw embeddings ``[n, d]``, the role, and the prompt that was put before each text."""
 
-    role: str
+    role: Literal["document", "query"]
     prompt: str | None
     texts: list[str]
     embeddings: list[list[float]]
@@ -220,22 +220,40 @@ def _kind(note: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-_SHARD = {"number": int, "of": int}
+_SHARD = {"number": COUNT, "of": COUNT}
 _NOTE = {
-    **{"count": int, "dimension": int, "role": str, "dtype?": str, "documents?": int, "shard?": Any},
-    "similarity": {"spec": str, "learned": dict[str, Any]},
-    "encoder": {"spec": str, "fingerprint": str, "dimension": int, "dims": int, "precision": str},
-    "source": {"digest": str | None},
+    "count": COUNT,
+    "documents?": COUNT,
+    "dimension": DIMENSION,
+    "role": Literal["document", "query"],
+    "dtype?": tuple(DTYPES),
+    "one_length?": bool,
+    "shard?": dict[str, Any] | None,
+    "similarity": {"spec": str, "learned": dict[str, float]},
+    "encoder": {
+        "spec": str,
+        "fingerprint": str,
+        "dimension": DIMENSION,
+        "dims": DIMENSION,
+        "precision": str,
+        "max_length?": dict[str, Annotated[int, range(1, 1 << 31)] | None],
+    },
+    "source": {"spec": str, "digest": str | None},
 }
 """What is read of a note."""
+
+
+_UNFINISHED = {"about": Any, "rows": COUNT, "texts": COUNT, "ids": COUNT}
+"""What an interrupted export leaves, to be resumed."""
 
 
 def _note(folder: Path) -> dict[str, Any]:
     if not (folder / NOTE).is_file():
         raise UsageError(f"{folder}: is not a folder of 'retrokit export': it has no {NOTE}")
     note: dict[str, Any] = read_json(folder / NOTE, "the note of an export", _NOTE)
-    if note.get("dtype", "float32") not in DTYPES or min(note["count"], note["dimension"] - 1) < 0:
-        raise DataError(folder / NOTE, "is not the note of an export: wrong dtype, count or dimension")
+    dims, dimension = note["encoder"]["dims"], note["encoder"]["dimension"]
+    if dims > dimension:
+        raise DataError(folder / NOTE, f"'encoder.dims' is {dims}; expected at most {dimension}; export again")
     return note
 
 
@@ -286,13 +304,13 @@ class ExportWriter:
     def _left(self) -> int | None:
         """Resume from existing files, and return the byte length of their identifiers; ``None`` if they do not fit."""
         try:
-            state = read_json(self.folder / _STATE, "the state of an export", {"about": Any, "rows": int, "ids": int})
+            state = read_json(self.folder / _STATE, "the state of an export", _UNFINISHED)
             sizes = [(self.folder / name).stat().st_size for name in (EMBEDDINGS, IDS)]
         except (OSError, DataError):
             return None
         if state["about"] != self._about or sizes[0] <= state["rows"] * self.kept.row_bytes or sizes[1] < state["ids"]:
             return None
-        self.count, self.texts = state["rows"], state.get("texts", state["rows"])
+        self.count, self.texts = state["rows"], state["texts"]
         return int(state["ids"])
 
     def add(self, ids: Sequence[str], rows: np.ndarray, counts: np.ndarray | None = None) -> None:

@@ -13,10 +13,11 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import MISSING, fields, is_dataclass
+from itertools import chain
 from numbers import Real
 from pathlib import Path
-from types import NoneType, UnionType
-from typing import Any, NamedTuple, Union, cast, get_args, get_origin, get_type_hints
+from types import FunctionType, NoneType, UnionType
+from typing import Annotated, Any, Literal, NamedTuple, Union, cast, get_args, get_origin, get_type_hints
 
 from retrokit.core.errors import DataError
 from retrokit.core.files import (
@@ -50,8 +51,15 @@ def _refuse_constant(name: str) -> None:
     raise ValueError(f"{name} is no JSON number")
 
 
+def _finite(literal: str) -> float:
+    number = float(literal)
+    if math.isinf(number):
+        raise ValueError(f"{literal[:40]} is larger than a number can be")
+    return number
+
+
 # json.loads builds a new decoder at every call that changes a setting
-_decoder = json.JSONDecoder(parse_constant=_refuse_constant)
+_decoder = json.JSONDecoder(parse_constant=_refuse_constant, parse_float=_finite)
 
 
 def _decode(line: str) -> Any:
@@ -101,15 +109,40 @@ def read_json(path: str | Path, expected: str, kind: Any = dict, *, nan: bool = 
     if not text.strip():
         raise DataError(named(path), f"is empty; expected {expected}")
     value = _value(text, path, expected=f"; expected {expected}", decode=json.loads if nan else _decode)
+    _check_depth(value, path)
+    if not nan:
+        _check_version(value, path)
     return checked(kind, {**value, **fields} if fields and isinstance(value, dict) else value, path, expected)
 
 
+def _check_depth(value: Any, path: str | Path) -> None:
+    """Raise :class:`DataError` for what code that follows each level into the next one may not come back from."""
+    level = [value]
+    for _ in range(DEEPEST):
+        inner = [item.values() if isinstance(item, dict) else item for item in level if isinstance(item, (dict, list))]
+        level = [*chain.from_iterable(inner)]
+    if level:
+        raise DataError(named(path), f"is nested more than {DEEPEST} levels deep")
+
+
+def _check_version(value: Any, path: str | Path) -> None:
+    """Raise :class:`DataError` for an object of another version than :func:`of_kind` writes, or a list of such."""
+    first = value[0] if isinstance(value, list) and value else value
+    if not isinstance(first, dict) or "kind" not in first:
+        return
+    version = first.get("version", VERSION)
+    if type(version) is not int or version != VERSION:
+        problem = f"has version {json.dumps(version)[:40]} of its format; expected version {VERSION}"
+        raise DataError(named(path), f"{problem}; update retrokit, or write the file again")
+
+
 def checked(kind: Any, value: Any, path: str | Path, expected: str) -> Any:
-    """As :func:`restored`; raises :class:`DataError`, which names the file."""
+    """As :func:`restored`; raises :class:`DataError`, which names the file, and the line of a :class:`Row`."""
     try:
         return restored(kind, value)
     except (TypeError, ValueError) as error:
-        raise DataError(named(path), f"is not {expected}: {error}") from error
+        line = value.line if isinstance(value, Row) else None
+        raise DataError(named(path), f"is not {expected}: {error}", line) from error
 
 
 def _value(
@@ -221,15 +254,19 @@ def check_id(value: str, path: str | Path, line: int) -> None:
 _encode = json.JSONEncoder(ensure_ascii=False, allow_nan=False).encode
 
 
-def of_kind(kind: str, value: Any, version: int = 1) -> Any:
-    """An object, or each of a list, with its ``kind`` and the ``version`` of its form, as all JSON output has them.
+VERSION, DEEPEST = 1, 100
+"""Of the form of all JSON output; and the most levels of a file."""
+
+
+def of_kind(kind: str, value: Any) -> Any:
+    """An object, or each of a list, with its ``kind`` and the version of its form, as all JSON output has them.
 
     >>> of_kind("cache", {"size": 0})
     {'kind': 'cache', 'version': 1, 'size': 0}
     """
     if isinstance(value, list):
-        return [of_kind(kind, item, version) for item in value]
-    return {"kind": kind, "version": version, **value}
+        return [of_kind(kind, item) for item in value]
+    return {"kind": kind, "version": VERSION, **value}
 
 
 def to_json(value: Any, indent: int | None = 2, kind: str | None = None) -> str:
@@ -278,70 +315,122 @@ def kind_of(value: Any) -> str:
     return _KINDS.get(type(value), type(value).__name__)
 
 
+COUNT = Annotated[int, range(1 << 63)]
+DIMENSION = Annotated[int, range(1, 1 << 31)]
+
+
+def _is_file_name(text: str) -> bool:
+    """the name of a file in the folder"""
+    return text not in ("", ".", "..") and {"/", "\\", "\0"}.isdisjoint(text)
+
+
+FILE_NAME = Annotated[str, _is_file_name]
+
+
 def restored(kind: Any, value: Any, field: str = "") -> Any:
-    """``value`` as the type ``kind``: a dataclass of an object; NaN of null for a float; a dict has the types of the
-    fields of an object (``name?``: may be missing), which keeps its others; a list of one kind has items of it.
+    """``value`` as the type ``kind``, which is any of these:
+
+    a dataclass: an object with its fields, others are left out; NaN of null for a float;
+    a dict: an object with fields of these types (``name?``: may be missing; ``*``: any other), which keeps its others;
+    a list of one type: a list of such items; ``Annotated``: its type, and unless it is null its second type too;
+    a range, a tuple, ``Literal``: one of its values; a function: a string for which it is true, and its
+    docstring is what is expected.
 
     Raises:
         TypeError: another type, or a missing field; the message names the ``field``.
-        ValueError: a number that is too large.
+        ValueError: a number that is too large, or none of the values that are allowed.
     """
-    origin, parts = (list, kind) if isinstance(kind, list) else (get_origin(kind), get_args(kind))
-    if kind is Any:
+    if kind is Any or is_dataclass(value):
+        return value
+    if isinstance(kind, dict):
+        _check(value, dict, field)
+        return {**value, **_restored_fields(kind, value, field)}
+    if is_dataclass(kind):
+        _check(value, dict, field)
+        return cast(Any, kind)(**_restored_fields(_fields(kind), value, field))
+    origin, arguments = (list, kind) if isinstance(kind, list) else (get_origin(kind), get_args(kind))
+    if origin is Annotated:
+        value = restored(arguments[0], value, field)
+        return value if value is None else restored(arguments[1], value, field)
+    if isinstance(kind, FunctionType):
+        if not kind(value):
+            raise ValueError(f"field {field!r} is {value[:60]!r}; expected {kind.__doc__}")
+        return value
+    if isinstance(kind, range):
+        if value not in kind:
+            bound = f"at least {kind.start}" if value < kind.start else f"at most {kind.stop - 1}"
+            raise ValueError(f"field {field!r} is {value}; expected {bound}")
+        return value
+    if origin is Literal or isinstance(kind, tuple):
+        allowed = arguments or kind
+        if value not in allowed:
+            raise ValueError(f"field {field!r} is {str(value)[:40]!r}; expected {' or '.join(map(str, allowed))}")
         return value
     if origin in (Union, UnionType):
-        kind = Real if set(parts) == {int, float} else parts[0]
-        return None if value is None and NoneType in parts else restored(kind, value, field)
-    if is_dataclass(value):
-        return value
-    if isinstance(kind, dict) or is_dataclass(kind):
+        kind = Real if set(arguments) == {int, float} else arguments[0]
+        return None if value is None and NoneType in arguments else restored(kind, value, field)
+    if origin is not None and issubclass(origin, Mapping):
         _check(value, dict, field)
-        hints, required = (kind, list(kind)) if isinstance(kind, dict) else _fields(kind)
-        if missing := [name for name in required if not name.endswith("?") and name not in value]:
-            raise TypeError(f"no field {_within(field, missing[0])!r}")
-        known = {name.rstrip("?"): hint for name, hint in hints.items() if name.rstrip("?") in value}
-        known = {name: restored(hint, value[name], _within(field, name)) for name, hint in known.items()}
-        return {**value, **known} if isinstance(kind, dict) else cast(Any, kind)(**known)
-    if kind is float:
-        number = math.nan if value is None else _check(value, float, field)
-        if abs(number) > sys.float_info.max:
-            raise ValueError(f"field {field!r} is no finite number")
-        return number
+        return {name: restored(arguments[1], item, _within(field, name)) for name, item in value.items()}
+    if origin is not None and issubclass(origin, Sequence):
+        _check(value, list, field)
+        kinds = arguments if origin is tuple and ... not in arguments else (arguments[0],) * len(value)
+        if len(value) != len(kinds):
+            raise ValueError(f"field {field!r} should have {len(kinds)} items, found {len(value)}")
+        items = [restored(kinds[index], item, _within(field, index)) for index, item in enumerate(value)]
+        return tuple(items) if origin is tuple else items
     if getattr(kind, "__name__", "") == "ndarray":
         import numpy as np
 
-        return np.array(_check(value, list, field), dtype=np.float64)
-    if origin in (tuple, list) or (origin is not None and issubclass(origin, Sequence)):
-        items = [
-            restored(parts[0], item, _within(field, place)) for place, item in enumerate(_check(value, list, field))
+        _check(value, list, field)
+        rows = [
+            restored(kind if isinstance(item, list) else float, item, _within(field, index))
+            for index, item in enumerate(value)
         ]
-        if origin is tuple and ... not in parts and len(items) != len(parts):
-            raise ValueError(f"field {field!r} should have {len(parts)} items, found {len(items)}")
-        return tuple(items) if origin is tuple else items
-    if origin is not None and issubclass(origin, Mapping):
-        named = _check(value, dict, field)
-        return {name: restored(parts[1], item, _within(field, name)) for name, item in named.items()}
+        return np.array(rows, dtype=np.float64)
+    if kind is float and value is None:
+        return math.nan
     _check(value, kind, field)
+    if kind in (float, Real) and not abs(value) <= sys.float_info.max:
+        raise ValueError(f"field {field!r} is no finite number")
     if kind is int and abs(value) >= 1 << 63:
         raise ValueError(f"field {field!r} is larger than 64 bits")
     return value
 
 
-def _check(value: Any, kind: type, field: str) -> Any:
+def _check(value: Any, kind: type, field: str) -> None:
     kinds: Any = {float: (int, float), list: (list, tuple)}.get(kind, kind)
     if not isinstance(value, kinds) or (isinstance(value, bool) and kind is not bool):
         what = f"field {field!r} should be" if field else "expected"
         raise TypeError(
             f"{what} {'a whole number' if kind is int else _KINDS.get(kind, kind.__name__)}, found {kind_of(value)}"
         )
-    return value
 
 
-def _fields(kind: Any) -> tuple[dict[str, Any], list[str]]:
-    """The fields of a dataclass with their types, and those that it needs."""
-    given, hints = [field for field in fields(kind) if field.init], get_type_hints(kind)
-    needed = [field.name for field in given if field.default is MISSING and field.default_factory is MISSING]
-    return {field.name: hints[field.name] for field in given}, needed
+def _restored_fields(hints: Mapping[str, Any], value: Mapping[str, Any], field: str) -> dict[str, Any]:
+    """The fields of an object that ``hints`` name, each of its type."""
+    result: dict[str, Any] = {}
+    for hint, kind in hints.items():
+        name = hint.removesuffix("?")
+        if hint == "*":
+            others = [other for other in value if not {other, f"{other}?"} & hints.keys()]
+            result |= {other: restored(kind, value[other], _within(field, other)) for other in others}
+        elif name in value:
+            result[name] = restored(kind, value[name], _within(field, name))
+        elif name == hint:
+            raise TypeError(f"no field {_within(field, name)!r}")
+    return result
+
+
+def _fields(kind: Any) -> dict[str, Any]:
+    """The types of a dataclass's fields by name, ``name?`` of those with a default."""
+    hints = get_type_hints(kind, include_extras=True)
+    result = {}
+    for field in fields(kind):
+        if field.init:
+            is_needed = field.default is MISSING and field.default_factory is MISSING
+            result[field.name if is_needed else f"{field.name}?"] = hints[field.name]
+    return result
 
 
 def _within(field: str, name: object) -> str:

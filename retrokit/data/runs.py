@@ -4,27 +4,47 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass, field, fields, replace
 from numbers import Real
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal
 
 from retrokit.core.errors import DataError, UsageError
-from retrokit.data.jsonl import read_json, write_json
+from retrokit.data.jsonl import COUNT, FILE_NAME, checked, read_json, read_jsonl, write_json
 
-RUN_FILE = "retrokit.json"
-TRAINING, FINISHED = "training", "finished"
+RUN_FILE, METRICS_FILE = "retrokit.json", "metrics.jsonl"
+TRAINING: Literal["training"] = "training"
+FINISHED: Literal["finished"] = "finished"
 
-
-_DESCRIBED = {
-    **{"status": str, "similarity": str, "encoder?": str, "verifier?": str, "files?": list[str]},
-    **{"steps?": int, "step?": int, "similarity_chosen_by?": dict[str, Any]},
-    "identity?": {"data?": list[str], "encoder?": str},
-    "outcome?": {"steps": int, "evaluations?": [{"step": int, "evaluation": dict[str, float | None]}]},
-    "made_for?": {"encoder": str, "fingerprint": str, "in_folder": bool},
-    "calibration?": {"threshold": Real},
+_EVALUATED = {"step": int, "evaluation": dict[str, float | None]}
+_IDENTITY = {
+    **{"encoder?": str, "loss?": str | None},
+    **dict.fromkeys(("data?", "augment?", "data_digests?"), list[str]),
+    "holdout?": float | None,
+    "seed?": COUNT,
 }
-"""What is read of a description."""
+_OUTCOME = {"steps": int, "best_step?": int | None, "metric?": str, "gain?": float | None, "evaluations?": [_EVALUATED]}
+_MADE_FOR = {"encoder": str, "fingerprint": str, "in_folder": bool, "begins_with?": str}
+_NOTES = {
+    "retrokit?": str,
+    "versions?": dict[str, str],
+    "processor?": str,
+    "configuration?": dict[str, Any],
+    "data?": [{"name": str, "digest": str}],
+    "git?": dict[str, Any] | None,
+    "merged?": [{"encoder": str}],
+}
+"""What is read of the objects in a description, which have further fields."""
+
+
+_METRICS = {
+    "step": COUNT,
+    **dict.fromkeys(("seconds?", "epoch?", "loss?", "gamma_query?", "gamma_document?"), Real),
+    **dict.fromkeys(("evaluation?", "norms?"), dict[str, float | None]),
+    "baseline?": {"similarity": str, "evaluation": dict[str, float | None]},
+}
+"""What is read of a line of ``metrics.jsonl``."""
 
 
 @dataclass(frozen=True)
@@ -47,19 +67,19 @@ class Run:
         notes: all else, for people: versions, configuration, data, the state of the repository.
     """
 
-    status: str
+    status: Literal["training", "finished"]
     similarity: str
     encoder: str = ""
-    identity: dict[str, Any] = field(default_factory=dict)
-    steps: int | None = None
-    step: int | None = None
-    outcome: dict[str, Any] | None = None
-    files: list[str] | None = None
+    identity: Annotated[dict[str, Any], _IDENTITY] = field(default_factory=dict)
+    steps: Annotated[int | None, COUNT] = None
+    step: Annotated[int | None, COUNT] = None
+    outcome: Annotated[dict[str, Any] | None, _OUTCOME] = None
+    files: list[FILE_NAME] | None = None
     verifier: str | None = None
-    made_for: dict[str, Any] | None = None
-    calibration: dict[str, Any] | None = None
+    made_for: Annotated[dict[str, Any] | None, _MADE_FOR] = None
+    calibration: Annotated[dict[str, Any] | None, {"threshold": float}] = None
     similarity_chosen_by: dict[str, Any] | None = None
-    notes: dict[str, Any] = field(default_factory=dict)
+    notes: Annotated[dict[str, Any], _NOTES] = field(default_factory=dict)
 
     def finished(self, folder: str | Path) -> Run:
         """Itself; raises :class:`UsageError` about ``folder`` while it is in training."""
@@ -100,16 +120,27 @@ def read_run(folder: str | Path, *needed: str, what: str = "retrokit run") -> Ru
     if not is_run(folder):
         lacks = f"has no {RUN_FILE}" if path.parent.exists() else "does not exist"
         raise UsageError(f"{folder} is not a {what}: it {lacks}")
-    described = read_json(path, "the description of a run", _DESCRIBED)
-    if described["status"] not in (TRAINING, FINISHED):
-        raise DataError(path, f"status is {described['status']!r}; expected {TRAINING} or {FINISHED}")
-    for name in described.get("files", ()):
-        if name in ("", ".", "..") or not {"/", "\\", "\0"}.isdisjoint(name):
-            raise DataError(path, f"'files' has {name[:60]!r}; expected names of files in the folder")
+    described = read_json(path, "the description of a run")
+    names = {field.name for field in fields(Run)}
+    notes = {name: value for name, value in described.items() if name not in (*names, "kind", "version")}
+    run: Run = checked(Run, {**described, "notes": notes}, path, "the description of a run")
     if lacking := [name for name in needed if name not in described]:
         raise DataError(path, f"is not the description of a {what}: no field {lacking[0]!r}")
-    known = {field.name: described.pop(field.name) for field in fields(Run) if field.name in described}
-    return Run(**known, notes={name: value for name, value in described.items() if name not in ("kind", "version")})
+    return run
+
+
+def read_metrics(folder: str | Path) -> Iterator[dict[str, Any]]:
+    """The lines of the ``metrics.jsonl`` in ``folder``, none if there is no such file. Raises :class:`DataError` for a
+    damaged line, and for a loss whose step or epoch is before that of an earlier one."""
+    path = Path(folder, METRICS_FILE)
+    step, epoch = 0, 0.0
+    for _, line in read_jsonl(path, "metrics of a training") if path.is_file() else ():
+        row: dict[str, Any] = checked(_METRICS, line, path, "metrics of a step")
+        if "loss" in row:
+            if row["step"] < step or row.get("epoch", epoch) < epoch:
+                raise line.wrong(f"a loss of step {row['step']} comes after that of step {step}; remove the line")
+            step, epoch = row["step"], row.get("epoch", epoch)
+        yield row
 
 
 def write_run(run: Run, folder: str | Path) -> None:

@@ -26,6 +26,7 @@ from typing import Any
 from retrokit.core.databases import database_errors
 from retrokit.core.errors import DataError, UsageError, disk_errors
 from retrokit.core.notices import notice
+from retrokit.data.jsonl import restored
 
 PLACE = "RETROKIT_CACHE"
 DEFAULT_LIMIT = "20GB"
@@ -196,7 +197,7 @@ class EmbeddingCache:
         )
         rows: list[Any] = []
         self._look(lambda database: rows.extend(database.execute(grouped)))
-        return [Held(**_described(about), rows=count, size=size, last_used=used) for about, count, size, used in rows]
+        return [_held(about, {"rows": count, "size": size, "last_used": used}) for about, count, size, used in rows]
 
     def shrink(self, limit: int) -> int:
         """Remove the least recently used until at most ``limit`` bytes are left; 0 removes all. Returns the bytes
@@ -379,13 +380,14 @@ def _checksum(*parts: bytes) -> int:
     return checksum
 
 
-def _described(about: str) -> dict[str, Any]:
-    """What is known of an encoder."""
+def _held(about: str, counted: dict[str, Any]) -> Held:
+    """What is known of an encoder; of one whose description is damaged, what is counted."""
     unknown = {**dict.fromkeys(("spec", "kind", "fingerprint", "precision", "device"), "unknown"), "dimension": 0}
     try:
-        return {**unknown, **json.loads(about)}
+        held: Held = restored(Held, {**unknown, **json.loads(about), **counted})
     except (ValueError, TypeError):
-        return unknown
+        held = Held(**unknown, **counted)
+    return held
 
 
 def _read_fact(database: sqlite3.Connection, key: str) -> Any:

@@ -5,10 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import asdict, dataclass, field, replace
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 
+from retrokit.data.jsonl import COUNT
 from retrokit.metrics.significance import Draws, draw
 
 
@@ -24,6 +25,24 @@ class Resampled:
 def draws_of(metric: Resampled | Draws) -> Draws:
     """The metric on resampled items."""
     return metric if isinstance(metric, Draws) else draw(metric.value, metric.items)
+
+
+_CONFIGURATION: dict[str, Any] = {
+    **dict.fromkeys(("precision?", "device?", "retrokit?", "fingerprint?", "index?", "quantize?"), str | None),
+    **dict.fromkeys(("dims?", "depth?"), COUNT),
+    "prompts?": dict[str, str | None],
+    "reranker?": str,
+    "index_recall?": Annotated[dict[str, float] | None, {"queries": COUNT}],
+    "cost?": {
+        **{"pairs": COUNT, "pairs_computed": COUNT, "seconds": float},
+        **dict.fromkeys(("milliseconds_per_pair?", "milliseconds_per_query?"), float | None),
+    },
+    **{"mteb_cache?": str, "mteb_results?": list[str]},
+    "weight?": float,
+    "tuned_on?": {"queries": COUNT, "split": str, "metric": str},
+}
+_CONFIGURATION |= dict.fromkeys(("a?", "b?", "first_stage?"), _CONFIGURATION)
+"""What is read of a configuration, which has further fields."""
 
 
 @dataclass(frozen=True)
@@ -81,7 +100,7 @@ class Result:
     per_query: dict[str, dict[str, float]] = field(repr=False)
     counts: dict[str, int | float]
     norms: dict[str, float]
-    configuration: dict[str, Any]
+    configuration: Annotated[dict[str, Any], _CONFIGURATION]
     run: Mapping[str, Mapping[str, float]] = field(repr=False, default_factory=dict)
     resampled: Mapping[str, Draws | Resampled] = field(repr=False, default_factory=dict)
     own_scale: tuple[str, ...] = ()

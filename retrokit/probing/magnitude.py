@@ -23,8 +23,8 @@ from retrokit.core.notices import notice
 from retrokit.core.settings import taking
 from retrokit.core.sheet import Sheet, grouped
 from retrokit.data.beir import has_judgements, read_unjudged
-from retrokit.data.jsonl import read_jsonl, restored
-from retrokit.data.runs import checkpoints_in, is_run, read_run
+from retrokit.data.jsonl import restored
+from retrokit.data.runs import checkpoints_in, is_run, read_metrics, read_run
 from retrokit.encoders.base import Encoder
 from retrokit.encoders.views import MemoizedEncoder
 from retrokit.evaluation.task import Request
@@ -534,7 +534,7 @@ def probe_magnitude(settings: MagnitudeSettings) -> MagnitudeProbe:
             notes.append(f"step 0 is left out: {error}")
             continue
         results += [measure(encoder, task, settings, step=step) for task in tasks]
-    return MagnitudeProbe(results, [], notes, _gamma_curve(Path(settings.encoders[0]) / "metrics.jsonl"))
+    return MagnitudeProbe(results, [], notes, _gamma_curve(settings.encoders[0]))
 
 
 def probe_training(run: str, on: Sequence[str], **options: Any) -> MagnitudeProbe:
@@ -590,11 +590,9 @@ def _stages(folder: str) -> list[tuple[int, str]]:
     return sorted({0: run.encoder, **stages}.items())
 
 
-def _gamma_curve(metrics: Path) -> list[dict[str, float]]:
+def _gamma_curve(folder: str) -> list[dict[str, float]]:
     """γq and γd of every logged step of a training whose similarity learns them; empty for others."""
-    if not metrics.is_file():
-        return []
     keys = ("step", "gamma_query", "gamma_document")
-    rows = (row for _, row in read_jsonl(metrics))
-    by_step = {row["step"]: {key: row[key] for key in keys} for row in rows if "gamma_query" in row}
+    rows = (row for row in read_metrics(folder) if {*keys} <= {*row})
+    by_step = {row["step"]: {key: row[key] for key in keys} for row in rows}
     return [by_step[step] for step in sorted(by_step)]

@@ -19,7 +19,7 @@ from retrokit.core.errors import DataError, UsageError, installation
 from retrokit.core.notices import notice
 from retrokit.core.settings import taking
 from retrokit.core.sheet import Sheet
-from retrokit.data.jsonl import restored
+from retrokit.data.jsonl import COUNT, restored
 from retrokit.data.labelled import LabelledSplit
 from retrokit.encoders.views import MemoizedEncoder
 from retrokit.evaluation.tasks.labelled import NearestNeighbours, predict_by_distance
@@ -42,6 +42,13 @@ class TextMap:
     accuracy: float
     map_accuracy: float
     positions: np.ndarray = field(repr=False)
+
+
+_MAP = {
+    **{"task": str, "data": str, "neighbours": COUNT},
+    **{"labels": list[COUNT], "classes": list[str], "maps": list[TextMap]},
+}
+"""What is read of the output of the probe."""
 
 
 @dataclass(frozen=True)
@@ -83,9 +90,8 @@ class MapProbe(Findings):
     @classmethod
     def from_json(cls, plain: Mapping[str, Any]) -> MapProbe:
         """What can be drawn of :meth:`to_json`. Raises :class:`ValueError` where labels and positions do not fit."""
-        labels, classes = list(map(int, plain["labels"])), list(map(str, plain["classes"]))
-        restored({"task": str, "data": str, "neighbours": int}, plain)
-        maps: list[TextMap] = restored(list[TextMap], plain["maps"])
+        plain = restored(_MAP, plain)
+        labels, classes, maps = plain["labels"], plain["classes"], plain["maps"]
         if any(one.positions.shape != (len(labels), 2) for one in maps) or not set(labels) <= set(range(len(classes))):
             raise ValueError("expected a label of the classes and two coordinates for each text")
         data = LabelledSplit(plain["data"], [""] * len(labels), [], labels, classes, [], [])

@@ -20,11 +20,11 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 
-from retrokit.core.errors import UsageError
+from retrokit.core.errors import DataError, UsageError
 from retrokit.core.files import digest
 from retrokit.core.notices import notice
 from retrokit.data.exports import IDS, NOTE, Export
@@ -166,7 +166,7 @@ class Abstention:
     task: str
     data: str | None
     queries: list[str]
-    signal: str
+    signal: Annotated[str, tuple(SIGNALS)]
     verifier: list[str]
     nulls: list[float]
     answerable: list[float]
@@ -201,6 +201,8 @@ def read_abstention(path: str | Path) -> Abstention:
     if not Path(path).exists():
         raise UsageError(f"{path}: no such file; retrokit calibrate writes it")
     abstention: Abstention = read_json(path, "a calibration of retrokit calibrate", Abstention)
+    if len(abstention.verifier) not in (0, 2) or len(abstention.nulls) != len(abstention.answerable):
+        raise DataError(path, "is not a calibration of retrokit calibrate: its lists differ in length")
     return abstention
 
 

@@ -228,12 +228,13 @@ def _about_cuts(systems: Sequence[System]) -> list[str]:
 
 def _about_weights(name: str, configuration: Mapping[str, Any]) -> Iterator[str]:
     """The weights that were tuned, of a result and its parts."""
-    if on := configuration.get("tuned_on"):
+    on = configuration.get("tuned_on")
+    if on is not None and "weight" in configuration:
         queries = f"{on['queries']:,} queries of the split {on['split']}"
         yield f"{name}: weight {configuration['weight']:g} by {on['metric']} of {queries}"
-    for part in configuration.values():
-        if isinstance(part, Mapping):
-            yield from _about_weights(name, part)
+    for part in ("a", "b", "first_stage"):
+        if part in configuration:
+            yield from _about_weights(name, configuration[part])
 
 
 def _about_precisions(systems: Sequence[System]) -> list[str]:

@@ -5,6 +5,7 @@ All texts are escaped. The page's policy lets no other script run than its own, 
 
 from __future__ import annotations
 
+import math
 import platform
 import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -13,7 +14,6 @@ from datetime import UTC, datetime
 from functools import partial
 from importlib import resources
 from pathlib import Path
-from typing import Any
 
 from markupsafe import Markup
 
@@ -99,10 +99,8 @@ def _versions(versions: Mapping[str, str]) -> str:
 def _training_sheet(runs: Sequence[RunSource]) -> Sheet:
     rows: list[list[str]] = []
     circumstances: dict[str, None] = {}
-    shown = {"data?": [{"name": str, "digest": str}], "git?": dict[str, Any] | None}
     for source in runs:
-        run, file = source.run, Path(source.path, RUN_FILE)
-        notes = checked(shown, run.notes, file, "notes of a run")
+        run, notes = source.run, source.run.notes
         data = ", ".join(f"{of['name']} {of['digest'].removeprefix('sha256:')[:SHORT]}" for of in notes.get("data", []))
         commit = str((notes.get("git") or {}).get("commit", "–"))[:SHORT]
         seconds = "–" if (taken := seconds_of(source)) is None else f"{taken:,.0f}"
@@ -232,8 +230,8 @@ def _outcome_row(source: RunSource) -> list[str]:
     if outcome.evaluations:
         first = outcome.evaluations[0]
         best = next((row for row in outcome.evaluations if row["step"] == outcome.best_step), outcome.evaluations[-1])
-        metric = outcome.metric or next(iter(first["evaluation"]))
-        values = [f"{row['evaluation'][metric]:.4f}" for row in (first, best)]
+        metric = outcome.metric or next(iter(first["evaluation"]), "–")
+        values = [f"{row['evaluation'].get(metric, math.nan):.4f}" for row in (first, best)]
         cells = [metric, *values, f"{best['step']:,}", "–" if outcome.gain is None else f"{outcome.gain:+.4f}"]
     return [source.path, *cells, losses[0], losses[-1]]
 

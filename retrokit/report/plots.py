@@ -33,7 +33,7 @@ from retrokit.core.figures import (
     wrapped,
 )
 from retrokit.core.frames import write_csv
-from retrokit.data.jsonl import read_jsonl
+from retrokit.data.runs import read_metrics
 from retrokit.evaluation.comparison.comparison import Cross, Evaluation, cross_of
 from retrokit.evaluation.comparison.systems import System
 from retrokit.evaluation.result import known
@@ -270,7 +270,7 @@ Series = dict[str, Points]
 
 def training_plots(folder: str | Path) -> list[Path]:
     """Draw ``plots/*.png`` and ``.svg`` of a run; returns the files written."""
-    rows: list[dict[str, Any]] = [row for _, row in read_jsonl(Path(folder) / "metrics.jsonl")]
+    rows = list(read_metrics(folder))
     target = Path(folder) / "plots"
     with disk_errors(target):
         target.mkdir(exist_ok=True)

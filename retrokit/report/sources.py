@@ -10,9 +10,9 @@ from typing import Any, NamedTuple
 from retrokit.core.errors import DataError
 from retrokit.core.notices import heard
 from retrokit.core.sheet import Sheet
-from retrokit.data.jsonl import checked, read_json, read_jsonl, restored
+from retrokit.data.jsonl import COUNT, read_json, restored
 from retrokit.data.overlap import Overlap
-from retrokit.data.runs import Run, is_run, read_run
+from retrokit.data.runs import Run, is_run, read_metrics, read_run
 from retrokit.evaluation.checking.check import DataCheck
 from retrokit.evaluation.comparison.comparison import (
     BaselineChange,
@@ -28,6 +28,7 @@ from retrokit.evaluation.comparison.trained import Training
 from retrokit.evaluation.deployment import Deployment
 from retrokit.evaluation.evaluate import evaluate
 from retrokit.evaluation.result import Result
+from retrokit.evaluation.tasks.pairs import FALSE_ACCEPTS
 from retrokit.probing import ProbeEntry
 from retrokit.probing import registry as probes
 from retrokit.probing.base import Findings
@@ -80,13 +81,6 @@ class Sources:
     notices: list[str] = field(default_factory=list)
 
 
-_METRICS = {
-    **{"step": int, "evaluation?": dict[str, float | None], "norms?": dict[str, Any]},
-    **dict.fromkeys(("loss?", "gamma_query?", "gamma_document?"), float | None),
-}
-"""What is drawn of a line of ``metrics.jsonl``."""
-
-
 def read_sources(paths: Sequence[str]) -> Sources:
     """The sources at the ``paths``. Raises :class:`DataError` for a path that a report cannot show."""
     sources = Sources()
@@ -98,7 +92,7 @@ def read_sources(paths: Sequence[str]) -> Sources:
             content = read_json(path, EXPECTED, Any)
             try:
                 _sort(path, content, sources)
-            except (KeyError, TypeError, ValueError, AttributeError, IndexError, ArithmeticError) as error:
+            except (LookupError, TypeError, ValueError, ArithmeticError) as error:
                 problem = f"looks like a result, but is not whole ({type(error).__name__}: {error})"
                 raise DataError(path, problem) from error
     return sources
@@ -106,10 +100,7 @@ def read_sources(paths: Sequence[str]) -> Sources:
 
 def _read_folder(path: str, sources: Sources) -> None:
     if is_run(path):
-        metrics = os.path.join(path, "metrics.jsonl")
-        lines = read_jsonl(metrics) if os.path.isfile(metrics) else ()
-        rows = [checked(_METRICS, row, f"{metrics}:{number}", "metrics of a step") for number, row in lines]
-        sources.runs.append(RunSource(path, read_run(path), rows))
+        sources.runs.append(RunSource(path, read_run(path), list(read_metrics(path))))
         return
     try:
         sources.evaluations.append(EvaluationSource(path, evaluate(results=path)))
@@ -128,13 +119,14 @@ def _sort(path: str, content: Any, sources: Sources) -> None:
             deployment = restored(Deployment, {**entry, "rows": rows})
             sources.deployments.append((deployment, deployment_sheet(deployment)))
     elif kind in ("evaluation", "reranking"):
-        source = EvaluationSource(path, evaluation_from(first), first.get("near_misses"))
+        near_misses = restored({"near_misses?": [_NEAR_MISSES]}, first).get("near_misses")
+        source = EvaluationSource(path, evaluation_from(first), near_misses)
         if not evaluation_sheets(source.found):  # which also finds what does not fit together
             raise ValueError("there is no result")
         (sources.evaluations if source.near_misses is None else sources.rerankings).append(source)
     elif kind == "build-sure":
         record = {name: value for name, value in first.items() if name != "calls"}
-        built = Built(Path(path), record, restored(dict[str, int], first["calls"]))
+        built: Built = restored(Built, {"folder": Path(path), "record": record, "counts": first.get("calls")})
         sources.builds.append((path, build_sheets(built)))
     elif kind == "check":
         sources.checks.append((path, restored(DataCheck, first).sheets()))
@@ -168,9 +160,33 @@ def _kind_without_name(content: Mapping[str, Any]) -> str:
     return max(fitting, key=fitting.__getitem__)
 
 
+_EVALUATION = {
+    "results": list[dict[str, Any]],
+    "seeds": [{"encoders": list[str], "similarities": list[str], "seeds": list[str]}],
+    "trained_with": dict[str, str | None],
+    "comparisons": list[Comparison],
+    "over_tasks": list[OverTasks],
+    "shown": dict[str, list[str]],
+    "cross": list,
+    "correlations": list[Correlation],
+    "data": dict[str, str | None],
+    "changes": list[BaselineChange],
+    "overlaps": list[Overlap],
+    "explanations": list[Explanation],
+    "gates": list[Gate],
+}
+_NEAR_MISSES = {
+    **dict.fromkeys(("task", "scorer", "similarity", "family"), str),
+    **{"near_misses": COUNT, "positive": float | None},
+    **dict.fromkeys(("near_miss", "roc_auc", "roc_auc_low", "roc_auc_high", FALSE_ACCEPTS), float),
+}
+"""What is read of the output of an evaluation, and of a reranking's rows of near-misses."""
+
+
 def evaluation_from(plain: Mapping[str, Any]) -> Evaluation:
     """An evaluation from the output of :func:`~retrokit.report.evaluation.evaluation_json`: its tests are taken as
     they are."""
+    plain = restored(_EVALUATION, plain)
     results = [restored(Result, {"per_query": {}, **result}) for result in plain["results"]]
     main_metrics: dict[str, str] = {}
     for result in results:
@@ -189,14 +205,14 @@ def evaluation_from(plain: Mapping[str, Any]) -> Evaluation:
     return Evaluation(
         results,
         systems,
-        restored(list[Comparison], plain["comparisons"]),
-        restored(list[OverTasks], plain["over_tasks"]),
+        plain["comparisons"],
+        plain["over_tasks"],
         plain["shown"],
         bool(plain["cross"]),
-        restored(list[Correlation], plain["correlations"]),
+        plain["correlations"],
         {task: partial(str, digest) for task, digest in plain["data"].items() if digest},
-        changes=restored(list[BaselineChange], plain["changes"]),
-        overlaps=restored(list[Overlap], plain["overlaps"]),
-        explanations=restored(list[Explanation], plain["explanations"]),
-        gates=restored(list[Gate], plain["gates"]),
+        changes=plain["changes"],
+        overlaps=plain["overlaps"],
+        explanations=plain["explanations"],
+        gates=plain["gates"],
     )

@@ -22,7 +22,7 @@ from typing import Any
 
 from filelock import FileLock
 
-from retrokit.core.errors import Interrupted, RetrokitError, ServiceError, check_extra
+from retrokit.core.errors import DataError, Interrupted, RetrokitError, ServiceError, check_extra
 from retrokit.core.files import digest, writing
 from retrokit.core.interrupts import stopping_by
 from retrokit.core.notices import notice
@@ -213,7 +213,11 @@ def work(folder: str, name: str) -> int:
 def _same_files(plan: StudyPlan, step: Step) -> bool:
     """Whether the files that the step reads are as they were when it last began."""
     begun = plan.marker(step, "begun.json")
-    return begun.is_file() and read_json(begun, "the files that a step has read").get("files") == _contents(step)
+    try:
+        files: dict[str, str] = read_json(begun, "the files that a step has read", {"files": dict[str, str]})["files"]
+    except DataError:  # there is none, or it is damaged: nothing is known of them
+        return False
+    return files == _contents(step)
 
 
 def _contents(step: Step) -> dict[str, str]:

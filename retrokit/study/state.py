@@ -18,7 +18,7 @@ from retrokit.core.errors import DataError, UsageError
 from retrokit.core.files import writing
 from retrokit.core.frames import flat, frame
 from retrokit.core.outputs import check_free
-from retrokit.data.jsonl import read_json, write_json
+from retrokit.data.jsonl import checked, read_json, write_json
 from retrokit.study.steps import Step
 
 if TYPE_CHECKING:
@@ -110,6 +110,8 @@ class StudyPlan:
         if not path.exists():
             raise UsageError(f"{folder} contains no study; run one into it: retrokit study run FILE -o {folder}")
         plan: StudyPlan = read_json(path, "the plan of a study", cls, folder=Path(folder))
+        if not all(step.command for step in plan.steps):
+            raise DataError(path, "is not the plan of a study: a step without a command")
         return plan
 
     def to_frame(self) -> DataFrame:
@@ -130,6 +132,9 @@ class StudyPlan:
         for state, what in ((DONE, "json"), (FAILED, "failed.json")):
             path = self.marker(step, what)
             if path.is_file():
-                known: State = read_json(path, "the state of a step", State, step=step, state=state)
+                state_of_step = read_json(path, "the state of a step", {"seconds": float, "code": int})
+                known: State = checked(
+                    State, {**state_of_step, "step": step, "state": state}, path, "the state of a step"
+                )
                 return known
         return State(step, MISSING)

@@ -14,6 +14,7 @@ from typing import Any, Protocol
 
 from retrokit.core.errors import DataError, UsageError, did_you_mean
 from retrokit.core.files import read_toml
+from retrokit.data.jsonl import FILE_NAME
 
 OF_THE_STUDY = ("name", "matrix", "include", "exclude")
 """Keys of a table that are no options of its command."""
@@ -127,8 +128,8 @@ class Step:
         cell: options in which it differs from its neighbours.
     """
 
-    name: str
-    table: str
+    name: FILE_NAME
+    table: FILE_NAME
     command: Words
     output: str
     prints: bool

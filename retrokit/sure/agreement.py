@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from retrokit.core.errors import UsageError
 from retrokit.core.files import named
 from retrokit.core.frames import frame
-from retrokit.data.jsonl import kind_of, read_jsonl
+from retrokit.data.jsonl import checked, read_jsonl
 from retrokit.data.sure import VARIANT_FILES
 
 if TYPE_CHECKING:
@@ -72,6 +72,9 @@ class Agreement:
         return {**asdict(self), "cohen": cohen}
 
 
+_VERDICT = {"query": str, "kind": tuple(VARIANT_FILES), "annotator": str, "sample": str, "qualified": bool}
+
+
 def read_verdicts(paths: Sequence[str | Path]) -> dict[str, dict[Variant, bool]]:
     """Annotator → variant → qualified, of files of verdicts.
 
@@ -82,12 +85,8 @@ def read_verdicts(paths: Sequence[str | Path]) -> dict[str, dict[Variant, bool]]
     samples: dict[str, str] = {}
     for path in paths:
         for _, row in read_jsonl(path, "verdicts of build-sure audit or judge"):
-            query, kind, annotator, sample = (row.text(key) for key in ("query", "kind", "annotator", "sample"))
-            qualified = row.get("qualified")
-            if kind not in VARIANT_FILES:
-                raise row.wrong(f"the kind {kind!r} is none of {', '.join(VARIANT_FILES)}")
-            if not isinstance(qualified, bool):
-                raise row.wrong(f"field 'qualified' should be true or false, found {kind_of(qualified)}")
+            checked(_VERDICT, row, path, "a verdict")
+            query, kind, annotator, sample, qualified = (row[name] for name in _VERDICT)
             first = next(iter(samples), sample)
             if samples.setdefault(sample, named(path)) and sample != first:
                 other = f"{samples[first]} on {first!r}"

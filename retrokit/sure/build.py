@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from retrokit import llm as llms
 from retrokit.core.errors import ServiceError, UsageError
@@ -19,6 +19,7 @@ from retrokit.core.frames import flat, frame
 from retrokit.core.notices import progress
 from retrokit.core.outputs import check_apart, folder_in_the_making
 from retrokit.core.settings import taking
+from retrokit.data.jsonl import COUNT
 from retrokit.llm.base import LLM, estimated_tokens
 from retrokit.llm.prompts import OURS, PromptTemplate, wording_for
 from retrokit.llm.session import run_all
@@ -36,13 +37,20 @@ _IN_VAIN = 50
 """A build fails if none of its first N queries is in any testbed."""
 
 
+_KIND = {**dict.fromkeys(("tried", "at_once", "after_retries", "dropped"), COUNT), "rejections": dict[str, COUNT]}
+_RECORD = {"testbeds": {"*": {"kept": COUNT, "dropped": dict[str, COUNT]}}, "kinds": {"*": _KIND}}
+"""What is read of a record."""
+
+
 @dataclass(frozen=True)
 class Built:
     """A finished build: the ``record`` of :mod:`retrokit.sure.folder`, and the ``counts`` of the session."""
 
     folder: Path
-    record: dict[str, Any]
-    counts: dict[str, int]
+    record: Annotated[dict[str, Any], _RECORD]
+    counts: Annotated[
+        dict[str, int], dict.fromkeys(("calls", "from_store", "prompt_tokens", "completion_tokens"), COUNT)
+    ]
 
     def to_frame(self) -> DataFrame:
         """A row for each kind of variant: how it went, and the statistics of its texts (SURE, Table 3)."""

@@ -386,9 +386,7 @@ def _old(settings: BridgeSettings, stored: Export, new: Encoder) -> Encoder:
 
 def _sample(stored: Export, settings: BridgeSettings) -> tuple[np.ndarray, list[str]]:
     """Rows of an even random sample, and their texts."""
-    source = settings.texts or stored.note["source"].get("spec")
-    if not isinstance(source, str):
-        raise UsageError(f"{stored.folder}: does not name the texts that it was written from; give them as `texts=`")
+    source = settings.texts or stored.note["source"]["spec"]
     count = stored.note["count"]
     rows = np.random.default_rng(settings.seed).choice(count, min(count, settings.sample), replace=False)
     ids = stored.ids_at(rows.tolist())
@@ -412,7 +410,7 @@ def _sample(stored: Export, settings: BridgeSettings) -> tuple[np.ndarray, list[
 
 def _is_unchanged(path: str, stored: Export) -> bool:
     """Whether a file has the texts of an export; those of a pipe are gone."""
-    written_from = stored.note["source"].get("digest")
+    written_from = stored.note["source"]["digest"]
     if written_from is None or digest(path) == written_from:
         return written_from is not None
     items = (document.full_text for document in read_corpus(path, images=True))

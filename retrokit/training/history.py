@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
 
@@ -94,7 +94,7 @@ def tenths(rows: Iterable[Mapping[str, Any]]) -> list[dict[str, float]]:
             / (done[last] - done[first]),
         }
         for first, last in parts
-        if first < last
+        if done[first] < done[last]
     ]
 
 
@@ -132,7 +132,7 @@ class Outcome(Plain):
     stopped_because: str | None
     best_step: int | None
     converged_at: int | None
-    evaluations: list[dict[str, Any]]
+    evaluations: list[Annotated[dict[str, Any], {"step": int, "evaluation": dict[str, float]}]]
     losses: list[dict[str, float]]
     baseline: dict[str, Any] | None = None
     gain: float | None = None

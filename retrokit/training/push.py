@@ -188,7 +188,8 @@ def _measured(settings: PushSettings) -> list[Record]:
 
 def _files_of_mteb(records: Sequence[Record]) -> list[Path]:
     of_each = (record.result.configuration for record in records)
-    return [Path(about["mteb_cache"], name) for about in of_each for name in about.get("mteb_results", ())]
+    measured = [about for about in of_each if {"mteb_cache", "mteb_results"} <= about.keys()]
+    return [Path(about["mteb_cache"], name) for about in measured for name in about["mteb_results"]]
 
 
 def _write_submission(settings: PushSettings, records: Sequence[Record], commit: str, folder: Path) -> None:

@@ -572,12 +572,12 @@ def _documents(record: Any) -> tuple[str, ...]:
 def _ids_of_texts(texts: Iterable[str], stored: Export, data: Sequence[str]) -> dict[str, str]:
     """The ids of texts, from the file that was exported, or one like it to the bit in a BEIR folder of the ``data``."""
     source, wanted = stored.note["source"], {text_id(text): text for text in texts}
-    for spec in (source.get("spec"), *data):
+    for spec in (source["spec"], *data):
         try:
             path = texts_file(spec, corpus_file)
             if source["digest"] != digest(path):
                 continue
-        except (UsageError, DataError, TypeError):
+        except (UsageError, DataError):
             continue
         corpus = ((text_id(document.full_text), document.id) for document in read_corpus(path))
         return {wanted[code]: id for code, id in corpus if code in wanted}

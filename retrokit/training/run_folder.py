@@ -33,14 +33,26 @@ from retrokit.core.outputs import (
     put_back,
     take_place,
 )
-from retrokit.data.jsonl import read_json, read_jsonl, write_jsonl
-from retrokit.data.runs import FINISHED, RUN_FILE, TRAINING, Run, checkpoints_in, is_run, read_run, step_of, write_run
+from retrokit.data.jsonl import COUNT, read_json, write_jsonl
+from retrokit.data.runs import (
+    FINISHED,
+    METRICS_FILE,
+    RUN_FILE,
+    TRAINING,
+    Run,
+    checkpoints_in,
+    is_run,
+    read_metrics,
+    read_run,
+    step_of,
+    write_run,
+)
 from retrokit.training.config import differences
 
 CONFIG_FILE = "config.toml"
 _STAGED = ".staged"
 _OWN = (
-    *(RUN_FILE, CONFIG_FILE, "tracking.json", "metrics.jsonl", _STAGED, "tensorboard"),
+    *(RUN_FILE, CONFIG_FILE, "tracking.json", METRICS_FILE, _STAGED, "tensorboard"),
     *("plots/*.png", "plots/*.svg", "tokens/embeddings-*.sqlite*", "checkpoints/.*.retrokit-*"),
 )
 """Patterns of what a run writes in its folder, without the model's files and those of checkpoints."""
@@ -70,7 +82,7 @@ class RunFolder:
     @property
     def metrics(self) -> Path:
         """A line per logged step and per evaluation."""
-        return self.path / "metrics.jsonl"
+        return self.path / METRICS_FILE
 
     @property
     def resumes(self) -> bool:
@@ -197,7 +209,7 @@ class RunFolder:
             return []
         rows: list[dict[str, Any]] = []
         with suppress(DataError):  # a kill may have cut the last line
-            rows.extend(row for _, row in read_jsonl(self.metrics))
+            rows.extend(read_metrics(self.path))
         remaining = [row for row in rows if row["step"] <= step]
         write_jsonl(self.metrics, remaining)
         return remaining
@@ -293,7 +305,7 @@ def check_state(checkpoint: Path, engine: bool) -> None:
         raise DataError(checkpoint, f"was written with{'out' * engine} DeepSpeed; resume in the same way")
     path = checkpoint / "trainer_state.json"
     with intact(path):
-        step = read_json(path, "the state of a trainer", {"global_step": int}, nan=True)["global_step"]
+        step = read_json(path, "the state of a trainer", {"global_step": COUNT}, nan=True)["global_step"]
         if step != step_of(checkpoint):
             raise ValueError(f"it is of step {step}")
     for name in (TRAINABLE, STATE):

@@ -147,7 +147,7 @@ def export(folder: Path) -> object:
     note = {
         **{"count": 2, "dimension": 4, "role": "document", "similarity": {"spec": "cosine", "learned": {}}},
         "encoder": {"spec": "minilm", "fingerprint": "f", "dimension": 4, "dims": 4, "precision": "fp32"},
-        "source": {"digest": None},
+        "source": {"spec": "data", "digest": None},
     }
     if not (folder / "export.json").exists():
         (folder / "export.json").write_text(json.dumps(note))

@@ -1,14 +1,18 @@
 """JSON lines and corpora."""
 
+from dataclasses import dataclass
+from numbers import Real
 from pathlib import Path
+from typing import Annotated, Any, Literal
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from retrokit.core.errors import DataError
 from retrokit.data.corpus import Document, read_corpus, read_queries
-from retrokit.data.jsonl import Row, read_jsonl, write_jsonl
+from retrokit.data.jsonl import COUNT, DIMENSION, FILE_NAME, Row, read_json, read_jsonl, restored, write_jsonl
 
 SCALARS = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text()
 ROWS = st.lists(st.dictionaries(st.text(), SCALARS | st.lists(SCALARS), max_size=4), min_size=1, max_size=4)
@@ -211,3 +215,72 @@ def test_a_corpus_is_read_as_a_stream(tmp_path: Path) -> None:
     assert next(documents).id == "a"
     with pytest.raises(DataError, match=":2: malformed JSON"):
         next(documents)
+
+
+@dataclass(frozen=True)
+class Scored:
+    name: FILE_NAME
+    score: float
+    scale: Annotated[dict[str, Any] | None, {"unit": str}] = None
+
+
+@pytest.mark.parametrize(
+    ("kind", "value", "expected"),
+    [
+        (COUNT, 3, 3),
+        (tuple[str, int], ["a", 1], ("a", 1)),
+        ({"*": COUNT, "name": str}, {"name": "a", "b": 1}, {"name": "a", "b": 1}),
+        (Literal["a", "b"], "b", "b"),
+        (("a", "b"), "a", "a"),
+        (Scored, {"name": "a", "score": 1, "more": 2}, Scored("a", 1)),
+        (
+            Scored,
+            {"name": "a", "score": 1, "scale": {"unit": "m", "more": 2}},
+            Scored("a", 1, {"unit": "m", "more": 2}),
+        ),
+    ],
+)
+def test_a_value_of_the_type_is_restored(kind: Any, value: Any, expected: Any) -> None:
+    assert restored(kind, value) == expected
+
+
+@pytest.mark.parametrize(
+    ("kind", "value", "problem"),
+    [
+        ({"a": COUNT}, {"a": -1}, "field 'a' is -1; expected at least 0"),
+        ({"a": COUNT}, {"a": True}, "field 'a' should be a whole number, found true or false"),
+        ({"a": DIMENSION}, {"a": 1 << 40}, f"field 'a' is {1 << 40}; expected at most {(1 << 31) - 1}"),
+        ({"a": tuple[str, int]}, {"a": ["a", "b"]}, "field 'a.1' should be a whole number, found a string"),
+        ({"a": tuple[str, int]}, {"a": ["a"]}, "field 'a' should have 2 items, found 1"),
+        ({"*": COUNT}, {"b": "x"}, "field 'b' should be a whole number, found a string"),
+        ({"a": Literal["b", "c"]}, {"a": "d"}, "field 'a' is 'd'; expected b or c"),
+        ({"a": ("b", "c")}, {"a": []}, "field 'a' is '[]'; expected b or c"),
+        ({"a": Real}, {"a": 10**400}, "field 'a' is no finite number"),
+        (Scored, {"name": "../a", "score": 1}, "field 'name' is '../a'; expected the name of a file in the folder"),
+        (Scored, {"name": "a"}, "no field 'score'"),
+        (Scored, {"name": "a", "score": 1, "scale": {}}, "no field 'scale.unit'"),
+        ({"a": np.ndarray}, {"a": [[1, 2], ["x", 3]]}, "field 'a.1.0' should be a number, found a string"),
+    ],
+)
+def test_a_value_of_another_type_is_named(kind: Any, value: Any, problem: str) -> None:
+    with pytest.raises((TypeError, ValueError)) as caught:
+        restored(kind, value)
+    assert str(caught.value) == problem
+
+
+@pytest.mark.parametrize(
+    ("content", "problem"),
+    [
+        ('{"a": ' + "[" * 150 + "]" * 150 + "}", ": is nested more than 100 levels deep"),
+        ('{"a": 1e400}', ": malformed JSON: 1e400 is larger than a number can be; expected a value"),
+        ('{"kind": "x", "version": 2}', ": has version 2 of its format; expected version 1"),
+        ('{"kind": "x", "version": true}', ": has version true of its format; expected version 1"),
+        ('[{"kind": "x", "version": 2}]', ": has version 2 of its format; expected version 1"),
+    ],
+)
+def test_a_file_that_cannot_be_used_is_named(tmp_path: Path, content: str, problem: str) -> None:
+    path = tmp_path / "a.json"
+    path.write_text(content)
+    with pytest.raises(DataError) as caught:
+        read_json(path, "a value", Any)
+    assert str(caught.value).startswith(f"{path}{problem}")

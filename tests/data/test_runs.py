@@ -40,7 +40,10 @@ def test_what_is_written_is_read(tmp_path: Path) -> None:
         ({"name": "package.json"}, "no field 'status'"),
         ({"status": "finished", "encoder": "minilm"}, "no field 'similarity'"),
         ({"status": "finished", "similarity": "cosine"}, "no field 'identity'"),
-        ({"status": "done", "similarity": "cosine", "identity": {}}, "status is 'done'; expected training or finished"),
+        (
+            {"status": "done", "similarity": "cosine", "identity": {}},
+            "field 'status' is 'done'; expected training or finished",
+        ),
         ({"status": "finished", "similarity": 5, "identity": {}}, "'similarity' should be a string"),
         ({"status": "finished", "similarity": "dot", "identity": []}, "'identity' should be an object"),
         ({"status": "finished", "similarity": "dot", "identity": {}, "files": "all"}, "'files' should be a list"),
@@ -48,7 +51,7 @@ def test_what_is_written_is_read(tmp_path: Path) -> None:
         *(
             (
                 {"status": "finished", "similarity": "dot", "identity": {}, "files": ["README.md", name]},
-                f"'files' has {name!r}; expected names of files in the folder",
+                f"'files.1' is {name!r}; expected the name of a file in the folder",
             )
             for name in ("../secret.txt", "/etc/passwd", "..", "sub/model.bin", "")
         ),

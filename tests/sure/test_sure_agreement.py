@@ -122,11 +122,11 @@ def test_verdicts_are_read(tmp_path):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"qualified": "yes"}, r"b\.jsonl:1: field 'qualified' should be true or false, found a string"),
-        ({"kind": "sumary"}, r"b\.jsonl:1: the kind 'sumary' is none of key-sentences"),
+        ({"qualified": "yes"}, r"b\.jsonl:1: is not a verdict: field 'qualified' should be true or false, found"),
+        ({"kind": "sumary"}, r"b\.jsonl:1: is not a verdict: field 'kind' is 'sumary'; expected key-sentences or"),
         ({"qualified": False}, r"b\.jsonl:1: annotator 'a' has another verdict on summary of query 'q1'"),
         ({"sample": "t"}, r"b\.jsonl:1: is on the sample 't', and .*a\.jsonl on 's'"),
-        ({"annotator": 3}, r"b\.jsonl:1: field 'annotator' should be a string"),
+        ({"annotator": 3}, r"b\.jsonl:1: is not a verdict: field 'annotator' should be a string"),
     ],
 )
 def test_wrong_verdicts_are_named(tmp_path, change, message):

@@ -9,7 +9,6 @@ import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 from retrokit.core.errors import DataError, GateFailed, UsageError, out_of_range
 from retrokit.core.files import named
@@ -99,11 +98,10 @@ class Baseline:
 
 def read_baseline(path: str) -> Baseline:
     """What :func:`save_baseline` has written. Raises :class:`DataError` if it cannot be read, or is something else."""
-    versions = {"version?": int, "format?": int, "libraries?": dict[str, str]}  # older files have some of these only
-    content = read_json(path, _EXPECTED, {"systems": list[dict[str, Any]], **versions})
-    systems = [(entry.get("data"), checked(System, entry, path, _EXPECTED)) for entry in content["systems"]]
-    if content.get("version", content.get("format")) != 1 or not all(system.results for _, system in systems):
-        raise DataError(path, f"is not {_EXPECTED}")
+    content = read_json(path, _EXPECTED, {"systems": [{"data": str | None}], "libraries?": dict[str, str]})
+    systems = [(entry["data"], checked(System, entry, path, _EXPECTED)) for entry in content["systems"]]
+    if not systems or not all(system.results for _, system in systems):
+        raise DataError(path, f"is not {_EXPECTED}: there is no result")
     return Baseline(path, systems, content.get("libraries", {}))
 
 

@@ -13,18 +13,19 @@ import hashlib
 import inspect
 import json
 import re
+from contextlib import suppress
 from dataclasses import dataclass, fields, replace
 from datetime import UTC, datetime
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 from retrokit.core.errors import DataError
 from retrokit.core.files import digest
 from retrokit.core.notices import notice
 from retrokit.core.version import __version__
-from retrokit.data.jsonl import of_kind, read_json, restored, write_json
+from retrokit.data.jsonl import checked, of_kind, read_json, write_json
 from retrokit.evaluation.comparison.trained import Training
 from retrokit.evaluation.result import Result, draws_of, known, settled
 
@@ -37,6 +38,7 @@ _LIBRARIES = (
     *("pytrec-eval-terrier", "faiss-cpu"),
 )
 _OWN = Path(__file__).parents[2]
+_EXPECTED = "a result that `results=` of an evaluation has written"
 
 
 @dataclass(frozen=True)
@@ -51,7 +53,7 @@ class Record:
         made: when it was computed, in UTC.
     """
 
-    key: dict[str, Any]
+    key: Annotated[dict[str, Any], {"task": str, "data": str | None, "libraries?": dict[str, str]}]
     asked: list[str]
     shown: list[str]
     training: Training | None
@@ -108,10 +110,10 @@ class ResultsFolder:
             raise DataError(self.path, "is not a folder of results; `results=` of an evaluation writes one")
         records = []
         for file in sorted(self.path.glob("*.json")):
-            if (record := _read(file)) is not None:
-                records.append(record)
-            else:
-                notice(f"{file} is damaged and left out; evaluate its encoder again")
+            try:
+                records.append(_read(file))
+            except DataError as error:
+                notice(f"{error}; left out: evaluate its encoder again")
         if not records:
             raise DataError(self.path, "contains no results; `results=` of an evaluation writes them")
         latest = {record.key["task"]: record.key["data"] for record in sorted(records, key=lambda r: r.made)}
@@ -165,9 +167,12 @@ class ResultsFolder:
         file = self._file(key)
         if not file.exists():
             return None
-        if (record := _read(file)) is None:
-            notice(f"{file} is damaged: computed again")
-        return record if record is not None and record.key == key and key["source"] is not None else None
+        try:
+            record = _read(file)
+        except DataError as error:
+            notice(f"{error}; computed again")
+            return None
+        return record if record.key == key and key["source"] is not None else None
 
     def _write(
         self, key: dict[str, Any], result: Result, metrics: list[str], task: Task, training: Training | None
@@ -176,8 +181,9 @@ class ResultsFolder:
         now, file = datetime.now(UTC).isoformat(timespec="microseconds"), self._file(key)
         result = settled(result)
         result = replace(result, resampled={name: draws_of(metric) for name, metric in result.resampled.items()})
-        before = _read(file) if file.exists() else None
-        added = now if before is None else before.added
+        added = now
+        with suppress(DataError):  # there is none, or it is damaged
+            added = _read(file).added
         record = Record(key, metrics, list(task.shown_metrics), training, added, now, result)
         about = {"training": vars(training) if training is not None else None, "result": plain(result)}
         content = of_kind("result", {**vars(record), **about})
@@ -186,16 +192,12 @@ class ResultsFolder:
         return record
 
 
-def _read(file: Path) -> Record | None:
-    """The record in ``file``; ``None`` for other content."""
-    try:
-        content = read_json(file, "a result")
-        if content.pop("checksum", None) != _checksum(content) or content.get("version", content.get("format")) != 1:
-            return None
-        restored({"key": {"task": str, "data": str | None, "libraries?": dict[str, str]}}, content)
-        return cast(Record, restored(Record, content))
-    except (ValueError, TypeError, DataError):
-        return None
+def _read(file: Path) -> Record:
+    """The record in ``file``; raises :class:`DataError` for other content."""
+    content = read_json(file, _EXPECTED)
+    if content.pop("checksum", None) != _checksum(content):
+        raise DataError(file, "is damaged: its checksum differs")
+    return cast(Record, checked(Record, content, file, _EXPECTED))
 
 
 def plain(result: Result) -> dict[str, Any]:

@@ -16,7 +16,7 @@ import numpy as np
 
 from retrokit.core.errors import DataError, UsageError
 from retrokit.core.notices import no_progress_bars, notice, progress
-from retrokit.data.jsonl import checked, read_json, write_json
+from retrokit.data.jsonl import read_json, write_json
 from retrokit.encoders.prompts import template_of
 from retrokit.encoders.views import MemoizedEncoder
 from retrokit.evaluation.mteb.data import folder_digest, judgements, leaves, use_folder, use_hub
@@ -267,9 +267,9 @@ def _per_query(task: Any, model: MtebSearch, file: Path) -> dict[str, dict[str, 
         fresh_or_none = model.runs or not file.is_file()
         if fresh_or_none:
             return {}
-        content = read_json(file, "scores of queries", Any)
-        table = content.get("metrics", content) if isinstance(content, dict) else content  # older files
-        return checked(dict[str, dict[str, float]], table, file, "scores of queries")
+        table: dict[str, dict[str, float]]
+        table = read_json(file, "scores of queries", {"metrics": dict[str, dict[str, float]]})["metrics"]
+        return table
     names = [name for name in _shown(task) if int(name.partition("@")[2]) <= max(task.k_values)]
     scores: dict[str, dict[str, float]] = {name: {} for name in names}
     for (split, subset), qrels in judgements(task).items():

@@ -17,9 +17,9 @@ import numpy as np
 import torch
 
 from retrokit import encoders, similarities
-from retrokit.core.errors import UsageError
+from retrokit.core.errors import DataError, UsageError
 from retrokit.data.dtypes import Stored, quantization_name, stored_as
-from retrokit.data.exports import Export, Quantization, open_export, step_of
+from retrokit.data.exports import NOTE, Export, Quantization, open_export, step_of
 from retrokit.encoders.base import Encoder
 from retrokit.encoders.chunks import best_chunks, starts_of
 from retrokit.ranking.reranking.base import check_counts
@@ -272,7 +272,12 @@ class ExportIndex(StoredIndex):
     def embed_queries(self, queries: TextList) -> np.ndarray:
         """As the similarity prepares them, and a 0 where the documents have one dimension more."""
         embeddings = super().embed_queries(queries)
-        return np.pad(embeddings, [(0, 0), (0, 1)]) if self.export.note.get("one_length") else embeddings
+        if self.export.note.get("one_length"):
+            embeddings = np.pad(embeddings, [(0, 0), (0, 1)])
+        if embeddings.shape[1] != self.export.note["dimension"]:
+            problem = f"has {self.export.note['dimension']} dimensions, and queries {embeddings.shape[1]}; export again"
+            raise DataError(self.export.folder / NOTE, problem)
+        return embeddings
 
     def asked_by(self, encoder: Encoder) -> Self:
         """The same documents for the queries of another encoder, read once for both."""

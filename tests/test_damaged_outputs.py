@@ -1,0 +1,141 @@
+"""Files that retrokit writes, damaged and read back by the command line: each is read, or refused in one line.
+
+``python -m tests.damage`` counts the outcomes of 500 damaged files of each kind.
+"""
+
+import json
+from pathlib import Path
+
+import pytest
+from filelock import FileLock
+
+from retrokit import cli
+from tests import damage, forked_python
+from tests.damage import KINDS, Outcome, Workshop
+
+SAMPLE, MANY = 5, 500
+
+
+@pytest.fixture(scope="session")
+def sound(base: None, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Sound files of all kinds, made by the first worker that needs them; do not write into it."""
+    folder = forked_python.BASE / "sound"
+    with FileLock(f"{folder}.lock"), pytest.MonkeyPatch.context() as patch:
+        if not folder.exists():
+            patch.setenv("TRANSFORMERS_VERBOSITY", "error")
+            patch.setenv("TOKENIZERS_PARALLELISM", "false")
+            damage.make_sound(folder)
+    return folder
+
+
+@pytest.fixture
+def workshop(sound: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Workshop:
+    monkeypatch.setenv("TRANSFORMERS_VERBOSITY", "error")  # what a command sets ends with the test
+    monkeypatch.setenv("TOKENIZERS_PARALLELISM", "false")
+    return Workshop(sound, tmp_path / "work")
+
+
+def faults(workshop: Workshop, kind: str, count: int) -> list[Outcome]:
+    return [outcome for outcome in workshop.outcomes(kind, count) if outcome.is_fault]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_damaged_file_is_read_or_named(workshop: Workshop, kind: str) -> None:
+    assert faults(workshop, kind, SAMPLE) == []
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(0)
+@pytest.mark.parametrize("kind", KINDS)
+def test_many_damaged_files_are_read_or_named(workshop: Workshop, kind: str) -> None:
+    assert faults(workshop, kind, MANY) == []
+
+
+def edit(path: Path, *keys: object, value: object = None) -> None:
+    """Set a value within a JSON file; ``None`` removes it."""
+    content = json.loads(path.read_text())
+    holder = content
+    for key in keys[:-1]:
+        holder = holder[key]
+    if value is None:
+        del holder[keys[-1]]
+    else:
+        holder[keys[-1]] = value
+    path.write_text(json.dumps(content))
+
+
+@pytest.mark.parametrize(
+    ("kind", "keys", "value", "problem"),
+    [
+        ("export, query side", ("source", "spec"), None, "is not the note of an export: no field 'source.spec'"),
+        ("export, search", ("encoder", "dims"), 17, "'encoder.dims' is 17; expected at most 16; export again"),
+        ("export, search", ("count",), -1, "field 'count' is -1; expected at least 0"),
+        ("export, search", ("role",), "x", "field 'role' is 'x'; expected document or query"),
+        ("export, search", ("one_length",), True, "has 16 dimensions, and queries 17; export again"),
+        (
+            "baseline",
+            ("systems", 0, "results", 0, "configuration", "prompts"),
+            True,
+            "field 'results.0.configuration.prompts' should be an object, found true or false",
+        ),
+        ("eval --json", ("results", 0, "configuration", "dims"), [1], "'configuration.dims' should be a whole number"),
+        ("metrics, probe", (), None, "metrics.jsonl:2: a loss of step 0 comes after that of step 4; remove the line"),
+        ("calibration", ("signal",), "x", "field 'signal' is 'x'; expected score or margin or hubness"),
+        ("calibration", ("verifier",), ["x"], "its lists differ in length"),
+        ("plan", ("steps", 0, "name"), "../x", "field 'steps.0.name' is '../x'"),
+        ("plan", ("steps", 0, "command"), [], "is not the plan of a study: a step without a command"),
+        *(
+            (kind, ("version",), 2, "has version 2 of its format; expected version 1; update retrokit")
+            for kind in ("export, search", "canaries", "baseline", "run, report", "calibration", "plan", "step")
+        ),
+        *(
+            (kind, ("version",), 2, "has version 2 of its format; expected version 1; update retrokit")
+            for kind in ("eval --json", "check --json", "build-sure --json", "rerank --json", "probe geometry --json")
+        ),
+    ],
+)
+def test_what_is_wrong_is_named(
+    workshop: Workshop,
+    kind: str,
+    keys: tuple[object, ...],
+    value: object,
+    problem: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    read_back = workshop.kind(kind)
+    monkeypatch.chdir(workshop.folder)
+    path = Path(read_back.file)
+    if keys:
+        edit(path, *keys, value=value)
+    else:
+        path.write_text('{"step": 4, "loss": 1}\n{"step": 0, "loss": 1}\n')
+    assert cli.run(read_back.command.split()) == 2
+    (line,) = [line for line in capsys.readouterr().err.splitlines() if line.startswith("retrokit: ")]
+    assert read_back.file in line
+    assert problem in line
+
+
+def test_a_result_of_a_later_version_is_named(workshop, monkeypatch, capsys):
+    read_back = workshop.kind("result, again")
+    monkeypatch.chdir(workshop.folder)
+    path = Path(read_back.file)
+    edit(path, "version", value=2)
+    assert cli.run(read_back.command.split()) == 0
+    said = capsys.readouterr().err
+    assert f"{path}: has version 2 of its format; expected version 1" in said
+    assert "computed again" in said
+
+
+@pytest.mark.parametrize("content", ["", "{", "[]", '{"files": null}', '{"kind": "begun", "version": 2, "files": {}}'])
+def test_a_step_whose_record_is_damaged_runs_again(workshop, monkeypatch, content):
+    from retrokit.study import engine
+    from retrokit.study.state import StudyPlan
+
+    monkeypatch.chdir(workshop.folder)
+    plan = StudyPlan.read("study")
+    step = plan.steps[0]
+    begun = plan.marker(step, "begun.json")
+    assert begun.is_file()
+    begun.write_text(content)
+    assert engine._same_files(plan, step) is False
