@@ -130,6 +130,18 @@ def test_no_sentence_is_in_both_splits_even_as_a_negative() -> None:
     assert counts["both-splits"] == len(SENTENCES) - len(found) > 0
 
 
+def test_no_paraphrase_is_in_both_splits() -> None:
+    """All sentences have one paraphrase, which stays in the split of the first."""
+    counts: Counter[str] = Counter()
+    found = list(
+        near_misses([(text, "Somebody sees a thing in there.") for text in SENTENCES], [DENY], split=0.5, counts=counts)
+    )
+    first = found[0][0]
+    assert {split for split, _ in found} == {first}
+    assert len(found) == counts[f"deny/{first}"] > 0
+    assert counts["both-splits"] == len(SENTENCES) - len(found) > 0
+
+
 def test_no_pair_twice_in_either_order() -> None:
     def swap(sentence: Sentence) -> Iterator[Edit]:
         there, back = SENTENCES[0], SENTENCES[1]

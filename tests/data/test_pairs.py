@@ -90,6 +90,16 @@ def test_usual_names(tmp_path: Path, row: dict[str, object]) -> None:
     assert list(read_source(str(write(tmp_path / "a.jsonl", row)), "pairs").records) == [Pair("a", "b", ("x", "y"))]
 
 
+def test_numbered_negatives_are_in_the_order_of_their_numbers(tmp_path: Path) -> None:
+    """Ten and more, as a teacher's scores are."""
+    texts = {f"negative_{number}": f"text {number}" for number in range(12, 0, -1)}
+    row = {"query": "a", "positive": "b", "positive_score": 20, "negative_scores": [*range(1, 13)], **texts}
+    (record,) = read_source(str(write(tmp_path / "a.jsonl", row)), "taught").records
+    assert isinstance(record, Pair)
+    assert record.negatives == tuple(f"text {number}" for number in range(1, 13))
+    assert record.scores == (20, *range(1, 13))
+
+
 @pytest.mark.parametrize("negative", [None, []])
 def test_no_negatives(tmp_path: Path, negative: object) -> None:
     path = write(tmp_path / "a.jsonl", {"anchor": "a", "positive": "b", "negative": negative})

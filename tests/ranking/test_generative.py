@@ -123,6 +123,8 @@ def test_a_layer_ends_the_model_early(folder, tmp_path):
     short = registry.create(f"generative:{tmp_path}{options}", device="cpu")
     np.testing.assert_allclose(cut.rank("cat", DOCUMENTS), short.rank("cat", DOCUMENTS), atol=1e-6)
     assert np.abs(cut.rank("cat", DOCUMENTS) - whole.rank("cat", DOCUMENTS)).max() > 0.01
+    every = registry.create(f"generative:{folder}{options},layer=3", device="cpu")
+    assert every.rank("cat", DOCUMENTS).tolist() == whole.rank("cat", DOCUMENTS).tolist()
     with pytest.raises(UsageError, match="layer=4 is more than the model's 3 layers"):
         registry.create(f"generative:{folder}{options},layer=4")
 
@@ -165,6 +167,7 @@ def test_the_fingerprint_follows_what_decides_a_score(folder):
         (',template="{query}"', "needs {query} and then {document}, each once"),
         (',template="{document} {query}"', "needs {query} and then {document}, each once"),
         (',template="{query} {document}",yes=certainly', "the answer 'certainly' is not a single token"),
+        (',template="{query} {document}",yes=☃', "the answer '☃' is not a single token"),
         (",form=bge,no=certainly not", "the answer 'certainly not' is not a single token"),
     ],
 )

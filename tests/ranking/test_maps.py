@@ -173,6 +173,22 @@ def test_a_scorer_sees_no_padding_that_all_of_its_maps_share(tiny_bert):
     assert scores.tolist() == [2, 3, 9, 10]
 
 
+def test_texts_without_tokens_keep_a_column():
+    empty = TokenBlock(torch.zeros(3, 4, 2), torch.zeros(3, 4, dtype=torch.bool))
+    assert empty.at(torch.tensor([0, 2])).tokens.shape == (2, 1, 2)
+    some = TokenBlock(torch.zeros(2, 4, 2), torch.tensor([[True, True, False, False], [False] * 4]))
+    assert some.at(torch.tensor([1, 0])).mask.tolist() == [[False, False], [True, True]]
+
+
+def test_a_token_of_zeros_stays_one():
+    class Given:
+        def token_embeddings(self, texts, role, precision):
+            return [np.array([[0.0, 0.0], [3.0, 4.0]], dtype=np.float32) for _ in texts]
+
+    (tokens,) = unit_tokens(Given(), ["a"], "query", "fp32")
+    assert tokens.tolist() == [[0.0, 0.0], pytest.approx([0.6, 0.8])]
+
+
 def test_specs_of_the_registries():
     assert str(registry.parse("soft:lambda=0.2,tau=0.3")) == "soft:lambda=0.2,tau=0.3"
     assert str(registry.parse("mean:minilm")) == "mean"

@@ -17,7 +17,14 @@ from retrokit.data.runs import Run, add_to_run, read_run, write_run
 from retrokit.metrics.separation import roc_auc
 from retrokit.metrics.significance import share_of
 from retrokit.ranking.reranking import registry, verifiers
-from retrokit.ranking.reranking.verifier import card_of, folder_of, load_verifier, read_verifier, save_weights
+from retrokit.ranking.reranking.verifier import (
+    card_of,
+    folder_of,
+    load_verifier,
+    low_rank,
+    read_verifier,
+    save_weights,
+)
 from retrokit.ranking.reranking.verify import calibrate, threshold_for, verify
 from tests.close import assert_rounded
 from tests.models import sentences
@@ -145,6 +152,8 @@ CASES = [
     ((SEEN[0], " \n"), ["empty"]),
     (("", ""), ["empty"]),
     ((LONG, SEEN[0]), ["cut"]),
+    ((SEEN[0], LONG), ["cut"]),
+    ((LONG, f"{LONG} {SEEN[0]}"), ["cut"]),  # both sides
     ((LONG, LONG), ["identical"]),
 ]
 
@@ -195,6 +204,25 @@ def test_verdicts_that_are_certain_ask_no_threshold(remarked, tmp_path, threshol
         assert row.get("remarks", []) == expected
     assert verdicts.remarks["empty"] == 3
     assert verdicts.remarks["identical"] == 2
+
+
+def test_an_update_of_few_ranks_is_always_the_same_and_as_small_as_it_is():
+    change = torch.randn(40, 30, generator=torch.Generator().manual_seed(3))
+    found = []
+    for seed in (1, 2):
+        torch.manual_seed(seed)
+        state = torch.get_rng_state()
+        found.append(low_rank(change, 3))
+        assert torch.equal(torch.get_rng_state(), state)
+    (up, down), again = found
+    assert torch.equal(up, again[0])
+    assert torch.equal(down, again[1])
+    assert (up.shape, down.shape) == ((40, 3), (3, 30))
+    of_rank_two = change[:, :2] @ change[:2]
+    for size in (1e-9, 1.0, 1e6):
+        up, down = low_rank(size * of_rank_two, 5)
+        assert (up.shape, down.shape) == ((40, 2), (2, 30)), "no more than its own rank"
+        torch.testing.assert_close(up @ down / size, of_rank_two, rtol=1e-4, atol=1e-4)
 
 
 FOLDER = Path(folder_of("default"))

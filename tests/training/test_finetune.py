@@ -15,6 +15,7 @@ import torch
 from accelerate import Accelerator
 from rich.console import Console
 from sentence_transformers import SentenceTransformer
+from transformers import GPT2Config, GPT2Model
 
 import retrokit
 from retrokit.core.errors import DataError, Interrupted, UsageError
@@ -28,6 +29,7 @@ from retrokit.report.tables import outcome_sheet
 from retrokit.training.config import FinetuneConfig
 from retrokit.training.finetune import finetune, plan
 from retrokit.training.history import History, tenths
+from retrokit.training.model import has_dropout, restrict
 from retrokit.training.run_folder import RunFolder
 from retrokit.training.trainer import FinetuneTrainer, Options, threads
 from tests.close import assert_rounded
@@ -417,6 +419,37 @@ def test_freezing_leaves_the_frozen_weights_alone(tiny_bert, pairs, tmp_path, fr
         if not torch.equal(value, before[name])
     }
     assert changed == trained
+
+
+def test_freezing_a_gpt2_keeps_its_positions_too():
+    config = GPT2Config(vocab_size=20, n_positions=8, n_embd=4, n_layer=2, n_head=1)
+    decoder = GPT2Model(config)
+    assert restrict(decoder, "gpt2", "first:1", None)
+    still = {name.split(".")[0] for name, value in decoder.named_parameters() if not value.requires_grad}
+    assert still == {"wte", "wpe", "h"}
+    assert {name[:3] for name, value in decoder.named_parameters() if value.requires_grad} == {"h.1", "ln_"}
+
+
+def test_dropout_of_zero_is_none():
+    assert not has_dropout(torch.nn.Sequential(torch.nn.Linear(2, 2), torch.nn.Dropout(0.0)))
+    assert has_dropout(torch.nn.Sequential(torch.nn.Dropout(0.0), torch.nn.Dropout(0.1)))
+    config = GPT2Config(vocab_size=20, n_positions=8, n_embd=4, n_layer=1, n_head=1)
+    assert has_dropout(GPT2Model(config))
+
+
+def test_weights_decay_but_not_what_a_similarity_learns(tiny_bert, pairs, tmp_path):
+    made = plan(configure(tiny_bert, pairs, None, sim="learn", weight_decay=0.5))
+    trainer = made.trainer(Options(output_dir=str(tmp_path / "checkpoints"), use_cpu=True, weight_decay=0.5))
+    decays = {
+        id(value): group["weight_decay"]
+        for group in trainer.create_optimizer().param_groups
+        for value in group["params"]
+    }
+    of = {name: decays[id(value)] for name, value in trainer.model.named_parameters() if value.requires_grad}
+    assert {value for name, value in of.items() if "gamma" in name} == {0.0}
+    assert sum("gamma" in name for name in of) == 2
+    assert {value for name, value in of.items() if name.endswith("dense.weight")} == {0.5}
+    assert {value for name, value in of.items() if name.endswith("bias")} == {0.0}
 
 
 @pytest.mark.parametrize("model", ["tiny_bert", "tiny_llama", "tiny_t5"])

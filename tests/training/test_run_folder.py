@@ -257,6 +257,44 @@ def test_a_kill_while_it_takes_the_place(
     assert sorted(os.listdir()) == ["run", "whole"]
 
 
+def test_the_last_checkpoint_is_that_of_the_highest_step(tmp_path: Path) -> None:
+    folder = RunFolder(tmp_path / "run", keep_checkpoints=2)
+    folder.begin(Run("training", "cosine", "minilm", {}))
+    for step in (8, 9, 10):
+        folder.checkpoint(step).mkdir()
+        folder.complete(folder.checkpoint(step), {}, best_step=None)
+    assert sorted(path.name for path in folder.checkpoints.iterdir()) == ["checkpoint-10", "checkpoint-9"]
+    assert folder.last_checkpoint() == folder.checkpoint(10)
+    folder.checkpoint(11).mkdir()  # a kill before its state was written
+    assert folder.last_checkpoint() == folder.checkpoint(10)
+    assert not folder.checkpoint(11).exists()
+
+
+def test_a_kill_between_the_files_of_the_model_leaves_a_run_that_can_be_replaced(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder, run = RunFolder(tmp_path / "run"), Run("training", "cosine", "minilm", {})
+    folder.begin(run)
+    move = os.replace
+
+    def dying(source: Path, target: Path) -> None:
+        if Path(source).name == "second.bin":
+            raise RuntimeError("killed")
+        move(source, target)
+
+    with folder.staged() as staged:
+        for name in ("first.bin", "second.bin"):
+            (staged / name).write_text(name)
+        with monkeypatch.context() as patch:
+            patch.setattr(os, "replace", dying)
+            with pytest.raises(RuntimeError, match="killed"):
+                folder.finish(staged, run)
+    assert (tmp_path / "run" / "first.bin").is_file()
+    assert not (tmp_path / "run" / "second.bin").exists()
+    assert folder.read().status == "training"
+    RunFolder(tmp_path / "run", overwrite=True).check()
+
+
 # --- folders that nothing could be done with
 
 
