@@ -295,6 +295,20 @@ class GivenJudge(PairwiseReranker):
         return "judge"
 
 
+@pytest.mark.parametrize("judges", [False, True])
+def test_many_equal_scores_keep_the_order_of_the_ranks(tmp_path, judges):
+    """More than a sort of few items takes, of two different scores: those of equal similarity in the order of the
+    candidates, those of equal scores of a judge in the order of the ranks."""
+    names = [f"c{i}" for i in range(60)]
+    vectors = on_the_circle(q=0, p=1, **{name: 20 + 20 * (i % 2) for i, name in enumerate(names)})
+    settings = MiningSettings(50, absolute_margin=None, last_rank=60)
+    judge = GivenJudge({"p": 2.0, **{name: float(i % 3 == 0) for i, name in enumerate(names)}}) if judges else None
+    ranked = sorted(range(60), key=lambda i: i % 2)
+    expected = sorted(ranked, key=lambda i: i % 3 > 0) if judges else ranked
+    (negatives,), _ = mined(ONE, vectors, settings, tmp_path, candidates=names, judge=judge)
+    assert negatives == [f"c{i}" for i in expected[:50]]
+
+
 def test_a_judge_decides_within_the_ranks(tmp_path):
     judge = GivenJudge({"p": 0.9, "a": 0.88, "b": 0.1, "c": 0.6, "d": 0.7, "s": 0.0})
     settings = MiningSettings(negatives=2, last_rank=4, scores=True)
