@@ -141,6 +141,89 @@ def test_whitening_leaves_out_directions_without_variance() -> None:
     assert np.cov(white.T) == pytest.approx(np.eye(4), abs=1e-8)
 
 
+@pytest.mark.parametrize(("origin", "size"), [(0, 1e-6), (0, 1e6), (1, 1e-6)])
+def test_whitening_knows_neither_unit_nor_origin(origin: float, size: float) -> None:
+    flat = RNG.normal(size=(40, 3)) @ RNG.normal(size=(3, 8))
+    white, again = (transformed(rows, "whitened") for rows in (flat, origin + size * flat))
+    assert white.shape == again.shape == (40, 3)
+    assert np.abs(again) == pytest.approx(np.abs(white), abs=1e-6)  # the sign of a direction is none of its own
+
+
+@pytest.mark.parametrize("transform", TRANSFORMS)
+def test_the_main_metric_is_the_chosen_column(file: Path, metric: str, similarity: str, transform: str) -> None:
+    task = tasks.create(f"knn:{file},metric={metric},transform={transform}")
+    (result,) = task.evaluate(Request(encoder(), [retrokit.similarity("cosine")]))
+    assert result.metrics == {
+        "accuracy": pytest.approx(scikit_learn(POST[transform](EMBEDDINGS), 10, metric), abs=1e-6)
+    }
+    assert result.similarity == similarity  # what ranks as the distance does
+    # the same through the similarity itself
+    by_similarity = tasks.create(f"knn:{file},metric=similarity,transform={transform}")
+    (again,) = by_similarity.evaluate(Request(encoder(), [retrokit.similarity(similarity)]))
+    assert again.per_query == result.per_query
+
+
+def test_an_asymmetric_similarity_takes_test_texts_as_queries(file: Path) -> None:
+    task = tasks.create(f"knn:{file},metric=similarity,k=3")
+    dot, dnorm = (retrokit.similarity(name) for name in ("dot", "dnorm"))
+    with listening(heard := Notices()):
+        results = task.evaluate(Request(encoder(), [dot, dnorm]))
+        task.evaluate(Request(encoder(), [dnorm]))
+    distances = [
+        lambda q, d: 1e4 - float(q @ d),
+        lambda q, d: 1e4 - float(q @ d / np.linalg.norm(d)),  # scikit-learn calls with (test, train)
+    ]
+    expected = [scikit_learn(EMBEDDINGS.astype(np.float64), 3, distance) for distance in distances]
+    assert [result.metrics["accuracy"] for result in results] == pytest.approx(expected, abs=1e-6)
+    assert results[0].per_query != results[1].per_query
+    (line,) = heard.messages  # once, and not of dot
+    assert "dnorm is asymmetric" in line
+
+
+def test_a_similarity_that_has_no_say_is_mentioned(file: Path) -> None:
+    with listening(heard := Notices()):
+        own = encoder()
+        tasks.create(f"knn:{file}").evaluate(Request(own, [own.similarity]))
+        assert heard.messages == []
+        tasks.create(f"knn:{file}").evaluate(Request(own, [retrokit.similarity("dnorm")]))
+    assert heard.messages == [f"knn:{file}: neighbours by euclidean distance; with metric=similarity, `sim=` decides"]
+
+
+def test_each_test_text_counts(file: Path) -> None:
+    (result,) = tasks.create(f"knn:{file}").evaluate(Request(encoder(), [retrokit.similarity("cosine")]))
+    train, test = train_test_split(range(COUNT), test_size=0.1, random_state=42)
+    classifier = KNeighborsClassifier(10).fit(EMBEDDINGS[train], LABELS[train])
+    right = classifier.predict(EMBEDDINGS[test]) == LABELS[test]
+    assert result.per_query["accuracy"] == {str(i + 1): float(hit) for i, hit in zip(test, right, strict=True)}
+    assert result.counts["test_texts"] == 12
+    assert result.norms["text_norm_mean"] == pytest.approx(np.linalg.norm(EMBEDDINGS, axis=1).mean(), rel=1e-6)
+
+
+def test_a_test_file_of_its_own(tmp_path: Path) -> None:
+    rows = [{"text": text, "label": str(label)} for text, label in zip(TEXTS, LABELS, strict=True)]
+    train, test = write_lines(tmp_path / "a.jsonl", rows[:90]), write_lines(tmp_path / "b.jsonl", rows[90:])
+    task = tasks.create(f"knn:{train},test={test},k=5")
+    (result,) = task.evaluate(Request(encoder(), [retrokit.similarity("cosine")]))
+    classifier = KNeighborsClassifier(5).fit(EMBEDDINGS[:90], LABELS[:90].astype(str))
+    assert result.metrics["accuracy"] == pytest.approx(classifier.score(EMBEDDINGS[90:], LABELS[90:].astype(str)))
+    guess = (LABELS[90:] == np.bincount(LABELS[:90]).argmax()).mean()
+    told = f"30 test texts, 90 texts to learn from, 4 labels; always the most frequent one is right of {guess:.1%}"
+    assert task.describe().endswith(f"b.jsonl: {told}")
+
+
+def test_majority_prefers_the_lowest_of_equals() -> None:
+    assert majority(np.array([[3, 1, 1, 3], [0, 2, 2, 1], [2, 1, 0, 3]])).tolist() == [1, 2, 0]
+    assert majority(np.empty((0, 3), dtype=np.int64)).tolist() == []
+    assert majority(np.array([[10**12, 5, 10**12], [7, 7, 0]])).tolist() == [10**12, 7], "no memory for other labels"
+
+
+def test_whitening_leaves_out_directions_without_variance() -> None:
+    wide = RNG.normal(size=(10, 4)) @ RNG.normal(size=(4, 30))
+    white = transformed(wide, "whitened")
+    assert white.shape == (10, 4)
+    assert np.cov(white.T) == pytest.approx(np.eye(4), abs=1e-8)
+
+
 @pytest.mark.parametrize("size", [1e-6, 1e6])
 def test_whitening_knows_no_unit(size: float) -> None:
     flat = RNG.normal(size=(40, 3)) @ RNG.normal(size=(3, 8))

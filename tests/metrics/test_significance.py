@@ -170,7 +170,9 @@ def test_a_share_has_an_interval_within_all_shares() -> None:
             share = share_of(np.arange(count) < hits)
             assert 0 <= share.low <= share.value + 1e-12 <= share.high + 2e-12
             assert share.high <= 1
-            assert wilson(hits / count, count) == pytest.approx((share.low, share.high))
+            low, high = wilson(hits / count, count)
+            assert 0 <= low < high <= 1
+            assert (low, high) == pytest.approx((share.low, share.high))
 
 
 def average(values: np.ndarray):

@@ -22,6 +22,7 @@ from transformers import (
 from retrokit.core.errors import UsageError
 from retrokit.ranking.reranking import registry
 from retrokit.ranking.reranking.base import CUT
+from retrokit.ranking.reranking.generative import _token
 from tests.models import sentences
 
 QUERIES, DOCUMENTS = sentences(7, seed=1), sentences(7, seed=2)
@@ -167,7 +168,6 @@ def test_the_fingerprint_follows_what_decides_a_score(folder):
         (',template="{query}"', "needs {query} and then {document}, each once"),
         (',template="{document} {query}"', "needs {query} and then {document}, each once"),
         (',template="{query} {document}",yes=certainly', "the answer 'certainly' is not a single token"),
-        (',template="{query} {document}",yes=☃', "the answer '☃' is not a single token"),
         (",form=bge,no=certainly not", "the answer 'certainly not' is not a single token"),
     ],
 )
@@ -175,3 +175,11 @@ def test_what_cannot_be_read_is_one_line(folder, options, problem):
     with pytest.raises(UsageError, match=problem) as caught:
         registry.create(f"generative:{folder}{options}", device="cpu")
     assert "\n" not in str(caught.value)
+
+
+def test_an_answer_that_the_tokenizer_does_not_know_is_none(tiny_bert):
+    tokenizer = AutoTokenizer.from_pretrained(tiny_bert)
+    assert _token("model", "cat", tokenizer) == tokenizer.convert_tokens_to_ids("cat")
+    for word in ("☃", "cats", ""):  # the unknown token, two pieces, none
+        with pytest.raises(UsageError, match=f"model: the answer '{word}' is not a single token"):
+            _token("model", word, tokenizer)

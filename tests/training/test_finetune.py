@@ -452,6 +452,28 @@ def test_weights_decay_but_not_what_a_similarity_learns(tiny_bert, pairs, tmp_pa
     assert {value for name, value in of.items() if name.endswith("bias")} == {0.0}
 
 
+@pytest.mark.parametrize(("schedule", "named"), [("cosine", "cosine"), ("constant", "constant_with_warmup")])
+def test_what_is_set_of_the_optimizer_reaches_it(tiny_bert, pairs, tmp_path, monkeypatch, schedule, named):
+    seen = []
+    create = FinetuneTrainer.create_optimizer
+
+    def noted(self, *given):
+        optimizer = create(self, *given)
+        rates = {group["lr"] for group in optimizer.param_groups}
+        decays = {group["weight_decay"] for group in optimizer.param_groups}
+        seen.append((self.args, optimizer.defaults["betas"], rates, decays))
+        return optimizer
+
+    monkeypatch.setattr(FinetuneTrainer, "create_optimizer", noted)
+    rates = {"sim": "learn", "lr": 0.01, "sim_lr": 0.2, "warmup": 0.25, "schedule": schedule}
+    options = {"weight_decay": 0.3, "max_grad_norm": 0.7, "adam_betas": (0.8, 0.95), "seed": 5, "accumulate": 2}
+    finetune(configure(tiny_bert, pairs, tmp_path / "run", steps=1, **rates, **options))
+    args, betas, learning_rates, decays = seen[0]
+    assert (betas, learning_rates, decays) == ((0.8, 0.95), {0.01, 0.2}, {0.0, 0.3})
+    assert (args.max_grad_norm, args.seed, args.gradient_accumulation_steps) == (0.7, 5, 2)
+    assert (args.warmup_steps, args.lr_scheduler_type) == (0.25, named)
+
+
 @pytest.mark.parametrize("model", ["tiny_bert", "tiny_llama", "tiny_t5"])
 def test_lora_is_saved_as_an_adapter_that_loads_with_its_base(request, pairs, tmp_path, monkeypatch, model):
     base = Path(shutil.copytree(request.getfixturevalue(model), tmp_path / "base"))
