@@ -129,6 +129,25 @@ def test_soft_alignment_lies_between_the_mean_and_maxsim():
     assert sharp == pytest.approx(best, abs=1e-3)
 
 
+def test_what_soft_alignment_learns_stays_in_its_range():
+    queries, documents = block([4, 2], 3), block([5, 3], 4)
+    learned, lowest = scorer_of("soft:lambda=0.3,tau=0.5"), scorer_of("soft:lambda=0,tau=0.001")
+    with torch.no_grad():
+        learned.bias.fill_(-1)
+        learned.temperature.fill_(-2)
+    assert torch.equal(score(learned, queries, documents), score(lowest, queries, documents))
+
+
+def test_a_document_without_tokens_has_a_score_and_gradients():
+    scorer, maps = verifiers.create("soft"), torch.rand(2, 3, 4, requires_grad=True)
+    masks = torch.ones(2, 3, dtype=torch.bool), torch.tensor([[True] * 4, [False] * 4])
+    values = scorer(maps, *masks)
+    values.sum().backward()
+    assert values.isfinite().all()
+    assert all(value.grad.isfinite().all() for value in (maps, *scorer.parameters()))
+    assert scorer.scores(maps, *masks)[1] == scorer.lowest
+
+
 def test_all_maps_and_pair_maps_agree():
     queries, documents = block([4, 2, 6], 3), block([5, 3], 4)
     maps = all_maps(queries, documents)

@@ -121,6 +121,7 @@ def test_bad_input_is_one_clear_line(folder, pairs, tmp_path, tiny_llama):
         calibrate(folder, str(pairs), 1.5)
     with pytest.raises(DataError, match=r"has 40 pairs to reject; a false-accept rate of 0.01 needs 100"):
         calibrate(folder, str(pairs), 0.01)
+    assert calibrate(folder, str(pairs), 1 / 40).false_accepts.value <= 1 / 40, "just enough"
     write_jsonl(tmp_path / "bad.jsonl", [{"query": "a", "document": "b"}, {"query": "a"}])
     with pytest.raises(DataError, match=r"bad.jsonl:2: expected text and candidate"):
         verify(folder, str(tmp_path / "bad.jsonl"), str(tmp_path / "x"), 0.5, device="cpu")
