@@ -531,3 +531,16 @@ def test_copies_that_count(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
     (row,) = unjudged(capsys)["metrics"]
     assert (row["value"], row["judged"]) == pytest.approx((0.5, 1 / 3))
     assert row["copies"] == pytest.approx(1.5 / (1 + 1 / math.log2(3)))
+
+
+@pytest.mark.parametrize("grade", [0, -1])
+def test_copies_of_what_is_not_relevant_count_nothing(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], grade: int
+) -> None:
+    documents = {"a": "one text", "b": "ONE text", "c": "other"}
+    write_folder(tmp_path / "set", documents, {"q": "query"}, {"q": {"a": grade, "c": 1}})
+    (tmp_path / "run.trec").write_text("q Q0 b 1 3 x\nq Q0 c 2 2 x\nq Q0 a 3 1 x\n")
+    given = ["check", f"beir:{tmp_path}/set", "--systems", f"run:{tmp_path}/run.trec", "--metrics", "ndcg@10", "--json"]
+    assert cli.run(given) == 0
+    (row,) = unjudged(capsys)["metrics"]
+    assert row["copies"] is None
