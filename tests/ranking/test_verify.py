@@ -73,6 +73,13 @@ def test_a_threshold_lets_in_as_many_as_are_allowed_and_no_more(scores, target):
     assert (rejected >= lower).sum() > allowed, "any lower threshold lets in too many"
 
 
+def test_a_share_that_is_a_whole_number_of_pairs_is_taken_as_such():
+    """29 of 100, though 0.29 · 100 is a little less in binary."""
+    assert 0.29 * 100 < 29
+    scores = np.arange(100, dtype=np.float32)
+    assert (scores >= threshold_for(scores, 0.29)).sum() == 29
+
+
 def test_wilson_intervals_are_scipys():
     from scipy.stats import binomtest
 
