@@ -155,7 +155,7 @@ SEEN = sentences(2, seed=5)
 LONG = " ".join(sentences(60, seed=6))
 CASES = [
     ((SEEN[0], SEEN[1]), []),
-    ((SEEN[0], f"  {SEEN[0]} "), ["identical"]),
+    ((SEEN[0], f" {SEEN[0]}\n".replace(" ", "  ")), ["identical"]),  # but for white space
     (("", SEEN[0]), ["empty"]),
     ((SEEN[0], " \n"), ["empty"]),
     (("", ""), ["empty"]),
