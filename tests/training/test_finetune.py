@@ -621,6 +621,8 @@ def test_convergence_is_mags_criterion():
         rows = [{"step": 10 * i, "evaluation": {"m": v}} for i, v in enumerate(values)]
         return History(Path("nowhere"), rows, "m", writes=False)
 
+    assert history([0.9, 0.5, 0.6, 0.6]).best == (20, 0.6), "not the start, and the earliest of equals"
+    assert history([0.9]).best is None
     steady = [0.1, 0.5, 0.6, 0.601, 0.602, 0.601, 0.6, 0.599]
     assert history(steady).converged_at() == 60  # the first five that deviate by less than 0.002: steps 20 to 60
     assert history([*steady[:6]]).converged_at() is None

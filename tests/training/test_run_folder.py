@@ -15,7 +15,7 @@ import retrokit
 from retrokit import cli
 from retrokit.core.errors import DataError, UsageError
 from retrokit.core.outputs import locked
-from retrokit.data.jsonl import write_jsonl
+from retrokit.data.jsonl import read_jsonl, write_jsonl
 from retrokit.data.runs import Run
 from retrokit.training import run_folder
 from retrokit.training.run_folder import RunFolder
@@ -268,6 +268,13 @@ def test_the_last_checkpoint_is_that_of_the_highest_step(tmp_path: Path) -> None
     folder.checkpoint(11).mkdir()  # a kill before its state was written
     assert folder.last_checkpoint() == folder.checkpoint(10)
     assert not folder.checkpoint(11).exists()
+    for step in (11, 12):
+        folder.checkpoint(step).mkdir()
+        folder.complete(folder.checkpoint(step), {}, best_step=9)
+    assert {path.name for path in folder.checkpoints.iterdir()} == {f"checkpoint-{step}" for step in (9, 11, 12)}
+    write_jsonl(folder.metrics, [{"step": step, "loss": 1.0} for step in (10, 11, 12)])
+    assert [row["step"] for row in folder.truncate_metrics(11)] == [10, 11]
+    assert [row["step"] for _, row in read_jsonl(folder.metrics)] == [10, 11]
 
 
 def test_a_kill_between_the_files_of_the_model_leaves_a_run_that_can_be_replaced(
