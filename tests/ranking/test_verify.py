@@ -108,6 +108,16 @@ def test_calibration_is_stored_and_decides(folder, pairs, tmp_path):
     assert (verdicts.accepted, verdicts.rejected) == (4, 36)
 
 
+def test_a_pair_to_accept_counts_once_however_many_near_misses_it_has(folder, tmp_path):
+    texts = sentences(44, seed=3)
+    rows = [
+        {"text": texts[i % 2], "positive": texts[i % 2 + 2 * (i % 4 > 1)], "near_miss": texts[4 + i]} for i in range(40)
+    ]
+    write_jsonl(tmp_path / "near.jsonl", rows)
+    found = calibrate(folder, str(tmp_path / "near.jsonl"), 0.1, device="cpu")
+    assert (found.false_accepts.pairs, found.true_accepts.pairs, found.identical) == (40, 4, 2)
+
+
 def test_verify_keeps_what_is_asked_for(folder, tmp_path):
     pairs = zip(sentences(9), sentences(9, 5), strict=True)
     rows = [{"query": query, "document": document, "id": i} for i, (query, document) in enumerate(pairs)]
