@@ -183,6 +183,26 @@ def test_what_is_no_running_text_is_named(sentence: str, rule: str | None) -> No
     assert rule is None or rule in RULES
 
 
+def test_a_negative_that_is_the_paraphrase_is_none() -> None:
+    counts: Counter[str] = Counter()
+    pair = ("Anna sees the apple in the house.", "Anna does not see the apple in the house.")
+    assert list(near_misses([pair], [DENY], counts=counts)) == []
+    assert counts["unchanged"] == 1
+
+
+@pytest.mark.parametrize(
+    ("sentence", "rule"),
+    [
+        ("Today the Green River House stayed empty.", None),  # three of five, all but the first and the short ones
+        ("Today the Green River House Stayed empty.", "capitals"),
+        ("the cats sat on the mats at 12 345 6789", None),  # 21 letters of 30 characters
+        ("the cats sat on the mats at 12 345 67890", "symbols"),
+    ],
+)
+def test_the_bounds_of_capitals_and_symbols(sentence: str, rule: str | None) -> None:
+    assert why_not(sentence) == rule
+
+
 def test_unusable_input_is_counted_and_harms_nothing() -> None:
     counts: Counter[str] = Counter()
     shout = Family("shout", lambda sentence: [Edit("louder", "  " + sentence.text.upper())])
