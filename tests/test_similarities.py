@@ -91,6 +91,33 @@ def spec(request):
     return request.param
 
 
+def test_all_dimensions_may_be_named():
+    queries, documents = vectors(3, 1), vectors(4, 2)
+    for base in ("cosine", "dot", "l2", "l1"):
+        named = retrokit.similarity(f"sfs:4,base={base},dims={D}").score(queries, documents)
+        assert torch.equal(named, retrokit.similarity(f"sfs:4,base={base}").score(queries, documents))
+
+
+@pytest.mark.parametrize(
+    ("name", "other"),
+    [
+        ("sfs:4,base=dot", "dot"),
+        ("sfs:4,base=dot,dims=8", ""),
+        ("sfs:4,base=l1", "l1"),
+        ("sfs:4,base=l1,dims=8", ""),
+        ("sfs:1,base=l2", "l1"),
+        ("sfs:4,base=l2", ""),
+        ("sfs:4", ""),
+    ],
+)
+def test_a_multiple_has_the_others_scores_but_for_a_factor(name, other):
+    similarity, queries, documents = retrokit.similarity(name), vectors(5, 1), vectors(6, 2)
+    assert similarity.multiple_of == other
+    if other:
+        ratios = similarity.score(queries, documents) / retrokit.similarity(other).score(queries, documents)
+        torch.testing.assert_close(ratios, ratios[0, 0].expand(5, 6), rtol=1e-4, atol=0)
+
+
 def test_every_registered_name_is_tested_here():
     assert {registry.parse(spec).name for spec in SPECS} == set(registry.names())
     bases = registry.entry("sfs").param("base").choices
@@ -180,8 +207,12 @@ def test_sides_of_different_types_are_scored_in_the_wider(spec):
     similarity = retrokit.similarity(spec)
     queries, documents = vectors(4, 9, torch.float64), vectors(4, 10)
     wide = similarity.score(queries, documents.double())
+    assert wide.dtype == torch.float64
     torch.testing.assert_close(similarity.score(queries, documents), wide, rtol=0, atol=0)
     torch.testing.assert_close(similarity.score_pairs(queries, documents), wide.diagonal())
+    turned = similarity.score(documents.double(), queries)
+    torch.testing.assert_close(similarity.score(documents, queries), turned, rtol=0, atol=0)
+    torch.testing.assert_close(similarity.score_pairs(documents, queries), turned.diagonal())
 
 
 def test_arrays_are_scored_as_tensors(spec):

@@ -58,7 +58,7 @@ def false_accept_rate(positive: np.ndarray, negative: np.ndarray, true_accepts: 
     """
     if not len(positive) or not len(negative):
         return float("nan")
-    # rounded first: 0.95 · 20 is a little more than 19 in binary
+    # rounded first: 0.28 · 25 is a little more than 7 in binary
     accepted = math.ceil(round(true_accepts * len(positive), 9))
     threshold = np.sort(positive)[len(positive) - accepted]
     return float(np.mean(negative >= threshold))

@@ -354,3 +354,11 @@ def test_names(spec, splitter):
     assert splitters.create(spec) == pickle.loads(pickle.dumps(splitter)) == splitter
     with pytest.raises(UsageError, match="language=German is not a language code such as en, de or zh"):
         splitters.create("multilingual:German")
+
+
+def test_a_text_of_exactly_one_part_is_not_cut():
+    text = "word " * 3999 + "words"
+    assert len(text) == 20_000
+    assert Multilingual("en").cut(text) == [text]
+    assert "".join(Multilingual("en").cut(f"{text} words")) == f"{text} words"
+    assert len(Multilingual("en").cut(f"{text}s")) == 2

@@ -265,3 +265,12 @@ def test_a_wrong_row_is_named(tmp_path, bert, line, problem):
     with pytest.raises(DataError) as caught:
         list(masked_rows(Rows(path), Masker(bert, 0.5)))
     assert str(caught.value) == f"{path}:2: {problem}"
+
+
+def test_rows_of_one_text_are_masked_differently_in_every_epoch(bert, tmp_path):
+    text = " ".join(sentences(3, seed=2))
+    write_jsonl(tmp_path / "a.jsonl", [{"anchor": text, "positive": text}] * 6)
+    rows = list(masked_rows(Rows(tmp_path / "a.jsonl"), Masker(bert, 0.3), epochs=3))
+    per_epoch = [[row["anchor"] for row in rows[start : start + 6]] for start in (0, 6, 12)]
+    assert [len(set(anchors)) for anchors in per_epoch] == [6, 6, 6]
+    assert len({row["anchor"] for row in rows}) == 18

@@ -111,6 +111,18 @@ def test_margins_of_other_similarities(tmp_path, sim, vectors, settings, expecte
     assert mined(ONE, vectors, settings, tmp_path, sim, candidates=["a", "b", "c"])[0] == [expected]
 
 
+@pytest.mark.parametrize(("last", "degrees", "counted"), [(1, 20, 2), (1, 35, 1), (2, 35, 2), (3, 35, 2)])
+def test_what_is_excluded_counts_up_to_the_first_candidate_behind_the_last_rank(tmp_path, last, degrees, counted):
+    """Of q's ranking, q a b c with p between, q and p are excluded; of y's, which is searched deeper, y and its two
+    documents."""
+    vectors = on_the_circle(q=0, a=10, p=degrees, b=30, c=40, x2=165, x=170, y=180)
+    settings = replace(NO_MARGIN, negatives=1, last_rank=last)
+    pairs = [Pair("q", "p"), Pair("y", "x", ("x2",))]
+    negatives, done = mined(pairs, vectors, settings, tmp_path, candidates=list(vectors))
+    assert negatives == [["a"], ["x2", "c"]]
+    assert done.counts["excluded"] == counted + 3
+
+
 def test_known_positives_and_duplicates_are_no_negatives(tmp_path):
     vectors = on_the_circle(q=0, p=30, **{"p2": 5, " q": 0, "p2 \n": 5, "far  one": 50, "far one": 50, "x": 70})
     pairs = [Pair("q", "p"), Pair("y", "x"), Pair(" q", "p2")]
@@ -281,6 +293,20 @@ class GivenJudge(PairwiseReranker):
 
     def fingerprint(self) -> str:
         return "judge"
+
+
+@pytest.mark.parametrize("judges", [False, True])
+def test_many_equal_scores_keep_the_order_of_the_ranks(tmp_path, judges):
+    """More than a sort of few items takes, of two different scores: those of equal similarity in the order of the
+    candidates, those of equal scores of a judge in the order of the ranks."""
+    names = [f"c{i}" for i in range(60)]
+    vectors = on_the_circle(q=0, p=1, **{name: 20 + 20 * (i % 2) for i, name in enumerate(names)})
+    settings = MiningSettings(50, absolute_margin=None, last_rank=60)
+    judge = GivenJudge({"p": 2.0, **{name: float(i % 3 == 0) for i, name in enumerate(names)}}) if judges else None
+    ranked = sorted(range(60), key=lambda i: i % 2)
+    expected = sorted(ranked, key=lambda i: i % 3 > 0) if judges else ranked
+    (negatives,), _ = mined(ONE, vectors, settings, tmp_path, candidates=names, judge=judge)
+    assert negatives == [f"c{i}" for i in expected[:50]]
 
 
 def test_a_judge_decides_within_the_ranks(tmp_path):

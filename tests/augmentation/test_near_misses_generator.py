@@ -130,6 +130,18 @@ def test_no_sentence_is_in_both_splits_even_as_a_negative() -> None:
     assert counts["both-splits"] == len(SENTENCES) - len(found) > 0
 
 
+def test_no_paraphrase_is_in_both_splits() -> None:
+    """All sentences have one paraphrase, which stays in the split of the first."""
+    counts: Counter[str] = Counter()
+    found = list(
+        near_misses([(text, "Somebody sees a thing in there.") for text in SENTENCES], [DENY], split=0.5, counts=counts)
+    )
+    first = found[0][0]
+    assert {split for split, _ in found} == {first}
+    assert len(found) == counts[f"deny/{first}"] > 0
+    assert counts["both-splits"] == len(SENTENCES) - len(found) > 0
+
+
 def test_no_pair_twice_in_either_order() -> None:
     def swap(sentence: Sentence) -> Iterator[Edit]:
         there, back = SENTENCES[0], SENTENCES[1]
@@ -169,6 +181,26 @@ def test_no_pair_twice_in_either_order() -> None:
 def test_what_is_no_running_text_is_named(sentence: str, rule: str | None) -> None:
     assert why_not(sentence) == rule
     assert rule is None or rule in RULES
+
+
+def test_a_negative_that_is_the_paraphrase_is_none() -> None:
+    counts: Counter[str] = Counter()
+    pair = ("Anna sees the apple in the house.", "Anna does not see the apple in the house.")
+    assert list(near_misses([pair], [DENY], counts=counts)) == []
+    assert counts["unchanged"] == 1
+
+
+@pytest.mark.parametrize(
+    ("sentence", "rule"),
+    [
+        ("Today the Green River House stayed empty.", None),  # three of five, all but the first and the short ones
+        ("Today the Green River House Stayed empty.", "capitals"),
+        ("the cats sat on the mats at 12 345 6789", None),  # 21 letters of 30 characters
+        ("the cats sat on the mats at 12 345 67890", "symbols"),
+    ],
+)
+def test_the_bounds_of_capitals_and_symbols(sentence: str, rule: str | None) -> None:
+    assert why_not(sentence) == rule
 
 
 def test_unusable_input_is_counted_and_harms_nothing() -> None:

@@ -20,6 +20,11 @@ def record(**options):
     return options
 
 
+def on_device(device=None):
+    """What loads a model makes: here its device."""
+    return device
+
+
 class Made:
     """A product that can carry a spec."""
 
@@ -186,6 +191,21 @@ def test_options_fill_in_the_defaults():
     }
     assert registry.create("thing:x,on=true", device="here")["device"] == "here"
     assert registry.create("thing:x,on=true")["on"] is True
+
+
+def test_a_device_of_the_spec_goes_before_that_of_the_caller():
+    kinds = [Entry("placed", "has a device", f"{HERE}:on_device", (Param("device"),)), PLAIN]
+    registry = Registry("thing", "retrokit.tests.none", [*kinds, Entry("free", "has one too", f"{HERE}:on_device")])
+    assert registry.create_on("placed:device=cuda", "cpu") == "cuda"
+    assert registry.create_on("placed:device=cuda", None) == "cuda"
+    assert registry.create_on("placed", "cpu") == registry.create_on("free", "cpu") == "cpu"
+    assert registry.create_on("placed", None) is None
+    assert registry.create_on("plain", "cpu") == {}, "nothing that has a device"
+
+
+def test_white_space_at_the_ends_of_a_value_is_seen():
+    for text in ('thing:" x"', 'thing:"x "', "thing:x y"):
+        assert str(things().parse(text)) == text
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ import io
 import json
 import sys
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -88,6 +89,16 @@ def test_every_entry_is_listed() -> None:
 )
 def test_usual_names(tmp_path: Path, row: dict[str, object]) -> None:
     assert list(read_source(str(write(tmp_path / "a.jsonl", row)), "pairs").records) == [Pair("a", "b", ("x", "y"))]
+
+
+def test_numbered_negatives_are_in_the_order_of_their_numbers(tmp_path: Path) -> None:
+    """Ten and more, as a teacher's scores are."""
+    texts = {f"negative_{number}": f"text {number}" for number in range(12, 0, -1)}
+    row = {"query": "a", "positive": "b", "positive_score": 20, "negative_scores": [*range(1, 13)], **texts}
+    (record,) = read_source(str(write(tmp_path / "a.jsonl", row)), "taught").records
+    assert isinstance(record, Pair)
+    assert record.negatives == tuple(f"text {number}" for number in range(1, 13))
+    assert record.scores == (20, *range(1, 13))
 
 
 @pytest.mark.parametrize("negative", [None, []])
@@ -496,6 +507,16 @@ def test_a_number_of_anchors_and_the_most(tmp_path: Path) -> None:
     source = source_of(tmp_path / "a.jsonl", [{"anchor": f"q {i}", "positive": "p"} for i in range(2000)])
     assert 150 < hold_out([source], 200)[1][0].counts["anchors"] < 250
     assert 70 < hold_out([source], 0.5, most=100)[1][0].counts["anchors"] < 130
+
+
+def test_from_one_on_the_size_of_a_holdout_is_a_number(tmp_path: Path) -> None:
+    """One anchor, about: of some seeds it is none, which leaves nothing to hold out."""
+    source = source_of(tmp_path / "a.jsonl", [{"anchor": f"q {i}", "positive": "p"} for i in range(50)])
+    held = 0
+    for seed in range(10):
+        with suppress(DataError):
+            held += hold_out([source], 1, seed)[1][0].counts["anchors"]
+    assert 1 <= held <= 30
 
 
 @pytest.mark.parametrize(("size", "part"), [(0.001, "hold out"), (0.999, "train on"), (5, "train on"), (9, "train on")])

@@ -133,6 +133,8 @@ RANKS = {"q1": {"d1": -1.0, "d2": -2.0}, "q2": {"d1": -1.0}}
         ("qid\tpid\trank\nq1\td1\t1\nq1\td2\t2\nq2\td1\t1\n", RANKS),
         ("q1\td1\t1\t2.5\nq1\td2\t2\t1\nq2\td1\t1\t-1\n", RUN),
         ("q1\td1\t2.5\nq1\td2\t1\nq2\td1\t-1\n", RUN),
+        ("q1\td1\t30\nq1\td2\t20\nq2\td1\t10\n", {"q1": {"d1": 30.0, "d2": 20.0}, "q2": {"d1": 10.0}}),
+        ("q1\td1\t1\nq1\td2\t1\nq2\td1\t1\n", {"q1": {"d1": 1.0, "d2": 1.0}, "q2": {"d1": 1.0}}),
         ('{"q1": {"d1": 2.5, "d2": 1}, "q2": {"d1": -1}}', RUN),
         ('{\n"q1": {"d1": 2.5,\n"d2": 1}, "q2": {"d1": -1}}', RUN),
         (
@@ -141,7 +143,18 @@ RANKS = {"q1": {"d1": -1.0, "d2": -2.0}, "q2": {"d1": -1.0}}
             RUN,
         ),
     ],
-    ids=["blanks in tags", "ranks", "ranks, header", "ranks and scores", "scores", "JSON on a line", "JSON", "JSONL"],
+    ids=[
+        "blanks in tags",
+        "ranks",
+        "ranks, header",
+        "ranks and scores",
+        "scores",
+        "no rank 1",
+        "equal",
+        "JSON on a line",
+        "JSON",
+        "JSONL",
+    ],
 )
 def test_runs_in_other_formats(tmp_path: Path, text: str, run: dict[str, dict[str, float]]) -> None:
     path = tmp_path / "run"

@@ -1,6 +1,7 @@
 """``eval --save-baseline`` and ``--baseline``: gates that recompute nothing of the past."""
 
 import json
+import math
 import re
 import shutil
 from importlib.metadata import version
@@ -11,7 +12,7 @@ import pytest
 
 from retrokit import cli
 from retrokit.evaluation.comparison.comparison import T_TEST, BaselineChange, Comparison
-from retrokit.metrics.significance import paired_t_test
+from retrokit.metrics.significance import PairedTest, paired_t_test
 from tests import schemas
 from tests.evaluation.fakes import write_folder
 from tests.models import sentences
@@ -87,6 +88,19 @@ def test_the_smallest_drop_that_is_seen_is_seen_four_times_in_five(count):
     drawn = rng.normal(-visible, 0.1, size=(2000, count))
     found = [paired_t_test(before, dict(enumerate(row))).p < 0.05 for row in drawn[:, :count]]
     assert np.mean(found) == pytest.approx(0.8, abs=0.04)
+
+
+def test_a_drop_without_a_test_fails_where_it_is_large():
+    def fails(before, after, p=None):
+        test = None if p is None else Comparison("t", "m", "a", "b", T_TEST, PairedTest(9, -0.25, -1, 1, p), None, p)
+        return BaselineChange("t", "m", "a", "b", before, after, test).fails(0.25)
+
+    assert fails(1.0, 0.5)
+    assert not fails(1.0, 0.75), "not more than allowed"
+    assert not fails(0.5, 1.0)
+    assert [fails(1.0, 0.5, p) for p in (0.04, 0.05)] == [True, False]
+    assert fails(math.nan, 0.5)
+    assert fails(0.5, math.nan)
 
 
 def test_data_are_known_by_their_digest(data, baseline, tmp_path, capsys):

@@ -141,6 +141,21 @@ def test_whitening_leaves_out_directions_without_variance() -> None:
     assert np.cov(white.T) == pytest.approx(np.eye(4), abs=1e-8)
 
 
+@pytest.mark.parametrize(("origin", "size"), [(0, 1e-6), (0, 1e6), (1, 1e-6)])
+def test_whitening_knows_neither_unit_nor_origin(origin: float, size: float) -> None:
+    flat = RNG.normal(size=(40, 3)) @ RNG.normal(size=(3, 8))
+    white, again = (transformed(rows, "whitened") for rows in (flat, origin + size * flat))
+    assert white.shape == again.shape == (40, 3)
+    assert np.abs(again) == pytest.approx(np.abs(white), abs=1e-6)  # the sign of a direction is none of its own
+
+
+@pytest.mark.parametrize("transform", TRANSFORMS)
+def test_texts_that_do_not_differ_have_no_direction(transform: str) -> None:
+    same = np.full((5, 3), 0.1, dtype=np.float32)
+    moved = transformed(same, transform)
+    assert moved == pytest.approx({"raw": same, "centered": np.zeros((5, 3)), "whitened": np.zeros((5, 1))}[transform])
+
+
 @pytest.mark.parametrize("task", ["knn", "classify", "cluster"])
 def test_too_few_neighbours_or_labels(task: str, tmp_path: Path) -> None:
     few = write_lines(tmp_path / "few.jsonl", [{"text": str(i), "label": i % 2} for i in range(10)])

@@ -162,6 +162,30 @@ def test_items_are_drawn_with_their_probabilities() -> None:
     np.testing.assert_allclose(firsts, probabilities / 3, atol=0.015)  # the order is random
 
 
+def test_a_grade_below_zero_is_a_judgement() -> None:
+    runs = {"x": {"a": {"d0": 3.0, "d1": 2.0, "d2": 1.0}}}
+    pool = pool_of(data_of({"a": {"d0": -2, "d2": 1}}, 3), runs, 3)
+    assert pool.grades.tolist() == [0, -1, 1]
+    assert [pool.documents[pair] for pair in pool.open] == ["d1"]
+    assert pool.judged_share(0, 3) == 2 / 3
+
+
+def test_an_interval_by_hand() -> None:
+    """Two errors, 1 and −1, drawn with probability 1/2: twice as large each, they have the variance
+    2 / (2 − 1) · (2² + 2²) / 2, and one degree of freedom."""
+    half = np.full(2, 0.5)
+    of = powered(3.0, np.array([1.0, -1.0]), half, np.zeros(2), half)
+    assert of.value == 3.0
+    margin = 12.7062047 * math.sqrt(8)
+    assert (of.low, of.high) == pytest.approx((3 - margin, 3 + margin))
+    # where predictions expect a larger variance, 10 · (1 / 0.5 − 1) for each item, that one counts
+    of = powered(3.0, np.array([1.0, -1.0]), half, np.full(2, 10.0), half)
+    assert of.high - 3 == pytest.approx(12.7062047 * math.sqrt(20))
+    # what was certain to be drawn leaves nothing open
+    of = powered(3.0, np.array([1.0, -1.0]), np.ones(2), np.full(2, 10.0), np.ones(2))
+    assert (of.low, of.value, of.high) == (3.0, 3.0, 3.0)
+
+
 @pytest.mark.parametrize("bias", [0.0, 0.3])
 def test_a_total_is_covered_whether_predictions_are_right_or_not(bias: float) -> None:
     rng = np.random.default_rng(3)
@@ -325,6 +349,39 @@ def test_a_part_of_the_pairs_may_be_judged(folder: Path, capsys: pytest.CaptureF
     assert found["metrics"][0]["estimate"] is None
 
 
+@pytest.mark.parametrize("relevant", [0, 5, 20])
+def test_of_a_part_of_the_pairs_follows_the_whole(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], relevant: int
+) -> None:
+    """Each of 40 queries has a relevant document, and one that nobody judged; 20 of these 40 have verdicts."""
+    documents = {f"{kind}{i}": f"{kind} text {i}" for i in range(40) for kind in ("known", "open")}
+    queries, qrels = {f"q{i}": f"query {i}" for i in range(40)}, {f"q{i}": {f"known{i}": 1} for i in range(40)}
+    write_folder(tmp_path / "set", documents, queries, qrels)
+    lines = [f"q{i} Q0 {kind}{i} 0 {score} x\n" for i in range(40) for kind, score in (("known", 2), ("open", 1))]
+    (tmp_path / "x.trec").write_text("".join(lines))
+    command = ["check", f"beir:{tmp_path / 'set'}", "--systems", f"run:{tmp_path / 'x.trec'}"]
+    command += ["--metrics", "precision@2"]
+    assert cli.run([*command, "--judge", "40", "--pairs", str(tmp_path / "pairs.csv")]) == 0
+    with (tmp_path / "pairs.csv").open() as stream:
+        rows = list(csv.DictReader(stream))
+    for place, row in enumerate(rows[:20]):
+        row["relevant"] = str(int(place < relevant))
+    with (tmp_path / "pairs.csv").open("w") as stream:
+        writer = csv.DictWriter(stream, [*rows[0]])
+        writer.writeheader()
+        writer.writerows(rows)
+    capsys.readouterr()
+    assert cli.run([*command, "--verdicts", str(tmp_path / "pairs.csv"), "--json"]) == 0
+    found, share = unjudged(capsys), relevant / 20
+    assert (found["verdicts"], found["pairs"]) == (20, 40)
+    rate, (metric,) = found["false_negatives"], found["metrics"]
+    assert rate["value"] == pytest.approx(share, abs=1e-9)
+    assert metric["estimate"]["value"] == pytest.approx((1 + share) / 2, abs=1e-9)
+    if relevant == 5:  # a quarter of 20 of 40: its standard error is about √(1/4 · 3/4 / 20 · (1 − 20/40)) = 0.068
+        assert rate["high"] - share == pytest.approx(share - rate["low"])
+        assert 2 * 0.068 < rate["high"] - share < 3 * 0.068
+
+
 def test_the_page_has_the_pairs_and_its_lines_are_verdicts(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.run(words(folder, "--judge", 20, "--pairs", folder / "pairs.html")) == 0
     page = (folder / "pairs.html").read_text()
@@ -474,3 +531,16 @@ def test_copies_that_count(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
     (row,) = unjudged(capsys)["metrics"]
     assert (row["value"], row["judged"]) == pytest.approx((0.5, 1 / 3))
     assert row["copies"] == pytest.approx(1.5 / (1 + 1 / math.log2(3)))
+
+
+@pytest.mark.parametrize("grade", [0, -1])
+def test_copies_of_what_is_not_relevant_count_nothing(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], grade: int
+) -> None:
+    documents = {"a": "one text", "b": "ONE text", "c": "other"}
+    write_folder(tmp_path / "set", documents, {"q": "query"}, {"q": {"a": grade, "c": 1}})
+    (tmp_path / "run.trec").write_text("q Q0 b 1 3 x\nq Q0 c 2 2 x\nq Q0 a 3 1 x\n")
+    given = ["check", f"beir:{tmp_path}/set", "--systems", f"run:{tmp_path}/run.trec", "--metrics", "ndcg@10", "--json"]
+    assert cli.run(given) == 0
+    (row,) = unjudged(capsys)["metrics"]
+    assert row["copies"] is None

@@ -13,8 +13,9 @@ from retrokit.core.calls import PromptRefused, ServerFailed
 from retrokit.core.errors import DataError, ServiceError, UsageError
 from retrokit.core.notices import heard
 from retrokit.llm import registry
+from retrokit.llm.answers import Rejected
 from retrokit.llm.base import Completion, Sampling
-from retrokit.llm.session import BudgetSpent, Session, run_all
+from retrokit.llm.session import IN_VAIN, BudgetSpent, Session, run_all
 from retrokit.llm.store import ResponseStore
 from tests.plugins import install, look_in
 from tests.sure.pretending import write_beir_folder
@@ -159,6 +160,46 @@ def test_the_budget_is_never_exceeded(store: ResponseStore) -> None:
     assert texts == list("ABCDEF")
     assert (counts["calls"], counts["from_store"]) == (3, 3)
     assert run(lambda: session(1), *"abcdef")[1]["from_store"] == 6  # what is stored costs nothing
+
+
+def test_a_call_that_just_fits_into_the_budget_is_made() -> None:
+    """Of a prompt of 1 token and an answer of up to 40, which takes 10 each way."""
+
+    def calls(budget: int, *prompts: str) -> int:
+        sampling = Sampling(max_tokens=40)
+        session = lambda: Session(Fake(), None, concurrency=1, max_tokens=budget, sampling=sampling)  # noqa: E731
+        return run(session, *prompts)[1]["calls"]
+
+    assert calls(41, "a") == 1
+    assert calls(20 + 41, "a", "b") == 2
+    for budget, prompts in ((40, "a"), (20 + 40, "ab")):
+        with pytest.raises(BudgetSpent):
+            calls(budget, *prompts)
+
+
+def test_patience_begins_anew_with_every_text() -> None:
+    async def asked() -> None:
+        async with Session(Finishing(), None) as session:
+            for prompt in ["stop"] * (IN_VAIN - 1) + ["stop text"] + ["stop"] * (IN_VAIN - 1):
+                await session.ask(prompt)
+            with pytest.raises(ServiceError, match=f"{IN_VAIN} prompts in a row failed"):
+                await session.ask("stop")
+
+    asyncio.run(asked())
+
+
+def test_answers_that_are_cut_are_too_many_only_where_none_has_ended() -> None:
+    cut, ended = Completion("a", 1, 1, "length"), Completion("b", 1, 1, "stop")
+    session, other = Session(Fake(), None), Session(Fake(), None)
+    assert other.whole(ended) == "b"
+    for number in range(1, 2 * IN_VAIN):
+        with pytest.raises(Rejected, match="cut off"):
+            other.whole(cut)
+        if number < IN_VAIN:
+            with pytest.raises(Rejected, match="cut off"):
+                session.whole(cut)
+    with pytest.raises(ServiceError, match=f"none of the first {IN_VAIN} answers ended"):
+        session.whole(cut)
 
 
 def test_what_is_under_way_is_kept_when_another_fails(store: ResponseStore) -> None:

@@ -85,6 +85,13 @@ def test_moments_are_those_of_all_values():
     assert math.isnan(none.deviation)
 
 
+def test_constant_values_have_no_deviation():
+    """The mean of the squares is less than the square of the mean by rounding for some of these."""
+    groups = [np.full(count, value) for count in range(1, 12) for value in (0.1, 0.3, 0.7, 1.1)]
+    assert any((group**2).sum() / len(group) < (group.sum() / len(group)) ** 2 for group in groups)
+    assert [Moments.of([group]).deviation for group in groups] == pytest.approx([0.0] * len(groups), abs=1e-7)
+
+
 @pytest.mark.parametrize(
     ("value", "size"), [(0.1, "negligible"), (-0.2, "small"), (0.5, "medium"), (-0.79, "medium"), (0.8, "large")]
 )

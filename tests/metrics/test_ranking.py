@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from retrokit.core.errors import UsageError
-from retrokit.metrics.ranking import DEFAULT_METRICS, check_metric, evaluate_run, mean
+from retrokit.metrics.ranking import DEFAULT_METRICS, check_metric, evaluate_run, mean, ranks
 
 QRELS = {
     "q1": {"a": 2, "b": 1, "c": 0},
@@ -170,3 +170,7 @@ def test_equals_pytrec_eval_called_directly(qrels: dict[str, dict[str, int]], ru
             theirs = pytrec_eval.RelevanceEvaluator(qrels, {f"{TREC[metric]}.{cutoff}"}).evaluate(run)
         expected = {query: theirs.get(query, {}).get(measure, 0.0) for query in qrels}
         assert ours[name] == pytest.approx(expected, abs=1e-12), name
+
+
+def test_scores_that_are_equal_in_single_precision_rank_by_descending_id():
+    assert ranks({"a": 1 + 1e-9, "b": 1.0, "c": 0.5}) == {"b": 1, "a": 2, "c": 3}

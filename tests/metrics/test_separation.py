@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.metrics import roc_auc_score
 
-from retrokit.metrics.separation import best_threshold, roc_auc
+from retrokit.metrics.separation import best_threshold, false_accept_rate, roc_auc
 
 scores = st.lists(st.sampled_from([-1.5, 0.0, 0.25, 0.5, 0.75, 3.0]), min_size=1, max_size=12).map(np.array)
 
@@ -44,3 +44,10 @@ def test_thresholds_by_hand() -> None:
     assert 0.9 < nothing.value < 0.9 + 1e-9
     everything = best_threshold(np.array([0.1, 0.2, 0.3]), np.array([0.9]))
     assert everything == (pytest.approx(0.1), 0.75)
+
+
+def test_a_share_that_is_whole_is_taken_as_such():
+    """0.28 of 25 are 7, though 0.28 · 25 is a little more in binary."""
+    assert 0.28 * 25 > 7
+    positive = np.arange(25, 0, -1) / 100  # the seventh is 0.19
+    assert false_accept_rate(positive, np.array([0.19, 0.185, 0.18]), true_accepts=0.28) == 1 / 3

@@ -13,6 +13,8 @@ from retrokit.metrics.significance import (
     paired_bootstrap,
     paired_t_test,
     randomisation_test,
+    share_of,
+    wilson,
 )
 
 
@@ -142,6 +144,37 @@ def test_holm(given: list[float], expected: list[float]) -> None:
     assert holm(given) == pytest.approx(expected)
 
 
+def test_the_items_are_taken_in_the_order_of_their_names() -> None:
+    """Whatever order a set has them in, which differs from process to process."""
+
+    class Turned(str):
+        __slots__ = ()
+
+        def __hash__(self) -> int:
+            return 10_000 - int(self[1:])
+
+    rng = np.random.default_rng(6)
+    values = rng.normal(0.1, 1, 40)
+    names = [f"q{i}" for i in range(1000, 1040)]
+    found = []
+    for kind in (str, Turned):
+        a = {kind(name): 0.0 for name in names}
+        b = {kind(name): float(value) for name, value in zip(names, values, strict=True)}
+        found.append(randomisation_test(a, b))
+    assert found[0] == found[1]
+
+
+def test_a_share_has_an_interval_within_all_shares() -> None:
+    for count in range(1, 60):
+        for hits in (0, 1, count):
+            share = share_of(np.arange(count) < hits)
+            assert 0 <= share.low <= share.value + 1e-12 <= share.high + 2e-12
+            assert share.high <= 1
+            low, high = wilson(hits / count, count)
+            assert 0 <= low < high <= 1
+            assert (low, high) == pytest.approx((share.low, share.high))
+
+
 def average(values: np.ndarray):
     return lambda rows: float(values[rows].mean())
 
@@ -193,6 +226,11 @@ def test_it_is_the_same_every_time_and_symmetric() -> None:
     assert (back.difference, back.low, back.high, back.p) == pytest.approx(
         (-once.difference, -once.high, -once.low, once.p)
     )
+
+
+def test_systems_that_do_not_differ_have_p_one() -> None:
+    values = np.array([0.2, 0.5, 0.9, 0.4])
+    assert compared(average(values), average(values), 4) == PairedTest(4, 0.0, 0.0, 0.0, 1.0)
 
 
 def test_undefined_draws_are_left_out() -> None:

@@ -124,6 +124,9 @@ def test_kappa_leaves_directions_without_gradient_out():
     assert condition_number(np.array([[2.0, 0.0, 0.0], [0.0, 1.0, 0.0]])) == (pytest.approx(4.0), 2)
     assert condition_number(np.array([[1.0, 0.0], [0.0, 1e-6]])) == (1.0, 1)  # 1e-12 of the largest
     assert condition_number(np.zeros((3, 2))) == (1.0, 0)
+    for unit in (1e-8, 1e8):  # which knows no unit
+        kappa, count = condition_number(unit * np.array([[2.0, 0.0, 0.0], [0.0, 1.0, 0.0]]))
+        assert (kappa, count) == (pytest.approx(4.0), 2)
 
 
 @settings(max_examples=15, deadline=None)

@@ -11,7 +11,14 @@ from sklearn.neighbors import NearestNeighbors
 
 from retrokit.core.errors import DataError, UsageError
 from retrokit.core.notices import listening
-from retrokit.probing.geometry import anisotropy, effective_rank, k_occurrences, probe_geometry
+from retrokit.probing.geometry import (
+    anisotropy,
+    effective_rank,
+    geometry,
+    k_occurrences,
+    probe_geometry,
+    texts_of_jsonl,
+)
 from tests.evaluation.fakes import Notices, write_folder, write_lines
 from tests.probing.given import register
 
@@ -65,6 +72,20 @@ def test_copies_of_a_text_are_neighbours_like_others() -> None:
     counts = k_occurrences(np.array([[1.0, 0.0]] * 5 + [[0.0, 1.0]] * 5), 2)
     assert counts.sum() == 20
     assert counts[:5].sum() == counts[5:].sum() == 10
+
+
+def test_two_texts_that_are_each_others_nearest_are_no_hubs() -> None:
+    pair = np.array([[1.0, 0.0], [1.0, 0.1]])
+    assert k_occurrences(pair, 1).tolist() == [1, 1]
+    found = geometry(pair, 1)
+    assert (found["hubness"], found["largest_hub"]) == (0.0, 1.0)
+
+
+def test_a_sample_is_in_the_order_of_the_file(tmp_path: Path) -> None:
+    file = write_lines(tmp_path / "t.jsonl", [{"text": f"text {i:02}"} for i in range(40)])
+    _, texts = texts_of_jsonl(str(file), 10)
+    assert len(texts) == 10
+    assert texts == sorted(texts)
 
 
 def test_whole_and_fragments(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -40,8 +40,8 @@ def test_scores_are_the_formulas(options, k1, b):
         order = sorted((i for i in range(5) if expected[i] > 0), key=lambda i: -expected[i])
         assert positions.tolist() == order
         assert scores == pytest.approx([expected[i] for i in order], rel=1e-5)
-        texts = [*DOCUMENTS, "red moon", "sun"]
-        pairs = index.score_pairs([query] * 7, texts)
+        texts = [*DOCUMENTS, "red moon", "sun", "red red moon cat moon red"]
+        pairs = index.score_pairs([query] * len(texts), texts)
         assert pairs.dtype == np.float32
         assert pairs == pytest.approx([by_hand(query, text, k1=k1, b=b) for text in texts], rel=1e-5)
 
@@ -61,6 +61,13 @@ def test_what_shares_no_word_is_not_found():
 def test_equal_scores_rank_in_the_order_of_the_documents():
     index = registry.create("bm25").index(["red cat", "blue cat", "green cat", "house"])
     assert [positions.tolist() for _, positions in index.search(["cat", "cat"], 2)] == [[0, 1]] * 2
+
+
+def test_many_equal_scores_rank_in_the_order_of_the_documents():
+    """More than a sort of few items takes, of two different scores."""
+    documents = [f"cat w{i}" if i % 3 else f"cat cat v{i}" for i in range(90)]
+    ((_, positions),) = registry.create("bm25:language=none").index(documents).search(["cat"], 90)
+    assert positions.tolist() == sorted(range(90), key=lambda i: (i % 3 > 0, i))
 
 
 @pytest.mark.parametrize("language", ["english", "none"])

@@ -79,12 +79,16 @@ def assert_is_ranking(scores: np.ndarray, indices: np.ndarray, exact: np.ndarray
     """The k best of each row of ``exact``, where near ties may fall either way."""
     assert scores.shape == indices.shape == (len(exact), k)
     assert (scores.dtype, indices.dtype) == (np.float32, np.int64)
-    order = np.argsort(-exact, axis=1, kind="stable")[:, :k]
-    best = np.take_along_axis(exact, order, axis=1)
+    order = np.argsort(-exact, axis=1, kind="stable")
+    ranked = np.take_along_axis(exact, order, axis=1)
+    order, best = order[:, :k], ranked[:, :k]
     assert_rounded(scores, best)
     assert_rounded(np.take_along_axis(exact, indices, axis=1), best)
     assert all(len(set(row)) == k for row in indices.tolist())
-    assert (indices == order).mean() > 0.97
+    # what is apart from the scores before and after it by more than their rounding has its rank
+    apart = np.pad(-np.diff(ranked, axis=1), [(0, 0), (1, 1)], constant_values=np.inf) > 1e-4 * np.abs(exact).max()
+    is_clear = (apart[:, :-1] & apart[:, 1:])[:, :k]
+    assert (indices == order)[is_clear].all()
     assert (np.diff(scores, axis=1) <= 0).all()
 
 
@@ -344,3 +348,19 @@ def test_only_the_documents_magnitude_decides_a_ranking() -> None:
         np.testing.assert_array_equal(ranked[one], ranked[other])
     assert (ranked["dot"] != ranked["cosine"]).any()
     assert (ranked["dot"] != ranked[specs[-1]]).any()
+
+
+def test_l2_keeps_the_margin_of_every_block(monkeypatch):
+    """What is nearest by less than the rounding of a long document of another block is found: the distances are 1 and
+    1 − 10⁻⁶, those of all others above 1."""
+    monkeypatch.setattr(search, "DOCUMENT_BLOCK", 64)
+    query = np.zeros((1, 16), dtype=np.float32)
+    query[0, 0] = 1
+    documents = np.zeros((128, 16), dtype=np.float32)
+    documents[:64, 0], documents[64:, 0] = 2.5, -0.1
+    documents[10, 0], documents[100, 0] = 2, 1e-6
+    scores, indices = top_k(retrokit.similarity("l2"), query, documents, 2)
+    assert indices.tolist() == [[100, 10]]
+    assert scores.tolist() == [[pytest.approx(-(1 - 1e-6), rel=1e-7), -1.0]]
+    scores, indices = top_k(retrokit.similarity("l2"), query, documents, 1)
+    assert indices.tolist() == [[100]]

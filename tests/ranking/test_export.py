@@ -173,7 +173,7 @@ def test_a_run_is_exported_with_what_it_has_learned(tiny_bert, folder, tmp_path)
     finetune(FinetuneConfig(str(tiny_bert), [str(pairs)], str(run), sim="learn", steps=3, batch_size=8, sim_lr=0.5))
     loaded = retrokit.load(str(run))
     gammas = loaded.similarity.gammas  # type: ignore[operator]
-    assert all(abs(gamma - 0.5) > 0.01 for gamma in gammas)
+    assert 0.5 not in gammas
     for sim in (None, "learn"):
         made = export.export(
             str(run), str(folder), str(tmp_path / f"out-{sim}"), role="query", sim=sim, precision="fp32"

@@ -23,7 +23,7 @@ from transformers import (
 from retrokit.core.errors import UsageError
 from retrokit.ranking.reranking import registry
 from retrokit.ranking.reranking.base import CUT
-from retrokit.ranking.reranking.generative import DecoderBeginning
+from retrokit.ranking.reranking.generative import DecoderBeginning, _token
 from tests.models import sentences
 
 QUERIES, DOCUMENTS = sentences(7, seed=1), sentences(7, seed=2)
@@ -155,6 +155,8 @@ def test_a_layer_ends_the_model_early(folder, tmp_path):
     short = registry.create(f"generative:{tmp_path}{options}", device="cpu")
     np.testing.assert_allclose(cut.rank("cat", DOCUMENTS), short.rank("cat", DOCUMENTS), atol=1e-6)
     assert np.abs(cut.rank("cat", DOCUMENTS) - whole.rank("cat", DOCUMENTS)).max() > 0.01
+    every = registry.create(f"generative:{folder}{options},layer=3", device="cpu")
+    assert every.rank("cat", DOCUMENTS).tolist() == whole.rank("cat", DOCUMENTS).tolist()
     with pytest.raises(UsageError, match="layer=4 is more than the model's 3 layers"):
         registry.create(f"generative:{folder}{options},layer=4")
 
@@ -204,3 +206,11 @@ def test_what_cannot_be_read_is_one_line(folder, options, problem):
     with pytest.raises(UsageError, match=problem) as caught:
         registry.create(f"generative:{folder}{options}", device="cpu")
     assert "\n" not in str(caught.value)
+
+
+def test_an_answer_that_the_tokenizer_does_not_know_is_none(tiny_bert):
+    tokenizer = AutoTokenizer.from_pretrained(tiny_bert)
+    assert _token("model", "cat", tokenizer) == tokenizer.convert_tokens_to_ids("cat")
+    for word in ("☃", "cats", ""):  # the unknown token, two pieces, none
+        with pytest.raises(UsageError, match=f"model: the answer '{word}' is not a single token"):
+            _token("model", word, tokenizer)

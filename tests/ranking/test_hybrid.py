@@ -11,8 +11,9 @@ import pytest
 import retrokit
 from retrokit import cli
 from retrokit.core.errors import UsageError
-from retrokit.ranking.retrieval.base import Ranking, TextList
-from retrokit.ranking.retrieval.hybrid import fuse
+from retrokit.ranking.retrieval import registry
+from retrokit.ranking.retrieval.base import Ranking, TextList, TuningQueries
+from retrokit.ranking.retrieval.hybrid import fuse, placed
 from tests.evaluation.fakes import write_folder
 from tests.models import sentences
 
@@ -95,6 +96,45 @@ def test_what_is_left_out_is_not_found():
     for place, (_, found) in enumerate(index.search_without(TextList(QUERIES), 10, left_out)):
         assert place not in found
         assert len(found) == 10
+
+
+@pytest.mark.parametrize(
+    ("fusion", "score", "value"),
+    [
+        ("minmax", 0.5, 0.0),
+        ("minmax", 1.0, 0.0),
+        ("minmax", 3.0, 1.0),
+        ("minmax", 5.0, 2.0),
+        ("zscore", 0.5, -(1.5**0.5)),
+        ("zscore", 2.0, 0.0),
+        ("rrf", 2.5, 1 / 62),
+        ("rrf", 1.0, 1 / 63),
+        ("rrf", 0.5, 0.0),
+    ],
+)
+def test_what_is_below_all_of_a_list_has_its_lowest_value(fusion, score, value):
+    assert placed(np.array([3.0, 2.0, 1.0]), score, fusion) == pytest.approx(value)
+    assert placed(np.array([2.0, 2.0]), score, fusion) == pytest.approx(
+        {"minmax": 0.0, "zscore": 0.0, "rrf": 1 / 61 if score >= 2 else 0.0}[fusion]
+    )
+    assert placed(np.array([]), score, fusion) == 0.0
+
+
+@pytest.mark.parametrize(("best", "weight"), [((8, 12), 0.4), ((0, 20), 0.0), ((3, 12), 0.6), ((7, 9, 11), 0.45)])
+def test_of_equally_good_weights_the_nearest_to_the_middle_then_the_lower(best, weight):
+    """The measure is asked for the weights 0, 0.05, … in this order."""
+    asked = iter(range(21))
+    on = TuningQueries(
+        TextList(DOCUMENTS),
+        TextList(QUERIES),
+        [set() for _ in QUERIES],
+        5,
+        lambda lists: float(next(asked) in best),
+        {},
+    )
+    tuned = registry.create("hybrid:a=bm25,b=static,weight=auto").tuned(on)
+    assert tuned.weight == weight
+    assert tuned.tuned_on == {"value": 1.0}
 
 
 @pytest.mark.parametrize(

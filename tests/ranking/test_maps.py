@@ -129,6 +129,25 @@ def test_soft_alignment_lies_between_the_mean_and_maxsim():
     assert sharp == pytest.approx(best, abs=1e-3)
 
 
+def test_what_soft_alignment_learns_stays_in_its_range():
+    queries, documents = block([4, 2], 3), block([5, 3], 4)
+    learned, lowest = scorer_of("soft:lambda=0.3,tau=0.5"), scorer_of("soft:lambda=0,tau=0.001")
+    with torch.no_grad():
+        learned.bias.fill_(-1)
+        learned.temperature.fill_(-2)
+    assert torch.equal(score(learned, queries, documents), score(lowest, queries, documents))
+
+
+def test_a_document_without_tokens_has_a_score_and_gradients():
+    scorer, maps = verifiers.create("soft"), torch.rand(2, 3, 4, requires_grad=True)
+    masks = torch.ones(2, 3, dtype=torch.bool), torch.tensor([[True] * 4, [False] * 4])
+    values = scorer(maps, *masks)
+    values.sum().backward()
+    assert values.isfinite().all()
+    assert all(value.grad.isfinite().all() for value in (maps, *scorer.parameters()))
+    assert scorer.scores(maps, *masks)[1] == scorer.lowest
+
+
 def test_all_maps_and_pair_maps_agree():
     queries, documents = block([4, 2, 6], 3), block([5, 3], 4)
     maps = all_maps(queries, documents)
@@ -171,6 +190,22 @@ def test_a_scorer_sees_no_padding_that_all_of_its_maps_share(tiny_bert):
     scores = reranker.score_blocks(block([3], 0), block([2, 3, 9, 10], 1), np.zeros_like(columns), columns)
     assert shapes == [(2, 3, 3), (2, 3, 10)]
     assert scores.tolist() == [2, 3, 9, 10]
+
+
+def test_texts_without_tokens_keep_a_column():
+    empty = TokenBlock(torch.zeros(3, 4, 2), torch.zeros(3, 4, dtype=torch.bool))
+    assert empty.at(torch.tensor([0, 2])).tokens.shape == (2, 1, 2)
+    some = TokenBlock(torch.zeros(2, 4, 2), torch.tensor([[True, True, False, False], [False] * 4]))
+    assert some.at(torch.tensor([1, 0])).mask.tolist() == [[False, False], [True, True]]
+
+
+def test_a_token_of_zeros_stays_one():
+    class Given:
+        def token_embeddings(self, texts, role, precision):
+            return [np.array([[0.0, 0.0], [3.0, 4.0]], dtype=np.float32) for _ in texts]
+
+    (tokens,) = unit_tokens(Given(), ["a"], "query", "fp32")
+    assert tokens.tolist() == [[0.0, 0.0], pytest.approx([0.6, 0.8])]
 
 
 def test_specs_of_the_registries():

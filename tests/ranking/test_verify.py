@@ -17,7 +17,14 @@ from retrokit.data.runs import Run, add_to_run, read_run, write_run
 from retrokit.metrics.separation import roc_auc
 from retrokit.metrics.significance import share_of
 from retrokit.ranking.reranking import registry, verifiers
-from retrokit.ranking.reranking.verifier import card_of, folder_of, load_verifier, read_verifier, save_weights
+from retrokit.ranking.reranking.verifier import (
+    card_of,
+    folder_of,
+    load_verifier,
+    low_rank,
+    read_verifier,
+    save_weights,
+)
 from retrokit.ranking.reranking.verify import calibrate, threshold_for, verify
 from tests.close import assert_rounded
 from tests.models import sentences
@@ -66,6 +73,13 @@ def test_a_threshold_lets_in_as_many_as_are_allowed_and_no_more(scores, target):
     assert (rejected >= lower).sum() > allowed, "any lower threshold lets in too many"
 
 
+def test_a_share_that_is_a_whole_number_of_pairs_is_taken_as_such():
+    """29 of 100, though 0.29 · 100 is a little less in binary."""
+    assert 0.29 * 100 < 29
+    scores = np.arange(100, dtype=np.float32)
+    assert (scores >= threshold_for(scores, 0.29)).sum() == 29
+
+
 def test_wilson_intervals_are_scipys():
     from scipy.stats import binomtest
 
@@ -94,6 +108,16 @@ def test_calibration_is_stored_and_decides(folder, pairs, tmp_path):
     assert (verdicts.accepted, verdicts.rejected) == (4, 36)
 
 
+def test_a_pair_to_accept_counts_once_however_many_near_misses_it_has(folder, tmp_path):
+    texts = sentences(44, seed=3)
+    rows = [
+        {"text": texts[i % 2], "positive": texts[i % 2 + 2 * (i % 4 > 1)], "near_miss": texts[4 + i]} for i in range(40)
+    ]
+    write_jsonl(tmp_path / "near.jsonl", rows)
+    found = calibrate(folder, str(tmp_path / "near.jsonl"), 0.1, device="cpu")
+    assert (found.false_accepts.pairs, found.true_accepts.pairs, found.identical) == (40, 4, 2)
+
+
 def test_verify_keeps_what_is_asked_for(folder, tmp_path):
     pairs = zip(sentences(9), sentences(9, 5), strict=True)
     rows = [{"query": query, "document": document, "id": i} for i, (query, document) in enumerate(pairs)]
@@ -114,6 +138,7 @@ def test_bad_input_is_one_clear_line(folder, pairs, tmp_path, tiny_llama):
         calibrate(folder, str(pairs), 1.5)
     with pytest.raises(DataError, match=r"has 40 pairs to reject; a false-accept rate of 0.01 needs 100"):
         calibrate(folder, str(pairs), 0.01)
+    assert calibrate(folder, str(pairs), 1 / 40).false_accepts.value <= 1 / 40, "just enough"
     write_jsonl(tmp_path / "bad.jsonl", [{"query": "a", "document": "b"}, {"query": "a"}])
     with pytest.raises(DataError, match=r"bad.jsonl:2: expected text and candidate"):
         verify(folder, str(tmp_path / "bad.jsonl"), str(tmp_path / "x"), 0.5, device="cpu")
@@ -140,11 +165,13 @@ SEEN = sentences(2, seed=5)
 LONG = " ".join(sentences(60, seed=6))
 CASES = [
     ((SEEN[0], SEEN[1]), []),
-    ((SEEN[0], f"  {SEEN[0]} "), ["identical"]),
+    ((SEEN[0], f" {SEEN[0]}\n".replace(" ", "  ")), ["identical"]),  # but for white space
     (("", SEEN[0]), ["empty"]),
     ((SEEN[0], " \n"), ["empty"]),
     (("", ""), ["empty"]),
     ((LONG, SEEN[0]), ["cut"]),
+    ((SEEN[0], LONG), ["cut"]),
+    ((LONG, f"{LONG} {SEEN[0]}"), ["cut"]),  # both sides
     ((LONG, LONG), ["identical"]),
 ]
 
@@ -195,6 +222,25 @@ def test_verdicts_that_are_certain_ask_no_threshold(remarked, tmp_path, threshol
         assert row.get("remarks", []) == expected
     assert verdicts.remarks["empty"] == 3
     assert verdicts.remarks["identical"] == 2
+
+
+def test_an_update_of_few_ranks_is_always_the_same_and_as_small_as_it_is():
+    change = torch.randn(40, 30, generator=torch.Generator().manual_seed(3))
+    found = []
+    for seed in (1, 2):
+        torch.manual_seed(seed)
+        state = torch.get_rng_state()
+        found.append(low_rank(change, 3))
+        assert torch.equal(torch.get_rng_state(), state)
+    (up, down), again = found
+    assert torch.equal(up, again[0])
+    assert torch.equal(down, again[1])
+    assert (up.shape, down.shape) == ((40, 3), (3, 30))
+    of_rank_two = change[:, :2] @ change[:2]
+    for size in (1e-9, 1.0, 1e6):
+        up, down = low_rank(size * of_rank_two, 5)
+        assert (up.shape, down.shape) == ((40, 2), (2, 30)), "no more than its own rank"
+        torch.testing.assert_close(up @ down / size, of_rank_two, rtol=1e-4, atol=1e-4)
 
 
 FOLDER = Path(folder_of("default"))

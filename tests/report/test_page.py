@@ -2,6 +2,7 @@
 
 import json
 import re
+from collections.abc import Sequence
 from dataclasses import replace
 from html import unescape
 from pathlib import Path
@@ -376,6 +377,33 @@ def test_many_tasks_are_told_together():
     kept = [one for one in found.results if (one.encoder, one.task) != ("b", "t3")]
     told = list(sentences(evaluation_of(kept, {task: ["ndcg@10"] for task in tasks}, {})))
     assert told[-1] == "b cosine has no result on t3."
+
+
+def on_tasks(**systems: tuple[int, Sequence[int]]) -> Evaluation:
+    """Systems by name, each with the place that decides its values, and the numbers of its tasks."""
+    results = [
+        result(name, values(place), f"t{number}") for name, (place, numbers) in systems.items() for number in numbers
+    ]
+    return evaluation_of(results, {one.task: ["ndcg@10"] for one in results}, {})
+
+
+def test_up_to_four_tasks_have_a_sentence_each():
+    starts = [text.partition(",")[0] for text in sentences(on_tasks(a=(0, range(4)), b=(1, range(4))))]
+    assert starts == ["On t0", "On t1", "On t2", "On t3", "Over 4 tasks"]
+    starts = [text.partition(",")[0] for text in sentences(on_tasks(a=(0, range(5)), b=(1, range(5))))]
+    assert starts == ["b cosine is best on 5 of 5 tasks", "Over 5 tasks"]
+
+
+def test_the_first_row_that_is_best_is_above_no_first_row():
+    first, *_ = sentences(on_tasks(a=(1, range(5)), b=(0, range(5))))
+    assert first == "a cosine is best on 5 of 5 tasks."
+
+
+def test_up_to_five_missing_tasks_are_named_and_a_mean_of_fewer_is_not_compared():
+    for count, told in ((7, "t2, t3, t4, t5, t6."), (8, "t2, t3, t4, t5, t6 and 1 more.")):
+        *_, over, hole = sentences(on_tasks(a=(0, range(count)), b=(1, range(count)), c=(2, range(2))))
+        assert over.startswith(f"Over {count} tasks, b cosine has the highest mean ndcg@10")
+        assert hole == f"c cosine has no result on {told}"
 
 
 # --- tables and pictures

@@ -260,6 +260,21 @@ def test_a_mistyped_name_is_found_before_anything_runs(words: tuple[str, ...], o
     assert command_lines.line_of(("finetune",), {"encoder": "minilm", "sim": "auto"}, "study.toml")
 
 
+def test_a_switch_that_is_off_gives_no_word():
+    options = {"mix": False, "encoder": "minilm", "no-duplicates": True, "eval": ["beir:a", "beir:b"]}
+    words = ["finetune", "minilm", "--no-duplicates", "--eval=beir:a", "--eval=beir:b"]
+    assert command_lines.line_of(("finetune",), options, "study.toml") == words
+
+
+def test_a_word_is_as_long_as_its_bytes():
+    """Of 128 KiB and more, Linux starts no command; a letter may be of two bytes."""
+    limit = 128 << 10
+    for text in ("a" * limit, "ä" * (limit // 2)):
+        with pytest.raises(DataError, match="is longer than 128 KiB"):
+            command_lines.line_of(("augment", "crops"), {"input": text}, "study.toml")
+        assert command_lines.line_of(("augment", "crops"), {"input": text[1:]}, "study.toml")[2] == text[1:]
+
+
 CHECKED = """
 [finetune]
 encoder = "static:dim=8"

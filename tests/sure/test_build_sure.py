@@ -28,6 +28,7 @@ from retrokit.llm.store import default_store
 from retrokit.sure.build import Built, build, estimate, estimate_sure
 from retrokit.sure.config import SureConfig
 from retrokit.sure.prompts import load_prompts
+from retrokit.sure.statistics import Vocabulary
 from tests.llm.server import PASSING, ChatServer, Plan, prompt_of
 from tests.sure.pretending import ScriptedLLM, by_rules, bytes_of, passage_of, query_of, step_of, write_beir_folder
 
@@ -443,3 +444,11 @@ def test_the_benchmark_is_evaluated(tmp_path, data, tiny_bert):
         f"{testbed}_queries": 6 for testbed in TESTBEDS
     }
     assert all(0 <= result.metrics[name] <= 1 for name in ("rdc", "roc"))
+
+
+def test_the_longest_sentence_of_a_vocabulary_may_be_any():
+    vocabulary = Vocabulary("en")
+    assert (vocabulary.average_sentence, vocabulary.type_token_ratio, vocabulary.entropy) == (0, 0, 0)
+    for text in ("A cat sat on a mat. A cat.", "Why?"):
+        vocabulary.add(text)
+    assert (vocabulary.texts, vocabulary.longest_sentence, vocabulary.average_sentence) == (2, 6, 3.0)

@@ -59,6 +59,14 @@ def test_the_papers_table():
     assert found.cohen["H1", "H2"] == pytest.approx((244 / 250 - chance) / (1 - chance))
 
 
+def test_one_who_says_the_same_of_all_agrees_by_chance():
+    """With whoever does not, in either order; with another one who does, chance explains it all."""
+    found = agreement(verdicts_of(all=set(), some={0, 1}, none=set(range(250)), also=set()))
+    assert found.cohen["all", "some"] == found.cohen["some", "none"] == 0.0
+    assert found.cohen["all", "none"] == 0.0
+    assert found.cohen["all", "also"] is None
+
+
 def test_only_what_all_have_judged_counts():
     found = agreement(
         {

@@ -100,7 +100,7 @@ def test_a_step_is_the_mean_of_its_batches(tiny_bert, data, tmp_path, monkeypatc
         assert_same(steps[0], joint)
         assert losses == [pytest.approx(value, rel=1e-5)]
     else:
-        assert value > 1.05 * loss, "with more negatives it is another loss"
+        assert value > loss, "more candidates for each anchor can only raise its loss"
 
 
 def test_the_last_step_of_an_epoch_has_the_batches_that_are_left(tiny_bert, data, tmp_path, monkeypatch):

@@ -77,6 +77,17 @@ def test_a_mixture_is_one_pool_with_sources_by_size_and_weight_in_each_batch():
     assert [first + second for first, second in zip(*parts, strict=True)] == epochs[0]
 
 
+def test_a_part_of_the_records_is_rounded_down():
+    """Half of seven are three, in a mixture as alone."""
+    data = TrainingSet([source("a", 7, weight=0.5), source("b", 7)])
+    (batch,) = epoch(Batches(data, 10, seed=0, mix=True))
+    assert Counter(data[i].source for i in batch) == {0: 3, 1: 7}
+    with pytest.raises(UsageError, match=r"a batch of 11 is larger than its 14 records at weight 0\.5, 1"):
+        Batches(data, 11, seed=0, mix=True)
+    with pytest.raises(UsageError, match=r"a batch of 4 is larger than its 7 records at weight 0\.5"):
+        Batches(TrainingSet([source("a", 7, weight=0.5)]), 4, seed=0)
+
+
 def test_sources_that_fill_no_batch_fill_one_together():
     data = TrainingSet([source("a", 5), source("b", 4)])
     assert len(epoch(Batches(data, 8, seed=0, mix=True))) == 1

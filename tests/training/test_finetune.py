@@ -14,6 +14,7 @@ import torch
 from accelerate import Accelerator
 from rich.console import Console
 from sentence_transformers import SentenceTransformer
+from transformers import GPT2Config, GPT2Model
 
 import retrokit
 from retrokit.core.errors import DataError, Interrupted, UsageError
@@ -27,6 +28,7 @@ from retrokit.report.tables import outcome_sheet
 from retrokit.training.config import FinetuneConfig
 from retrokit.training.finetune import finetune, plan
 from retrokit.training.history import History, Outcome, tenths
+from retrokit.training.model import has_dropout, restrict
 from retrokit.training.run_folder import RunFolder
 from retrokit.training.trainer import FinetuneTrainer, Options, threads
 from tests.close import assert_rounded
@@ -465,6 +467,59 @@ def test_freezing_leaves_the_frozen_weights_alone(tiny_bert, pairs, tmp_path, fr
     assert changed == trained
 
 
+def test_freezing_a_gpt2_keeps_its_positions_too():
+    config = GPT2Config(vocab_size=20, n_positions=8, n_embd=4, n_layer=2, n_head=1)
+    decoder = GPT2Model(config)
+    assert restrict(decoder, "gpt2", "first:1", None)
+    still = {name.split(".")[0] for name, value in decoder.named_parameters() if not value.requires_grad}
+    assert still == {"wte", "wpe", "h"}
+    assert {name[:3] for name, value in decoder.named_parameters() if value.requires_grad} == {"h.1", "ln_"}
+
+
+def test_dropout_of_zero_is_none():
+    assert not has_dropout(torch.nn.Sequential(torch.nn.Linear(2, 2), torch.nn.Dropout(0.0)))
+    assert has_dropout(torch.nn.Sequential(torch.nn.Dropout(0.0), torch.nn.Dropout(0.1)))
+    config = GPT2Config(vocab_size=20, n_positions=8, n_embd=4, n_layer=1, n_head=1)
+    assert has_dropout(GPT2Model(config))
+
+
+def test_weights_decay_but_not_what_a_similarity_learns(tiny_bert, pairs, tmp_path):
+    made = plan(configure(tiny_bert, pairs, None, sim="learn", weight_decay=0.5))
+    trainer = made.trainer(Options(output_dir=str(tmp_path / "checkpoints"), use_cpu=True, weight_decay=0.5))
+    decays = {
+        id(value): group["weight_decay"]
+        for group in trainer.create_optimizer().param_groups
+        for value in group["params"]
+    }
+    of = {name: decays[id(value)] for name, value in trainer.model.named_parameters() if value.requires_grad}
+    assert {value for name, value in of.items() if "gamma" in name} == {0.0}
+    assert sum("gamma" in name for name in of) == 2
+    assert {value for name, value in of.items() if name.endswith("dense.weight")} == {0.5}
+    assert {value for name, value in of.items() if name.endswith("bias")} == {0.0}
+
+
+@pytest.mark.parametrize(("schedule", "named"), [("cosine", "cosine"), ("constant", "constant_with_warmup")])
+def test_what_is_set_of_the_optimizer_reaches_it(tiny_bert, pairs, tmp_path, monkeypatch, schedule, named):
+    seen = []
+    create = FinetuneTrainer.create_optimizer
+
+    def noted(self, *given):
+        optimizer = create(self, *given)
+        rates = {group["lr"] for group in optimizer.param_groups}
+        decays = {group["weight_decay"] for group in optimizer.param_groups}
+        seen.append((self.args, optimizer.defaults["betas"], rates, decays))
+        return optimizer
+
+    monkeypatch.setattr(FinetuneTrainer, "create_optimizer", noted)
+    rates = {"sim": "learn", "lr": 0.01, "sim_lr": 0.2, "warmup": 0.25, "schedule": schedule}
+    options = {"weight_decay": 0.3, "max_grad_norm": 0.7, "adam_betas": (0.8, 0.95), "seed": 5, "accumulate": 2}
+    finetune(configure(tiny_bert, pairs, tmp_path / "run", steps=1, **rates, **options))
+    args, betas, learning_rates, decays = seen[0]
+    assert (betas, learning_rates, decays) == ((0.8, 0.95), {0.01, 0.2}, {0.0, 0.3})
+    assert (args.max_grad_norm, args.seed, args.gradient_accumulation_steps) == (0.7, 5, 2)
+    assert (args.warmup_steps, args.lr_scheduler_type) == (0.25, named)
+
+
 @pytest.mark.parametrize("model", ["tiny_bert", "tiny_llama", "tiny_t5"])
 def test_lora_is_saved_as_an_adapter_that_loads_with_its_base(request, pairs, tmp_path, monkeypatch, model):
     base = Path(shutil.copytree(request.getfixturevalue(model), tmp_path / "base"))
@@ -612,6 +667,8 @@ def test_convergence_is_mags_criterion():
         rows = [{"step": 10 * i, "evaluation": {"m": v}} for i, v in enumerate(values)]
         return History(Path("nowhere"), rows, "m", writes=False)
 
+    assert history([0.9, 0.5, 0.6, 0.6]).best == (20, 0.6), "not the start, and the earliest of equals"
+    assert history([0.9]).best is None
     steady = [0.1, 0.5, 0.6, 0.601, 0.602, 0.601, 0.6, 0.599]
     assert history(steady).converged_at() == 60  # the first five that deviate by less than 0.002: steps 20 to 60
     assert history([*steady[:6]]).converged_at() is None
@@ -658,7 +715,7 @@ def test_the_card_has_facts_and_none_of_the_texts(tiny_bert, pairs, benchmark, t
 def test_training_further_and_evaluation_keep_what_a_similarity_learned(tiny_bert, pairs, benchmark, tmp_path):
     finetune(configure(tiny_bert, pairs, tmp_path / "one", sim="learn", sim_lr=0.1))
     gamma = retrokit.load(str(tmp_path / "one")).similarity.statistics()["gamma_query"]
-    assert abs(gamma - 0.5) > 0.01
+    assert gamma != 0.5
     own, given = (evaluate([str(tmp_path / "one")], [f"beir:{benchmark}"], sim).results[0] for sim in ([], ["learn"]))
     assert own.configuration["gamma_query"] == given.configuration["gamma_query"] == pytest.approx(gamma)
     made = plan(configure(tmp_path / "one", pairs, None, sim="learn"))
@@ -673,6 +730,7 @@ def test_training_further_and_evaluation_keep_what_a_similarity_learned(tiny_ber
         ({"scale": 10.0, "temperature": 0.1}, "exclude each other"),
         ({"freeze": "half"}, "expected embeddings, first:N or all-but:K"),
         ({"freeze": "first:9"}, "has 2 layers"),
+        ({"freeze": "first:2"}, "is left to train"),
         ({"freeze": "all-but:0"}, "is left to train"),
         ({"sim": "qnorm", "sim_lr": 0.1}, "has no weights to learn"),
         ({"patience": 2}, "`patience=` needs"),

@@ -18,6 +18,7 @@ import retrokit
 from retrokit.data.pairs import Source
 from retrokit.data.training_rows import Pair, ScoredPair
 from retrokit.encoders import engine
+from retrokit.training import loss as module
 from retrokit.training.batches import Collator, TrainingSet
 from retrokit.training.loss import Guide, InfoNCE, ScoredMSE, Taught
 from retrokit.training.model import build
@@ -293,6 +294,29 @@ def test_a_guide_masks_what_the_librarys_does(tiny_bert, another_bert, margin, t
     alone = {"contrast_anchors": False, "contrast_positives": False, "margin_strategy": type, "margin": margin}
     library = partial(GISTEmbedLoss, guide=SentenceTransformer(str(another_bert)), temperature=0.05)
     assert_equals_the_librarys(loss, batch, library, HALVES, **alone)
+
+
+@pytest.mark.parametrize("scale", [0.1, 20.0])
+def test_what_pads_fewer_negatives_of_another_process_is_no_candidate(tiny_bert, monkeypatch, scale):
+    loss, batch = make(tiny_bert, "cosine", triplets(), scale=scale)
+    expected, _ = value_and_gradients(loss, batch)
+    gathered = module._gathered_documents
+
+    def padded(documents, ids, count):
+        documents, ids, own = gathered(documents, ids, count)
+        return torch.cat([documents, torch.zeros_like(documents[:3])]), torch.cat([ids, torch.full((3,), -1)]), own
+
+    monkeypatch.setattr(module, "_gathered_documents", padded)
+    assert value_and_gradients(loss, batch)[0] == near(expected)
+
+
+def test_a_relative_margin_of_a_score_below_zero():
+    """A tenth of −1 is 0.1: what is above −1.1 is masked, what is at it is not."""
+    guide = Guide("static:4", 0.1, "relative")
+    scores = torch.tensor([[-1.0, -1.05, -1.2, -1.0 - 0.1], [0.9, 1.0, 0.95, 0.5]])
+    found = guide.nearer(scores, torch.tensor([0, 1]), torch.zeros(2, 4, dtype=torch.bool))
+    assert found[:, :3].tolist() == [[True, True, False], [False, True, True]]
+    assert guide.share() == pytest.approx(2 / 6)
 
 
 @pytest.mark.parametrize("spec", ["qnorm", "l2", "sfs:4"])

@@ -199,8 +199,8 @@ def test_negatives_wait_for_the_next_batch(tiny_bert, corpus, pairs, tmp_path, m
 
 
 def test_a_map_learns_what_was_done_to_the_documents(tiny_bert, corpus, tmp_path):
-    """Documents are rotated, and each is the answer to its own text: Procrustes finds all again, a map most of those
-    that it has not seen."""
+    """Documents are rotated, and each is the answer to its own text: Procrustes finds all again, the start next to
+    none, and a map far more than the start does, held-out ones too."""
     documents = exported(tiny_bert, corpus, tmp_path / "documents")
     rotation = np.linalg.qr(np.random.default_rng(0).normal(size=(16, 16)))[0].astype(np.float32)
     rows = np.load(documents / "embeddings.npy") @ rotation
@@ -209,13 +209,15 @@ def test_a_map_learns_what_was_done_to_the_documents(tiny_bert, corpus, tmp_path
     options = {"holdout": 0.2, "steps": 300, "lr": 0.05, "batch_size": 64}
     outcome = finetune(configure(tiny_bert, tmp_path / "own.jsonl", documents, tmp_path / "run", **options))
     first, best = outcome.evaluations[0], max(row["evaluation"]["holdout:ndcg@10"] for row in outcome.evaluations)
-    assert first["evaluation"]["holdout:ndcg@10"] < 0.2 < 0.75 < best
+    assert best > first["evaluation"]["holdout:ndcg@10"] + 0.4  # over 20 seeds 0.78 more, with an SD of 0.05
     raw = retrokit.encoder(str(tiny_bert)).embed(TEXTS, "query", "fp32")
     raw /= np.linalg.norm(raw, axis=1, keepdims=True)
     learned = retrokit.load(str(tmp_path / "run")).embed(TEXTS, "query", "fp32")
     procrustes = raw @ orthogonal_procrustes(raw, rows)[0]
-    first_place = [np.mean((side @ rows.T).argmax(axis=1) == np.arange(96)) for side in (raw, learned, procrustes)]
-    assert first_place[0] < 0.1 < 0.6 < first_place[1] <= first_place[2] == 1
+    start, mapped, best_rotation = (
+        np.mean((side @ rows.T).argmax(axis=1) == np.arange(96)) for side in (raw, learned, procrustes)
+    )
+    assert start + 0.3 < mapped <= best_rotation == 1  # over 20 seeds 0.63 more, with an SD of 0.03
 
 
 @pytest.mark.parametrize("side", ["map", "encoder"])

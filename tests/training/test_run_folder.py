@@ -15,7 +15,7 @@ import retrokit
 from retrokit import cli
 from retrokit.core.errors import DataError, UsageError
 from retrokit.core.outputs import locked
-from retrokit.data.jsonl import write_jsonl
+from retrokit.data.jsonl import read_jsonl, write_jsonl
 from retrokit.data.runs import Run, write_run
 from retrokit.training import run_folder
 from retrokit.training.run_folder import RunFolder
@@ -330,6 +330,51 @@ def test_a_file_in_a_folder_of_a_run_is_not_replaced(
     code, err = typed("--seed", 2, "--overwrite")
     assert (code, f"run contains files that it did not create ({name})" in err) == (2, True), err
     assert content(Path("run")) == before
+
+
+def test_the_last_checkpoint_is_that_of_the_highest_step(tmp_path: Path) -> None:
+    folder = RunFolder(tmp_path / "run", keep_checkpoints=2)
+    folder.begin(Run("training", "cosine", "minilm", {}))
+    for step in (8, 9, 10):
+        folder.checkpoint(step).mkdir()
+        folder.complete(folder.checkpoint(step), {}, best_step=None)
+    assert sorted(path.name for path in folder.checkpoints.iterdir()) == ["checkpoint-10", "checkpoint-9"]
+    assert folder.last_checkpoint() == folder.checkpoint(10)
+    folder.checkpoint(11).mkdir()  # a kill before its state was written
+    assert folder.last_checkpoint() == folder.checkpoint(10)
+    assert not folder.checkpoint(11).exists()
+    for step in (11, 12):
+        folder.checkpoint(step).mkdir()
+        folder.complete(folder.checkpoint(step), {}, best_step=9)
+    assert {path.name for path in folder.checkpoints.iterdir()} == {f"checkpoint-{step}" for step in (9, 11, 12)}
+    write_jsonl(folder.metrics, [{"step": step, "loss": 1.0} for step in (10, 11, 12)])
+    assert [row["step"] for row in folder.truncate_metrics(11)] == [10, 11]
+    assert [row["step"] for _, row in read_jsonl(folder.metrics)] == [10, 11]
+
+
+def test_a_kill_between_the_files_of_the_model_leaves_a_run_that_can_be_replaced(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder, run = RunFolder(tmp_path / "run"), Run("training", "cosine", "minilm", {})
+    folder.begin(run)
+    move = os.replace
+
+    def dying(source: Path, target: Path) -> None:
+        if Path(source).name == "second.bin":
+            raise RuntimeError("killed")
+        move(source, target)
+
+    with folder.staged() as staged:
+        for name in ("first.bin", "second.bin"):
+            (staged / name).write_text(name)
+        with monkeypatch.context() as patch:
+            patch.setattr(os, "replace", dying)
+            with pytest.raises(RuntimeError, match="killed"):
+                folder.finish(staged, run)
+    assert (tmp_path / "run" / "first.bin").is_file()
+    assert not (tmp_path / "run" / "second.bin").exists()
+    assert folder.read().status == "training"
+    RunFolder(tmp_path / "run", overwrite=True).check()
 
 
 # --- folders that nothing could be done with

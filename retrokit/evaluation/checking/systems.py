@@ -183,6 +183,8 @@ def _with_copies(data: RetrievalData) -> dict[str, dict[str, int]] | None:
     result = {query: dict(grades) for query, grades in data.qrels.items()}
     for grades in result.values():
         for document, grade in [*grades.items()]:
+            if grade <= 0:
+                continue
             for copy in exact.get(document, ()):
                 grades[copy] = max(grade, grades.get(copy, 0))
     return None if result == data.qrels else result
