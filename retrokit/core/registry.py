@@ -178,6 +178,8 @@ class Registry:
     """
 
     every: ClassVar[WeakSet[Registry]] = WeakSet()
+    form: ClassVar[re.Pattern[str]] = re.compile(r"[a-z][a-z0-9_-]*")
+    """What a name looks like."""
 
     def __init__(self, kind: str, group: str, entries: Iterable[Entry], fallback: str | None = None) -> None:
         self.kind = kind
@@ -191,7 +193,7 @@ class Registry:
 
     def add(self, entry: Entry) -> None:
         """Register ``entry``; a duplicate name is an error."""
-        if not _KEY.match(entry.name.replace("-", "_")):
+        if not self.form.fullmatch(entry.name):
             raise UsageError(f"{self.kind} name {entry.name!r} must be lower-case letters, digits, - and _")
         if entry.name in self._entries:
             both = f"{self._entries[entry.name].target} and {entry.target}"
