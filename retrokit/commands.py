@@ -77,6 +77,7 @@ class CommandRegistry(Registry):
         """The entry of that name, or ``None``. Entry points are loaded only if the core has no such command."""
         if name in self._entries:
             return self._entries[name]
+        self.check_loaded(name)
         group = name.rpartition(" ")[0]
         return next((entry for entry in self.below(group) if entry.name == name), None)
 

@@ -21,7 +21,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 from weakref import WeakSet
 
-from retrokit.core.errors import UsageError, check_extra, did_you_mean
+from retrokit.core.errors import UsageError, check_extra, did_you_mean, first_line
 from retrokit.core.settings import Values
 
 Value = str | int | float | bool
@@ -173,7 +173,8 @@ def split_items(text: str, of: str) -> list[tuple[str | None, str]]:
 class Registry:
     """Entries of one kind (``kind`` is the singular noun used in messages).
 
-    Third parties add entries through the entry-point group ``group``: each entry point loads an :class:`Entry`.
+    Third parties add entries through the entry-point group ``group``: each entry point loads an :class:`Entry`. One
+    that does not load is refused where its name is used, and is no obstacle elsewhere.
     ``fallback`` names the entry that takes a text whose head is no registered name (a path, a hub id).
     """
 
@@ -186,6 +187,7 @@ class Registry:
         self.group = group
         self.fallback = fallback
         self._entries: dict[str, Entry] = {}
+        self._broken: dict[str, str] = {}  # name of an entry point → why it has no entry
         self._scanned = False
         self.every.add(self)
         for entry in entries:
@@ -219,23 +221,29 @@ class Registry:
             return
         from importlib.metadata import entry_points
 
-        entries = []
+        self._scanned = True
         for point in sorted(entry_points(group=self.group), key=lambda point: (point.name, point.value)):
             try:
                 entry = point.load()
             except Exception as error:  # whatever a third party's import may raise
-                problem = f"{type(error).__name__}: {error}"
-                raise UsageError(f"entry point {point.name!r} ({point.value}) does not load: {problem}") from error
+                problem = f"{type(error).__name__}: {first_line(error)}"
+                self._broken[point.name] = f"entry point {point.name!r} ({point.value}) does not load: {problem}"
+                continue
             if not isinstance(entry, Entry):
-                raise UsageError(f"entry point {point.name!r} of {self.group} is not a retrokit.core.registry.Entry")
-            entries.append(entry)
-        self._scanned = True
-        for entry in entries:
+                problem = "is not a retrokit.core.registry.Entry"
+                self._broken[point.name] = f"entry point {point.name!r} of {self.group} {problem}"
+                continue
             self.add(entry)
+
+    def check_loaded(self, name: str) -> None:
+        """Raise :class:`UsageError` if the name is that of an entry point that does not load."""
+        self._scan()
+        if name not in self._entries and name in self._broken:
+            raise UsageError(f"{self.kind} {name!r}: {self._broken[name]}")
 
     def entry(self, name: str) -> Entry:
         """The entry of that name; an unknown name raises :class:`UsageError` with the nearest names and the list."""
-        self._scan()
+        self.check_loaded(name)
         if name not in self._entries:
             raise UsageError(self.unknown(name))
         return self._entries[name]
@@ -251,7 +259,7 @@ class Registry:
         if isinstance(text, Spec):
             return text
         head, colon, rest = text.partition(":")
-        self._scan()
+        self.check_loaded(re.split("[:,]", text, maxsplit=1)[0])
         if head not in self._entries:
             if self.fallback is None or not text:
                 raise UsageError(self.unknown(head))
@@ -368,6 +376,7 @@ class Registry:
             lines += textwrap.wrap(
                 params, width, initial_indent=indent, subsequent_indent=indent, break_on_hyphens=False
             )
+        lines += [f"   {problem}" for problem in self._broken.values()]
         return "\n".join(lines) + "\n"
 
 
