@@ -6,8 +6,8 @@ import sys
 import pytest
 
 from retrokit import cli
+from retrokit.cli.commands import CommandEntry, CommandRegistry, GroupEntry, registry
 from retrokit.cli.root import LazyCommand, application
-from retrokit.commands import CommandEntry, CommandRegistry, GroupEntry, registry
 from retrokit.core.errors import UsageError
 
 ENTRIES = {entry.name: entry for entry in registry.entries()}
@@ -46,7 +46,7 @@ def test_listing_imports_no_command():
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     loaded = [name for name in done.stderr.split() if name.startswith("retrokit.")]
     rooms = {name.split(".")[1] for name in loaded}
-    assert rooms == {"cli", "commands", "core"}
+    assert rooms == {"cli", "core"}
     assert not {name for name in loaded if name.split(".")[1] == "cli"} & {
         entry.target.partition(":")[0] for entry in ENTRIES.values()
     }

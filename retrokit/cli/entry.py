@@ -13,11 +13,11 @@ from typing import Any, NoReturn
 import typer
 from typer.exceptions import TyperException
 
+from retrokit.cli.commands import CommandEntry, registry
 from retrokit.cli.common import is_first_process, option
 from retrokit.cli.root import app as app
 from retrokit.cli.root import application
 from retrokit.cli.streams import prepare_streams, print_at_once, printing
-from retrokit.commands import CommandEntry, registry
 from retrokit.core import interrupts
 from retrokit.core.errors import DataError, Interrupted, RetrokitError
 from retrokit.core.notices import harmless, listening

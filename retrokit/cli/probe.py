@@ -8,9 +8,9 @@ from typing import Annotated, Any
 
 import typer
 
+from retrokit.cli.commands import CommandEntry
 from retrokit.cli.common import JsonOption, show_result, writes
 from retrokit.cli.settings import takes
-from retrokit.commands import CommandEntry
 from retrokit.core.settings import FOLDER
 from retrokit.probing import ProbeEntry, registry
 

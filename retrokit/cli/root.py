@@ -1,4 +1,4 @@
-"""The command ``retrokit``: what :mod:`retrokit.commands` lists, each command imported when it is used."""
+"""The command ``retrokit``: what :mod:`retrokit.cli.commands` lists, each command imported when it is used."""
 
 import os
 from collections.abc import Iterator, Mapping
@@ -7,8 +7,8 @@ from typing import Any
 
 import typer
 
+from retrokit.cli.commands import CommandEntry, GroupEntry, registry
 from retrokit.cli.common import Commands, Group, GroupWithDefault, with_names
-from retrokit.commands import CommandEntry, GroupEntry, registry
 from retrokit.core.version import __version__
 
 
