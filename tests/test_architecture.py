@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 import retrokit
-from retrokit.cli.entry import _options
+from retrokit.cli.entry import _all_commands, _options_of
+from retrokit.cli.root import application
 from retrokit.ranking.reranking.base import PairwiseReranker
 from retrokit.ranking.retrieval.base import Index, Searcher
 from retrokit.similarities import registry as similarities
@@ -266,12 +267,13 @@ def test_a_missing_file_is_told_before_anything_heavy_is_imported(command, tmp_p
 def test_messages_mark_their_parameters():
     """``in_options`` replaces the mark ```name=``` alone, for other backticks are quoted from services and files."""
     plain = []
+    options = {name for command in _all_commands(application()) for name in _options_of(command)}
     for path in FILES.values():
         tree = ast.parse(path.read_text(encoding="utf-8"))
         docstrings = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
         for node in ast.walk(tree):
             if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in docstrings:
-                names = set(re.findall(r"(?<!`)`([a-z][a-z0-9_]*)`(?!`)", node.value)) & _options().keys()
+                names = set(re.findall(r"(?<!`)`([a-z][a-z0-9_]*)`(?!`)", node.value)) & options
                 plain += [f"{path}:{node.lineno}: write `{name}=` for `{name}`" for name in sorted(names)]
     assert plain == []
 

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from retrokit import cli
-from retrokit.cli.common import application
+from retrokit.cli.root import application
 from retrokit.core.settings import FOLDER
 from retrokit.data.jsonl import write_jsonl
 from tests.evaluation.fakes import write_folder

@@ -138,20 +138,22 @@ def test_a_name_that_is_taken_is_an_error(run, tmp_path, name):
     assert lines == [f"retrokit: similarity {name!r} is registered twice ({both})"]
 
 
-def test_an_entry_point_that_is_no_entry_is_an_error(run, tmp_path):
-    install(tmp_path / "site", "wrong_similarity", "tilted")
-    (tmp_path / "site" / "wrong_similarity.py").write_text("ENTRY = 'tilted'\n", encoding="utf-8")
-    done = run("-m", "retrokit", "eval", "--help-all")
-    assert done.returncode == 2
-    assert (
-        "retrokit: entry point 'tilted' of retrokit.similarities is not a retrokit.core.registry.Entry" in done.stderr
-    )
+BROKEN = {
+    "ENTRY = 'tilted'\n": "entry point 'tilted' of retrokit.similarities is not a retrokit.core.registry.Entry",
+    "import nowhere_to_be_found\n": "entry point 'tilted' (broken_similarity:ENTRY) does not load: "
+    "ModuleNotFoundError: No module named 'nowhere_to_be_found'",
+}
 
 
-def test_an_entry_point_that_does_not_load_is_an_error(run, tmp_path):
+@pytest.mark.parametrize("source", BROKEN, ids=["no entry", "no module"])
+def test_a_broken_entry_point_is_refused_where_it_is_named(run, tmp_path, source):
     install(tmp_path / "site", "broken_similarity", "tilted")
-    (tmp_path / "site" / "broken_similarity.py").write_text("import nowhere_to_be_found\n", encoding="utf-8")
-    done = run("-m", "retrokit", "eval", "--help-all")
+    (tmp_path / "site" / "broken_similarity.py").write_text(source, encoding="utf-8")
+    done = run("-m", "retrokit", "names", "similarities")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert BROKEN[source] in " ".join(done.stdout.split())
+    done = run("-m", "retrokit", "eval", "static:8", "--on", "beir:nowhere", "--sim", "tilted:0.5")
     assert done.returncode == 2
-    assert "does not load: ModuleNotFoundError: No module named 'nowhere_to_be_found'" in done.stderr
-    assert "Traceback" not in done.stderr
+    assert f"retrokit: similarity 'tilted': {BROKEN[source]}\n" in done.stderr
+    done = run("-m", "retrokit", "eval", "static:8", "--on", "beir:nowhere", "--sim", "cosine")
+    assert done.stderr.startswith("retrokit: nowhere: does not exist")

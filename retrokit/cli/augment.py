@@ -19,29 +19,33 @@ from retrokit.augmentation.settings import (
     SplitSettings,
     TeacherSettings,
 )
-from retrokit.cli.common import Commands, EstimateOption, JsonOption, app, show, show_result, with_names
+from retrokit.cli.common import EstimateOption, JsonOption, show, show_result
 from retrokit.cli.settings import takes
 from retrokit.cli.streams import readers_may_leave
 from retrokit.core.errors import UsageError
 from retrokit.core.notices import notice
 
-augment = Commands(help="Create training data: pairs from texts, near-misses, queries, hard negatives, mixtures.")
-app.add_typer(augment, name="augment")
+
+@takes(PairSettings, CropSettings)
+def crops(settings: PairSettings, crops: CropSettings) -> None:
+    """Create pairs of two chunks of the same text (CROP 3.1).
+
+    retrokit augment crops texts.jsonl -o pairs.jsonl
+    """
+    import retrokit.augment
+
+    _write(lambda: retrokit.augment.crops(settings=crops, **vars(settings)))
 
 
-def _pairs_command(name: str, about: str) -> None:
-    @augment.command(
-        name, cls=with_names("splitters"), help=f"{about}\n\nretrokit augment {name} texts.jsonl -o pairs.jsonl"
-    )
-    @takes(PairSettings, CropSettings)
-    def pairs(settings: PairSettings, crops: CropSettings) -> None:
-        import retrokit.augment
+@takes(PairSettings, CropSettings)
+def dropout(settings: PairSettings, crops: CropSettings) -> None:
+    """Create pairs of a chunk with itself, which dropout makes differ (SimCSE, CROP 3.1).
 
-        _write(lambda: getattr(retrokit.augment, name)(settings=crops, **vars(settings)))
+    retrokit augment dropout texts.jsonl -o pairs.jsonl
+    """
+    import retrokit.augment
 
-
-_pairs_command("crops", "Create pairs of two chunks of the same text (CROP 3.1).")
-_pairs_command("dropout", "Create pairs of a chunk with itself, which dropout makes differ (SimCSE, CROP 3.1).")
+    _write(lambda: retrokit.augment.dropout(settings=crops, **vars(settings)))
 
 
 def _write(work: Callable[[], Any]) -> None:
@@ -53,7 +57,6 @@ def _write(work: Callable[[], Any]) -> None:
             notice(line)
 
 
-@augment.command(cls=with_names("encoders"))
 @takes(MaskSettings)
 def mask(settings: MaskSettings) -> None:
     """Mask tokens in both texts of a pair, or in two copies of a text (CROP A.1).
@@ -65,7 +68,6 @@ def mask(settings: MaskSettings) -> None:
     _write(lambda: retrokit.augment.mask(**vars(settings)))
 
 
-@augment.command(cls=with_names("data"))
 @takes(SplitSettings)
 def split(settings: SplitSettings, as_json: JsonOption = False) -> None:
     """Split pairs into a BEIR folder of train, dev and test; pairs that share a text are in one split.
@@ -92,7 +94,6 @@ def split(settings: SplitSettings, as_json: JsonOption = False) -> None:
         show_result(True, "split", counts)
 
 
-@augment.command("near-misses", cls=with_names("near-misses", "llms"))
 @takes(NearMissSettings)
 def near_misses(
     settings: NearMissSettings,
@@ -110,7 +111,6 @@ def near_misses(
         _write(lambda: write_near_misses(**vars(settings)))
 
 
-@augment.command(cls=with_names("llms", "encoders", "searchers"))
 @takes(QuerySettings)
 def queries(
     settings: QuerySettings,
@@ -139,7 +139,6 @@ def queries(
         show_result(True, "queries", written.to_json())
 
 
-@augment.command(cls=with_names("encoders", "searchers", "similarities", "rerankers"))
 @takes(MinedFiles, MiningSettings, keep_negatives=None)
 def mine(
     files: MinedFiles,
@@ -155,7 +154,6 @@ def mine(
     _write(lambda: mine(**vars(files), settings=replace(settings, keep_negatives=not replace_)))
 
 
-@augment.command(cls=with_names("rerankers"))
 @takes(TeacherSettings)
 def score(settings: TeacherSettings) -> None:
     """Score pairs and their negatives with a reranker, for finetune --loss kl or margin-mse.
@@ -168,7 +166,6 @@ def score(settings: TeacherSettings) -> None:
         notice(f"{retrokit.augment.score(**vars(settings)):,} rows scored")
 
 
-@augment.command(cls=with_names("mixture"))
 @takes(MixSettings)
 def mix(settings: MixSettings) -> None:
     """Join data sets by weight or count, shuffled (COMP D.1).

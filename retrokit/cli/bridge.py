@@ -2,12 +2,11 @@
 
 from dataclasses import fields, replace
 
-from retrokit.cli.common import JsonOption, app, show, show_result, with_names
+from retrokit.cli.common import JsonOption, show, show_result
 from retrokit.cli.settings import takes
 from retrokit.training.config import BridgeSettings
 
 
-@app.command(cls=with_names("encoders", "tasks"))
 @takes(BridgeSettings)
 def bridge(settings: BridgeSettings, as_json: JsonOption = False) -> None:
     """Search old vectors with a new encoder, by a map learned from texts that both embed.

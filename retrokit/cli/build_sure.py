@@ -4,26 +4,12 @@ from dataclasses import asdict
 
 import typer
 
-from retrokit.cli.common import Commands, EstimateOption, GroupWithDefault, JsonOption, app, show_result, with_names
+from retrokit.cli.common import EstimateOption, JsonOption, show_result
 from retrokit.cli.settings import takes
 from retrokit.core.notices import notice
 from retrokit.sure.config import JudgeConfig, SampleConfig, SureConfig
 
 
-class _Building(GroupWithDefault):
-    """``build-sure DATA …`` means ``build-sure build DATA …``."""
-
-    default = "build"
-
-
-build_sure = Commands(
-    cls=_Building,
-    help="Build and judge a SURE benchmark from any queries and passages. Defaults to `build`.",
-)
-app.add_typer(build_sure, name="build-sure")
-
-
-@build_sure.command(cls=with_names("llms"))
 @takes(SureConfig)
 def build(
     config: SureConfig,
@@ -47,7 +33,6 @@ def build(
     show_result(as_json, "build-sure", {**built.record, "calls": built.counts}, *build_sheets(built))
 
 
-@build_sure.command()
 @takes(SampleConfig)
 def audit(config: SampleConfig) -> None:
     """Write an HTML page on which people judge a sample of variants (SURE 4.1).
@@ -62,7 +47,6 @@ def audit(config: SampleConfig) -> None:
     notice(f"{config.output}: {len(drawn.items):,} variants of {drawn.queries:,} queries; open it in a browser")
 
 
-@build_sure.command("judge", cls=with_names("llms"))
 @takes(JudgeConfig)
 def judge_command(config: JudgeConfig) -> None:
     """Have a language model judge the sample of the audit page (SURE 4.1).
@@ -78,7 +62,6 @@ def judge_command(config: JudgeConfig) -> None:
     notice(f"{judged.qualified:,} qualified, {judged.unqualified:,} unqualified{without}")
 
 
-@build_sure.command()
 def agreement(
     verdicts: list[str] = typer.Argument(..., help="Verdicts as JSON lines, from the page or judge. Repeatable."),
     as_json: JsonOption = False,

@@ -2,11 +2,10 @@
 
 import typer
 
-from retrokit.cli.common import JsonOption, app, show
+from retrokit.cli.common import JsonOption, show
 from retrokit.core.errors import UsageError
 
 
-@app.command()
 def cache(
     limit: str | None = typer.Option(None, help="Evict least-recently-used entries to this size, e.g. 5GB."),
     clear: bool = typer.Option(False, "--clear", help="Remove all entries."),

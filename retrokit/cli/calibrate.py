@@ -2,12 +2,11 @@
 
 from dataclasses import asdict
 
-from retrokit.cli.common import JsonOption, app, show_result, with_names
+from retrokit.cli.common import JsonOption, show_result
 from retrokit.cli.settings import takes
 from retrokit.evaluation.settings import AbstentionSettings
 
 
-@app.command(cls=with_names("encoders", "searchers", "similarities", "tasks", "rerankers"))
 @takes(AbstentionSettings)
 def calibrate(settings: AbstentionSettings, as_json: JsonOption = False) -> None:
     """Calibrate when a search abstains, because nothing relevant is in the corpus.

@@ -1,12 +1,11 @@
 """``retrokit check``."""
 
-from retrokit.cli.common import JsonOption, app, show_result, with_names
+from retrokit.cli.common import JsonOption, show_result
 from retrokit.cli.settings import takes
 from retrokit.core.errors import GateFailed
 from retrokit.evaluation.checking.settings import CheckSettings
 
 
-@app.command(cls=with_names("data", "encoders", "searchers", "rerankers"))
 @takes(CheckSettings)
 def check(settings: CheckSettings, as_json: JsonOption = False) -> None:
     """Check test sets and training data for faults, and for what the judgements do not know.

@@ -7,10 +7,11 @@ from typing import Any
 
 from typer.exceptions import TyperException
 
-from retrokit.cli.common import OUTPUTS, GroupWithDefault, application
+from retrokit.cli.common import OUTPUTS, GroupWithDefault
 from retrokit.cli.completion import KINDS, named
 from retrokit.cli.config import FORMER, current, options_of, typed
 from retrokit.cli.entry import wrong_use
+from retrokit.cli.root import application
 from retrokit.core.errors import DataError, UsageError, did_you_mean
 from retrokit.core.files import check_exists
 from retrokit.core.settings import listed

@@ -6,7 +6,6 @@ import shutil
 import textwrap
 from collections.abc import Callable, Iterator, Sequence
 from copy import copy
-from functools import cache
 from typing import Annotated, Any, ClassVar
 
 import typer
@@ -19,7 +18,6 @@ from retrokit.cli.config import current, options_of, taking_config
 from retrokit.cli.streams import printing
 from retrokit.core.errors import UsageError, out_of_range
 from retrokit.core.notices import harmless
-from retrokit.core.version import DOCUMENTATION, __version__
 
 OUTPUTS = "retrokit.outputs"
 _ALL = "--help-all"
@@ -204,23 +202,6 @@ def _names_of(kinds: Sequence[str]) -> str:
     return "\n".join(lines) + "\n"
 
 
-app = Commands(
-    name="retrokit",
-    pretty_exceptions_enable=False,
-    add_completion=True,
-    help="Train, stress-test and rerank with dense text retrievers.",
-    epilog=f"Troubleshooting: retrokit doctor. Documentation: {DOCUMENTATION} . "
-    "Exit codes: 0 done, 1 a gate failed, 2 wrong use or bad input, "
-    "3 a missing optional package, 4 an outside service failed, 130 interrupted, 143 terminated.",
-)
-
-
-@cache
-def application() -> Any:
-    """All commands, created once."""
-    return typer.main.get_command(app)
-
-
 JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of tables.")]
 EstimateOption = Annotated[bool, typer.Option("--dry-run", help="Estimate calls and tokens, and exit.")]
 PriceOption = Annotated[
@@ -257,24 +238,6 @@ def writes(kind: str) -> Callable[..., str | None]:
 DeviceOption = Annotated[
     str | None, typer.Option(callback=_usable, help="cpu, cuda, cuda:1, mps. Default: auto-detected.")
 ]
-
-
-def _version(is_set: bool) -> None:
-    if is_set:
-        typer.echo(f"retrokit {__version__}")
-        raise typer.Exit
-
-
-@app.callback()
-def _root(
-    version: bool = typer.Option(
-        False, "--version", callback=_version, is_eager=True, help="Print the version and exit."
-    ),
-    no_cache: bool = typer.Option(False, "--no-cache", help="Disable the embedding cache (RETROKIT_CACHE=off)."),
-) -> None:
-    """Train, stress-test and rerank with dense text retrievers."""
-    if no_cache:
-        os.environ["RETROKIT_CACHE"] = "off"
 
 
 def show(*parts: Any, error: bool = False) -> None:

@@ -1,12 +1,11 @@
 """``retrokit distil-static``."""
 
-from retrokit.cli.common import JsonOption, app, show_result, with_names
+from retrokit.cli.common import JsonOption, show_result
 from retrokit.cli.settings import takes
 from retrokit.core.notices import notice
 from retrokit.training.config import DistilSettings
 
 
-@app.command("distil-static", cls=with_names("encoders"))
 @takes(DistilSettings)
 def distil_static(settings: DistilSettings, as_json: JsonOption = False) -> None:
     """Distil a static encoder from a transformer: about 100 times faster on a CPU (Model2Vec).

@@ -4,11 +4,10 @@ from dataclasses import asdict
 
 import typer
 
-from retrokit.cli.common import DeviceOption, JsonOption, app, show_result, with_names
+from retrokit.cli.common import DeviceOption, JsonOption, show_result
 from retrokit.core.errors import GateFailed, UsageError
 
 
-@app.command(cls=with_names("encoders"))
 def doctor(
     export: str | None = typer.Argument(None, help="Export whose vectors are checked. Default: the installation."),
     against: str | None = typer.Option(None, help="Encoder to embed the export's canaries with."),

@@ -8,26 +8,19 @@ import shlex
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from copy import copy
-from functools import cache
-from importlib import import_module
 from typing import Any, NoReturn
 
 import typer
 from typer.exceptions import TyperException
 
-from retrokit.cli.common import app, application, is_first_process, option
+from retrokit.cli.commands import CommandEntry, registry
+from retrokit.cli.common import is_first_process, option
+from retrokit.cli.root import app as app
+from retrokit.cli.root import application
 from retrokit.cli.streams import prepare_streams, print_at_once, printing
 from retrokit.core import interrupts
 from retrokit.core.errors import DataError, Interrupted, RetrokitError, is_write_error
 from retrokit.core.notices import harmless, listening
-
-_MODULES = (
-    *("augment", "bridge", "build_sure", "cache", "calibrate", "check", "distil", "doctor", "evaluate", "export"),
-    *("finetune", "merge", "names", "probe", "push", "rerank", "rerank_train", "report", "search", "study"),
-)
-for _name in _MODULES:
-    import_module(f"retrokit.cli.{_name}")  # which registers its commands
 
 
 def _quiet_libraries() -> None:
@@ -59,19 +52,33 @@ def in_options(message: str) -> str:
     >>> in_options("`save_every=` is for training: missing field `texts`")
     '--save-every is for training: missing field `texts`'
     """
-    return re.sub(r"`([a-z][a-z0-9_]*)=`", lambda name: _options().get(name[1], name[0]), message)
+    return re.sub(r"`([a-z][a-z0-9_]*)=`", lambda match: _option_of(match[1]) or match[0], message)
 
 
-@cache
-def _options() -> dict[str, str]:
-    """The option of each parameter of all commands."""
-    groups, options = [application()], dict[str, str]()
-    while groups:
-        command: Any = groups.pop()
-        groups += getattr(command, "commands", {}).values()
-        for flag, name in ((flag, param.name) for param in command.params for flag in param.opts if flag[:2] == "--"):
-            options.setdefault(name, flag)
-            options[flag[2:].replace("-", "_")] = flag
+def _option_of(parameter: str) -> str | None:
+    """The option of a parameter of the running command, or else of any other; ``None`` if there is none."""
+    loaded_first = sorted(_all_commands(application()), key=lambda command: not getattr(command, "is_loaded", True))
+    for command in loaded_first:
+        options = _options_of(command)
+        if parameter in options:
+            return options[parameter]
+    return None
+
+
+def _all_commands(command: Any) -> Iterator[Any]:
+    yield command
+    for below in getattr(command, "commands", {}).values():
+        yield from _all_commands(below)
+
+
+def _options_of(command: Any) -> dict[str, str]:
+    """The option of each parameter of a command: by its name, and by the option's own."""
+    options: dict[str, str] = {}
+    for param in command.params:
+        for flag in param.opts:
+            if flag.startswith("--"):
+                options.setdefault(param.name, flag)
+                options[flag[2:].replace("-", "_")] = flag
     return options
 
 
@@ -106,8 +113,7 @@ def run(argv: Sequence[str]) -> int:
     interrupts.forget()
     helps = not argv or not {"--help", "--help-all", "--version"}.isdisjoint(argv)
     try:
-        outline = list(argv) in ([], ["--help"]) and not completes
-        command = typer.main.get_command(_outlined(app)) if outline else application()
+        command = application()
         prepare_streams()
         code = 0
         if not helps:
@@ -136,25 +142,6 @@ def run(argv: Sequence[str]) -> int:
                 return _fail(f"a file could not be written: {error.strerror or error}", DataError.exit_code)
         raise
     return _fail("interrupted", interrupts.exit_code()) if interrupts.requested() else code
-
-
-def _outlined(group: typer.Typer) -> typer.Typer:
-    """The group with commands without options: enough for its help page, and much faster to create."""
-    outline = copy(group)
-    outline.registered_commands, outline.registered_groups = map(list[Any], ([], []))
-    for info in group.registered_commands:
-        outline.registered_commands.append(command := copy(info))
-
-        def nothing() -> None: ...
-
-        assert info.callback is not None
-        nothing.__name__, nothing.__doc__ = info.callback.__name__, info.callback.__doc__
-        command.callback = nothing
-    for part in group.registered_groups:
-        outline.registered_groups.append(outlined := copy(part))
-        assert part.typer_instance is not None
-        outlined.typer_instance = _outlined(part.typer_instance)
-    return outline
 
 
 def wrong_use(error: Any) -> str:
@@ -186,14 +173,8 @@ def _invoke(command: Any, argv: Sequence[str]) -> int:
 def _distributed(argv: Sequence[str]) -> Iterator[bool]:
     """Whether this process of a distributed run leaves the command to the first, for which it encodes meanwhile. A
     training runs in every process, and an export, of which each makes a shard."""
-    words = [word for word in argv if not word.startswith("-")]
-    shards = words[:1] == ["export"] and not any(word.partition("=")[0] == "--shard" for word in argv)
-    if (
-        os.environ.get("WORLD_SIZE", "1") == "1"
-        or words[:1] == ["finetune"]
-        or words[:2] == ["rerank", "train"]
-        or shards
-    ):
+    is_one_shard = any(word.partition("=")[0] == "--shard" for word in argv)
+    if os.environ.get("WORLD_SIZE", "1") == "1" or (_runs_in_every_process(argv) and not is_one_shard):
         yield False
         return
     from retrokit.encoders.processes import help_first, helped
@@ -204,6 +185,13 @@ def _distributed(argv: Sequence[str]) -> Iterator[bool]:
     else:
         help_first()
         yield True
+
+
+def _runs_in_every_process(argv: Sequence[str]) -> bool:
+    words = [word for word in argv if not word.startswith("-")]
+    names = (" ".join(words[:2]), " ".join(words[:1]))
+    entry = next((entry for entry in map(registry.find, names) if entry is not None), None)
+    return isinstance(entry, CommandEntry) and entry.processes == "every"
 
 
 def end(code: int) -> NoReturn:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, ClassVar
 
-from retrokit.cli.common import app, option, show, with_names
+from retrokit.cli.common import option, show
 from retrokit.cli.settings import takes
 from retrokit.core.errors import UsageError
 from retrokit.core.notices import notice
@@ -116,7 +116,6 @@ class EvaluationOutput(Settings):
             save_baseline(evaluation, self.save_baseline)
 
 
-@app.command("eval", cls=with_names("encoders", "searchers", "similarities", "tasks"))
 @takes(EvaluationSettings, EvaluationOutput, also=None, keep_runs=None)
 def evaluate(settings: EvaluationSettings, output: EvaluationOutput) -> None:
     """Evaluate systems on tasks, with paired tests and means over seeds.

@@ -3,12 +3,11 @@
 import os
 from dataclasses import replace
 
-from retrokit.cli.common import JsonOption, app, is_first_process, show_result, with_names
+from retrokit.cli.common import JsonOption, is_first_process, show_result
 from retrokit.cli.settings import takes
 from retrokit.ranking.settings import ExportSettings
 
 
-@app.command(cls=with_names("encoders", "similarities"))
 @takes(ExportSettings)
 def export(settings: ExportSettings, as_json: JsonOption = False) -> None:
     """Export embeddings whose inner product reproduces the ranking of the similarity.

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from retrokit.cli.common import JsonOption, app, is_first_process, show, show_result, with_names
+from retrokit.cli.common import JsonOption, is_first_process, show, show_result
 from retrokit.cli.settings import takes
 from retrokit.core.errors import UsageError
 from retrokit.core.notices import notice
@@ -21,7 +21,6 @@ DryRunOption = Annotated[bool, typer.Option("--dry-run", help="Check data and en
 TimeOption = Annotated[bool, typer.Option("--time", help="With --dry-run: measure some steps and estimate the total.")]
 
 
-@app.command(cls=with_names("encoders", "similarities", "data", "augmentations", "tasks"))
 @takes(FinetuneConfig)
 def finetune(
     config: FinetuneConfig,

@@ -1,12 +1,11 @@
 """``retrokit merge``."""
 
-from retrokit.cli.common import JsonOption, app, show_result, with_names
+from retrokit.cli.common import JsonOption, show_result
 from retrokit.cli.settings import takes
 from retrokit.core.notices import notice
 from retrokit.training.config import MergeSettings
 
 
-@app.command(cls=with_names("encoders", "similarities"))
 @takes(MergeSettings)
 def merge(settings: MergeSettings, as_json: JsonOption = False) -> None:
     """Average the weights of encoders of one architecture (model soup).

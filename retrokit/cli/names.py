@@ -2,12 +2,11 @@
 
 import typer
 
-from retrokit.cli.common import NAMES, app, named, show
+from retrokit.cli.common import NAMES, named, show
 from retrokit.cli.completion import choosing
 from retrokit.core.errors import UsageError, did_you_mean
 
 
-@app.command()
 def names(
     kinds: list[str] | None = typer.Argument(
         None,

@@ -1,55 +1,63 @@
-"""``retrokit probe``: analyses of an encoder."""
+"""``retrokit probe``: analyses of an encoder, a command for each registered probe."""
 
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Annotated, Any
 
 import typer
 
-from retrokit.cli.common import Commands, Group, JsonOption, app, show_result, with_names, writes
+from retrokit.cli.commands import CommandEntry
+from retrokit.cli.common import JsonOption, show_result, writes
 from retrokit.cli.settings import takes
 from retrokit.core.settings import FOLDER
-from retrokit.probing import PROBES, ProbeEntry, registry
+from retrokit.probing import ProbeEntry, registry
 
 
-class ProbeGroup(Group):
-    """The probes. Plugins are loaded when all are listed, or when the name is not one of ours."""
+@dataclass(frozen=True)
+class ProbeCommand(CommandEntry):
+    """The command of a probe."""
 
-    def list_commands(self, ctx: Any) -> list[str]:
-        """The names of all probes."""
-        return registry.names()
+    probe: ProbeEntry | None = None
 
-    def get_command(self, ctx: Any, name: str) -> Any:
-        """The command of a probe; ``None`` if there is none of that name."""
-        if name not in self.commands and name in registry.names():
-            _add(alone := Commands(), registry.entry(name))
-            self.commands[name] = typer.main.get_command(alone)
-        return super().get_command(ctx, name)
+    def load(self) -> Callable[..., Any]:
+        """The function of the command: it prints tables and the conclusion, or JSON, and writes data and figures."""
+        assert self.probe is not None
+        return function_of(self.probe)
 
 
-probe = Commands(
-    cls=ProbeGroup,
-    help="Analyse a system: stress tests, norms, fragments, layers, geometry, near-misses.",
-)
-app.add_typer(probe, name="probe")
+def commands() -> list[ProbeCommand]:
+    """The commands of all probes, third parties' included."""
+    return [
+        ProbeCommand(
+            f"probe {probe.name}",
+            probe.summary,
+            probe.target,
+            kinds=tuple(probe.settings.names),
+            probe=probe,
+        )
+        for probe in registry.entries()
+    ]
 
 
-def _add(group: Commands, entry: Any) -> None:
-    """Add the command of a probe: it prints tables and the conclusion, or JSON, and writes data and figures."""
-    assert isinstance(entry, ProbeEntry)
-    settings_type: Any = entry.settings
-    help = "Folder for figures (PNG, SVG) and their data (CSV)."
-    folder_type: Any = Annotated[str | None, typer.Option(callback=writes(FOLDER), help=help)]
+def function_of(probe: ProbeEntry) -> Callable[..., Any]:
+    """What the command of a probe does."""
+    settings_type: Any = probe.settings
+    about = "Folder for figures (PNG, SVG) and their data (CSV)."
+    folder_type: Any = Annotated[str | None, typer.Option(callback=writes(FOLDER), help=about)]
     default: Any = None
     if settings_type.needs_folder:
-        folder_type, default = str, typer.Option(..., callback=writes(FOLDER), help=help)
+        folder_type, default = str, typer.Option(..., callback=writes(FOLDER), help=about)
 
-    def run(settings: settings_type, plot: folder_type = default, as_json: JsonOption = False) -> None:
+    def run(settings: Any, plot: Any = default, as_json: JsonOption = False) -> None:
         from retrokit.core.frames import write_csv
 
-        findings = entry.load()(**vars(settings))
+        findings = probe.load()(**vars(settings))
         if plot is not None:
             write_csv(findings.rows(), plot)
             findings.plot(plot)
-        show_result(as_json, f"probe-{entry.name}", findings.to_json(), *findings.sheets(), findings.conclusion)
+        show_result(as_json, f"probe-{probe.name}", findings.to_json(), *findings.sheets(), findings.conclusion)
         if findings.verdicts:
             from retrokit.evaluation.comparison.gates import check_gates
             from retrokit.report.evaluation import write_junit
@@ -58,9 +66,7 @@ def _add(group: Commands, entry: Any) -> None:
                 write_junit(findings.verdicts, settings.junit)
             check_gates(findings.verdicts)
 
-    run.__name__, run.__doc__ = entry.name, settings_type.__doc__
-    group.command(entry.name, cls=with_names(*settings_type.names))(takes(settings_type)(run))
-
-
-for _entry in PROBES:
-    _add(probe, _entry)
+    run.__annotations__ = {"settings": settings_type, "plot": folder_type, "as_json": JsonOption}
+    run.__name__ = probe.name
+    run.__doc__ = settings_type.__doc__
+    return takes(settings_type)(run)

@@ -1,12 +1,11 @@
 """``retrokit push``."""
 
-from retrokit.cli.common import JsonOption, app, show_result
+from retrokit.cli.common import JsonOption, show_result
 from retrokit.cli.settings import takes
 from retrokit.core.notices import notice
 from retrokit.training.config import PushSettings
 
 
-@app.command()
 @takes(PushSettings)
 def push(settings: PushSettings, as_json: JsonOption = False) -> None:
     """Upload a model folder to the Hugging Face Hub in one commit, with a model card.

@@ -2,11 +2,10 @@
 
 import typer
 
-from retrokit.cli.common import PriceOption, app, writes
+from retrokit.cli.common import PriceOption, writes
 from retrokit.core.settings import FILE
 
 
-@app.command()
 def report(
     paths: list[str] = typer.Argument(
         ...,

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from retrokit.cli.common import Commands, GroupWithDefault, app, show, with_names
+from retrokit.cli.common import show
 from retrokit.cli.evaluate import EvaluationOutput
 from retrokit.cli.settings import takes
 from retrokit.cli.streams import readers_may_leave
@@ -22,18 +22,6 @@ from retrokit.evaluation.settings import GATES, OUTPUT, TwoStageOptions
 
 if TYPE_CHECKING:
     from retrokit.evaluation.comparison.comparison import Evaluation
-
-
-class _Running(GroupWithDefault):
-    default = "run"
-
-
-group = Commands(
-    cls=_Running,
-    help="Rerank first-stage results; train and apply verifiers.\n\n"
-    "retrokit rerank ENCODER --on TASK --with RERANKER is short for retrokit rerank run.",
-)
-app.add_typer(group, name="rerank")
 
 
 @dataclass(frozen=True)
@@ -69,7 +57,6 @@ class RerankingOutput(EvaluationOutput):
         return replace(evaluation, gates=gates_of(evaluation, *of_any, self.fail_if_idle))
 
 
-@group.command("run", cls=with_names("encoders", "searchers", "similarities", "tasks", "rerankers"))
 @takes(TwoStageOptions, RerankingOutput, also=None, deployment=None)
 def run_two_stages(
     encoders: list[str] | None = typer.Argument(None, help="First-stage encoders or searchers; none with --run."),

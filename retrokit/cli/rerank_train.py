@@ -4,9 +4,8 @@ from dataclasses import asdict
 
 import typer
 
-from retrokit.cli.common import JsonOption, show, show_result, with_names
+from retrokit.cli.common import JsonOption, show, show_result
 from retrokit.cli.finetune import DryRunOption, say_dry_run, train_as_planned
-from retrokit.cli.rerank import group
 from retrokit.cli.settings import takes
 from retrokit.core.errors import GateFailed, UsageError
 from retrokit.core.notices import notice
@@ -14,7 +13,6 @@ from retrokit.ranking.settings import CalibrationSettings, ShrinkSettings, Verif
 from retrokit.training.rerankers.config import VerifierConfig
 
 
-@group.command(cls=with_names("verifiers", "encoders", "data"))
 @takes(VerifierConfig)
 def train(
     config: VerifierConfig,
@@ -44,7 +42,6 @@ def train(
     train_as_planned(plan_verifier(config), verifier_preflight_sheets, dry_run, as_json)
 
 
-@group.command()
 @takes(CalibrationSettings)
 def calibrate(settings: CalibrationSettings, as_json: JsonOption = False) -> None:
     """Calibrate and store the acceptance threshold of a verifier or cross-encoder.
@@ -58,7 +55,6 @@ def calibrate(settings: CalibrationSettings, as_json: JsonOption = False) -> Non
     show_result(as_json, "calibration", asdict(calibration), calibration_sheet(calibration))
 
 
-@group.command()
 @takes(ShrinkSettings)
 def shrink(settings: ShrinkSettings) -> None:
     """Copy a verifier trained end to end, with a low-rank update in place of its encoder.
@@ -71,7 +67,6 @@ def shrink(settings: ShrinkSettings) -> None:
     notice(f"{settings.output}: {share:.2%} of the change of the encoder's weights retained")
 
 
-@group.command()
 @takes(VerifySettings)
 def verify(
     settings: VerifySettings,

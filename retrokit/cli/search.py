@@ -5,7 +5,7 @@ import sys
 
 import typer
 
-from retrokit.cli.common import app, show, with_names, writes
+from retrokit.cli.common import show, writes
 from retrokit.cli.settings import takes
 from retrokit.cli.streams import readers_may_leave
 from retrokit.core.errors import UsageError
@@ -15,7 +15,6 @@ from retrokit.ranking.settings import SearchSettings
 FORMS = ("table", "trec", "jsonl")
 
 
-@app.command(cls=with_names("encoders", "searchers", "similarities"))
 @takes(SearchSettings)
 def search(
     settings: SearchSettings,

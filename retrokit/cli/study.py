@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from retrokit.cli.common import Commands, JsonOption, PriceOption, app, show, show_result, with_names, writes
+from retrokit.cli.common import JsonOption, PriceOption, show, show_result, writes
 from retrokit.cli.settings import takes
 from retrokit.core.errors import DataError, GateFailed, RetrokitError, UsageError, check_extra, first_line
 from retrokit.core.notices import notice
@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from retrokit.evaluation.settings import EvaluationSettings
     from retrokit.study.state import StudyPlan
 
-group = Commands(help="Run an experiment grid defined in TOML, and report its results.")
-app.add_typer(group, name="study")
 
 StudyArgument = Annotated[str, typer.Argument(metavar="STUDY.toml", help="TOML file with a table for each command.")]
 FolderArgument = Annotated[str, typer.Argument(metavar="FOLDER", help="Folder of the study.")]
@@ -42,7 +40,6 @@ class StepsFailed(RetrokitError):
         self.exit_code = exit_code
 
 
-@group.command()
 def run(
     study: StudyArgument,
     output: OutputOption,
@@ -62,7 +59,6 @@ def run(
     _work(_planned(study, output), jobs, retries, further, price_per_hour)
 
 
-@group.command("which-similarity", cls=with_names("encoders", "data"))
 def which_similarity(
     output: OutputOption,
     data: str = typer.Option(..., "--data", help="Pairs: FILE.jsonl, hf:NAME; a fifth is held out for testing."),
@@ -82,7 +78,6 @@ def which_similarity(
     show(f"\n{recommendation(_evaluation(output))}")
 
 
-@group.command("is-it-better-than-bm25", cls=with_names("encoders", "tasks"))
 def is_it_better_than_bm25(
     output: OutputOption,
     encoder: str = typer.Option("minilm", "--encoder", help="Encoder or another searcher."),
@@ -99,7 +94,6 @@ def is_it_better_than_bm25(
     show("\n" + "\n".join(beside_bm25(_evaluation(output))))
 
 
-@group.command("does-it-see-near-misses", cls=with_names("encoders", "searchers"))
 def does_it_see_near_misses(
     output: OutputOption,
     texts: str = typer.Option(..., "--texts", help="JSON lines of texts, whose sentences are edited."),
@@ -113,7 +107,6 @@ def does_it_see_near_misses(
     _answer(output, "does-it-see-near-misses", parameters, lambda questions: questions.sees_near_misses(encoder, texts))
 
 
-@group.command("why-this-figure", cls=with_names("encoders", "tasks"))
 @takes(WhySettings)
 def why_this_figure(settings: WhySettings, as_json: JsonOption = False) -> None:
     """Find the setting that explains a published figure: prompt, pooling, length, titles, similarity.
@@ -165,7 +158,6 @@ def _work(planned: StudyPlan, jobs: int, retries: int, further: Sequence[str], p
         raise GateFailed(f"a gate failed; see {page}")
 
 
-@group.command()
 def plan(
     study: StudyArgument,
     output: OutputOption = "study",
@@ -192,7 +184,6 @@ def plan(
         notice(f"about {timedelta(seconds=round(sum(filter(None, seconds.values()))))}{left}")
 
 
-@group.command()
 def status(folder: FolderArgument, as_json: JsonOption = False) -> None:
     """Show which steps are done, failed or missing.
 
@@ -205,7 +196,6 @@ def status(folder: FolderArgument, as_json: JsonOption = False) -> None:
     show(states_json(states) if as_json else states_sheet(states))
 
 
-@group.command()
 def report(folder: FolderArgument, price_per_hour: PriceOption = None) -> None:
     """Write the report of the finished steps.
 

@@ -186,17 +186,21 @@ def split_items(text: str, of: str) -> list[tuple[str | None, str]]:
 class Registry:
     """Entries of one kind (``kind`` is the singular noun used in messages).
 
-    Third parties add entries through the entry-point group ``group``: each entry point loads an :class:`Entry`.
+    Third parties add entries through the entry-point group ``group``: each entry point loads an :class:`Entry`. One
+    that does not load is refused where its name is used, and is no obstacle elsewhere.
     ``fallback`` names the entry that takes a text whose head is no registered name (a path, a hub id).
     """
 
     every: ClassVar[WeakSet[Registry]] = WeakSet()
+    form: ClassVar[re.Pattern[str]] = re.compile(r"[a-z][a-z0-9_-]*")
+    """What a name looks like."""
 
     def __init__(self, kind: str, group: str, entries: Iterable[Entry], fallback: str | None = None) -> None:
         self.kind = kind
         self.group = group
         self.fallback = fallback
         self._entries: dict[str, Entry] = {}
+        self._broken: dict[str, str] = {}  # name of an entry point → why it has no entry
         self._scanned = False
         self.every.add(self)
         for entry in entries:
@@ -204,7 +208,7 @@ class Registry:
 
     def add(self, entry: Entry) -> None:
         """Register ``entry``; a duplicate name is an error."""
-        if not _KEY.match(entry.name.replace("-", "_")):
+        if not self.form.fullmatch(entry.name):
             raise UsageError(f"{self.kind} name {entry.name!r} must be lower-case letters, digits, - and _")
         if entry.name in self._entries:
             both = f"{self._entries[entry.name].target} and {entry.target}"
@@ -230,23 +234,29 @@ class Registry:
             return
         from importlib.metadata import entry_points
 
-        entries = []
+        self._scanned = True
         for point in sorted(entry_points(group=self.group), key=lambda point: (point.name, point.value)):
             try:
                 entry = point.load()
             except Exception as error:  # whatever a third party's import may raise
                 problem = f"{type(error).__name__}: {first_line(error)}"
-                raise UsageError(f"entry point {point.name!r} ({point.value}) does not load: {problem}") from error
+                self._broken[point.name] = f"entry point {point.name!r} ({point.value}) does not load: {problem}"
+                continue
             if not isinstance(entry, Entry):
-                raise UsageError(f"entry point {point.name!r} of {self.group} is not a retrokit.core.registry.Entry")
-            entries.append(entry)
-        self._scanned = True
-        for entry in entries:
+                problem = "is not a retrokit.core.registry.Entry"
+                self._broken[point.name] = f"entry point {point.name!r} of {self.group} {problem}"
+                continue
             self.add(entry)
+
+    def check_loaded(self, name: str) -> None:
+        """Raise :class:`UsageError` if the name is that of an entry point that does not load."""
+        self._scan()
+        if name not in self._entries and name in self._broken:
+            raise UsageError(f"{self.kind} {name!r}: {self._broken[name]}")
 
     def entry(self, name: str) -> Entry:
         """The entry of that name; an unknown name raises :class:`UsageError` with the nearest names and the list."""
-        self._scan()
+        self.check_loaded(name)
         if name not in self._entries:
             raise UsageError(self.unknown(name))
         return self._entries[name]
@@ -262,7 +272,7 @@ class Registry:
         if isinstance(text, Spec):
             return text
         head, colon, rest = text.partition(":")
-        self._scan()
+        self.check_loaded(re.split("[:,]", text, maxsplit=1)[0])
         if head not in self._entries:
             if self.fallback is None or not text:
                 raise UsageError(self.unknown(head))
@@ -382,6 +392,7 @@ class Registry:
             lines += textwrap.wrap(
                 params, width, initial_indent=indent, subsequent_indent=indent, break_on_hyphens=False
             )
+        lines += [f"   {problem}" for problem in self._broken.values()]
         return "\n".join(lines) + "\n"
 
 

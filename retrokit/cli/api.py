@@ -1,0 +1,19 @@
+"""What a command of a third party is made of (``docs/reference/plugins.md``); the commands here use the same."""
+
+from retrokit.cli.common import DeviceOption as DeviceOption
+from retrokit.cli.common import EstimateOption as EstimateOption
+from retrokit.cli.common import JsonOption as JsonOption
+from retrokit.cli.common import PriceOption as PriceOption
+from retrokit.cli.common import is_first_process as is_first_process
+from retrokit.cli.common import show as show
+from retrokit.cli.common import show_result as show_result
+from retrokit.cli.common import writes as writes
+from retrokit.cli.settings import takes as takes
+from retrokit.cli.streams import readers_may_leave as readers_may_leave
+from retrokit.core.notices import notice as notice
+from retrokit.core.notices import progress as progress
+from retrokit.core.settings import FILE as FILE
+from retrokit.core.settings import FOLDER as FOLDER
+from retrokit.core.settings import Settings as Settings
+from retrokit.core.settings import setting as setting
+from retrokit.core.sheet import Sheet as Sheet

@@ -1,0 +1,346 @@
+"""The commands of the command line: a registry like any other. Listing them imports the standard library alone.
+
+The core's are in the table below; a third party adds its own through the entry-point group ``retrokit.commands``. A
+command's target is a function whose parameters are settings or Typer's; it is imported when the command runs or shows
+its own help.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from retrokit.core.errors import UsageError
+from retrokit.core.registry import Entry, Registry
+
+CARD = "Train, stress-test and rerank"
+NEXT = "Search, check and look up"
+MORE = "More"
+
+
+@dataclass(frozen=True)
+class CommandEntry(Entry):
+    """A command.
+
+    Attributes:
+        name: one word, or two: that of its group, and its own.
+        summary: the first line of its help.
+        target: ``"module:function"``; the function's parameters are its options.
+        panel: the heading under which the help page lists it.
+        kinds: the kinds of names that it takes (``retrokit names``), which its help lists.
+        processes: which processes of a distributed run execute it: the ``first``, for which the others encode, or
+            ``every`` one.
+    """
+
+    panel: str = MORE
+    kinds: tuple[str, ...] = ()
+    processes: Literal["first", "every"] = "first"
+
+
+@dataclass(frozen=True)
+class GroupEntry(CommandEntry):
+    """A group of commands, whose names begin with its own.
+
+    Attributes:
+        default: the command that is meant if the next word names none of the group.
+        about: what its help says below the summary.
+        members: ``"module:function"``, which returns the entries of commands that are no entries here; or empty.
+    """
+
+    default: str | None = None
+    about: str = ""
+    members: str = ""
+
+
+class CommandRegistry(Registry):
+    """Commands by their words. Third parties' are loaded when all are listed, or for a name that the core lacks."""
+
+    form = re.compile(r"[a-z][a-z0-9-]*( [a-z][a-z0-9-]*)?")
+
+    def add(self, entry: Entry) -> None:
+        """Register ``entry``; a name that is taken is an error, and so is one whose group does not exist."""
+        group, _, _ = entry.name.rpartition(" ")
+        if group and not isinstance(self._entries.get(group), GroupEntry):
+            raise UsageError(f"command {entry.name!r} ({entry.target}): there is no group of commands {group!r}")
+        super().add(entry)
+
+    def below(self, group: str) -> list[Entry]:
+        """The entries of a group, or those at the top for an empty name."""
+        entries = [entry for entry in self.entries() if entry.name.rpartition(" ")[0] == group]
+        parent = self._entries.get(group)
+        if isinstance(parent, GroupEntry) and parent.members:
+            entries += replace(parent, target=parent.members).load()()
+        return entries
+
+    def find(self, name: str) -> Entry | None:
+        """The entry of that name, or ``None``. Entry points are loaded only if the core has no such command."""
+        if name in self._entries:
+            return self._entries[name]
+        self.check_loaded(name)
+        group = name.rpartition(" ")[0]
+        return next((entry for entry in self.below(group) if entry.name == name), None)
+
+
+registry = CommandRegistry(
+    "command",
+    "retrokit.commands",
+    [
+        GroupEntry(
+            "augment",
+            "Create training data: pairs from texts, near-misses, queries, hard negatives, mixtures.",
+            "",
+            panel=CARD,
+        ),
+        CommandEntry(
+            "augment crops",
+            "Create pairs of two chunks of the same text (CROP 3.1).",
+            "retrokit.cli.augment:crops",
+            kinds=("splitters",),
+        ),
+        CommandEntry(
+            "augment dropout",
+            "Create pairs of a chunk with itself, which dropout makes differ (SimCSE, CROP 3.1).",
+            "retrokit.cli.augment:dropout",
+            kinds=("splitters",),
+        ),
+        CommandEntry(
+            "augment mask",
+            "Mask tokens in both texts of a pair, or in two copies of a text (CROP A.1).",
+            "retrokit.cli.augment:mask",
+            kinds=("encoders",),
+        ),
+        CommandEntry(
+            "augment split",
+            "Split pairs into a BEIR folder of train, dev and test; pairs that share a text are in one split.",
+            "retrokit.cli.augment:split",
+            kinds=("data",),
+        ),
+        CommandEntry(
+            "augment near-misses",
+            "Create near-misses: minimal edits of sentences that change their meaning (COMP D.1).",
+            "retrokit.cli.augment:near_misses",
+            kinds=("near-misses", "llms"),
+        ),
+        CommandEntry(
+            "augment queries",
+            "Have a language model write queries for passages; a search and a judge filter them.",
+            "retrokit.cli.augment:queries",
+            kinds=("llms", "encoders", "searchers"),
+        ),
+        CommandEntry(
+            "augment mine",
+            "Mine hard negatives with any encoder and similarity, or another searcher (SFS B.2).",
+            "retrokit.cli.augment:mine",
+            kinds=("encoders", "searchers", "similarities", "rerankers"),
+        ),
+        CommandEntry(
+            "augment score",
+            "Score pairs and their negatives with a reranker, for finetune --loss kl or margin-mse.",
+            "retrokit.cli.augment:score",
+            kinds=("rerankers",),
+        ),
+        CommandEntry(
+            "augment mix",
+            "Join data sets by weight or count, shuffled (COMP D.1).",
+            "retrokit.cli.augment:mix",
+            kinds=("mixture",),
+        ),
+        CommandEntry(
+            "finetune",
+            "Fine-tune an encoder with any similarity.",
+            "retrokit.cli.finetune:finetune",
+            panel=CARD,
+            kinds=("encoders", "similarities", "data", "augmentations", "tasks"),
+            processes="every",
+        ),
+        CommandEntry(
+            "eval",
+            "Evaluate systems on tasks, with paired tests and means over seeds.",
+            "retrokit.cli.evaluate:evaluate",
+            panel=CARD,
+            kinds=("encoders", "searchers", "similarities", "tasks"),
+        ),
+        GroupEntry(
+            "probe",
+            "Analyse a system: stress tests, norms, fragments, layers, geometry, near-misses.",
+            "",
+            panel=CARD,
+            members="retrokit.cli.probe:commands",
+        ),
+        GroupEntry(
+            "rerank",
+            "Rerank first-stage results; train and apply verifiers.",
+            "",
+            panel=CARD,
+            default="run",
+            about="retrokit rerank ENCODER --on TASK --with RERANKER is short for retrokit rerank run.",
+        ),
+        CommandEntry(
+            "rerank run",
+            "Rerank first-stage results and evaluate both stages; test rerankers on near-misses (COMP 3.2).",
+            "retrokit.cli.rerank:run_two_stages",
+            kinds=("encoders", "searchers", "similarities", "tasks", "rerankers"),
+        ),
+        CommandEntry(
+            "rerank train",
+            "Train a verifier on token maps (COMP C, D.3), a cross-encoder or a decoder that answers yes or no.",
+            "retrokit.cli.rerank_train:train",
+            kinds=("verifiers", "encoders", "data"),
+            processes="every",
+        ),
+        CommandEntry(
+            "rerank calibrate",
+            "Calibrate and store the acceptance threshold of a verifier or cross-encoder.",
+            "retrokit.cli.rerank_train:calibrate",
+        ),
+        CommandEntry(
+            "rerank shrink",
+            "Copy a verifier trained end to end, with a low-rank update in place of its encoder.",
+            "retrokit.cli.rerank_train:shrink",
+        ),
+        CommandEntry(
+            "rerank verify",
+            "Accept or reject pairs of texts; adds a score and a verdict to each line.",
+            "retrokit.cli.rerank_train:verify",
+        ),
+        GroupEntry(
+            "build-sure",
+            "Build and judge a SURE benchmark from any queries and passages. Defaults to `build`.",
+            "",
+            panel=CARD,
+            default="build",
+        ),
+        CommandEntry(
+            "build-sure build",
+            "Build a benchmark: verified variants of each query's passage (SURE 3.2).",
+            "retrokit.cli.build_sure:build",
+            kinds=("llms",),
+        ),
+        CommandEntry(
+            "build-sure audit",
+            "Write an HTML page on which people judge a sample of variants (SURE 4.1).",
+            "retrokit.cli.build_sure:audit",
+        ),
+        CommandEntry(
+            "build-sure judge",
+            "Have a language model judge the sample of the audit page (SURE 4.1).",
+            "retrokit.cli.build_sure:judge_command",
+            kinds=("llms",),
+        ),
+        CommandEntry(
+            "build-sure agreement",
+            "Compare annotators: verdicts, Cohen's and Fleiss' kappa (SURE, Table 2).",
+            "retrokit.cli.build_sure:agreement",
+        ),
+        CommandEntry(
+            "search",
+            "Search documents, or the embeddings that retrokit export wrote.",
+            "retrokit.cli.search:search",
+            panel=NEXT,
+            kinds=("encoders", "searchers", "similarities"),
+        ),
+        CommandEntry(
+            "export",
+            "Export embeddings whose inner product reproduces the ranking of the similarity.",
+            "retrokit.cli.export:export",
+            panel=NEXT,
+            kinds=("encoders", "similarities"),
+            processes="every",
+        ),
+        CommandEntry(
+            "check",
+            "Check test sets and training data for faults, and for what the judgements do not know.",
+            "retrokit.cli.check:check",
+            panel=NEXT,
+            kinds=("data", "encoders", "searchers", "rerankers"),
+        ),
+        CommandEntry(
+            "names",
+            "List registered names with descriptions and parameters, including those of plugins.",
+            "retrokit.cli.names:names",
+            panel=NEXT,
+        ),
+        CommandEntry(
+            "cache",
+            "Show the size of the embedding cache by encoder, or reduce it.",
+            "retrokit.cli.cache:cache",
+            panel=NEXT,
+        ),
+        CommandEntry(
+            "doctor",
+            "Diagnose the installation, or compare an export with another server or model folder.",
+            "retrokit.cli.doctor:doctor",
+            panel=NEXT,
+            kinds=("encoders",),
+        ),
+        CommandEntry("help", "Show the help of a command.", "retrokit.cli.help:show_help", panel=NEXT),
+        GroupEntry("study", "Run an experiment grid defined in TOML, and report its results.", ""),
+        CommandEntry(
+            "study run",
+            "Run the missing steps of a study, then write its report. Rerun to resume.",
+            "retrokit.cli.study:run",
+        ),
+        CommandEntry(
+            "study which-similarity",
+            "Recommend a similarity for training: a sweep over similarities and seeds, with significance.",
+            "retrokit.cli.study:which_similarity",
+            kinds=("encoders", "data"),
+        ),
+        CommandEntry(
+            "study is-it-better-than-bm25",
+            "Compare an encoder with BM25 and with their fusion.",
+            "retrokit.cli.study:is_it_better_than_bm25",
+            kinds=("encoders", "tasks"),
+        ),
+        CommandEntry(
+            "study does-it-see-near-misses",
+            "Run a stress test (probe stress) as a study: negation, roles, places, numbers, typos.",
+            "retrokit.cli.study:does_it_see_near_misses",
+            kinds=("encoders", "searchers"),
+        ),
+        CommandEntry(
+            "study why-this-figure",
+            "Find the setting that explains a published figure: prompt, pooling, length, titles, similarity.",
+            "retrokit.cli.study:why_this_figure",
+            kinds=("encoders", "tasks"),
+        ),
+        CommandEntry(
+            "study plan", "Print the steps as command lines, in an order that can be run.", "retrokit.cli.study:plan"
+        ),
+        CommandEntry("study status", "Show which steps are done, failed or missing.", "retrokit.cli.study:status"),
+        CommandEntry("study report", "Write the report of the finished steps.", "retrokit.cli.study:report"),
+        CommandEntry(
+            "report", "Write a self-contained HTML report of results and model folders.", "retrokit.cli.report:report"
+        ),
+        CommandEntry(
+            "bridge",
+            "Search old vectors with a new encoder, by a map learned from texts that both embed.",
+            "retrokit.cli.bridge:bridge",
+            kinds=("encoders", "tasks"),
+        ),
+        CommandEntry(
+            "distil-static",
+            "Distil a static encoder from a transformer: about 100 times faster on a CPU (Model2Vec).",
+            "retrokit.cli.distil:distil_static",
+            kinds=("encoders",),
+        ),
+        CommandEntry(
+            "calibrate",
+            "Calibrate when a search abstains, because nothing relevant is in the corpus.",
+            "retrokit.cli.calibrate:calibrate",
+            kinds=("encoders", "searchers", "similarities", "tasks", "rerankers"),
+        ),
+        CommandEntry(
+            "merge",
+            "Average the weights of encoders of one architecture (model soup).",
+            "retrokit.cli.merge:merge",
+            kinds=("encoders", "similarities"),
+        ),
+        CommandEntry(
+            "push",
+            "Upload a model folder to the Hugging Face Hub in one commit, with a model card.",
+            "retrokit.cli.push:push",
+        ),
+    ],
+)
