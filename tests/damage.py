@@ -147,7 +147,7 @@ LATER = [2, 99, 0, -1, "1", None, 1.5, True, 10**30]
 
 
 def places(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
-    """The path of every value within ``value``; of long lists, and of tables of numbers, the first ones and the last."""
+    """The path of every value within ``value``; of long lists and of tables of numbers, the first and the last."""
     keys: list[Any] = []
     if isinstance(value, dict):
         keys = list(value)

@@ -38,6 +38,7 @@ def commands() -> list[ProbeCommand]:
             probe=probe,
         )
         for probe in registry.entries()
+        if isinstance(probe, ProbeEntry)
     ]
 
 
