@@ -125,7 +125,7 @@ def test_help_imports_little() -> None:
     own = {name for name in more if name.split(".")[0] == "retrokit"}
     assert len(own) < 70, sorted(own)
     assert {name.split(".")[0] for name in more - own} <= set(sys.stdlib_module_names)
-    assert len(more - own) < 20, sorted(more - own)
+    assert len(more - own) < 60, sorted(more - own)  # those of importlib.metadata, which lists third parties' commands
 
 
 def test_the_first_help_page_is_that_of_the_whole_application(capsys: pytest.CaptureFixture[str]) -> None:

@@ -74,7 +74,7 @@ def test_a_name_is_taken_once_and_a_group_exists():
     with pytest.raises(UsageError, match="there is no group of commands 'other'"):
         own.add(CommandEntry("other one", "One.", "here:one"))
     with pytest.raises(UsageError, match="must be"):
-        own.add(CommandEntry("three words here", "One.", "here:one"))
+        own.add(CommandEntry("Group", "One.", "here:one"))
     assert [entry.name for entry in own.below("group")] == ["group one"]
     assert own.find("group two") is None
 

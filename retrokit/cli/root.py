@@ -27,7 +27,7 @@ class LazyCommand:
     @cached_property
     def command(self) -> Any:
         """The command itself."""
-        alone = Commands()
+        alone = Commands(add_completion=False)
         alone.command(self.name, cls=with_names(*self.entry.kinds))(self.entry.load())
         return typer.main.get_command(alone)
 
