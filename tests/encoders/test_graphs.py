@@ -94,7 +94,7 @@ def test_only_conversions_are_removed(tmp_path: Path) -> None:
         (folder / "notes.txt").write_text("years of work")
     about = {"spec": "minilm", "backend": "onnx", "dtype": "int8", "said": ""}
     write_json(conversion / "conversion.json", about, kind="conversion")
-    write_json(tmp_path / "graphs" / "mine" / "conversion.json", {"of": "a user"})
+    (tmp_path / "graphs" / "mine" / "conversion.json").write_text('{"of": "a user"}')
     Path(f"{conversion}.lock").touch()
     assert [graph.spec for graph in held_graphs(tmp_path)] == ["minilm"]
     clear_graphs(tmp_path)
