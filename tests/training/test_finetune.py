@@ -672,6 +672,7 @@ def test_convergence_is_mags_criterion():
     steady = [0.1, 0.5, 0.6, 0.601, 0.602, 0.601, 0.6, 0.599]
     assert history(steady).converged_at() == 60  # the first five that deviate by less than 0.002: steps 20 to 60
     assert history([*steady[:6]]).converged_at() is None
+    assert history([*steady[:7]]).converged_at() == 60, "the latest evaluation counts"
     assert history([0.63, *steady[2:]]).converged_at() is None  # more than 0.02 below the best
 
 

@@ -347,7 +347,7 @@ def test_the_last_checkpoint_is_that_of_the_highest_step(tmp_path: Path) -> None
         folder.checkpoint(step).mkdir()
         folder.complete(folder.checkpoint(step), {}, best_step=9)
     assert {path.name for path in folder.checkpoints.iterdir()} == {f"checkpoint-{step}" for step in (9, 11, 12)}
-    write_jsonl(folder.metrics, [{"step": step, "loss": 1.0} for step in (10, 11, 12)])
+    write_jsonl(folder.metrics, [{"step": step, "seconds": 1.0} for step in (10, 11, 12)])
     assert [row["step"] for row in folder.truncate_metrics(11)] == [10, 11]
     assert [row["step"] for _, row in read_jsonl(folder.metrics)] == [10, 11]
 
