@@ -54,7 +54,6 @@ def finetune(
         training_plots(folder)
 
     if dry_run:
-        say_dry_run(f"loads {config.encoder}")
         planned: Job = with_memory(plan(config, dry_run=True))
     else:
         planned = plan(config)
@@ -62,12 +61,6 @@ def finetune(
         notice("--time: a few steps are timed, at a learning rate of 0")
         planned = timed(planned)
     train_as_planned(planned, preflight_sheets, dry_run, as_json, draw)
-
-
-def say_dry_run(loads: str) -> None:
-    """Say first what a dry run does, and what it does not."""
-    if is_first_process():
-        notice(f"dry run: reads all data, {loads}, measures samples of texts; does not train, evaluate or write")
 
 
 def train_as_planned(
@@ -83,7 +76,9 @@ def train_as_planned(
 
     shown = tables_of(plan.preflight)
     if dry_run:
-        return show_result(as_json, "preflight", plan.preflight.to_json(), *shown)
+        show_result(as_json, "preflight", plan.preflight.to_json(), *shown)
+        done = f"read all data, loaded {plan.config.encoder}, measured samples of texts"
+        return notice(f"dry run: {done}; nothing was trained, evaluated or written")
     if is_first_process():
         show(*shown, error=True)
     outcome = carry_out(plan)

@@ -5,7 +5,7 @@ from dataclasses import asdict
 import typer
 
 from retrokit.cli.common import JsonOption, show, show_result
-from retrokit.cli.finetune import DryRunOption, say_dry_run, train_as_planned
+from retrokit.cli.finetune import DryRunOption, train_as_planned
 from retrokit.cli.settings import takes
 from retrokit.core.errors import GateFailed, UsageError
 from retrokit.core.notices import notice
@@ -37,8 +37,6 @@ def train(
     from retrokit.report.tables import verifier_preflight_sheets
     from retrokit.training.rerankers.verifier import plan_verifier
 
-    if dry_run:
-        say_dry_run(f"loads {config.encoder}")
     train_as_planned(plan_verifier(config), verifier_preflight_sheets, dry_run, as_json)
 
 

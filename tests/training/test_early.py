@@ -106,17 +106,15 @@ def test_an_id_of_other_rows_names_no_document(folder: Path) -> None:
         plan(config)
 
 
-def test_a_dry_run_says_first_what_it_does_and_probes_nothing(
+def test_a_dry_run_says_last_what_it_did_and_probes_nothing(
     folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(training, "choose_similarity", lambda *given: pytest.fail("a dry run does not probe"))
-    assert (
-        cli.run(["finetune", "bert", "--data", "pairs.jsonl", "--batch-size", "4", "--sim", "auto", "--dry-run"]) == 0
-    )
+    words = ["--data", "pairs.jsonl", "--batch-size", "4", "--sim", "auto", "--dry-run"]
+    assert cli.run(["finetune", "bert", *words]) == 0
     lines = capsys.readouterr().err.splitlines()
-    assert lines[0] == (
-        "dry run: reads all data, loads bert, measures samples of texts; does not train, evaluate or write"
-    )
+    done = "read all data, loaded bert, measured samples of texts; nothing was trained, evaluated or written"
+    assert lines[-1] == f"dry run: {done}"
     assert "--sim auto: training probes 1,000 pairs to choose; this plan is for learn" in lines
 
 
