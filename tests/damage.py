@@ -147,7 +147,7 @@ LATER = [2, 99, 0, -1, "1", None, 1.5, True, 10**30]
 
 
 def places(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
-    """The path of every value within ``value``; of long lists and of tables of numbers, the first and the last."""
+    """The path of every value within ``value``; of long lists and tables of numbers, the first and the last."""
     keys: list[Any] = []
     if isinstance(value, dict):
         keys = list(value)
@@ -160,16 +160,14 @@ def places(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
         yield from places(value[key], (*path, key))
 
 
-def damaged_value(value: Any, draw: random.Random) -> tuple[str, Any]:
-    """What was done, and a copy of ``value`` in which one thing is other."""
+def damaged_value(value: Any, draw: random.Random, number: int) -> tuple[str, Any]:
+    """What was done, and a copy of ``value`` in which one thing is other: by the ``number``, each place in turn."""
     value = copy.deepcopy(value)
-    # keys near the top are as likely as all that lies deep in long lists
-    depths: dict[int, list[tuple[Any, ...]]] = {}
-    for path in places(value):
-        depths.setdefault(len(path), []).append(path)
-    if not depths:
+    paths = list(places(value))
+    if not paths:
         return "replaced", draw.choice(VALUES)
-    path = draw.choice(depths[draw.choice(list(depths))])
+    random.Random(SEED).shuffle(paths)
+    path = paths[number % len(paths)]
     holder = value
     for key in path[:-1]:
         holder = holder[key]
@@ -231,29 +229,29 @@ def damaged_bytes(content: bytes, draw: random.Random) -> tuple[str, bytes]:
             return f"{gap} bytes lost at {start}", content[:start] + content[start + gap :]
 
 
-def damaged(kind: Kind, content: bytes, draw: random.Random) -> tuple[str, bytes]:
+def damaged(kind: Kind, content: bytes, draw: random.Random, number: int) -> tuple[str, bytes]:
     """What was done to a file of that kind, and its bytes."""
     ending = Path(kind.file).suffix
     if ending not in (".json", ".jsonl", ".trec") or draw.random() < 0.15:
         return damaged_bytes(content, draw)
     if ending == ".json":
-        what, value = damaged_value(json.loads(content), draw)
+        what, value = damaged_value(json.loads(content), draw, number)
         if kind.writes_checksum and isinstance(value, dict):
             value = with_checksum(value)
         return what, written(value).encode("utf-8", "surrogatepass")
     lines = content.decode().splitlines()
-    number = draw.randrange(len(lines))
+    line = draw.randrange(len(lines))
     if ending == ".trec":
-        cells = lines[number].split(" ")
+        cells = lines[line].split(" ")
         column = draw.randrange(len(cells))
         cell = draw.choice(["", "nan", "inf", "1e999", "-1", "9" * 30, "x", "\0", "٣", "a b", "0x1", "1_0"])
         cells[column] = cell
-        what, lines[number] = f"{number}:{column} = {cell!r}", " ".join(cells)
+        what, lines[line] = f"{line + 1}:{column} = {cell!r}", " ".join(cells)
     elif draw.random() < 0.1:
-        what, lines[number] = f"line {number}", written(draw.choice(VALUES))
+        what, lines[line] = f"line {line + 1}", written(draw.choice(VALUES))
     else:
-        what, value = damaged_value(json.loads(lines[number]), draw)
-        what, lines[number] = f"{number + 1}: {what}", written(value)
+        what, value = damaged_value(json.loads(lines[line]), draw, number)
+        what, lines[line] = f"{line + 1}: {what}", written(value)
     return what, ("\n".join(lines) + "\n").encode("utf-8", "surrogatepass")
 
 
@@ -314,8 +312,8 @@ class Workshop:
         self._restore(kind)
         sound = self._run(kind)
         yield Outcome(name, "nothing", sound.verdict if sound.verdict != "refused" else "wrongly refused", sound.detail)
-        for _ in range(count):
-            what, bytes_ = damaged(kind, content, draw)
+        for number in range(count):
+            what, bytes_ = damaged(kind, content, draw, number)
             self._restore(kind)
             (self.folder / kind.file).write_bytes(bytes_)
             outcome = self._run(kind)
