@@ -1,4 +1,4 @@
-"""The commands of the command line: a registry like any other. Listing them imports the standard library alone.
+"""The commands of the command line: a registry like any other. Listing them imports only the standard library.
 
 The core's are in the table below; a third party adds its own through the entry-point group ``retrokit.commands``. A
 command's target is a function whose parameters are settings or Typer's; it is imported when the command runs or shows
