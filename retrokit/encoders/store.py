@@ -382,10 +382,8 @@ def _checksum(*parts: bytes) -> int:
 
 def _held(about: str, counted: dict[str, Any]) -> Held:
     """What is known of an encoder; of one whose description is damaged, what is counted."""
-    unknown: dict[str, Any] = {
-        **dict.fromkeys(("spec", "kind", "fingerprint", "precision", "device"), "unknown"),
-        "dimension": 0,
-    }
+    names = ("spec", "kind", "fingerprint", "precision", "device")
+    unknown: dict[str, Any] = {**dict.fromkeys(names, "unknown"), "dimension": 0}
     try:
         held: Held = restored(Held, {**unknown, **json.loads(about), **counted})
     except (ValueError, TypeError):
