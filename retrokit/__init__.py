@@ -39,7 +39,6 @@ if TYPE_CHECKING:
     from retrokit.encoders.base import Encoder
     from retrokit.evaluation.abstention import calibrate as calibrate
     from retrokit.evaluation.checking.check import check as check
-    from retrokit.evaluation.deployment import deployment as deployment
     from retrokit.evaluation.evaluate import evaluate as evaluate
     from retrokit.evaluation.settings import TwoStageOptions as TwoStageOptions
     from retrokit.evaluation.two_stage import rerank as rerank
@@ -63,7 +62,6 @@ _LAZY = {
     "probe": "retrokit.probe",
     "check": "retrokit.evaluation.checking.check",
     "calibrate": "retrokit.evaluation.abstention",
-    "deployment": "retrokit.evaluation.deployment",
     "evaluate": "retrokit.evaluation.evaluate",
     "open_image": "retrokit.data.images",
     "search": "retrokit.ranking.retrieval",

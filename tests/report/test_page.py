@@ -18,9 +18,7 @@ from retrokit.data.overlap import Overlap
 from retrokit.data.runs import Run, write_run
 from retrokit.evaluation.comparison.comparison import Evaluation, evaluation_of
 from retrokit.evaluation.comparison.trained import Training
-from retrokit.evaluation.deployment import Deployment, DeploymentRow
 from retrokit.evaluation.result import Result
-from retrokit.report.deployment import deployment_json, deployment_sheet
 from retrokit.report.evaluation import evaluation_json, evaluation_sheets
 from retrokit.report.html import to_figure, to_html
 from retrokit.report.page import page_of, write_page
@@ -158,7 +156,6 @@ def test_a_price_of_nothing_is_refused(tmp_path):
             "has no other .*, its main metric",
         ),
         ('{"layers": 3, "conclusion": ""}', "is not whole"),
-        ('[{"fronts": 1}]', "is not whole"),
         ('{"task": "t", "metric": "m", "layers": [], "conclusion": ""}', "is not whole"),
         ({**gallery.labelled_map(["a", "b"]).to_json(), "labels": [0]}, "a label of the classes and two coordinates"),
         ({**gallery.labelled_map(["a", "b"]).to_json(), "classes": ["a"]}, "a label of the classes"),
@@ -246,19 +243,12 @@ def test_the_table_of_tests_has_the_interval_of_every_metric_that_is_shown(tmp_p
     assert {row[2] for row in tests.rows} == {("rdc",)}  # a terminal has less room
 
 
-def test_a_deployment_and_a_build_are_shown_from_their_json(tmp_path):
-    rows = [
-        DeploymentRow(dims, "float32", "exact", result("a", values(place)), 1.0, 4.0 * dims, 0.1, comparison)
-        for place, dims, comparison in ((1, 8, None), (0, 4, evaluation("a", "b").comparisons[0]))
-    ]
-    found = Deployment("a", "cosine", "beir:data/set", "ndcg@10", 10, tuple(rows))
+def test_a_build_is_shown_from_its_json(tmp_path):
     calls = {"calls": 7, "from_store": 2, "prompt_tokens": 1000, "completion_tokens": 234}
     kinds = {"summary": {"tried": 4, "at_once": 3, "after_retries": 0, "dropped": 1, "rejections": {"too long": 1}}}
     built = {"testbeds": {"precision": {"kept": 3, "dropped": {"summary": 1}}}, "kinds": kinds, "calls": calls}
-    page = page_from(tmp_path, deployment_json([found]), built)
-    assert to_html(deployment_sheet(found)) in page
-    assert page.count("<svg ") == 1
-    assert re.findall("<h2>(.*?)</h2>", page) == ["Deployment", "Provenance"]
+    page = page_from(tmp_path, built)
+    assert re.findall("<h2>(.*?)</h2>", page) == ["Provenance"]
     assert "7 calls (1,234 tokens), 2 answers from the store" in page
     assert "too long" in page
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 import copy
 import json
 from collections.abc import Callable, Sequence, Set
-from dataclasses import replace
 from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, Self
@@ -159,12 +158,6 @@ class StoredIndex(DenseIndex):
     def ready(self) -> StoredIndex:
         self._embeddings.encoder.settle()
         return self
-
-    def through(self, faiss: str | None) -> StoredIndex:
-        """The same documents through another index, or exactly."""
-        index = copy.copy(self)
-        index._faiss, index.parts = faiss, [replace(part, index=faiss) for part in self.parts]
-        return index
 
     def embed_queries(self, queries: TextList) -> np.ndarray:
         """Embeddings float32 ``[n, d']`` of queries as the similarity prepares them."""
