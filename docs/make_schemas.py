@@ -56,7 +56,6 @@ from retrokit.sure.variants import Call
 from retrokit.training.bridge import Bridged
 from retrokit.training.distil import Distilled
 from retrokit.training.history import Outcome
-from retrokit.training.merge import Merged
 from retrokit.training.preflight import Memory, Preflight
 from retrokit.training.push import Pushed
 from retrokit.training.rerankers.job import VerifierPreflight
@@ -254,7 +253,6 @@ OUTPUTS: dict[str, Any] = {
     "eval": EVALUATION,
     "export": {"folder": str, **EXPORT},
     "finetune": Either([PREFLIGHT, TRAINED]),
-    "merge": but(Merged, shares=([[str | float]], "Each encoder with what it counts.")),
     "probe-contrast": but(ContrastProbe, conclusion=CONCLUSION),
     "probe-fisher": {
         "results": [

@@ -85,7 +85,6 @@ WITH = {
     "export": ["export", "run", "--on", "corpus.jsonl", "-o", "exported"],
     "bridge": ["bridge", "exported", "run", "--texts", "corpus.jsonl", "--sample", "10", "-o", "bridged"],
     "calibrate": ["calibrate", "run", "--on", "beir:task", "--abstain", "0.5", "-o", "abstention.json"],
-    "merge": ["merge", "run", "run", "-o", "soup"],
     "distil-static": ["distil-static", ENCODER, "--dims", "4", "-o", "table"],
     "push": ["push", "run", "me/run", "--dry-run", "upload"],
     "report": ["report", "results", "-o", "page.html"],

@@ -33,7 +33,6 @@ _NOTES = {
     "configuration?": dict[str, Any],
     "data?": [{"name": str, "digest": str}],
     "git?": dict[str, Any] | None,
-    "merged?": [{"encoder": str}],
 }
 """What is read of the objects in a description, which have further fields."""
 
