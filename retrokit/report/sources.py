@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import MISSING, dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -108,7 +108,7 @@ def _read_folder(path: str, sources: Sources) -> None:
 def _sort(path: str, content: Any, sources: Sources) -> None:
     entries = content if isinstance(content, list) else [content]
     first = entries[0] if entries and isinstance(entries[0], dict) else {}
-    kind = first.get("kind") or _kind_without_name(first)
+    kind = first.get("kind")
     own = {f"probe-{entry.name}": entry for entry in probes.entries() if isinstance(entry, ProbeEntry)}
     if kind in ("evaluation", "reranking"):
         near_misses = restored({"near_misses?": [_NEAR_MISSES]}, first).get("near_misses")
@@ -131,23 +131,6 @@ def _sort(path: str, content: Any, sources: Sources) -> None:
         sources.probes.append(ProbeSource(path, own[kind].name, probe))
     else:
         raise DataError(path, f"is JSON of something else; expected {EXPECTED}")
-
-
-def _kind_without_name(content: Mapping[str, Any]) -> str:
-    """The kind of JSON from before it had a ``kind``, by its keys; empty for none."""
-    if {"results", "comparisons"} <= set(content):
-        return "evaluation"
-    if {"testbeds", "kinds", "calls"} <= set(content):
-        return "build-sure"
-    fitting = {"": 0}
-    for entry in (entry for entry in probes.entries() if "conclusion" in content and isinstance(entry, ProbeEntry)):
-        tables = {
-            of.name
-            for of in fields(entry.load_findings())
-            if str(of.type).startswith("list[") and of.default_factory is MISSING
-        }
-        fitting |= {f"probe-{entry.name}": len(tables)} if tables <= set(content) else {}
-    return max(fitting, key=fitting.__getitem__)
 
 
 _EVALUATION = {

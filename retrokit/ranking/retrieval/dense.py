@@ -265,7 +265,7 @@ class ExportIndex(StoredIndex):
     def embed_queries(self, queries: TextList) -> np.ndarray:
         """As the similarity prepares them, and a 0 where the documents have one dimension more."""
         embeddings = super().embed_queries(queries)
-        if self.export.note.get("one_length"):
+        if self.export.note["one_length"]:
             embeddings = np.pad(embeddings, [(0, 0), (0, 1)])
         if embeddings.shape[1] != self.export.note["dimension"]:
             problem = f"has {self.export.note['dimension']} dimensions, and queries {embeddings.shape[1]}; export again"
@@ -281,7 +281,7 @@ class ExportIndex(StoredIndex):
         return index
 
     def account(self) -> Account:
-        configuration = {**self._configuration(), "dtype": self.export.note.get("dtype", "float32")}
+        configuration = {**self._configuration(), "dtype": self.export.note["dtype"]}
         return Account(configuration, self._embeddings.norms(self._queries, (), "query"))
 
 
@@ -371,7 +371,7 @@ def export_index(
             f"{folder}: was written with the first {made_by['dims']} dimensions; `dims=` {dims} does not fit"
         )
     dims = made_by["dims"] if made_by["dims"] != made_by["dimension"] else None
-    dtype = note.get("dtype", "float32")
+    dtype = note["dtype"]
     stored = stored_as(quantize or dtype)
     if stored.dtype != dtype:
         raise UsageError(f"{folder}: contains {dtype}; `quantize=` {quantize} does not fit")
