@@ -31,7 +31,6 @@ from retrokit.evaluation.checking.check import DataCheck
 from retrokit.evaluation.checking.systems import Unjudged
 from retrokit.evaluation.comparison.comparison import BaselineChange, Comparison, Explanation, Gate, OverTasks
 from retrokit.evaluation.comparison.correlations import Correlation
-from retrokit.evaluation.deployment import DeploymentRow
 from retrokit.evaluation.result import AbstentionResult, Result
 from retrokit.metrics.effect_size import EffectSize
 from retrokit.metrics.significance import Draws
@@ -57,7 +56,6 @@ from retrokit.sure.variants import Call
 from retrokit.training.bridge import Bridged
 from retrokit.training.distil import Distilled
 from retrokit.training.history import Outcome
-from retrokit.training.merge import Merged
 from retrokit.training.preflight import Memory, Preflight
 from retrokit.training.push import Pushed
 from retrokit.training.rerankers.job import VerifierPreflight
@@ -159,25 +157,6 @@ EVALUATION: dict[str, Any] = {
         "Similarities of training against those of evaluation (--cross).",
     ),
 }
-DEPLOYMENT = [
-    {
-        **{"encoder": str, "similarity": str, "task": str, "metric": str, "depth": int},
-        "rows": [
-            but(
-                DeploymentRow,
-                "result",
-                **{
-                    one.name: get_type_hints(Result)[one.name]
-                    for one in fields(Result)
-                    if one.name not in (*RESULT.without, *RESULT.changed)
-                },
-                **RESULT.changed,
-                **{"name": (str, "Dimensions, numbers and index."), "comparison": Either([COMPARED, None])},
-            )
-        ],
-        "fronts": ({"row_bytes": [str], "milliseconds": [str]}, "Rows that none is better than at no more cost."),
-    }
-]
 NEAR_MISS_ROW = {
     **{"task": str, "scorer": str, "similarity": str, "family": str, "near_misses": int},
     "near_miss": (float, "Mean score of near-misses, on the scorer's own scale."),
@@ -271,10 +250,9 @@ OUTPUTS: dict[str, Any] = {
             CanaryReport,
         ]
     ),
-    "eval": Either([EVALUATION, DEPLOYMENT]),
+    "eval": EVALUATION,
     "export": {"folder": str, **EXPORT},
     "finetune": Either([PREFLIGHT, TRAINED]),
-    "merge": but(Merged, shares=([[str | float]], "Each encoder with what it counts.")),
     "probe-contrast": but(ContrastProbe, conclusion=CONCLUSION),
     "probe-fisher": {
         "results": [
@@ -350,7 +328,7 @@ KINDS = {
     "build-sure-build": ["estimate", "build-sure"],
     "build-sure-agreement": ["agreement"],
     "doctor": ["diagnosis", "canaries"],
-    "eval": ["evaluation", "deployment"],
+    "eval": ["evaluation"],
     "finetune": ["preflight", "training"],
     "rerank-calibrate": ["calibration"],
     "rerank-run": ["reranking"],

@@ -11,8 +11,7 @@ The Python API, loaded lazily (importing retrokit imports no torch)::
     retrokit.finetune("minilm", ["pairs.jsonl"], "runs/qnorm", sim="qnorm", scale="auto")
     retrokit.distil_static("minilm", "models/static")
     retrokit.bridge("exported/documents", "runs/new", "runs/bridge")
-    retrokit.merge(["runs/seed0", "runs/seed1"], "runs/soup")
-    retrokit.push("runs/soup", "me/soup", license="apache-2.0")
+    retrokit.push("runs/sfs", "me/sfs", license="apache-2.0")
     retrokit.evaluate(["minilm", "runs/qnorm"], ["beir:data/scifact"])
     retrokit.check(["beir:data/scifact", "pairs.jsonl"])
     retrokit.calibrate("minilm", "beir:data/scifact,split=train", output="minilm.json")
@@ -39,7 +38,6 @@ if TYPE_CHECKING:
     from retrokit.encoders.base import Encoder
     from retrokit.evaluation.abstention import calibrate as calibrate
     from retrokit.evaluation.checking.check import check as check
-    from retrokit.evaluation.deployment import deployment as deployment
     from retrokit.evaluation.evaluate import evaluate as evaluate
     from retrokit.evaluation.settings import TwoStageOptions as TwoStageOptions
     from retrokit.evaluation.two_stage import rerank as rerank
@@ -53,7 +51,6 @@ if TYPE_CHECKING:
     from retrokit.training.config import FinetuneConfig as FinetuneConfig
     from retrokit.training.distil import distil_static as distil_static
     from retrokit.training.finetune import finetune as finetune
-    from retrokit.training.merge import merge as merge
     from retrokit.training.push import push as push
     from retrokit.training.rerankers.config import VerifierConfig as VerifierConfig
     from retrokit.training.rerankers.verifier import train_verifier as train_verifier
@@ -63,7 +60,6 @@ _LAZY = {
     "probe": "retrokit.probe",
     "check": "retrokit.evaluation.checking.check",
     "calibrate": "retrokit.evaluation.abstention",
-    "deployment": "retrokit.evaluation.deployment",
     "evaluate": "retrokit.evaluation.evaluate",
     "open_image": "retrokit.data.images",
     "search": "retrokit.ranking.retrieval",
@@ -76,7 +72,6 @@ _LAZY = {
     "finetune": "retrokit.training.finetune",
     "bridge": "retrokit.training.bridge",
     "distil_static": "retrokit.training.distil",
-    "merge": "retrokit.training.merge",
     "push": "retrokit.training.push",
     "why_this_figure": "retrokit.study.why",
     "VerifierConfig": "retrokit.training.rerankers.config",

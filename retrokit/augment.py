@@ -17,7 +17,6 @@ from retrokit.augmentation.queries import queries
 from retrokit.augmentation.settings import MaskSettings, MiningSettings, PairSettings
 from retrokit.augmentation.splitting import split_pairs
 from retrokit.augmentation.texts import Counts, Rows, Texts
-from retrokit.core.notices import notice
 from retrokit.core.outputs import check_settings
 from retrokit.core.settings import taking
 from retrokit.data.jsonl import write_jsonl
@@ -46,10 +45,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """``mine`` and ``score``, which take PyTorch, as the others do not; and the former name of ``near_misses``."""
-    if name == "negatives":
-        notice("retrokit.augment.negatives: renamed; use near_misses")
-        return near_misses
+    """``mine`` and ``score``, which take PyTorch, as the others do not."""
     modules = {"mine": "retrokit.augmentation.mining", "score": "retrokit.augmentation.teaching"}
     if name in modules:
         return getattr(import_module(modules[name]), name)

@@ -34,7 +34,6 @@ ALLOWED_SKIPS = (
     "the real data is not here",
     "only root can give a folder away",
     "no Chromium with chromedriver on this machine",
-    "deepspeed is not installed",
     "ranx is not installed",
     "an extra",  # of trackers
     "a wrapper that the page on exports names",

@@ -66,7 +66,6 @@ KINDS: dict[str, Kind] = {
     "result, again": Kind("results/RESULT", f"eval {ENCODER} --on beir:beir --results results", writes_checksum=True),
     "eval --json": Kind("eval.json", "report eval.json -o out"),
     "eval of several --json": Kind("several.json", "report several.json -o out"),
-    "eval --deployment --json": Kind("deployment.json", "report deployment.json -o out"),
     "rerank --json": Kind("rerank.json", "report rerank.json -o out"),
     "check --json": Kind("check.json", "report check.json -o out"),
     **{
@@ -414,7 +413,6 @@ def _make() -> dict[str, str]:
         "several.json",
     )
     _typed(f"eval {ENCODER} --on beir:beir --results results")
-    _typed(f"eval {ENCODER} --on beir:beir --deployment --dims 8,16 --quantize float16,int8 --json", "deployment.json")
     _typed(f"rerank {ENCODER} --on beir:beir --with maxsim --json", "rerank.json")
     _typed("check beir --json", "check.json")
     for name, words in {

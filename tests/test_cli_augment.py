@@ -131,13 +131,6 @@ def test_what_becomes_of_the_texts_is_said(augment, tiny_bert):
     assert augment("mask", "-", "--encoder", tiny_bert, stdin=given)[2] == said
 
 
-def test_a_former_name_works_and_reports_the_present_one(augment):
-    present = augment("near-misses", "corpus.jsonl")
-    code, out, err = augment("negatives", "corpus.jsonl")
-    assert (code, out) == present[:2]
-    assert err.removesuffix(present[2]) == "retrokit augment negatives: renamed; use retrokit augment near-misses\n"
-
-
 def test_negatives_say_what_was_dropped(augment):
     texts = ["", "Hi. The lamp is not above the table. See https://x.org for the whole of the text."]
     code, out, err = augment("near-misses", "-", stdin=lines_of(*({"text": text} for text in texts)))

@@ -11,7 +11,6 @@ import retrokit
 from retrokit import cli
 from retrokit.data.jsonl import write_jsonl
 from tests.models import sentences
-from tests.test_docs import COMMANDS
 
 
 @pytest.fixture
@@ -93,18 +92,3 @@ def test_a_file_that_is_not_there_is_told_as_others_are(tmp_path, typed, command
     gone = str(tmp_path / "gone.toml")
     assert typed(*command, gone) == (2, "", f"retrokit: {gone}: does not exist\n")
     assert typed(*command, str(tmp_path)) == (2, "", f"retrokit: {tmp_path}: is a folder; expected a file\n")
-
-
-@pytest.mark.parametrize(
-    ("command", "former", "value", "field"),
-    [
-        ("rerank", "--reference", "pairs.jsonl", "paraphrases"),
-        ("rerank", "--reference-pairs", "7", "max_paraphrases"),
-        ("probe near-miss", "--reference", "pairs.jsonl", "paraphrases"),
-        ("probe magnitude", "--baseline", "static", "reference_encoder"),
-        ("probe magnitude", "--cv-baseline", "static", "cv_reference"),
-    ],
-)
-def test_a_former_name_sets_the_present_option(command, former, value, field):
-    given = COMMANDS[command].make_context(command, ["minilm", "--on", "beir:x", former, value]).params
-    assert str(given[field]) == value

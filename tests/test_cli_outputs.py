@@ -108,7 +108,6 @@ def test_what_cannot_be_written_is_said_in_one_line(typed: Typed, command: str, 
 WHOLE = {
     "distil-static": "distil-static in/bert --corpus in/beir/corpus.jsonl --dims 4 -o {o}",
     "finetune": "finetune in/bert --data in/pairs.jsonl --batch-size 4 --steps 2 --device cpu -o {o}",
-    "merge": "merge in/bert in/bert -o {o}",
 }
 """Commands that write a folder whole or not at all."""
 
@@ -241,7 +240,6 @@ LINES = {
     "rerank verify": "in/bert in/pairs.jsonl",
     "finetune": "in/bert --data in/pairs.jsonl,weight=2 --eval beir:in/beir,split=test --guide in/bert",
     "export": "in/bert --on in/beir",
-    "merge": "in/bert in/bert",
     "bridge": "in/beir in/bert --texts in/texts.jsonl --queries in/pairs.jsonl --on beir:in/beir",
     "distil-static": "in/bert --corpus in/texts.jsonl",
     "push": "in/bert me/it --results in/beir",

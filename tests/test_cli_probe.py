@@ -337,14 +337,3 @@ def test_a_folder_that_cannot_be_made(probe, tiny_bert, tmp_path):
     code, out, err = probe("magnitude", tiny_bert, "--on", write_set(tmp_path, "set"), "--plot", "taken")
     assert (code, out) == (2, "")
     assert "taken: could not be written" in err
-
-
-@pytest.mark.parametrize("in_a_file", [False, True])
-def test_former_names_of_options_work_and_name_the_new_one(probe, data, tiny_bert, tmp_path, in_a_file):
-    (tmp_path / "options.toml").write_text(f'reference = "{data["reference"]}"\nreference-pairs = 10\n')
-    words = ["--reference", str(data["reference"]), "--reference-pairs=10"]
-    words = ["--config", tmp_path / "options.toml"] if in_a_file else words
-    code, _, err = probe("near-miss", tiny_bert, "--on", f"pairs:{data['near']}", *words)
-    assert code == 0, err
-    assert "--reference: renamed; use --paraphrases" in err
-    assert "--reference-pairs: renamed; use --max-paraphrases" in err

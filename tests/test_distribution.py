@@ -34,18 +34,15 @@ from setuptools import build_meta
 print(getattr(build_meta, sys.argv[1])(sys.argv[2]))
 """
 RUN = """
-import contextlib, io, json, os, sys
-from unittest import mock
+import contextlib, io, json, sys
 from retrokit.cli import run
 
 found = {}
 for name, words in json.load(sys.stdin).items():
     if name == "llm":
         sys.modules["openai"] = None
-    started = {"ACCELERATE_USE_DEEPSPEED": "true", "WORLD_SIZE": "2"} if name == "deepspeed" else {}
     with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()) as err:
-        with mock.patch.dict(os.environ, started):
-            code = run(words)
+        code = run(words)
     found[name] = [code, err.getvalue()]
 print(json.dumps([sys.modules["retrokit"].__file__, found]))
 """
@@ -69,7 +66,6 @@ WITHOUT = {
     "onnx": ["export", f"{ENCODER},backend=onnx", "--on", "corpus.jsonl", "-o", "out"],
     "study": ["study", "run", "study.toml", "-o", "out"],
     "llm": ["export", "api:any,url=http://127.0.0.1:9/v1", "--on", "corpus.jsonl", "-o", "out"],
-    "deepspeed": ["finetune", TABLE, *TRAIN, "unmade"],
 }
 WITH = {
     "names": ["names"],
@@ -85,7 +81,6 @@ WITH = {
     "export": ["export", "run", "--on", "corpus.jsonl", "-o", "exported"],
     "bridge": ["bridge", "exported", "run", "--texts", "corpus.jsonl", "--sample", "10", "-o", "bridged"],
     "calibrate": ["calibrate", "run", "--on", "beir:task", "--abstain", "0.5", "-o", "abstention.json"],
-    "merge": ["merge", "run", "run", "-o", "soup"],
     "distil-static": ["distil-static", ENCODER, "--dims", "4", "-o", "table"],
     "push": ["push", "run", "me/run", "--dry-run", "upload"],
     "report": ["report", "results", "-o", "page.html"],

@@ -9,7 +9,7 @@ from typer.exceptions import TyperException
 
 from retrokit.cli.common import OUTPUTS, GroupWithDefault
 from retrokit.cli.completion import KINDS, named
-from retrokit.cli.config import FORMER, current, options_of, typed
+from retrokit.cli.config import options_of, typed
 from retrokit.cli.entry import wrong_use
 from retrokit.cli.root import application
 from retrokit.core.errors import DataError, UsageError, did_you_mean
@@ -41,8 +41,7 @@ _NOT_STEPS = {"study", "report", "names", "cache", "doctor", "search"}
 def below(words: tuple[str, ...]) -> tuple[str, ...]:
     """The commands of a group that a study may name; none if the words are no group."""
     commands = getattr(_command(words), "commands", {})
-    former = [name for name, present in FORMER.items() if present in commands]
-    return tuple(name for name in (*commands, *former) if words or name not in _NOT_STEPS)
+    return tuple(name for name in commands if words or name not in _NOT_STEPS)
 
 
 def is_command(words: tuple[str, ...]) -> bool:
@@ -55,7 +54,6 @@ def line_of(words: tuple[str, ...], options: Mapping[str, Any], where: str) -> l
     """The words of a command line, arguments before options; raises :class:`DataError` for an option that the command
     has not, that the study sets, or whose value is of another kind."""
     params = {name: param for name, param in options_of(_runs(words)).items() if name not in _PLACED}
-    options = {current(key, params): given for key, given in options.items()}
     if unknown := [f"{key}{did_you_mean(key, params)}" for key in options if key not in params]:
         given = [f"{key} (the study gives it)" if key.partition(" ")[0] in _PLACED else key for key in unknown]
         raise DataError(where, f"`retrokit {' '.join(words)}` takes no {', '.join(given)}")
@@ -137,7 +135,7 @@ def _context(words: Iterable[str]) -> Any:
     its device is not looked for."""
     command, rest = application(), [word for word in words if not word.startswith("--device=")]
     while hasattr(command, "commands"):
-        word = FORMER.get(rest[0], rest[0])
+        word = rest[0]
         command = command.commands[word if word in command.commands else command.default]
         rest = rest[word == command.name :]
     return command.make_context(f"retrokit {command.name}", rest)
@@ -199,7 +197,7 @@ def form_of(words: tuple[str, ...]) -> Form:
 def _command(words: tuple[str, ...]) -> Any:
     command = application()
     for word in words:
-        command = command.commands[FORMER.get(word, word)]
+        command = command.commands[word]
     return command
 
 

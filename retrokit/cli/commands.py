@@ -332,12 +332,6 @@ registry = CommandRegistry(
             kinds=("encoders", "searchers", "similarities", "tasks", "rerankers"),
         ),
         CommandEntry(
-            "merge",
-            "Average the weights of encoders of one architecture (model soup).",
-            "retrokit.cli.merge:merge",
-            kinds=("encoders", "similarities"),
-        ),
-        CommandEntry(
             "push",
             "Upload a model folder to the Hugging Face Hub in one commit, with a model card.",
             "retrokit.cli.push:push",

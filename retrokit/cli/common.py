@@ -14,7 +14,7 @@ from typer.core import TyperCommand, TyperGroup
 from retrokit.cli.completion import NAMES as NAMES
 from retrokit.cli.completion import completing
 from retrokit.cli.completion import named as named
-from retrokit.cli.config import current, options_of, taking_config
+from retrokit.cli.config import taking_config
 from retrokit.cli.streams import printing
 from retrokit.core.errors import UsageError, out_of_range
 from retrokit.core.notices import harmless
@@ -65,11 +65,7 @@ class Described:
 
 
 class Group(Described, TyperGroup):
-    """A group of commands; one that is called by its former name reports the present one."""
-
-    def get_command(self, ctx: Any, name: str) -> Any:
-        """The command of that name, or of that former name."""
-        return super().get_command(ctx, current(name, self.commands, f"{ctx.command_path} "))
+    """A group of commands."""
 
 
 class GroupWithDefault(Group):
@@ -120,11 +116,6 @@ class Command(Described, TyperCommand):
         """As the base class; raises :class:`UsageError` for a number out of range. The minimum of a whole number is 1,
         unless its option has another."""
         ctx.meta[_ALL] = _ALL in args
-        known = options_of(self)
-        for place, word in enumerate(args):
-            if word.startswith("--"):
-                name, sign, value = word[2:].partition("=")
-                args[place] = f"--{current(name, known)}{sign}{value}"
         rest = super().parse_args(ctx, args)
         problems = [problem for param in self.params for problem in _out_of_range(param, ctx.params.get(param.name))]
         if problems:

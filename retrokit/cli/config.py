@@ -1,31 +1,14 @@
 """``--config FILE.toml``: options of a command from a file; command-line options override it."""
 
 import inspect
-from collections.abc import Callable, Container, Sequence
+from collections.abc import Callable, Sequence
 from typing import Annotated, Any
 
 import typer
 
 from retrokit.core.errors import DataError, did_you_mean
-from retrokit.core.notices import notice
 
 _NOT_IN_A_FILE = {"config", "help"}
-FORMER = {
-    "negatives": "near-misses",
-    **{"baseline": "reference-encoder", "reference": "paraphrases", "reference-pairs": "max-paraphrases"},
-    "cv-baseline": "cv-reference",
-}
-"""Former names of commands and options, which work for one release where the present name exists."""
-
-
-def current(name: str, known: Container[str], before: str = "--") -> str:
-    """The present name of an option, or of a command after the words ``before``. A notice reports a former name.
-    ``known`` are the names that exist there."""
-    new = FORMER.get(name, name)
-    if name in known or new not in known:
-        return name
-    notice(f"{before}{name}: renamed; use {before}{new}")
-    return new
 
 
 def taking_config(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -64,7 +47,7 @@ def _read(ctx: typer.Context, path: str | None) -> str | None:
 
     _, given = read_toml(path)
     params = options_of(ctx.command)
-    given_params = {key: params.get(current(key.replace("_", "-"), params)) for key in given}
+    given_params = {key: params.get(key.replace("_", "-")) for key in given}
     if unknown := [f"{key}{_whose(key, params, ctx)}" for key, param in given_params.items() if param is None]:
         raise DataError(path, f"{ctx.command_path} has no option {', '.join(unknown)}")
     ctx.default_map = {param.name: typed(path, key, param, given[key]) for key, param in given_params.items() if param}

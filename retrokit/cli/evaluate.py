@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar
 
 from retrokit.cli.common import option, show
@@ -36,11 +36,6 @@ class EvaluationOutput(Settings):
         "TREC run to write; a folder if there are several or if it ends with /.",
         OUTPUT,
         writes=EITHER,
-    )
-    deployment: bool = setting(
-        False,
-        "Compare every combination of --dims A,B, --quantize A,B and --index 'A B': quality, recall, bytes, time.",
-        OUTPUT,
     )
     per_query: bool = setting(False, "With --json: include per-query values.", OUTPUT)
     fail_under: Sequence[str] = setting(
@@ -136,9 +131,6 @@ def evaluate(settings: EvaluationSettings, output: EvaluationOutput) -> None:
         given = _changed(settings, needing) + (["--save-run"] if output.save_run is not None else [])
         if given:
             raise UsageError(f"{', '.join(given)}: nothing is computed without encoders")
-    if output.deployment:
-        _show_deployment(settings, output)
-        return
     from retrokit.evaluation.evaluate import evaluate_systems
     from retrokit.report.evaluation import evaluation_sheets, form
 
@@ -160,28 +152,3 @@ def _changed(settings: Settings, names: Iterable[str]) -> list[str]:
     """The options of those names that differ from their defaults."""
     usual = type(settings)()
     return [option(name) for name in names if getattr(settings, name) != getattr(usual, name)]
-
-
-def _show_deployment(settings: EvaluationSettings, output: EvaluationOutput) -> None:
-    taken = ("dims", "quantize", "index", "encoders", "on", "sim", "metrics", "precision", "device")
-    shown = ("deployment", "format", "as_json", "plot")
-    others = [
-        name
-        for group in (settings, output)
-        for name in _changed(group, [f.name for f in fields(group) if f.name not in (*taken, *shown)])
-    ]
-    if others or output.shape == "csv":
-        raise UsageError(f"--deployment is a sheet of its own, without {', '.join(others) or '--format csv'}")
-    from retrokit.data.jsonl import to_json
-    from retrokit.evaluation.deployment import deploy_systems
-    from retrokit.report.deployment import deployment_json, deployment_plot, deployment_sheet
-    from retrokit.report.plots import file_name
-    from retrokit.report.sheets import SHEETS
-
-    sheets = deploy_systems(settings)
-    if output.plot is not None:
-        for number, sheet in enumerate(sheets, start=1):
-            deployment_plot(sheet, output.plot, f"{number:02}-{file_name(sheet.task)}-deployment")
-    written = SHEETS.get(output.shape)
-    as_json = to_json(deployment_json(sheets), kind="deployment")
-    show(*(written(deployment_sheet(sheet)) for sheet in sheets) if written else [as_json])

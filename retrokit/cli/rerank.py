@@ -57,7 +57,7 @@ class RerankingOutput(EvaluationOutput):
         return replace(evaluation, gates=gates_of(evaluation, *of_any, self.fail_if_idle))
 
 
-@takes(TwoStageOptions, RerankingOutput, also=None, deployment=None)
+@takes(TwoStageOptions, RerankingOutput, also=None)
 def run_two_stages(
     encoders: list[str] | None = typer.Argument(None, help="First-stage encoders or searchers; none with --run."),
     on: list[str] | None = typer.Option(

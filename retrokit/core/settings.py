@@ -3,7 +3,7 @@
 import inspect
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import MISSING, Field, dataclass, field, fields
 from functools import partial
 from typing import Any, ClassVar, ParamSpec, TypeVar
@@ -224,16 +224,6 @@ def listed(text: str) -> tuple[str, ...]:
     ('ndcg@10', 'mrr@10')
     """
     return tuple(name.strip() for name in text.split(","))
-
-
-def one_or_more(read: Callable[[str], Sequence[Any]]) -> Callable[[str], Any]:
-    """A function that reads as ``read`` does, and returns a tuple, or the item if there is only one."""
-
-    def found(text: str) -> Any:
-        several = tuple(read(text))
-        return several[0] if len(several) == 1 else several
-
-    return found
 
 
 def numbers(name: str, kind: type, count: int | None = None) -> Callable[[str], tuple[Any, ...]]:

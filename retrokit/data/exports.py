@@ -69,7 +69,7 @@ class Export:
 
     @property
     def _shape(self) -> Quantization:
-        return Quantization(self.note.get("dtype", "float32"), self.note["dimension"])
+        return Quantization(self.note["dtype"], self.note["dimension"])
 
     def quantization(self) -> Quantization:
         """How its numbers are stored. Raises :class:`DataError` if the ranges of int8 cannot be read."""
@@ -169,11 +169,11 @@ def canaries_among(texts: Iterable[str]) -> list[str]:
 
 
 def read_canaries(export: Export) -> Canaries:
-    """The canaries of an export, of shards those of the first. Raises :class:`UsageError` if an earlier version wrote
-    it, and :class:`DataError` if they are damaged."""
+    """The canaries of an export, of shards those of the first. Raises :class:`UsageError` if it has none, and
+    :class:`DataError` if they are damaged."""
     path = export.parts[0].folder / CANARIES
     if not path.is_file():
-        raise UsageError(f"{export.folder}: has no {CANARIES}, which earlier versions did not write; export again")
+        raise UsageError(f"{export.folder}: has no {CANARIES}; export again")
     canaries: Canaries = read_json(path, "the canaries of an export", Canaries)
     widths = {*map(len, canaries.embeddings)}
     if len(canaries.texts) != len(canaries.embeddings) or len(widths) != 1:
@@ -206,13 +206,13 @@ def open_export(folder: str | Path) -> Export:
 
 
 def _shard(part: Export) -> dict[str, int]:
-    shard: dict[str, int] = checked(_SHARD, part.note.get("shard"), part.folder / NOTE, "the note of a shard")
+    shard: dict[str, int] = checked(_SHARD, part.note["shard"], part.folder / NOTE, "the note of a shard")
     return shard
 
 
 def _kind(note: Mapping[str, Any]) -> dict[str, Any]:
     """What shards have in common. Machines may have an encoder and a file under other names."""
-    encoder, said = note["encoder"], {key: note.get(key) for key in ("role", "similarity", "dtype")}
+    encoder, said = note["encoder"], {key: note[key] for key in ("role", "similarity", "dtype")}
     return {
         **said,
         **{key: encoder[key] for key in ("fingerprint", "dims", "precision")},
@@ -226,9 +226,9 @@ _NOTE = {
     "documents?": COUNT,
     "dimension": DIMENSION,
     "role": Literal["document", "query"],
-    "dtype?": tuple(DTYPES),
-    "one_length?": bool,
-    "shard?": dict[str, Any] | None,
+    "dtype": tuple(DTYPES),
+    "one_length": bool,
+    "shard": dict[str, Any] | None,
     "similarity": {"spec": str, "learned": dict[str, float]},
     "encoder": {
         "spec": str,

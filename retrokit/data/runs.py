@@ -33,7 +33,6 @@ _NOTES = {
     "configuration?": dict[str, Any],
     "data?": [{"name": str, "digest": str}],
     "git?": dict[str, Any] | None,
-    "merged?": [{"encoder": str}],
 }
 """What is read of the objects in a description, which have further fields."""
 
@@ -59,7 +58,7 @@ class Run:
         steps: planned optimizer steps.
         step: of a checkpoint, the step at which it was written.
         outcome: of a finished run: ``steps``, ``best_step`` and more.
-        files: names of the model's files at the top; ``None`` in a folder of a version that did not list them.
+        files: names of the model's files at the top; ``None`` in a verifier's folder and in training.
         verifier: spec of a verifier.
         made_for: the encoder of a finished verifier: ``encoder``, ``fingerprint`` and ``in_folder``.
         calibration: ``threshold`` of a calibrated verifier, with its evidence.

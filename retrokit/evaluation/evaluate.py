@@ -180,7 +180,7 @@ def _check(
     for task in loaded:
         if searching and not task.searches:
             raise UsageError(needs_embeddings(task, searching))
-    given = {"index": settings.one("index"), "quantize": quantization_name(settings.one("quantize"))}
+    given = {"index": settings.index, "quantize": quantization_name(settings.quantize)}
     check_searched(loaded, **given)
     for name, value in given.items():
         if value is not None and not embedding:
@@ -201,9 +201,9 @@ def _request(spec: str, settings: EvaluationSettings, columns: Sequence[str]) ->
         encoder,
         chosen or [encoder.similarity],
         precision=settings.precision,
-        dims=settings.one("dims"),
-        index=settings.one("index"),
-        quantize=quantization_name(settings.one("quantize")),
+        dims=settings.dims,
+        index=settings.index,
+        quantize=quantization_name(settings.quantize),
     )
 
 

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from retrokit.core.errors import UsageError
 from retrokit.core.settings import (
     ABSTAIN,
     FILE,
@@ -18,8 +17,6 @@ from retrokit.core.settings import (
     STRICT,
     Settings,
     listed,
-    numbers,
-    one_or_more,
     setting,
 )
 from retrokit.data.dtypes import stored_as
@@ -61,13 +58,7 @@ class EvaluationSettings(Settings):
     )
     also: Sequence[str] = setting((), canonical=metric_names)
     precision: str = setting("auto", PRECISION, SCORES, choices=PRECISIONS)
-    dims: int | Sequence[int] | None = setting(
-        None,
-        "Use the first N dimensions only: for sfs, N / size fragments.",
-        SCORES,
-        read=one_or_more(numbers("dims", int)),
-        minimum=1,
-    )
+    dims: int | None = setting(None, "Use the first N dimensions only: for sfs, N / size fragments.", SCORES, minimum=1)
     device: str | None = setting(None)
     cross: bool = setting(False, "Score every run with every run's similarity: training against evaluation.", SCORES)
     results: str | None = setting(
@@ -92,19 +83,15 @@ class EvaluationSettings(Settings):
         minimum=1,
     )
     show_inputs: int = setting(0, SHOW_INPUTS, OUTPUT, minimum=0, result=False)
-    index: str | Sequence[str] | None = setting(
+    index: str | None = setting(
         None,
         "Search documents with this index of faiss, not exactly, and report its recall: HNSW32, "
         "IVF4096,PQ32:nprobe=64.",
         SCORES,
-        read=one_or_more(str.split),
         extra="faiss",
     )
-    quantize: str | Sequence[str] | None = setting(
-        None,
-        "Storage dtype: float16, int8, binary, binary+rescore (:N: N times k rescored).",
-        SCORES,
-        read=one_or_more(listed),
+    quantize: str | None = setting(
+        None, "Storage dtype: float16, int8, binary, binary+rescore (:N: N times k rescored).", SCORES
     )
     correlations: bool = setting(
         False,
@@ -123,19 +110,8 @@ class EvaluationSettings(Settings):
         yield from super().problems()
         if (self.abstain is None) != (not self.calibration):
             yield "`abstain=` and `calibration=`, a file of retrokit calibrate, need each other"
-        for name in self.several("quantize"):
-            stored_as(name)
-
-    def several(self, name: str) -> tuple[Any, ...]:
-        """What is given of ``dims``, ``index`` or ``quantize``: nothing, one or more."""
-        given = getattr(self, name)
-        return () if given is None else (given,) if isinstance(given, (int, str)) else tuple(given)
-
-    def one(self, name: str) -> Any:
-        """What is given of it, where only one may be; else ``None``. Raises :class:`UsageError` for more."""
-        if len(given := self.several(name)) > 1:
-            raise UsageError(f"`{name}=` {' '.join(map(str, given))}: several are for `deployment=`; give one")
-        return given[0] if given else None
+        if self.quantize is not None:
+            stored_as(self.quantize)
 
 
 @dataclass(frozen=True)

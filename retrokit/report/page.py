@@ -11,7 +11,6 @@ import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
-from functools import partial
 from importlib import resources
 from pathlib import Path
 
@@ -30,7 +29,6 @@ from retrokit.evaluation.comparison.comparison import Evaluation, counted
 from retrokit.evaluation.comparison.systems import comparable, in_common
 from retrokit.evaluation.comparison.trained import training_of
 from retrokit.evaluation.two_stage import Reranking
-from retrokit.report.deployment import COSTS, deployment_plot
 from retrokit.report.evaluation import evaluation_sheets
 from retrokit.report.html import pictures, template, to_html, write
 from retrokit.report.plots import (
@@ -180,14 +178,6 @@ def reranking(source: EvaluationSource) -> Iterator[Markup]:
     yield pictures(rows_plots, tables, "", titles)
 
 
-def deployments(sources: Sources) -> Iterator[Markup]:
-    """Sheets of dimensions, quantisations and indexes."""
-    for deployment, sheet in sources.deployments:
-        yield to_html(sheet)
-        title = f"{deployment.metric} against {' and '.join(COSTS.values())}: {deployment.encoder} on {deployment.task}"
-        yield pictures(partial(deployment_plot, name="deployment"), deployment, title)
-
-
 def trainings(runs: Sequence[RunSource]) -> Iterator[Markup]:
     """What runs yielded, and their curves, seeds of one training in one colour."""
     if not runs:
@@ -318,7 +308,6 @@ def _parts(
     yield "Wins and losses by query", [to_html(sheet) for of in ranked for sheet in changes_sheets(of.found)]
     yield "Training", list(trainings(sources.runs))
     yield "Probes", [block for source in sources.probes for block in probe(source)]
-    yield "Deployment", list(deployments(sources))
     checks = [(write("heading", path), *map(to_html, sheets)) for path, sheets in sources.checks]
     yield "Data checks", [block for of_check in checks for block in of_check]
     failed = [write("failure", state, _line(state)) for state in states if state.state != DONE]

@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import MISSING, dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -25,14 +25,12 @@ from retrokit.evaluation.comparison.comparison import (
 from retrokit.evaluation.comparison.correlations import Correlation
 from retrokit.evaluation.comparison.systems import systems_of
 from retrokit.evaluation.comparison.trained import Training
-from retrokit.evaluation.deployment import Deployment
 from retrokit.evaluation.evaluate import evaluate
 from retrokit.evaluation.result import Result
 from retrokit.evaluation.tasks.pairs import FALSE_ACCEPTS
 from retrokit.probing import ProbeEntry
 from retrokit.probing import registry as probes
 from retrokit.probing.base import Findings
-from retrokit.report.deployment import deployment_sheet
 from retrokit.report.evaluation import evaluation_sheets
 from retrokit.report.tables import build_sheets
 from retrokit.sure.build import Built
@@ -75,7 +73,6 @@ class Sources:
     rerankings: list[EvaluationSource] = field(default_factory=list)
     runs: list[RunSource] = field(default_factory=list)
     probes: list[ProbeSource] = field(default_factory=list)
-    deployments: list[tuple[Deployment, Sheet]] = field(default_factory=list)
     builds: list[tuple[str, list[Sheet]]] = field(default_factory=list)
     checks: list[tuple[str, list[Sheet]]] = field(default_factory=list)
     notices: list[str] = field(default_factory=list)
@@ -111,14 +108,9 @@ def _read_folder(path: str, sources: Sources) -> None:
 def _sort(path: str, content: Any, sources: Sources) -> None:
     entries = content if isinstance(content, list) else [content]
     first = entries[0] if entries and isinstance(entries[0], dict) else {}
-    kind = first.get("kind") or _kind_without_name(first)
+    kind = first.get("kind")
     own = {f"probe-{entry.name}": entry for entry in probes.entries() if isinstance(entry, ProbeEntry)}
-    if kind == "deployment":
-        for entry in entries:
-            rows = [{**row, "result": {"per_query": {}, **row}} for row in entry["rows"]]
-            deployment = restored(Deployment, {**entry, "rows": rows})
-            sources.deployments.append((deployment, deployment_sheet(deployment)))
-    elif kind in ("evaluation", "reranking"):
+    if kind in ("evaluation", "reranking"):
         near_misses = restored({"near_misses?": [_NEAR_MISSES]}, first).get("near_misses")
         source = EvaluationSource(path, evaluation_from(first), near_misses)
         if not evaluation_sheets(source.found):  # which also finds what does not fit together
@@ -139,25 +131,6 @@ def _sort(path: str, content: Any, sources: Sources) -> None:
         sources.probes.append(ProbeSource(path, own[kind].name, probe))
     else:
         raise DataError(path, f"is JSON of something else; expected {EXPECTED}")
-
-
-def _kind_without_name(content: Mapping[str, Any]) -> str:
-    """The kind of JSON from before it had a ``kind``, by its keys; empty for none."""
-    if "fronts" in content:
-        return "deployment"
-    if {"results", "comparisons"} <= set(content):
-        return "evaluation"
-    if {"testbeds", "kinds", "calls"} <= set(content):
-        return "build-sure"
-    fitting = {"": 0}
-    for entry in (entry for entry in probes.entries() if "conclusion" in content and isinstance(entry, ProbeEntry)):
-        tables = {
-            of.name
-            for of in fields(entry.load_findings())
-            if str(of.type).startswith("list[") and of.default_factory is MISSING
-        }
-        fitting |= {f"probe-{entry.name}": len(tables)} if tables <= set(content) else {}
-    return max(fitting, key=fitting.__getitem__)
 
 
 _EVALUATION = {

@@ -227,7 +227,7 @@ def bridge(settings: BridgeSettings) -> Bridged:
             else:
                 _write_model(settings, stored, (old, new), whole, staged)
     evaluation = _evaluated(settings, stored, new) if settings.on else None
-    count, dtype = stored.note["count"], stored.note.get("dtype", "float32")
+    count, dtype = stored.note["count"], stored.note["dtype"]
     mrr, gained = curve[-1]["mrr"], _gained(evaluation)
     unmapped = sample.mrr(None)
     return Bridged(
@@ -353,7 +353,7 @@ def _check(settings: BridgeSettings, stored: Export, new: Encoder, queries: Sequ
         raise UsageError(f"{stored.folder}: contains embeddings of the role query; export documents")
     if stored.owners is not None:
         raise UsageError(f"{stored.folder}: contains chunks; export documents without chunks")
-    if stored.note["encoder"]["dims"] != stored.note["encoder"]["dimension"] or stored.note.get("one_length"):
+    if stored.note["encoder"]["dims"] != stored.note["encoder"]["dimension"] or stored.note["one_length"]:
         raise UsageError(f"{stored.folder}: was written with `dims=` or `one_length=`; export without them")
     check_rank("map", settings.map, min(new.dimension, stored.note["encoder"]["dimension"]))
     if not new.similarity.factorable:
@@ -455,7 +455,7 @@ def _write_export(settings: BridgeSettings, stored: Export, new: Encoder, fitted
     def mapped(rows: np.ndarray) -> np.ndarray:
         return prepared.of_raw(fitted(stored.take(rows)).astype(np.float32))
 
-    count, dtype = stored.note["count"], stored.note.get("dtype", "float32")
+    count, dtype = stored.note["count"], stored.note["dtype"]
     with ExportWriter(staged, Quantization(dtype, prepared.width), None) as writer:
         writer.calibrate(lambda: mapped(np.arange(0, count, step_of(count))))
         for start in range(0, count, CHUNK):

@@ -41,22 +41,6 @@ A dense text retriever: {encoder} fine-tuned by retrokit.{stored if configuratio
 """
 
 
-def card_of_merged(name: str, similarity: Similarity, shares: Iterable[tuple[str, float]]) -> str:
-    """The card of an average, as Markdown; ``shares`` are the encoders' names and weights."""
-    rows = ([f"`{encoder}`", f"{share:g}"] for encoder, share in shares)
-    return f"""{_FRONT}
-# {name}
-
-A dense text retriever: the average of encoders, weight by weight, made by retrokit.
-
-{_table({"encoder": "---", "counts": "---:"}, rows)}
-
-{_similarity(similarity, "Scores with")}
-
-{_use(name, similarity)}
-"""
-
-
 def card_of_bridge(name: str, similarity: Similarity, new: str, old: str, kind: str) -> str:
     """The card of a bridge, as Markdown, from the queries of an encoder to the documents of another one."""
     return f"""{_FRONT}

@@ -1,4 +1,4 @@
-"""The options of training, distillation, averaging and publishing, checked as far as that needs no model and no
+"""The options of training, distillation and publishing, checked as far as that needs no model and no
 data."""
 
 from __future__ import annotations
@@ -440,56 +440,10 @@ class BridgeSettings(Settings):
 
 
 @dataclass(frozen=True)
-class MergeSettings(Settings):
-    """The options of averaging encoders.
-
-    Raises:
-        UsageError: all problems at once.
-    """
-
-    encoders: Sequence[str] = setting(help="Encoders to average, two or more.", argument=True)
-    output: str = setting(help="New folder to write.", flags=("--output", "-o"), writes=FOLDER)
-    _: KW_ONLY
-    weights: Sequence[float] | None = setting(
-        None,
-        "Weight the encoders: 0.7,0.3. Default: all alike.",
-        minimum=-1e6,
-        maximum=1e6,
-        read=numbers("weights", float),
-    )
-    as_given: bool = setting(False, "Use `weights=` as they are, not divided by their sum.")
-    sim: str | None = setting(None, "Set the similarity of the result. Default: that of all.")
-
-    def __post_init__(self) -> None:
-        sims = [(similarities.registry, self.sim)] if self.sim is not None else []
-        parse_all([*((encoders.registry, spec) for spec in self.encoders), *sims])
-        super().__post_init__()
-
-    def problems(self) -> Iterator[str]:
-        yield from self.number_problems()
-        count, given = len(self.encoders), self.weights
-        if count < 2:
-            yield f"expected two encoders or more, not {count}"
-        if given is None:
-            if self.as_given:
-                yield "`as_given=` needs `weights=`"
-        elif len(given) != count:
-            yield f"`weights=`: {len(given)} for {count} encoders"
-        elif not self.as_given and sum(given) <= 0:
-            yield f"`weights=` add up to {sum(given):g}; expected a positive sum, or `as_given=`"
-
-    @property
-    def shares(self) -> list[float]:
-        """The weight of each encoder."""
-        given = self.weights or [1.0] * len(self.encoders)
-        return [weight if self.as_given else weight / sum(given) for weight in given]
-
-
-@dataclass(frozen=True)
 class PushSettings(Settings):
     """The options of publishing a model."""
 
-    folder: str = setting(help="Model folder, of training or merge.", argument=True, metavar="RUN")
+    folder: str = setting(help="Model folder.", argument=True, metavar="RUN")
     repo: str = setting(help="Repository on the Hub: OWNER/NAME.", argument=True)
     _: KW_ONLY
     private: bool = setting(False, "Create a private repository.")

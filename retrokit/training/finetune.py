@@ -54,7 +54,7 @@ from retrokit.training.preflight import (
     show_inputs,
     texts_of,
 )
-from retrokit.training.processes import ends_all, first_says, is_sharded, join, own_device, place, shares_states
+from retrokit.training.processes import ends_all, first_says, is_sharded, join, own_device, place
 from retrokit.training.query_side import QueryPlan
 from retrokit.training.run import (
     Job,
@@ -172,9 +172,8 @@ def plan(config: FinetuneConfig, *, dry_run: bool = False) -> Plan | QueryPlan:
     if config.documents is not None:
         return query_side.plan(config, dry_run=dry_run)
     join(shares=True)
-    if config.mini_batch is not None and (is_sharded() or shares_states()):
-        name = "FSDP" if is_sharded() else "DeepSpeed"
-        raise UsageError(f"`mini_batch=` and {name} exclude each other; give `gradient_checkpointing=`")
+    if config.mini_batch is not None and is_sharded():
+        raise UsageError("`mini_batch=` and FSDP exclude each other; give `gradient_checkpointing=`")
     (rank, world), device = place(), own_device(config.device)
     check_places(config, config.data)
     with strictly(config.strict):
@@ -266,8 +265,8 @@ def _check_start(config: FinetuneConfig, encoder: Encoder, model: SentenceTransf
     """Raise :class:`UsageError` or :class:`DataError` for an encoder that the options or the data do not suit."""
     spec = encoder.spec
     check_max_length(config, encoder, "query", "document")
-    if (is_sharded() or shares_states()) and is_quantized(model[0]):
-        raise UsageError(f"{spec}: FSDP and DeepSpeed do not share quantised weights; start with torchrun")
+    if is_sharded() and is_quantized(model[0]):
+        raise UsageError(f"{spec}: FSDP does not share quantised weights; start with torchrun")
     if config.mini_batch is not None and not hasattr(model[0], "auto_model"):
         raise UsageError(f"`mini_batch=`: {spec} has no activations worth caching; leave it out")
     shown = [source.spec for source in data.sources if source.counts.get("images")]

@@ -5,8 +5,7 @@ process ends all, and is reported once: torchrun ends the others, and a store sh
 
 Processes may share a model's weights, gradients and optimizer states, each a part: fully sharded data parallelism
 (FSDP2, ``accelerate launch --use_fsdp --fsdp_version 2``). The first has a whole copy in its CPU's memory, which is
-updated to evaluate and to save. DeepSpeed's ZeRO (``--use_deepspeed``) shares gradients and states only; its engine
-has files of its own for the states, a part for each process.
+updated to evaluate and to save.
 """
 
 import copy
@@ -25,9 +24,8 @@ from accelerate import Accelerator
 from torch import Tensor, nn
 from torch.distributed.fsdp.wrap import transformer_auto_wrap_policy
 from torch.distributed.tensor import DTensor, distribute_tensor
-from transformers import TrainingArguments
 
-from retrokit.core.errors import Interrupted, RetrokitError, UsageError, check_extra
+from retrokit.core.errors import Interrupted, RetrokitError, UsageError
 
 PATIENCE = timedelta(days=30)  # the others wait while the first one evaluates and writes
 LINGER = 2.0  # seconds in which the process that reports an error ends before the others
@@ -74,22 +72,13 @@ def is_sharded() -> bool:
     return place()[1] > 1 and _uses("FSDP")
 
 
-def shares_states() -> bool:
-    """Whether the processes share gradients and optimizer states, by DeepSpeed."""
-    return place()[1] > 1 and _uses("DEEPSPEED")
-
-
 def join(shares: bool = False) -> None:
-    """Join the other processes, if there are any. ``shares``: FSDP and DeepSpeed are supported here; raises
-    :class:`UsageError` for an engine that is not."""
-    for name in ("MEGATRON_LM", *([] if shares else ["FSDP", "DEEPSPEED"])):
+    """Join the other processes, if there are any. ``shares``: FSDP is supported here; raises :class:`UsageError` for an
+    engine that is not."""
+    for name in ("MEGATRON_LM", "DEEPSPEED", *([] if shares else ["FSDP"])):
         if _uses(name):
             other = _FSDP2 if shares else "torchrun, or `accelerate launch --multi_gpu`"
             raise UsageError(f"{name} is not supported here; start with {other}")
-    if _uses("DEEPSPEED"):
-        if place()[1] == 1:
-            raise UsageError("DeepSpeed shares states among several processes, and there is one; start without it")
-        check_extra("DeepSpeed", "deepspeed")
     if shares and _uses("FSDP") and os.environ.get("FSDP_VERSION", "1") != "2":
         raise UsageError(f"FSDP1 is not supported; start with {_FSDP2}")
     if place()[1] > 1 and not dist.is_initialized():
@@ -163,18 +152,16 @@ def _report_once(error: BaseException) -> None:
             error.args = (f"process {rank}: {error}",)
 
 
-# --- FSDP and DeepSpeed
+# --- FSDP
 
 
-def set_up(accelerator: Accelerator, model: nn.Module, args: TrainingArguments) -> None:
-    """Complete the configuration of FSDP or DeepSpeed, if one shares ``model``: each layer is sharded, unless
-    accelerate's configuration names other ones, and computes as without sharding, in float32 weights under autocast.
+def set_up(accelerator: Accelerator, model: nn.Module) -> None:
+    """Complete the configuration of FSDP, if it shares ``model``: each layer is sharded, unless accelerate's
+    configuration names other ones, and computes as without sharding, in float32 weights under autocast.
 
     Raises:
         UsageError: the configuration contains what is not supported.
     """
-    if shares_states():
-        _set_up_deepspeed(accelerator, args)
     if not is_sharded():
         return
     plugin = accelerator.state.fsdp_plugin
@@ -188,34 +175,6 @@ def set_up(accelerator: Accelerator, model: nn.Module, args: TrainingArguments) 
         plugin.transformer_cls_names_to_wrap = layers
     if missing := sorted({*plugin.transformer_cls_names_to_wrap} - {type(part).__name__ for part in model.modules()}):
         raise UsageError(f"FSDP: no layers called {', '.join(missing)}; expected {', '.join(layers)}")
-
-
-def _set_up_deepspeed(accelerator: Accelerator, args: TrainingArguments) -> None:
-    """Use the configuration of ZeRO; all else is as in ``args``."""
-    plugin = accelerator.state.deepspeed_plugin
-    settings = plugin.deepspeed_config
-    zero = settings.get("zero_optimization", {})
-    if zero.get("stage") not in (1, 2):
-        raise UsageError(f"DeepSpeed: ZeRO's stages 1 and 2 are supported, not {zero.get('stage')}; or use {_FSDP2}")
-    offloads = [
-        name for name in ("offload_optimizer", "offload_param") if zero.get(name, {}).get("device", "none") != "none"
-    ]
-    if own := [*offloads, *(name for name in ("optimizer", "scheduler") if name in settings)]:
-        raise UsageError(f"DeepSpeed's `{own[0]}` is not supported; remove it from its configuration")
-    if args.fp16:
-        raise UsageError("DeepSpeed in fp16 is not supported; give `precision=` bf16 or fp32")
-    settings.clear()
-    settings |= {
-        "zero_optimization": {key: value for key, value in zero.items() if value != "auto"},  # else its own value
-        "train_micro_batch_size_per_gpu": args.per_device_train_batch_size,
-        "gradient_accumulation_steps": args.gradient_accumulation_steps,
-        "gradient_clipping": args.max_grad_norm,
-        "communication_data_type": "fp32",
-        "steps_per_print": sys.maxsize,
-    }
-    if args.bf16:  # under autocast, as without DeepSpeed
-        settings["torch_autocast"] = {"enabled": True, "dtype": "bfloat16"}
-    plugin.hf_ds_config.mismatches.clear()
 
 
 class WholeCopy:

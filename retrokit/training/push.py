@@ -61,7 +61,7 @@ def push(settings: PushSettings) -> Pushed:
     run = read_run(settings.folder).finished(settings.folder)
     check_folder(settings.folder)
     if run.files is None or run.verifier is not None:
-        raise UsageError(f"{settings.folder} does not list the files of an encoder; train or merge it again")
+        raise UsageError(f"{settings.folder} does not list the files of an encoder; train it again")
     records = _measured(settings)
     place = folder_in_the_making(settings.dry_run) if settings.dry_run is not None else tempfile.TemporaryDirectory()
     mteb = folder_in_the_making(settings.mteb) if settings.mteb is not None else nullcontext()
@@ -106,13 +106,10 @@ def _write_card(settings: PushSettings, run: Run, records: Sequence[Record], pat
     except Exception as error:  # the library raises anything
         raise DataError(Path(settings.folder, CARD), f"is not a model card: {first_line(error)}") from error
     name = Path(settings.folder).resolve().name
-    started = [str(entry["encoder"]) for entry in run.notes.get("merged", [])] or [run.encoder]
-    bases = [settings.base_model] if settings.base_model else [base for spec in started if (base := _hub_id(spec))]
     specs = (sources.parse(spec) for spec in run.identity.get("data", ()))
     data_sets = [str(spec.params.get("name", "")) for spec in specs if spec.name == "hf"]
     known = {
-        "base_model": bases[0] if len(bases) == 1 else bases,
-        "base_model_relation": "merge" if len(started) > 1 and bases else None,
+        "base_model": settings.base_model or _hub_id(run.encoder),
         "datasets": [name for name in data_sets if _on_hub(name)],
         "license": settings.license,
         "model_name": settings.repo,

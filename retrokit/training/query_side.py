@@ -383,9 +383,9 @@ def documents_at(stored: Export, similarity: Similarity, rows: np.ndarray) -> Te
     """Prepared embeddings of documents, without the dimension that gives them one norm; signs are at the length of what
     they stand for if that is 1."""
     vectors = torch.from_numpy(stored.take(rows))
-    if stored.note.get("one_length"):
+    if stored.note["one_length"]:
         vectors = vectors[:, :-1]
-    is_binary = stored.note.get("dtype") == "binary"
+    is_binary = stored.note["dtype"] == "binary"
     return vectors / vectors.shape[1] ** 0.5 if is_binary and similarity.unit_length else vectors
 
 
@@ -471,7 +471,7 @@ def _opened(config: FinetuneConfig) -> Export:
 
 def _index_of(config: FinetuneConfig, stored: Export, device: str | None) -> ExportIndex:
     """The index of the export, with the encoder, whose weights are loaded; raises as :func:`plan`."""
-    quantize = "binary+rescore" if stored.note.get("dtype") == "binary" else None
+    quantize = "binary+rescore" if stored.note["dtype"] == "binary" else None
     index = export_index(stored, config.start, device, config.sim, None, config.precision, quantize=quantize)
     check_documents(index.searcher.embeddings.encoder)
     return index

@@ -30,7 +30,7 @@ from retrokit.training.batches import Batches
 from retrokit.training.callback import TrainingCallback, seconds_per_step, tracking
 from retrokit.training.config import UNRECORDED, TrainingConfig, differences
 from retrokit.training.history import History, Outcome
-from retrokit.training.processes import all_say, ends_all, first_says, is_first, leave, place, shares_states
+from retrokit.training.processes import all_say, ends_all, first_says, is_first, leave, place
 from retrokit.training.run_folder import RunFolder, check_state, staged_in
 from retrokit.training.trainer import Options, RunTrainer
 
@@ -259,7 +259,7 @@ def _open(folder: RunFolder, run: Run) -> tuple[Path | None, int | None, list[di
     before = folder.check_same(run.identity)
     checkpoint = folder.last_checkpoint()
     if checkpoint is not None:
-        check_state(checkpoint, shares_states())
+        check_state(checkpoint)
     return checkpoint, before.steps, folder.truncate_metrics(step_of(checkpoint) if checkpoint else -1)
 
 

@@ -260,7 +260,6 @@ def check_name_of_model(folder: str | Path) -> None:
 
 
 TRAINABLE, STATE, NEGATIVES = "trainable.pt", "state.pt", "negatives.pt"
-SCHEDULER, BY_DEEPSPEED = "scheduler.pt", "latest"
 _VERIFIER = "verifier.safetensors"
 """A verifier's weights: the one file of a checkpoint that has no ``retrokit.json``."""
 _FOR_TRAINING = (
@@ -268,10 +267,6 @@ _FOR_TRAINING = (
     TRAINABLE,
     NEGATIVES,
     "trainer_state.json",
-    SCHEDULER,
-    BY_DEEPSPEED,
-    "global_step*",
-    "zero_to_*.py",
 )
 _ADVICE = "remove this checkpoint to resume from the one before, or give `overwrite=` to start again"
 
@@ -299,10 +294,8 @@ def _remove(folder: Path, patterns: Iterable[str]) -> None:
             path.unlink(missing_ok=True)
 
 
-def check_state(checkpoint: Path, engine: bool) -> None:
-    """Raise :class:`DataError` unless the checkpoint is whole and of its step; ``engine``: written with DeepSpeed."""
-    if (checkpoint / BY_DEEPSPEED).is_file() != engine:
-        raise DataError(checkpoint, f"was written with{'out' * engine} DeepSpeed; resume in the same way")
+def check_state(checkpoint: Path) -> None:
+    """Raise :class:`DataError` unless the checkpoint is whole and of its step."""
     path = checkpoint / "trainer_state.json"
     with intact(path):
         step = read_json(path, "the state of a trainer", {"global_step": COUNT}, nan=True)["global_step"]

@@ -32,18 +32,15 @@ from retrokit.training.processes import (
     WholeCopy,
     all_say,
     first_says,
-    is_first,
     is_sharded,
     parts_of_states,
     place,
     set_up,
-    shares_states,
     whole,
     whole_states,
 )
 from retrokit.training.rows import RowAdamW, RowBag, clip
 from retrokit.training.run_folder import (
-    SCHEDULER,
     STATE,
     TRAINABLE,
     RunFolder,
@@ -63,8 +60,6 @@ class Options(SentenceTransformerTrainingArguments):
     about: dict[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        if self.computes_on == "cpu" and shares_states():  # where accelerate would leave DeepSpeed out
-            self.use_cpu, self.ddp_backend = False, "gloo"
         super().__post_init__()
         if self.device.type == "cuda":
             torch.cuda.set_device(self.device)
@@ -156,9 +151,9 @@ class RunTrainer(Trainer):
     # --- several processes
 
     def create_accelerator_and_postprocess(self) -> None:
-        """Complete FSDP's or DeepSpeed's configuration."""
+        """Complete FSDP's configuration."""
         super().create_accelerator_and_postprocess()
-        set_up(self.accelerator, self.model, self.args)
+        set_up(self.accelerator, self.model)
 
     def train(self, *args: Any, **kwargs: Any) -> Any:
         """Copy the whole model before the library shards it."""
@@ -224,8 +219,6 @@ class RunTrainer(Trainer):
 
     def autocast(self) -> AbstractContextManager[Any]:
         """The type that a step computes in, for use outside of one."""
-        if shares_states():  # the library leaves it to DeepSpeed's engine, in a step only
-            return torch.autocast(self.args.device.type, torch.bfloat16, enabled=self.args.bf16)
         autocast: AbstractContextManager[Any] = self.accelerator.autocast()
         return autocast
 
@@ -274,25 +267,19 @@ class RunTrainer(Trainer):
         folder = self.folder.checkpoint(self.state.global_step)
         scaler = self.accelerator.scaler
         state = {
-            "optimizer": None if shares_states() else whole_states(self.optimizer),
+            "optimizer": whole_states(self.optimizer),
             "scheduler": self.lr_scheduler.state_dict(),
             "scaler": None if scaler is None else scaler.state_dict(),
             "random": all_say(random_state(self.args.device)),
         }
-        if shares_states():  # the engine writes its own files, and the library reads this one
-            self.model_wrapped.save_checkpoint(str(folder))
-            if is_first():
-                torch.save(state["scheduler"], folder / SCHEDULER)
         best = self.history.best
         first_says(lambda: self.folder.complete(folder, state, best[0] if best else None))
 
     def resume(self, checkpoint: Path) -> dict[str, Any]:
         """Restore weights, optimizer and schedule, and return this process's random state for the next step."""
-        if not shares_states():  # DeepSpeed has read them
-            self.load_weights(checkpoint)
+        self.load_weights(checkpoint)
         with read_part(checkpoint, STATE) as state:
-            if state["optimizer"] is not None:
-                self.optimizer.load_state_dict(parts_of_states(state["optimizer"], self.optimizer))  # type: ignore[union-attr]
+            self.optimizer.load_state_dict(parts_of_states(state["optimizer"], self.optimizer))  # type: ignore[union-attr]
             self.lr_scheduler.load_state_dict(state["scheduler"])
             if self.accelerator.scaler is not None:
                 self.accelerator.scaler.load_state_dict(state["scaler"])

@@ -138,7 +138,7 @@ def test_a_role_without_a_route_is_refused(folders, tmp_path):
 
 
 @pytest.mark.parametrize("place", PLACES)
-def test_trained_saved_and_merged(folders, place, tmp_path, capsys):
+def test_trained_and_saved(folders, place, tmp_path, capsys):
     rows = [{"anchor": text, "positive": other} for text, other in zip(sentences(8), sentences(8, seed=9), strict=True)]
     (tmp_path / "pairs.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
     out = tmp_path / "run"
@@ -150,14 +150,3 @@ def test_trained_saved_and_merged(folders, place, tmp_path, capsys):
     for role in ("query", "document"):
         np.testing.assert_allclose(unit(encoder.embed(TEXTS, role, "fp32")), unit(expected[role]), atol=2e-6)
         assert np.abs(unit(expected[role]) - unit(before[role])).max() > 1e-3
-    merged = tmp_path / "merged"
-    retrokit.merge([str(out), str(out)], output=str(merged))
-    for role, rows in by_library(merged, TEXTS).items():
-        np.testing.assert_allclose(unit(rows), unit(expected[role]), atol=2e-6)
-
-
-def test_unlike_towers_are_not_merged(folders, tmp_path):
-    with pytest.raises(UsageError, match="cannot be averaged"):
-        retrokit.merge([str(folders["first"]), str(folders["static"])], output=str(tmp_path / "merged"))
-    with pytest.raises(UsageError, match="cannot be averaged"):
-        retrokit.merge([str(folders["last"]), str(folders["shared"])], output=str(tmp_path / "merged"))

@@ -7,20 +7,22 @@ from dataclasses import replace
 from html import unescape
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from retrokit import cli
 from retrokit.core.errors import DataError, UsageError
 from retrokit.core.sheet import Sheet
-from retrokit.data.jsonl import to_json
+from retrokit.data.jsonl import of_kind, to_json
 from retrokit.data.overlap import Overlap
 from retrokit.data.runs import Run, write_run
 from retrokit.evaluation.comparison.comparison import Evaluation, evaluation_of
 from retrokit.evaluation.comparison.trained import Training
-from retrokit.evaluation.deployment import Deployment, DeploymentRow
 from retrokit.evaluation.result import Result
-from retrokit.report.deployment import deployment_json, deployment_sheet
+from retrokit.probing import ProbeEntry
+from retrokit.probing import registry as probe_entries
+from retrokit.probing.base import Findings
 from retrokit.report.evaluation import evaluation_json, evaluation_sheets
 from retrokit.report.html import to_figure, to_html
 from retrokit.report.page import page_of, write_page
@@ -53,6 +55,18 @@ def evaluation(*names: str, tasks: tuple[str, ...] = ("beir:data/set",)) -> Eval
     return evaluation_of(results, {task: ["ndcg@10"] for task in tasks}, {})
 
 
+def evaluated(found: Evaluation, with_queries: bool = False) -> dict[str, Any]:
+    """An evaluation as the command prints it."""
+    return of_kind("evaluation", evaluation_json(found, with_queries))
+
+
+def of_probe(found: Findings) -> dict[str, Any]:
+    """The findings of a probe as the command prints them."""
+    entries = [entry for entry in probe_entries.entries() if isinstance(entry, ProbeEntry)]
+    (name,) = (entry.name for entry in entries if isinstance(found, entry.load_findings()))
+    return of_kind(f"probe-{name}", found.to_json())
+
+
 def page_from(
     tmp_path: Path, *contents: object, study: SimpleNamespace | None = None, price: float | None = None
 ) -> str:
@@ -77,7 +91,7 @@ def studied(title: str, text: str, *steps: tuple[str, str, list[str], str, float
 
 
 def test_a_page_tells_who_is_best_and_loads_nothing(tmp_path):
-    page = page_from(tmp_path, evaluation_json(evaluation("first", "second"), True))
+    page = page_from(tmp_path, evaluated(evaluation("first", "second"), True))
     assert "second cosine is best in ndcg@10 (0.3100): above the first row, first cosine (0.2095), by +0.1005" in page
     assert re.findall("<h[1-6]>(.*?)</h", page)[:2] == ["retrokit report", "Results"]
     assert re.findall("<h2>(.*?)</h2>", page) == ["Results", "Wins and losses by query", "Provenance"]
@@ -95,7 +109,7 @@ def test_every_text_is_escaped(tmp_path):
     study = studied(HOSTILE, HOSTILE, (HOSTILE, HOSTILE, [HOSTILE], "failed", 1.0, HOSTILE, HOSTILE))
     found = evaluation(f"a{HOSTILE}", f"b{HOSTILE}", tasks=(f"beir:{HOSTILE}", f"beir:2{HOSTILE}"))
     probes = [gallery.layers([HOSTILE, f"x{HOSTILE}"]), gallery.near_miss([HOSTILE], [HOSTILE])]
-    page = page_from(tmp_path, evaluation_json(found, True), *(one.to_json() for one in probes), study=study)
+    page = page_from(tmp_path, evaluated(found, True), *map(of_probe, probes), study=study)
     assert page.count("<script") == page.count("</script") == 1
     assert "<img" not in page
     assert page.count("</title>") == 1 + page.count("<svg")
@@ -111,13 +125,13 @@ def test_what_a_study_lost_is_said(tmp_path):
         ("b", "eval", ["eval"], "failed", 1.0, error, ""),
         ("c", "probe", ["probe"], "missing", None, "", ""),
     )
-    page = page_from(tmp_path, evaluation_json(evaluation("a", "b")), study=study)
+    page = page_from(tmp_path, evaluated(evaluation("a", "b")), study=study)
     assert "<title>T</title>" in page
     assert "Of 3 steps: 1 done, 1 failed, 1 missing (b, c)." in page
     for part in ("[study]", "retrokit finetune &#39;two words&#39;", error, "61.5"):
         assert part in page
     assert "Missing or failed" in page
-    assert "Missing or failed" not in page_from(tmp_path, evaluation_json(evaluation("a", "b")))
+    assert "Missing or failed" not in page_from(tmp_path, evaluated(evaluation("a", "b")))
 
 
 @pytest.mark.parametrize(
@@ -137,7 +151,7 @@ def test_hours_processors_and_what_they_cost_are_told(tmp_path, price, told):
 
 def test_a_price_of_nothing_is_refused(tmp_path):
     with pytest.raises(UsageError, match="price_per_hour"):
-        page_from(tmp_path, evaluation_json(evaluation("a", "b")), price=1.0)
+        page_from(tmp_path, evaluated(evaluation("a", "b")), price=1.0)
 
 
 # --- what it is made from
@@ -150,25 +164,22 @@ def test_a_price_of_nothing_is_refused(tmp_path):
         ("[]", "is JSON of something else"),
         ("3", "is JSON of something else"),
         ('{"conclusion": ""}', "is JSON of something else"),
-        ('{"results": [], "comparisons": []}', "is not whole"),
-        (evaluation_json(evaluation_of([], {}, {})), "there is no result"),
-        ({**evaluation_json(evaluation("a", "b")), "results": [vars(result("a", [0.1], "other"))]}, "is not whole"),
+        ('{"kind": "evaluation", "version": 2}', "has version 2 of its format; expected version 1; update retrokit"),
+        ('{"kind": "evaluation", "results": [], "comparisons": []}', "is not whole"),
+        (evaluated(evaluation_of([], {}, {})), "there is no result"),
+        ({**evaluated(evaluation("a", "b")), "results": [vars(result("a", [0.1], "other"))]}, "is not whole"),
         (
-            json.dumps(evaluation_json(evaluation("a", "b"))).replace('"main_metric": "', '"main_metric": "other '),
+            json.dumps(evaluated(evaluation("a", "b"))).replace('"main_metric": "', '"main_metric": "other '),
             "has no other .*, its main metric",
         ),
-        ('{"layers": 3, "conclusion": ""}', "is not whole"),
-        ('[{"fronts": 1}]', "is not whole"),
-        ('{"task": "t", "metric": "m", "layers": [], "conclusion": ""}', "is not whole"),
-        ({**gallery.labelled_map(["a", "b"]).to_json(), "labels": [0]}, "a label of the classes and two coordinates"),
-        ({**gallery.labelled_map(["a", "b"]).to_json(), "classes": ["a"]}, "a label of the classes"),
-        ('{"testbeds": {}, "kinds": {}, "calls": 3, "conclusion": ""}', "is not whole"),
-        ({**gallery.labelled_map(["a", "b"]).to_json(), "conclusion": {}}, "'conclusion' should be a string"),
-        ({**gallery.labelled_map(["a", "b"]).to_json(), "data": 10**400}, "'data' should be a string"),
-        (
-            {**gallery.labelled_map(["a", "b"]).to_json(), "maps": [{"encoder": 3}]},
-            "'maps.0.encoder' should be a string",
-        ),
+        ('{"kind": "probe-layers", "layers": 3, "conclusion": ""}', "is not whole"),
+        ('{"kind": "probe-layers", "task": "t", "metric": "m", "layers": [], "conclusion": ""}', "is not whole"),
+        ({**of_probe(gallery.labelled_map(["a", "b"])), "labels": [0]}, "a label of the classes and two coordinates"),
+        ({**of_probe(gallery.labelled_map(["a", "b"])), "classes": ["a"]}, "a label of the classes"),
+        ('{"kind": "build-sure", "testbeds": {}, "kinds": {}, "calls": 3, "conclusion": ""}', "is not whole"),
+        ({**of_probe(gallery.labelled_map(["a", "b"])), "conclusion": {}}, "'conclusion' should be a string"),
+        ({**of_probe(gallery.labelled_map(["a", "b"])), "data": 10**400}, "'data' should be a string"),
+        ({**of_probe(gallery.labelled_map(["a", "b"])), "maps": [{"encoder": 3}]}, "no field 'maps.0.algorithm'"),
     ],
 )
 def test_what_is_nothing_to_report_is_one_line(tmp_path, content, problem):
@@ -192,7 +203,7 @@ def test_an_evaluation_is_the_same_from_its_json(tmp_path):
     trainings = {f"runs/q-{seed}": Training("qnorm", "g", str(seed)) for seed in range(2)}
     found = evaluation_of(results[::-1], {"beir:data/set": ["ndcg@10"]}, trainings)
     found = replace(found, digests={"beir:data/set": lambda: "sha256:abc"})
-    (tmp_path / "x.json").write_text(to_json(evaluation_json(found, True)))
+    (tmp_path / "x.json").write_text(to_json(evaluated(found, True)))
     (source,) = read_sources([str(tmp_path / "x.json")]).evaluations
     assert evaluation_sheets(source.found) == evaluation_sheets(found)
     assert list(sentences(source.found)) == list(sentences(found))
@@ -215,7 +226,7 @@ PROBES = {
 @pytest.mark.parametrize("kind", PROBES)
 def test_a_probe_is_the_same_from_its_json(tmp_path, kind):
     found = PROBES[kind]()
-    page = page_from(tmp_path, found.to_json())
+    page = page_from(tmp_path, of_probe(found))
     for sheet in found.sheets():
         assert to_html(sheet) in page
     assert page.count("<svg") == {"map": 2, "near_miss": 1, "layer": 2, "geometry": 1}.get(
@@ -239,7 +250,7 @@ def test_the_table_of_tests_has_the_interval_of_every_metric_that_is_shown(tmp_p
     results = [gallery.result(name, "sure:a", metrics, shift=0.1 * place) for place, name in enumerate("abc")]
     found = evaluation_of(results, {"sure:a": metrics}, {})
     more = {"near_misses": []} if reranked else {}
-    page = unescape(page_from(tmp_path, {**evaluation_json(found, True), **more}))
+    page = unescape(page_from(tmp_path, {**evaluated(found, True), **more}))
     (table,) = (part for part in page.split("</table>") if "<caption>tests</caption>" in part)
     rows = table[table.index("<caption>tests") :]
     assert [rows.count(f">{metric}<") for metric in metrics] == [2, 2]
@@ -249,19 +260,18 @@ def test_the_table_of_tests_has_the_interval_of_every_metric_that_is_shown(tmp_p
     assert {row[2] for row in tests.rows} == {("rdc",)}  # a terminal has less room
 
 
-def test_a_deployment_and_a_build_are_shown_from_their_json(tmp_path):
-    rows = [
-        DeploymentRow(dims, "float32", "exact", result("a", values(place)), 1.0, 4.0 * dims, 0.1, comparison)
-        for place, dims, comparison in ((1, 8, None), (0, 4, evaluation("a", "b").comparisons[0]))
-    ]
-    found = Deployment("a", "cosine", "beir:data/set", "ndcg@10", 10, tuple(rows))
+def test_a_build_is_shown_from_its_json(tmp_path):
     calls = {"calls": 7, "from_store": 2, "prompt_tokens": 1000, "completion_tokens": 234}
     kinds = {"summary": {"tried": 4, "at_once": 3, "after_retries": 0, "dropped": 1, "rejections": {"too long": 1}}}
-    built = {"testbeds": {"precision": {"kept": 3, "dropped": {"summary": 1}}}, "kinds": kinds, "calls": calls}
-    page = page_from(tmp_path, deployment_json([found]), built)
-    assert to_html(deployment_sheet(found)) in page
-    assert page.count("<svg ") == 1
-    assert re.findall("<h2>(.*?)</h2>", page) == ["Deployment", "Provenance"]
+    built = {
+        "kind": "build-sure",
+        "version": 1,
+        "testbeds": {"precision": {"kept": 3, "dropped": {"summary": 1}}},
+        "kinds": kinds,
+        "calls": calls,
+    }
+    page = page_from(tmp_path, built)
+    assert re.findall("<h2>(.*?)</h2>", page) == ["Provenance"]
     assert "7 calls (1,234 tokens), 2 answers from the store" in page
     assert "too long" in page
 
@@ -320,7 +330,7 @@ def test_several_scores_of_a_run_make_a_cross(tmp_path):
         for similarity in trainings
     ]
     found = evaluation_of(results, {task: ["ndcg@10"] for task in "tu"}, trainings)
-    page = page_from(tmp_path, evaluation_json(found))
+    page = page_from(tmp_path, evaluated(found))
     assert re.findall("<h2>(.*?)</h2>", page) == ["Results", "Cross-evaluation", "Provenance"]
     assert re.findall("<caption>(.*?)</caption>", page.partition("Cross-evaluation</h2>")[2])[:2] == ["t", "u"]
     assert page.count("<svg ") == 2 + 2
@@ -331,7 +341,7 @@ def test_the_command_says_what_is_wrong_in_one_line(tmp_path, capsys):
     said = capsys.readouterr().err
     assert said.startswith(f"retrokit: {tmp_path}/none.json: does not exist\n")
     assert said.count("\n") == 1
-    (tmp_path / "found.json").write_text(to_json(evaluation_json(evaluation("a", "b"))))
+    (tmp_path / "found.json").write_text(to_json(evaluated(evaluation("a", "b"))))
     assert cli.run(["report", str(tmp_path / "found.json"), "-o", "-", "--title", "<T>"]) == 0
     assert "<title>&lt;T&gt;</title>" in capsys.readouterr().out
     assert cli.run(["report", str(tmp_path / "found.json"), "-o", str(tmp_path)]) == 2

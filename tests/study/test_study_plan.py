@@ -88,15 +88,6 @@ def test_every_combination_is_a_step_that_waits_for_what_it_reads(tmp_path: Path
     assert len({step.name for step in steps}) == len({step.output for step in steps if step.table != "eval"}) + 5
 
 
-def test_former_names_of_commands_and_options_work(tmp_path: Path, caplog: pytest.LogCaptureFixture):
-    text = "[augment.negatives]\ninput = 'a.jsonl'\n[probe.near-miss]\nencoders = 'static'\non = 'pairs:a.jsonl'\n"
-    caplog.set_level("INFO", "retrokit")
-    edited, probed = planned(text + "reference-pairs = 10\n", tmp_path)
-    assert edited.command[:2] == ("augment", "negatives")
-    assert "--max-paraphrases=10" in probed.command
-    assert "--reference-pairs: renamed; use --max-paraphrases" in caplog.text
-
-
 def test_the_plan_is_one_whatever_the_order_of_sets(tmp_path: Path):
     (tmp_path / "study.toml").write_text(
         '[augment.mix]\nparts = ["{one}", "{two}"]\n[augment.crops]\nname = "one"\ninput = "a.jsonl"\n'

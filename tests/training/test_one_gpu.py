@@ -1,7 +1,6 @@
 """What training does for a GPU, with a stand-in for one: memory that runs out, pinned memory, TF32, determinism,
 tables; and what it refuses of several."""
 
-import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -9,7 +8,7 @@ from typing import Any
 import pytest
 import torch
 
-from retrokit.core.errors import MissingExtra, UsageError
+from retrokit.core.errors import UsageError
 from retrokit.training import finetune as finetuning
 from retrokit.training.config import FinetuneConfig
 from retrokit.training.finetune import Plan, finetune, plan
@@ -97,19 +96,10 @@ def test_a_table_is_stepped_by_rows_on_a_cpu_and_whole_on_a_gpu(pairs, monkeypat
     assert made.trainer(None) == expected
 
 
-def test_what_shares_a_model_among_processes_is_refused_before_the_work(pairs, monkeypatch):
-    monkeypatch.setenv("ACCELERATE_USE_MEGATRON_LM", "true")
-    with pytest.raises(UsageError, match="MEGATRON_LM is not supported here; start with `accelerate launch --use_fsdp"):
-        plan(configure("no-such-encoder", pairs))
-
-
-def test_deepspeed_takes_several_processes_and_its_package(pairs, monkeypatch):
-    monkeypatch.setenv("ACCELERATE_USE_DEEPSPEED", "true")
-    with pytest.raises(UsageError, match="DeepSpeed shares states among several processes, and there is one"):
-        plan(configure("no-such-encoder", pairs))
-    monkeypatch.setenv("WORLD_SIZE", "2")
-    monkeypatch.setitem(sys.modules, "deepspeed", None)
-    with pytest.raises(MissingExtra, match="DeepSpeed needs an optional package: python"):
+@pytest.mark.parametrize("name", ["MEGATRON_LM", "DEEPSPEED"])
+def test_what_shares_a_model_among_processes_is_refused_before_the_work(pairs, monkeypatch, name):
+    monkeypatch.setenv(f"ACCELERATE_USE_{name}", "true")
+    with pytest.raises(UsageError, match=f"{name} is not supported here; start with `accelerate launch --use_fsdp"):
         plan(configure("no-such-encoder", pairs))
 
 

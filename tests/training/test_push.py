@@ -188,15 +188,16 @@ def test_an_adapter_names_a_base_that_others_have(folder, service):
     assert json.loads(service.files()["adapter_config.json"])["base_model_name_or_path"] == "org/bert"
 
 
-def test_a_merged_encoder_and_an_edited_card(folder, service, tmp_path):
-    retrokit.merge(["minilm", "minilm"], str(tmp_path / "soup"))
-    card = tmp_path / "soup" / "README.md"
+def test_the_base_model_and_an_edited_card(folder, service, tmp_path):
+    shutil.copytree(folder / "run", tmp_path / "run")
+    description = tmp_path / "run" / "retrokit.json"
+    description.write_text(json.dumps({**json.loads(description.read_text()), "encoder": "minilm"}))
+    card = tmp_path / "run" / "README.md"
     card.write_text(card.read_text().replace("## Use", "## Mine\n\nWritten by hand.\n\n## Use"))
-    retrokit.push(str(tmp_path / "soup"), "me/soup")
+    retrokit.push(str(tmp_path / "run"), "me/run")
     pushed = ModelCard(service.files()["README.md"].decode())
     assert "Written by hand." in pushed.text
-    assert set(pushed.data.base_model) == {"sentence-transformers/all-MiniLM-L6-v2"}
-    assert pushed.data["base_model_relation"] == "merge"
+    assert pushed.data.base_model == "sentence-transformers/all-MiniLM-L6-v2"
 
 
 @pytest.mark.parametrize(

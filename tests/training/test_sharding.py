@@ -5,10 +5,7 @@ import json
 import os
 import shutil
 import sys
-from collections.abc import Sequence
-from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -17,10 +14,8 @@ from sentence_transformers import SentenceTransformer
 from transformers import Qwen3Config, Qwen3Model
 
 import retrokit
-from retrokit.core.errors import DataError
 from retrokit.training.config import FinetuneConfig
 from retrokit.training.finetune import finetune
-from retrokit.training.run_folder import check_state
 from retrokit.training.trainer import RunTrainer
 from tests.close import assert_rounded
 from tests.evaluation.fakes import write_folder
@@ -69,47 +64,10 @@ def sharded_and_stopped(rank: int) -> None:
     stop_after_three(rank)
 
 
-def by_deepspeed(rank: int, stage: int = 2) -> None:
-    """As ``accelerate launch --use_deepspeed`` starts a process; it tells how much of the optimizer's states it has."""
-    zero = {"ACCELERATE_DEEPSPEED_ZERO_STAGE": str(stage), "DS_ACCELERATOR": "cpu"}
-    os.environ |= {"ACCELERATE_USE_DEEPSPEED": "true", **zero}
-    real = RunTrainer.training_step
-
-    def step(self, *given):
-        whole = sum(one.numel() for one in self.model.parameters() if one.requires_grad)
-        here = sum(one.numel() for group in self.optimizer.param_groups for one in group["params"])
-        print(f"has {here / whole:.2f} of the model", file=sys.stderr)
-        return real(self, *given)
-
-    RunTrainer.training_step = step
-
-
-def by_deepspeed_of_stage_1(rank: int) -> None:
-    by_deepspeed(rank, stage=1)
-
-
-def by_deepspeed_as_configured(rank: int) -> None:
-    by_deepspeed(rank)
-    os.environ["ACCELERATE_DEEPSPEED_CONFIG_FILE"] = "ds.json"
-
-
-def by_deepspeed_and_stopped(rank: int) -> None:
-    by_deepspeed(rank)
-    stop_after_three(rank)
-
-
-DEEPSPEED = pytest.mark.skipif(
-    find_spec("deepspeed") is None, reason="deepspeed is not installed: python -m pip install deepspeed"
-)
-
-
 OPTIONS = ["--lr", 1e-3, "--precision", "fp32", "--dropout", 0, "--max-grad-norm", 0.5, "--device", "cpu"]
 SAME = {"lr": 1e-3, "precision": "fp32", "dropout": 0.0, "max_grad_norm": 0.5, "device": "cpu", "batch_size": 8}
 
 
-@pytest.mark.parametrize(
-    "engine", [sharded, *(pytest.param(one, marks=DEEPSPEED) for one in (by_deepspeed, by_deepspeed_of_stage_1))]
-)
 @pytest.mark.parametrize(
     ("words", "options"),
     [
@@ -122,9 +80,9 @@ SAME = {"lr": 1e-3, "precision": "fp32", "dropout": 0.0, "max_grad_norm": 0.5, "
     ],
     ids=["learn", "lora", "checkpointed"],
 )
-def test_shared_weights_end_where_whole_ones_do(decoder, triplets, tmp_path, words, options, engine):
+def test_shared_weights_end_where_whole_ones_do(decoder, triplets, tmp_path, words, options):
     given = ["finetune", decoder, "--data", triplets, "--batch-size", 4, "--log-every", 1, *OPTIONS, *words]
-    ended = retrokit_in(2, tmp_path, [*given, "-o", "two"], engine)
+    ended = retrokit_in(2, tmp_path, [*given, "-o", "two"], sharded)
     assert [one.code for one in ended] == [0, 0], said(ended)
     shares = {float(line.split()[1]) for line in said(ended).splitlines() if line.endswith("of the model")}
     assert shares
@@ -149,12 +107,7 @@ def test_shared_weights_end_where_whole_ones_do(decoder, triplets, tmp_path, wor
     assert plain.encode(texts).shape == two.shape
 
 
-@pytest.mark.parametrize(
-    ("engine", "stopped"),
-    [(sharded, sharded_and_stopped), pytest.param(by_deepspeed, by_deepspeed_and_stopped, marks=DEEPSPEED)],
-    ids=["fsdp", "deepspeed"],
-)
-def test_sharded_processes_save_resume_and_evaluate(decoder, triplets, tmp_path, engine, stopped):
+def test_sharded_processes_save_resume_and_evaluate(decoder, triplets, tmp_path):
     texts = sentences(24, seed=3)
     documents = {f"d{place}": text for place, text in enumerate(texts)}
     queries = {f"q{place}": text for place, text in enumerate(sentences(12, seed=4))}
@@ -165,9 +118,9 @@ def test_sharded_processes_save_resume_and_evaluate(decoder, triplets, tmp_path,
     evaluated += ["--save-every", 1, "--keep-checkpoints", 9]
     words = ["finetune", decoder, "--data", triplets, "--batch-size", 4, "--steps", 4, *OPTIONS, *evaluated]
     for folder, prepare, more, code in (
-        ("whole", engine, [], 0),
-        ("run", stopped, [], 130),
-        ("run", engine, ["--resume"], 0),
+        ("whole", sharded, [], 0),
+        ("run", sharded_and_stopped, [], 130),
+        ("run", sharded, ["--resume"], 0),
     ):
         ended = retrokit_in(2, tmp_path, [*words, "-o", folder, *more], prepare)
         assert {one.code for one in ended} == {code}, said(ended)
@@ -188,40 +141,7 @@ def test_sharded_processes_save_resume_and_evaluate(decoder, triplets, tmp_path,
     assert result.results[0].metrics["ndcg@10"] == pytest.approx(value, abs=1e-6)
 
 
-@DEEPSPEED
-def test_deepspeed_computes_in_bf16_as_without_it(decoder, triplets, tmp_path):
-    zero = {"stage": 1, "reduce_bucket_size": "auto"}
-    (tmp_path / "ds.json").write_text(json.dumps({"zero_optimization": zero, "gradient_clipping": 9, "fp16": {}}))
-    given = ["finetune", decoder, "--data", triplets, "--batch-size", 4, "--log-every", 1, *OPTIONS, "--steps", 3]
-    losses = {}
-    for name, engine, more in (("fp32", None, []), ("bf16", None, BF16), ("engine", by_deepspeed_as_configured, BF16)):
-        ended = retrokit_in(2, tmp_path, [*given, *more, "-o", name], engine)
-        assert [one.code for one in ended] == [0, 0], said(ended)
-        rows = (tmp_path / name / "metrics.jsonl").read_text().splitlines()
-        losses[name] = np.array([json.loads(row)["loss"] for row in rows])
-    np.testing.assert_allclose(losses["engine"], losses["bf16"], rtol=1e-3)
-    assert np.abs(losses["engine"] - losses["fp32"]).max() > np.abs(losses["engine"] - losses["bf16"]).max()
-
-
-@pytest.mark.parametrize("engine", [False, True])
-def test_a_checkpoint_is_gone_on_from_as_it_was_written(tmp_path, engine):
-    checkpoint = tmp_path / "checkpoint-2"
-    checkpoint.mkdir()
-    if not engine:
-        (checkpoint / "latest").touch()
-    with pytest.raises(DataError, match=f"was written with{'out' * engine} DeepSpeed; resume in the same way"):
-        check_state(checkpoint, engine)
-
-
-BF16 = ["--precision", "bf16"]
 BY_LAYER = {"ACCELERATE_USE_FSDP": "true", "FSDP_VERSION": "2", "FSDP_AUTO_WRAP_POLICY": "TRANSFORMER_BASED_WRAP"}
-ENGINE = {"ACCELERATE_USE_DEEPSPEED": "true", "DS_ACCELERATOR": "cpu"}
-
-
-def with_engine(message: str, words: Sequence[object] = (), **environment: str) -> Any:
-    """What DeepSpeed refuses."""
-    named = {f"ACCELERATE_DEEPSPEED_{name.upper()}": value for name, value in environment.items()}
-    return pytest.param({**ENGINE, **named}, words, message, marks=DEEPSPEED, id=message)
 
 
 @pytest.mark.parametrize(
@@ -238,16 +158,10 @@ def with_engine(message: str, words: Sequence[object] = (), **environment: str) 
             [],
             "FSDP: no layers called Block; expected Qwen3DecoderLayer",
         ),
-        with_engine("--mini-batch and DeepSpeed exclude each other", ["--mini-batch", 2]),
-        with_engine("DeepSpeed: ZeRO's stages 1 and 2 are supported, not 3; ", zero_stage="3"),
-        with_engine("DeepSpeed's `offload_optimizer` is not supported; ", offload_optimizer_device="cpu"),
-        with_engine("DeepSpeed's `optimizer` is not supported; ", config_file="ds.json"),
     ],
 )
 def test_what_cannot_be_shared_is_one_line(decoder, triplets, tmp_path, environment, words, message):
     given = ["finetune", decoder, "--data", triplets, "--batch-size", 4, "--steps", 2, *OPTIONS, *words, "-o", "out"]
-    own = {"zero_optimization": {"stage": 1}, "optimizer": {"type": "Adam"}, "train_batch_size": 3}
-    (tmp_path / "ds.json").write_text(json.dumps(own))
     ended = retrokit_in(2, tmp_path, given, Environment(environment))
     lines = [line for line in said(ended).splitlines() if line.startswith("retrokit: ")]
     assert len(lines) == 1, said(ended)

@@ -98,11 +98,11 @@ class Baseline:
 
 def read_baseline(path: str) -> Baseline:
     """What :func:`save_baseline` has written. Raises :class:`DataError` if it cannot be read, or is something else."""
-    content = read_json(path, _EXPECTED, {"systems": [{"data": str | None}], "libraries?": dict[str, str]})
+    content = read_json(path, _EXPECTED, {"systems": [{"data": str | None}], "libraries": dict[str, str]})
     systems = [(entry["data"], checked(System, entry, path, _EXPECTED)) for entry in content["systems"]]
     if not systems or not all(system.results for _, system in systems):
         raise DataError(path, f"is not {_EXPECTED}: there is no result")
-    return Baseline(path, systems, content.get("libraries", {}))
+    return Baseline(path, systems, content["libraries"])
 
 
 def verdicts(gates: Sequence[Gate]) -> dict[str, int]:

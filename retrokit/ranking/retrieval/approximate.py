@@ -8,7 +8,7 @@ Douze et al., "The Faiss library", 2024.
 import copy
 import re
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -154,11 +154,6 @@ class ApproximateIndex:
                     write_json(self._recall_file, record, kind="index-recall")
         return Approximate(scores, indices, self._recall, self._queries_checked)
 
-    @property
-    def bytes(self) -> int:
-        """Bytes of the whole index in a file."""
-        return len(_for_kind(self.faiss_index, "serialize_index")(self.faiss_index))
-
     def account(self) -> dict[str, Any]:
         """The index and its recall, as results report them."""
         shares = {f"recall@{k}": round(share, 6) for k, share in self._recall.items()}
@@ -257,19 +252,6 @@ def _set_parameters(faiss_index: Any, index: str) -> None:
             setattr(owner, name, int(value))
         else:
             _call(index, _faiss().ParameterSpace().set_index_parameter, faiss_index, name, int(value))
-
-
-@contextmanager
-def single_thread() -> Iterator[None]:
-    """Within it torch and faiss compute in one thread."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    _faiss()
-    try:
-        yield
-    finally:
-        torch.set_num_threads(threads)
-        _faiss()
 
 
 def _faiss() -> Any:

@@ -8,7 +8,6 @@ from __future__ import annotations
 import copy
 import json
 from collections.abc import Callable, Sequence, Set
-from dataclasses import replace
 from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, Self
@@ -160,12 +159,6 @@ class StoredIndex(DenseIndex):
         self._embeddings.encoder.settle()
         return self
 
-    def through(self, faiss: str | None) -> StoredIndex:
-        """The same documents through another index, or exactly."""
-        index = copy.copy(self)
-        index._faiss, index.parts = faiss, [replace(part, index=faiss) for part in self.parts]
-        return index
-
     def embed_queries(self, queries: TextList) -> np.ndarray:
         """Embeddings float32 ``[n, d']`` of queries as the similarity prepares them."""
         return self._prepared(self._embeddings.of(queries, "query"), "query")
@@ -272,7 +265,7 @@ class ExportIndex(StoredIndex):
     def embed_queries(self, queries: TextList) -> np.ndarray:
         """As the similarity prepares them, and a 0 where the documents have one dimension more."""
         embeddings = super().embed_queries(queries)
-        if self.export.note.get("one_length"):
+        if self.export.note["one_length"]:
             embeddings = np.pad(embeddings, [(0, 0), (0, 1)])
         if embeddings.shape[1] != self.export.note["dimension"]:
             problem = f"has {self.export.note['dimension']} dimensions, and queries {embeddings.shape[1]}; export again"
@@ -288,7 +281,7 @@ class ExportIndex(StoredIndex):
         return index
 
     def account(self) -> Account:
-        configuration = {**self._configuration(), "dtype": self.export.note.get("dtype", "float32")}
+        configuration = {**self._configuration(), "dtype": self.export.note["dtype"]}
         return Account(configuration, self._embeddings.norms(self._queries, (), "query"))
 
 
@@ -378,7 +371,7 @@ def export_index(
             f"{folder}: was written with the first {made_by['dims']} dimensions; `dims=` {dims} does not fit"
         )
     dims = made_by["dims"] if made_by["dims"] != made_by["dimension"] else None
-    dtype = note.get("dtype", "float32")
+    dtype = note["dtype"]
     stored = stored_as(quantize or dtype)
     if stored.dtype != dtype:
         raise UsageError(f"{folder}: contains {dtype}; `quantize=` {quantize} does not fit")

@@ -4,7 +4,6 @@ Documents and queries are prepared by the similarity, so that every score is an 
 except if signs are compared with signs.
 """
 
-import time
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -14,12 +13,10 @@ import torch
 from torch import Tensor
 
 from retrokit.data.exports import Quantization
-from retrokit.ranking.retrieval.approximate import ApproximateIndex, single_thread
+from retrokit.ranking.retrieval.approximate import ApproximateIndex
 from retrokit.ranking.retrieval.embeddings import pair_scores
 from retrokit.ranking.retrieval.exact import in_order, top_k
 from retrokit.similarities.base import Role, Similarity, as_rows
-
-QUERIES_TIMED = 200
 
 
 class StoredProduct(Similarity):
@@ -94,26 +91,6 @@ class StoredRows:
             score[there] = self.quantization.widened(self.rows[row[there]]) @ query
         ordered = in_order(torch.from_numpy(scores), torch.from_numpy(places))
         return ordered[0][:, :k].numpy(), ordered[1][:, :k].numpy()
-
-    @torch.inference_mode()
-    def cost(self, prepared: np.ndarray, k: int) -> tuple[int, float]:
-        """Bytes of the index of faiss, and CPU milliseconds of a query in one thread: the least of three rounds over at
-        most :data:`QUERIES_TIMED` queries."""
-        approximate = self.approximate
-        assert approximate is not None
-        queries = prepared[:QUERIES_TIMED]
-        vectors = self.product.prepare(torch.from_numpy(self._queries(queries)), "query").numpy()
-        wide = min(max(k, k * self.rescored), len(self.rows))
-        rounds = []
-        with single_thread():
-            for _ in range(3):
-                start = time.process_time()
-                for row in range(len(queries)):
-                    _, places = approximate.nearest(vectors[row : row + 1], wide)
-                    if self.rescored:
-                        self._rescore(queries[row : row + 1], places, k)
-                rounds.append(time.process_time() - start)
-        return approximate.bytes, 1000 * min(rounds) / max(1, len(queries))
 
     def score_pairs(
         self, queries: np.ndarray, documents: np.ndarray, rows: np.ndarray, columns: np.ndarray
