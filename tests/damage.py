@@ -110,8 +110,8 @@ KINDS: dict[str, Kind] = {
     "plan": Kind("study/plan.json", "study status study"),
     "step": Kind("study/steps/STEP.json", "study status study"),
     "verdicts": Kind("verdicts.jsonl", "build-sure agreement verdicts.jsonl other.jsonl"),
-    "SURE passages": Kind("sure/passages.jsonl", f"eval {ENCODER} --on sure:sure"),
-    "SURE record": Kind("sure/build-sure.json", f"eval {ENCODER} --on sure:sure"),
+    "SURE passages": Kind("sure/passages.jsonl", f"eval {ENCODER} --on sure:sure,reference=bm25"),
+    "SURE record": Kind("sure/build-sure.json", f"eval {ENCODER} --on sure:sure,reference=bm25"),
     "answers": Kind("answers.jsonl", "build-sure law --llm replay:answers.jsonl -o out --limit 3"),
     "answer cache": Kind(
         "store.sqlite", "build-sure law --llm replay:answers.jsonl -o out --store store.sqlite --limit 3"
@@ -456,9 +456,11 @@ def _make_unfinished() -> None:
     """As an interrupted export leaves it."""
     import pytest
 
+    from retrokit.data import exports
     from retrokit.data.exports import ExportWriter
 
     with pytest.MonkeyPatch.context() as patch, contextlib.redirect_stderr(io.StringIO()):
+        patch.setattr(exports, "CHUNK", 4)  # of which an interrupted export has whole ones
         patch.setattr(ExportWriter, "finish", lambda *_, **__: (_ for _ in ()).throw(RuntimeError("killed")))
         with contextlib.suppress(RuntimeError):
             cli.run(f"export {ENCODER} --on beir:beir -o unfinished".split())

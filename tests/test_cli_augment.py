@@ -299,7 +299,7 @@ def test_a_reader_that_leaves_early_is_no_error(augment, commands, monkeypatch, 
 
 BROKEN = {
     "malformed": (b'{"text": "abc\n', "malformed JSON: "),
-    "missing field": (b'{"body": "abc"}\n', "no field 'text'; the fields are 'body'"),
+    "missing field": (b'{"note": "abc"}\n', "no field 'text'"),
     "no string": (b'{"text": 5}\n', "field 'text' should be a string, found a number"),
     "no object": (b'["abc"]\n', "expected a JSON object, found a list"),
     "mixed encodings": ('{"text": "café"}\n'.encode("latin-1"), "is not UTF-8 text (byte 0xe9 at position 14"),

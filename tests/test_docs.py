@@ -256,6 +256,9 @@ def test_commands_parse(page, words, tmp_path, monkeypatch):
     words = list(dropwhile(lambda word: word.startswith("--"), words))  # options of all commands stand before
     size = 2 if " ".join(words[:2]) in COMMANDS else 1
     name, arguments = " ".join(words[:size]), words[size:]
+    if page.endswith("plugins.md") and name not in COMMANDS:  # the command of its example package
+        assert name == "count-words"
+        return
     assert name in COMMANDS
     if "--config" in arguments:  # the file that the page shows
         (shown,) = re.findall(r"^```toml\n(.*?)^```$", (ROOT / page).read_text("utf-8"), re.DOTALL | re.MULTILINE)

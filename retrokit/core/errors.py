@@ -84,7 +84,7 @@ _MODULES = {
     "beir": ("beir", "requests"),
     "bm25": ("bm25s", "Stemmer"),
     "negatives": ("HanTa", "lemminflect", "inflect"),
-    "llm": ("openai", "anyio"),
+    "llm": ("openai", "anyio", "httpx2"),
     "openvino": ("openvino", "nncf"),
     "onnx": ("onnxruntime", "onnx"),
     "study": ("snakemake",),

@@ -446,7 +446,7 @@ def _sentences(text: str) -> Iterator[tuple[str, int]]:
 def check_training(source: Source, examples: int = 0) -> CheckedData:
     """Check the records of a source. In memory are its records and a few numbers for each text."""
     records: Sequence[Any] = source.records
-    texts = DistinctTexts(records)
+    texts = RecordTexts(records)
     total = len(records) + source.counts.get("duplicates", 0)
     faults = [
         *_contradictions(records, examples),
@@ -473,7 +473,7 @@ def _self_pairs(records: Iterable[Pair | ScoredPair | Unlabelled]) -> Iterator[s
             yield shown(record.anchor)
 
 
-class DistinctTexts:
+class RecordTexts:
     """The different texts of records in their order, which are taken from the records each time."""
 
     def __init__(self, records: Iterable[Pair | ScoredPair | Unlabelled]) -> None:

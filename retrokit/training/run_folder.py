@@ -296,11 +296,14 @@ def _remove(folder: Path, patterns: Iterable[str]) -> None:
 
 def check_state(checkpoint: Path) -> None:
     """Raise :class:`DataError` unless the checkpoint is whole and of its step."""
+    from transformers import TrainerState
+
     path = checkpoint / "trainer_state.json"
     with intact(path):
         step = read_json(path, "the state of a trainer", {"global_step": COUNT}, nan=True)["global_step"]
         if step != step_of(checkpoint):
             raise ValueError(f"it is of step {step}")
+        TrainerState.load_from_json(str(path))
     for name in (TRAINABLE, STATE):
         with intact(checkpoint / name):
             parts = torch.load(checkpoint / name, map_location="cpu", weights_only=True, mmap=True)

@@ -160,7 +160,7 @@ def test_a_run_without_its_description_is_said_to_be_read_as_a_plain_model(folde
         ('{"similarity": 5, "status": "finished"}', "field 'similarity' should be a string, found a number"),
         ('{"similarity": null, "status": "finished"}', "field 'similarity' should be a string, found null"),
         ('{"similarity": "angle:3", "status": "finished"}', "a similarity that is not installed"),
-        ('{"similarity": "cosine", "status": [1]}', "field 'status' should be a string, found a list"),
+        ('{"similarity": "cosine", "status": [1]}', "field 'status' is '[1]'; expected training or finished"),
     ],
 )
 def test_a_damaged_description(folders, tmp_path, content, message):

@@ -85,4 +85,4 @@ def test_a_baseline_of_other_data_or_of_nothing_alike_is_refused_before_any_work
         assert cli.run([*command, *data, "--baseline", str(kept), "--max-drop", "0.1"]) == 2
         assert f"{kept}: was measured on other data of" in capsys.readouterr().err
     assert cli.run(["eval", "bm25", *data, "--baseline", str(place / "base.json")]) == 2
-    assert "contains no baseline on" in capsys.readouterr().err
+    assert f"{place / 'base.json'}: is not a baseline" in capsys.readouterr().err

@@ -323,7 +323,7 @@ def test_a_drift_of_a_search_is_reported(beir, other, calibrated, tmp_path, caps
         ("search bm25 --corpus BEIR --query x --abstain 0.001 --calibration FILE", "at least 999 are needed"),
         ("search bm25 --corpus BEIR --query x --abstain 5e-324 --calibration FILE", "must be at least 1e-12"),
         ("search bm25 --corpus BEIR --query x --abstain 0.2 --calibration BEIR", "is a folder; expected a file"),
-        ("calibrate bm25 --on beir:BEIR --abstain 1e-300 -o never.json", "--abstain must be at least 1e-12"),
+        ("calibrate bm25 --on beir:BEIR --abstain 1e-300 -o never.json", "--abstain 1e-300 must be at least 1e-12"),
         ("calibrate bm25 --on beir:BEIR --abstain 1e-9 -o never.json", "and 2,249,999,993 are needed"),
         (
             "search bm25 --corpus BEIR --query x --abstain 0.2 --calibration BEIR/corpus.jsonl",

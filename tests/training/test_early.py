@@ -55,7 +55,7 @@ def folder(tiny_bert: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
             "--data by-id.jsonl --documents documents --eval beir:task --batch-size 4",
             "documents: lacks 1 of 1 documents",
         ),
-        ("--data by-id.jsonl --documents documents --holdout 4 --best-metric p@0 --batch-size 4", "p@0"),
+        ("--data by-id.jsonl --documents documents --holdout 4 --best-metric p@0 --batch-size 4", "precision@0"),
     ],
 )
 @pytest.mark.parametrize("dry_run", [False, True])

@@ -151,8 +151,9 @@ def test_files_outside_the_run_are_not_uploaded(folder, service, tmp_path, capsy
     about = json.loads((run / "retrokit.json").read_text())
     (run / "retrokit.json").write_text(json.dumps({**about, "files": [*about["files"], "../secret.txt"]}))
     assert cli.run(["push", str(run), "me/qnorm", "--dry-run", str(tmp_path / "upload")]) == 2
-    said = "'files' has '../secret.txt'; expected names of files in the folder"
-    assert capsys.readouterr().err == f"retrokit: {run / 'retrokit.json'}: {said}\n"
+    said = f"field 'files.{len(about['files'])}' is '../secret.txt'; expected the name of a file in the folder"
+    whole = f"retrokit: {run / 'retrokit.json'}: is not the description of a run: {said}\n"
+    assert capsys.readouterr().err == whole
     assert not (tmp_path / "upload").exists()
 
 

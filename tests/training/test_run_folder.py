@@ -18,7 +18,7 @@ from retrokit.core.outputs import locked
 from retrokit.data.jsonl import read_jsonl, write_jsonl
 from retrokit.data.runs import Run, write_run
 from retrokit.training import run_folder
-from retrokit.training.run_folder import RunFolder
+from retrokit.training.run_folder import RunFolder, staged_in
 from retrokit.training.trainer import FinetuneTrainer
 from tests.models import sentences
 from tests.processes import retrokit_in
@@ -364,7 +364,7 @@ def test_a_kill_between_the_files_of_the_model_leaves_a_run_that_can_be_replaced
             raise RuntimeError("killed")
         move(source, target)
 
-    with folder.staged() as staged:
+    with staged_in(folder.path) as staged:
         for name in ("first.bin", "second.bin"):
             (staged / name).write_text(name)
         with monkeypatch.context() as patch:
