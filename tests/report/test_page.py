@@ -179,7 +179,10 @@ def test_a_price_of_nothing_is_refused(tmp_path):
         ('{"kind": "build-sure", "testbeds": {}, "kinds": {}, "calls": 3, "conclusion": ""}', "is not whole"),
         ({**of_probe(gallery.labelled_map(["a", "b"])), "conclusion": {}}, "'conclusion' should be a string"),
         ({**of_probe(gallery.labelled_map(["a", "b"])), "data": 10**400}, "'data' should be a string"),
-        ({**of_probe(gallery.labelled_map(["a", "b"])), "maps": [{"encoder": 3}]}, "no field 'maps.0.algorithm'"),
+        (
+            {**of_probe(gallery.labelled_map(["a", "b"])), "maps": [{"encoder": 3}]},
+            "'maps.0.encoder' should be a string",
+        ),
     ],
 )
 def test_what_is_nothing_to_report_is_one_line(tmp_path, content, problem):

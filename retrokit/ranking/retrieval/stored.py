@@ -12,6 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from retrokit.core.errors import DataError
 from retrokit.data.exports import Quantization
 from retrokit.ranking.retrieval.approximate import ApproximateIndex
 from retrokit.ranking.retrieval.embeddings import pair_scores
@@ -78,7 +79,10 @@ class StoredRows:
             return np.empty((len(prepared), 0), dtype=np.float32), np.empty((len(prepared), 0), dtype=np.int64)
         wide = max(k, k * self.rescored)
         if self.approximate is None:
-            scores, places = top_k(self.product, self._queries(prepared), self.rows, wide, self.device)
+            try:
+                scores, places = top_k(self.product, self._queries(prepared), self.rows, wide, self.device)
+            except DataError as error:  # stored numbers that are not finite
+                raise DataError(self.folder or self.spec, str(error)) from error
         else:
             result = self.approximate.search(self._queries(prepared), wide)
             scores, places = result.scores, result.indices
