@@ -116,7 +116,7 @@ search --help
 export --help
 """
 UNSTABLE = re.compile(
-    r".*seconds|.*_per_second|minutes|created|finished|started|added|made|checksum|versions?|commit|git|time|memory|"
+    r".*seconds.*|.*_per_second|minutes|created|finished|started|added|made|checksum|versions?|commit|git|time|memory|"
     r"processor|hostname|python|platform|machine|software|environment|elapsed"
 )
 """Keys of JSON whose values differ between two runs of one commit, or between commits by their nature."""
