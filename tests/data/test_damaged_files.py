@@ -146,6 +146,7 @@ def test_damage_is_one_clear_line(folder: Path, reader: str, data: st.DataObject
 def export(folder: Path) -> object:
     note = {
         **{"count": 2, "dimension": 4, "role": "document", "similarity": {"spec": "cosine", "learned": {}}},
+        **{"dtype": "float32", "one_length": False, "shard": None},
         "encoder": {"spec": "minilm", "fingerprint": "f", "dimension": 4, "dims": 4, "precision": "fp32"},
         "source": {"spec": "data", "digest": None},
     }

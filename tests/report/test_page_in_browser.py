@@ -5,9 +5,8 @@ import re
 
 import pytest
 
-from retrokit.report.evaluation import evaluation_json
 from tests.report import gallery
-from tests.report.test_page import HOSTILE, evaluation, page_from
+from tests.report.test_page import HOSTILE, evaluated, evaluation, of_probe, page_from
 
 
 @pytest.fixture(scope="module")
@@ -15,7 +14,7 @@ def opened(browser, tmp_path_factory):
     """A page with much on it, in the browser."""
     folder = tmp_path_factory.mktemp("page")
     found = evaluation("second", "third", "first", f"a{HOSTILE}")
-    page = page_from(folder, evaluation_json(found, True), gallery.layers(["a", HOSTILE]).to_json())
+    page = page_from(folder, evaluated(found, True), of_probe(gallery.layers(["a", HOSTILE])))
     (folder / "page.html").write_text(page)
     browser.get((folder / "page.html").as_uri())
     yield browser
