@@ -259,7 +259,7 @@ def with_checksum(content: dict[str, Any]) -> dict[str, Any]:
     from retrokit.evaluation.comparison.results_folder import _checksum
 
     rest = {name: value for name, value in content.items() if name != "checksum"}
-    with contextlib.suppress(ValueError, TypeError):
+    with contextlib.suppress(ValueError, TypeError, RecursionError):
         rest = {"checksum": _checksum(json.loads(written(rest))), **rest}
     return rest
 
