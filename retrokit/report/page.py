@@ -40,7 +40,7 @@ from retrokit.report.plots import (
     rows_plots,
 )
 from retrokit.report.reranking import cost_sheet, near_miss_sheets
-from retrokit.report.sources import EvaluationSource, ProbeSource, RunSource, Sources, read_sources
+from retrokit.report.sources import EvaluationSource, ProbeSource, RunSource, Sources, read_sources, whole
 from retrokit.report.words import sentences
 from retrokit.study.state import DONE, FAILED, MISSING, State, StudyPlan
 from retrokit.training.history import Outcome, tenths
@@ -302,12 +302,12 @@ def _parts(
     states = study.states() if study is not None else []
     ranked = [*sources.evaluations, *sources.rerankings]
     yield "Study", [write("preformatted", study.text)] if study is not None and study.text.strip() else []
-    yield "Results", [block for source in sources.evaluations for block in evaluation(source)]
+    yield "Results", [block for source in sources.evaluations for block in _drawn(source.path, evaluation(source))]
     yield "Cross-evaluation", list(crossed(sources.evaluations))
-    yield "Reranking", [block for source in sources.rerankings for block in reranking(source)]
+    yield "Reranking", [block for source in sources.rerankings for block in _drawn(source.path, reranking(source))]
     yield "Wins and losses by query", [to_html(sheet) for of in ranked for sheet in changes_sheets(of.found)]
     yield "Training", list(trainings(sources.runs))
-    yield "Probes", [block for source in sources.probes for block in probe(source)]
+    yield "Probes", [block for source in sources.probes for block in _drawn(source.path, probe(source))]
     checks = [(write("heading", path), *map(to_html, sheets)) for path, sheets in sources.checks]
     yield "Data checks", [block for of_check in checks for block in of_check]
     failed = [write("failure", state, _line(state)) for state in states if state.state != DONE]
@@ -320,6 +320,12 @@ def _parts(
     cost = f"; at {price_per_hour:,g} an hour, {hours * price_per_hour:,.2f}" if price_per_hour is not None else ""
     took = [write("paragraph", f"{hours:,.2f} hours, added up{cost}.")] if hours else []
     yield "Provenance", [*took, *([to_html(_steps_sheet(states))] if states else []), *provenance(sources)]
+
+
+def _drawn(path: str, blocks: Iterator[Markup]) -> list[Markup]:
+    """The blocks of a file; raises :class:`DataError` if its values do not fit each other."""
+    with whole(path):
+        return list(blocks)
 
 
 def _line(state: State) -> str:

@@ -1,7 +1,8 @@
 """Sources of a report: results folders, model folders, and ``--json`` output, recognised by their content."""
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -87,12 +88,19 @@ def read_sources(paths: Sequence[str]) -> Sources:
                 _read_folder(path, sources)
                 continue
             content = read_json(path, EXPECTED, Any)
-            try:
+            with whole(path):
                 _sort(path, content, sources)
-            except (LookupError, TypeError, ValueError, ArithmeticError) as error:
-                problem = f"looks like a result, but is not whole ({type(error).__name__}: {error})"
-                raise DataError(path, problem) from error
     return sources
+
+
+@contextmanager
+def whole(path: str) -> Iterator[None]:
+    """Raise :class:`DataError` for a file whose values do not fit each other, where they are read or drawn."""
+    try:
+        yield
+    except (LookupError, TypeError, ValueError, ArithmeticError) as error:
+        problem = f"looks like a result, but is not whole ({type(error).__name__}: {error})"
+        raise DataError(path, problem) from error
 
 
 def _read_folder(path: str, sources: Sources) -> None:

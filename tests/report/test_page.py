@@ -247,6 +247,18 @@ def test_a_reranking_is_shown_from_its_json(tmp_path):
     assert page.count("<svg") >= 2  # rankings, near-misses
 
 
+def test_what_cannot_be_drawn_is_one_line_with_the_file(tmp_path):
+    probe = of_probe(gallery.fisher(["a"]))
+    probe["results"][0]["information"].append(probe["results"][0]["information"][0])
+    reranked = json.loads(reranking_parts(gallery.reranking(["a", "b"], ["swap"]), "json", True)[0])
+    reranked["shown"] = {task: ["nothing"] for task in reranked["shown"]}
+    for number, content in enumerate((probe, reranked)):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        with pytest.raises(DataError, match="found-0.json: looks like a result, but is not whole"):
+            page_from(folder, content)
+
+
 @pytest.mark.parametrize("reranked", [False, True])
 def test_the_table_of_tests_has_the_interval_of_every_metric_that_is_shown(tmp_path, reranked):
     metrics = ["rdc", "precision_roc"]
