@@ -294,13 +294,20 @@ def _remove(folder: Path, patterns: Iterable[str]) -> None:
             path.unlink(missing_ok=True)
 
 
+_TRAINER_STATE = {
+    **{"global_step": COUNT, "max_steps": COUNT, "num_train_epochs": COUNT},
+    **{"epoch": float, "total_flos": float, "log_history": list[dict[str, Any]], "stateful_callbacks": dict},
+}
+"""What the library's trainer takes from its file without a look at it."""
+
+
 def check_state(checkpoint: Path) -> None:
     """Raise :class:`DataError` unless the checkpoint is whole and of its step."""
     from transformers import TrainerState
 
     path = checkpoint / "trainer_state.json"
     with intact(path):
-        step = read_json(path, "the state of a trainer", {"global_step": COUNT}, nan=True)["global_step"]
+        step = read_json(path, "the state of a trainer", _TRAINER_STATE, nan=True)["global_step"]
         if step != step_of(checkpoint):
             raise ValueError(f"it is of step {step}")
         TrainerState.load_from_json(str(path))

@@ -255,7 +255,7 @@ def test_what_cannot_be_drawn_is_one_line_with_the_file(tmp_path):
     for number, content in enumerate((probe, reranked)):
         folder = tmp_path / str(number)
         folder.mkdir()
-        with pytest.raises(DataError, match="found-0.json: looks like a result, but is not whole"):
+        with pytest.raises(DataError, match=r"found-0\.json: looks like a result, but is not whole"):
             page_from(folder, content)
 
 

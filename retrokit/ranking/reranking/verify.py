@@ -71,6 +71,8 @@ def verify(settings: VerifySettings) -> Verdicts:
         while part := list(islice(pairs, AT_ONCE)):
             rows, firsts, seconds = zip(*part, strict=True)
             for row, score, remarks in zip(rows, *reranker.judge(firsts, seconds), strict=True):
+                if not math.isfinite(score):
+                    raise DataError(settings.folder, "gives a score that is not finite; its weights are damaged")
                 certain = decided(remarks)
                 accepted = bool(score >= threshold) if certain is None else certain
                 verdicts.remarks.update(remarks)
