@@ -284,7 +284,9 @@ def page_of(
 def summary(sources: Sources, study: StudyPlan | None = None) -> Iterator[str]:
     """What the page begins with: the results in words, and what is missing."""
     for source in (*sources.evaluations, *sources.rerankings):
-        if texts := list(sentences(source.found)):
+        with whole(source.path):
+            texts = list(sentences(source.found))
+        if texts:
             yield " ".join(texts)
     for probe in sources.probes:
         yield f"Probe {probe.name}: {probe.found.conclusion}"
