@@ -67,19 +67,25 @@ class CommandRegistry(Registry):
 
     def below(self, group: str) -> list[Entry]:
         """The entries of a group, or those at the top for an empty name."""
-        entries = [entry for entry in self.entries() if entry.name.rpartition(" ")[0] == group]
+        return [entry for entry in self.entries() if entry.name.rpartition(" ")[0] == group] + self._members(group)
+
+    def _members(self, group: str) -> list[Entry]:
+        """The entries of a group that are none here."""
         parent = self._entries.get(group)
         if isinstance(parent, GroupEntry) and parent.members:
-            entries += replace(parent, target=parent.members).load()()
-        return entries
+            members: list[Entry] = replace(parent, target=parent.members).load()()
+            return members
+        return []
 
     def find(self, name: str) -> Entry | None:
         """The entry of that name, or ``None``. Entry points are loaded only if the core has no such command."""
         if name in self._entries:
             return self._entries[name]
+        for member in self._members(name.rpartition(" ")[0]):
+            if member.name == name:
+                return member
         self.check_loaded(name)
-        group = name.rpartition(" ")[0]
-        return next((entry for entry in self.below(group) if entry.name == name), None)
+        return self._entries.get(name)
 
 
 registry = CommandRegistry(

@@ -7,33 +7,12 @@ from typing import Any
 from retrokit.data.jsonl import kind_of
 
 POSITIVE_NAMES = {
-    *(
-        "positive",
-        "relevant",
-        "entailment",
-        "entails",
-        "duplicate",
-        "paraphrase",
-        "equivalent",
-        "similar",
-        "same",
-        "match",
-    ),
-    *("true", "yes"),
+    *("positive", "relevant", "entailment", "entails", "duplicate", "paraphrase", "equivalent", "similar", "same"),
+    *("match", "true", "yes"),
 }
 NEGATIVE_NAMES = {
-    *(
-        "negative",
-        "irrelevant",
-        "neutral",
-        "contradiction",
-        "contradicts",
-        "different",
-        "unrelated",
-        "dissimilar",
-        "mismatch",
-    ),
-    *("false", "no"),
+    *("negative", "irrelevant", "neutral", "contradiction", "contradicts", "different", "unrelated", "dissimilar"),
+    *("mismatch", "false", "no"),
 }
 _NEGATION = re.compile(r"^(not|non) ?")
 
