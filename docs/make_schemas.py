@@ -17,6 +17,8 @@ from dataclasses import dataclass, field, fields, is_dataclass
 from pathlib import Path
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
+from retrokit.training.distil import Distilled
+
 from retrokit.augmentation.queries import TypeCounts, WrittenQueries
 from retrokit.augmentation.splitting import SplitCounts
 from retrokit.data.dtypes import DTYPES
@@ -54,7 +56,6 @@ from retrokit.sure.agreement import Agreement, Joint
 from retrokit.sure.build import Estimate
 from retrokit.sure.variants import Call
 from retrokit.training.bridge import Bridged
-from retrokit.training.distil import Distilled
 from retrokit.training.history import Outcome
 from retrokit.training.preflight import Memory, Preflight
 from retrokit.training.push import Pushed

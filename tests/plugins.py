@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from retrokit.core.registry import Registry
+from retrokit.core.registry import Registry, declared, extensions
 
 
 def install(site: Path, name: str, modules: Mapping[str, str], entry_points: str) -> None:
@@ -21,5 +21,7 @@ def install(site: Path, name: str, modules: Mapping[str, str], entry_points: str
 def look_in(site: Path, registry: Registry, monkeypatch: pytest.MonkeyPatch) -> None:
     """Let ``registry`` look for entry points anew, in ``site`` too, until the test ends."""
     monkeypatch.syspath_prepend(site)
+    monkeypatch.setattr("retrokit.core.registry.declared", declared.__wrapped__)
+    monkeypatch.setattr("retrokit.core.registry.extensions", extensions.__wrapped__)
     monkeypatch.setattr(registry, "_entries", dict(registry._entries))
     monkeypatch.setattr(registry, "_scanned", False)

@@ -1,4 +1,4 @@
-"""The options of training, distillation and publishing, checked as far as that needs no model and no
+"""The options of training and publishing, checked as far as that needs no model and no
 data."""
 
 from __future__ import annotations
@@ -386,19 +386,6 @@ def differences(
         for key in keys
         if before.get(key) != now.get(key)
     ]
-
-
-@dataclass(frozen=True)
-class DistilSettings(Settings):
-    """The options of distillation into a static encoder."""
-
-    encoder: str = setting(help="Encoder to distil.", argument=True)
-    output: str = setting(help="New folder to write.", flags=("--output", "-o"), writes=FOLDER)
-    _: KW_ONLY
-    dims: int | None = setting(256, "Keep N dimensions, the first principal components.", minimum=1)
-    sif: float = setting(1e-4, "Weight tokens by x / (x + frequency); 0: all alike.", minimum=0)
-    corpus: str | None = setting(None, "Count frequencies in these texts. Default: by rank.")
-    device: str | None = setting(None)
 
 
 MAPS = rf"auto|orthogonal|affine|{_SIZES}"
