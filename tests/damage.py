@@ -24,6 +24,7 @@ from typing import Any
 from retrokit import cli
 from tests.evaluation.fakes import write_folder, write_lines
 from tests.models import sentences
+from tests.samples import all_samples
 
 SEED = 17
 ENCODER = "static:dim=16"
@@ -123,6 +124,7 @@ KINDS: dict[str, Kind] = {
     ),
     "TREC run": Kind("run.trec", f"rerank --run run.trec --on beir:beir --with {ENCODER}"),
     "repaired data": Kind("repaired/pairs.jsonl", "augment mix repaired/pairs.jsonl -o out"),
+    **{name: Kind(file, words) for name, (file, words) in all_samples().damaged.items()},
 }
 
 RAW = {
