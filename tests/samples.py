@@ -12,8 +12,8 @@ EXTENSIONS = sorted(path.parent.name for path in FOLDER.glob("*/samples.py"))
 
 @dataclass(frozen=True)
 class Samples:
-    """The command lines and files of an extension. Where ``tests/test_cli_outputs.py`` uses them, inputs are in the folder
-    ``in``, and ``{o}`` is the output.
+    """The command lines and files of an extension. Lines with ``{o}`` are of ``tests/test_cli_outputs.py``: ``{o}`` is
+    the output, and the inputs are in the folder ``in``.
 
     Attributes:
         runs: of ``tests/test_distribution.py``: command, and its words; they run behind those of the core, in a folder
