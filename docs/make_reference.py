@@ -38,6 +38,7 @@ CLI = """\
 
 `--help` shows common options, `--help-all` all of them. Encoders, tasks and the like: [names](names.md).
 `retrokit --no-cache COMMAND` disables the [embedding cache](caches.md). `retrokit --version` prints the version.
+Commands of extensions are on [their pages](../index.md#extensions).
 
 Results go to standard output, as tables or with `--json` as one object.
 Notices, progress and errors go to standard error.
@@ -68,6 +69,7 @@ PYTHON = """\
 
 Every command is a function of `retrokit` with the same names for the same settings.
 `import retrokit` loads nothing heavy. Examples: [from Python](../how-to/python.md).
+Functions of extensions are on [their pages](../index.md#extensions).
 """
 
 SCHEMAS = """\

@@ -57,7 +57,6 @@ from retrokit.sure.variants import Call
 from retrokit.training.bridge import Bridged
 from retrokit.training.history import Outcome
 from retrokit.training.preflight import Memory, Preflight
-from retrokit.training.push import Pushed
 from retrokit.training.rerankers.job import VerifierPreflight
 
 EXTENSIONS = Path(__file__).resolve().parents[1] / "retrokit" / "extensions"
@@ -289,7 +288,6 @@ OUTPUTS: dict[str, Any] = {
         "conclusion": CONCLUSION,
     },
     "probe-stress": but(StressProbe, conclusion=CONCLUSION),
-    "push": Pushed,
     "rerank-calibrate": Calibration,
     "rerank-run": {**EVALUATION, "near_misses": ([NEAR_MISS_ROW], "A row per scorer and family.")},
     "rerank-train": Either([but(VerifierPreflight, sources=[dict[str, Any]]), TRAINED]),

@@ -79,7 +79,6 @@ KINDS: dict[str, Kind] = {
     "run, report": Kind("trained/retrokit.json", "report trained -o out"),
     "run, eval": Kind("trained/retrokit.json", "eval trained --on beir:beir"),
     "run, export": Kind("trained/retrokit.json", "export trained --on beir:beir -o out"),
-    "run, push": Kind("trained/retrokit.json", "push trained me/model --dry-run out"),
     "run, start": Kind("trained/retrokit.json", "finetune trained --data pairs.jsonl --steps 1 --batch-size 8 -o out"),
     "run, probe": Kind("trained/retrokit.json", "probe magnitude trained --on beir:beir --checkpoints"),
     "checkpoint, probe": Kind(

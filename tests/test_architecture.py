@@ -220,6 +220,8 @@ def test_every_extension_is_declared_and_has_its_files():
         extension = importlib.import_module(f"retrokit.extensions.{name}").EXTENSION
         assert extension.name == name
         assert all(callable(extension.attribute(public)) for public in extension.python)
+        modules = {path.stem for path in (PACKAGE / "extensions" / name).iterdir()}
+        assert not modules & extension.python.keys(), "a module that is imported would take the place of the function"
         assert (PACKAGE / "extensions" / name / "page.md").is_file()
 
 

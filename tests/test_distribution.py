@@ -23,7 +23,7 @@ from packaging.utils import canonicalize_name
 
 import retrokit
 from retrokit.core.errors import DISTRIBUTION
-from tests.samples import EXTENSIONS, all_samples
+from tests.samples import all_samples
 from tests.test_docs import COMMANDS
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -85,7 +85,6 @@ WITH = {
     "export": ["export", "run", "--on", "corpus.jsonl", "-o", "exported"],
     "bridge": ["bridge", "exported", "run", "--texts", "corpus.jsonl", "--sample", "10", "-o", "bridged"],
     "calibrate": ["calibrate", "run", "--on", "beir:task", "--abstain", "0.5", "-o", "abstention.json"],
-    "push": ["push", "run", "me/run", "--dry-run", "upload"],
     "report": ["report", "results", "-o", "page.html"],
     "build-sure": ["build-sure", "task", "--dry-run"],
     "study plan": ["study", "plan", "study.toml", "-o", "out"],
@@ -249,9 +248,7 @@ def test_what_is_in_wheel_and_sdist(built):
     assert f"{Path(about).parent}/licenses/LICENSE" in installed
     assert not [name for name in held if name.startswith(("tests", "docs", "examples"))]
     assert (name, points[0].name) == (DISTRIBUTION, "retrokit")
-    assert [(point.name, point.value) for point in points[1:]] == [
-        (extension, f"retrokit.extensions.{extension}:EXTENSION") for extension in EXTENSIONS
-    ]
+    assert {point.name: point.value for point in points[1:]} == PROJECT.get("entry-points", {}).get("retrokit.extensions", {})
 
 
 LIGHT = {"names", "cache", "augment crops", "study plan", "study", "negatives"}

@@ -340,10 +340,5 @@ registry = CommandRegistry(
             "retrokit.cli.calibrate:calibrate",
             kinds=("encoders", "searchers", "similarities", "tasks", "rerankers"),
         ),
-        CommandEntry(
-            "push",
-            "Upload a model folder to the Hugging Face Hub in one commit, with a model card.",
-            "retrokit.cli.push:push",
-        ),
     ],
 )
