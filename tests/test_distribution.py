@@ -248,7 +248,9 @@ def test_what_is_in_wheel_and_sdist(built):
     assert f"{Path(about).parent}/licenses/LICENSE" in installed
     assert not [name for name in held if name.startswith(("tests", "docs", "examples"))]
     assert (name, points[0].name) == (DISTRIBUTION, "retrokit")
-    assert {point.name: point.value for point in points[1:]} == PROJECT.get("entry-points", {}).get("retrokit.extensions", {})
+    assert {point.name: point.value for point in points[1:]} == PROJECT.get("entry-points", {}).get(
+        "retrokit.extensions", {}
+    )
 
 
 LIGHT = {"names", "cache", "augment crops", "study plan", "study", "negatives"}

@@ -25,6 +25,7 @@ from retrokit.core.errors import UsageError
 from retrokit.core.registry import Entry, SpecRegistry, parse_all
 from retrokit.data import pairs
 from retrokit.ranking import reranking, retrieval
+from tests.plugins import see
 
 ROOT = Path(__file__).resolve().parents[1]
 COPIES = ROOT / "docs" / "extensions"
@@ -416,7 +417,7 @@ def example(tmp_path, monkeypatch) -> Iterator[Path]:
     (described / "entry_points.txt").write_text("\n".join(groups))
     for registry in (encoders.registry, similarities.registry):
         registry.names()  # so that the package's own registries do not find the example
-    monkeypatch.syspath_prepend(str(tmp_path))
+    see(tmp_path, monkeypatch)
     yield tmp_path
     for name in [name for name in sys.modules if name.partition(".")[0] == "retrokit_example"]:
         del sys.modules[name]
