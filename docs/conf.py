@@ -56,8 +56,8 @@ NAVIGATION = {
 def in_the_site(text: str, folder: str = "") -> str:
     """A page whose links to pages of extensions lead to their copies; ``folder`` is the way to the site's root.
 
-    >>> in_the_site("[a](../../retrokit/extensions/static/page.md#x)", "../")
-    '[a](../extensions/static.md#x)'
+    >>> in_the_site("[a](../../retrokit/extensions/own/page.md#x)", "../")
+    '[a](../extensions/own.md#x)'
     """
     return re.sub(r"\]\((?:\.\./)+retrokit/extensions/(\w+)/page\.md", rf"]({folder}extensions/\1.md", text)
 

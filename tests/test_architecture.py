@@ -193,7 +193,7 @@ def extensions_named(text: str) -> set[str]:
 
 
 def test_the_core_names_no_extension():
-    assert extensions_named('"retrokit.extensions.static:EXTENSION"') == {"static"}
+    assert extensions_named('"retrokit.extensions.own:EXTENSION"') == {"own"}
     texts = {module: path.read_text(encoding="utf-8") for module, path in FILES.items()}
     core = {module: text for module, text in texts.items() if part_of(module) != "extensions"}
     assert {module: names for module, text in core.items() if (names := extensions_named(text))} == {}
