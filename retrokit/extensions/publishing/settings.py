@@ -1,5 +1,7 @@
 """The options of ``retrokit push``."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass
 
