@@ -8,6 +8,8 @@ from retrokit.cli.common import named, show
 from retrokit.cli.completion import CORE_KINDS, kinds_of_names
 from retrokit.core.errors import UsageError
 
+_SHOWN = ", ".join(kind.name for kind in CORE_KINDS)
+
 
 def _kinds(incomplete: str) -> Iterator[str]:
     return (name for name in kinds_of_names.names() if name.startswith(incomplete))
@@ -17,7 +19,7 @@ def names(
     kinds: list[str] | None = typer.Argument(
         None,
         metavar="KIND",
-        help=f"{', '.join(kind.name for kind in CORE_KINDS)}. Default: all. Repeatable.",
+        help=f"{_SHOWN}. Default: all. Repeatable.",
         autocompletion=_kinds,
     ),
 ) -> None:

@@ -28,7 +28,7 @@ from retrokit.core.errors import UsageError, check_extra, did_you_mean, first_li
 from retrokit.core.settings import Values
 
 if TYPE_CHECKING:  # its import is a fifth of the start
-    from importlib.metadata import EntryPoint, EntryPoints
+    from importlib.metadata import EntryPoint
 
 Value = str | int | float | bool
 
@@ -176,8 +176,8 @@ class Extension:
 
 
 @cache
-def declared() -> EntryPoints:
-    """The entry points of all packages. Reading them takes a tenth of a second, so it is done once."""
+def declared() -> Any:
+    """The entry points of all packages, to select from. Reading them takes a tenth of a second, so it is done once."""
     from importlib.metadata import entry_points
 
     return entry_points()
