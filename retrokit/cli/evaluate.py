@@ -2,20 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, ClassVar
 
 from retrokit.cli.common import show
 from retrokit.cli.settings import takes
 from retrokit.core.errors import UsageError
 from retrokit.core.settings import FILE, FOLDER, Settings, setting
 from retrokit.evaluation.settings import GATES, OUTPUT, EvaluationSettings
-
-if TYPE_CHECKING:  # help is shown without loading what computes
-    from retrokit.core.sheet import Sheet
-    from retrokit.evaluation.comparison.comparison import Gate
-
 
 FORMATS = ("table", "json", "csv", "markdown", "latex")
 
@@ -25,7 +18,7 @@ class EvaluationOutput(Settings):
     """How an evaluation is shown."""
 
     panels = (OUTPUT, GATES)
-    first: ClassVar[tuple[str, ...]] = ("as_json",)
+    first = ("as_json",)
 
     format: str | None = setting(None, "Default: table.", OUTPUT, choices=FORMATS)
     as_json: bool = setting(False)
@@ -50,18 +43,8 @@ class EvaluationOutput(Settings):
         """The name of the format in which results are printed."""
         return "json" if self.as_json else self.format or "table"
 
-    def conclude(self, gates: Sequence[Gate], sheets: Callable[[], Sequence[Sheet]]) -> None:
-        """Write the summary, and raise what failed gates raise."""
-        from retrokit.evaluation.comparison.gates import check_gates
 
-        if self.markdown_summary is not None:
-            from retrokit.report.evaluation import write_summary
-
-            write_summary(gates, sheets(), self.markdown_summary)
-        check_gates(gates)
-
-
-@takes(EvaluationSettings, EvaluationOutput, also=None, keep_runs=None)
+@takes(EvaluationSettings, EvaluationOutput, keep_runs=None)
 def evaluate(settings: EvaluationSettings, output: EvaluationOutput) -> None:
     """Evaluate systems on tasks, with paired tests and means over seeds.
 
@@ -71,8 +54,9 @@ def evaluate(settings: EvaluationSettings, output: EvaluationOutput) -> None:
 
     retrokit eval runs/new --on beir:data/scifact --baseline scifact.json --max-drop 0.02
     """
+    from retrokit.evaluation.comparison.gates import check_gates
     from retrokit.evaluation.evaluate import evaluate_systems
-    from retrokit.report.evaluation import evaluation_sheets, form
+    from retrokit.report.evaluation import evaluation_sheets, form, write_summary
 
     evaluation = evaluate_systems(settings)
     if output.plot is not None:
@@ -80,4 +64,7 @@ def evaluate(settings: EvaluationSettings, output: EvaluationOutput) -> None:
 
         evaluation_plots(evaluation, output.plot)
     show(*form(output.shape)(evaluation, output.per_query))
-    output.conclude(evaluation.gates, lambda: evaluation_sheets(replace(evaluation, explanations=())))
+    if output.markdown_summary is not None:
+        sheets = evaluation_sheets(replace(evaluation, explanations=()))
+        write_summary(evaluation.gates, sheets, output.markdown_summary)
+    check_gates(evaluation.gates)

@@ -31,7 +31,7 @@ class RerankingOutput(EvaluationOutput):
     )
 
 
-@takes(TwoStageOptions, RerankingOutput, also=None)
+@takes(TwoStageOptions, RerankingOutput)
 def run_two_stages(
     encoders: list[str] | None = typer.Argument(None, help="First-stage encoders or searchers; none with --run."),
     on: list[str] | None = typer.Option(
@@ -70,7 +70,11 @@ def run_two_stages(
         from retrokit.report.plots import reranking_plots
 
         reranking_plots(result, output.plot)
+    from retrokit.evaluation.comparison.gates import check_gates
+    from retrokit.report.evaluation import write_summary
     from retrokit.report.reranking import reranking_parts, reranking_sheets
 
     show(*reranking_parts(result, output.shape, output.per_query), error=to_output)
-    output.conclude(result.whole.gates, lambda: reranking_sheets(result))
+    if output.markdown_summary is not None:
+        write_summary(result.whole.gates, reranking_sheets(result), output.markdown_summary)
+    check_gates(result.whole.gates)

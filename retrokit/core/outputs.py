@@ -18,7 +18,6 @@ from contextlib import contextmanager, suppress
 from dataclasses import fields
 from fnmatch import fnmatch
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 
 from filelock import FileLock, Timeout
@@ -26,7 +25,7 @@ from filelock import FileLock, Timeout
 from retrokit.core.errors import DataError, UsageError, disk_errors, naming
 from retrokit.core.files import mode_of, parents_of
 from retrokit.core.registry import Registry, split_items
-from retrokit.core.settings import EITHER, FILE, FOLDER, Settings
+from retrokit.core.settings import EITHER, FOLDER, Settings
 
 _LONGEST_NAME = 255  # bytes
 _OURS = ".*.retrokit-*"
@@ -110,7 +109,7 @@ def check_settings(settings: Settings, *inputs: object) -> None:
 def check_outputs(
     outputs: Iterable[tuple[str | Path, str]],
     given: Iterable[object],
-    settings: Mapping[str, Any] = MappingProxyType({}),
+    settings: Mapping[str, Any] = {},
 ) -> None:
     """See before the work that all outputs of a command can be written, and that none replaces an input or another.
 
@@ -127,7 +126,7 @@ def check_outputs(
     inputs = paths_in(given)
     names: dict[str, str | Path] = {}
     for path, kind in outputs:
-        updated = None if kind in (FILE, FOLDER, EITHER) else settings.get(kind)
+        updated = settings.get(kind)
         if updated is not None and os.path.realpath(updated) == os.path.realpath(path):
             check_file(path)
             continue

@@ -15,7 +15,7 @@ SHOW_INPUTS = "Show the first N queries and documents as the model reads them."
 ABSTAIN = "Answer at most this share of queries with nothing relevant, as calibrated."
 STRICT = "Stop at data faults: absent documents, repeated lines."
 PRECISION = "Precision of the encoding; auto: bf16 where that is faster here."
-FILE, FOLDER, EITHER = "file", "folder", "file or folder"
+FILE, FOLDER, EITHER = "a file", "a folder", "a file or a folder"  # no setting is named so
 PRECISIONS = ("auto", "fp32", "bf16", "fp16")
 
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cache, partial
+from itertools import chain
 from typing import TYPE_CHECKING
 
 from retrokit import encoders, similarities
 from retrokit.core.errors import UsageError
 from retrokit.core.notices import notice
 from retrokit.core.outputs import check_settings
-from retrokit.core.registry import parse_all
+from retrokit.core.registry import Registry, parse_all
 from retrokit.core.settings import taking
 from retrokit.data.check import quick_line
 from retrokit.data.dtypes import quantization_name
@@ -22,7 +23,7 @@ from retrokit.evaluation.comparison.comparison import Evaluation, evaluation_of,
 from retrokit.evaluation.comparison.correlations import METRICS as CORRELATED
 from retrokit.evaluation.comparison.correlations import check_correlated
 from retrokit.evaluation.comparison.gates import Baseline, gates_of, read_baseline, write_gates
-from retrokit.evaluation.comparison.results_folder import ResultsFolder
+from retrokit.evaluation.comparison.results_folder import Record, ResultsFolder
 from retrokit.evaluation.comparison.trained import Training, overlaps_with_training, training_of
 from retrokit.evaluation.settings import EvaluationSettings, requested
 from retrokit.evaluation.task import (
@@ -49,9 +50,9 @@ def evaluate_systems(settings: EvaluationSettings) -> Evaluation:
 
     Searchers (BM25, a TREC run, two stages) may be among the encoders; they have scores of their own. Without ``sim``
     each encoder scores with its own similarity; with ``cross`` under the training similarities of all model folders
-    among the encoders. Each task computes those of ``metrics`` that it measures, else its usual ones; ``also`` names
-    more, which are not compared. With ``baseline``, a file of ``save_baseline``, every system is compared with its
-    counterpart there. Gates that fail raise nothing: :func:`~retrokit.evaluation.comparison.gates.check_gates` does.
+    among the encoders. Each task computes those of ``metrics`` that it measures, else its usual ones; those of
+    ``fail_under`` are computed too, and not compared. With ``baseline``, a file of ``save_baseline``, every system is
+    compared with its counterpart there. Gates that fail raise nothing: :func:`~retrokit.evaluation.comparison.gates.check_gates` does.
 
     Raises:
         UsageError: no task, wrong names (all of them in one message), metrics that no task measures, dims, ``cross``
@@ -141,17 +142,13 @@ def _results(
     requested_of: Callable[[str], Request],
 ) -> list[Result]:
     """The results of all encoders, task by task."""
-    also = [name for name in requested(settings) if name not in settings.metrics]
-    also += CORRELATED if settings.correlations else ()
     folder = ResultsFolder(settings.results) if settings.results is not None else None
-    needing_runs = (settings.save_run, settings.explain, settings.abstain)
-    keep_runs = settings.keep_runs or any(setting is not None for setting in needing_runs)
+    keep_runs = settings.keep_runs or (settings.save_run, settings.explain, settings.abstain) != (None, None, None)
     results: dict[str, list[Result]] = {task.spec: [] for task in loaded}
     for spec in settings.encoders:  # one is loaded at a time
         request = requested_of(spec)
         for task in loaded:
-            usual = shown[task.spec] if settings.metrics else task.default_metrics
-            metrics = list(dict.fromkeys([*usual, *(metric for metric in also if measures(task, metric))]))
+            metrics = _metrics(settings, task, shown[task.spec])
             searcher = request.searcher and tuned(request.searcher, spec, task, shown[task.spec])
             own = replace(request, metrics=metrics, searcher=searcher)
             own = replace(own, abstain=settings.abstain, calibrations=settings.calibration)
@@ -161,7 +158,16 @@ def _results(
                 results[task.spec] += folder.evaluate(task, own, trainings.get(request.name), keep_runs)
     if folder is not None:
         folder.report()
-    return [result for of_task in results.values() for result in of_task]
+    return list(chain.from_iterable(results.values()))
+
+
+def _metrics(settings: EvaluationSettings, task: Task, shown: Sequence[str]) -> list[str]:
+    """The metrics to compute on a task."""
+    usual = shown if settings.metrics else task.default_metrics
+    further = [name for name in requested(settings) if name not in settings.metrics]
+    if settings.correlations:
+        further += CORRELATED
+    return list(dict.fromkeys([*usual, *(name for name in further if measures(task, name))]))
 
 
 def _parsed(settings: EvaluationSettings) -> list[str]:
@@ -296,23 +302,10 @@ def shown_metrics(task: Task, metrics: Sequence[str], usual: Sequence[str]) -> l
 def _stored(settings: EvaluationSettings) -> Evaluation:
     """What a results folder has, without computing anything; only of ``on`` and ``sim`` if those are given."""
     assert settings.results is not None
-    sim = similarities.registry
-    parse_all([*((tasks, spec) for spec in settings.on), *((sim, spec) for spec in settings.sim)])
-    wanted, scored = [str(tasks.parse(spec)) for spec in settings.on], [str(sim.parse(spec)) for spec in settings.sim]
-    records = [
-        record
-        for record in ResultsFolder(settings.results).read()
-        if (not wanted or record.result.task in wanted) and (not scored or record.result.similarity in scored)
-    ]
-    if not records:
-        raise UsageError(f"{settings.results} contains no result of {', '.join([*wanted, *scored])}")
-    shown = {record.result.task: record.shown for record in records}
-    results = sorted((record.result for record in records), key=lambda result: list(shown).index(result.task))
-    if unknown := [name for name in requested(settings) if not any(name in result.metrics for result in results)]:
-        raise UsageError(f"{settings.results} contains no {', '.join(unknown)}; evaluate the encoders for it")
-    for task, usual in shown.items():
-        there = [name for result in results if result.task == task for name in result.metrics]
-        shown[task] = [m for m in settings.metrics if m in there] or [m for m in usual if m in there] or there[:1]
+    records = _stored_records(ResultsFolder(settings.results), settings)
+    task_order = list(dict.fromkeys(record.result.task for record in records))
+    results = sorted((record.result for record in records), key=lambda result: task_order.index(result.task))
+    shown = _stored_columns(settings, records)
     trainings = {record.result.name: record.training for record in records}
     options = (settings.cross, settings.correlations, settings.baseline_system, settings.gate_metric)
     evaluation = evaluation_of(results, shown, trainings, *options)
@@ -321,3 +314,40 @@ def _stored(settings: EvaluationSettings) -> Evaluation:
         main_metrics = {task: evaluation.main_metric(task) for task in evaluation.tasks}
         check_correlated(main_metrics, max(len(evaluation.systems_on(task)) for task in evaluation.tasks))
     return replace(evaluation, digests=digests, keys=[record.key for record in records])
+
+
+def _stored_records(folder: ResultsFolder, settings: EvaluationSettings) -> list[Record]:
+    """Those of the folder; only of ``on`` and ``sim`` if those are given. Raises :class:`UsageError` if there
+    is none."""
+    requests: list[tuple[Registry, str]] = [(tasks, spec) for spec in settings.on]
+    requests += [(similarities.registry, spec) for spec in settings.sim]
+    names = list(map(str, parse_all(requests)))
+    on_tasks, scored_with = names[: len(settings.on)], names[len(settings.on) :]
+    records = folder.read()
+    if on_tasks:
+        records = [record for record in records if record.result.task in on_tasks]
+    if scored_with:
+        records = [record for record in records if record.result.similarity in scored_with]
+    if not records:
+        raise UsageError(f"{settings.results} contains no result of {', '.join(names)}")
+    return records
+
+
+def _stored_columns(settings: EvaluationSettings, records: Sequence[Record]) -> dict[str, list[str]]:
+    """The metrics to show, by task: those of ``metrics`` that a stored result has, else the usual ones. Raises
+    :class:`UsageError` for a requested metric that no result has."""
+    usual = {record.result.task: record.shown for record in records}
+    stored: dict[str, list[str]] = {task: [] for task in usual}
+    for record in records:
+        stored[record.result.task] += record.result.metrics
+    all_names = set(chain.from_iterable(stored.values()))
+    if unknown := [name for name in requested(settings) if name not in all_names]:
+        raise UsageError(f"{settings.results} contains no {', '.join(unknown)}; evaluate the encoders for it")
+    shown = {}
+    for task, names in stored.items():
+        shown[task] = _among(names, settings.metrics) or _among(names, usual[task]) or names[:1]
+    return shown
+
+
+def _among(names: Sequence[str], metrics: Sequence[str]) -> list[str]:
+    return [metric for metric in metrics if metric in names]

@@ -92,7 +92,6 @@ class EvaluationSettings(GateSettings):
     """Every encoder under every similarity on every task.
 
     Attributes:
-        also: further metrics to compute, which are not compared.
         keep_runs: return rankings; ``results`` has none, so everything is computed.
     """
 
@@ -114,7 +113,6 @@ class EvaluationSettings(GateSettings):
         read=listed,
         canonical=metric_names,
     )
-    also: Sequence[str] = setting((), canonical=metric_names)
     precision: str = setting("auto", PRECISION, SCORES, choices=PRECISIONS)
     dims: int | None = setting(None, "Use the first N dimensions only: for sfs, N / size fragments.", SCORES, minimum=1)
     device: str | None = setting(None)
@@ -177,11 +175,7 @@ class EvaluationSettings(GateSettings):
 
 @dataclass(frozen=True)
 class TwoStageOptions(GateSettings):
-    """How both stages work together, the settings of the first one, and what is written.
-
-    Attributes:
-        also: further metrics to compute.
-    """
+    """How both stages work together, the settings of the first one, and what is written."""
 
     panels = (None, STAGES, FIRST_STAGE, NEAR_MISSES, OUTPUT, GATES)
     first = ("on", "with_", "depth", "blend", "fusion", "run", "sim", "metrics", "results", "save_run")
@@ -203,7 +197,6 @@ class TwoStageOptions(GateSettings):
         read=listed,
         canonical=metric_names,
     )
-    also: Sequence[str] = setting((), canonical=metric_names)
     results: str | None = setting(
         None,
         "Keep results of rankings in this folder, and use them again while nothing has changed.",
@@ -254,7 +247,7 @@ def requested(settings: EvaluationSettings | TwoStageOptions) -> list[str]:
     gates = [metric for metric, _ in settings.minimums]
     if settings.gate_metric is not None:
         gates.append(settings.gate_metric)
-    return list(dict.fromkeys([*settings.metrics, *settings.also, *gates]))
+    return list(dict.fromkeys([*settings.metrics, *gates]))
 
 
 SIGNALS = ("auto", "score", "margin", "hubness", "verifier")

@@ -112,10 +112,7 @@ def rerank(
     check_settings(options, firsts, on, rerankers)
     folder = _folder_of_scores(options)
     with strictly(options.strict), scores_in(folder, "reranking", stay=options.work is not None) as store:
-        gates = [task.spec for task in loaded if not task.searches]
-        scorers = [reranking.create(spec, options.device) for spec in dict.fromkeys(rerankers)]
-        if gates and (listwise := [scorer.spec for scorer in scorers if scorer.listwise]):
-            raise UsageError(f"{listwise[0]} is listwise and cannot score the pairs of {gates[0]}")
+        scorers = _scorers(rerankers, loaded, options)
         results, trainings = _measured(firsts, loaded, scorers, options, store)
         for line in filter(None, (scorer.describe() for scorer in scorers)):
             notice(line)
@@ -175,6 +172,18 @@ def _tasks(firsts: Sequence[str], on: Sequence[str], rerankers: Sequence[str], o
             pairs = read_reference(options.paraphrases, options.max_paraphrases)
             task = task.staged([(pair.anchor, pair.positive) for pair in pairs]) or task
         loaded.append(task)
+    _check_stages(firsts, loaded, options)
+    for name in requested(options):
+        check_measured(loaded, name)
+    for task in loaded:
+        for spec in filter(retrieval.leaves_open, firsts if task.searches else ()):  # before a model is loaded
+            check_tunable(task, spec, task.main_metric)
+        notice(task.describe())
+    return loaded
+
+
+def _check_stages(firsts: Sequence[str], loaded: Sequence[Task], options: TwoStageOptions) -> None:
+    """Raise :class:`UsageError` for options or first stages that do not fit the tasks."""
     rankings = [task for task in loaded if task.searches]
     has_near_misses = len(loaded) > len(rankings)
     if options.run is None:
@@ -194,13 +203,16 @@ def _tasks(firsts: Sequence[str], on: Sequence[str], rerankers: Sequence[str], o
         raise UsageError("`paraphrases=` is for near-misses (pairs:FILE), and there are none here")
     if not rankings and (options.blend is not None or options.fusion is not None):
         raise UsageError("blend and fusion are for rankings, and no task here has any")
-    for name in requested(options):
-        check_measured(loaded, name)
-    for task in loaded:
-        for spec in filter(retrieval.leaves_open, firsts if task.searches else ()):  # before a model is loaded
-            check_tunable(task, spec, task.main_metric)
-        notice(task.describe())
-    return loaded
+
+
+def _scorers(rerankers: Sequence[str], loaded: Sequence[Task], options: TwoStageOptions) -> list[Reranker]:
+    """The rerankers. Raises :class:`UsageError` if one is listwise, and a task is of near-misses."""
+    scorers = [reranking.create(spec, options.device) for spec in dict.fromkeys(rerankers)]
+    near_misses = [task.spec for task in loaded if not task.searches]
+    for scorer in scorers:
+        if near_misses and scorer.listwise:
+            raise UsageError(f"{scorer.spec} is listwise and cannot score the pairs of {near_misses[0]}")
+    return scorers
 
 
 def _shown(task: Task, options: TwoStageOptions) -> list[str]:

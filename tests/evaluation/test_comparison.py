@@ -140,7 +140,7 @@ def test_each_task_takes_the_metrics_that_it_knows(folder: Path, labels: Path) -
     ]
     assert [(c.metric, c.method) for c in found.comparisons if c.task == knn] == [("accuracy", T_TEST)]
     assert len([c for c in found.comparisons if c.task == beir]) == len(Retrieval.shown_metrics)
-    found = evaluate(["hashed:1"], [knn, beir], metrics=["mrr@3", "recall@5"], also=["raw_cosine"])
+    found = evaluate(["hashed:1"], [knn, beir], metrics=["mrr@3", "recall@5"], fail_under=["raw_cosine=0"])
     assert found.shown == {knn: ["accuracy"], beir: ["mrr@3", "recall@5"]}  # knn knows neither: its usual ones
     assert [[*one.metrics] for one in found.results] == [["accuracy", "raw_cosine"], ["ndcg@10", "mrr@3", "recall@5"]]
     found = evaluate(["hashed:1"], [knn, beir], metrics=["raw_cosine", "mrr@3"])
@@ -149,7 +149,7 @@ def test_each_task_takes_the_metrics_that_it_knows(folder: Path, labels: Path) -
 
 def test_a_metric_that_no_task_knows(folder: Path, labels: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tests.evaluation.fakes.hashed", None)  # making an encoder would fail
-    for options in ({"metrics": ["mrr@3", "acuracy"]}, {"also": ["acuracy"]}):
+    for options in ({"metrics": ["mrr@3", "acuracy"]}, {"fail_under": ["acuracy=0"]}):
         with pytest.raises(UsageError) as caught:
             evaluate(["hashed:1"], [f"beir:{folder}", f"knn:{labels}"], **options)
         retrieval, neighbours = str(caught.value).splitlines()
@@ -158,10 +158,10 @@ def test_a_metric_that_no_task_knows(folder: Path, labels: Path, monkeypatch: py
 
 
 def test_gates_look_at_the_tasks_that_have_the_metric(folder: Path, labels: Path) -> None:
-    found = evaluate(["hashed:1"], [f"beir:{folder}", f"knn:{labels},k=3"], also=["accuracy"])
-    check_gates(gates_of(found, GateSettings(fail_under=["accuracy=0.0"])))
+    on = [f"beir:{folder}", f"knn:{labels},k=3"]
+    check_gates(evaluate(["hashed:1"], on, fail_under=["accuracy=0.0"]).gates)
     with pytest.raises(GateFailed, match=r"^hashed:1 l2 on knn:.*: accuracy = 0\.\d{4} is under 1.1$"):
-        check_gates(gates_of(found, GateSettings(fail_under=["accuracy=1.1"])))
+        check_gates(evaluate(["hashed:1"], on, fail_under=["accuracy=1.1"]).gates)
 
 
 def test_a_metric_that_is_no_mean_is_compared_by_bootstrap() -> None:

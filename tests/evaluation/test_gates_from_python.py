@@ -155,7 +155,7 @@ def test_a_stress_test_writes_its_gates(tmp_path):
     texts = [{"text": f"In {1950 + number} the red truck number {number} was in Kenya."} for number in range(40)]
     corpus = str(write_lines(tmp_path / "corpus.jsonl", texts))
     findings = retrokit.probe.stress(
-        ["bm25"],
+        ["static:8"],
         corpus,
         with_="none",
         capabilities=["typos"],
@@ -164,5 +164,5 @@ def test_a_stress_test_writes_its_gates(tmp_path):
     )
     suite = ElementTree.parse(tmp_path / "gates.xml").getroot()
     assert suite.get("failures") == str(sum(gate.verdict == "failed" for gate in findings.verdicts)) == "1"
-    with pytest.raises(retrokit.GateFailed, match=r"^bm25 on .*: typos = \d"):
+    with pytest.raises(retrokit.GateFailed, match=r"^static:8 on .*: typos = \d"):
         retrokit.check_gates(findings.verdicts)
