@@ -44,7 +44,7 @@ class EvaluationOutput(Settings):
         return "json" if self.as_json else self.format or "table"
 
 
-@takes(EvaluationSettings, EvaluationOutput, keep_runs=None)
+@takes(EvaluationSettings, EvaluationOutput, keep_runs=None, fail_if_idle=None)
 def evaluate(settings: EvaluationSettings, output: EvaluationOutput) -> None:
     """Evaluate systems on tasks, with paired tests and means over seeds.
 

@@ -52,7 +52,8 @@ def evaluate_systems(settings: EvaluationSettings) -> Evaluation:
     each encoder scores with its own similarity; with ``cross`` under the training similarities of all model folders
     among the encoders. Each task computes those of ``metrics`` that it measures, else its usual ones; those of
     ``fail_under`` are computed too, and not compared. With ``baseline``, a file of ``save_baseline``, every system is
-    compared with its counterpart there. Gates that fail raise nothing: :func:`~retrokit.evaluation.comparison.gates.check_gates` does.
+    compared with its counterpart there. Gates that fail raise nothing:
+    :func:`~retrokit.evaluation.comparison.gates.check_gates` does.
 
     Raises:
         UsageError: no task, wrong names (all of them in one message), metrics that no task measures, dims, ``cross``

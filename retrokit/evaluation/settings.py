@@ -72,6 +72,7 @@ class GateSettings(Settings):
         minimum=0,
     )
     junit: str | None = setting(None, "Write gate results as JUnit XML.", GATES, writes=FILE)
+    fail_if_idle: bool = setting(False, "Exit 1 if a reranker changes the order of no query.", GATES)
 
     @property
     def minimums(self) -> list[tuple[str, float]]:
@@ -227,7 +228,6 @@ class TwoStageOptions(GateSettings):
         OUTPUT,
         writes=FOLDER,
     )
-    fail_if_idle: bool = setting(False, "Exit 1 if a reranker changes the order of no query.", GATES)
     strict: bool = setting(False, STRICT, result=False)
 
     def __post_init__(self) -> None:

@@ -124,7 +124,7 @@ def rerank(
     whole = replace(whole, digests={task.spec: task.digest for task in loaded})
     if baseline is not None:
         whole = baseline.compared(whole)
-    whole = replace(whole, gates=gates_of(whole, options, options.fail_if_idle))
+    whole = replace(whole, gates=gates_of(whole, options))
     write_gates(whole, options)
     return Reranking(whole)
 

@@ -115,7 +115,7 @@ def verdicts(gates: Sequence[Gate]) -> dict[str, int]:
     return {verdict: counts[verdict] for verdict in (PASSED, FAILED, UNTESTED) if counts[verdict]}
 
 
-def gates_of(evaluation: Evaluation, settings: GateSettings, fail_if_idle: bool = False) -> list[Gate]:
+def gates_of(evaluation: Evaluation, settings: GateSettings) -> list[Gate]:
     """The gates on all results and systems: no result is under a value of ``fail_under``; no system has fallen
     significantly, and by more than ``max_drop``, behind the stored baseline; none is significantly worse than the first
     of its task; each reranker changes the order of some query.
@@ -123,7 +123,7 @@ def gates_of(evaluation: Evaluation, settings: GateSettings, fail_if_idle: bool 
     gates = list(_under(evaluation, settings.minimums))
     if settings.max_drop is not None:
         gates += _fallen(evaluation, settings.max_drop)
-    if fail_if_idle:
+    if settings.fail_if_idle:
         gates += _idle(evaluation)
     if settings.fail_if_worse:
         gates += _worse(evaluation)
