@@ -18,7 +18,6 @@ class EvaluationOutput(Settings):
     """How an evaluation is shown."""
 
     panels = (OUTPUT, GATES)
-    first = ("as_json",)
 
     format: str | None = setting(None, "Default: table.", OUTPUT, choices=FORMATS)
     as_json: bool = setting(False)

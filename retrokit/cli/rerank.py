@@ -24,8 +24,6 @@ from retrokit.evaluation.settings import OUTPUT, TwoStageOptions
 class RerankingOutput(EvaluationOutput):
     """How both stages are shown."""
 
-    first = ("plot", "as_json")
-
     plot: str | None = setting(
         None, "Folder for a chart of each task as PNG and SVG, and the data as CSV.", OUTPUT, writes=FOLDER
     )

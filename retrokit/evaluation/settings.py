@@ -99,7 +99,7 @@ class EvaluationSettings(GateSettings):
     panels = (None, SCORES, OUTPUT, GATES)
     first = (
         *("on", "sim", "metrics", "dims", "quantize", "results"),
-        *("baseline", "max_drop", "save_baseline", "fail_under", "save_run"),
+        *("baseline", "max_drop", "save_baseline", "fail_under", "save_run", "as_json"),
     )
 
     encoders: Sequence[str] = setting(
@@ -179,7 +179,10 @@ class TwoStageOptions(GateSettings):
     """How both stages work together, the settings of the first one, and what is written."""
 
     panels = (None, STAGES, FIRST_STAGE, NEAR_MISSES, OUTPUT, GATES)
-    first = ("on", "with_", "depth", "blend", "fusion", "run", "sim", "metrics", "results", "save_run")
+    first = (
+        *("on", "with_", "depth", "blend", "fusion", "run", "sim", "metrics", "results", "save_run"),
+        *("plot", "as_json"),
+    )
 
     depth: int = setting(100, "How many of each query's best documents are reranked.", STAGES, minimum=1)
     blend: float | None = setting(
