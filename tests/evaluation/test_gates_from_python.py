@@ -141,16 +141,6 @@ def test_an_output_that_is_an_input_is_refused(name, data, tmp_path):  # noqa: F
     assert corpus.read_bytes() == before
 
 
-def test_kinds_of_faults_that_fail(tmp_path, capsys):
-    row = {"anchor": "a cat", "positive": "a small cat"}
-    path = str(write_lines(tmp_path / "pairs.jsonl", [row, row]))
-    result = retrokit.check([path], fail_on=["any"])
-    assert cli.run(["check", path, "--fail-on", "any"]) == 1
-    assert capsys.readouterr().err.splitlines()[-1] == f"retrokit: present: {', '.join(result.failing)}"
-    assert result.failing
-    assert retrokit.check([path]).failing == []
-
-
 def test_a_stress_test_writes_its_gates(tmp_path):
     texts = [{"text": f"In {1950 + number} the red truck number {number} was in Kenya."} for number in range(40)]
     corpus = str(write_lines(tmp_path / "corpus.jsonl", texts))

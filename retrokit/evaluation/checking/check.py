@@ -58,24 +58,18 @@ CHANGES = "changes.jsonl"
 
 @dataclass(frozen=True)
 class DataCheck:
-    """The faults of each data set, and what the judgements of each test set do not know, given systems.
-
-    Attributes:
-        fail_on: the kinds of faults that should not be present.
-    """
+    """The faults of each data set, and what the judgements of each test set do not know, given systems."""
 
     data: list[CheckedData]
     unjudged: list[Unjudged] = field(default_factory=list)
-    fail_on: Sequence[str] = ()
 
     def kinds(self) -> set[str]:
         """The kinds of faults that are present."""
         return {fault.kind for checked in self.data for fault in checked.faults}
 
-    @property
-    def failing(self) -> list[str]:
+    def failing(self, fail_on: Sequence[str]) -> list[str]:
         """The kinds of faults present that ``fail_on`` names, in the order of :data:`KINDS`."""
-        return [kind for kind in KINDS if kind in self.kinds() and not {kind, ANY}.isdisjoint(self.fail_on)]
+        return [kind for kind in KINDS if kind in self.kinds() and (kind in fail_on or ANY in fail_on)]
 
     def to_frame(self) -> DataFrame:
         """A row for each fault."""
@@ -185,7 +179,7 @@ def _check(settings: CheckSettings, specs: Sequence[str], verdicts: Verdicts, un
     if unfinished is not None:
         count = _write_repaired(unfinished, settings.relabel, tests, training, doubted, verdicts)
         notice(f"{settings.write}: repaired copies, with {count:,} changes listed in {CHANGES}")
-    return DataCheck(checked, unjudged, settings.fail_on)
+    return DataCheck(checked, unjudged)
 
 
 def _registry_of(spec: str) -> Registry:
