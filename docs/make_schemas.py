@@ -56,7 +56,7 @@ from retrokit.sure.variants import Call
 from retrokit.training.bridge import Bridged
 from retrokit.training.distil import Distilled
 from retrokit.training.history import Outcome
-from retrokit.training.preflight import Memory, Preflight
+from retrokit.training.preflight import Preflight
 from retrokit.training.push import Pushed
 from retrokit.training.rerankers.job import VerifierPreflight
 
@@ -163,7 +163,7 @@ NEAR_MISS_ROW = {
     "positive": (float | None, "Mean score of positives."),
     "*": float | None,
 }
-PREFLIGHT = but(Preflight, sources=[dict[str, Any]], overlaps=[Overlap], memory=Either([Memory, None]))
+PREFLIGHT = but(Preflight, sources=[dict[str, Any]], overlaps=[Overlap])
 DIMENSIONS = {"document": float | None, "query": float | None, "angle": float | None}
 CALLS = (COUNTS, "Of the language model: calls, those answered from the store, tokens.")
 SURE_RECORD = {

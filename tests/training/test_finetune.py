@@ -745,8 +745,7 @@ def test_training_further_and_evaluation_keep_what_a_similarity_learned(tiny_ber
         ({"guide": "static:8", "loss": "kl"}, "`guide=` is for `loss=` infonce"),
         ({"no_duplicates": True, "loss": "mse"}, "`no_duplicates=` is for `loss=` infonce"),
         ({"accumulate": 0}, "`accumulate=` 0 must be above 0"),
-        ({"batch_size": "many"}, "`batch_size=` many: expected a whole number or auto"),
-        ({"batch_size": "auto", "mini_batch": "auto"}, "both auto"),
+        ({"scale": "many"}, "`scale=` many: expected a number or auto"),
         ({"batch_size": 0}, "`batch_size=` 0 must be above 0"),
         (
             {"batch_size": 8, "mini_batch": 9},
