@@ -93,5 +93,5 @@ def _cache() -> Iterator[Finding]:
     if cache is None:
         yield Finding("embedding cache", f"turned off by {PLACE}")
     else:
-        size = sum(entry.size for entry in (*cache.held(), *held_graphs(cache.folder)))
+        size = sum(entry.size for entry in cache.held()) + sum(graph.size for graph in held_graphs(cache.folder))
         yield Finding("embedding cache", f"{decimal(size)} of at most {decimal(cache.limit)}, in {cache.folder}")

@@ -65,7 +65,7 @@ TRAINED, CHECKPOINTS, OUTPUT = "Adapters", "Checkpoints", "Output"
 
 
 def rank_or_spec(text: str) -> int | str:
-    """A number if only a rank is given, as older versions store it."""
+    """A number if only a rank is given."""
     spec = lora.parse(text)
     return spec.params["rank"] if len(spec.params) == 1 else str(spec)  # type: ignore[return-value] # it is one
 
@@ -337,10 +337,6 @@ class FinetuneConfig(TrainingConfig):
         if self.temperature is not None:
             return 1 / self.temperature
         return max(DEFAULT_SCALE[name] for name in self.losses)
-
-
-UNRECORDED = ("mix", "unmasked")
-"""Options that older runs do not record; at their default, newer ones do not either."""
 
 
 def _weight(text: str) -> float:
