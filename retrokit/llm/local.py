@@ -14,6 +14,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.nn.utils.rnn import pad_sequence
 from transformers import TemperatureLogitsWarper, TopPLogitsWarper
 
 from retrokit.core.calls import PromptRefused, encodable
@@ -96,28 +97,32 @@ class Generator:
         every token, and ends generation."""
         sampling = requests[0].sampling
         side = "right" if self.writes_anew else "left"
-        batch = self.tokenizer.pad({"input_ids": [request.ids for request in requests]}, padding_side=side)
-        inputs = {name: torch.tensor(batch[name], device=self.model.device) for name in ("input_ids", "attention_mask")}
-        highest, rows = int(inputs["input_ids"].max()), self.model.get_input_embeddings().weight.shape[0]
+        prompts = [torch.tensor(request.ids, device=self.model.device) for request in requests]
+        masks = [torch.ones_like(prompt) for prompt in prompts]
+        ids = pad_sequence(prompts, batch_first=True, padding_value=self.tokenizer.pad_token_id, padding_side=side)
+        mask = pad_sequence(masks, batch_first=True, padding_side=side)
+        highest, rows = int(ids.max()), self.model.get_input_embeddings().weight.shape[0]
         if highest >= rows:
             problem = f"its tokenizer gives token {highest:,}, and its table of embeddings has {rows:,} rows"
             raise DataError(self.name, problem)
-        begin = 1 if self.writes_anew else inputs["input_ids"].shape[1]  # a decoder begins with a token of its own
+        begin = 1 if self.writes_anew else ids.shape[1]  # a decoder begins with a token of its own
         # No character has more tokens than bytes. The library's criterion fails for a stop that its vocabulary lacks.
         tail_length = 4 * max(map(len, sampling.stop), default=0) + 4
 
-        def has_ended(ids: Tensor, *_: object, **__: object) -> Tensor:
-            tails = ids[:, max(begin, ids.shape[1] - tail_length) :]
+        def has_ended(written: Tensor, *_: object, **__: object) -> Tensor:
+            tails = written[:, max(begin, written.shape[1] - tail_length) :]
             texts = self.tokenizer.batch_decode(tails, skip_special_tokens=True)
-            ended = [is_stopped() or cut_at(text, sampling.stop) != text for text in texts]
-            return torch.tensor(ended, device=ids.device)
+            stopped = is_stopped()
+            ended = [stopped or cut_at(text, sampling.stop) != text for text in texts]
+            return torch.tensor(ended, device=written.device)
 
         draws: list[Any] = []
         if sampling.temperature > 0:
             draws = [TemperatureLogitsWarper(float(sampling.temperature)), TopPLogitsWarper(float(sampling.top_p))]
             draws.append(SeededNoise(requests))
         written = self.model.generate(
-            **inputs,
+            input_ids=ids,
+            attention_mask=mask,
             max_new_tokens=sampling.max_tokens,
             do_sample=False,
             num_beams=1,
@@ -128,7 +133,7 @@ class Generator:
             pad_token_id=self.tokenizer.pad_token_id,
         )
         answers = written[:, begin:].tolist()
-        return [self._completion(request, ids) for request, ids in zip(requests, answers, strict=True)]
+        return [self._completion(request, answer) for request, answer in zip(requests, answers, strict=True)]
 
     def _completion(self, request: Request, ids: list[int]) -> Completion:
         ends = self.model.generation_config.eos_token_id
@@ -155,7 +160,7 @@ class Generator:
 class SeededNoise:
     """Adds Gumbel noise to logits, so that their maximum is a draw from their distribution.
 
-    The noise of a row depends on its seed and its prompt alone, whatever else is in the batch. It is drawn on the
+    The noise of a row depends only on its seed and its prompt, not on the rest of the batch. It is drawn on the
     processor, so that a GPU draws the same.
     """
 

@@ -1,7 +1,7 @@
 """The memory of a training step by a formula: weights, gradients, AdamW's two states, and activations.
 
-An activation is kept for each feature that a linear layer reads or writes, and for each head and pair of tokens where
-attention has dropout. What autograd keeps is within 30% of that for BERT, RoBERTa, DistilBERT, ModernBERT, T5, Llama,
+A step stores what each linear layer reads and writes, and the attention of each head where that has dropout. What
+autograd stores is within 30% of the formula for BERT, RoBERTa, DistilBERT, ModernBERT, T5, Llama,
 Qwen3 and Gemma 3. Frozen layers count as trained ones, and temporary memory does not count.
 """
 
@@ -10,7 +10,7 @@ from torch import nn
 from transformers import PreTrainedModel
 
 BYTES_PER_FEATURE, BYTES_PER_FEATURE_MIXED = 5.2, 3.5  # in float32, and under autocast
-BYTES_PER_ATTENTION = 12  # attention with dropout keeps its probabilities and its mask
+BYTES_PER_ATTENTION = 12  # attention with dropout stores its probabilities and its mask
 DROPOUTS = ("attention_probs_dropout_prob", "attention_dropout", "dropout_rate")
 
 

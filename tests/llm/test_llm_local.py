@@ -5,6 +5,8 @@ import asyncio
 import json
 import os
 import shutil
+import threading
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -191,15 +193,33 @@ def test_a_failure_reaches_its_batch_alone_and_closing_ends_what_is_written(
     assert str(failed).endswith("1 prompts do not fit into the GPU's memory; give a smaller `batch=`")
     assert answer.completion_tokens == 2
 
-    async def closed() -> float:
-        writing = asyncio.create_task(llm.complete("dog", None, Sampling(max_tokens=60)))
-        await asyncio.sleep(0.01)
-        await llm.close()
-        return (await writing).completion_tokens
+    started = threading.Event()
 
+    def endless(self: Generator, requests: list[Request], is_stopped: Callable[[], bool]) -> list[Completion]:
+        started.set()
+        while not is_stopped():
+            time.sleep(0.001)
+        return [Completion("ended", 1, 1)]
+
+    async def closed() -> Completion:
+        writing = asyncio.create_task(llm.complete("dog", None, Sampling()))
+        while not started.is_set():
+            await asyncio.sleep(0.001)
+        await llm.close()
+        return await writing
+
+    monkeypatch.setattr(Generator, "generate", endless)
+    assert asyncio.run(closed()).text == "ended"
     monkeypatch.setattr(Generator, "generate", plain)
-    monkeypatch.setattr(llm.generator.model.generation_config, "eos_token_id", None)
-    assert asyncio.run(closed()) < 60
+    assert asyncio.run(both())[1].completion_tokens == 2, "and it can be asked again"
+
+
+def test_generation_ends_before_the_next_token_when_it_is_stopped(model: Path) -> None:
+    generator = load_generator(str(model), None)
+    answers = iter([False, False, True])
+    request = Request(generator.tokens("the cat"), Sampling(max_tokens=20))
+    (answer,) = generator.generate([request], lambda: next(answers))
+    assert answer.completion_tokens == 3
 
 
 def test_the_identity_is_of_the_weights(tiny_llama: Path, tmp_path: Path) -> None:
