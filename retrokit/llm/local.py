@@ -27,7 +27,7 @@ from retrokit.llm.base import LLM, Completion, Prompt, Sampling, cut_at, identif
 
 
 @dataclass(eq=False)
-class Request:
+class LocalRequest:
     """A prompt's tokens, its settings, and its answer once it is computed."""
 
     ids: list[int]
@@ -92,7 +92,7 @@ class Generator:
         return shorter.text
 
     @torch.inference_mode()
-    def generate(self, requests: list[Request], is_stopped: Any = lambda: False) -> list[Completion]:
+    def generate(self, requests: list[LocalRequest], is_stopped: Any = lambda: False) -> list[Completion]:
         """The answer to each request; their sampling settings differ in the seed only. ``is_stopped`` is called before
         every token, and ends generation."""
         sampling = requests[0].sampling
@@ -135,7 +135,7 @@ class Generator:
         answers = written[:, begin:].tolist()
         return [self._completion(request, answer) for request, answer in zip(requests, answers, strict=True)]
 
-    def _completion(self, request: Request, ids: list[int]) -> Completion:
+    def _completion(self, request: LocalRequest, ids: list[int]) -> Completion:
         ends = self.model.generation_config.eos_token_id
         ends = {*ends} if isinstance(ends, (list, tuple)) else {ends}
         if request.sampling.stop:  # a row that has met a stop string is padded while others are written
@@ -164,7 +164,7 @@ class SeededNoise:
     processor, so that a GPU draws the same.
     """
 
-    def __init__(self, requests: list[Request]) -> None:
+    def __init__(self, requests: list[LocalRequest]) -> None:
         self.generators = [torch.Generator() for _ in requests]
         for generator, request in zip(self.generators, requests, strict=True):
             if request.sampling.seed is None:
@@ -214,7 +214,7 @@ def load_generator(
             tokenizer.pad_token = tokenizer.eos_token  # decoders often have none; the mask hides it
         model.to(device or ("cuda" if torch.cuda.is_available() else "cpu")).eval()
         generator = Generator(path, model, tokenizer, max_length)
-        generator.generate([Request(generator.tokens(generator.chat("x", None)), Sampling(max_tokens=1))])
+        generator.generate([LocalRequest(generator.tokens(generator.chat("x", None)), Sampling(max_tokens=1))])
     except (RetrokitError, torch.OutOfMemoryError):
         raise
     except Exception as error:  # what a damaged folder makes the libraries raise may be anything
@@ -242,7 +242,7 @@ class LocalLLM(LLM):
         self.generator, self.batch, self._stop = generator, batch, stop
         self.identity = identified(f"local {generator.fingerprint()}", stop)
         self.continues = generator.tokenizer.chat_template is None and not generator.writes_anew
-        self._waiting: list[Request] = []
+        self._waiting: list[LocalRequest] = []
         self._open()
 
     def _open(self) -> None:
@@ -272,7 +272,7 @@ class LocalLLM(LLM):
             if not generator.writes_anew:
                 new_tokens = min(left, new_tokens)
         stop = (*sampling.stop, *self._stop)
-        request = Request(ids, replace(sampling, max_tokens=new_tokens, stop=stop))
+        request = LocalRequest(ids, replace(sampling, max_tokens=new_tokens, stop=stop))
         self._waiting.append(request)
         try:
             await asyncio.sleep(0)  # others join the batch
@@ -284,7 +284,7 @@ class LocalLLM(LLM):
         assert request.answer is not None
         return request.answer
 
-    async def _answer(self, first: Request) -> None:
+    async def _answer(self, first: LocalRequest) -> None:
         """Compute a batch: the request, and those that wait with the same settings but for the seed."""
         settings = replace(first.sampling, seed=None)
         alike = [request for request in self._waiting if replace(request.sampling, seed=None) == settings]

@@ -20,7 +20,7 @@ from retrokit.core.calls import PromptRefused
 from retrokit.core.errors import DataError, UsageError
 from retrokit.llm import registry
 from retrokit.llm.base import Completion, Prompt, Sampling
-from retrokit.llm.local import Generator, LocalLLM, Request, SeededNoise, load_generator
+from retrokit.llm.local import Generator, LocalLLM, LocalRequest, SeededNoise, load_generator
 from retrokit.llm.session import Session
 from retrokit.llm.store import ResponseStore
 from tests.models import sentences
@@ -67,7 +67,7 @@ def test_prompts_that_wait_together_are_computed_together(tiny_llama: Path, monk
     sizes: list[int] = []
     plain = Generator.generate
 
-    def counted(self: Generator, requests: list[Request], *rest: Any) -> object:
+    def counted(self: Generator, requests: list[LocalRequest], *rest: Any) -> object:
         sizes.append(len(requests))
         return plain(self, requests, *rest)
 
@@ -98,7 +98,7 @@ def test_draws_are_of_the_models_distribution(tiny_llama: Path) -> None:
     expected = warped[0].softmax(-1)
     count = 2000
     ids = inputs["input_ids"][0].tolist()
-    requests = [Request(ids, Sampling(temperature, share, seed=seed)) for seed in range(count)]
+    requests = [LocalRequest(ids, Sampling(temperature, share, seed=seed)) for seed in range(count)]
     rows = SeededNoise(requests)(inputs["input_ids"], warped.expand(count, -1)).argmax(-1)
     found = torch.bincount(rows, minlength=len(logits)) / count
     assert 3 < int((expected > 0).sum()) < len(logits)
@@ -178,7 +178,7 @@ def test_a_failure_reaches_its_batch_alone_and_closing_ends_what_is_written(
     llm = registry.create(f"local:{tiny_llama},batch=1")
     plain = Generator.generate
 
-    def failing(self: Generator, requests: list[Request], *rest: Any) -> object:
+    def failing(self: Generator, requests: list[LocalRequest], *rest: Any) -> object:
         if len(requests[0].ids) > 3:
             raise torch.OutOfMemoryError("full")
         return plain(self, requests, *rest)
@@ -195,7 +195,7 @@ def test_a_failure_reaches_its_batch_alone_and_closing_ends_what_is_written(
 
     started = threading.Event()
 
-    def endless(self: Generator, requests: list[Request], is_stopped: Callable[[], bool]) -> list[Completion]:
+    def endless(self: Generator, requests: list[LocalRequest], is_stopped: Callable[[], bool]) -> list[Completion]:
         started.set()
         while not is_stopped():
             time.sleep(0.001)
@@ -217,7 +217,7 @@ def test_a_failure_reaches_its_batch_alone_and_closing_ends_what_is_written(
 def test_generation_ends_before_the_next_token_when_it_is_stopped(model: Path) -> None:
     generator = load_generator(str(model), None)
     answers = iter([False, False, True])
-    request = Request(generator.tokens("the cat"), Sampling(max_tokens=20))
+    request = LocalRequest(generator.tokens("the cat"), Sampling(max_tokens=20))
     (answer,) = generator.generate([request], lambda: next(answers))
     assert answer.completion_tokens == 3
 
