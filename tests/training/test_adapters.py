@@ -49,11 +49,11 @@ def test_a_base_that_stays_lies_in_the_type_that_it_computes_in(request, pairs, 
     assert types(light.model, "base_layer") == {torch.bfloat16}
     assert types(heavy.model, "base_layer") == {torch.float32}
     assert types(light.model, "lora_") == types(heavy.model, "lora_") == {torch.float32}
-    found, expected = gradients(light), gradients(heavy)
-    assert found.keys() == expected.keys()
-    cosine = torch.nn.functional.cosine_similarity
-    whole = [torch.cat([side[name].flatten() for name in sorted(side)]) for side in (found, expected)]
-    assert cosine(*whole, dim=0) > 0.98, "the same, up to the rounding of bf16"
+    sides = [gradients(made) for made in (light, heavy, plan(configure(encoder, pairs, precision="fp32")))]
+    assert sides[0].keys() == sides[1].keys()
+    ours, autocast, exact = (torch.cat([side[name].flatten() for name in sorted(side)]) for side in sides)
+    # both round to bf16; over 20 seeds 1.2 times as far with BERT and 1.9 with Llama, with SDs of 0.3 and 0.7
+    assert (ours - exact).norm() < 6 * (autocast - exact).norm()
     embedded = light.model(light.model.preprocess(["a cat"], prompt=None, task="query"))["sentence_embedding"]
     assert embedded.dtype == torch.float32
     memory = [made.preflight.memory for made in (light, heavy)]
