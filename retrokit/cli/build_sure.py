@@ -30,7 +30,7 @@ def build(
         estimated = estimate_sure(**vars(config))
         return show_result(as_json, "estimate", asdict(estimated), estimate_sheet(estimated))
     built = build_benchmark(**vars(config))
-    show_result(as_json, "build-sure", {**built.record, "calls": built.counts}, *build_sheets(built))
+    show_result(as_json, "build-sure", built.to_json(), *build_sheets(built))
 
 
 @takes(SampleConfig)

@@ -121,10 +121,10 @@ def why_this_figure(settings: WhySettings, as_json: JsonOption = False) -> None:
 
 def _evaluation(folder: str) -> Evaluation:
     """The evaluation of the study in the folder."""
-    from retrokit.report.sources import read_sources
+    from retrokit.data.jsonl import read_json
+    from retrokit.evaluation.comparison.comparison import Evaluation
 
-    (evaluation,) = read_sources([f"{folder}/eval.json"]).evaluations
-    return evaluation.found
+    return Evaluation.from_json(read_json(f"{folder}/eval.json", "the evaluation of a study", dict[str, Any]))
 
 
 def _answer(
