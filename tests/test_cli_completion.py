@@ -60,7 +60,6 @@ def complete(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
         ("retrokit eval minilm --precision b", ["bf16"]),
         ("retrokit rerank minilm --on x --with maxs", ["maxsim"]),
         ("retrokit probe layers runs/q", ["runs/qnorm"]),
-        ("retrokit push runs", ["runs/qnorm"]),
         ("retrokit report runs", ["runs/qnorm"]),
         ("retrokit rerank verify runs", ["runs/qnorm"]),
         ("retrokit probe contrast minilm --on pai", ["pairs:"]),

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
-from retrokit.core.registry import Entry, Registry
+from retrokit.core.registry import Entry, Registry, imported
 from retrokit.core.sheet import Sheet
 from retrokit.probing import ProbeEntry
 from retrokit.probing import registry as probes
@@ -29,7 +29,7 @@ class RecordEntry(Entry):
 
     def sheets_of(self, record: Any) -> list[Sheet]:
         """The tables of a record."""
-        tables = replace(self, target=self.sheets).load()(record) if self.sheets else record.sheets()
+        tables = imported(self.sheets)(record) if self.sheets else record.sheets()
         return [tables] if isinstance(tables, Sheet) else tables
 
 
