@@ -33,6 +33,9 @@ from retrokit.evaluation.checking.systems import Unjudged
 from retrokit.evaluation.comparison.comparison import BaselineChange, Comparison, Explanation, Gate, OverTasks
 from retrokit.evaluation.comparison.correlations import Correlation
 from retrokit.evaluation.result import AbstentionResult, Result
+from retrokit.extensions.studies.state import DONE, FAILED, MISSING, State
+from retrokit.extensions.studies.steps import Step
+from retrokit.extensions.studies.why import ChangedSetting, Why
 from retrokit.metrics.effect_size import EffectSize
 from retrokit.metrics.significance import Draws
 from retrokit.probing.contrast import ContrastProbe
@@ -48,9 +51,6 @@ from retrokit.ranking.abstention import Abstention
 from retrokit.ranking.canaries import CanaryReport
 from retrokit.ranking.reranking.verify import Calibration
 from retrokit.report import doctor
-from retrokit.study.state import DONE, FAILED, MISSING, State
-from retrokit.study.steps import Step
-from retrokit.study.why import ChangedSetting, Why
 from retrokit.sure.agreement import Agreement, Joint
 from retrokit.sure.build import Estimate
 from retrokit.sure.variants import Call

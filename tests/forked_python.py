@@ -24,7 +24,12 @@ from filelock import FileLock
 
 PRELOADED = [
     *("snakemake.cli", "retrokit.cli.entry", "retrokit.training.finetune", "retrokit.evaluation.tasks.retrieval"),
-    *("retrokit.study.engine", "retrokit.study.engine", "retrokit.report.page", "retrokit.core.figures"),
+    *(
+        "retrokit.extensions.studies.engine",
+        "retrokit.extensions.studies.engine",
+        "retrokit.report.page",
+        "retrokit.core.figures",
+    ),
 ]
 
 LIGHT = ["retrokit.cli.entry", "typer.rich_utils"]

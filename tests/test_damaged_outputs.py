@@ -129,8 +129,8 @@ def test_a_result_of_a_later_version_is_named(workshop, monkeypatch, capsys):
 
 @pytest.mark.parametrize("content", ["", "{", "[]", '{"files": null}', '{"kind": "begun", "version": 2, "files": {}}'])
 def test_a_step_whose_record_is_damaged_runs_again(workshop, monkeypatch, content):
-    from retrokit.study import engine
-    from retrokit.study.state import StudyPlan
+    from retrokit.extensions.studies import engine
+    from retrokit.extensions.studies.state import StudyPlan
 
     monkeypatch.chdir(workshop.folder)
     plan = StudyPlan.read("study")

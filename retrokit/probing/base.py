@@ -61,6 +61,10 @@ class Findings(Record, ABC):
         tables = self.rows()
         return frame(tables[next(iter(tables)) if table is None else table])
 
+    def is_empty(self) -> bool:
+        """Whether no table has a row."""
+        return not any(self.rows().values())
+
     def rows(self) -> dict[str, list[dict[str, Any]]]:
         """The data as tables to keep, each a list of flat rows, by name."""
         tables = {field.name: getattr(self, field.name) for field in fields(self)}

@@ -6,12 +6,12 @@ import pytest
 from retrokit.core.frames import flat, frame
 from retrokit.evaluation.comparison.comparison import TABLE, evaluation_of
 from retrokit.evaluation.result import Result
+from retrokit.extensions.studies.state import StudyPlan
+from retrokit.extensions.studies.steps import Step
 from retrokit.probing.layers import LayerProbe, LayerScore
 from retrokit.ranking.retrieval.base import Rankings
 from retrokit.report.doctor import Diagnosis, Finding
 from retrokit.report.evaluation import evaluation_csv
-from retrokit.study.state import StudyPlan
-from retrokit.study.steps import Step
 from retrokit.sure.agreement import agreement
 from retrokit.training.history import Outcome
 

@@ -23,8 +23,8 @@ from retrokit.data.runs import read_run as described
 from retrokit.data.trec import read_run
 from retrokit.evaluation.comparison.gates import read_baseline
 from retrokit.evaluation.comparison.results_folder import ResultsFolder
+from retrokit.extensions.studies.state import StudyPlan
 from retrokit.report.sources import read_sources
-from retrokit.study.state import StudyPlan
 from tests.trec import read_qrels
 
 CORPUS = b'{"_id": "d1", "title": "Cats", "text": "They purr."}\n{"id": 2, "text": "Dogs \xc3\xa4 \\ud83d\\ude00"}\n'

@@ -21,6 +21,8 @@ from retrokit.evaluation.comparison.comparison import Evaluation, evaluation_of
 from retrokit.evaluation.comparison.trained import Training
 from retrokit.evaluation.result import Result
 from retrokit.evaluation.two_stage import Reranking
+from retrokit.extensions.studies.state import State
+from retrokit.extensions.studies.steps import Step
 from retrokit.probing import ProbeEntry
 from retrokit.probing import registry as probe_entries
 from retrokit.probing.base import Findings
@@ -30,8 +32,6 @@ from retrokit.report.page import page_of, write_page
 from retrokit.report.reranking import near_miss_sheets, reranking_parts
 from retrokit.report.sources import read_sources
 from retrokit.report.words import sentences
-from retrokit.study.state import State
-from retrokit.study.steps import Step
 from tests.report import gallery
 
 HOSTILE = "</title><script>alert(1)</script>\"'&]]>--><img src=x onerror=alert(2)>"

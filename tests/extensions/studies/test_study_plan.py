@@ -15,11 +15,11 @@ import typer
 from retrokit.cli import app, command_lines, run
 from retrokit.cli.commands import registry as commands
 from retrokit.core.errors import DataError, RetrokitError
-from retrokit.study import questions
-from retrokit.study import steps as steps_module
-from retrokit.study.questions import estimates
-from retrokit.study.state import StudyPlan
-from retrokit.study.steps import Form, Step, Study, StudyTable, read_study, steps_of
+from retrokit.extensions.studies import questions
+from retrokit.extensions.studies import steps as steps_module
+from retrokit.extensions.studies.questions import estimates
+from retrokit.extensions.studies.state import StudyPlan
+from retrokit.extensions.studies.steps import Form, Step, Study, StudyTable, read_study, steps_of
 from tests import plugins
 from tests.sure.pretending import write_beir_folder
 

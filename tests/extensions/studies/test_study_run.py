@@ -19,9 +19,9 @@ from retrokit.core.errors import RetrokitError, UsageError
 from retrokit.core.outputs import locked
 from retrokit.data.processor import processor_in_words
 from retrokit.evaluation.comparison import results_folder
-from retrokit.study import engine
-from retrokit.study.state import StudyPlan
-from retrokit.study.steps import read_study, steps_of
+from retrokit.extensions.studies import engine
+from retrokit.extensions.studies.state import StudyPlan
+from retrokit.extensions.studies.steps import read_study, steps_of
 from tests import schemas
 from tests.forked_python import KILL
 
