@@ -107,8 +107,6 @@ KINDS: dict[str, Kind] = {
         "cal.json", f"eval {ENCODER} --on beir:beir,split=dev --abstain 0.5 --calibration cal.json"
     ),
     "index recall": Kind("ex/RECALL", "search --index-folder ex --queries beir/queries.jsonl --index HNSW32 -o out"),
-    "plan": Kind("study/plan.json", "study status study"),
-    "step": Kind("study/steps/STEP.json", "study status study"),
     "verdicts": Kind("verdicts.jsonl", "build-sure agreement verdicts.jsonl other.jsonl"),
     "SURE passages": Kind("sure/passages.jsonl", f"eval {ENCODER} --on sure:sure,reference=bm25"),
     "SURE record": Kind("sure/build-sure.json", f"eval {ENCODER} --on sure:sure,reference=bm25"),
@@ -438,18 +436,18 @@ def _make() -> dict[str, str]:
         " --negatives 1 --scores -o mined.jsonl"
     )
     _typed("check pairs.jsonl --write repaired")
-    Path("study.toml").write_text(f'[eval]\nencoders = ["{ENCODER}", "bm25"]\non = "beir:beir"\n')
-    _typed("study run study.toml -o study")
+    names: dict[str, str] = {}
+    for make in all_samples().makers.values():
+        names |= make()
     write_beir_folder(Path("law"))
     _make_sure(by_rules)
-    step = min(path.name for path in Path("study/steps").glob("*.begun.json")).removesuffix(".begun.json")
     return {
         "SHARD": min(path.name for path in Path("shards").iterdir() if path.is_dir()),
         "RESULT": next(Path("results").iterdir()).name,
         "WEIGHTS": next(Path("verifier").glob("*.safetensors")).name,
         "RECALL": next(Path("ex").glob("index-*.json")).name,
         "RESUME": f"{resume} --resume",
-        "STEP.json": f"{step}.json",
+        **names,
     }
 
 

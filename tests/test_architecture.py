@@ -33,7 +33,6 @@ ORDER = [
         "augment",
         "probe",
         "report",
-        "study",
         "training",
         "sure",
         "probing",

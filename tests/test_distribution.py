@@ -66,7 +66,6 @@ WITHOUT = {
     "mlflow": ["finetune", TABLE, "--track", "mlflow", *TRAIN, "unmade"],
     "openvino": ["export", f"{ENCODER},backend=openvino", "--on", "corpus.jsonl", "-o", "out"],
     "onnx": ["export", f"{ENCODER},backend=onnx", "--on", "corpus.jsonl", "-o", "out"],
-    "study": ["study", "run", "study.toml", "-o", "out"],
     "llm": ["export", "api:any,url=http://127.0.0.1:9/v1", "--on", "corpus.jsonl", "-o", "out"],
     **SAMPLES.without_extra,
 }
@@ -87,7 +86,6 @@ WITH = {
     "calibrate": ["calibrate", "run", "--on", "beir:task", "--abstain", "0.5", "-o", "abstention.json"],
     "report": ["report", "results", "-o", "page.html"],
     "build-sure": ["build-sure", "task", "--dry-run"],
-    "study plan": ["study", "plan", "study.toml", "-o", "out"],
     **SAMPLES.runs,
 }
 

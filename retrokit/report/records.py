@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from retrokit.core.errors import DataError
-from retrokit.core.registry import Entry, Registry, imported
+from retrokit.core.registry import Entry, WordRegistry, imported
 from retrokit.core.sheet import Sheet
 from retrokit.data.jsonl import read_json, restored
 from retrokit.probing import ProbeEntry
@@ -45,7 +45,7 @@ class RecordEntry(Entry):
         return f"{self.prefix}{text}" if text else ""
 
 
-class RecordRegistry(Registry):
+class RecordRegistry(WordRegistry):
     """Records by their kind; the findings of each probe are one too, ``probe-NAME``."""
 
     def _scan(self) -> None:

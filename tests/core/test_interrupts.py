@@ -128,7 +128,6 @@ def test_ctrl_c_is_one_line_in_every_command(tmp_path: Path, started, words: tup
         ("report", "FIFO", "-o", "out"),
         ("rerank", "verify", "default", "FIFO", "-o", "out"),
         ("search", "bm25", "--corpus", "FIFO", "--query", "a"),
-        ("study", "run", "FIFO", "-o", "out"),
     ],
     ids=lambda words: "-".join(words[:2]),
 )

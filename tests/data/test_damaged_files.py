@@ -23,7 +23,6 @@ from retrokit.data.runs import read_run as described
 from retrokit.data.trec import read_run
 from retrokit.evaluation.comparison.gates import read_baseline
 from retrokit.evaluation.comparison.results_folder import ResultsFolder
-from retrokit.extensions.studies.state import StudyPlan
 from retrokit.report.sources import read_sources
 from tests.trec import read_qrels
 
@@ -166,15 +165,6 @@ RESULT = {
 }
 SYSTEM = {"data": None, "results": [RESULT], "seeds": [], "trained_with": None, "distinction": ""}
 RUN_NOTE = {"status": "finished", "similarity": "cosine", "steps": 3, "outcome": {"steps": 3}}
-PLAN = {
-    **{"title": "", "text": "", "started_in": "/", "gates": []},
-    "steps": [
-        {
-            **{"name": "a", "table": "a", "command": [], "output": "", "prints": True, "resumes": False},
-            **{"replaces": False, "after": [], "reads": [], "cell": {}},
-        }
-    ],
-}
 WHOLE: dict[str, tuple[object, str, Callable[[Path], object]]] = {
     "run": (RUN_NOTE, "retrokit.json", lambda path: described(path.parent)),
     "baseline": ({"format": 1, "systems": [SYSTEM]}, "base.json", lambda path: read_baseline(str(path))),
@@ -182,7 +172,6 @@ WHOLE: dict[str, tuple[object, str, Callable[[Path], object]]] = {
     "export": (None, "export.json", lambda path: export(path.parent)),
     "ids": (None, "embeddings.parquet", lambda path: export(path.parent)),
     "report": (None, "found.json", lambda path: read_sources([str(path)])),
-    "plan": (PLAN, "plan.json", lambda path: StudyPlan.read(path.parent)),
     "TOML": (None, "options.toml", read_toml),
 }
 NO_VALUE: dict[str, bytes] = {

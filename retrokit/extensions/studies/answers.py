@@ -12,11 +12,11 @@ def beside_bm25(evaluation: Evaluation) -> Iterator[str]:
     for task in evaluation.tasks:
         (first, encoder, fused), metric = evaluation.systems_on(task), evaluation.leading_metric(task)
         tests = {c.result: c for c in evaluation.comparisons if (c.task, c.metric) == (task, metric)}
-        alone, together = (
-            f"{_side(system.metrics[metric] - first.metrics[metric])} bm25 in {metric} {difference_in_words(tests.get(system.name))}"
-            for system in (encoder, fused)
-        )
-        yield f"On {task}, {encoder.name} is {alone}; fused with bm25 it is {together}."
+        sides = []
+        for system in (encoder, fused):
+            side = _side(system.metrics[metric] - first.metrics[metric])
+            sides.append(f"{side} bm25 in {metric} {difference_in_words(tests.get(system.name))}")
+        yield f"On {task}, {encoder.name} is {sides[0]}; fused with bm25 it is {sides[1]}."
 
 
 def _side(difference: float) -> str:
