@@ -99,7 +99,7 @@ def check_own(path: Path) -> None:
 
 def check_settings(settings: Settings) -> None:
     """Check the outputs of ``settings`` as :func:`check_outputs` does; all other settings may name inputs."""
-    values = [(getattr(settings, setting.name), setting.metadata["writes"]) for setting in fields(settings)]
+    values = [(getattr(settings, setting.name), setting.metadata["content"].writes) for setting in fields(settings)]
     outputs = [(path, kind) for path, kind in values if kind and path is not None]
     check_outputs(outputs, [value for value, kind in values if not kind])
 
