@@ -26,7 +26,7 @@ from tests.samples import all_samples
 
 PRELOADED = [
     *("retrokit.cli.entry", "retrokit.training.finetune", "retrokit.evaluation.tasks.retrieval"),
-    *("retrokit.report.page", "retrokit.core.figures"),
+    "retrokit.core.figures",
     *(module for modules in all_samples().preloads.values() for module in modules),
 ]
 

@@ -307,12 +307,6 @@ def test_importing_is_light(module):
     assert names & HEAVY == set()
 
 
-def test_a_page_is_written_without_the_libraries_of_models():
-    names, _ = imports_of(f"import retrokit.report.page; {REPORT}")
-    assert "torch" in names
-    assert names & {"sentence_transformers", "transformers", "peft", "sklearn"} == set()
-
-
 @pytest.mark.parametrize("command", [["finetune", "minilm"], ["rerank", "train", "cnn", "minilm"]])
 def test_a_missing_file_is_told_before_anything_heavy_is_imported(command, tmp_path):
     code = RUN.replace("assert not end.code, end.code", "assert end.code == 2")

@@ -246,7 +246,6 @@ LINES = {
     "export": "in/bert --on in/beir",
     "bridge": "in/beir in/bert --texts in/texts.jsonl --queries in/pairs.jsonl --on beir:in/beir",
     "search": "hybrid:a=bm25,b=in/bert --corpus in/texts.jsonl --queries in/pairs.jsonl",
-    "report": "in/baseline.json in/beir",
     "build-sure build": "in/beir --llm openai:x,url=http://127.0.0.1:9/v1 --prompts in/beir",
     "build-sure audit": "in/beir",
     "build-sure judge": "in/beir --llm openai:x,url=http://127.0.0.1:9/v1",

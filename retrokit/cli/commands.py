@@ -307,9 +307,6 @@ registry = CommandRegistry(
         ),
         CommandEntry("help", "Show the help of a command.", "retrokit.cli.help:show_help", panel=NEXT),
         CommandEntry(
-            "report", "Write a self-contained HTML report of results and model folders.", "retrokit.cli.report:report"
-        ),
-        CommandEntry(
             "bridge",
             "Search old vectors with a new encoder, by a map learned from texts that both embed.",
             "retrokit.cli.bridge:bridge",

@@ -15,8 +15,7 @@ from retrokit.evaluation.comparison.comparison import evaluation_of
 from retrokit.metrics.significance import Share
 from retrokit.probing import registry as probes
 from retrokit.ranking.reranking.verify import Calibration
-from retrokit.report.page import write_page
-from retrokit.report.records import RecordEntry, registry
+from retrokit.report.records import RecordEntry, read_record, registry
 from retrokit.sure.agreement import agreement
 from retrokit.sure.build import Built
 from retrokit.training.history import Outcome
@@ -101,11 +100,11 @@ def test_a_record_that_is_not_whole_names_the_field(kind: str):
         entry_of(kind).read({**plain, name: 1})
 
 
-def test_a_third_partys_record_is_on_the_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_a_third_partys_record_is_read_as_the_cores_are(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     plugins.install(tmp_path / "site", "counting", {"counting": PLUGIN}, "[retrokit.records]\nwords = counting:ENTRY\n")
     plugins.look_in(tmp_path / "site", registry, monkeypatch)
-    (tmp_path / "words.json").write_text('{"kind": "words", "version": 1, "counts": {"a <b>": 7}}')
-    write_page([tmp_path / "words.json"], tmp_path / "page.html")
-    page = (tmp_path / "page.html").read_text()
-    assert "<caption>words of texts</caption>" in page
-    assert "a &lt;b&gt;" in page
+    (tmp_path / "words.json").write_text('{"kind": "words", "version": 1, "counts": {"a": 7}}')
+    source = read_record(str(tmp_path / "words.json"), "a result")
+    assert source is not None
+    assert cells(source.sheets) == [("words of texts", ["text", "words"], [[("a",), ("7",)]])]
+    assert source.conclusion == ""

@@ -1,17 +1,17 @@
 """The files of a study: damaged ones are named, and its states are rows, a table, and a record for reports."""
 
 import json
-from pathlib import Path
+import os
 
 import pytest
 
-from retrokit import cli
 from retrokit.data.jsonl import to_json
 from retrokit.extensions.studies import engine
 from retrokit.extensions.studies.records import STEPS
 from retrokit.extensions.studies.state import State, StudyPlan, StudyStates
 from retrokit.extensions.studies.steps import Step
-from tests.test_damaged_outputs import edit
+from tests.core.test_interrupts import SIGNALS, interrupted, reading
+from tests.test_damaged_outputs import line_about
 
 STEP = Step("eval-1", "eval", ("eval",), "eval.json", True, False, False, (), (), {"sim": "dot", "dims": 8})
 LOST = Step("b", "finetune", ("finetune", "two words"), "b", False, True, True, (), (), {})
@@ -59,13 +59,8 @@ def test_states_are_the_same_from_their_json():
     ],
 )
 def test_what_is_wrong_is_named(workshop, kind, keys, value, problem, monkeypatch, capsys):
-    read_back = workshop.kind(kind)
     monkeypatch.chdir(workshop.folder)
-    edit(Path(read_back.file), *keys, value=value)
-    assert cli.run(read_back.command.split()) == 2
-    (line,) = [line for line in capsys.readouterr().err.splitlines() if line.startswith("retrokit: ")]
-    assert read_back.file in line
-    assert problem in line
+    assert problem in line_about(workshop, kind, keys, value, capsys)
 
 
 @pytest.mark.parametrize("content", ["", "{", "[]", '{"files": null}', '{"kind": "begun", "version": 2, "files": {}}'])
@@ -77,3 +72,12 @@ def test_a_step_whose_record_is_damaged_runs_again(workshop, monkeypatch, conten
     assert begun.is_file()
     begun.write_text(content)
     assert engine._same_files(plan, step) is False
+
+
+@pytest.mark.parametrize("number", SIGNALS)
+def test_a_signal_while_a_study_is_read_leaves_nothing(tmp_path, started, number):
+    os.mkfifo(tmp_path / "FIFO")
+    process = started("study", "run", "FIFO", "-o", "out")
+    with reading(process, tmp_path / "FIFO"):
+        interrupted(process, number)
+    assert os.listdir(tmp_path) == ["FIFO"]

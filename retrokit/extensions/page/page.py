@@ -28,9 +28,10 @@ from retrokit.evaluation.comparison.comparison import Evaluation, counted
 from retrokit.evaluation.comparison.systems import comparable, in_common
 from retrokit.evaluation.comparison.trained import training_of
 from retrokit.evaluation.two_stage import Reranking
+from retrokit.extensions.page.html import pictures, template, to_html, write
+from retrokit.extensions.page.sources import RunSource, Sources, read_sources
 from retrokit.probing.base import Findings
 from retrokit.report.evaluation import evaluation_sheets
-from retrokit.report.html import pictures, template, to_html, write
 from retrokit.report.plots import (
     cross_plots,
     curves_of,
@@ -41,7 +42,6 @@ from retrokit.report.plots import (
 )
 from retrokit.report.records import RecordSource, whole
 from retrokit.report.reranking import cost_sheet, near_miss_sheets
-from retrokit.report.sources import RunSource, Sources, read_sources
 from retrokit.training.history import Outcome, tenths
 
 _WITH_PARTS = (Evaluation, Reranking, Findings)
@@ -270,7 +270,7 @@ def write_page(
 
 def page_of(sources: Sources, title: str | None = None, price_per_hour: float | None = None) -> str:
     """The page as text. Errors are those of :func:`write_page`."""
-    files = resources.files("retrokit.report")
+    files = resources.files("retrokit.extensions.page")
     style, script = ((files / f"page.{ending}").read_text("utf-8") for ending in ("css", "js"))
     policy = (
         "default-src 'none'; base-uri 'none'; form-action 'none'; img-src data:; style-src 'unsafe-inline'; "

@@ -21,15 +21,15 @@ from retrokit.evaluation.comparison.comparison import Evaluation, evaluation_of
 from retrokit.evaluation.comparison.trained import Training
 from retrokit.evaluation.result import Result
 from retrokit.evaluation.two_stage import Reranking
+from retrokit.extensions.page.html import to_figure, to_html
+from retrokit.extensions.page.page import page_of, write_page
+from retrokit.extensions.page.sources import read_sources
 from retrokit.probing import ProbeEntry
 from retrokit.probing import registry as probe_entries
 from retrokit.probing.base import Findings
 from retrokit.report.evaluation import evaluation_sheets
-from retrokit.report.html import to_figure, to_html
-from retrokit.report.page import page_of, write_page
 from retrokit.report.records import RecordEntry, RecordSource
 from retrokit.report.reranking import near_miss_sheets, reranking_parts
-from retrokit.report.sources import read_sources
 from retrokit.report.words import sentences
 from tests.report import gallery
 
