@@ -18,7 +18,7 @@ from retrokit.core.errors import DataError, UsageError
 from retrokit.core.files import writing
 from retrokit.core.frames import flat, frame
 from retrokit.core.outputs import check_free
-from retrokit.core.sheet import Sheet
+from retrokit.core.sheet import Cell, Sheet
 from retrokit.data.jsonl import checked, read_json, write_json
 from retrokit.data.records import Record
 from retrokit.extensions.studies.steps import Step
@@ -120,12 +120,15 @@ class StudyStates(Record):
             rows.append([state.step.name, state.step.table, state.state, state.step.line, seconds])
         processors = "; or ".join(dict.fromkeys(state.processor for state in self.states if state.processor))
         steps = Sheet("steps", ["step", "kind", "state", "command", "seconds"], 4, rows, processors)
-        file = [Sheet(self.title, ["study"], 1, [[self.text]])] if self.text.strip() else []
+        file = [Sheet(self.title, ["study"], 1, [[tuple(self.text.splitlines())]])] if self.text.strip() else []
         return [*file, steps]
 
     def missing(self) -> list[Sheet]:
         """The steps that are not done, with their command lines and the last lines of their standard error."""
-        rows = [[state.step.name, state.state, state.step.line, state.error or ""] for state in self._lost()]
+        rows: list[list[str | Cell]] = []
+        for state in self._lost():
+            last_lines = tuple((state.error or "").splitlines()) or ("",)
+            rows.append([state.step.name, state.state, state.step.line, last_lines])
         return [Sheet("steps that are not done", ["step", "state", "command", "error"], 4, rows)] if rows else []
 
     def _lost(self) -> list[State]:
