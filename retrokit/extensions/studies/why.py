@@ -23,7 +23,7 @@ from retrokit.core.sheet import Sheet
 from retrokit.data.records import Record
 from retrokit.encoders.prompts import FAMILIES
 from retrokit.evaluation import registry as tasks
-from retrokit.evaluation.comparison.gates import parse_gate
+from retrokit.evaluation.settings import parse_gate
 from retrokit.evaluation.task import Request, Task
 from retrokit.extensions.studies.settings import WhySettings
 from retrokit.metrics.significance import PairedTest, holm, paired_t_test
