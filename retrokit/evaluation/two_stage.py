@@ -54,7 +54,7 @@ class Reranking(Record):
     near-misses, each ``None`` if there is none."""
 
     whole: Evaluation
-    rows: Sequence[dict[str, Any]] | None = None
+    rows: list[dict[str, Any]] | None = None
     """Rows of near-misses that were read; ``None``: they are computed."""
 
     @property
@@ -75,7 +75,7 @@ class Reranking(Record):
         """All results, as :meth:`Evaluation.to_frame` gives them."""
         return self.whole.to_frame()
 
-    def near_miss_rows(self) -> Sequence[dict[str, Any]]:
+    def near_miss_rows(self) -> list[dict[str, Any]]:
         """A row per scorer and family of near-misses, and one of all families; ``None`` where there is no value."""
         if self.rows is not None:
             return self.rows

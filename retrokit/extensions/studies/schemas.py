@@ -7,7 +7,7 @@ from retrokit.extensions.studies.state import DONE, FAILED, MISSING, State, Stud
 from retrokit.extensions.studies.steps import Step
 from retrokit.extensions.studies.why import ChangedSetting, Why
 
-STATE = but(State, state=Literal[DONE, FAILED, MISSING], seconds=float | None)  # type: ignore[valid-type]
+STATE = but(State, state=Literal[DONE, FAILED, MISSING], seconds=float | None)
 STATES = but(StudyStates, states=[STATE])
 STEP_STATE = {
     **{"command": [str], "seconds": (float, "Seconds."), "code": (int, "Exit code."), "error?": (str, "Last lines.")},
