@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Record:
+class PrintedRecord:
     """A result that a command prints and a report reads again. Its fields are plain values or dataclasses."""
 
     @property

@@ -20,7 +20,7 @@ from retrokit.core.outputs import check_folder, check_own, check_settings
 from retrokit.core.registry import Registry, parse_all
 from retrokit.core.shards import Shards
 from retrokit.data.jsonl import COUNT, restored, strictly
-from retrokit.data.records import Record
+from retrokit.data.records import PrintedRecord
 from retrokit.evaluation import registry as tasks
 from retrokit.evaluation.comparison.comparison import Evaluation, evaluation_of
 from retrokit.evaluation.comparison.gates import gates_of, read_baseline, write_gates
@@ -49,7 +49,7 @@ METRICS = ("ndcg@10", "accuracy@1", "mrr@10")
 
 
 @dataclass(frozen=True)
-class Reranking(Record):
+class Reranking(PrintedRecord):
     """The evaluation of all results, the first stage's first on each task; and its parts on rankings and on
     near-misses, each ``None`` if there is none."""
 

@@ -51,12 +51,9 @@ class RecordRegistry(WordRegistry):
     def _scan(self) -> None:
         if not self._scanned:
             for probe in probes.entries():
-                if isinstance(probe, ProbeEntry):
-                    self.add(
-                        RecordEntry(
-                            f"probe-{probe.name}", probe.summary, probe.findings, prefix=f"Probe {probe.name}: "
-                        )
-                    )
+                kind = f"probe-{probe.name}"
+                if isinstance(probe, ProbeEntry) and kind not in self._entries:
+                    self.add(RecordEntry(kind, probe.summary, probe.findings, prefix=f"Probe {probe.name}: "))
         super()._scan()
 
 

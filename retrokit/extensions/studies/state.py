@@ -20,7 +20,7 @@ from retrokit.core.frames import flat, frame
 from retrokit.core.outputs import check_free
 from retrokit.core.sheet import Cell, Sheet
 from retrokit.data.jsonl import checked, read_json, write_json
-from retrokit.data.records import Record
+from retrokit.data.records import PrintedRecord
 from retrokit.extensions.studies.steps import Step
 
 if TYPE_CHECKING:
@@ -85,7 +85,7 @@ class State:
 
 
 @dataclass(frozen=True)
-class StudyStates(Record):
+class StudyStates(PrintedRecord):
     """A study and how far it is, for a report.
 
     Attributes:

@@ -20,7 +20,7 @@ from retrokit.core.notices import notice, progress
 from retrokit.core.registry import Registry, parse_all
 from retrokit.core.settings import taking
 from retrokit.core.sheet import Sheet
-from retrokit.data.records import Record
+from retrokit.data.records import PrintedRecord
 from retrokit.encoders.prompts import FAMILIES
 from retrokit.evaluation import registry as tasks
 from retrokit.evaluation.settings import parse_gate
@@ -78,7 +78,7 @@ class ChangedSetting:
 
 
 @dataclass(frozen=True)
-class Why(Record):
+class Why(PrintedRecord):
     """What each change does.
 
     Attributes:

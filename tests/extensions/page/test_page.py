@@ -15,7 +15,7 @@ from retrokit.core.errors import DataError, UsageError
 from retrokit.core.sheet import Sheet
 from retrokit.data.jsonl import of_kind, to_json
 from retrokit.data.overlap import Overlap
-from retrokit.data.records import Record
+from retrokit.data.records import PrintedRecord
 from retrokit.data.runs import Run, write_run
 from retrokit.evaluation.comparison.comparison import Evaluation, evaluation_of
 from retrokit.evaluation.comparison.trained import Training
@@ -68,7 +68,7 @@ def of_probe(found: Findings) -> dict[str, Any]:
 
 
 @dataclass(frozen=True)
-class Work(Record):
+class Work(PrintedRecord):
     """A record with all that one may have."""
 
     text: str
