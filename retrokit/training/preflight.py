@@ -11,6 +11,7 @@ import torch
 from retrokit.core.errors import UsageError
 from retrokit.core.notices import notice
 from retrokit.data.images import Image
+from retrokit.data.records import PrintedRecord
 from retrokit.data.training_rows import texts_of_record
 from retrokit.encoders.base import Encoder
 from retrokit.encoders.torch_encoder import in_words
@@ -18,14 +19,13 @@ from retrokit.encoders.towers import tower_of
 from retrokit.similarities.base import Role, Similarity
 from retrokit.training.batches import Batches, TrainingSet
 from retrokit.training.config import FinetuneConfig, TrainingConfig
-from retrokit.training.history import Plain
 
 LENGTH_SAMPLE, SCALE_SAMPLE = 2000, 64
 PERCENTILES = (50, 90, 99, 100)
 
 
 @dataclass(frozen=True)
-class Preflight(Plain):
+class Preflight(PrintedRecord):
     """The results.
 
     Attributes:

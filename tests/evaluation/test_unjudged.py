@@ -23,6 +23,7 @@ from retrokit.evaluation.checking.unjudged import Runs, bounds, fraction_of, poo
 from retrokit.evaluation.checking.verdicts import read_relevance
 from retrokit.metrics.prediction_powered import PoweredEstimate, draw_items, inclusion_probabilities, powered
 from retrokit.metrics.ranking import evaluate_run, mean
+from retrokit.report.records import read_record
 from tests.benchmarks.hidden_judgements import coverage
 from tests.evaluation.fakes import write_folder, write_lines
 
@@ -324,11 +325,11 @@ def test_a_report_shows_the_check(folder: Path, capsys: pytest.CaptureFixture[st
     capsys.readouterr()
     assert cli.run(words(folder, "--verdicts", judged(folder, "pairs.csv"), "--json")) == 0
     (folder / "check.json").write_text(capsys.readouterr().out)
-    assert cli.run(["report", str(folder / "check.json"), "-o", str(folder / "report.html")]) == 0
-    page = (folder / "report.html").read_text()
-    assert "Data checks" in page
-    assert "what the judgements do not know" in page
-    assert re.search(r"40 verdicts, \d+ relevant", page)
+    source = read_record(str(folder / "check.json"), "a check")
+    assert source is not None
+    told = "\n".join(f"{sheet.title} {sheet.rows} {sheet.caption}" for sheet in source.sheets)
+    assert "what the judgements do not know" in told
+    assert re.search(r"40 verdicts, \d+ relevant", told)
 
 
 def test_the_same_seed_draws_the_same_pairs(folder: Path) -> None:
