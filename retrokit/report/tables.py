@@ -66,9 +66,9 @@ def preflight_sheets(preflight: Preflight) -> list[Sheet]:
 
 def memory_in_words(memory: Mapping[str, int]) -> str:
     """What a step of training takes (:func:`~retrokit.training.memory.step_memory`)."""
-    sizes = {name: memory[name] for name in ("weights", "gradients", "optimizer", "activations")}
-    details = ", ".join(f"{name} {decimal(size)}" for name, size in sizes.items())
-    return f"{decimal(sum(sizes.values()))}: {details} ({memory['texts']:,} texts of {memory['tokens']:,} tokens)"
+    total = sum(memory[name] for name in ("weights", "gradients", "optimizer", "activations"))
+    batch = f"{memory['texts']:,} texts of {memory['tokens']:,} tokens"
+    return f"{decimal(total)}, activations of {batch} {decimal(memory['activations'])}"
 
 
 def _data_sheets(preflight: Preflight | VerifierPreflight) -> list[Sheet]:
