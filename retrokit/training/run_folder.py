@@ -14,6 +14,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from zipfile import ZipFile
 
 import numpy as np
 import torch
@@ -297,6 +298,7 @@ def _remove(folder: Path, patterns: Iterable[str]) -> None:
 _TRAINER_STATE = {
     **{"global_step": COUNT, "max_steps": COUNT, "num_train_epochs": COUNT},
     **{"epoch": float, "total_flos": float, "log_history": list[dict[str, Any]], "stateful_callbacks": dict},
+    "best_model_checkpoint?": str | None,
 }
 """What the library's trainer takes from its file without a look at it."""
 
@@ -313,6 +315,9 @@ def check_state(checkpoint: Path) -> None:
         TrainerState.load_from_json(str(path))
     for name in (TRAINABLE, STATE):
         with intact(checkpoint / name):
+            with ZipFile(checkpoint / name) as archive:  # torch.load does not compare its checksums
+                if damaged := archive.testzip():
+                    raise ValueError(f"the checksum of {damaged} differs")
             parts = torch.load(checkpoint / name, map_location="cpu", weights_only=True, mmap=True)
             if name == STATE and not {"optimizer", "scheduler", "scaler", "random"} <= parts.keys():
                 raise ValueError("not the state of a run")
