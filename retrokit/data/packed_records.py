@@ -84,6 +84,23 @@ class PackedRecords(Sequence[Any]):
         return self._type(*values) if isinstance(values, tuple) else self._type(values)
 
 
+class PackedTexts(PackedRecords):
+    """Texts in one block of bytes.
+
+    >>> texts = PackedTexts(["a", "é"])
+    >>> texts[1], list(texts)
+    ('é', ['a', 'é'])
+    """
+
+    def append(self, record: str) -> None:
+        """Add a text."""
+        self._content += record.encode("utf-8", "surrogatepass")
+        self._ends.append(len(self._content))
+
+    def _record(self, position: int) -> str:
+        return self._bytes_of(position).decode("utf-8", "surrogatepass")
+
+
 def first_of_each(numbers: array[int]) -> np.ndarray:
     """Whether each number is the first of its value, bool ``[n]``.
 
