@@ -338,10 +338,9 @@ class Workshop:
             shutil.copy(self.sound / top, self.folder / top)
 
     def _run(self, kind: Kind) -> Outcome:
-        draws = "finetune" not in kind.command or kind.file.endswith("metrics.jsonl")
         with (
             contextlib.chdir(self.folder),
-            contextlib.nullcontext() if draws else patch.object(Figure, "savefig", _touch),
+            patch.object(Figure, "savefig", _touch) if "finetune" in kind.command else contextlib.nullcontext(),
             contextlib.redirect_stdout(io.StringIO()),
             contextlib.redirect_stderr(io.StringIO()) as said,
         ):

@@ -204,14 +204,22 @@ class RunFolder:
             if step_of(old) != best_step:
                 _remove_checkpoint(old)
 
-    def truncate_metrics(self, step: int) -> list[dict[str, Any]]:
-        """Drop the lines after ``step``, which a resumed run writes again, and return the others."""
+    def truncate_metrics(self, step: int, metric: str = "") -> list[dict[str, Any]]:
+        """Drop the lines after ``step``, which a resumed run writes again, and return the others. A kill may have cut
+        the last line. Raises :class:`DataError` for another damaged line, and for an evaluation without ``metric``."""
         if not self.metrics.is_file():
             return []
         rows: list[dict[str, Any]] = []
-        with suppress(DataError):  # a kill may have cut the last line
+        try:
             rows.extend(read_metrics(self.path))
+        except DataError as error:
+            content = self.metrics.read_bytes()
+            if content.endswith(b"\n") or error.line != content.count(b"\n") + 1:
+                raise
         remaining = [row for row in rows if row["step"] <= step]
+        for row in remaining:
+            if metric and metric not in row.get("evaluation", [metric]):
+                raise DataError(self.metrics, f"the evaluation of step {row['step']} lacks {metric!r}")
         write_jsonl(self.metrics, remaining)
         return remaining
 
