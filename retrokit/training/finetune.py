@@ -22,6 +22,7 @@ from retrokit.data.training_rows import ScoredPair
 from retrokit.encoders import engine
 from retrokit.encoders.adapters import is_quantized
 from retrokit.encoders.base import Encoder
+from retrokit.encoders.loading import check_is_there
 from retrokit.encoders.precision import name_of
 from retrokit.probing import fisher
 from retrokit.probing.settings import PAIRS
@@ -245,7 +246,12 @@ def plan(config: FinetuneConfig, *, dry_run: bool = False) -> Plan | QueryPlan:
 
 
 def _check_before_loading(config: FinetuneConfig, data: TrainingSet) -> None:
-    """Raise :class:`UsageError` for options that do not suit each other or the data, for any encoder."""
+    """Raise :class:`UsageError` for options that do not suit each other or the data, for any encoder, and as
+    :func:`~retrokit.encoders.loading.check_is_there` for the model of a guide."""
+    if config.guide is not None:
+        guide = encoders.registry.parse(str(guides.parse(config.guide).params["encoder"]))
+        if guide.name == encoders.registry.fallback:
+            check_is_there(str(guide.params["path"]))
     if AUTO not in (config.mini_batch, config.batch_size) and config.mini_batch is not None:
         batch, most = int(config.batch_size), int(config.mini_batch)
         if most > batch and all(batch * len(data[index].document_ids) < most for index in range(len(data))):

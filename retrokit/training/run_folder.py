@@ -21,6 +21,7 @@ import torch
 
 from retrokit.core.errors import DataError, UsageError, disk_errors, first_line, naming
 from retrokit.core.files import parents_of, replaced, writing
+from retrokit.core.notices import notice
 from retrokit.core.outputs import (
     beside,
     check_apart,
@@ -48,6 +49,7 @@ from retrokit.data.runs import (
     step_of,
     write_run,
 )
+from retrokit.encoders.folders import CARD
 from retrokit.training.config import differences
 
 CONFIG_FILE = "config.toml"
@@ -225,8 +227,12 @@ class RunFolder:
 
     def finish(self, staged: Path, run: Run) -> None:
         """Move the staged model to the top, replace the earlier run, set ``finished``, and drop the training's state. A
-        kill before ``finished`` leaves a run to resume."""
+        kill before ``finished`` leaves a run to resume. A README.md that a user has put there stays."""
         let_read(staged)
+        card = self.path / CARD
+        if card.exists() and CARD not in (read_run(self.path).files or ()):
+            notice(f"{card}: is kept, instead of the card of this run")
+            (staged / CARD).unlink(missing_ok=True)
         run = replace(run, files=sorted(os.listdir(staged)))
         self.describe(replace(run, status=TRAINING))
         move_content(staged, self.path)

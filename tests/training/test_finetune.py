@@ -143,6 +143,13 @@ def test_the_share_that_a_guide_masks_is_logged(tiny_bert, pairs, tmp_path):
     assert lines[-1]["loss"] == 0.0  # nothing but the positive is left
 
 
+def test_a_guide_that_is_not_there_is_refused_before_a_model_loads(tiny_bert, pairs, tmp_path, monkeypatch):
+    monkeypatch.setattr("retrokit.encoders.loading._load", lambda *words, **options: pytest.fail("a model was loaded"))
+    gone = tmp_path / "gone"
+    with pytest.raises(UsageError, match=f"{gone} is not a registered encoder, a folder or a hub id"):
+        plan(configure(tiny_bert, pairs, tmp_path / "run", guide=str(gone)))
+
+
 @pytest.mark.parametrize(
     "options",
     [

@@ -404,6 +404,19 @@ def test_a_kill_between_the_files_of_the_model_leaves_a_run_that_can_be_replaced
     RunFolder(tmp_path / "run", overwrite=True).check()
 
 
+def test_a_readme_of_the_user_stays(tmp_path: Path) -> None:
+    folder, run = RunFolder(tmp_path / "run"), Run("training", "cosine", "minilm", {})
+    folder.begin(run)
+    (tmp_path / "run" / "README.md").write_text("years of work")
+    with staged_in(folder.path) as staged:
+        for name in ("README.md", "first.bin"):
+            (staged / name).write_text(name)
+        folder.finish(staged, run)
+    assert (tmp_path / "run" / "README.md").read_text() == "years of work"
+    assert (tmp_path / "run" / "first.bin").is_file()
+    assert folder.read().files == ["first.bin"]
+
+
 # --- folders that nothing could be done with
 
 
