@@ -297,7 +297,7 @@ def copies_of(
     later = {place for group in groups for place in group[1:]}
     kept = (place for place, text in enumerate(texts) if place not in later and not isinstance(text, Image))
     places = array("q", kept)
-    finder = TextFinder([texts[place] for place in places], Shingles())
+    finder = TextFinder((texts[place] for place in places), Shingles())
     for first, second in set(finder.alike()):
         one, other = ids[places[first]], ids[places[second]]
         alike[one].add(other)

@@ -7,6 +7,7 @@ candidates, which are then compared exactly.
 
 from __future__ import annotations
 
+from array import array
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -74,12 +75,13 @@ class TextFinder:
         self.texts, self._shingles = list(texts), shingles
         self.exact: dict[int, str] = {}
         self._near: dict[int, str] = {}
-        all_pairs, lengths = [np.empty(0, dtype=np.uint64)], [np.zeros(1, dtype=np.int64)]
+        all_pairs, all_starts = array("Q"), array("q", [0])  # which grow without a copy beside them
         for part in _parts(self.texts):
             pairs, starts = shingles.of(part)
-            all_pairs.append(pairs)
-            lengths.append(np.diff(starts))
-        self._pairs, self._starts = np.concatenate(all_pairs), np.cumsum(np.concatenate(lengths))
+            all_starts.frombytes((starts[1:] + len(all_pairs)).tobytes())
+            all_pairs.frombytes(pairs.tobytes())
+        self._pairs = np.frombuffer(all_pairs, dtype=np.uint64)
+        self._starts = np.frombuffer(all_starts, dtype=np.int64)
 
     @cached_property
     def _sorted_forms(self) -> tuple[np.ndarray, np.ndarray]:
