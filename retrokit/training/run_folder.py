@@ -231,7 +231,7 @@ class RunFolder:
         let_read(staged)
         card = self.path / CARD
         if card.exists() and CARD not in (read_run(self.path).files or ()):
-            notice(f"{card}: is kept, instead of the card of this run")
+            notice(f"{card}: stays; the card of this run is not written")
             (staged / CARD).unlink(missing_ok=True)
         run = replace(run, files=sorted(os.listdir(staged)))
         self.describe(replace(run, status=TRAINING))
