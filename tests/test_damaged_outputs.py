@@ -84,6 +84,12 @@ def edit(path: Path, *keys: object, value: object = None) -> None:
         ("eval --json", ("results", 0, "configuration", "dims"), [1], "'configuration.dims' should be a whole number"),
         ("metrics, probe", (), None, "metrics.jsonl:2: a loss of step 0 comes after that of step 4; remove the line"),
         ("run, probe", ("outcome",), None, "is not the description of a finished run: no field 'outcome'"),
+        (
+            "trainer state",
+            ("stateful_callbacks", "TrainerControl"),
+            None,
+            "no field 'stateful_callbacks.TrainerControl'",
+        ),
         ("trainer state", ("best_model_checkpoint",), {"": 1}, "'best_model_checkpoint' should be a string or null"),
         ("calibration", ("signal",), "x", "field 'signal' is 'x'; expected score or margin or hubness"),
         ("calibration", ("verifier",), ["x"], "its lists differ in length"),

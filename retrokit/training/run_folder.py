@@ -311,7 +311,12 @@ def _remove(folder: Path, patterns: Iterable[str]) -> None:
 
 _TRAINER_STATE = {
     **{"global_step": COUNT, "max_steps": COUNT, "num_train_epochs": COUNT},
-    **{"epoch": float, "total_flos": float, "log_history": list[dict[str, Any]], "stateful_callbacks": dict},
+    **{
+        "epoch": float,
+        "total_flos": float,
+        "log_history": list[dict[str, Any]],
+        "stateful_callbacks": {"TrainerControl": dict},
+    },
     "best_model_checkpoint?": str | None,
 }
 """What the library's trainer takes from its file without a look at it."""
