@@ -90,7 +90,7 @@ def edit(path: Path, *keys: object, value: object = None) -> None:
             None,
             "no field 'stateful_callbacks.TrainerControl'",
         ),
-        ("trainer state", ("best_model_checkpoint",), {"": 1}, "'best_model_checkpoint' should be a string or null"),
+        ("trainer state", ("best_model_checkpoint",), {"": 1}, "field 'best_model_checkpoint' should be a string"),
         ("calibration", ("signal",), "x", "field 'signal' is 'x'; expected score or margin or hubness"),
         ("calibration", ("verifier",), ["x"], "its lists differ in length"),
         ("plan", ("steps", 0, "name"), "../x", "field 'steps.0.name' is '../x'"),
