@@ -109,3 +109,11 @@ def test_wrong_options_of_a_file_name_it(tmp_path, typed, line, problem):
     assert code == 2
     assert f"retrokit: {problem}" in said
     assert said.endswith(f" (some options are from {config})\n")
+
+
+def test_a_file_without_an_argument_is_named(tmp_path, typed):
+    config = written(tmp_path, "steps = 1")
+    code, _, said = typed("finetune", "--config", config)
+    assert code == 2
+    expected = f"Missing argument 'ENCODER' (see retrokit finetune --help; some options are from {config})"
+    assert said == f"retrokit: {expected}\n"
