@@ -254,7 +254,14 @@ def plan(config: FinetuneConfig, *, dry_run: bool = False) -> Plan | QueryPlan:
 
 
 def _check_before_loading(config: FinetuneConfig, data: TrainingSet) -> None:
-    """Raise :class:`UsageError` for options that do not suit each other or the data, for any encoder."""
+    """Raise :class:`UsageError` for options that do not suit each other or the data, for any encoder, and as
+    :func:`~retrokit.encoders.loading.check_is_there` for the model of a guide."""
+    if config.guide is not None:
+        from retrokit.encoders.loading import check_is_there
+
+        guide = encoders.registry.parse(str(guides.parse(config.guide).params["encoder"]))
+        if guide.name == encoders.registry.fallback:
+            check_is_there(str(guide.params["path"]))
     if config.mini_batch is not None:
         batch, most = config.batch_size, config.mini_batch
         if most > batch and all(batch * len(data[index].document_ids) < most for index in range(len(data))):
