@@ -299,6 +299,7 @@ def test_the_measurement_sees_what_is_imported():
         "retrokit.evaluation",
         "retrokit.llm",
         "retrokit.sure.build",
+        "retrokit.report.records",
     ],
 )
 def test_importing_is_light(module):

@@ -8,13 +8,13 @@ from typing import Any
 from typer.exceptions import TyperException
 
 from retrokit.cli.common import OUTPUTS, GroupWithDefault
-from retrokit.cli.completion import KINDS, named
+from retrokit.cli.completion import named
 from retrokit.cli.config import options_of, typed
 from retrokit.cli.entry import wrong_use
 from retrokit.cli.root import application
 from retrokit.core.errors import DataError, UsageError, did_you_mean
 from retrokit.core.files import check_exists
-from retrokit.core.settings import listed
+from retrokit.core.settings import METRIC_NAMES, RUNS, Content, listed
 from retrokit.data.beir import check_split
 from retrokit.metrics.names import metric_names
 from retrokit.metrics.ranking import check_metric
@@ -24,24 +24,18 @@ _PLACED = {"output", "results", "json", "resume", "overwrite", "dry-run", "forma
 """Options that a study sets."""
 _LONGEST_WORD = 128 << 10
 """Bytes: Linux starts no command that has a longer one."""
-_INPUTS = {
-    **dict.fromkeys(("data", "trained_on", "dev", "source", "texts", "corpus", "paraphrases"), "data"),
-    "parts": "mixture",
-}
-"""By parameter, the kind of names that it takes besides those that are completed."""
 _PLACES = ("tasks", "contrasts", "corpora", "data", "mixture")
 """Kinds of names that stand for files or folders."""
-_FILES = ("baseline", "calibration", "run", "documents", "path")
-"""Parameters that are paths of files or folders."""
 _RANKING = frozenset(("beir", "bright"))
 """Tasks whose metrics are known before their data are read."""
-_NOT_STEPS = {"study", "report", "names", "cache", "doctor", "search"}
+_OWN = "study"
+"""The group of commands that no study names."""
 
 
 def below(words: tuple[str, ...]) -> tuple[str, ...]:
     """The commands of a group that a study may name; none if the words are no group."""
     commands = getattr(_command(words), "commands", {})
-    return tuple(name for name in commands if words or name not in _NOT_STEPS)
+    return tuple(name for name in commands if words or name != _OWN)
 
 
 def is_command(words: tuple[str, ...]) -> bool:
@@ -61,7 +55,7 @@ def line_of(words: tuple[str, ...], options: Mapping[str, Any], where: str) -> l
     flags: list[str] = []
     for key, given in options.items():
         value = typed(where, key, params[key], given)
-        _check_names(where, key, _kinds(params[key], _runs(words)), value)
+        _check_names(where, key, _contents(_runs(words))[params[key].name].names, value)
         if params[key].param_type_name == "argument":
             arguments[params[key].name] = value if isinstance(value, list) else [value]
         elif isinstance(value, bool):
@@ -77,14 +71,16 @@ def line_of(words: tuple[str, ...], options: Mapping[str, Any], where: str) -> l
     return line
 
 
-def _kinds(param: Any, command: Any) -> tuple[str, ...]:
-    """The kinds of names that a parameter of the command takes."""
-    kinds = KINDS.get(param.name, ())
-    return tuple(kind for kind in ("contrasts", "corpora") if kind in command.kinds and kinds == ("tasks",)) or kinds
+def _contents(command: Any) -> dict[str, Content]:
+    """What the values of a command's parameters stand for, by parameter."""
+    contents: dict[str, Content] = command.callback.contents
+    return contents
 
 
 def _check_names(where: str, key: str, kinds: tuple[str, ...], given: Any) -> None:
-    """Raises :class:`DataError` for a wrong name, or wrong parameters of one."""
+    """Raises :class:`DataError` for a wrong name, or wrong parameters of one. Names of places may also be those of
+    files, which may not exist yet."""
+    kinds = tuple(kind for kind in kinds if kind not in (METRIC_NAMES, RUNS, "data", "mixture"))
     if not kinds:
         return
     for name in given if isinstance(given, list) else [given]:
@@ -145,11 +141,13 @@ def _input_problems(context: Any, written: set[str]) -> Iterator[str]:
     """The inputs of a command that do not exist and are not below what is ``written``, and unknown metrics."""
     params = {name: value for name, value in context.params.items() if value is not None}
     given = {name: value if isinstance(value, (list, tuple)) else [value] for name, value in params.items()}
-    places: list[tuple[str, str | None]] = [(path, None) for name in _FILES for path in given.get(name, ())]
+    contents = _contents(context.command)
+    read = [name for name, content in contents.items() if content.reads is not None]
+    places: list[tuple[str, str | None]] = [(path, None) for name in read for path in given.get(name, ())]
     tasks = []
-    for param in context.command.params:
-        kind = (_kinds(param, context.command) or (_INPUTS.get(param.name, ""),))[0]
-        for text in given.get(param.name, ()) if kind in _PLACES else ():
+    for name, content in contents.items():
+        kind = next(iter(content.names), "")
+        for text in given.get(name, ()) if kind in _PLACES else ():
             if os.path.exists(text) or _is_below(text, written):
                 continue
             try:
@@ -160,8 +158,8 @@ def _input_problems(context: Any, written: set[str]) -> Iterator[str]:
             options = named(kind).options(spec)
             tasks += [spec.name] if kind == "tasks" else []
             if "path" in options and spec.name != "bright":  # which may be on the hub
-                read: Mapping[str, Any] = options if kind == "tasks" else spec.params  # crops of a corpus need no split
-                places.append((options["path"], read.get("split") if spec.name == "beir" else None))
+                params_read: Mapping[str, Any] = options if kind == "tasks" else spec.params  # crops need no split
+                places.append((options["path"], params_read.get("split") if spec.name == "beir" else None))
     for path, split in places:
         if not _is_below(path, written):
             try:
@@ -183,14 +181,16 @@ def _is_below(path: str, folders: set[str]) -> bool:
     return not folders.isdisjoint(map(str, (real, *real.parents)))
 
 
-def form_of(words: tuple[str, ...]) -> Form:
-    """How a study runs the command."""
-    names = options_of(_runs(words)).keys()
+def form_of(words: tuple[str, ...], where: str) -> Form:
+    """How a study runs the command; raises :class:`DataError` for one without a result."""
+    command = _runs(words)
+    names, prints = options_of(command).keys(), command.entry.prints
     output = next((name for name in ("output", "results") if name in names), None)
-    if words[0] == "rerank" and words[1:2] != ("train",):
+    if prints == "json":
         output = None
-    makes_lines = words[0] == "augment" and words[1:] != ("split",)
-    ending = ".json" if output is None else ".jsonl" if makes_lines else ""
+    elif output is None:
+        raise DataError(where, f"`retrokit {' '.join(words)}` has no result that a study can keep")
+    ending = {"json": ".json", "lines": ".jsonl", "": ""}[prints]
     return Form(output, ending, "resume" in names, "overwrite" in names)
 
 

@@ -1,17 +1,22 @@
 """``retrokit report``."""
 
+from typing import Annotated
+
 import typer
 
 from retrokit.cli.common import PriceOption, writes
-from retrokit.core.settings import FILE
+from retrokit.core.settings import EITHER, FILE, Content
 
 
 def report(
-    paths: list[str] = typer.Argument(
-        ...,
-        metavar="PATH",
-        help="Results folder, model folder, or JSON of eval, rerank, probe or check. Repeatable.",
-    ),
+    paths: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="PATH",
+            help="Results folder, model folder, or JSON of eval, rerank, probe or check. Repeatable.",
+        ),
+        Content(("runs",), reads=EITHER),
+    ],
     output: str = typer.Option(
         ..., "--output", "-o", callback=writes(FILE), help="HTML file to write; - is standard output."
     ),

@@ -17,7 +17,7 @@ from retrokit.cli.common import JsonOption, PriceOption, show, show_result, writ
 from retrokit.cli.settings import takes
 from retrokit.core.errors import DataError, GateFailed, RetrokitError, UsageError, check_extra, first_line
 from retrokit.core.notices import notice
-from retrokit.core.settings import FOLDER, duration
+from retrokit.core.settings import FILE, FOLDER, Content, duration
 from retrokit.study.settings import WhySettings
 
 if TYPE_CHECKING:
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 StudyArgument = Annotated[str, typer.Argument(metavar="STUDY.toml", help="TOML file with a table for each command.")]
 FolderArgument = Annotated[str, typer.Argument(metavar="FOLDER", help="Folder of the study.")]
 OutputOption = Annotated[str, typer.Option("--output", "-o", callback=writes(FOLDER), help="Folder to write.")]
+SystemOption = Annotated[str, typer.Option(help="Encoder or another searcher."), Content(("encoders", "searchers"))]
 
 
 class StepsFailed(RetrokitError):
@@ -61,8 +62,10 @@ def run(
 
 def which_similarity(
     output: OutputOption,
-    data: str = typer.Option(..., "--data", help="Pairs: FILE.jsonl, hf:NAME; a fifth is held out for testing."),
-    encoder: str = typer.Option("minilm", "--encoder", help="Encoder to start from."),
+    data: Annotated[
+        str, typer.Option(help="Pairs: FILE.jsonl, hf:NAME; a fifth is held out for testing."), Content(("data",))
+    ],
+    encoder: Annotated[str, typer.Option(help="Encoder to start from."), Content(("encoders",))] = "minilm",
     budget: str = typer.Option("1h", "--budget", help="Total time, e.g. 20m, 1h, 8h."),
     batch_size: int = typer.Option(64, "--batch-size", help="Batch size."),
 ) -> None:
@@ -80,8 +83,10 @@ def which_similarity(
 
 def is_it_better_than_bm25(
     output: OutputOption,
-    encoder: str = typer.Option("minilm", "--encoder", help="Encoder or another searcher."),
-    on: list[str] = typer.Option(..., "--on", help="Retrieval task, e.g. beir:data/scifact. Repeatable."),
+    on: Annotated[
+        list[str], typer.Option(help="Retrieval task, e.g. beir:data/scifact. Repeatable."), Content(("tasks",))
+    ],
+    encoder: SystemOption = "minilm",
 ) -> None:
     """Compare an encoder with BM25 and with their fusion.
 
@@ -96,8 +101,8 @@ def is_it_better_than_bm25(
 
 def does_it_see_near_misses(
     output: OutputOption,
-    texts: str = typer.Option(..., "--texts", help="JSON lines of texts, whose sentences are edited."),
-    encoder: str = typer.Option("minilm", "--encoder", help="Encoder or another searcher."),
+    texts: Annotated[str, typer.Option(help="JSON lines of texts, whose sentences are edited."), Content(reads=FILE)],
+    encoder: SystemOption = "minilm",
 ) -> None:
     """Run a stress test (probe stress) as a study: negation, roles, places, numbers, typos.
 
@@ -121,10 +126,10 @@ def why_this_figure(settings: WhySettings, as_json: JsonOption = False) -> None:
 
 def _evaluation(folder: str) -> Evaluation:
     """The evaluation of the study in the folder."""
-    from retrokit.report.sources import read_sources
+    from retrokit.data.jsonl import read_json
+    from retrokit.evaluation.comparison.comparison import Evaluation
 
-    (evaluation,) = read_sources([f"{folder}/eval.json"]).evaluations
-    return evaluation.found
+    return Evaluation.from_json(read_json(f"{folder}/eval.json", "the evaluation of a study", dict[str, Any]))
 
 
 def _answer(

@@ -13,6 +13,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from importlib import resources
 from pathlib import Path
+from typing import Any
 
 from markupsafe import Markup
 
@@ -29,6 +30,7 @@ from retrokit.evaluation.comparison.comparison import Evaluation, counted
 from retrokit.evaluation.comparison.systems import comparable, in_common
 from retrokit.evaluation.comparison.trained import training_of
 from retrokit.evaluation.two_stage import Reranking
+from retrokit.probing.base import Findings
 from retrokit.report.evaluation import evaluation_sheets
 from retrokit.report.html import pictures, template, to_html, write
 from retrokit.report.plots import (
@@ -40,18 +42,20 @@ from retrokit.report.plots import (
     rows_plots,
 )
 from retrokit.report.reranking import cost_sheet, near_miss_sheets
-from retrokit.report.sources import EvaluationSource, ProbeSource, RunSource, Sources, read_sources, whole
+from retrokit.report.sources import RecordSource, RunSource, Sources, read_sources, whole
 from retrokit.report.words import sentences
 from retrokit.study.state import DONE, FAILED, MISSING, State, StudyPlan
 from retrokit.training.history import Outcome, tenths
 
+_WITH_PARTS = (Evaluation, Reranking, Findings)
+"""Records that have parts of the page to themselves."""
 OUTERMOST = 3  # queries that are named on each side
 SHORT = 12  # letters of a digest that tell it from others
 
 
 def provenance(sources: Sources) -> Iterator[Markup]:
     """Data, encoders, versions and runs: all that the results come from."""
-    evaluations = [source.found for source in (*sources.evaluations, *sources.rerankings)]
+    evaluations = _evaluations(sources).values()
     if data := _data_rows(evaluations):
         yield to_html(Sheet("data", ["task", "digest", "contents"], 3, data, ""))
     if systems := _system_rows(evaluations):
@@ -61,9 +65,12 @@ def provenance(sources: Sources) -> Iterator[Markup]:
         yield to_html(Sheet("systems", columns, 6, systems, libraries))
     if sources.runs:
         yield to_html(_training_sheet(sources.runs))
-    for path, sheets in sources.builds:
-        yield write("heading", path)
-        yield from map(to_html, sheets)
+
+
+def _evaluations(sources: Sources) -> dict[str, Evaluation]:
+    """All evaluations by their paths, those of rerankings last."""
+    rerankings = {source.path: source.record.whole for source in sources.of(Reranking)}
+    return {source.path: source.record for source in sources.of(Evaluation)} | rerankings
 
 
 def _data_rows(evaluations: Iterable[Evaluation]) -> list[list[str]]:
@@ -115,9 +122,9 @@ def seconds_of(source: RunSource) -> float | None:
     return next((row["seconds"] for row in reversed(source.rows) if "seconds" in row), None)
 
 
-def evaluation(source: EvaluationSource) -> Iterator[Markup]:
+def evaluation(source: RecordSource[Evaluation]) -> Iterator[Markup]:
     """The tables and pictures of one evaluation."""
-    evaluation = replace(source.found, is_cross=False)
+    evaluation = replace(source.record, is_cross=False)
     yield write("heading", source.path)
     for sheet in evaluation_sheets(evaluation, every_test=True):
         yield to_html(sheet)
@@ -130,16 +137,16 @@ def evaluation(source: EvaluationSource) -> Iterator[Markup]:
     yield pictures(evaluation_plots, evaluation, "", titles)
 
 
-def crossed(sources: Sequence[EvaluationSource]) -> Iterator[Markup]:
+def crossed(sources: Sequence[RecordSource[Evaluation]]) -> Iterator[Markup]:
     """Training similarities against evaluation similarities, where a run was scored with several."""
     for source in sources:
         scored: dict[str, set[str]] = {}
-        for system in source.found.systems:
+        for system in source.record.systems:
             if system.trained_with is not None:
                 scored.setdefault(system.encoder, set()).add(system.similarity)
         if any(len(similarities) > 1 for similarities in scored.values()):
-            keep = [system for system in source.found.systems if system.encoder in scored]
-            evaluation = replace(source.found, systems=keep, is_cross=True, correlations=[])
+            keep = [system for system in source.record.systems if system.encoder in scored]
+            evaluation = replace(source.record, systems=keep, is_cross=True, correlations=[])
             yield from (to_html(sheet) for sheet in evaluation_sheets(evaluation))
             yield pictures(cross_plots, evaluation, "Training similarity down, evaluation similarity across")
 
@@ -167,15 +174,15 @@ def changes_sheets(evaluation: Evaluation) -> Iterator[Sheet]:
             yield Sheet(f"{metric} by query: {task}", columns, 3, rows, f"against the first row, {first.name}")
 
 
-def reranking(source: EvaluationSource) -> Iterator[Markup]:
+def reranking(source: RecordSource[Reranking]) -> Iterator[Markup]:
     """Both stages, near-misses, and what the second stage took."""
-    both, rows = Reranking(source.found), source.near_misses or []
+    both, rows = source.record, source.record.near_miss_rows()
     yield write("heading", source.path)
     ranked = evaluation_sheets(both.rankings, every_test=True) if both.rankings is not None else []
-    yield from map(to_html, [*ranked, *near_miss_sheets(rows), cost_sheet(source.found.results)])
-    tables = {"reranking": ranking_rows(both), "near-misses": rows}
+    yield from map(to_html, [*ranked, *near_miss_sheets(rows), cost_sheet(both.whole.results)])
+    rows_by_name = {"reranking": ranking_rows(both), "near-misses": rows}
     titles = {"reranking": "Rerankers and the first stage", "near-misses": "Scores of near-misses, and ROC-AUC"}
-    yield pictures(rows_plots, tables, "", titles)
+    yield pictures(rows_plots, rows_by_name, "", titles)
 
 
 def trainings(runs: Sequence[RunSource]) -> Iterator[Markup]:
@@ -226,12 +233,18 @@ def _outcome_row(source: RunSource) -> list[str]:
     return [source.path, *cells, losses[0], losses[-1]]
 
 
-def probe(source: ProbeSource) -> Iterator[Markup]:
+def probe(source: RecordSource[Findings]) -> Iterator[Markup]:
     """What a probe found, in words, tables and pictures."""
-    yield write("heading", f"{source.name}: {source.path}")
-    yield write("paragraph", source.found.conclusion)
-    yield from map(to_html, source.found.sheets())
-    yield pictures(type(source.found).plot, source.found, "", source.found.pictures)
+    yield write("heading", f"{source.kind.removeprefix('probe-')}: {source.path}")
+    yield write("paragraph", source.record.conclusion)
+    yield from map(to_html, source.sheets)
+    yield pictures(type(source.record).plot, source.record, "", source.record.pictures)
+
+
+def tables(source: RecordSource[Any]) -> Iterator[Markup]:
+    """The tables of any other record."""
+    yield write("heading", f"{source.kind}: {source.path}")
+    yield from map(to_html, source.sheets)
 
 
 def write_page(
@@ -283,13 +296,13 @@ def page_of(
 
 def summary(sources: Sources, study: StudyPlan | None = None) -> Iterator[str]:
     """What the page begins with: the results in words, and what is missing."""
-    for source in (*sources.evaluations, *sources.rerankings):
-        with whole(source.path):
-            texts = list(sentences(source.found))
+    for path, found in _evaluations(sources).items():
+        with whole(path):
+            texts = list(sentences(found))
         if texts:
             yield " ".join(texts)
-    for probe in sources.probes:
-        yield f"Probe {probe.name}: {probe.found.conclusion}"
+    for probe in sources.of(Findings):
+        yield f"Probe {probe.kind.removeprefix('probe-')}: {probe.record.conclusion}"
     states = study.states() if study is not None else []
     if lost := [state for state in states if state.state != DONE]:
         counts = ", ".join(f"{sum(state.state == name for state in lost)} {name}" for name in (FAILED, MISSING))
@@ -302,16 +315,17 @@ def _parts(
 ) -> Iterator[tuple[str, list[Markup]]]:
     """The parts by their headings; the page leaves out those without a block."""
     states = study.states() if study is not None else []
-    ranked = [*sources.evaluations, *sources.rerankings]
+    evaluations, rerankings, probes = sources.of(Evaluation), sources.of(Reranking), sources.of(Findings)
     yield "Study", [write("preformatted", study.text)] if study is not None and study.text.strip() else []
-    yield "Results", [block for source in sources.evaluations for block in _drawn(source.path, evaluation(source))]
-    yield "Cross-evaluation", list(crossed(sources.evaluations))
-    yield "Reranking", [block for source in sources.rerankings for block in _drawn(source.path, reranking(source))]
-    yield "Wins and losses by query", [to_html(sheet) for of in ranked for sheet in changes_sheets(of.found)]
+    yield "Results", [block for source in evaluations for block in _drawn(source.path, evaluation(source))]
+    yield "Cross-evaluation", list(crossed(evaluations))
+    yield "Reranking", [block for source in rerankings for block in _drawn(source.path, reranking(source))]
+    changes = [sheet for found in _evaluations(sources).values() for sheet in changes_sheets(found)]
+    yield "Wins and losses by query", list(map(to_html, changes))
     yield "Training", list(trainings(sources.runs))
-    yield "Probes", [block for source in sources.probes for block in _drawn(source.path, probe(source))]
-    checks = [(write("heading", path), *map(to_html, sheets)) for path, sheets in sources.checks]
-    yield "Data checks", [block for of_check in checks for block in of_check]
+    yield "Probes", [block for source in probes for block in _drawn(source.path, probe(source))]
+    others = [source for source in sources.records if not isinstance(source.record, _WITH_PARTS)]
+    yield "Other results", [block for source in others for block in _drawn(source.path, tables(source))]
     failed = [write("failure", state, _line(state)) for state in states if state.state != DONE]
     unfinished = (f"{of.path}: its training is not finished" for of in sources.runs if of.run.status != "finished")
     yield "Missing or failed", [*failed, *(write("paragraph", text) for text in (*sources.notices, *unfinished))]

@@ -287,7 +287,7 @@ def build_sheets(built: Built) -> list[Sheet]:
     counts = built.counts
     tokens = counts["prompt_tokens"] + counts["completion_tokens"]
     took = f"{counts['calls']:,} calls ({tokens:,} tokens), {counts['from_store']:,} answers from the store"
-    notes = [f"{built.folder}: {took}"]
+    notes = [f"{built.folder}: {took}" if built.folder.name else took]
     if not any(counts["kept"] for counts in built.record["testbeds"].values()):
         notes.append("no query is left in any testbed: the manifest contains every answer and why it was rejected")
     columns = ["kind", "tried", "at once", "after retries", "dropped", "rejections by cause"]

@@ -11,8 +11,8 @@ class WhySettings(Settings):
 
     first = ("on", "published", "sample", "most")
 
-    model: str = setting(help="Encoder whose figure differs.", argument=True)
-    on: str = setting(help="Retrieval task of the figure, e.g. beir:data/scifact.")
+    model: str = setting(help="Encoder whose figure differs.", argument=True, names="encoders")
+    on: str = setting(help="Retrieval task of the figure, e.g. beir:data/scifact.", names="tasks")
     published: str = setting(help="Published figure, e.g. ndcg@10=0.645.")
     sample: int = setting(100, "Queries on which every change is tried first.", minimum=2)
     most: int = setting(8, "Most changes measured on the whole task.", minimum=1)

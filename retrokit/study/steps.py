@@ -60,8 +60,8 @@ class CommandTree(Protocol):
     def line_of(self, words: Words, options: Options, where: str) -> list[str]:
         """The words of a command line; raises :class:`DataError` about ``where`` for an option that does not fit."""
 
-    def form_of(self, words: Words) -> Form:
-        """How a study runs the command."""
+    def form_of(self, words: Words, where: str) -> Form:
+        """How a study runs the command; raises :class:`DataError` about ``where`` for one without a result."""
 
 
 @dataclass(frozen=True)
@@ -257,7 +257,8 @@ def steps_of(study: Study, output: str, commands: CommandTree) -> list[Step]:
 def _steps(
     study: Study, table: StudyTable, output: Path, by_table: Mapping[str, list[Step]], commands: CommandTree
 ) -> Iterator[Step]:
-    is_eval, form, where = table.words == ("eval",), commands.form_of(table.words), f"{study.path}: {table.name}"
+    is_eval, where = table.words == ("eval",), f"{study.path}: {table.name}"
+    form = commands.form_of(table.words, where)
     for left_out in table.exclude:
         if not left_out:
             raise DataError(where, "exclude is empty; expected options of a combination of the matrix")

@@ -77,8 +77,8 @@ class TrainingConfig(Settings):
         UsageError: all problems at once.
     """
 
-    encoder: str = setting(help="Encoder to start from.", argument=True)
-    data: Sequence[str] = setting(help="Train on FILE.jsonl, -, beir:PATH or hf:NAME. Repeatable.")
+    encoder: str = setting(help="Encoder to start from.", argument=True, names="encoders")
+    data: Sequence[str] = setting(help="Train on FILE.jsonl, -, beir:PATH or hf:NAME. Repeatable.", names="data")
     output: str | None = setting(
         None, "Model folder to write.", OUTPUT, flags=("--output", "-o"), result=False, writes=FOLDER
     )
@@ -174,10 +174,10 @@ class FinetuneConfig(TrainingConfig):
     )
 
     _: KW_ONLY
-    sim: str = setting("cosine", "Train with this similarity, or auto (by a probe).", LOSS)
+    sim: str = setting("cosine", "Train with this similarity, or auto (by a probe).", LOSS, names="similarities")
     loss: str = setting("infonce", "Minimise infonce, mse, kl, margin-mse; sum: infonce+kl=0.5.", LOSS)
     teacher_temperature: float = setting(1.0, "Divide the teacher's scores by this (kl).", LOSS, above=0)
-    guide: str | None = setting(None, "Mask false negatives by an encoder: minilm,margin=0.05.", LOSS)
+    guide: str | None = setting(None, "Mask false negatives by an encoder: minilm,margin=0.05.", LOSS, names="encoders")
     scale: float | str | None = setting(
         None,
         "Multiply scores; auto: as sharp as cosine. Default: 20 or 1.",
@@ -188,7 +188,9 @@ class FinetuneConfig(TrainingConfig):
     temperature: float | None = setting(None, "Divide scores by this, instead of `scale=`.", LOSS, above=0)
     max_score: float | None = setting(None, "Count this score as 1 (mse). Default: the highest.", LOSS, above=0)
     augment: Sequence[str] = setting((), "Make pairs of texts: crops, dropout, mask. Repeatable.")
-    documents: str | None = setting(None, "Train queries only, for this folder of retrokit export.", DOCUMENTS)
+    documents: str | None = setting(
+        None, "Train queries only, for this folder of retrokit export.", DOCUMENTS, reads=FOLDER
+    )
     query_side: str | None = setting(None, "Train map, low-rank:16, mlp or encoder. Default: map.", DOCUMENTS)
     mined: int | None = setting(None, "Draw N negatives of a query from the index. Default: 4.", DOCUMENTS, minimum=0)
     mine_every: int | None = setting(None, "Search for negatives every N steps. Default: 250.", DOCUMENTS, above=0)
@@ -240,7 +242,7 @@ class FinetuneConfig(TrainingConfig):
     holdout: float | None = setting(
         None, "Hold out a fraction or N anchors, and evaluate on them.", EVALUATION, above=0
     )
-    eval: Sequence[str] = setting((), "Evaluate on this task before and after. Repeatable.", EVALUATION)
+    eval: Sequence[str] = setting((), "Evaluate on this task before and after. Repeatable.", EVALUATION, names="tasks")
     overlap_examples: int = setting(0, OVERLAP_EXAMPLES, EVALUATION, minimum=0, result=False)
     strict: bool = setting(False, STRICT, EVALUATION, result=False)
 
@@ -396,8 +398,10 @@ class BridgeSettings(Settings):
 
     first = ("output", "into", "map", "queries", "texts", "sample", "on", "metrics", "seed", "as_json")
 
-    export: str = setting(help="Folder of retrokit export, of the old encoder's documents.", argument=True)
-    encoder: str = setting(help="New encoder.", argument=True)
+    export: str = setting(
+        help="Folder of retrokit export, of the old encoder's documents.", argument=True, reads=FOLDER
+    )
+    encoder: str = setting(help="New encoder.", argument=True, names="encoders")
     output: str = setting(help="New folder to write.", flags=("--output", "-o"), writes=FOLDER)
     _: KW_ONLY
     into: str = setting(
@@ -405,11 +409,13 @@ class BridgeSettings(Settings):
     )
     map: str = setting("auto", "Learn orthogonal, affine, low-rank:N or mlp. auto: the best of two.")
     queries: str | None = setting(None, "Learn from these queries too, without labels: JSON lines or a BEIR folder.")
-    texts: str | None = setting(None, "Texts of the export: JSON lines or a BEIR folder. Default: its source.")
+    texts: str | None = setting(
+        None, "Texts of the export: JSON lines or a BEIR folder. Default: its source.", names="data"
+    )
     sample: int = setting(5000, "Embed N of the texts with the new encoder.", minimum=10)
-    on: Sequence[str] = setting((), "Measure old, bridged and embedded again on this task. Repeatable.")
+    on: Sequence[str] = setting((), "Measure old, bridged and embedded again on this task. Repeatable.", names="tasks")
     metrics: Sequence[str] = setting(
-        (), "Metrics to show. Default: the task's usual ones.", read=listed, canonical=metric_names
+        (), "Metrics to show. Default: the task's usual ones.", read=listed, canonical=metric_names, names="metrics"
     )
     seed: int = setting(0, "Seed the sample and an mlp.", minimum=0)
     precision: str = setting("auto", PRECISION, choices=PRECISIONS)

@@ -24,6 +24,7 @@ from transformers import PreTrainedModel
 from retrokit.core.errors import UsageError
 from retrokit.core.notices import notice
 from retrokit.data.images import Image
+from retrokit.data.records import Record
 from retrokit.data.training_rows import texts_of_record
 from retrokit.encoders.base import Encoder
 from retrokit.encoders.engine import tokens_at_once
@@ -32,7 +33,6 @@ from retrokit.encoders.towers import tower_of
 from retrokit.similarities.base import Role, Similarity
 from retrokit.training.batches import Batches, TrainingSet, pools_of
 from retrokit.training.config import AUTO, FinetuneConfig, TrainingConfig
-from retrokit.training.history import Plain
 from retrokit.training.processes import all_say, place
 from retrokit.training.run import folder_of
 
@@ -56,7 +56,7 @@ prepared, gathered, gradients)."""
 
 
 @dataclass(frozen=True)
-class Preflight(Plain):
+class Preflight(Record):
     """The results.
 
     Attributes:

@@ -321,7 +321,7 @@ def test_a_report_shows_the_check(folder: Path, capsys: pytest.CaptureFixture[st
     (folder / "check.json").write_text(capsys.readouterr().out)
     assert cli.run(["report", str(folder / "check.json"), "-o", str(folder / "report.html")]) == 0
     page = (folder / "report.html").read_text()
-    assert "Data checks" in page
+    assert "Other results" in page
     assert "what the judgements do not know" in page
     assert re.search(r"40 verdicts, \d+ relevant", page)
 

@@ -20,13 +20,14 @@ from retrokit.data.runs import Run, write_run
 from retrokit.evaluation.comparison.comparison import Evaluation, evaluation_of
 from retrokit.evaluation.comparison.trained import Training
 from retrokit.evaluation.result import Result
+from retrokit.evaluation.two_stage import Reranking
 from retrokit.probing import ProbeEntry
 from retrokit.probing import registry as probe_entries
 from retrokit.probing.base import Findings
-from retrokit.report.evaluation import evaluation_json, evaluation_sheets
+from retrokit.report.evaluation import evaluation_sheets
 from retrokit.report.html import to_figure, to_html
 from retrokit.report.page import page_of, write_page
-from retrokit.report.reranking import near_miss_rows, near_miss_sheets, reranking_parts
+from retrokit.report.reranking import near_miss_sheets, reranking_parts
 from retrokit.report.sources import read_sources
 from retrokit.report.words import sentences
 from retrokit.study.state import State
@@ -57,7 +58,7 @@ def evaluation(*names: str, tasks: tuple[str, ...] = ("beir:data/set",)) -> Eval
 
 def evaluated(found: Evaluation, with_queries: bool = False) -> dict[str, Any]:
     """An evaluation as the command prints it."""
-    return of_kind("evaluation", evaluation_json(found, with_queries))
+    return of_kind("evaluation", found.to_json(with_queries))
 
 
 def of_probe(found: Findings) -> dict[str, Any]:
@@ -207,11 +208,11 @@ def test_an_evaluation_is_the_same_from_its_json(tmp_path):
     found = evaluation_of(results[::-1], {"beir:data/set": ["ndcg@10"]}, trainings)
     found = replace(found, digests={"beir:data/set": lambda: "sha256:abc"})
     (tmp_path / "x.json").write_text(to_json(evaluated(found, True)))
-    (source,) = read_sources([str(tmp_path / "x.json")]).evaluations
-    assert evaluation_sheets(source.found) == evaluation_sheets(found)
-    assert list(sentences(source.found)) == list(sentences(found))
-    assert [one.trained_with for one in source.found.systems] == [None, None, "qnorm"]
-    assert source.found.digests["beir:data/set"]() == "sha256:abc"
+    (source,) = read_sources([str(tmp_path / "x.json")]).of(Evaluation)
+    assert evaluation_sheets(source.record) == evaluation_sheets(found)
+    assert list(sentences(source.record)) == list(sentences(found))
+    assert [one.trained_with for one in source.record.systems] == [None, None, "qnorm"]
+    assert source.record.digests["beir:data/set"]() == "sha256:abc"
 
 
 PROBES = {
@@ -241,7 +242,7 @@ def test_a_probe_is_the_same_from_its_json(tmp_path, kind):
 def test_a_reranking_is_shown_from_its_json(tmp_path):
     found = gallery.reranking(["a", "b"], ["swap"])
     page = page_from(tmp_path, reranking_parts(found, "json", True)[0])
-    for sheet in near_miss_sheets(near_miss_rows(found)):
+    for sheet in near_miss_sheets(found.near_miss_rows()):
         assert to_html(sheet) in page
     assert re.findall("<h2>(.*?)</h2>", page)[0] == "Reranking"
     assert page.count("<svg") >= 2  # rankings, near-misses
@@ -264,8 +265,8 @@ def test_the_table_of_tests_has_the_interval_of_every_metric_that_is_shown(tmp_p
     metrics = ["rdc", "precision_roc"]
     results = [gallery.result(name, "sure:a", metrics, shift=0.1 * place) for place, name in enumerate("abc")]
     found = evaluation_of(results, {"sure:a": metrics}, {})
-    more = {"near_misses": []} if reranked else {}
-    page = unescape(page_from(tmp_path, {**evaluated(found, True), **more}))
+    printed = of_kind("reranking", Reranking(found).to_json(True)) if reranked else evaluated(found, True)
+    page = unescape(page_from(tmp_path, printed))
     (table,) = (part for part in page.split("</table>") if "<caption>tests</caption>" in part)
     rows = table[table.index("<caption>tests") :]
     assert [rows.count(f">{metric}<") for metric in metrics] == [2, 2]
@@ -286,7 +287,7 @@ def test_a_build_is_shown_from_its_json(tmp_path):
         "calls": calls,
     }
     page = page_from(tmp_path, built)
-    assert re.findall("<h2>(.*?)</h2>", page) == ["Provenance"]
+    assert re.findall("<h2>(.*?)</h2>", page) == ["Other results"]
     assert "7 calls (1,234 tokens), 2 answers from the store" in page
     assert "too long" in page
 

@@ -13,12 +13,14 @@ import pytest
 import typer
 
 from retrokit.cli import app, command_lines, run
+from retrokit.cli.commands import registry as commands
 from retrokit.core.errors import DataError, RetrokitError
 from retrokit.study import questions
 from retrokit.study import steps as steps_module
 from retrokit.study.questions import estimates
 from retrokit.study.state import StudyPlan
 from retrokit.study.steps import Form, Step, Study, StudyTable, read_study, steps_of
+from tests import plugins
 from tests.sure.pretending import write_beir_folder
 
 WHOLE = """
@@ -404,3 +406,53 @@ def test_an_estimate_names_the_steps_that_it_is_without(
     monkeypatch.setattr(questions, "estimates", lambda plan: {step.name: seconds[step.table] for step in plan.steps})
     assert run(["study", "plan", "study.toml", "--estimate"]) == 0
     assert "about 0:01:00, without steps that have no estimate yet (2 of eval)" in capsys.readouterr().err
+
+
+PLUGIN = """
+from dataclasses import dataclass
+
+from retrokit.cli.api import FILE, JsonOption, Settings, setting, show_result, takes
+from retrokit.cli.commands import CommandEntry
+
+ENTRY = CommandEntry("count-words", "Count words.", "counting:count_words", prints="json")
+
+
+@dataclass(frozen=True)
+class CountSettings(Settings):
+    place: str = setting(help="Texts.", argument=True, reads=FILE)
+    measure: str = setting("cosine", "Similarity.", names="similarities")
+
+
+@takes(CountSettings)
+def count_words(settings: CountSettings, as_json: JsonOption = False) -> None:
+    show_result(as_json, "words", {}, "")
+"""
+
+
+def test_a_third_partys_command_is_a_step_whose_names_and_files_are_checked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    plugins.install(tmp_path / "site", "counting", {"counting": PLUGIN}, "[retrokit.commands]\nx = counting:ENTRY\n")
+    plugins.look_in(tmp_path / "site", commands, monkeypatch)
+    monkeypatch.chdir(tmp_path)
+    Path("texts.jsonl").touch()
+    study = "[count-words]\nplace = 'texts.jsonl'\nmeasure = 'qnorm'\n"
+    Path("study.toml").write_text(study)
+    assert run(["study", "plan", "study.toml"]) == 0
+    line = capsys.readouterr().out.splitlines()[1]
+    assert line.startswith("retrokit count-words texts.jsonl --measure=qnorm --json > study/count-words/")
+    assert line.endswith(".json")
+    wrong = {"texts.jsonl": "text.jsonl: does not exist", "qnorm": "unknown similarity 'qnor' (did you mean qnorm"}
+    for value, expected in wrong.items():
+        Path("study.toml").write_text(study.replace(value, value.replace("texts", "text").replace("qnorm", "qnor")))
+        assert run(["study", "plan", "study.toml"]) == 2
+        assert expected in capsys.readouterr().err
+
+
+def test_a_command_without_a_result_is_no_step(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    monkeypatch.chdir(tmp_path)
+    Path("study.toml").write_text("[names]\nkinds = 'encoders'\n")
+    assert run(["study", "plan", "study.toml"]) == 2
+    assert "study.toml: names: `retrokit names` has no result that a study can keep" in capsys.readouterr().err
