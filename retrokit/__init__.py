@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from retrokit.data.images import open_image as open_image
     from retrokit.encoders.base import Encoder
     from retrokit.evaluation.abstention import calibrate as calibrate
-    from retrokit.evaluation.checking.check import check as check
+    from retrokit.evaluation.check import check as check
     from retrokit.evaluation.evaluate import evaluate as evaluate
     from retrokit.evaluation.settings import TwoStageOptions as TwoStageOptions
     from retrokit.evaluation.two_stage import rerank as rerank
@@ -54,7 +54,7 @@ if TYPE_CHECKING:
 _LAZY = {
     "augment": "retrokit.augment",
     "probe": "retrokit.probe",
-    "check": "retrokit.evaluation.checking.check",
+    "check": "retrokit.evaluation.check",
     "calibrate": "retrokit.evaluation.abstention",
     "evaluate": "retrokit.evaluation.evaluate",
     "open_image": "retrokit.data.images",

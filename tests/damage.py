@@ -122,7 +122,6 @@ KINDS: dict[str, Kind] = {
         "mined.jsonl", f"finetune {ENCODER} --data mined.jsonl --loss margin-mse --steps 1 --batch-size 8 -o out"
     ),
     "TREC run": Kind("run.trec", f"rerank --run run.trec --on beir:beir --with {ENCODER}"),
-    "repaired data": Kind("repaired/pairs.jsonl", "augment mix repaired/pairs.jsonl -o out"),
     **{name: Kind(file, words) for name, (file, words) in all_samples().damaged.items()},
 }
 
@@ -437,7 +436,6 @@ def _make() -> dict[str, str]:
         f"augment mine pairs.jsonl --encoder {ENCODER} --margin none --last-rank 7"
         " --negatives 1 --scores -o mined.jsonl"
     )
-    _typed("check pairs.jsonl --write repaired")
     Path("study.toml").write_text(f'[eval]\nencoders = ["{ENCODER}", "bm25"]\non = "beir:beir"\n')
     _typed("study run study.toml -o study")
     write_beir_folder(Path("law"))
