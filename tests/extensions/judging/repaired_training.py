@@ -2,7 +2,8 @@
 
     python tests/extensions/judging/repaired_training.py ../shared/data/scifact work/scifact --encoder FOLDER
 
-Hides 30% of the training judgements, so that mined negatives contain answers, has `retrokit judge repair` repair the pairs, trains three seeds on each form of them, and compares on the test split. A folder without a training split gives
+Hides 30% of the training judgements, so that mined negatives contain answers, has `retrokit judge repair` repair the
+pairs, trains three seeds on each form of them, and compares on the test split. A folder without a training split gives
 half of its test queries. Says how many of the negatives were hidden answers, and how many of those were repaired.
 """
 
