@@ -11,6 +11,7 @@ The Python API, loaded lazily (importing retrokit imports no torch)::
     retrokit.finetune("minilm", ["pairs.jsonl"], "runs/qnorm", sim="qnorm", scale="auto")
     retrokit.bridge("exported/documents", "runs/new", "runs/bridge")
     retrokit.evaluate(["minilm", "runs/qnorm"], ["beir:data/scifact"])
+    retrokit.check_gates(evaluation.gates)
     retrokit.check(["beir:data/scifact", "pairs.jsonl"])
     retrokit.calibrate("minilm", "beir:data/scifact,split=train", output="minilm.json")
     retrokit.probe.magnitude(["runs/qnorm"], ["beir:data/scifact"])
@@ -32,16 +33,18 @@ from retrokit.core.version import __version__ as __version__
 if TYPE_CHECKING:
     from retrokit import augment as augment
     from retrokit import probe as probe
+    from retrokit.core.errors import GateFailed as GateFailed
     from retrokit.data.images import open_image as open_image
     from retrokit.encoders.base import Encoder
     from retrokit.evaluation.abstention import calibrate as calibrate
     from retrokit.evaluation.check import check as check
+    from retrokit.evaluation.comparison.gates import check_gates as check_gates
     from retrokit.evaluation.evaluate import evaluate as evaluate
+    from retrokit.evaluation.settings import EvaluationSettings as EvaluationSettings
     from retrokit.evaluation.settings import TwoStageOptions as TwoStageOptions
     from retrokit.evaluation.two_stage import rerank as rerank
     from retrokit.ranking.retrieval import search as search
     from retrokit.similarities.base import Similarity
-    from retrokit.study.why import why_this_figure as why_this_figure
     from retrokit.sure.build import build_sure as build_sure
     from retrokit.sure.build import estimate_sure as estimate_sure
     from retrokit.sure.config import SureConfig as SureConfig
@@ -57,6 +60,9 @@ _LAZY = {
     "check": "retrokit.evaluation.check",
     "calibrate": "retrokit.evaluation.abstention",
     "evaluate": "retrokit.evaluation.evaluate",
+    "EvaluationSettings": "retrokit.evaluation.settings",
+    "check_gates": "retrokit.evaluation.comparison.gates",
+    "GateFailed": "retrokit.core.errors",
     "open_image": "retrokit.data.images",
     "search": "retrokit.ranking.retrieval",
     "rerank": "retrokit.evaluation.two_stage",
@@ -67,7 +73,6 @@ _LAZY = {
     "FinetuneConfig": "retrokit.training.config",
     "finetune": "retrokit.training.finetune",
     "bridge": "retrokit.training.bridge",
-    "why_this_figure": "retrokit.study.why",
     "VerifierConfig": "retrokit.training.rerankers.config",
     "train_verifier": "retrokit.training.rerankers.verifier",
 }

@@ -63,7 +63,7 @@ def complete(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
         ("retrokit report runs", ["runs/qnorm"]),
         ("retrokit rerank verify runs", ["runs/qnorm"]),
         ("retrokit probe contrast minilm --on pai", ["pairs:"]),
-        ("retrokit probe contrast minilm --on bei", []),
+        ("retrokit probe contrast minilm --on bei", [""]),
         ("retrokit augment mine x.jsonl --judge maxs", ["maxsim"]),
         ("retrokit augment queries x.jsonl --judge rep", ["replay:"]),
         ("retrokit finetune minilm --data bei", ["beir:"]),

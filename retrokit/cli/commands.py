@@ -306,44 +306,6 @@ registry = CommandRegistry(
             kinds=("encoders",),
         ),
         CommandEntry("help", "Show the help of a command.", "retrokit.cli.help:show_help", panel=NEXT),
-        GroupEntry("study", "Run an experiment grid defined in TOML, and report its results.", ""),
-        CommandEntry(
-            "study run",
-            "Run the missing steps of a study, then write its report. Rerun to resume.",
-            "retrokit.cli.study:run",
-        ),
-        CommandEntry(
-            "study which-similarity",
-            "Recommend a similarity for training: a sweep over similarities and seeds, with significance.",
-            "retrokit.cli.study:which_similarity",
-            kinds=("encoders", "data"),
-        ),
-        CommandEntry(
-            "study is-it-better-than-bm25",
-            "Compare an encoder with BM25 and with their fusion.",
-            "retrokit.cli.study:is_it_better_than_bm25",
-            kinds=("encoders", "tasks"),
-        ),
-        CommandEntry(
-            "study does-it-see-near-misses",
-            "Run a stress test (probe stress) as a study: negation, roles, places, numbers, typos.",
-            "retrokit.cli.study:does_it_see_near_misses",
-            kinds=("encoders", "searchers"),
-        ),
-        CommandEntry(
-            "study why-this-figure",
-            "Find the setting that explains a published figure: prompt, pooling, length, titles, similarity.",
-            "retrokit.cli.study:why_this_figure",
-            kinds=("encoders", "tasks"),
-        ),
-        CommandEntry(
-            "study plan", "Print the steps as command lines, in an order that can be run.", "retrokit.cli.study:plan"
-        ),
-        CommandEntry("study status", "Show which steps are done, failed or missing.", "retrokit.cli.study:status"),
-        CommandEntry("study report", "Write the report of the finished steps.", "retrokit.cli.study:report"),
-        CommandEntry(
-            "report", "Write a self-contained HTML report of results and model folders.", "retrokit.cli.report:report"
-        ),
         CommandEntry(
             "bridge",
             "Search old vectors with a new encoder, by a map learned from texts that both embed.",

@@ -27,6 +27,7 @@ CORE_KINDS = [
     Entry("near-misses", "Families of near-misses", "retrokit.augmentation.near_misses:registry"),
     Entry("capabilities", "Capabilities of stress tests", "retrokit.augmentation.stress:registry"),
     Entry("commands", "Commands", "retrokit.cli.commands:registry"),
+    Entry("records", "Records that commands print as JSON", "retrokit.report.records:registry"),
 ]
 kinds_of_names = WordRegistry("kind", "retrokit.registries", CORE_KINDS)
 """The registries, by the kind of names that each has."""

@@ -34,7 +34,7 @@ from retrokit.data.labelled import read_labelled
 from retrokit.data.overlap import JudgedTexts, overlaps
 from retrokit.data.pairs import Source, read_any_source, read_source
 from retrokit.data.pairs import registry as training_data
-from retrokit.data.records import Record
+from retrokit.data.records import PrintedRecord
 from retrokit.data.training_rows import texts_of_record
 from retrokit.evaluation import registry as tasks
 from retrokit.evaluation.settings import ANY, CheckSettings
@@ -50,7 +50,7 @@ TRAIN = "train"
 
 
 @dataclass(frozen=True)
-class DataCheck(Record):
+class DataCheck(PrintedRecord):
     """The faults of each data set."""
 
     data: list[CheckedData]

@@ -15,7 +15,7 @@ from retrokit.core.frames import frame
 from retrokit.core.notices import notice
 from retrokit.core.registry import Registry, Spec, parse_all
 from retrokit.core.sheet import Sheet
-from retrokit.data.records import Record
+from retrokit.data.records import PrintedRecord
 from retrokit.encoders.base import Encoder
 from retrokit.evaluation.comparison.comparison import Gate
 from retrokit.evaluation.task import Request, Task
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Findings(Record, ABC):
+class Findings(PrintedRecord, ABC):
     """What a probe yields. Its lists are of rows, dataclasses too: each list is a table of data."""
 
     pictures: ClassVar[Mapping[str, str]]
@@ -60,6 +60,10 @@ class Findings(Record, ABC):
         """One of its tables, by its name among :meth:`rows`; by default the first."""
         tables = self.rows()
         return frame(tables[next(iter(tables)) if table is None else table])
+
+    def is_empty(self) -> bool:
+        """Whether no table has a row."""
+        return not any(self.rows().values())
 
     def rows(self) -> dict[str, list[dict[str, Any]]]:
         """The data as tables to keep, each a list of flat rows, by name."""

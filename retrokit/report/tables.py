@@ -1,9 +1,9 @@
-"""Tables of commands: training, calibration, export, search, build-sure, the embedding cache, studies."""
+"""Tables of commands: training, calibration, export, search, build-sure, the embedding cache."""
 
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, fields
 from datetime import UTC, datetime
 from statistics import median
@@ -27,7 +27,6 @@ if TYPE_CHECKING:  # showing what is there takes no trainer
     from retrokit.ranking.export import Export
     from retrokit.ranking.reranking.verify import Calibration
     from retrokit.ranking.retrieval.files import Hits
-    from retrokit.study.state import State
     from retrokit.sure.agreement import Agreement
     from retrokit.sure.build import Built, Estimate
     from retrokit.training.bridge import Bridged
@@ -381,17 +380,3 @@ def cache_table(cache: EmbeddingCache) -> list[Any]:
         *(f"{graph.spec}: {decimal(graph.size)}; {graph.said}" for graph in held_graphs(cache.folder)),
         f"{decimal(sum(encoder.size for encoder in held))} of at most {decimal(cache.limit)} in {cache.folder}",
     ]
-
-
-def states_json(states: Sequence[State]) -> str:
-    """A list with an object for each step."""
-    return to_json([asdict(state) for state in states], kind="state")
-
-
-def states_sheet(states: Sequence[State]) -> Sheet:
-    """A row for each step, in the order of the plan."""
-    rows = []
-    for state in states:
-        seconds = "" if state.seconds is None else f"{state.seconds:,.0f}"
-        rows.append([state.step.name, state.state, seconds, state.last_word])
-    return Sheet(None, ["step", "state", "seconds", "last word"], 2, rows, last_words=1)

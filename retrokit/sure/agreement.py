@@ -16,7 +16,7 @@ from retrokit.core.errors import UsageError
 from retrokit.core.files import named
 from retrokit.core.frames import frame
 from retrokit.data.jsonl import checked, read_jsonl, restored
-from retrokit.data.records import Record
+from retrokit.data.records import PrintedRecord
 from retrokit.data.sure import VARIANT_FILES
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ class Joint:
 
 
 @dataclass(frozen=True)
-class Agreement(Record):
+class Agreement(PrintedRecord):
     """What annotators say of the same variants.
 
     Attributes:

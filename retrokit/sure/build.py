@@ -20,7 +20,7 @@ from retrokit.core.notices import progress
 from retrokit.core.outputs import check_apart, folder_in_the_making
 from retrokit.core.settings import taking
 from retrokit.data.jsonl import COUNT, restored
-from retrokit.data.records import Record
+from retrokit.data.records import PrintedRecord
 from retrokit.llm.base import LLM, estimated_tokens
 from retrokit.llm.prompts import OURS, PromptTemplate, wording_for
 from retrokit.llm.session import run_all
@@ -44,7 +44,7 @@ _RECORD = {"testbeds": {"*": {"kept": COUNT, "dropped": dict[str, COUNT]}}, "kin
 
 
 @dataclass(frozen=True)
-class Built(Record):
+class Built(PrintedRecord):
     """A finished build: the ``record`` of :mod:`retrokit.sure.folder`, and the ``counts`` of the session."""
 
     folder: Path

@@ -160,7 +160,7 @@ class TrainingConfig(Settings):
         """The paths of inputs."""
         from retrokit.core.outputs import paths_in
 
-        return paths_in(getattr(self, field.name) for field in fields(self) if not field.metadata["writes"])
+        return paths_in(getattr(self, field.name) for field in fields(self) if not field.metadata["content"].writes)
 
 
 @dataclass(frozen=True)

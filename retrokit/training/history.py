@@ -12,7 +12,7 @@ import numpy as np
 from retrokit.core.errors import disk_errors
 from retrokit.core.frames import flat, frame
 from retrokit.data.jsonl import json_line
-from retrokit.data.records import Record
+from retrokit.data.records import PrintedRecord
 from retrokit.training.evaluations import lower_is_better
 
 if TYPE_CHECKING:
@@ -103,7 +103,7 @@ def loss_change(losses: Sequence[Mapping[str, float]]) -> str:
 
 
 @dataclass(frozen=True)
-class Outcome(Record):
+class Outcome(PrintedRecord):
     """The outcome of a finished run.
 
     Attributes:

@@ -24,7 +24,7 @@ from transformers import PreTrainedModel
 from retrokit.core.errors import UsageError
 from retrokit.core.notices import notice
 from retrokit.data.images import Image
-from retrokit.data.records import Record
+from retrokit.data.records import PrintedRecord
 from retrokit.data.training_rows import texts_of_record
 from retrokit.encoders.base import Encoder
 from retrokit.encoders.engine import tokens_at_once
@@ -56,7 +56,7 @@ prepared, gathered, gradients)."""
 
 
 @dataclass(frozen=True)
-class Preflight(Record):
+class Preflight(PrintedRecord):
     """The results.
 
     Attributes:

@@ -6,17 +6,17 @@ from typing import Any
 
 import pytest
 
+from retrokit.core.registry import EXTENSIONS
 from retrokit.core.sheet import Sheet
 from retrokit.data.check import CheckedData, DataFault
 from retrokit.data.jsonl import to_json
-from retrokit.data.records import Record
+from retrokit.data.records import PrintedRecord
 from retrokit.evaluation.check import DataCheck
 from retrokit.evaluation.comparison.comparison import evaluation_of
 from retrokit.metrics.significance import Share
 from retrokit.probing import registry as probes
 from retrokit.ranking.reranking.verify import Calibration
-from retrokit.report.page import write_page
-from retrokit.report.records import RecordEntry, registry
+from retrokit.report.records import RecordEntry, read_record, registry
 from retrokit.sure.agreement import agreement
 from retrokit.sure.build import Built
 from retrokit.training.history import Outcome
@@ -25,7 +25,7 @@ from tests.report import gallery
 
 SHARE = Share(0.25, 0.1, 0.5, 8)
 KIND = {"tried": 4, "at_once": 3, "after_retries": 0, "dropped": 1, "rejections": {"too long": 1}}
-RECORDS: dict[str, Record] = {
+RECORDS: dict[str, PrintedRecord] = {
     "evaluation": evaluation_of(
         [gallery.result(name, "sure:a", ["rdc"], shift=0.1 * index) for index, name in enumerate("abc")],
         {"sure:a": ["rdc"]},
@@ -44,7 +44,14 @@ RECORDS: dict[str, Record] = {
         }
     ),
     "check": DataCheck(
-        [CheckedData("beir:a", "test", {"queries": 2}, [DataFault("copies", "documents", 1, 4, examples=["d1: text"])])]
+        [
+            CheckedData(
+                "beir:a",
+                "test",
+                {"queries": 2},
+                [DataFault("unjudged-queries", "queries", 1, 4, examples=["d1: text"])],
+            )
+        ]
     ),
     "training": Outcome(
         "runs/a", 10, None, 5, None, [{"step": 0, "evaluation": {"ndcg@10": 0.3}}], [], metric="ndcg@10"
@@ -55,14 +62,14 @@ PLUGIN = """
 from dataclasses import dataclass
 
 from retrokit.core.sheet import Sheet
-from retrokit.data.records import Record
+from retrokit.data.records import PrintedRecord
 from retrokit.report.records import RecordEntry
 
 ENTRY = RecordEntry("words", "Counted words.", "counting:Words")
 
 
 @dataclass(frozen=True)
-class Words(Record):
+class Words(PrintedRecord):
     counts: dict[str, int]
 
     def sheets(self):
@@ -77,7 +84,8 @@ def entry_of(kind: str) -> RecordEntry:
 
 
 def test_every_kind_of_the_core_is_tried_here_or_is_a_probe():
-    assert set(registry.names()) == {*RECORDS, *(f"probe-{name}" for name in probes.names())}
+    core = {entry.name for entry in registry.entries() if not entry.target.startswith(f"{EXTENSIONS}.")}
+    assert core == {*RECORDS, *(f"probe-{name}" for name in probes.names())}
 
 
 @pytest.mark.parametrize("kind", RECORDS)
@@ -101,11 +109,11 @@ def test_a_record_that_is_not_whole_names_the_field(kind: str):
         entry_of(kind).read({**plain, name: 1})
 
 
-def test_a_third_partys_record_is_on_the_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_a_third_partys_record_is_read_as_the_cores_are(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     plugins.install(tmp_path / "site", "counting", {"counting": PLUGIN}, "[retrokit.records]\nwords = counting:ENTRY\n")
     plugins.look_in(tmp_path / "site", registry, monkeypatch)
-    (tmp_path / "words.json").write_text('{"kind": "words", "version": 1, "counts": {"a <b>": 7}}')
-    write_page([tmp_path / "words.json"], tmp_path / "page.html")
-    page = (tmp_path / "page.html").read_text()
-    assert "<caption>words of texts</caption>" in page
-    assert "a &lt;b&gt;" in page
+    (tmp_path / "words.json").write_text('{"kind": "words", "version": 1, "counts": {"a": 7}}')
+    source = read_record(str(tmp_path / "words.json"), "a result")
+    assert source is not None
+    assert cells(source.sheets) == [("words of texts", ["text", "words"], [[("a",), ("7",)]])]
+    assert source.conclusion == ""

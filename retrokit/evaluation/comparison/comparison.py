@@ -20,7 +20,7 @@ from retrokit.core.notices import notice
 from retrokit.data.beir import RetrievalData
 from retrokit.data.jsonl import restored
 from retrokit.data.overlap import Overlap
-from retrokit.data.records import Record
+from retrokit.data.records import PrintedRecord
 from retrokit.evaluation.comparison.correlations import Correlation, correlations
 from retrokit.evaluation.comparison.systems import System, comparable, led_by, precisions_of, prompts_of, systems_of
 from retrokit.evaluation.comparison.trained import Training
@@ -140,7 +140,7 @@ class OverTasks:
 
 
 @dataclass(frozen=True)
-class Evaluation(Record):
+class Evaluation(PrintedRecord):
     """All results and what follows from them.
 
     Attributes:

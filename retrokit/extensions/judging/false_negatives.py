@@ -17,7 +17,7 @@ from retrokit.core.sheet import Sheet
 from retrokit.data.check import shown
 from retrokit.data.pairs import Source, read_any_source
 from retrokit.data.pairs import registry as training_data
-from retrokit.data.records import Record
+from retrokit.data.records import PrintedRecord
 from retrokit.data.training_rows import Pair
 from retrokit.extensions.judging.settings import NegativesSettings
 from retrokit.ranking import reranking
@@ -40,7 +40,7 @@ class DoubtedNegatives:
 
 
 @dataclass(frozen=True)
-class FalseNegatives(Record):
+class FalseNegatives(PrintedRecord):
     """The likely answers among the negatives of each data set."""
 
     data: list[DoubtedNegatives]

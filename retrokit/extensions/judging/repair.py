@@ -28,7 +28,7 @@ from retrokit.data.images import Image
 from retrokit.data.jsonl import gathering, write_jsonl
 from retrokit.data.pairs import Source, read_any_source
 from retrokit.data.pairs import registry as training_data
-from retrokit.data.records import Record
+from retrokit.data.records import PrintedRecord
 from retrokit.data.training_rows import Pair, ScoredPair, normal_form
 from retrokit.evaluation import registry as tasks
 from retrokit.extensions.judging.false_negatives import doubted_negatives
@@ -61,7 +61,7 @@ class DataChange:
 
 
 @dataclass(frozen=True)
-class DataRepair(Record):
+class DataRepair(PrintedRecord):
     """Repaired copies.
 
     Attributes:

@@ -16,7 +16,7 @@ from retrokit.core.settings import taking
 from retrokit.core.sheet import Sheet
 from retrokit.data.beir import RetrievalData
 from retrokit.data.check import copies_of
-from retrokit.data.records import Record
+from retrokit.data.records import PrintedRecord
 from retrokit.evaluation import registry as tasks
 from retrokit.evaluation.evaluate import evaluate_systems
 from retrokit.evaluation.settings import EvaluationSettings
@@ -70,7 +70,7 @@ class CorrectedMetric:
 
 
 @dataclass(frozen=True)
-class Unjudged(Record):
+class Unjudged(PrintedRecord):
     """What the judgements of a test set do not know.
 
     Attributes:

@@ -1,6 +1,14 @@
 """The command lines of ``retrokit judge``."""
 
+from retrokit import cli
 from tests.samples import Samples
+
+
+def make_repaired() -> dict[str, str]:
+    """Repair pairs."""
+    assert cli.run(["judge", "repair", "pairs.jsonl", "-o", "repaired"]) == 0
+    return {}
+
 
 SAMPLES = Samples(
     runs={
@@ -16,7 +24,9 @@ SAMPLES = Samples(
         "judge pool": "in/beir --systems run:in/run.trec --with in/bert",
         "judge repair": "in/beir in/pairs.jsonl --with in/bert",
     },
+    makers={"repaired": make_repaired},
     damaged={
+        "repaired data": ("repaired/pairs.jsonl", "augment mix repaired/pairs.jsonl -o out"),
         "TREC run, judge": ("run.trec", "judge estimate beir --systems run:run.trec --metrics ndcg@10"),
         "mined, judge": ("mined.jsonl", "judge negatives mined.jsonl --with static:dim=16"),
         "mined, repair": ("mined.jsonl", "judge repair mined.jsonl -o out"),

@@ -7,13 +7,11 @@ from __future__ import annotations
 
 import math
 import platform
-import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from importlib import resources
 from pathlib import Path
-from typing import Any
 
 from markupsafe import Markup
 
@@ -30,9 +28,10 @@ from retrokit.evaluation.comparison.comparison import Evaluation, counted
 from retrokit.evaluation.comparison.systems import comparable, in_common
 from retrokit.evaluation.comparison.trained import training_of
 from retrokit.evaluation.two_stage import Reranking
+from retrokit.extensions.page.html import pictures, template, to_html, write
+from retrokit.extensions.page.sources import RunSource, Sources, read_sources
 from retrokit.probing.base import Findings
 from retrokit.report.evaluation import evaluation_sheets
-from retrokit.report.html import pictures, template, to_html, write
 from retrokit.report.plots import (
     cross_plots,
     curves_of,
@@ -41,10 +40,8 @@ from retrokit.report.plots import (
     ranking_rows,
     rows_plots,
 )
+from retrokit.report.records import RecordSource, whole
 from retrokit.report.reranking import cost_sheet, near_miss_sheets
-from retrokit.report.sources import RecordSource, RunSource, Sources, read_sources, whole
-from retrokit.report.words import sentences
-from retrokit.study.state import DONE, FAILED, MISSING, State, StudyPlan
 from retrokit.training.history import Outcome, tenths
 
 _WITH_PARTS = (Evaluation, Reranking, Findings)
@@ -122,7 +119,7 @@ def seconds_of(source: RunSource) -> float | None:
     return next((row["seconds"] for row in reversed(source.rows) if "seconds" in row), None)
 
 
-def evaluation(source: RecordSource[Evaluation]) -> Iterator[Markup]:
+def evaluation(source: RecordSource) -> Iterator[Markup]:
     """The tables and pictures of one evaluation."""
     evaluation = replace(source.record, is_cross=False)
     yield write("heading", source.path)
@@ -137,7 +134,7 @@ def evaluation(source: RecordSource[Evaluation]) -> Iterator[Markup]:
     yield pictures(evaluation_plots, evaluation, "", titles)
 
 
-def crossed(sources: Sequence[RecordSource[Evaluation]]) -> Iterator[Markup]:
+def crossed(sources: Sequence[RecordSource]) -> Iterator[Markup]:
     """Training similarities against evaluation similarities, where a run was scored with several."""
     for source in sources:
         scored: dict[str, set[str]] = {}
@@ -174,7 +171,7 @@ def changes_sheets(evaluation: Evaluation) -> Iterator[Sheet]:
             yield Sheet(f"{metric} by query: {task}", columns, 3, rows, f"against the first row, {first.name}")
 
 
-def reranking(source: RecordSource[Reranking]) -> Iterator[Markup]:
+def reranking(source: RecordSource) -> Iterator[Markup]:
     """Both stages, near-misses, and what the second stage took."""
     both, rows = source.record, source.record.near_miss_rows()
     yield write("heading", source.path)
@@ -233,17 +230,17 @@ def _outcome_row(source: RunSource) -> list[str]:
     return [source.path, *cells, losses[0], losses[-1]]
 
 
-def probe(source: RecordSource[Findings]) -> Iterator[Markup]:
+def probe(source: RecordSource) -> Iterator[Markup]:
     """What a probe found, in words, tables and pictures."""
-    yield write("heading", f"{source.kind.removeprefix('probe-')}: {source.path}")
+    yield write("heading", f"{source.entry.name.removeprefix('probe-')}: {source.path}")
     yield write("paragraph", source.record.conclusion)
     yield from map(to_html, source.sheets)
     yield pictures(type(source.record).plot, source.record, "", source.record.pictures)
 
 
-def tables(source: RecordSource[Any]) -> Iterator[Markup]:
+def tables(source: RecordSource) -> Iterator[Markup]:
     """The tables of any other record."""
-    yield write("heading", f"{source.kind}: {source.path}")
+    yield write("heading", f"{source.entry.name}: {source.path}")
     yield from map(to_html, source.sheets)
 
 
@@ -271,52 +268,35 @@ def write_page(
         stream.write(page)
 
 
-def page_of(
-    sources: Sources, title: str | None = None, study: StudyPlan | None = None, price_per_hour: float | None = None
-) -> str:
-    """The page as text; ``study``: the one whose results these are. Errors are those of :func:`write_page`."""
-    files = resources.files("retrokit.report")
+def page_of(sources: Sources, title: str | None = None, price_per_hour: float | None = None) -> str:
+    """The page as text. Errors are those of :func:`write_page`."""
+    files = resources.files("retrokit.extensions.page")
     style, script = ((files / f"page.{ending}").read_text("utf-8") for ending in ("css", "js"))
     policy = (
         "default-src 'none'; base-uri 'none'; form-action 'none'; img-src data:; style-src 'unsafe-inline'; "
         f"script-src {code_source(script)}"
     )
     origin = f"Made by retrokit {__version__} at {datetime.now(UTC):%Y-%m-%d %H:%M} UTC"
-    parts = [(name, blocks) for name, blocks in _parts(sources, study, price_per_hour) if any(blocks)]
+    parts = [(name, blocks) for name, blocks in _parts(sources, price_per_hour) if any(blocks)]
     return template().render(
-        title=title or (study.title if study is not None else "retrokit report"),
+        title=title or "retrokit report",
         policy=policy,
         style=Markup(style),
         script=Markup(script),
-        summary=list(summary(sources, study)),
+        summary=summary(sources),
         parts=parts,
         made=f"{origin}, on {platform.system()} {platform.machine()} with Python {platform.python_version()}.",
     )
 
 
-def summary(sources: Sources, study: StudyPlan | None = None) -> Iterator[str]:
-    """What the page begins with: the results in words, and what is missing."""
-    for path, found in _evaluations(sources).items():
-        with whole(path):
-            texts = list(sentences(found))
-        if texts:
-            yield " ".join(texts)
-    for probe in sources.of(Findings):
-        yield f"Probe {probe.kind.removeprefix('probe-')}: {probe.record.conclusion}"
-    states = study.states() if study is not None else []
-    if lost := [state for state in states if state.state != DONE]:
-        counts = ", ".join(f"{sum(state.state == name for state in lost)} {name}" for name in (FAILED, MISSING))
-        names = ", ".join(state.step.name for state in lost[:5]) + (", …" if len(lost) > 5 else "")
-        yield f"Of {len(states)} steps: {len(states) - len(lost)} done, {counts} ({names})."
+def summary(sources: Sources) -> list[str]:
+    """What the page begins with: the results in words."""
+    return [text for source in sources.records if (text := source.conclusion)]
 
 
-def _parts(
-    sources: Sources, study: StudyPlan | None, price_per_hour: float | None
-) -> Iterator[tuple[str, list[Markup]]]:
+def _parts(sources: Sources, price_per_hour: float | None) -> Iterator[tuple[str, list[Markup]]]:
     """The parts by their headings; the page leaves out those without a block."""
-    states = study.states() if study is not None else []
     evaluations, rerankings, probes = sources.of(Evaluation), sources.of(Reranking), sources.of(Findings)
-    yield "Study", [write("preformatted", study.text)] if study is not None and study.text.strip() else []
     yield "Results", [block for source in evaluations for block in _drawn(source.path, evaluation(source))]
     yield "Cross-evaluation", list(crossed(evaluations))
     yield "Reranking", [block for source in rerankings for block in _drawn(source.path, reranking(source))]
@@ -326,32 +306,20 @@ def _parts(
     yield "Probes", [block for source in probes for block in _drawn(source.path, probe(source))]
     others = [source for source in sources.records if not isinstance(source.record, _WITH_PARTS)]
     yield "Other results", [block for source in others for block in _drawn(source.path, tables(source))]
-    failed = [write("failure", state, _line(state)) for state in states if state.state != DONE]
+    missing = [to_html(sheet) for source in sources.records for sheet in source.record.missing()]
     unfinished = (f"{of.path}: its training is not finished" for of in sources.runs if of.run.status != "finished")
-    yield "Missing or failed", [*failed, *(write("paragraph", text) for text in (*sources.notices, *unfinished))]
-    seconds = [state.seconds for state in states] or [seconds_of(run) for run in sources.runs]
+    yield "Missing or failed", [*missing, *(write("paragraph", text) for text in (*sources.notices, *unfinished))]
+    seconds = [source.record.seconds for source in sources.records if source.record.seconds is not None]
+    seconds = seconds or [seconds_of(run) for run in sources.runs]  # a record may be of these runs
     hours = sum(filter(None, seconds)) / 3600
     if price_per_hour is not None and not hours:
-        raise UsageError("`price_per_hour=`: neither a run nor a study here has hours")
+        raise UsageError("`price_per_hour=`: no run or other result here has hours")
     cost = f"; at {price_per_hour:,g} an hour, {hours * price_per_hour:,.2f}" if price_per_hour is not None else ""
     took = [write("paragraph", f"{hours:,.2f} hours, added up{cost}.")] if hours else []
-    yield "Provenance", [*took, *([to_html(_steps_sheet(states))] if states else []), *provenance(sources)]
+    yield "Provenance", [*took, *provenance(sources)]
 
 
 def _drawn(path: str, blocks: Iterator[Markup]) -> list[Markup]:
     """The blocks of a file; raises :class:`DataError` if its values do not fit each other."""
     with whole(path):
         return list(blocks)
-
-
-def _line(state: State) -> str:
-    return shlex.join(["retrokit", *state.step.command])
-
-
-def _steps_sheet(states: Sequence[State]) -> Sheet:
-    rows = []
-    for state in states:
-        seconds = "–" if state.seconds is None else f"{state.seconds:,.1f}"
-        rows.append([state.step.name, state.step.table, state.state, _line(state), seconds])
-    processors = "; or ".join(dict.fromkeys(state.processor for state in states if state.processor))
-    return Sheet("steps", ["step", "kind", "state", "command", "seconds"], 4, rows, processors)

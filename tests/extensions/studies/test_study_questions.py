@@ -6,15 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from retrokit.cli import command_lines
 from retrokit.core.errors import DataError, UsageError
 from retrokit.core.notices import heard
 from retrokit.evaluation.comparison.comparison import Evaluation, evaluation_of
 from retrokit.evaluation.result import Result
-from retrokit.report.words import beside_bm25, recommendation
-from retrokit.study import questions
-from retrokit.study.state import kept_study
-from retrokit.study.steps import Step, read_study, steps_of
+from retrokit.extensions.studies import command_lines, questions
+from retrokit.extensions.studies.answers import beside_bm25, recommendation
+from retrokit.extensions.studies.state import kept_study
+from retrokit.extensions.studies.steps import Step, read_study, steps_of
 from tests.sure.pretending import write_beir_folder
 
 

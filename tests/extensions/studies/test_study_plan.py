@@ -12,14 +12,14 @@ from typing import Any
 import pytest
 import typer
 
-from retrokit.cli import app, command_lines, run
+from retrokit.cli import app, run
 from retrokit.cli.commands import registry as commands
 from retrokit.core.errors import DataError, RetrokitError
-from retrokit.study import questions
-from retrokit.study import steps as steps_module
-from retrokit.study.questions import estimates
-from retrokit.study.state import StudyPlan
-from retrokit.study.steps import Form, Step, Study, StudyTable, read_study, steps_of
+from retrokit.extensions.studies import command_lines, questions
+from retrokit.extensions.studies import steps as steps_module
+from retrokit.extensions.studies.questions import estimates
+from retrokit.extensions.studies.state import StudyPlan
+from retrokit.extensions.studies.steps import Form, Step, Study, StudyTable, read_study, steps_of
 from tests import plugins
 from tests.sure.pretending import write_beir_folder
 
@@ -184,7 +184,7 @@ def test_a_prompt_of_any_length_is_an_option_and_its_label_a_file_name(tmp_path:
     table = StudyTable("x", ("augment", "crops"), {}, axes)
     study = Study("study.toml", "", "", [table], {})
     commands = SimpleNamespace(
-        line_of=lambda words, options, where: [str(options)], form_of=lambda words: Form("o", "", True, True)
+        line_of=lambda words, options, where: [str(options)], form_of=lambda words, where: Form("o", "", True, True)
     )
     steps = steps_of(study, "out", commands)
     assert len({step.name for step in steps}) == 3**4
@@ -346,8 +346,9 @@ def test_the_texts_of_any_probe_are_names_of_its_kind(
     assert "absent.jsonl: does not exist" in capsys.readouterr().err
 
 
-ROOT = Path(__file__).resolve().parents[2]
-BLOCKS = re.findall(r"```toml\n(.*?)```", (ROOT / "docs" / "how-to" / "studies.md").read_text(), re.DOTALL)
+ROOT = Path(__file__).resolve().parents[3]
+PAGE = ROOT / "retrokit" / "extensions" / "studies" / "page.md"
+BLOCKS = re.findall(r"```toml\n(.*?)```", PAGE.read_text(), re.DOTALL)
 SHIPPED = [path.read_text() for path in sorted((ROOT / "examples" / "studies").glob("*.toml"))]
 
 

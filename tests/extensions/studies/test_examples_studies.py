@@ -12,7 +12,7 @@ import pytest
 
 from tests.sure_folders import small_folder
 
-EXAMPLES = Path(__file__).resolve().parents[1] / "examples"
+EXAMPLES = Path(__file__).resolve().parents[3] / "examples"
 DATA = EXAMPLES.parent / "docs" / "results" / "data.toml"
 WRITTEN = {"titles", "few", "rest.jsonl", "msmarco", "fiqa", "small"}
 

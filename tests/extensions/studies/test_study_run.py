@@ -9,19 +9,20 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 pytest.importorskip("snakemake", reason="needs the extra study")
 
-from retrokit.cli import command_lines, run
+from retrokit.cli import run
 from retrokit.core.errors import RetrokitError, UsageError
 from retrokit.core.outputs import locked
 from retrokit.data.processor import processor_in_words
 from retrokit.evaluation.comparison import results_folder
-from retrokit.study import engine
-from retrokit.study.state import StudyPlan
-from retrokit.study.steps import read_study, steps_of
+from retrokit.extensions.studies import command_lines, engine
+from retrokit.extensions.studies.state import StudyPlan
+from retrokit.extensions.studies.steps import read_study, steps_of
 from tests import schemas
 from tests.forked_python import KILL
 
@@ -297,3 +298,17 @@ def test_a_page_tells_what_was_done_and_what_failed(capsys: pytest.CaptureFixtur
     assert run(["study", "status", "out"]) == 0
     table = capsys.readouterr().out
     assert re.search(r"fine\S+ +.? *done", table)
+
+
+def test_without_the_page_the_summary_is_printed(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("retrokit.extensions.studies.cli.application", lambda: SimpleNamespace(commands={}))
+    Path("absent.jsonl").write_text("no JSON\n")
+    made = plan(BROKEN)
+    made.folder.mkdir()
+    made.write()
+    assert run(["study", "report", "out"]) == 0
+    said = capsys.readouterr()
+    assert "Of 3 steps: 0 done, 0 failed, 3 missing" in said.out
+    assert "report:" not in said.err
+    assert not Path("out", "report.html").exists()
+    assert json.loads(Path("out", "states.json").read_text())["kind"] == "steps"

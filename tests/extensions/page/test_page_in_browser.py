@@ -5,8 +5,8 @@ import re
 
 import pytest
 
+from tests.extensions.page.test_page import HOSTILE, evaluated, evaluation, of_probe, page_from
 from tests.report import gallery
-from tests.report.test_page import HOSTILE, evaluated, evaluation, of_probe, page_from
 
 
 @pytest.fixture(scope="module")

@@ -47,7 +47,7 @@ def template() -> Template:
     environment = Environment(autoescape=True, finalize=lambda value: harmless(value) if type(value) is str else value)
     environment.globals["sort_key"] = sort_key
     environment.filters["in_lines"] = lambda text: escape(harmless(text, lines=True))
-    return environment.from_string((resources.files("retrokit.report") / "page.html").read_text("utf-8"))
+    return environment.from_string((resources.files("retrokit.extensions.page") / "page.html").read_text("utf-8"))
 
 
 def write(macro: str, *values: Any) -> Markup:

@@ -5,6 +5,7 @@ import itertools
 import json
 import os
 import re
+import shlex
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
@@ -138,6 +139,11 @@ class Step:
     after: Words
     reads: Words
     cell: dict[str, Any]
+
+    @property
+    def line(self) -> str:
+        """The command line."""
+        return shlex.join(["retrokit", *self.command])
 
     def to_json(self) -> dict[str, Any]:
         """Plain values."""

@@ -13,18 +13,26 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from retrokit.cli.common import JsonOption, PriceOption, show, show_result, writes
-from retrokit.cli.settings import takes
+from retrokit.cli.api import (
+    FILE,
+    FOLDER,
+    Content,
+    JsonOption,
+    PriceOption,
+    notice,
+    show,
+    show_result,
+    takes,
+    writes,
+)
+from retrokit.cli.root import application
 from retrokit.core.errors import DataError, GateFailed, RetrokitError, UsageError, check_extra, first_line
-from retrokit.core.notices import notice
-from retrokit.core.settings import FILE, FOLDER, Content, duration
-from retrokit.study.settings import WhySettings
+from retrokit.core.settings import duration
+from retrokit.extensions.studies.settings import MODULES, WhySettings
 
 if TYPE_CHECKING:
-    from retrokit.cli.evaluate import EvaluationOutput
     from retrokit.evaluation.comparison.comparison import Evaluation
-    from retrokit.evaluation.settings import EvaluationSettings
-    from retrokit.study.state import StudyPlan
+    from retrokit.extensions.studies.state import StudyPlan
 
 
 StudyArgument = Annotated[str, typer.Argument(metavar="STUDY.toml", help="TOML file with a table for each command.")]
@@ -76,7 +84,7 @@ def which_similarity(
     parameters = {"data": data, "encoder": encoder, "budget": budget, "batch-size": str(batch_size)}
     given = (data, encoder, duration(budget), batch_size)
     _answer(output, "which-similarity", parameters, lambda questions: questions.which_similarity(*given))
-    from retrokit.report.words import recommendation
+    from retrokit.extensions.studies.answers import recommendation
 
     show(f"\n{recommendation(_evaluation(output))}")
 
@@ -94,7 +102,7 @@ def is_it_better_than_bm25(
     """
     parameters: dict[str, str | Sequence[str]] = {"encoder": encoder, "on": on}
     _answer(output, "is-it-better-than-bm25", parameters, lambda questions: questions.better_than_bm25(encoder, on))
-    from retrokit.report.words import beside_bm25
+    from retrokit.extensions.studies.answers import beside_bm25
 
     show("\n" + "\n".join(beside_bm25(_evaluation(output))))
 
@@ -118,18 +126,20 @@ def why_this_figure(settings: WhySettings, as_json: JsonOption = False) -> None:
 
     retrokit study why-this-figure minilm --on beir:data/scifact --published ndcg@10=0.645
     """
-    from retrokit.study.why import why_this_figure_of
+    from retrokit.extensions.studies.why import why_this_figure_of
 
     why = why_this_figure_of(settings)
-    show_result(as_json, "why", why.to_json(), why.sheet())
+    show_result(as_json, "why", why.to_json(), *why.sheets())
 
 
 def _evaluation(folder: str) -> Evaluation:
     """The evaluation of the study in the folder."""
-    from retrokit.data.jsonl import read_json
-    from retrokit.evaluation.comparison.comparison import Evaluation
+    from retrokit.report.records import read_record
 
-    return Evaluation.from_json(read_json(f"{folder}/eval.json", "the evaluation of a study", dict[str, Any]))
+    source = read_record(f"{folder}/eval.json", "the evaluation of a study")
+    assert source is not None
+    evaluation: Evaluation = source.record
+    return evaluation
 
 
 def _answer(
@@ -137,18 +147,20 @@ def _answer(
 ) -> None:
     """Run the study of a question; ``study_of`` returns its text from the module of questions."""
     from retrokit.core.outputs import check_outputs
-    from retrokit.study.state import kept_study
+    from retrokit.extensions.studies.state import kept_study
 
-    check_extra("study", "study")
+    check_extra("study", "study", MODULES)
     check_outputs([(output, FOLDER)], parameters.values())
     given = [(name, [one] if isinstance(one, str) else one) for name, one in parameters.items()]
     options = [word for name, values in given for value in values for word in (f"--{name}", value)]
-    path = kept_study(output, (question, *options), lambda: study_of(import_module("retrokit.study.questions")))
+    path = kept_study(
+        output, (question, *options), lambda: study_of(import_module("retrokit.extensions.studies.questions"))
+    )
     _work(_planned(path, output), 1, 0, ())
 
 
 def _work(planned: StudyPlan, jobs: int, retries: int, further: Sequence[str], price: float | None = None) -> None:
-    from retrokit.study import engine as snakemake
+    from retrokit.extensions.studies import engine as snakemake
 
     states = snakemake.run(planned, jobs, retries, further)
     page, gates_hold = _report(str(planned.folder), price)
@@ -176,7 +188,7 @@ def plan(
     planned = _planned(study, output)
     seconds: dict[str, float | None] = {}
     if estimate:
-        from retrokit.study.questions import estimates
+        from retrokit.extensions.studies.questions import estimates
 
         seconds = estimates(planned)
     if as_json:
@@ -194,11 +206,10 @@ def status(folder: FolderArgument, as_json: JsonOption = False) -> None:
 
     retrokit study status out
     """
-    from retrokit.report.tables import states_json, states_sheet
-    from retrokit.study.state import StudyPlan
+    from retrokit.extensions.studies.state import StudyPlan, states_sheet
 
-    states = StudyPlan.read(folder).states()
-    show(states_json(states) if as_json else states_sheet(states))
+    study = StudyPlan.read(folder).record()
+    show_result(as_json, "steps", study.to_json(), states_sheet(study.states))
 
 
 def report(folder: FolderArgument, price_per_hour: PriceOption = None) -> None:
@@ -212,10 +223,10 @@ def report(folder: FolderArgument, price_per_hour: PriceOption = None) -> None:
 
 
 def _planned(path: str, output: str) -> StudyPlan:
-    from retrokit.cli import command_lines
     from retrokit.core.outputs import check_outputs
-    from retrokit.study.state import StudyPlan
-    from retrokit.study.steps import comparing, evaluations_of, read_study, steps_of
+    from retrokit.extensions.studies import command_lines
+    from retrokit.extensions.studies.state import StudyPlan
+    from retrokit.extensions.studies.steps import comparing, evaluations_of, read_study, steps_of
 
     study = read_study(path, command_lines)
     gates = tuple(command_lines.line_of(("eval",), study.gates, f"{path}: gates")[1:])
@@ -224,37 +235,53 @@ def _planned(path: str, output: str) -> StudyPlan:
     command_lines.check([(f"{path}: {step.table}", step.command) for step in steps], output)
     for evaluations in evaluations_of(steps).values() if gates else ():
         checked = command_lines.check([(f"{path}: gates", comparing(evaluations, gates))], output)
-        _check_gates(f"{path}: gates", checked["settings"], checked["output"])
+        settings = checked["settings"]
+        if settings.baseline_system is not None:
+            from retrokit.evaluation.evaluate import check_baseline
+
+            try:
+                check_baseline(settings.baseline_system, settings.encoders)
+            except UsageError as error:
+                raise DataError(f"{path}: gates", str(error)) from error
     return StudyPlan(Path(output), study.title, study.text, os.getcwd(), gates, steps)
 
 
-def _check_gates(where: str, settings: EvaluationSettings, output: EvaluationOutput) -> None:
-    from retrokit.evaluation.evaluate import check_baseline
-
-    try:
-        output.check_drop(settings.baseline)
-        if settings.baseline_system is not None:
-            check_baseline(settings.baseline_system, settings.encoders)
-    except UsageError as error:
-        raise DataError(where, str(error)) from error
-
-
 def _report(folder: str, price_per_hour: float | None) -> tuple[Path, bool]:
-    """Write the report and print its summary; returns its path and whether all gates passed."""
-    from retrokit.core.files import writing
-    from retrokit.report.page import page_of, summary
-    from retrokit.report.sources import read_sources
-    from retrokit.study.engine import results_of
-    from retrokit.study.state import REPORT, StudyPlan
+    """Print the summary and write the report, if there is a command for it; returns the path of the states or of the
+    report, and whether all gates passed."""
+    from retrokit.data.jsonl import write_json
+    from retrokit.data.runs import is_run
+    from retrokit.extensions.studies.engine import results_of
+    from retrokit.extensions.studies.state import REPORT, STATES, StudyPlan
+    from retrokit.report.records import read_record
 
-    planned, page = StudyPlan.read(folder), Path(folder, REPORT)
+    planned = StudyPlan.read(folder)
     paths, gates_hold = results_of(planned)
-    sources = read_sources([str(path) for path in paths])
-    with writing(page) as file:
-        file.write(page_of(sources, study=planned, price_per_hour=price_per_hour))
-    show("\n\n".join(summary(sources, planned)))
+    states = planned.folder / STATES
+    write_json(states, planned.record().to_json(), 1, "steps")
+    reported: list[str] = []
+    conclusions: list[str] = []
+    for path in (*paths, states):
+        source = None if is_run(path) else read_record(str(path), "a result of a study")
+        if source is not None:
+            conclusions.append(source.conclusion)
+        if source is not None or is_run(path):
+            reported.append(str(path))
+    show("\n\n".join(filter(None, conclusions)))
+    if "report" not in application().commands:
+        return states, gates_hold
+    page = planned.folder / REPORT
+    price = [] if price_per_hour is None else [f"--price-per-hour={price_per_hour}"]
+    _call(["report", f"--output={page}", f"--title={planned.title}", *price, "--", *reported])
     notice(f"report: {page}")
     return page, gates_hold
+
+
+def _call(words: Sequence[str]) -> None:
+    """Run a command in this process."""
+    command = application().commands[words[0]]
+    with command.make_context(f"retrokit {words[0]}", list(words[1:])) as context:
+        command.invoke(context)
 
 
 def _script(plan: StudyPlan, seconds: Mapping[str, float | None]) -> str:

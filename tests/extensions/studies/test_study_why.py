@@ -7,7 +7,7 @@ import pytest
 
 import retrokit
 from retrokit.core.errors import UsageError
-from retrokit.study.why import why_this_figure
+from retrokit.extensions.studies.why import why_this_figure
 from tests.models import WORDS
 
 METRIC = "ndcg@10"

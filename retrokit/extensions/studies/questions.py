@@ -16,9 +16,9 @@ from retrokit.core.errors import UsageError
 from retrokit.core.notices import notice
 from retrokit.data.jsonl import read_jsonl
 from retrokit.encoders.base import Encoder
+from retrokit.extensions.studies.state import DONE, StudyPlan
+from retrokit.extensions.studies.steps import Step
 from retrokit.ranking import retrieval
-from retrokit.study.state import DONE, StudyPlan
-from retrokit.study.steps import Step
 from retrokit.training.config import FinetuneConfig
 from retrokit.training.finetune import plan
 from retrokit.training.preflight import texts_of

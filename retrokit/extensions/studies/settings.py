@@ -1,8 +1,10 @@
-"""Settings of the question why a figure differs from a published one."""
+"""Settings of the question why a figure differs from a published one, and what the extra of studies installs."""
 
 from dataclasses import dataclass
 
 from retrokit.core.settings import Settings, setting
+
+MODULES = ("snakemake",)
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,7 @@
 
 Its rules are generated from the plan, and name no file but the marks of steps. A step is done if it has its mark and
 its inputs are unchanged; one whose command has changed has another name. Neither a date in the future nor braces in a
-path reach the engine. It runs a step by ``python -m retrokit.study.engine FOLDER NAME``.
+path reach the engine. It runs a step by ``python -m retrokit.extensions.studies.engine FOLDER NAME``.
 """
 
 import json
@@ -31,7 +31,8 @@ from retrokit.data.jsonl import read_json, write_json
 from retrokit.data.processor import processor_in_words
 from retrokit.data.runs import FINISHED, is_run, read_run
 from retrokit.evaluation.comparison.results_folder import ResultsFolder, software
-from retrokit.study.state import (
+from retrokit.extensions.studies.settings import MODULES
+from retrokit.extensions.studies.state import (
     DONE,
     ENGINE,
     FAILED,
@@ -42,7 +43,7 @@ from retrokit.study.state import (
     StudyPlan,
     check_study_folder,
 )
-from retrokit.study.steps import Step, comparing, evaluations_of
+from retrokit.extensions.studies.steps import Step, comparing, evaluations_of
 
 LOOK_EVERY, OWNER_EVERY = 0.3, 1.0  # seconds
 LINES = 5
@@ -84,7 +85,7 @@ def run(plan: StudyPlan, jobs: int = 1, retries: int = 0, further: Sequence[str]
         UsageError: another command works in the folder, or it contains files that no study wrote.
         Interrupted: stopped by the user.
     """
-    check_extra("study", "study")
+    check_extra("study", "study", MODULES)
     with locked(plan.folder):
         check_study_folder(plan.folder, {step.table for step in plan.steps})
         plan.folder.mkdir(parents=True, exist_ok=True)
@@ -157,7 +158,7 @@ def _work(plan: StudyPlan, jobs: int, retries: int, further: Sequence[str]) -> N
 
 
 def _rules(plan: StudyPlan) -> list[dict[str, Any]]:
-    start = [sys.executable, "-m", "retrokit.study.engine", str(plan.folder.absolute())]
+    start = [sys.executable, "-m", "retrokit.extensions.studies.engine", str(plan.folder.absolute())]
     return [
         {
             "name": f"{re.sub(r'[^A-Za-z0-9]', '_', step.name)}_{number}",

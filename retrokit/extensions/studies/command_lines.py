@@ -7,18 +7,17 @@ from typing import Any
 
 from typer.exceptions import TyperException
 
+from retrokit.cli.api import options_of, typed, wrong_use
 from retrokit.cli.common import OUTPUTS, GroupWithDefault
 from retrokit.cli.completion import named
-from retrokit.cli.config import options_of, typed
-from retrokit.cli.entry import wrong_use
 from retrokit.cli.root import application
 from retrokit.core.errors import DataError, UsageError, did_you_mean
 from retrokit.core.files import check_exists
 from retrokit.core.settings import METRIC_NAMES, RUNS, Content, listed
 from retrokit.data.beir import check_split
+from retrokit.extensions.studies.steps import Form
 from retrokit.metrics.names import metric_names
 from retrokit.metrics.ranking import check_metric
-from retrokit.study.steps import Form
 
 _PLACED = {"output", "results", "json", "resume", "overwrite", "dry-run", "format", "per-query"}
 """Options that a study sets."""

@@ -3,10 +3,9 @@
 import json
 import re
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from html import unescape
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -16,22 +15,22 @@ from retrokit.core.errors import DataError, UsageError
 from retrokit.core.sheet import Sheet
 from retrokit.data.jsonl import of_kind, to_json
 from retrokit.data.overlap import Overlap
+from retrokit.data.records import PrintedRecord
 from retrokit.data.runs import Run, write_run
 from retrokit.evaluation.comparison.comparison import Evaluation, evaluation_of
 from retrokit.evaluation.comparison.trained import Training
 from retrokit.evaluation.result import Result
 from retrokit.evaluation.two_stage import Reranking
+from retrokit.extensions.page.html import to_figure, to_html
+from retrokit.extensions.page.page import page_of, write_page
+from retrokit.extensions.page.sources import read_sources
 from retrokit.probing import ProbeEntry
 from retrokit.probing import registry as probe_entries
 from retrokit.probing.base import Findings
 from retrokit.report.evaluation import evaluation_sheets
-from retrokit.report.html import to_figure, to_html
-from retrokit.report.page import page_of, write_page
+from retrokit.report.records import RecordEntry, RecordSource
 from retrokit.report.reranking import near_miss_sheets, reranking_parts
-from retrokit.report.sources import read_sources
 from retrokit.report.words import sentences
-from retrokit.study.state import State
-from retrokit.study.steps import Step
 from tests.report import gallery
 
 HOSTILE = "</title><script>alert(1)</script>\"'&]]>--><img src=x onerror=alert(2)>"
@@ -68,24 +67,36 @@ def of_probe(found: Findings) -> dict[str, Any]:
     return of_kind(f"probe-{name}", found.to_json())
 
 
-def page_from(
-    tmp_path: Path, *contents: object, study: SimpleNamespace | None = None, price: float | None = None
-) -> str:
+@dataclass(frozen=True)
+class Work(PrintedRecord):
+    """A record with all that one may have."""
+
+    text: str
+    hours: float | None = None
+
+    @property
+    def conclusion(self) -> str:
+        return f"So: {self.text}"
+
+    @property
+    def seconds(self) -> float | None:
+        return None if self.hours is None else 3600 * self.hours
+
+    def sheets(self) -> list[Sheet]:
+        return [Sheet(f"did {self.text}", [self.text], 1, [[self.text]], self.text)]
+
+    def missing(self) -> list[Sheet]:
+        return [Sheet(f"lacks {self.text}", [self.text], 1, [[self.text]])] if self.text else []
+
+
+def page_from(tmp_path: Path, *contents: object, work: Work | None = None, price: float | None = None) -> str:
     files = [tmp_path / f"found-{number}.json" for number in range(len(contents))]
     for file, content in zip(files, contents, strict=True):
         file.write_text(content if isinstance(content, str) else to_json(content), encoding="utf-8")
-    return page_of(read_sources([str(file) for file in files]), study=study, price_per_hour=price)
-
-
-def studied(title: str, text: str, *steps: tuple[str, str, list[str], str, float | None, str, str]) -> SimpleNamespace:
-    """A plan whose steps are given as name, table, command, state, seconds, error and processor."""
-    states = [
-        State(
-            Step(name, table, tuple(command), "", False, False, False, (), (), {}), state, seconds, 0, error, processor
-        )
-        for name, table, command, state, seconds, error, processor in steps
-    ]
-    return SimpleNamespace(title=title, text=text, states=lambda: states)
+    sources = read_sources([str(file) for file in files])
+    if work is not None:
+        sources.records.append(RecordSource("work.json", RecordEntry("work", "Work.", ""), work, work.sheets()))
+    return page_of(sources, price_per_hour=price)
 
 
 # --- the page
@@ -107,43 +118,31 @@ def test_a_page_tells_who_is_best_and_loads_nothing(tmp_path):
 
 
 def test_every_text_is_escaped(tmp_path):
-    study = studied(HOSTILE, HOSTILE, (HOSTILE, HOSTILE, [HOSTILE], "failed", 1.0, HOSTILE, HOSTILE))
     found = evaluation(f"a{HOSTILE}", f"b{HOSTILE}", tasks=(f"beir:{HOSTILE}", f"beir:2{HOSTILE}"))
     probes = [gallery.layers([HOSTILE, f"x{HOSTILE}"]), gallery.near_miss([HOSTILE], [HOSTILE])]
-    page = page_from(tmp_path, evaluated(found, True), *map(of_probe, probes), study=study)
+    page = page_from(tmp_path, evaluated(found, True), *map(of_probe, probes), work=Work(HOSTILE))
     assert page.count("<script") == page.count("</script") == 1
     assert "<img" not in page
     assert page.count("</title>") == 1 + page.count("<svg")
     assert HOSTILE in unescape(page)
 
 
-def test_what_a_study_lost_is_said(tmp_path):
-    error = "retrokit: x.jsonl: does not exist"
-    study = studied(
-        "T",
-        "[study]\n",
-        ("a", "finetune", ["finetune", "two words"], "done", 61.5, "", ""),
-        ("b", "eval", ["eval"], "failed", 1.0, error, ""),
-        ("c", "probe", ["probe"], "missing", None, "", ""),
-    )
-    page = page_from(tmp_path, evaluated(evaluation("a", "b")), study=study)
-    assert "<title>T</title>" in page
-    assert "Of 3 steps: 1 done, 1 failed, 1 missing (b, c)." in page
-    for part in ("[study]", "retrokit finetune &#39;two words&#39;", error, "61.5"):
-        assert part in page
-    assert "Missing or failed" in page
-    assert "Missing or failed" not in page_from(tmp_path, evaluated(evaluation("a", "b")))
+def test_what_a_record_lacks_is_said(tmp_path):
+    page = page_from(tmp_path, evaluated(evaluation("a", "b")), work=Work("x.jsonl"))
+    assert "<p>So: x.jsonl</p>" in page
+    headings = re.findall("<h2>(.*?)</h2>", page)
+    assert headings[-3:] == ["Other results", "Missing or failed", "Provenance"]
+    for heading, table in (("Other results", "did x.jsonl"), ("Missing or failed", "lacks x.jsonl")):
+        (part,) = (part for part in page.split("<h2>") if part.startswith(heading))
+        assert re.findall("<caption>(.*?)</caption>", part) == [table]
+    assert "Missing or failed" not in page_from(tmp_path, evaluated(evaluation("a", "b")), work=Work(""))
 
 
 @pytest.mark.parametrize(
     ("price", "told"), [(None, "0.50 hours, added up."), (3.0, "0.50 hours, added up; at 3 an hour, 1.50.")]
 )
-def test_hours_processors_and_what_they_cost_are_told(tmp_path, price, told):
-    steps = [("a", "done", 1200.0, "A; 2 cores; avx2"), ("b", "failed", 600.0, "B; 1 core"), ("c", "missing", None, "")]
-    study = studied("t", "", *((name, "eval", [], state, seconds, "", cpu) for name, state, seconds, cpu in steps))
-    page = page_from(tmp_path, study=study, price=price)
-    assert told in page
-    assert "A; 2 cores; avx2; or B; 1 core" in page
+def test_hours_and_what_they_cost_are_told(tmp_path, price, told):
+    assert told in page_from(tmp_path, work=Work("x", 0.5), price=price)
     run = write_training(tmp_path / "run", "cosine", 0)  # of 3 seconds
     write_page([run], tmp_path / "of-run.html", price_per_hour=price and 1200)
     assert ("at 1,200 an hour, 1.00" if price else "0.00 hours, added up.") in (tmp_path / "of-run.html").read_text()

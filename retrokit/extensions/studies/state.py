@@ -18,13 +18,15 @@ from retrokit.core.errors import DataError, UsageError
 from retrokit.core.files import writing
 from retrokit.core.frames import flat, frame
 from retrokit.core.outputs import check_free
+from retrokit.core.sheet import Cell, Sheet
 from retrokit.data.jsonl import checked, read_json, write_json
-from retrokit.study.steps import Step
+from retrokit.data.records import PrintedRecord
+from retrokit.extensions.studies.steps import Step
 
 if TYPE_CHECKING:
     from pandas import DataFrame
 
-PLAN, STEPS, ENGINE, REPORT = "plan.json", "steps", "engine", "report.html"
+PLAN, STEPS, ENGINE, STATES, REPORT = "plan.json", "steps", "engine", "states.json", "report.html"
 """What a study writes in its folder, next to what its steps write."""
 DONE, FAILED, MISSING = "done", "failed", "missing"
 
@@ -57,7 +59,7 @@ def check_study_folder(folder: Path, tables: Iterable[str] = ()) -> None:
         with suppress(DataError):
             StudyPlan.read(folder)
             return
-    names = [PLAN, STEPS, ENGINE, REPORT]
+    names = [PLAN, STEPS, ENGINE, STATES, REPORT]
     for table in tables:
         names += [table, f"{table}.json"]
     if existing := [name for name in names if os.path.lexists(folder / name)]:
@@ -80,6 +82,66 @@ class State:
     def last_word(self) -> str:
         """The last line of its standard error, if it failed."""
         return (self.error or "").rpartition("\n")[2]
+
+
+@dataclass(frozen=True)
+class StudyStates(PrintedRecord):
+    """A study and how far it is, for a report.
+
+    Attributes:
+        title, text: of its file.
+        states: of each step, in the order of the plan.
+    """
+
+    title: str
+    text: str
+    states: list[State]
+
+    @property
+    def conclusion(self) -> str:
+        """How many steps are done, and which are not; empty if all are."""
+        lost = self._lost()
+        if not lost:
+            return ""
+        counts = ", ".join(f"{sum(state.state == name for state in lost)} {name}" for name in (FAILED, MISSING))
+        names = ", ".join(state.step.name for state in lost[:5]) + (", …" if len(lost) > 5 else "")
+        return f"Of {len(self.states)} steps: {len(self.states) - len(lost)} done, {counts} ({names})."
+
+    @property
+    def seconds(self) -> float:
+        """How long all steps took."""
+        return sum(state.seconds or 0 for state in self.states)
+
+    def sheets(self) -> list[Sheet]:
+        """The study's file, and its steps: how each ended, its command line and its seconds."""
+        rows = []
+        for state in self.states:
+            seconds = "–" if state.seconds is None else f"{state.seconds:,.1f}"
+            rows.append([state.step.name, state.step.table, state.state, state.step.line, seconds])
+        processors = "; or ".join(dict.fromkeys(state.processor for state in self.states if state.processor))
+        steps = Sheet("steps", ["step", "kind", "state", "command", "seconds"], 4, rows, processors)
+        file = [Sheet(self.title, ["study"], 1, [[tuple(self.text.splitlines())]])] if self.text.strip() else []
+        return [*file, steps]
+
+    def missing(self) -> list[Sheet]:
+        """The steps that are not done, with their command lines and the last lines of their standard error."""
+        rows: list[list[str | Cell]] = []
+        for state in self._lost():
+            last_lines = tuple((state.error or "").splitlines()) or ("",)
+            rows.append([state.step.name, state.state, state.step.line, last_lines])
+        return [Sheet("steps that are not done", ["step", "state", "command", "error"], 4, rows)] if rows else []
+
+    def _lost(self) -> list[State]:
+        return [state for state in self.states if state.state != DONE]
+
+
+def states_sheet(states: Sequence[State]) -> Sheet:
+    """A row for each step, in the order of the plan."""
+    rows = []
+    for state in states:
+        seconds = "" if state.seconds is None else f"{state.seconds:,.0f}"
+        rows.append([state.step.name, state.state, seconds, state.last_word])
+    return Sheet(None, ["step", "state", "seconds", "last word"], 2, rows, last_words=1)
 
 
 @dataclass(frozen=True)
@@ -127,6 +189,10 @@ class StudyPlan:
     def states(self) -> list[State]:
         """The state of each step."""
         return list(map(self._state_of, self.steps))
+
+    def record(self) -> StudyStates:
+        """The study and its states."""
+        return StudyStates(self.title, self.text, self.states())
 
     def _state_of(self, step: Step) -> State:
         for state, what in ((DONE, "json"), (FAILED, "failed.json")):

@@ -20,12 +20,13 @@ from retrokit.core.notices import notice, progress
 from retrokit.core.registry import Registry, parse_all
 from retrokit.core.settings import taking
 from retrokit.core.sheet import Sheet
+from retrokit.data.records import PrintedRecord
 from retrokit.encoders.prompts import FAMILIES
 from retrokit.evaluation import registry as tasks
-from retrokit.evaluation.comparison.gates import parse_gate
+from retrokit.evaluation.settings import parse_gate
 from retrokit.evaluation.task import Request, Task
+from retrokit.extensions.studies.settings import WhySettings
 from retrokit.metrics.significance import PairedTest, holm, paired_t_test
-from retrokit.study.settings import WhySettings
 
 if TYPE_CHECKING:
     from retrokit.encoders.base import Encoder
@@ -77,7 +78,7 @@ class ChangedSetting:
 
 
 @dataclass(frozen=True)
-class Why:
+class Why(PrintedRecord):
     """What each change does.
 
     Attributes:
@@ -101,9 +102,9 @@ class Why:
     def to_json(self) -> dict[str, Any]:
         """Plain values for strict JSON."""
         changes = [{**asdict(change), "explains": self.explains(change)} for change in self.changes]
-        return {**asdict(self), "changes": changes, "left_out": list(self.left_out)}
+        return {**super().to_json(), "changes": changes}
 
-    def sheet(self) -> Sheet:
+    def sheets(self) -> list[Sheet]:
         """A row for each change; below, the commands of those that explain the figure."""
         rows = []
         for one in self.changes:
@@ -115,10 +116,12 @@ class Why:
         commands = [change.command for change in self.changes if self.explains(change)]
         notes = [f"=: within {self.noise:.4f} of the published figure, by rounding and precision"]
         notes += ["differences from the present setup; p by paired t-tests with Holm's correction"]
-        notes += [self._conclusion(), *commands, *(f"left out: {one}" for one in self.left_out)]
-        return Sheet(title, columns, 2, rows, notes)
+        notes += [self.conclusion, *commands, *(f"left out: {one}" for one in self.left_out)]
+        return [Sheet(title, columns, 2, rows, notes)]
 
-    def _conclusion(self) -> str:
+    @property
+    def conclusion(self) -> str:
+        """Whether a change explains the figure."""
         if abs(self.present - self.published) <= self.noise:
             return "The present setup gives the published figure."
         if count := sum(map(self.explains, self.changes)):

@@ -4,8 +4,8 @@ from typing import Annotated
 
 import typer
 
-from retrokit.cli.common import PriceOption, writes
-from retrokit.core.settings import EITHER, FILE, Content
+from retrokit.cli.api import FILE, Content, PriceOption, writes
+from retrokit.core.settings import EITHER
 
 
 def report(
@@ -27,6 +27,6 @@ def report(
 
     retrokit report results runs/qnorm-0 runs/qnorm-1 -o page.html
     """
-    from retrokit.report.page import write_page
+    from retrokit.extensions.page.page import write_page
 
     write_page(paths, output, title, price_per_hour=price_per_hour)
