@@ -38,7 +38,8 @@ class JudgedSplit:
         return cls(str(options["path"]), str(options["split"]), int(options["level"]), bool(options["titles"]))
 
     def read(self) -> RetrievalData:
-        """Its data. What its reader continues after is gathered, and reported by who reads it next.
+        """Its data. Faults that the reader continues after are not reported here: an evaluation of the task reports
+        them, and a repair lists them.
 
         Raises:
             DataError: no judgements, or as :func:`~retrokit.data.beir.read_beir` does.

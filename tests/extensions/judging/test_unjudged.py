@@ -322,9 +322,9 @@ def test_a_report_shows_the_estimate(folder: Path, capsys: pytest.CaptureFixture
     (folder / "estimate.json").write_text(capsys.readouterr().out)
     source = read_record(str(folder / "estimate.json"), "an estimate")
     assert source is not None
-    told = "\n".join(f"{sheet.title} {sheet.rows} {sheet.caption}" for sheet in source.sheets)
-    assert "what the judgements do not know" in told
-    assert re.search(r"40 verdicts, \d+ relevant", told)
+    text = "\n".join(f"{sheet.title} {sheet.rows} {sheet.caption}" for sheet in source.sheets)
+    assert "what the judgements do not know" in text
+    assert re.search(r"40 verdicts, \d+ relevant", text)
 
 
 def test_the_same_seed_draws_the_same_pairs(folder: Path) -> None:
