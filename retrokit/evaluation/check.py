@@ -113,7 +113,7 @@ def check(settings: CheckSettings) -> DataCheck:
         DataError: a file that no reader can continue with.
     """
     specs = [f"{BEIR}:{spec}" if is_beir(spec) else spec for spec in settings.data]
-    parse_all((_registry_of(spec), spec) for spec in specs)
+    parse_all([(_registry_of(spec), spec) for spec in specs])
     encoder = None
     if settings.encoder is not None:
         encoder = encoders.registry.create(settings.encoder, device=settings.device)

@@ -13,7 +13,7 @@ def pool(settings: PoolSettings) -> None:
     """
     from retrokit.extensions.judging.systems import draw_pairs_to_judge
 
-    draw_pairs_to_judge(**vars(settings))
+    draw_pairs_to_judge(settings)
 
 
 @takes(EstimateSettings)
@@ -26,7 +26,7 @@ def estimate(settings: EstimateSettings, as_json: JsonOption = False) -> None:
     """
     from retrokit.extensions.judging.systems import estimate_metrics
 
-    result = estimate_metrics(**vars(settings))
+    result = estimate_metrics(settings)
     show_result(as_json, "judge-estimate", result.to_json(), *result.sheets())
 
 
@@ -40,7 +40,7 @@ def repair(settings: RepairSettings, as_json: JsonOption = False) -> None:
     """
     from retrokit.extensions.judging.repair import repair_data
 
-    result = repair_data(**vars(settings))
+    result = repair_data(settings)
     show_result(as_json, "judge-repair", result.to_json(), *result.sheets())
 
 
@@ -52,7 +52,7 @@ def negatives(settings: NegativesSettings, as_json: JsonOption = False) -> None:
     """
     from retrokit.extensions.judging.false_negatives import find_false_negatives
 
-    result = find_false_negatives(**vars(settings))
+    result = find_false_negatives(settings)
     show_result(as_json, "judge-negatives", result.to_json(), *result.sheets())
     if settings.fail and result.count:
         raise GateFailed(f"{result.count:,} negatives that rerankers score above the positive")

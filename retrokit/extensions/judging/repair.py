@@ -107,7 +107,9 @@ def repair_data(settings: RepairSettings) -> DataRepair:
     with folder_in_the_making(settings.output) as unfinished:
         tests = [JudgedSplit.of_spec(spec) for spec in test_specs]
         for test in tests:
-            _check_verdicts(test.read(), verdicts, ", ".join(settings.verdicts))
+            with gathering():  # faults that are repaired
+                data = test.read()
+            _check_verdicts(data, verdicts, ", ".join(settings.verdicts))
         sources = [read_any_source(spec) for spec in training_specs]
         for source in sources:
             _check_kind(source)

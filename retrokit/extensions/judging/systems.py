@@ -16,6 +16,7 @@ from retrokit.core.settings import taking
 from retrokit.core.sheet import Sheet
 from retrokit.data.beir import RetrievalData
 from retrokit.data.check import copies_of
+from retrokit.data.jsonl import gathering
 from retrokit.data.records import PrintedRecord
 from retrokit.evaluation import registry as tasks
 from retrokit.evaluation.evaluate import evaluate_systems
@@ -205,8 +206,12 @@ def _pooled(settings: PooledSettings) -> PooledRuns:
     depth = settings.depth or deepest
     if depth < deepest:
         raise UsageError(f"`depth=` {depth}: {', '.join(settings.metrics)} need {deepest}")
-    data = JudgedSplit.of_spec(spec).read()
-    runs = _rankings(spec, settings, depth)
+    with gathering() as faults:
+        data = JudgedSplit.of_spec(spec).read()
+    if faults:
+        notice(f"{spec}: {len(faults):,} faults of the files (see retrokit check)")
+    with gathering():  # the same faults again
+        runs = _rankings(spec, settings, depth)
     return PooledRuns(spec, data, depth, runs, pool_of(data, runs, depth))
 
 

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 
 from retrokit.core.errors import DataError
 from retrokit.data.beir import RetrievalData, has_judgements, is_beir, read_beir
-from retrokit.data.jsonl import gathering
 from retrokit.evaluation import registry as tasks
 
 BEIR = "beir"
@@ -38,13 +37,11 @@ class JudgedSplit:
         return cls(str(options["path"]), str(options["split"]), int(options["level"]), bool(options["titles"]))
 
     def read(self) -> RetrievalData:
-        """Its data. Faults that the reader continues after are not reported here: an evaluation of the task reports
-        them, and a repair lists them.
+        """Its data.
 
         Raises:
             DataError: no judgements, or as :func:`~retrokit.data.beir.read_beir` does.
         """
         if is_beir(self.path) and not has_judgements(self.path):
             raise DataError(self.path, "contains no qrels/; give a test set with judgements")
-        with gathering():
-            return read_beir(self.path, self.split, images=True, level=self.level, titles=self.titles)
+        return read_beir(self.path, self.split, images=True, level=self.level, titles=self.titles)
