@@ -194,7 +194,7 @@ def _pooled(settings: PooledSettings) -> PooledRuns:
     """
     spec = completed(settings.task)
     if not is_test_set(spec):
-        raise UsageError(f"`task=` {settings.task}: expected a BEIR folder, or {BEIR}:PATH")
+        raise UsageError(f"{settings.task}: expected a BEIR folder, or {BEIR}:PATH")
     parse_all(
         [
             (tasks, spec),
