@@ -51,7 +51,7 @@ from retrokit.sure.build import Estimate
 from retrokit.sure.variants import Call
 from retrokit.training.bridge import Bridged
 from retrokit.training.history import Outcome
-from retrokit.training.preflight import Memory, Preflight
+from retrokit.training.preflight import Preflight
 from retrokit.training.rerankers.job import VerifierPreflight
 
 EXTENSIONS = Path(__file__).resolve().parents[1] / "retrokit" / "extensions"
@@ -137,7 +137,7 @@ NEAR_MISS_ROW = {
     "positive": (float | None, "Mean score of positives."),
     "*": float | None,
 }
-PREFLIGHT = but(Preflight, sources=[dict[str, Any]], overlaps=[Overlap], memory=Either([Memory, None]))
+PREFLIGHT = but(Preflight, sources=[dict[str, Any]], overlaps=[Overlap])
 DIMENSIONS = {"document": float | None, "query": float | None, "angle": float | None}
 CALLS = (COUNTS, "Of the language model: calls, those answered from the store, tokens.")
 SURE_RECORD = {

@@ -285,6 +285,6 @@ def _numbers(name: str, kind: type, count: int | None, text: str, otherwise: str
     return numbers
 
 
-def number_or(word: str, name: str, kind: type = float) -> Callable[[str], Any]:
+def number_or(word: str, name: str) -> Callable[[str], Any]:
     """What reads a number of the setting ``name`` from a text that may be ``word`` instead, which stands for itself."""
-    return lambda text: text if text == word else _numbers(name, kind, 1, text, f" or {word}")[0]
+    return lambda text: text if text == word else _numbers(name, float, 1, text, f" or {word}")[0]

@@ -55,31 +55,20 @@ def preflight_sheets(preflight: Preflight) -> list[Sheet]:
         "trainable parameters": f"{parameters['trainable']:,} of {parameters['total']:,}{own}",
         "scale": f"{scale['scale']:.4g}; starts as sharp as cosine at {starting}",
     }
+    if preflight.memory is not None:
+        rows["memory of a step"] = memory_in_words(preflight.memory)
     return [
         *_data_sheets(preflight),
         facts("plan", rows | _chosen(preflight.configuration, FinetuneConfig, "scale")),
         *overlap_sheets(preflight.overlaps),
-        *(memory_sheets(preflight.memory) if preflight.memory else ()),
     ]
 
 
-def memory_sheets(memory: Mapping[str, Any]) -> list[Sheet]:
-    """What a step of training takes (:class:`~retrokit.training.preflight.Memory`)."""
-
-    def size(count: int | None) -> str:
-        if count is None:
-            return "–"
-        return f"{count / 1e9:,.1f} GB" if count >= 1e9 else f"{count / 1e6:,.1f} MB"
-
-    always = {name: memory[name] for name in ("weights", "copies", "gradients", "optimizer")}
-    fixed = facts("memory of any batch", {name: size(count) for name, count in always.items()}, are_numbers=True)
-    rows = []
-    for row in memory["activations"]:
-        counts = [row["kept"], row["checkpointed"]]
-        cells = [text for count in counts for text in (size(count), size(count and count + sum(always.values())))]
-        rows.append([f"{row['batch']:,}", f"{row['tokens']:,}", *cells])
-    columns = ["batch", "tokens", "activations", "in all", "with gradient checkpointing", "in all"]
-    return [fixed, Sheet("memory of a batch whose texts all have so many tokens", columns, 0, rows)]
+def memory_in_words(memory: Mapping[str, int]) -> str:
+    """What a step of training takes (:func:`~retrokit.training.memory.step_memory`)."""
+    sizes = {name: memory[name] for name in ("weights", "gradients", "optimizer", "activations")}
+    details = ", ".join(f"{name} {decimal(size)}" for name, size in sizes.items())
+    return f"{decimal(sum(sizes.values()))}: {details} ({memory['texts']:,} texts of {memory['tokens']:,} tokens)"
 
 
 def _data_sheets(preflight: Preflight | VerifierPreflight) -> list[Sheet]:

@@ -46,7 +46,7 @@ FOR_LOSSES = {
 """Options of some losses only."""
 DEFAULT_SCALE = {"infonce": 20.0, "kl": 20.0, "margin-mse": 1.0, "mse": 1.0}
 AUTO = "auto"
-"""As a similarity: chosen by a probe of the encoder; as a size: the largest that fits into memory."""
+"""As a similarity: chosen by a probe of the encoder; as a scale: as sharp as cosine's."""
 
 LOSS, BATCHES, OPTIMIZER, EVALUATION = "Loss", "Batches", "Optimizer", "Evaluation"
 DOCUMENTS = "Stored documents"
@@ -64,7 +64,7 @@ TRAINED, CHECKPOINTS, OUTPUT = "Adapters", "Checkpoints", "Output"
 
 
 def rank_or_spec(text: str) -> int | str:
-    """A number if only a rank is given, as older versions store it."""
+    """A number if only a rank is given."""
     spec = lora.parse(text)
     return spec.params["rank"] if len(spec.params) == 1 else str(spec)  # type: ignore[return-value] # it is one
 
@@ -196,20 +196,8 @@ class FinetuneConfig(TrainingConfig):
     mine_every: int | None = setting(None, "Search for negatives every N steps. Default: 250.", DOCUMENTS, above=0)
     directions: str = setting("query-to-document", "Rank in this direction.", LOSS, choices=DIRECTIONS)
     unmasked: bool = setting(False, "Count an anchor's other positives as negatives (MAG, Eq. 2).", LOSS)
-    batch_size: int | str = setting(
-        "64",
-        "Batch N examples per process; auto: fit memory.",
-        BATCHES,
-        above=0,
-        read=number_or("auto", "batch_size", int),
-    )
-    mini_batch: int | str | None = setting(
-        None,
-        "Hold activations of N texts (gradient caching), or auto.",
-        BATCHES,
-        above=0,
-        read=number_or("auto", "mini_batch", int),
-    )
+    batch_size: int = setting(64, "Batch N examples per process.", BATCHES, above=0)
+    mini_batch: int | None = setting(None, "Hold activations of N texts (gradient caching).", BATCHES, above=0)
     no_duplicates: bool = setting(False, "Avoid duplicate texts within a global batch.", BATCHES)
     gradient_checkpointing: bool = setting(False, "Recompute activations to save memory.", BATCHES, result=False)
     lr: float | None = setting(
@@ -266,18 +254,11 @@ class FinetuneConfig(TrainingConfig):
         known = all(name in names and 0 < weight < math.inf for name, weight in losses.items())
         scored = self.loss == "mse"
         evaluates = bool(self.eval) or self.holdout is not None
-        sizes = {name: getattr(self, name) for name in ("batch_size", "mini_batch")}
-        automatic = [name for name, value in {**sizes, "scale": self.scale}.items() if isinstance(value, str)]
         no_freeze = self.freeze is not None and not re.fullmatch(r"embeddings|(first|all-but):\d{1,5}", self.freeze)
         default = {field.name: field.default for field in fields(self)}
         wrong: dict[str, Any] = {
             "`scale=` and `temperature=` exclude each other": None not in (self.scale, self.temperature),
-            **{
-                f"`{name}=` {value}: expected {kind} or auto": value != AUTO
-                for name in automatic
-                for value, kind in [(getattr(self, name), "a number" if name == "scale" else "a whole number")]
-            },
-            "`batch_size=` and `mini_batch=` are both auto; give one as a number": set(sizes.values()) == {AUTO},
+            f"`scale=` {self.scale}: expected a number or auto": isinstance(self.scale, str) and self.scale != AUTO,
             f"`loss=` {self.loss}: expected one of {', '.join(LOSSES)}, or a sum of the first three such as "
             "infonce+kl=0.5": not known or len(losses) < len(self.loss.split("+")),
             **{
@@ -322,7 +303,6 @@ class FinetuneConfig(TrainingConfig):
                 for name in others
             },
             "`documents=` needs `loss=` infonce": self.loss != "infonce",
-            "`documents=` needs a number as `batch_size=`": self.batch_size == AUTO,
             "`documents=` needs the similarity of the export as `sim=`, not auto": self.sim == AUTO,
         }
 
@@ -358,10 +338,6 @@ class FinetuneConfig(TrainingConfig):
         if self.temperature is not None:
             return 1 / self.temperature
         return max(DEFAULT_SCALE[name] for name in self.losses)
-
-
-UNRECORDED = ("mix", "unmasked")
-"""Options that older runs do not record; at their default, newer ones do not either."""
 
 
 def _weight(text: str) -> float:

@@ -8,7 +8,6 @@ from retrokit.evaluation.comparison.comparison import TABLE, evaluation_of
 from retrokit.evaluation.result import Result
 from retrokit.probing.layers import LayerProbe, LayerScore
 from retrokit.ranking.retrieval.base import Rankings
-from retrokit.report.doctor import Diagnosis, Finding
 from retrokit.report.evaluation import evaluation_csv
 from retrokit.sure.agreement import agreement
 from retrokit.training.history import Outcome
@@ -59,11 +58,6 @@ def test_an_evaluation_is_its_csv():
             Outcome("runs/x", 4, None, 4, None, [{"step": 4, "evaluation": {"ndcg@10": 0.7}}], []),
             ["step", "ndcg@10"],
             [4, 0.7],
-        ),
-        (
-            Diagnosis([Finding("hub", "it", "reached")]),
-            ["part", "name", "found", "state", "advice"],
-            ["hub", "it", "reached", "ok", ""],
         ),
     ],
     ids=lambda value: type(value).__name__,

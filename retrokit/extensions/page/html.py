@@ -12,7 +12,7 @@ from xml.etree import ElementTree
 from zlib import crc32
 
 from jinja2 import Environment, Template
-from markupsafe import Markup, escape
+from markupsafe import Markup
 
 from retrokit.core import figures
 from retrokit.core.notices import UNSAFE, harmless
@@ -46,7 +46,6 @@ def template() -> Template:
     """The page, with its parts as macros."""
     environment = Environment(autoescape=True, finalize=lambda value: harmless(value) if type(value) is str else value)
     environment.globals["sort_key"] = sort_key
-    environment.filters["in_lines"] = lambda text: escape(harmless(text, lines=True))
     return environment.from_string((resources.files("retrokit.extensions.page") / "page.html").read_text("utf-8"))
 
 

@@ -262,11 +262,15 @@ def _report(folder: str, price_per_hour: float | None) -> tuple[Path, bool]:
     reported: list[str] = []
     conclusions: list[str] = []
     for path in (*paths, states):
-        source = None if is_run(path) else read_record(str(path), "a result of a study")
-        if source is not None:
-            conclusions.append(source.conclusion)
-        if source is not None or is_run(path):
+        if is_run(path):
             reported.append(str(path))
+            continue
+        source = read_record(str(path), "a result of a study")
+        if source is None:
+            notice(f"{path}: is of a kind that a report does not show")
+            continue
+        reported.append(str(path))
+        conclusions.append(source.conclusion)
     show("\n\n".join(filter(None, conclusions)))
     if "report" not in application().commands:
         return states, gates_hold

@@ -415,7 +415,7 @@ from dataclasses import dataclass
 from retrokit.cli.api import FILE, JsonOption, Settings, setting, show_result, takes
 from retrokit.cli.commands import CommandEntry
 
-ENTRY = CommandEntry("count-words", "Count words.", "counting:count_words", prints="json")
+ENTRY = CommandEntry("count-words", "Count words.", "words_counted:count_words", prints="json")
 
 
 @dataclass(frozen=True)
@@ -433,7 +433,9 @@ def count_words(settings: CountSettings, as_json: JsonOption = False) -> None:
 def test_a_third_partys_command_is_a_step_whose_names_and_files_are_checked(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ):
-    plugins.install(tmp_path / "site", "counting", {"counting": PLUGIN}, "[retrokit.commands]\nx = counting:ENTRY\n")
+    plugins.install(
+        tmp_path / "site", "words_counted", {"words_counted": PLUGIN}, "[retrokit.commands]\nx = words_counted:ENTRY\n"
+    )
     plugins.look_in(tmp_path / "site", commands, monkeypatch)
     monkeypatch.chdir(tmp_path)
     Path("texts.jsonl").touch()

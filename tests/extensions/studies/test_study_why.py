@@ -69,13 +69,13 @@ def test_the_cause_comes_first(tiny_bert, tiny_llama, task, cause, spoiled, on, 
     assert (first.setting, why.explains(first)) == (cause, True)
     assert first.figure == pytest.approx(sought, abs=1e-6)
     assert first.command.startswith("retrokit eval ")
-    assert first.command in why.sheet().notes
+    assert first.command in why.sheets()[0].notes
 
 
 def test_what_does_nothing_is_seen(tiny_bert, task):
     present = figure(str(tiny_bert), task)
     why = why_this_figure(str(tiny_bert), task, f"{METRIC}={present:.4f}", sample=15)
-    assert "The present setup gives the published figure." in why.sheet().notes
+    assert "The present setup gives the published figure." in why.sheets()[0].notes
     again = why_this_figure(str(tiny_bert), task, f"{METRIC}={present:.4f}", sample=15)
     assert again == why
     assert all(change.setting != "pooling" or change.value != "mean" for change in why.changes)  # it is what it has
