@@ -32,8 +32,8 @@ from retrokit.data.records import PrintedRecord
 from retrokit.data.training_rows import Pair, ScoredPair, normal_form
 from retrokit.evaluation import registry as tasks
 from retrokit.extensions.judging.false_negatives import doubted_negatives
+from retrokit.extensions.judging.judged_splits import BEIR, JudgedSplit, completed, is_test_set
 from retrokit.extensions.judging.settings import RepairSettings
-from retrokit.extensions.judging.test_sets import BEIR, JudgedSplit, completed, is_test_set
 from retrokit.extensions.judging.verdicts import read_relevance
 from retrokit.ranking import reranking
 

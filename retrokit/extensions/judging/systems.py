@@ -22,9 +22,9 @@ from retrokit.evaluation import registry as tasks
 from retrokit.evaluation.evaluate import evaluate_systems
 from retrokit.evaluation.settings import EvaluationSettings
 from retrokit.extensions.judging.estimate import Estimates, Predictor, draw_pairs, estimate
+from retrokit.extensions.judging.judged_splits import BEIR, JudgedSplit, completed, is_test_set
 from retrokit.extensions.judging.prediction_powered import FEWEST, PoweredEstimate
 from retrokit.extensions.judging.settings import EstimateSettings, PooledSettings, PoolSettings
-from retrokit.extensions.judging.test_sets import BEIR, JudgedSplit, completed, is_test_set
 from retrokit.extensions.judging.unjudged import JudgingPool, Runs, bounds, fraction_of, pool_of
 from retrokit.extensions.judging.verdicts import (
     PairToJudge,

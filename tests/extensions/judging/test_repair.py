@@ -214,7 +214,9 @@ def test_an_output_that_exists_is_refused_before_the_work(
     folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     read: list[object] = []
-    monkeypatch.setattr("retrokit.extensions.judging.test_sets.read_beir", lambda *given, **more: read.append(given))
+    monkeypatch.setattr(
+        "retrokit.extensions.judging.judged_splits.read_beir", lambda *given, **more: read.append(given)
+    )
     (tmp_path / "there").mkdir()
     assert cli.run(["judge", "repair", str(folder), "-o", str(tmp_path / "there")]) == 2
     assert "exists already" in capsys.readouterr().err
