@@ -23,13 +23,11 @@ from retrokit.core.shapes import But, Either, but
 from retrokit.data.dtypes import DTYPES
 from retrokit.data.exports import Canaries
 from retrokit.data.overlap import Overlap
-from retrokit.data.repair import DataChange
 from retrokit.data.runs import FINISHED, TRAINING, Run
 from retrokit.encoders.graphs.folders import Graph
 from retrokit.encoders.store import Held
 from retrokit.evaluation.abstention import AbstentionReport, Spread
-from retrokit.evaluation.checking.check import DataCheck
-from retrokit.evaluation.checking.systems import Unjudged
+from retrokit.evaluation.check import DataCheck
 from retrokit.evaluation.comparison.comparison import BaselineChange, Comparison, Explanation, Gate, OverTasks
 from retrokit.evaluation.comparison.correlations import Correlation
 from retrokit.evaluation.result import AbstentionResult, Result
@@ -211,7 +209,7 @@ OUTPUTS: dict[str, Any] = {
         evaluation=(Either([EVALUATION, None]), "Old, bridged and embedded again (--on)."),
     ),
     "calibrate": but(AbstentionReport, wrong=Either([Spread, None])),
-    "check": but(DataCheck, unjudged=[but(Unjudged, "pairs_to_judge")]),
+    "check": DataCheck,
     "doctor": Either(
         [
             {
@@ -421,16 +419,6 @@ FILES: dict[str, tuple[str, Any]] = {
     "mteb-queries": (
         "retrokit/results/MODEL/REVISION/TASK.json, in mteb's cache: metrics of each query, by metric and id.",
         {"metrics": {"*": {"*": float}}},
-    ),
-    "change": ("A line of changes.jsonl, in the folder of check --write.", DataChange),
-    "relevance-verdict": (
-        "A line of verdicts of the page of check --judge; the filled CSV has the same columns.",
-        {
-            **{"query-id": str, "document-id": str},
-            "probability": (float, "With which the pair was drawn."),
-            "of": (int, "Pairs of the sample."),
-            **{"relevant": bool, "annotator": str, "sample": str},
-        },
     ),
     "hits": (
         "A line of what retrokit search writes as jsonl, in a file or between questions.",

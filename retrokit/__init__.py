@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from retrokit.data.images import open_image as open_image
     from retrokit.encoders.base import Encoder
     from retrokit.evaluation.abstention import calibrate as calibrate
-    from retrokit.evaluation.checking.check import check as check
+    from retrokit.evaluation.check import check as check
     from retrokit.evaluation.comparison.gates import check_gates as check_gates
     from retrokit.evaluation.evaluate import evaluate as evaluate
     from retrokit.evaluation.settings import EvaluationSettings as EvaluationSettings
@@ -57,7 +57,7 @@ if TYPE_CHECKING:
 _LAZY = {
     "augment": "retrokit.augment",
     "probe": "retrokit.probe",
-    "check": "retrokit.evaluation.checking.check",
+    "check": "retrokit.evaluation.check",
     "calibrate": "retrokit.evaluation.abstention",
     "evaluate": "retrokit.evaluation.evaluate",
     "EvaluationSettings": "retrokit.evaluation.settings",

@@ -110,7 +110,6 @@ KINDS: dict[str, Kind] = {
         "mined.jsonl", f"finetune {ENCODER} --data mined.jsonl --loss margin-mse --steps 1 --batch-size 8 -o out"
     ),
     "TREC run": Kind("run.trec", f"rerank --run run.trec --on beir:beir --with {ENCODER}"),
-    "repaired data": Kind("repaired/pairs.jsonl", "augment mix repaired/pairs.jsonl -o out"),
     **{name: Kind(file, words) for name, (file, words) in all_samples().damaged.items()},
 }
 
@@ -432,7 +431,6 @@ def _make() -> dict[str, str]:
         f"augment mine pairs.jsonl --encoder {ENCODER} --margin none --last-rank 7"
         " --negatives 1 --scores -o mined.jsonl"
     )
-    _typed("check pairs.jsonl --write repaired")
     names: dict[str, str] = {}
     for make in all_samples().makers.values():
         names |= make()

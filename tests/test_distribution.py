@@ -74,7 +74,7 @@ WITH = {
     "doctor": ["doctor"],
     "help": ["help", "finetune"],
     "cache": ["cache"],
-    "check": ["check", "beir:task", "--systems", TABLE, "--metrics", "ndcg@10"],
+    "check": ["check", "beir:task", "--metrics", "ndcg@10"],
     "augment crops": ["augment", "crops", "corpus.jsonl", "--sentences", "1", "-o", "pairs.jsonl"],
     "finetune": ["finetune", TABLE, *TRAIN, "run"],
     "eval": ["eval", "run", "--on", "beir:task", "--results", "results"],

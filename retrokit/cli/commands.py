@@ -280,10 +280,10 @@ registry = CommandRegistry(
         ),
         CommandEntry(
             "check",
-            "Check test sets and training data for faults, and for what the judgements do not know.",
+            "Check test sets and training data for faults.",
             "retrokit.cli.check:check",
             panel=NEXT,
-            kinds=("data", "encoders", "searchers", "rerankers"),
+            kinds=("data", "encoders"),
             prints="json",
         ),
         CommandEntry(

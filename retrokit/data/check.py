@@ -59,7 +59,6 @@ KINDS = {
     "odd-grades": "grades that are no whole numbers: cut off, as in trec_eval",
     "truncated": "texts longer than the encoder reads",
     "training-overlap": "queries of the test in training data, exactly or nearly",
-    "false-negatives": "negatives that the rerankers of `--with` score above the positive",
     "self-pairs": "training pairs of a text and itself, without negatives",
 }
 """Kinds of faults, and what each of them is."""
