@@ -485,6 +485,7 @@ FILES: dict[str, tuple[str, Any]] = {
             **{"id": (str, "Of the query."), "query": str},
             "documents": ([{"id": str, "score": float, "text?": str}], "Best first."),
             "abstained?": (bool, "With --abstain: true if it gives no answer."),
+            "empty?": (str, "Why there is no document, if the searcher has a reason."),
         },
     ),
     "verdict": (

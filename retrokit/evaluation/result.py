@@ -38,6 +38,7 @@ _CONFIGURATION: dict[str, Any] = {
         **dict.fromkeys(("milliseconds_per_pair?", "milliseconds_per_query?"), float | None),
     },
     **{"mteb_cache?": str, "mteb_results?": list[str]},
+    "notes?": list[str],
     "weight?": float,
     "tuned_on?": {"queries": COUNT, "split": str, "metric": str},
 }

@@ -146,7 +146,7 @@ def _task_sheet(evaluation: Evaluation, task: str) -> Sheet:
         *(["scores are on scales of their own, so their means are not compared"] if others and apart else []),
         *_about_seeds(systems),
         *_about_indexes(systems),
-        *(note for system in systems for note in _about_weights(system.name, system.first.configuration)),
+        *(note for system in systems for note in _about_searchers(system)),
         *_about_precisions(systems),
         *_about_cuts(systems),
     ]
@@ -226,15 +226,23 @@ def _about_cuts(systems: Sequence[System]) -> list[str]:
     return list(dict.fromkeys(notes))
 
 
-def _about_weights(name: str, configuration: Mapping[str, Any]) -> Iterator[str]:
-    """The weights that were tuned, of a result and its parts."""
-    on = configuration.get("tuned_on")
-    if on is not None and "weight" in configuration:
-        queries = f"{on['queries']:,} queries of the split {on['split']}"
-        yield f"{name}: weight {configuration['weight']:g} by {on['metric']} of {queries}"
-    for part in ("a", "b", "first_stage"):
-        if part in configuration:
-            yield from _about_weights(name, configuration[part])
+def _about_searchers(system: System) -> Iterator[str]:
+    """The notes of a system's searchers, and the weights that were tuned."""
+    for configuration in _configurations(system.first.configuration):
+        for note in configuration.get("notes", ()):
+            yield f"{system.name}: {note}"
+        on = configuration.get("tuned_on")
+        if on is not None and "weight" in configuration:
+            queries = f"{on['queries']:,} queries of the split {on['split']}"
+            yield f"{system.name}: weight {configuration['weight']:g} by {on['metric']} of {queries}"
+
+
+def _configurations(configuration: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+    """The configuration of a system, and those of the searchers that it consists of."""
+    yield configuration
+    for role in ("a", "b", "first_stage"):
+        if role in configuration:
+            yield from _configurations(configuration[role])
 
 
 def _about_precisions(systems: Sequence[System]) -> list[str]:

@@ -213,7 +213,9 @@ def hits_sheets(hits: Hits) -> list[Sheet]:
             beginning = [harmless(textwrap.shorten(hit.text or "", SHOWN, placeholder="…"))] if texts else []
             rows.append([str(rank), harmless(hit.id), *beginning, f"{hit.score:.4f}"])
         columns = ["rank", "document", *texts, "score"]
-        empty = "abstained: no document is relevant enough" if place in hits.abstained else "nothing was found"
+        empty = hits.empty.get(query, "nothing was found")
+        if place in hits.abstained:
+            empty = "abstained: no document is relevant enough"
         sheets.append(Sheet(harmless(query), columns, len(columns) - 1, rows, () if rows else empty))
     return sheets
 

@@ -1,8 +1,8 @@
 """Search from files: a corpus or an exported folder, and queries, to identifiers of documents."""
 
 import secrets
-from collections.abc import Iterator, Sequence, Set
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence, Set
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -35,19 +35,24 @@ class Hit:
 
 @dataclass(frozen=True)
 class Hits:
-    """Documents of each query, best first; of those that are ``abstained`` from, by place, none."""
+    """Documents of each query, best first; of those that are ``abstained`` from, by place, none. ``empty`` has the
+    searcher's reasons for no document, by the text of the query."""
 
     queries: TextList
     found: Sequence[Sequence[Hit]]
     abstained: Set[int] = frozenset()
+    empty: Mapping[str, str] = field(default_factory=dict)
 
     def rows(self) -> Iterator[dict[str, Any]]:
         """A JSON object a query: ``id``, ``query``, and ``documents`` of ``id``, ``score`` and, if known, ``text``;
-        ``abstained`` if the search does."""
+        ``abstained`` if the search does; ``empty``, the reason for no document, if there is one."""
         for row, (id, query, hits) in enumerate(zip(self.queries.ids, self.queries, self.found, strict=True)):
             documents = [{name: value for name, value in vars(hit).items() if value is not None} for hit in hits]
             abstained = {"abstained": True} if row in self.abstained else {}
-            yield {"id": id, "query": query, "documents": documents, **abstained}
+            row_of_query = {"id": id, "query": query, "documents": documents, **abstained}
+            if not documents and query in self.empty:
+                row_of_query["empty"] = self.empty[query]
+            yield row_of_query
 
     def write(self, path: str, form: str) -> None:
         """Write a TREC run (``form`` trec) or JSON lines (jsonl), whole or not at all. Raises :class:`DataError`."""
@@ -107,7 +112,7 @@ class Opened:
                 for ranking, answer in zip(rankings, answers, strict=True)
             )
         ]
-        return Hits(queries, found, {row for row, answer in enumerate(answers) if not answer})
+        return Hits(queries, found, {row for row, answer in enumerate(answers) if not answer}, self._index.empty)
 
 
 @taking(SearchSettings)
