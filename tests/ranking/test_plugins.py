@@ -66,6 +66,9 @@ class Cautious(Searcher):
     def index(self, documents):
         return CautiousIndex(self.inner, self.inner.index(documents))
 
+    def over(self, export):
+        return CautiousIndex(self.inner, self.inner.over(export))
+
     def fingerprint(self):
         return f"cautious {self.inner.fingerprint()}"
 
@@ -151,7 +154,13 @@ def ran(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[int, str, s
     short = write_folder(folder / "short", DOCUMENTS, {"q": "cat", "x": "c"}, {"q": {"b": 1}, "x": {"b": 1}})
     search = ["search", "--corpus", f"{short}/corpus.jsonl", "--queries", f"{short}/queries.jsonl", "-k", "2"]
     two_stage = "two-stage:cautious:longest,reranker=shared"
+    over = ["search", "--index-folder", "exported", "--queries", f"{short}/queries.jsonl", "--format", "jsonl"]
     asked = {
+        "exported": ["export", "static:8", "--on", str(short), "-o", "exported"],
+        "over an export": [*over, "static:8"],
+        "cautious over an export": [*over, "cautious:static:8"],
+        "a searcher of texts over an export": [*over, "cautious:longest"],
+        "another encoder over an export": [*over, "cautious:static:16"],
         "searched": ["eval", "longest", "--on", beir, "--json", "--per-query"],
         "composed": ["eval", "two-stage:longest,reranker=shared,depth=3", "--on", beir, "--json", "--save-run", "run"],
         "reranked": ["rerank", "longest", "--on", beir, "--with", "shared", "--with", "backwards", "--json"],
@@ -220,6 +229,17 @@ def test_a_table_of_hits_gives_the_reason(ran):
     assert out.count("the query is too short") == 1
 
 
+def test_a_searcher_around_an_encoder_searches_an_export(ran):
+    code, out, err = ran["over an export"]
+    assert code == 0, err
+    answered, plain = map(json.loads, out.splitlines())
+    code, out, err = ran["cautious over an export"]
+    assert code == 0, err
+    assert len(answered["documents"]) == len(plain["documents"]) == 4
+    expected = [answered, {**plain, "documents": [], "empty": "the query is too short"}]
+    assert [json.loads(line) for line in out.splitlines()] == expected
+
+
 def test_notes_and_counts_of_an_index_reach_the_table_and_the_json(ran):
     code, out, err = ran["notes"]
     assert code == 0, err
@@ -261,6 +281,8 @@ def test_mining_takes_both(ran):
     [
         ("no embeddings", "needs embeddings: give an encoder in place of longest"),
         ("no index", "no encoder is evaluated, and nothing else has embeddings to search"),
+        ("a searcher of texts over an export", "is searched with the encoder that wrote it, not with longest"),
+        ("another encoder over an export", "was written by static:8, whose weights or settings"),
     ],
 )
 def test_what_it_lacks_is_said_in_a_line(ran, name, message):

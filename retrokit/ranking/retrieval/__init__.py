@@ -139,7 +139,7 @@ def search(
     Args:
         searcher: an encoder, ``bm25``, ``two-stage:…``; with the ``options`` of :func:`create`.
         documents: texts; or an export (:func:`ranking.export.open_export`), which its own encoder searches, by default
-            (``""``) the one that it names.
+            (``""``) the one that it names, or a searcher that has :meth:`Searcher.over`.
 
     Raises:
         UsageError: a wrong spec, options that do not fit, or k below 1.
@@ -166,7 +166,8 @@ def opened(
             from retrokit.ranking.retrieval.dense import export_index
 
         if searcher and registry_of(searcher) is registry:
-            raise UsageError(f"{documents.folder}: is searched with the encoder that wrote it, not with {searcher}")
+            loaded = create(searcher, device, **options)
+            return loaded, loaded.over(documents)
         index = export_index(documents, searcher, device, **options)
         return index.searcher, index
     loaded = create(searcher, device, **options)

@@ -139,6 +139,11 @@ class Searcher(Protocol):
         """Raise :class:`DataError` before any work for what it cannot rank."""
         return
 
+    def over(self, export: Export) -> Index:
+        """Make the documents of an export searchable, without their texts. By default a searcher needs texts, and
+        raises :class:`UsageError`, as for an export that does not fit."""
+        raise UsageError(f"{export.folder}: is searched with the encoder that wrote it, not with {self.spec}")
+
     def tuned(self, on: TuningQueries) -> Searcher:
         """The searcher with what its spec leaves open tuned on the queries ``on``."""
         return self
