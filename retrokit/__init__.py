@@ -14,7 +14,6 @@ The Python API, loaded lazily (importing retrokit imports no torch)::
     retrokit.push("runs/sfs", "me/sfs", license="apache-2.0")
     retrokit.evaluate(["minilm", "runs/qnorm"], ["beir:data/scifact"])
     retrokit.check(["beir:data/scifact", "pairs.jsonl"])
-    retrokit.calibrate("minilm", "beir:data/scifact,split=train", output="minilm.json")
     retrokit.probe.magnitude(["runs/qnorm"], ["beir:data/scifact"])
     retrokit.search("runs/qnorm", documents, ["a query"], k=10)
     retrokit.rerank("runs/qnorm", ["beir:data/scifact"], ["maxsim"])
@@ -36,7 +35,6 @@ if TYPE_CHECKING:
     from retrokit import probe as probe
     from retrokit.data.images import open_image as open_image
     from retrokit.encoders.base import Encoder
-    from retrokit.evaluation.abstention import calibrate as calibrate
     from retrokit.evaluation.checking.check import check as check
     from retrokit.evaluation.evaluate import evaluate as evaluate
     from retrokit.evaluation.settings import TwoStageOptions as TwoStageOptions
@@ -59,7 +57,6 @@ _LAZY = {
     "augment": "retrokit.augment",
     "probe": "retrokit.probe",
     "check": "retrokit.evaluation.checking.check",
-    "calibrate": "retrokit.evaluation.abstention",
     "evaluate": "retrokit.evaluation.evaluate",
     "open_image": "retrokit.data.images",
     "search": "retrokit.ranking.retrieval",

@@ -332,12 +332,6 @@ registry = CommandRegistry(
             kinds=("encoders",),
         ),
         CommandEntry(
-            "calibrate",
-            "Calibrate when a search abstains, because nothing relevant is in the corpus.",
-            "retrokit.cli.calibrate:calibrate",
-            kinds=("encoders", "searchers", "similarities", "tasks", "rerankers"),
-        ),
-        CommandEntry(
             "push",
             "Upload a model folder to the Hugging Face Hub in one commit, with a model card.",
             "retrokit.cli.push:push",

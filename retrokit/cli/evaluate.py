@@ -127,7 +127,7 @@ def evaluate(settings: EvaluationSettings, output: EvaluationOutput) -> None:
     if not settings.encoders:
         if settings.results is None:
             raise UsageError("give encoders and --on TASK; or only --results FOLDER, to show earlier results")
-        needing = "precision dims device index quantize explain abstain trained_on overlap_examples show_inputs".split()
+        needing = "precision dims device index quantize explain trained_on overlap_examples show_inputs".split()
         given = _changed(settings, needing) + (["--save-run"] if output.save_run is not None else [])
         if given:
             raise UsageError(f"{', '.join(given)}: nothing is computed without encoders")

@@ -31,7 +31,7 @@ from retrokit.evaluation.comparison.comparison import (
 from retrokit.evaluation.comparison.correlations import Correlation
 from retrokit.evaluation.comparison.gates import verdicts
 from retrokit.evaluation.comparison.systems import System, comparable, precisions_of
-from retrokit.evaluation.result import Result, known
+from retrokit.evaluation.result import known
 from retrokit.metrics.significance import DRAWS, EXACT_UP_TO
 from retrokit.report.sheets import SHOWN, in_markdown, overlap_sheets, to_latex, to_markdown
 
@@ -60,8 +60,6 @@ def evaluation_sheets(evaluation: Evaluation, every_test: bool = False) -> list[
     tested += [entry.comparison for entry in evaluation.over_tasks if entry.comparison is not None]
     if tested:
         sheets.append(_tests_sheet(evaluation, tested))
-    if abstaining := [result for result in evaluation.results if result.abstention is not None]:
-        sheets.append(_abstention_sheet(abstaining))
     sheets += [_explanation_sheet(explanation) for explanation in evaluation.explanations]
     sheets += overlap_sheets([vars(overlap) for overlap in evaluation.overlaps if overlap.examples])
     return [*sheets, *gate_sheets(evaluation), *correlated]
@@ -289,30 +287,6 @@ def _tests_sheet(evaluation: Evaluation, tested: Sequence[Comparison]) -> Sheet:
         f"comparisons in the metric ({corrected}), means over tasks separately; * where it is below {SIGNIFICANCE}"
     )
     return Sheet("tests", columns, 4, rows, caption)
-
-
-def _abstention_sheet(results: Sequence[Result]) -> Sheet:
-    rows = []
-    for result, own in ((result, result.abstention) for result in results):
-        if own is None:
-            continue
-        means = [part.get(result.main_metric) for part in (own.baseline, own.metrics)]
-        metric = " → ".join("–" if value is None else f"{value:.4f}" for value in means)
-        error = [f"{own.error:.1%}", f"{own.low:.1%} – {own.high:.1%}"]
-        rows.append(
-            [
-                *(result.task, result.name, own.signal, f"{own.answered:.1%}", *error),
-                *(f"{result.main_metric} {metric}", f"{own.drift_p:.2g}"),
-            ]
-        )
-    first = results[0].abstention
-    caption = (
-        "answered: of the queries with relevant documents; error: share of queries with nothing relevant in the corpus "
-        f"that are answered, promised to be at most {first.abstain if first else 0:g} on average; metric: of all → of "
-        "the answered queries; drift: p of a Kolmogorov-Smirnov test against the calibration"
-    )
-    columns = ["task", "system", "signal", "answered", "error", "95% interval", "metric", "drift p"]
-    return Sheet("abstention", columns, 3, rows, caption)
 
 
 def _explanation_sheet(explanation: Explanation) -> Sheet:

@@ -151,13 +151,6 @@ def search(
 
 def index_of(searcher: str, documents: Sequence[str] | Export, device: str | None = None, **options: Any) -> Index:
     """The index of :func:`search`; raises as it does."""
-    return opened(searcher, documents, device, **options)[1]
-
-
-def opened(
-    searcher: str, documents: Sequence[str] | Export, device: str | None = None, **options: Any
-) -> tuple[Searcher, Index]:
-    """What searches and the index of :func:`search`; raises as it does."""
     from retrokit.data.exports import Export
     from retrokit.ranking.retrieval.base import TextList
 
@@ -166,9 +159,7 @@ def opened(
             from retrokit.ranking.retrieval.dense import export_index
 
         if searcher and registry_of(searcher) is registry:
-            loaded = create(searcher, device, **options)
-            return loaded, loaded.over(documents)
-        index = export_index(documents, searcher, device, **options)
-        return index.searcher, index
-    loaded = create(searcher, device, **options)
-    return loaded, loaded.index(documents if isinstance(documents, TextList) else TextList(documents))
+            return create(searcher, device, **options).over(documents)
+        return export_index(documents, searcher, device, **options)
+    texts = documents if isinstance(documents, TextList) else TextList(documents)
+    return create(searcher, device, **options).index(texts)

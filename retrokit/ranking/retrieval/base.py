@@ -132,7 +132,7 @@ class Searcher(Protocol):
         """A digest of all that decides a score except the documents."""
 
     def portable_fingerprint(self) -> str:
-        """The same without precision, device and libraries, which change a score by rounding only."""
+        """The same without precision, device, libraries and an export, which change a score by rounding only."""
         return self.fingerprint()
 
     def check(self, documents: TextList, queries: TextList) -> None:

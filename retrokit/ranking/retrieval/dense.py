@@ -71,14 +71,14 @@ class Dense(Searcher):
         return ExportIndex(searcher, export)
 
     def fingerprint(self) -> str:
-        return f"{self.embeddings.encoder.key(self.embeddings.precision)} {self._settings()}"
+        stored = "" if self.export is None else f" {json.dumps(self.export.note, sort_keys=True)}"
+        return f"{self.embeddings.encoder.key(self.embeddings.precision)} {self._settings()}{stored}"
 
     def portable_fingerprint(self) -> str:
         return f"{self.embeddings.encoder.fingerprint()} {self._settings()}"
 
     def _settings(self) -> str:
-        stored = "" if self.export is None else f" {json.dumps(self.export.note, sort_keys=True)}"
-        return f"{self.scorer.fingerprint()} {self.embeddings.dims} {self.faiss} {self.quantize}{stored}"
+        return f"{self.scorer.fingerprint()} {self.embeddings.dims} {self.faiss} {self.quantize}"
 
 
 class DenseIndex(FilteredIndex):

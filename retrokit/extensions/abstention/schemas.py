@@ -1,0 +1,12 @@
+"""The JSON that the commands print, and the file of a calibration."""
+
+from retrokit.core.shapes import Either, but
+from retrokit.extensions.abstention.calibrating import CalibrationReport, Spread
+from retrokit.extensions.abstention.calibration import Calibration
+from retrokit.extensions.abstention.reporting import AbstentionReport
+
+OUTPUTS = {
+    "abstain-calibrate": but(CalibrationReport, wrong=Either([Spread, None])),
+    "abstain-report": AbstentionReport,
+}
+FILES = {"abstention": ("The file of retrokit abstain calibrate -o: when a search abstains.", Calibration)}
