@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from retrokit.core.errors import UsageError
-from retrokit.core.registry import Entry, Registry
+from retrokit.core.registry import Entry, Registry, extensions
 
 CARD = "Train, stress-test and rerank"
 NEXT = "Search, check and look up"
@@ -57,6 +57,7 @@ class CommandRegistry(Registry):
     """Commands by their words. Third parties' are loaded when all are listed, or for a name that the core lacks."""
 
     form = re.compile(r"[a-z][a-z0-9-]*( [a-z][a-z0-9-]*)?")
+    grammar = ""
 
     def add(self, entry: Entry) -> None:
         """Register ``entry``; a name that is taken is an error, and so is one whose group does not exist."""
@@ -64,6 +65,14 @@ class CommandRegistry(Registry):
         if group and not isinstance(self._entries.get(group), GroupEntry):
             raise UsageError(f"command {entry.name!r} ({entry.target}): there is no group of commands {group!r}")
         super().add(entry)
+
+    def _scan(self) -> None:
+        if not self._scanned:
+            self._broken |= extensions().broken
+            commands = [entry for extension in extensions().loaded for entry in extension.commands]
+            for entry in sorted(commands, key=lambda entry: " " in entry.name):  # a group is there before its commands
+                self.add(entry)
+        super()._scan()
 
     def below(self, group: str) -> list[Entry]:
         """The entries of a group, or those at the top for an empty name."""
@@ -324,17 +333,6 @@ registry = CommandRegistry(
             "Search old vectors with a new encoder, by a map learned from texts that both embed.",
             "retrokit.cli.bridge:bridge",
             kinds=("encoders", "tasks"),
-        ),
-        CommandEntry(
-            "distil-static",
-            "Distil a static encoder from a transformer: about 100 times faster on a CPU (Model2Vec).",
-            "retrokit.cli.distil:distil_static",
-            kinds=("encoders",),
-        ),
-        CommandEntry(
-            "push",
-            "Upload a model folder to the Hugging Face Hub in one commit, with a model card.",
-            "retrokit.cli.push:push",
         ),
     ],
 )
