@@ -24,6 +24,8 @@ class Samples:
         writes_whole_folder: command, and its line: it writes a new folder whole or not at all.
         inputs: command, and its inputs: none may be its output.
         damaged: of ``tests/damage.py``: kind of file, and the file with a command that reads it.
+        prepares: of the same: file that is damaged, and the line that writes it.
+        file_kinds: of ``tests/schemas.py``: the kind that a JSON file names, and its schema.
         file_schemas: of ``tests/schemas.py``: the pattern of a file's path, and its schema.
         line_schemas: of the same: the pattern of a command, and the schema of the lines that it writes.
     """
@@ -35,6 +37,8 @@ class Samples:
     writes_whole_folder: Mapping[str, str] = field(default_factory=dict)
     inputs: Mapping[str, str] = field(default_factory=dict)
     damaged: Mapping[str, tuple[str, str]] = field(default_factory=dict)
+    prepares: Mapping[str, str] = field(default_factory=dict)
+    file_kinds: Mapping[str, str] = field(default_factory=dict)
     file_schemas: Mapping[str, str] = field(default_factory=dict)
     line_schemas: Mapping[str, str] = field(default_factory=dict)
 

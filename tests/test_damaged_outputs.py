@@ -80,13 +80,11 @@ def edit(path: Path, *keys: object, value: object = None) -> None:
         ),
         ("eval --json", ("results", 0, "configuration", "dims"), [1], "'configuration.dims' should be a whole number"),
         ("metrics, probe", (), None, "metrics.jsonl:2: a loss of step 0 comes after that of step 4; remove the line"),
-        ("calibration", ("signal",), "x", "field 'signal' is 'x'; expected score or margin or hubness"),
-        ("calibration", ("verifier",), ["x"], "its lists differ in length"),
         ("plan", ("steps", 0, "name"), "../x", "field 'steps.0.name' is '../x'"),
         ("plan", ("steps", 0, "command"), [], "is not the plan of a study: a step without a command"),
         *(
             (kind, ("version",), 2, "has version 2 of its format; expected version 1; update retrokit")
-            for kind in ("export, search", "canaries", "baseline", "run, report", "calibration", "plan", "step")
+            for kind in ("export, search", "canaries", "baseline", "run, report", "plan", "step")
         ),
         *(
             (kind, ("version",), 2, "has version 2 of its format; expected version 1; update retrokit")

@@ -19,11 +19,11 @@ from retrokit import evaluation
 from retrokit.core.errors import UsageError
 from retrokit.core.notices import notice
 from retrokit.core.outputs import check_settings
-from retrokit.core.registry import Spec
+from retrokit.core.registry import Spec, Value
 from retrokit.core.settings import taking
 from retrokit.data.exports import Export, open_export
 from retrokit.evaluation.tasks.retrieval import Retrieval
-from retrokit.extensions.abstention.calibration import Calibration, corpus_of, mark_of, verifier_of
+from retrokit.extensions.abstention.calibration import Calibration, check_system, corpus_of, mark_of, verifier_of
 from retrokit.extensions.abstention.settings import CalibrationSettings
 from retrokit.extensions.abstention.signals import (
     DEEP,
@@ -108,7 +108,9 @@ def calibrate(settings: CalibrationSettings) -> CalibrationReport:
     _check_enough(len(rows), settings)
     if settings.verifier is not None and export is not None:
         raise UsageError(f"{settings.verifier}: a verifier reads texts, and an export has none")
-    searcher = retrieval.create(spec_of(settings.system, export), settings.device)
+    system = spec_of(settings.system, export)
+    check_system(system)
+    searcher = retrieval.create(system, settings.device)
     index = searcher.index(task.documents) if export is None else searcher.over(export)
     searcher.check(task.documents, task.queries)
     verifier = verifier_of(settings.verifier, settings.device) if settings.verifier is not None else None
@@ -152,7 +154,9 @@ def spec_of(system: str | None, export: Export | None) -> str:
         spec = Spec("dense", {"encoder": system}, "encoder")
     if spec.name == "dense" and export is not None:
         encoder = export.note["encoder"]
-        written = {"sim": export.note["similarity"]["spec"], "quantize": export.note["dtype"]}
+        written: dict[str, Value] = {"sim": export.note["similarity"]["spec"]}
+        if export.note["dtype"] != "float32":
+            written["quantize"] = export.note["dtype"]
         if encoder["dims"] != encoder["dimension"]:
             written["dims"] = encoder["dims"]
         spec = spec.changed(**{**written, **spec.params})

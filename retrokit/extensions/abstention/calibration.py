@@ -17,7 +17,7 @@ from retrokit.data.exports import IDS, NOTE, Export
 from retrokit.data.images import Image
 from retrokit.data.jsonl import read_json, write_json
 from retrokit.extensions.abstention.signals import SIGNALS, VERIFIER, Hubs, threshold_of
-from retrokit.ranking import reranking
+from retrokit.ranking import reranking, retrieval
 from retrokit.ranking.reranking.base import Reranker
 from retrokit.ranking.retrieval.base import TextList
 
@@ -102,7 +102,18 @@ def read_calibration(path: str | Path) -> Calibration:
     calibration: Calibration = read_json(path, "a calibration of retrokit abstain calibrate", Calibration)
     if len(calibration.verifier) not in (0, 2) or len(calibration.nulls) != len(calibration.answerable):
         raise DataError(path, "is not a calibration of retrokit abstain calibrate: its lists differ in length")
+    try:
+        retrieval.registry.parse(calibration.system)
+        check_system(calibration.system)
+    except UsageError as error:
+        raise DataError(path, f"was calibrated for a system that cannot be opened: {error}") from error
     return calibration
+
+
+def check_system(spec: str) -> None:
+    """Raise :class:`UsageError` for a system that abstains already; its file could be its own."""
+    if "abstain:" in spec:
+        raise UsageError(f"{spec}: abstains already; calibrate the system inside")
 
 
 def verifier_of(spec: str, device: str | None) -> Reranker:

@@ -1,7 +1,7 @@
 """The options of ``retrokit abstain``."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 
 from retrokit.core.settings import FILE, Settings, listed, setting
 from retrokit.metrics.names import metric_names
@@ -14,7 +14,7 @@ ERROR = "Share of queries with nothing relevant that may be answered."
 class CalibrationSettings(Settings):
     """What is calibrated to abstain, and on which queries."""
 
-    first = ("on", "error", "output", "index_folder", "signal", "verifier", "splits", "device", "as_json")
+    first = ("on", "output", "error", "index_folder", "signal", "verifier", "splits", "device", "as_json")
 
     system: str | None = setting(
         None,
@@ -22,9 +22,10 @@ class CalibrationSettings(Settings):
         argument=True,
         metavar="SYSTEM",
     )
-    on: str = setting("", "Task with relevance judgements, e.g. beir:data/scifact,split=train.")
+    _: KW_ONLY
+    on: str = setting(help="Task with relevance judgements, e.g. beir:data/scifact,split=train.")
+    output: str = setting(help="JSON to write, for abstain:FILE.", flags=("--output", "-o"), writes=FILE)
     error: float = setting(0.05, ERROR, above=0, maximum=0.5)
-    output: str = setting("", "JSON to write, for abstain:FILE.", flags=("--output", "-o"), writes=FILE)
     index_folder: str | None = setting(None, "Folder of retrokit export that is searched, not the task's documents.")
     signal: str = setting("auto", "What decides. auto: the one that answers most.", choices=SIGNALS)
     verifier: str | None = setting(None, "Reranker whose score of the first document is a signal too.")
@@ -33,12 +34,8 @@ class CalibrationSettings(Settings):
 
     def problems(self) -> Iterator[str]:
         yield from super().problems()
-        if not self.on:
-            yield "give a task with judged queries: `on=` TASK, as in beir:data/scifact,split=train"
         if self.system is None and self.index_folder is None:
             yield "name what is calibrated: an encoder, bm25, … or an `index_folder=`"
-        if not self.output:
-            yield "give `output=`, a file to write"
         if self.signal == "verifier" and self.verifier is None:
             yield "`signal=` verifier needs `verifier=`"
 
@@ -50,7 +47,8 @@ class ReportSettings(Settings):
     first = ("on", "error", "max_error", "index_folder", "metrics", "device", "as_json")
 
     file: str = setting(help="File of retrokit abstain calibrate.", argument=True)
-    on: str = setting("", "Task with relevance judgements, other than those of the calibration.")
+    _: KW_ONLY
+    on: str = setting(help="Task with relevance judgements, other than those of the calibration.")
     error: float = setting(0.05, ERROR, above=0, maximum=0.5)
     max_error: float | None = setting(None, "Exit 1 if the measured error is above.", minimum=0, maximum=1)
     index_folder: str | None = setting(None, "Folder of retrokit export, whose documents are not embedded again.")
@@ -61,8 +59,3 @@ class ReportSettings(Settings):
         canonical=metric_names,
     )
     device: str | None = setting(None)
-
-    def problems(self) -> Iterator[str]:
-        yield from super().problems()
-        if not self.on:
-            yield "give a task with judged queries: `on=` TASK, as in beir:data/scifact"

@@ -129,7 +129,7 @@ def exported(tiny_bert: Path, beir: Path, tmp_path_factory: pytest.TempPathFacto
 @pytest.mark.parametrize("system", ["bm25", "bert"])
 def test_a_calibration_is_that_of_a_search_without_the_relevant_documents(system, beir, tiny_bert, tmp_path):
     system, out = str(tiny_bert) if system == "bert" else system, tmp_path / "a.json"
-    report = abstention.calibrate(system, f"beir:{beir}", 0.1, str(out), signal="score", splits=100)
+    report = abstention.calibrate(system, on=f"beir:{beir}", error=0.1, output=str(out), signal="score", splits=100)
     rankings, nulls = retrokit.search(system, TEXTS, list(QUERIES.values()), k=len(TEXTS)), []
     for number in range(95):
         scores, places = rankings[number]
@@ -165,7 +165,7 @@ def test_the_file_names_a_searcher_with_its_parameters(beir, tiny_bert, tmp_path
     dense = f"dense:{tiny_bert},sim=dot,quantize=int8,dims=8"
     for system in ("bm25:b=0.5", dense, f"two-stage:bm25,reranker={tiny_bert}"):
         out = str(tmp_path / "a.json")
-        report = abstention.calibrate(system, f"beir:{beir}", 0.5, out, signal="score", splits=100)
+        report = abstention.calibrate(system, on=f"beir:{beir}", error=0.5, output=out, signal="score", splits=100)
         assert json.loads(Path(out).read_text())["system"] == report.system
         assert report.system.partition(":")[0] == system.partition(":")[0]
         answered = retrokit.search(f"abstain:{out},error=0.5", CORPUS, [*QUERIES.values()], k=3)
@@ -198,7 +198,7 @@ def test_a_verifier_decides(beir, other, tiny_bert, tmp_path, capsys):
 
 def test_an_export_is_calibrated_and_searched(beir, other, exported, tiny_bert, tmp_path, capsys):
     texts, file = str(tmp_path / "texts.json"), str(tmp_path / "exported.json")
-    abstention.calibrate(f"dense:{tiny_bert},precision=fp32", f"beir:{beir}", 0.1, texts)
+    abstention.calibrate(f"dense:{tiny_bert},precision=fp32", on=f"beir:{beir}", error=0.1, output=texts)
     abstention.calibrate(on=f"beir:{beir}", error=0.1, index_folder=str(exported), output=file)
     first, second = (json.loads(Path(name).read_text()) for name in (texts, file))
     assert first["nulls"] == pytest.approx(second["nulls"], rel=1e-5)
@@ -219,7 +219,7 @@ def test_an_export_is_calibrated_and_searched(beir, other, exported, tiny_bert, 
     queries = len(json.loads((tmp_path / "exported.json").read_text())["nulls"])
     assert measured["queries"] == 55
     assert queries == 79
-    report = abstention.report(texts, f"beir:{other}", 0.1)
+    report = abstention.report(texts, on=f"beir:{other}", error=0.1)
     assert (report.error, report.answered) == (measured["error"], measured["answered"])
 
 
@@ -227,7 +227,9 @@ def test_an_export_of_eight_bits_is_calibrated_as_it_is_stored(beir, tiny_bert, 
     out, file = tmp_path / "int8", str(tmp_path / "a.json")
     words = ["export", str(tiny_bert), "--on", str(beir), "-o", str(out), "--dtype", "int8", "--dims", "8"]
     assert cli.run(words) == 0
-    report = abstention.calibrate(str(tiny_bert), f"beir:{beir}", 0.2, file, str(out), signal="margin")
+    report = abstention.calibrate(
+        str(tiny_bert), on=f"beir:{beir}", error=0.2, output=file, index_folder=str(out), signal="margin"
+    )
     assert report.system == f"dense:{tiny_bert},dims=8,quantize=int8,sim=cosine"
     queries = list(QUERIES.values())
     answered = retrokit.search(f"abstain:{file},error=0.2", open_export(out), queries, k=3)
@@ -241,9 +243,9 @@ def test_an_export_of_eight_bits_is_calibrated_as_it_is_stored(beir, tiny_bert, 
     ("words", "problem"),
     [
         ("bm25 --on beir:BEIR --error 0.01 -o OUT", "cannot promise an error of at most 0.01: 95 queries with rel"),
-        ("bm25 --on beir:BEIR", "give --output, a file to write"),
-        ("--on beir:BEIR --index-folder EXPORT", "give --output, a file to write"),
-        ("bm25 -o OUT", "give a task with judged queries: --on TASK"),
+        ("bm25 --on beir:BEIR", "Missing option '--output'"),
+        ("--on beir:BEIR --index-folder EXPORT", "Missing option '--output'"),
+        ("bm25 -o OUT", "Missing option '--on'"),
         ("--on beir:BEIR -o OUT", "name what is calibrated: an encoder, bm25, … or an --index-folder"),
         ("bm25 --on beir:BEIR -o OUT --signal verifier", "--signal verifier needs --verifier"),
         ("bm25 --on beir:BEIR -o OUT --error 0.7", "--error 0.7 is out of range"),
@@ -251,6 +253,7 @@ def test_an_export_of_eight_bits_is_calibrated_as_it_is_stored(beir, tiny_bert, 
         ("bm25 --on beir:BEIR -o OUT --error 1e-9", "and 2,249,999,993 are needed"),
         ("bm25 --on beir:BEIR -o OUT --splits 10", "'--splits': Input should be greater than or equal to 100"),
         ("bm25 --on sts:BEIR/corpus.jsonl -o OUT", "has no judged documents|sentence1"),
+        ("abstain:OUT --on beir:BEIR -o OUT", "abstains already; calibrate the system inside"),
         ("bm25:sim=dot --on beir:BEIR -o OUT", "bm25 has no parameter 'sim'"),
         ("bm25 --on beir:BEIR -o OUT --index-folder EXPORT", "is searched with the encoder that wrote it, not with bm"),
         ("hybrid:a=bm25,b=static:8,weight=auto --on beir:BEIR -o OUT", "weight=auto is tuned on judged queries"),
@@ -299,7 +302,7 @@ def other(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def calibrated(beir: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     out = tmp_path_factory.mktemp("calibrated") / "bm25.json"
-    abstention.calibrate("bm25", f"beir:{beir}", 0.2, str(out), signal="score")
+    abstention.calibrate("bm25", on=f"beir:{beir}", error=0.2, output=str(out), signal="score")
     return out
 
 
@@ -409,7 +412,7 @@ def test_an_evaluation_counts_queries_without_an_answer_as_0(beir, other, calibr
     before, after = (result["per_query"]["ndcg@10"] for result in (plain, abstaining))
     refused = {id for id in after if after[id] != before[id]}
     assert all(after[id] == 0 for id in refused)
-    report = abstention.report(str(calibrated), f"beir:{other}", 0.2)
+    report = abstention.report(str(calibrated), on=f"beir:{other}", error=0.2)
     answered = [value for id, value in after.items() if value and id != "known"]
     assert np.sum(answered) == pytest.approx(report.metrics["ndcg@10"] * report.answered * report.queries)
     count = abstaining["counts"]["queries_not_answered"]
@@ -454,7 +457,7 @@ def test_a_run_that_is_calibrated_keeps_its_documents_outside_the_corpus(beir, o
     lines += "".join(f"t{number} Q0 outside 99 0.001 x\n" for number in range(100, 158))
     run.write_text(lines)
     file = str(tmp_path / "a.json")
-    abstention.calibrate(f"run:{run}", f"beir:{beir}", 0.2, file, signal="score")
+    abstention.calibrate(f"run:{run}", on=f"beir:{beir}", error=0.2, output=file, signal="score")
     saved = tmp_path / "saved.trec"
     assert cli.run(["eval", f"abstain:{file},error=0.2", "--on", f"beir:{other}", "--save-run", str(saved)]) == 0
     queries: dict[str, set[str]] = {}
@@ -487,7 +490,7 @@ def test_a_drift_of_a_search_is_reported(beir, other, calibrated, tmp_path, caps
         ("eval ABSTAIN --on beir:CHANGED", "was calibrated for other documents"),
         ("abstain report FILE --on beir:CHANGED", "was calibrated for other documents"),
         ("abstain report FILE --on knn:LABELLED", "has no judged documents; give a task such as beir:"),
-        ("abstain report FILE", "give a task with judged queries: --on TASK"),
+        ("abstain report FILE", "Missing option '--on'"),
         ("abstain report FILE --on beir:OTHER --metrics ndcg", "ndcg"),
         ("eval abstain:no.json --on beir:OTHER", "no.json: no such file; retrokit abstain calibrate writes it"),
         ("abstain report no.json --on beir:OTHER", "no.json: no such file; retrokit abstain calibrate writes it"),
@@ -519,12 +522,42 @@ def test_a_calibration_of_something_else_is_refused(
     assert len(captured.err.strip().splitlines()) <= 2  # what the task is, and the problem
 
 
+@pytest.mark.parametrize(
+    ("changed", "problem"),
+    [
+        ({"signal": "x"}, "field 'signal' is 'x'; expected score or margin or hubness or verifier"),
+        ({"verifier": ["x"]}, "its lists differ in length"),
+        ({"nulls": [1.0]}, "its lists differ in length"),
+        ({"version": 2}, "has version 2 of its format; expected version 1; update retrokit"),
+        ({"system": "bm26"}, "was calibrated for a system that cannot be opened: unknown searcher 'bm26'"),
+        (
+            {"system": "abstain:a.json"},
+            "for a system that cannot be opened: abstain:a.json: abstains already",
+        ),
+    ],
+)
+@pytest.mark.parametrize("command", ["search", "report"])
+def test_a_damaged_file_is_named(command, changed, problem, beir, other, calibrated, tmp_path, capsys):
+    file = tmp_path / "a.json"
+    file.write_text(json.dumps({**json.loads(calibrated.read_text()), **changed}))
+    words = {
+        "search": ["search", f"abstain:{file},error=0.2", "--corpus", str(beir), "--query", "x"],
+        "report": ["abstain", "report", str(file), "--on", f"beir:{other}", "--error", "0.2"],
+    }
+    assert cli.run(words[command]) == 2
+    error = capsys.readouterr().err
+    assert problem in error
+    assert str(file) in error
+
+
 def test_a_system_that_has_changed_is_refused(beir, other, tmp_path, capsys):
     from tests.models import make_bert
 
     model, file = make_bert(tmp_path / "model"), str(tmp_path / "a.json")
     verifier = make_bert(tmp_path / "verifier")
-    abstention.calibrate(str(model), f"beir:{beir}", 0.2, file, signal="verifier", verifier=f"maxsim:{verifier}")
+    abstention.calibrate(
+        str(model), on=f"beir:{beir}", error=0.2, output=file, signal="verifier", verifier=f"maxsim:{verifier}"
+    )
     words = ["search", f"abstain:{file},error=0.2", "--corpus", str(beir), "--query", "x"]
     assert cli.run(words) == 0
     for folder, problem in (
