@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from retrokit.core.errors import UsageError
-from retrokit.core.registry import Entry, Registry, extensions
+from retrokit.core.registry import Entry, WordRegistry, extensions
 
 CARD = "Train, stress-test and rerank"
 NEXT = "Search, check and look up"
@@ -53,11 +53,10 @@ class GroupEntry(CommandEntry):
     members: str = ""
 
 
-class CommandRegistry(Registry):
+class CommandRegistry(WordRegistry):
     """Commands by their words. Third parties' are loaded when all are listed, or for a name that the core lacks."""
 
     form = re.compile(r"[a-z][a-z0-9-]*( [a-z][a-z0-9-]*)?")
-    grammar = ""
 
     def add(self, entry: Entry) -> None:
         """Register ``entry``; a name that is taken is an error, and so is one whose group does not exist."""

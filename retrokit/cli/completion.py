@@ -7,7 +7,7 @@ from typing import Any, get_args
 
 from typer.models import ParameterInfo
 
-from retrokit.core.registry import Entry, Registry, imported
+from retrokit.core.registry import Entry, Registry, WordRegistry, imported
 
 CORE_KINDS = [
     Entry("encoders", "Encoders", "retrokit.encoders:registry"),
@@ -27,7 +27,7 @@ CORE_KINDS = [
     Entry("capabilities", "Capabilities of stress tests", "retrokit.augmentation.stress:registry"),
     Entry("commands", "Commands", "retrokit.cli.commands:registry"),
 ]
-kinds_of_names = Registry("kind", "retrokit.registries", CORE_KINDS)
+kinds_of_names = WordRegistry("kind", "retrokit.registries", CORE_KINDS)
 """The registries, by the kind of names that each has."""
 
 

@@ -292,7 +292,7 @@ class Registry:
     form: ClassVar[re.Pattern[str]] = re.compile(r"[a-z][a-z0-9_-]*")
     """What a name looks like."""
     grammar: ClassVar[str] = " (NAME, NAME:VALUE or NAME:KEY=VALUE,KEY=VALUE)"
-    """How a name is used."""
+    """How a name is used in a spec."""
 
     def __init__(self, kind: str, group: str, entries: Iterable[Entry], fallback: str | None = None) -> None:
         self.kind = kind
@@ -325,8 +325,8 @@ class Registry:
 
     @classmethod
     def has(cls, name: str) -> bool:
-        """Whether a registry that is loaded has the name."""
-        return any(name in registry._entries for registry in cls.every)
+        """Whether a registry that is loaded has the name, for use in specs."""
+        return any(name in registry._entries for registry in cls.every if registry.grammar)
 
     def _scan(self) -> None:
         if self._scanned:
@@ -508,6 +508,12 @@ def _name_host(spec: Spec, url: str) -> None:
 
         address = host if port is None else f"{host}:{port}"
         notice(f"{spec.name}:{spec.params[spec.positional or '']}: texts are sent to {address}", once=True)
+
+
+class WordRegistry(Registry):
+    """A registry of words of the command line, which are in no spec: a path may be called as one."""
+
+    grammar = ""
 
 
 class SpecRegistry(Registry):
