@@ -23,8 +23,8 @@ from retrokit.core.registry import Spec, Value
 from retrokit.core.settings import taking
 from retrokit.data.exports import Export, open_export
 from retrokit.evaluation.tasks.retrieval import Retrieval
-from retrokit.extensions.abstention.calibration import Calibration, check_system, corpus_of, mark_of, verifier_of
-from retrokit.extensions.abstention.settings import CalibrationSettings
+from retrokit.extensions.abstention.calibration import Abstention, check_system, corpus_of, mark_of, verifier_of
+from retrokit.extensions.abstention.settings import AbstentionSettings
 from retrokit.extensions.abstention.signals import (
     DEEP,
     DEPTH,
@@ -91,8 +91,8 @@ class CalibrationReport:
     chosen: dict[str, int]
 
 
-@taking(CalibrationSettings)
-def calibrate(settings: CalibrationSettings) -> CalibrationReport:
+@taking(AbstentionSettings)
+def calibrate(settings: AbstentionSettings) -> CalibrationReport:
     """Find when ``system`` abstains, on the judged queries of the task ``on``, and write it to ``output``.
 
     Raises:
@@ -169,7 +169,7 @@ def _parts(count: int, signal: str) -> tuple[int, int]:
     return part if signal in ("auto", HUBNESS) else 0, part if signal == "auto" else 0
 
 
-def _check_enough(count: int, settings: CalibrationSettings) -> None:
+def _check_enough(count: int, settings: AbstentionSettings) -> None:
     """Raise :class:`UsageError` if as few queries allow no promise, in a split either."""
 
     def promises(queries: int) -> bool:
@@ -199,7 +199,7 @@ class _CalibrationSample:
         rankings: tuple[Sequence[Ranking], Sequence[Ranking]],
         ids: Sequence[str] | Mapping[int, str],
         relevant: Sequence[Set[int]],
-        settings: CalibrationSettings,
+        settings: AbstentionSettings,
     ) -> None:
         self._rankings, self._ids, self._settings = rankings, ids, settings
         firsts = (positions[:1].tolist() for _, positions in rankings[0])
@@ -229,11 +229,11 @@ class _CalibrationSample:
 
     def calibration(
         self, searcher: Searcher, verifier: Reranker | None, corpus: str, task: Retrieval, queries: Sequence[str]
-    ) -> Calibration:
+    ) -> Abstention:
         """The calibration on all queries."""
         signal, hubs, fitted = self.fit(np.random.default_rng(0).permutation(len(queries)))
         answerable, nulls = (np.sort(side[fitted]).tolist() for side in self.signals(signal, hubs))
-        return Calibration(
+        return Abstention(
             system=searcher.spec,
             fingerprint=searcher.portable_fingerprint(),
             corpus=corpus,
@@ -247,7 +247,7 @@ class _CalibrationSample:
             hubs=hubs if signal == HUBNESS else Hubs({}, 0.0),
         )
 
-    def report(self, file: str, result: Calibration) -> CalibrationReport:
+    def report(self, file: str, result: Abstention) -> CalibrationReport:
         """The calibration with its figures on held-out queries."""
         from scipy.stats import beta
 

@@ -42,7 +42,7 @@ def mark_of(query: str) -> str:
 
 
 @dataclass(frozen=True)
-class Calibration:
+class Abstention:
     """What a calibration has measured: it serves one system on one corpus.
 
     Attributes:
@@ -94,12 +94,12 @@ class Calibration:
         return unseen
 
 
-def read_calibration(path: str | Path) -> Calibration:
+def read_calibration(path: str | Path) -> Abstention:
     """What ``retrokit abstain calibrate`` has written. Raises :class:`UsageError` if there is no such file, and
     :class:`DataError` for another one."""
     if not Path(path).exists():
         raise UsageError(f"{path}: no such file; retrokit abstain calibrate writes it")
-    calibration: Calibration = read_json(path, "a calibration of retrokit abstain calibrate", Calibration)
+    calibration: Abstention = read_json(path, "a calibration of retrokit abstain calibrate", Abstention)
     if len(calibration.verifier) not in (0, 2) or len(calibration.nulls) != len(calibration.answerable):
         raise DataError(path, "is not a calibration of retrokit abstain calibrate: its lists differ in length")
     try:

@@ -3,11 +3,11 @@
 from dataclasses import asdict
 
 from retrokit.cli.api import JsonOption, show_result, takes
-from retrokit.extensions.abstention.settings import CalibrationSettings, ReportSettings
+from retrokit.extensions.abstention.settings import AbstentionSettings, ReportSettings
 
 
-@takes(CalibrationSettings)
-def calibrate(settings: CalibrationSettings, as_json: JsonOption = False) -> None:
+@takes(AbstentionSettings)
+def calibrate(settings: AbstentionSettings, as_json: JsonOption = False) -> None:
     """Calibrate when a search abstains, because nothing relevant is in the corpus.
 
     retrokit abstain calibrate minilm --on beir:data/scifact,split=train -o minilm.json

@@ -2,11 +2,11 @@
 
 from retrokit.core.shapes import Either, but
 from retrokit.extensions.abstention.calibrating import CalibrationReport, Spread
-from retrokit.extensions.abstention.calibration import Calibration
+from retrokit.extensions.abstention.calibration import Abstention
 from retrokit.extensions.abstention.reporting import AbstentionReport
 
 OUTPUTS = {
     "abstain-calibrate": but(CalibrationReport, wrong=Either([Spread, None])),
     "abstain-report": AbstentionReport,
 }
-FILES = {"abstention": ("The file of retrokit abstain calibrate -o: when a search abstains.", Calibration)}
+FILES = {"abstention": ("The file of retrokit abstain calibrate -o: when a search abstains.", Abstention)}

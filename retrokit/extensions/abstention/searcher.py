@@ -16,7 +16,7 @@ from retrokit.core.errors import UsageError
 from retrokit.core.files import digest
 from retrokit.core.notices import notice
 from retrokit.data.exports import Export
-from retrokit.extensions.abstention.calibration import Calibration, corpus_of, read_calibration, verifier_of
+from retrokit.extensions.abstention.calibration import Abstention, corpus_of, read_calibration, verifier_of
 from retrokit.extensions.abstention.signals import DEPTH, drift_p, signal_of, verified
 from retrokit.ranking import retrieval
 from retrokit.ranking.reranking.base import Reranker
@@ -41,7 +41,7 @@ class Abstaining(Searcher):
     :class:`UsageError` if it is not that of the calibration, or cannot promise the error."""
 
     def __init__(
-        self, file: str, calibration: Calibration, error: float, searcher: Searcher, verifier: Reranker | None
+        self, file: str, calibration: Abstention, error: float, searcher: Searcher, verifier: Reranker | None
     ) -> None:
         self.file, self.calibration, self.error = file, calibration, error
         self.searcher, self.verifier = searcher, verifier

@@ -11,7 +11,7 @@ ERROR = "Share of queries with nothing relevant that may be answered."
 
 
 @dataclass(frozen=True)
-class CalibrationSettings(Settings):
+class AbstentionSettings(Settings):
     """What is calibrated to abstain, and on which queries."""
 
     first = ("on", "output", "error", "index_folder", "signal", "verifier", "splits", "device", "as_json")

@@ -198,8 +198,9 @@ def test_a_verifier_decides(beir, other, tiny_bert, tmp_path, capsys):
 
 def test_an_export_is_calibrated_and_searched(beir, other, exported, tiny_bert, tmp_path, capsys):
     texts, file = str(tmp_path / "texts.json"), str(tmp_path / "exported.json")
-    abstention.calibrate(f"dense:{tiny_bert},precision=fp32", on=f"beir:{beir}", error=0.1, output=texts)
-    abstention.calibrate(on=f"beir:{beir}", error=0.1, index_folder=str(exported), output=file)
+    system = f"dense:{tiny_bert},precision=fp32"
+    abstention.calibrate(system, on=f"beir:{beir}", error=0.1, output=texts)
+    abstention.calibrate(system, on=f"beir:{beir}", error=0.1, index_folder=str(exported), output=file)
     first, second = (json.loads(Path(name).read_text()) for name in (texts, file))
     assert first["nulls"] == pytest.approx(second["nulls"], rel=1e-5)
     assert first["corpus"] != second["corpus"]
@@ -216,9 +217,7 @@ def test_an_export_is_calibrated_and_searched(beir, other, exported, tiny_bert, 
     words = ["abstain", "report", file, "--on", f"beir:{other}", "--error", "0.1", "--index-folder", str(moved)]
     assert cli.run([*words, "--json"]) == 0
     measured = json.loads(capsys.readouterr().out)
-    queries = len(json.loads((tmp_path / "exported.json").read_text())["nulls"])
     assert measured["queries"] == 55
-    assert queries == 79
     report = abstention.report(texts, on=f"beir:{other}", error=0.1)
     assert (report.error, report.answered) == (measured["error"], measured["answered"])
 
