@@ -31,7 +31,7 @@ _INPUTS = {
 """By parameter, the kind of names that it takes besides those that are completed."""
 _PLACES = ("tasks", "contrasts", "corpora", "data", "mixture")
 """Kinds of names that stand for files or folders."""
-_FILES = ("baseline", "calibration", "run", "documents", "path")
+_FILES = ("baseline", "run", "documents", "path")
 """Parameters that are paths of files or folders."""
 _RANKING = frozenset(("beir", "bright"))
 """Tasks whose metrics are known before their data are read."""
