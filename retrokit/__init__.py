@@ -11,6 +11,7 @@ The Python API, loaded lazily (importing retrokit imports no torch)::
     retrokit.finetune("minilm", ["pairs.jsonl"], "runs/qnorm", sim="qnorm", scale="auto")
     retrokit.bridge("exported/documents", "runs/new", "runs/bridge")
     retrokit.evaluate(["minilm", "runs/qnorm"], ["beir:data/scifact"])
+    retrokit.check_gates(evaluation.gates)
     retrokit.check(["beir:data/scifact", "pairs.jsonl"])
     retrokit.probe.magnitude(["runs/qnorm"], ["beir:data/scifact"])
     retrokit.search("runs/qnorm", documents, ["a query"], k=10)
@@ -31,10 +32,13 @@ from retrokit.core.version import __version__ as __version__
 if TYPE_CHECKING:
     from retrokit import augment as augment
     from retrokit import probe as probe
+    from retrokit.core.errors import GateFailed as GateFailed
     from retrokit.data.images import open_image as open_image
     from retrokit.encoders.base import Encoder
     from retrokit.evaluation.checking.check import check as check
+    from retrokit.evaluation.comparison.gates import check_gates as check_gates
     from retrokit.evaluation.evaluate import evaluate as evaluate
+    from retrokit.evaluation.settings import EvaluationSettings as EvaluationSettings
     from retrokit.evaluation.settings import TwoStageOptions as TwoStageOptions
     from retrokit.evaluation.two_stage import rerank as rerank
     from retrokit.ranking.retrieval import search as search
@@ -54,6 +58,9 @@ _LAZY = {
     "probe": "retrokit.probe",
     "check": "retrokit.evaluation.checking.check",
     "evaluate": "retrokit.evaluation.evaluate",
+    "EvaluationSettings": "retrokit.evaluation.settings",
+    "check_gates": "retrokit.evaluation.comparison.gates",
+    "GateFailed": "retrokit.core.errors",
     "open_image": "retrokit.data.images",
     "search": "retrokit.ranking.retrieval",
     "rerank": "retrokit.evaluation.two_stage",

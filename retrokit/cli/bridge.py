@@ -20,7 +20,7 @@ def bridge(settings: BridgeSettings, as_json: JsonOption = False) -> None:
     from retrokit.report.tables import bridge_sheets
     from retrokit.training.bridge import bridge
 
-    result = bridge(**vars(settings))
+    result = bridge(settings)
     result = replace(result, verdict=in_options(result.verdict))
     evaluation = result.evaluation
     shown = {field.name: getattr(result, field.name) for field in fields(result)}

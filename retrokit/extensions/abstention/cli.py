@@ -17,7 +17,7 @@ def calibrate(settings: AbstentionSettings, as_json: JsonOption = False) -> None
     from retrokit.extensions.abstention.calibrating import calibrate as find
     from retrokit.extensions.abstention.sheets import calibration_sheet
 
-    report = find(**vars(settings))
+    report = find(settings)
     show_result(as_json, "abstain-calibrate", asdict(report), calibration_sheet(report))
 
 
@@ -33,6 +33,6 @@ def report(settings: ReportSettings, as_json: JsonOption = False) -> None:
     from retrokit.extensions.abstention.reporting import report as measure
     from retrokit.extensions.abstention.sheets import report_sheet
 
-    measured = measure(**vars(settings))
+    measured = measure(settings)
     show_result(as_json, "abstain-report", asdict(measured), report_sheet(measured))
     check_error(measured, settings.max_error)
