@@ -64,7 +64,7 @@ def report(settings: ReportSettings) -> AbstentionReport:
     calibration = read_calibration(settings.file)
     task = judged_task(settings.on, settings.device)
     task.check_metrics(settings.metrics)
-    names = list(settings.metrics or task.default_metrics)
+    names = list(settings.metrics or task.shown_metrics)
     rows = calibration.unseen(task.queries, task.spec)
     if seen := len(task.queries) - len(rows):
         notice(f"{task.spec}: {seen:,} of {len(task.queries):,} queries calibrated {settings.file} and are left out")

@@ -148,8 +148,8 @@ class AbstainingIndex(FilteredIndex):
         account = account_of(searcher.searcher, self.inner)
         about = {"error": searcher.error, "signal": searcher.calibration.signal, "threshold": searcher.threshold}
         note = (
-            f"{self._not_answered:,} of {self._searched:,} queries are not answered; of those with nothing relevant, "
-            f"at most {searcher.error:g} are answered"
+            f"{self._not_answered:,} of {self._searched:,} queries are not answered; promised: at most "
+            f"{searcher.error:g} of those with nothing relevant are"
         )
         return replace(
             account,

@@ -54,7 +54,7 @@ class ReportSettings(Settings):
     index_folder: str | None = setting(None, "Folder of retrokit export, whose documents are not embedded again.")
     metrics: Sequence[str] = setting(
         (),
-        "Metrics of the answers, e.g. ndcg@10,recall@100. Default: the task's usual ones.",
+        "Metrics of the answers, e.g. ndcg@10,recall@100. Default: those that tables show.",
         read=listed,
         canonical=metric_names,
     )
