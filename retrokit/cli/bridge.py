@@ -16,7 +16,7 @@ def bridge(settings: BridgeSettings, as_json: JsonOption = False) -> None:
     retrokit bridge exported/documents runs/new --into new -o exported/bridged
     """
     from retrokit.cli.entry import in_options
-    from retrokit.report.evaluation import evaluation_json, evaluation_sheets
+    from retrokit.report.evaluation import evaluation_sheets
     from retrokit.report.tables import bridge_sheets
     from retrokit.training.bridge import bridge
 
@@ -24,7 +24,7 @@ def bridge(settings: BridgeSettings, as_json: JsonOption = False) -> None:
     result = replace(result, verdict=in_options(result.verdict))
     evaluation = result.evaluation
     shown = {field.name: getattr(result, field.name) for field in fields(result)}
-    shown["evaluation"] = None if evaluation is None else evaluation_json(evaluation)
+    shown["evaluation"] = None if evaluation is None else evaluation.to_json()
     show_result(as_json, "bridge", shown, *bridge_sheets(result))
     if evaluation is not None and not as_json:
         show(*evaluation_sheets(evaluation))

@@ -43,7 +43,7 @@ def finetune(
         raise UsageError("--time needs --dry-run")
     check_files(config.data)
     with importing():
-        from retrokit.training.finetune import plan, with_memory
+        from retrokit.training.finetune import plan
         from retrokit.training.run import timed
     from retrokit.report.tables import preflight_sheets
 
@@ -52,10 +52,7 @@ def finetune(
 
         training_plots(folder)
 
-    if dry_run:
-        planned: Job = with_memory(plan(config, dry_run=True))
-    else:
-        planned = plan(config)
+    planned: Job = plan(config, dry_run=dry_run)
     if time:
         notice("--time: a few steps are timed, at a learning rate of 0")
         planned = timed(planned)

@@ -47,7 +47,7 @@ def parse_gate(text: str, name: str = "fail_under") -> tuple[str, float]:
 class GateSettings(Settings):
     """What the systems of an evaluation are compared with, and what fails."""
 
-    baseline: str | None = setting(None, "Compare with this file of --save-baseline.", GATES)
+    baseline: str | None = setting(None, "Compare with this file of --save-baseline.", GATES, reads=FILE)
     baseline_system: str | None = setting(
         None, "The system, as tables name it, that the others are compared with. Default: the first.", GATES
     )
@@ -56,6 +56,7 @@ class GateSettings(Settings):
         "The metric that is compared for `fail_if_worse=` and `max_drop=`. Default: the task's main one.",
         GATES,
         canonical=metric_names,
+        names="metrics",
     )
     fail_under: Sequence[str] = setting(
         (), "Exit 1 if a result is below METRIC=X, e.g. ndcg@10=0.64. Repeatable.", GATES
@@ -102,16 +103,24 @@ class EvaluationSettings(GateSettings):
     )
 
     encoders: Sequence[str] = setting(
-        (), "Encoders or searchers to evaluate; the first is the one compared with.", argument=True
+        (),
+        "Encoders or searchers to evaluate; the first is the one compared with.",
+        argument=True,
+        names="encoders,searchers",
     )
-    on: Sequence[str] = setting((), "Task, e.g. beir:data/scifact, knn:texts.jsonl, sts:pairs.jsonl. Repeatable.")
-    sim: Sequence[str] = setting((), "Similarity to score with; default: the encoder's own. Repeatable.", SCORES)
+    on: Sequence[str] = setting(
+        (), "Task, e.g. beir:data/scifact, knn:texts.jsonl, sts:pairs.jsonl. Repeatable.", names="tasks"
+    )
+    sim: Sequence[str] = setting(
+        (), "Similarity to score with; default: the encoder's own. Repeatable.", SCORES, names="similarities"
+    )
     metrics: Sequence[str] = setting(
         (),
         "Metrics to compute and show, e.g. ndcg@10,recall@100. Default: the task's usual ones.",
         SCORES,
         read=listed,
         canonical=metric_names,
+        names="metrics",
     )
     precision: str = setting("auto", PRECISION, SCORES, choices=PRECISIONS)
     dims: int | None = setting(None, "Use the first N dimensions only: for sfs, N / size fragments.", SCORES, minimum=1)
@@ -130,6 +139,7 @@ class EvaluationSettings(GateSettings):
         "Training data of the encoders, to warn of texts that the tests share with them: FILE.jsonl, beir:PATH, "
         "hf:NAME. Default: those of runs, where they are as they were. Repeatable.",
         OUTPUT,
+        names="data",
     )
     overlap_examples: int = setting(0, OVERLAP_EXAMPLES, OUTPUT, minimum=0)
     explain: int | None = setting(
@@ -184,17 +194,22 @@ class TwoStageOptions(GateSettings):
         None, "Share of the reranker in a sum with the first stage's normalised scores.", STAGES, minimum=0, maximum=1
     )
     fusion: str | None = setting(None, "Fuse the ranks of both stages, not scores.", STAGES, choices=("rrf",))
-    sim: str | None = setting(None, "Similarity of the first stage; default: the encoder's own.", FIRST_STAGE)
+    sim: str | None = setting(
+        None, "Similarity of the first stage; default: the encoder's own.", FIRST_STAGE, names="similarities"
+    )
     index: str | None = setting(
         None, "Search with this index of faiss in the first stage, e.g. HNSW32.", FIRST_STAGE, extra="faiss"
     )
-    run: str | None = setting(None, "Rerank this TREC run in place of a search; - is standard input.", STAGES)
+    run: str | None = setting(
+        None, "Rerank this TREC run in place of a search; - is standard input.", STAGES, reads=FILE
+    )
     metrics: Sequence[str] = setting(
         (),
         "Metrics to compute and show. Default of rankings: ndcg@10,accuracy@1,mrr@10.",
         FIRST_STAGE,
         read=listed,
         canonical=metric_names,
+        names="metrics",
     )
     results: str | None = setting(
         None,
@@ -211,6 +226,7 @@ class TwoStageOptions(GateSettings):
         None,
         "For near-misses: pairs that do mean the same, e.g. beir:PATH,split=train. Default: the file's own positives.",
         NEAR_MISSES,
+        names="data",
     )
     max_paraphrases: int = setting(10_000, "Maximum of paraphrase pairs, a random sample.", NEAR_MISSES, minimum=2)
     save_run: str | None = setting(

@@ -46,7 +46,7 @@ FOR_LOSSES = {
 """Options of some losses only."""
 DEFAULT_SCALE = {"infonce": 20.0, "kl": 20.0, "margin-mse": 1.0, "mse": 1.0}
 AUTO = "auto"
-"""As a similarity: chosen by a probe of the encoder; as a size: the largest that fits into memory."""
+"""As a similarity: chosen by a probe of the encoder; as a scale: as sharp as cosine's."""
 
 LOSS, BATCHES, OPTIMIZER, EVALUATION = "Loss", "Batches", "Optimizer", "Evaluation"
 DOCUMENTS = "Stored documents"
@@ -64,7 +64,7 @@ TRAINED, CHECKPOINTS, OUTPUT = "Adapters", "Checkpoints", "Output"
 
 
 def rank_or_spec(text: str) -> int | str:
-    """A number if only a rank is given, as older versions store it."""
+    """A number if only a rank is given."""
     spec = lora.parse(text)
     return spec.params["rank"] if len(spec.params) == 1 else str(spec)  # type: ignore[return-value] # it is one
 
@@ -77,8 +77,8 @@ class TrainingConfig(Settings):
         UsageError: all problems at once.
     """
 
-    encoder: str = setting(help="Encoder to start from.", argument=True)
-    data: Sequence[str] = setting(help="Train on FILE.jsonl, -, beir:PATH or hf:NAME. Repeatable.")
+    encoder: str = setting(help="Encoder to start from.", argument=True, names="encoders")
+    data: Sequence[str] = setting(help="Train on FILE.jsonl, -, beir:PATH or hf:NAME. Repeatable.", names="data")
     output: str | None = setting(
         None, "Model folder to write.", OUTPUT, flags=("--output", "-o"), result=False, writes=FOLDER
     )
@@ -160,7 +160,7 @@ class TrainingConfig(Settings):
         """The paths of inputs."""
         from retrokit.core.outputs import paths_in
 
-        return paths_in(getattr(self, field.name) for field in fields(self) if not field.metadata["writes"])
+        return paths_in(getattr(self, field.name) for field in fields(self) if not field.metadata["content"].writes)
 
 
 @dataclass(frozen=True)
@@ -174,10 +174,10 @@ class FinetuneConfig(TrainingConfig):
     )
 
     _: KW_ONLY
-    sim: str = setting("cosine", "Train with this similarity, or auto (by a probe).", LOSS)
+    sim: str = setting("cosine", "Train with this similarity, or auto (by a probe).", LOSS, names="similarities")
     loss: str = setting("infonce", "Minimise infonce, mse, kl, margin-mse; sum: infonce+kl=0.5.", LOSS)
     teacher_temperature: float = setting(1.0, "Divide the teacher's scores by this (kl).", LOSS, above=0)
-    guide: str | None = setting(None, "Mask false negatives by an encoder: minilm,margin=0.05.", LOSS)
+    guide: str | None = setting(None, "Mask false negatives by an encoder: minilm,margin=0.05.", LOSS, names="encoders")
     scale: float | str | None = setting(
         None,
         "Multiply scores; auto: as sharp as cosine. Default: 20 or 1.",
@@ -188,26 +188,16 @@ class FinetuneConfig(TrainingConfig):
     temperature: float | None = setting(None, "Divide scores by this, instead of `scale=`.", LOSS, above=0)
     max_score: float | None = setting(None, "Count this score as 1 (mse). Default: the highest.", LOSS, above=0)
     augment: Sequence[str] = setting((), "Make pairs of texts: crops, dropout, mask. Repeatable.")
-    documents: str | None = setting(None, "Train queries only, for this folder of retrokit export.", DOCUMENTS)
+    documents: str | None = setting(
+        None, "Train queries only, for this folder of retrokit export.", DOCUMENTS, reads=FOLDER
+    )
     query_side: str | None = setting(None, "Train map, low-rank:16, mlp or encoder. Default: map.", DOCUMENTS)
     mined: int | None = setting(None, "Draw N negatives of a query from the index. Default: 4.", DOCUMENTS, minimum=0)
     mine_every: int | None = setting(None, "Search for negatives every N steps. Default: 250.", DOCUMENTS, above=0)
     directions: str = setting("query-to-document", "Rank in this direction.", LOSS, choices=DIRECTIONS)
     unmasked: bool = setting(False, "Count an anchor's other positives as negatives (MAG, Eq. 2).", LOSS)
-    batch_size: int | str = setting(
-        "64",
-        "Batch N examples per process; auto: fit memory.",
-        BATCHES,
-        above=0,
-        read=number_or("auto", "batch_size", int),
-    )
-    mini_batch: int | str | None = setting(
-        None,
-        "Hold activations of N texts (gradient caching), or auto.",
-        BATCHES,
-        above=0,
-        read=number_or("auto", "mini_batch", int),
-    )
+    batch_size: int = setting(64, "Batch N examples per process.", BATCHES, above=0)
+    mini_batch: int | None = setting(None, "Hold activations of N texts (gradient caching).", BATCHES, above=0)
     no_duplicates: bool = setting(False, "Avoid duplicate texts within a global batch.", BATCHES)
     gradient_checkpointing: bool = setting(False, "Recompute activations to save memory.", BATCHES, result=False)
     lr: float | None = setting(
@@ -240,7 +230,7 @@ class FinetuneConfig(TrainingConfig):
     holdout: float | None = setting(
         None, "Hold out a fraction or N anchors, and evaluate on them.", EVALUATION, above=0
     )
-    eval: Sequence[str] = setting((), "Evaluate on this task before and after. Repeatable.", EVALUATION)
+    eval: Sequence[str] = setting((), "Evaluate on this task before and after. Repeatable.", EVALUATION, names="tasks")
     overlap_examples: int = setting(0, OVERLAP_EXAMPLES, EVALUATION, minimum=0, result=False)
     strict: bool = setting(False, STRICT, EVALUATION, result=False)
 
@@ -264,18 +254,11 @@ class FinetuneConfig(TrainingConfig):
         known = all(name in names and 0 < weight < math.inf for name, weight in losses.items())
         scored = self.loss == "mse"
         evaluates = bool(self.eval) or self.holdout is not None
-        sizes = {name: getattr(self, name) for name in ("batch_size", "mini_batch")}
-        automatic = [name for name, value in {**sizes, "scale": self.scale}.items() if isinstance(value, str)]
         no_freeze = self.freeze is not None and not re.fullmatch(r"embeddings|(first|all-but):\d{1,5}", self.freeze)
         default = {field.name: field.default for field in fields(self)}
         wrong: dict[str, Any] = {
             "`scale=` and `temperature=` exclude each other": None not in (self.scale, self.temperature),
-            **{
-                f"`{name}=` {value}: expected {kind} or auto": value != AUTO
-                for name in automatic
-                for value, kind in [(getattr(self, name), "a number" if name == "scale" else "a whole number")]
-            },
-            "`batch_size=` and `mini_batch=` are both auto; give one as a number": set(sizes.values()) == {AUTO},
+            f"`scale=` {self.scale}: expected a number or auto": isinstance(self.scale, str) and self.scale != AUTO,
             f"`loss=` {self.loss}: expected one of {', '.join(LOSSES)}, or a sum of the first three such as "
             "infonce+kl=0.5": not known or len(losses) < len(self.loss.split("+")),
             **{
@@ -320,7 +303,6 @@ class FinetuneConfig(TrainingConfig):
                 for name in others
             },
             "`documents=` needs `loss=` infonce": self.loss != "infonce",
-            "`documents=` needs a number as `batch_size=`": self.batch_size == AUTO,
             "`documents=` needs the similarity of the export as `sim=`, not auto": self.sim == AUTO,
         }
 
@@ -358,10 +340,6 @@ class FinetuneConfig(TrainingConfig):
         return max(DEFAULT_SCALE[name] for name in self.losses)
 
 
-UNRECORDED = ("mix", "unmasked")
-"""Options that older runs do not record; at their default, newer ones do not either."""
-
-
 def _weight(text: str) -> float:
     try:
         return float(text)
@@ -396,8 +374,10 @@ class BridgeSettings(Settings):
 
     first = ("output", "into", "map", "queries", "texts", "sample", "on", "metrics", "seed", "as_json")
 
-    export: str = setting(help="Folder of retrokit export, of the old encoder's documents.", argument=True)
-    encoder: str = setting(help="New encoder.", argument=True)
+    export: str = setting(
+        help="Folder of retrokit export, of the old encoder's documents.", argument=True, reads=FOLDER
+    )
+    encoder: str = setting(help="New encoder.", argument=True, names="encoders")
     output: str = setting(help="New folder to write.", flags=("--output", "-o"), writes=FOLDER)
     _: KW_ONLY
     into: str = setting(
@@ -405,11 +385,13 @@ class BridgeSettings(Settings):
     )
     map: str = setting("auto", "Learn orthogonal, affine, low-rank:N or mlp. auto: the best of two.")
     queries: str | None = setting(None, "Learn from these queries too, without labels: JSON lines or a BEIR folder.")
-    texts: str | None = setting(None, "Texts of the export: JSON lines or a BEIR folder. Default: its source.")
+    texts: str | None = setting(
+        None, "Texts of the export: JSON lines or a BEIR folder. Default: its source.", names="data"
+    )
     sample: int = setting(5000, "Embed N of the texts with the new encoder.", minimum=10)
-    on: Sequence[str] = setting((), "Measure old, bridged and embedded again on this task. Repeatable.")
+    on: Sequence[str] = setting((), "Measure old, bridged and embedded again on this task. Repeatable.", names="tasks")
     metrics: Sequence[str] = setting(
-        (), "Metrics to show. Default: the task's usual ones.", read=listed, canonical=metric_names
+        (), "Metrics to show. Default: the task's usual ones.", read=listed, canonical=metric_names, names="metrics"
     )
     seed: int = setting(0, "Seed the sample and an mlp.", minimum=0)
     precision: str = setting("auto", PRECISION, choices=PRECISIONS)

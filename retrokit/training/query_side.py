@@ -410,7 +410,7 @@ def plan(config: FinetuneConfig, *, dry_run: bool = False) -> QueryPlan:
     with strictly(config.strict):
         sources, held_out, rows, digests = read_by_id(config, stored)
         data, side = TrainingSet(sources, seed=config.seed), config.query_side or "map"
-        batches = Batches(data, int(config.batch_size), config.seed, no_duplicates=config.no_duplicates, mix=config.mix)
+        batches = Batches(data, config.batch_size, config.seed, no_duplicates=config.no_duplicates, mix=config.mix)
         evaluations = evaluations_of(config, stored, held_out, device)
     index = _index_of(config, stored, device)
     searcher = index.searcher

@@ -41,6 +41,7 @@ EXTENSION = Extension(
             "Measure the error of a calibrated searcher, and what its answers are worth.",
             "retrokit.extensions.abstention.cli:report",
             kinds=("tasks",),
+            prints="json",
         ),
     ),
     entries={"retrokit.searchers": {"abstain": "retrokit.extensions.abstention:ABSTAIN"}},

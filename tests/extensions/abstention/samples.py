@@ -1,6 +1,15 @@
 """The command lines of ``retrokit abstain``, and of the searcher ``abstain``."""
 
+from retrokit import cli
 from tests.samples import Samples
+
+
+def make_calibration() -> dict[str, str]:
+    """Calibrate a table of tokens."""
+    words = ["static:dim=16", "--on", "beir:beir", "--error", "0.5", "--signal", "score", "-o", "cal.json"]
+    assert cli.run(["abstain", "calibrate", *words]) == 0
+    return {}
+
 
 SEARCH = "search abstain:cal.json,error=0.5 --corpus beir/corpus.jsonl --queries beir/queries.jsonl -o out"
 SAMPLES = Samples(
@@ -16,6 +25,6 @@ SAMPLES = Samples(
         "calibration": ("cal.json", SEARCH),
         "calibration, report": ("cal.json", "abstain report cal.json --on beir:beir,split=dev --error 0.5"),
     },
-    prepares={"cal.json": "abstain calibrate static:dim=16 --on beir:beir --error 0.5 --signal score -o cal.json"},
+    makers={"cal.json": make_calibration},
     file_kinds={"abstention": "file-abstention"},
 )
