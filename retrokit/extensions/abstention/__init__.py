@@ -44,7 +44,13 @@ EXTENSION = Extension(
             prints="json",
         ),
     ),
-    entries={"retrokit.searchers": {"abstain": "retrokit.extensions.abstention:ABSTAIN"}},
+    entries={
+        "retrokit.searchers": {"abstain": "retrokit.extensions.abstention:ABSTAIN"},
+        "retrokit.records": {
+            "abstain-calibrate": "retrokit.extensions.abstention.records:CALIBRATION",
+            "abstain-report": "retrokit.extensions.abstention.records:REPORT",
+        },
+    },
     python={
         "calibrate": "retrokit.extensions.abstention.calibrating:calibrate",
         "report": "retrokit.extensions.abstention.reporting:report",

@@ -11,7 +11,6 @@ import math
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Mapping, Sequence, Set
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -24,6 +23,7 @@ from retrokit.core.settings import taking
 from retrokit.data.exports import Export, open_export
 from retrokit.evaluation.tasks.retrieval import Retrieval
 from retrokit.extensions.abstention.calibration import Abstention, check_system, corpus_of, mark_of, verifier_of
+from retrokit.extensions.abstention.results import CalibrationReport, Spread
 from retrokit.extensions.abstention.settings import AbstentionSettings
 from retrokit.extensions.abstention.signals import (
     DEEP,
@@ -44,51 +44,6 @@ from retrokit.ranking.retrieval.base import Ranking, Searcher, TextList
 PART, HELD_OUT = 6, 3  # one query of that number
 Sides = tuple[np.ndarray, np.ndarray]
 """Signals ``[n]`` of all queries with, and without, their relevant documents."""
-
-
-@dataclass(frozen=True)
-class Spread:
-    """A share over splits: its mean, and the 2.5% and 97.5% percentiles."""
-
-    mean: float
-    low: float
-    high: float
-
-
-@dataclass(frozen=True)
-class CalibrationReport:
-    """A calibration, and what it gives on held-out queries.
-
-    Attributes:
-        system: the spec that makes the searcher.
-        promised: the promised error: of the queries with nothing relevant in the corpus, at most this share gets an
-            answer anyway, on average over calibrations.
-        queries: judged queries with a relevant document.
-        calibrated: those that set the threshold.
-        threshold: a query is answered if its signal is above.
-        expected: the error of calibrations with as many queries if no two signals are equal: mean and 95% interval.
-        error: realised share of held-out queries that are answered without their relevant documents.
-        answered: share of held-out queries that are answered with their relevant documents.
-        wrong: share of those answered whose first document is not relevant; null: none is answered.
-        wrong_without: the same if all are answered.
-        chosen: number of splits that chose each signal.
-    """
-
-    file: str
-    system: str
-    task: str
-    promised: float
-    signal: str
-    queries: int
-    calibrated: int
-    threshold: float
-    splits: int
-    expected: Spread
-    error: Spread
-    answered: Spread
-    wrong: Spread | None
-    wrong_without: float
-    chosen: dict[str, int]
 
 
 @taking(AbstentionSettings)

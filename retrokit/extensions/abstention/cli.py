@@ -1,7 +1,5 @@
 """``retrokit abstain calibrate`` and ``retrokit abstain report``."""
 
-from dataclasses import asdict
-
 from retrokit.cli.api import JsonOption, show_result, takes
 from retrokit.extensions.abstention.settings import AbstentionSettings, ReportSettings
 
@@ -18,7 +16,7 @@ def calibrate(settings: AbstentionSettings, as_json: JsonOption = False) -> None
     from retrokit.extensions.abstention.sheets import calibration_sheet
 
     report = find(settings)
-    show_result(as_json, "abstain-calibrate", asdict(report), calibration_sheet(report))
+    show_result(as_json, "abstain-calibrate", report.to_json(), calibration_sheet(report))
 
 
 @takes(ReportSettings)
@@ -34,5 +32,5 @@ def report(settings: ReportSettings, as_json: JsonOption = False) -> None:
     from retrokit.extensions.abstention.sheets import report_sheet
 
     measured = measure(settings)
-    show_result(as_json, "abstain-report", asdict(measured), report_sheet(measured))
+    show_result(as_json, "abstain-report", measured.to_json(), report_sheet(measured))
     check_error(measured, settings.max_error)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from retrokit.core.errors import GateFailed
@@ -11,44 +9,11 @@ from retrokit.core.notices import notice
 from retrokit.core.settings import taking
 from retrokit.extensions.abstention.calibrating import judged_task
 from retrokit.extensions.abstention.calibration import read_calibration
+from retrokit.extensions.abstention.results import AbstentionReport
 from retrokit.extensions.abstention.searcher import abstain, report_drift
 from retrokit.extensions.abstention.settings import ReportSettings
 from retrokit.extensions.abstention.signals import DEPTH
 from retrokit.metrics.significance import share_of
-
-
-@dataclass(frozen=True)
-class AbstentionReport:
-    """What a calibrated system answers.
-
-    Attributes:
-        promised: the promised error.
-        threshold: a query is answered if its signal is above.
-        queries: those with relevant documents in the corpus.
-        answered: share of them that is answered.
-        without: queries with nothing relevant in the corpus: the same without their relevant documents, and others that
-            have none.
-        error: share of these that is answered, with its ``low``–``high`` 95% interval (Wilson).
-        metrics: means over the queries that are answered, by name; null: none is.
-        baseline: the same over all queries with relevant documents.
-        drift_p: p of the test that queries without relevant documents have the signals of the calibration.
-    """
-
-    file: str
-    system: str
-    task: str
-    promised: float
-    signal: str
-    threshold: float
-    queries: int
-    answered: float
-    without: int
-    error: float
-    low: float
-    high: float
-    metrics: dict[str, float | None]
-    baseline: dict[str, float | None]
-    drift_p: float
 
 
 @taking(ReportSettings)

@@ -1,9 +1,8 @@
 """The JSON that the commands print, and the file of a calibration."""
 
 from retrokit.core.shapes import Either, but
-from retrokit.extensions.abstention.calibrating import CalibrationReport, Spread
 from retrokit.extensions.abstention.calibration import Abstention
-from retrokit.extensions.abstention.reporting import AbstentionReport
+from retrokit.extensions.abstention.results import AbstentionReport, CalibrationReport, Spread
 
 OUTPUTS = {
     "abstain-calibrate": but(CalibrationReport, wrong=Either([Spread, None])),

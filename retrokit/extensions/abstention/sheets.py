@@ -2,13 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from retrokit.cli.api import Sheet
-
-if TYPE_CHECKING:
-    from retrokit.extensions.abstention.calibrating import CalibrationReport, Spread
-    from retrokit.extensions.abstention.reporting import AbstentionReport
+from retrokit.core.sheet import Sheet
+from retrokit.extensions.abstention.results import AbstentionReport, CalibrationReport, Spread
 
 ERROR = "error: share of queries with nothing relevant in the corpus that are answered, promised to be at most"
 

@@ -23,6 +23,7 @@ from retrokit.extensions.abstention.searcher import ABSTAINED, BATCH, LEVEL
 from retrokit.extensions.abstention.signals import EMPTY, Hubs, drift_p, signal_of, threshold_of
 from retrokit.ranking import reranking
 from retrokit.ranking.retrieval.base import TextList
+from retrokit.report.records import read_record
 from tests.evaluation.fakes import write_folder
 from tests.models import sentences
 
@@ -387,6 +388,25 @@ def test_a_report_measures_error_and_answers(beir, other, calibrated, capsys):
     assert [*few["metrics"]] == ["accuracy@1"]
     assert cli.run(["abstain", "report", *words]) == 0
     assert "promised to be at most 0.2" in " ".join(capsys.readouterr().out.split())
+
+
+def test_what_was_printed_is_read_again(beir, other, calibrated, tmp_path, capsys):
+    """As a record of its kind, with the same tables."""
+    words = ["bm25", "--on", f"beir:{beir}", "--error", "0.2", "-o", str(tmp_path / "a.json")]
+    for command in (["calibrate", *words], ["report", str(calibrated), "--on", f"beir:{other}", "--error", "0.2"]):
+        assert cli.run(["abstain", *command, "--json"]) == 0
+        printed = tmp_path / "printed.json"
+        printed.write_text(capsys.readouterr().out)
+        source = read_record(str(printed), "a record")
+        assert source is not None
+        assert source.record.to_json() == {
+            name: value for name, value in json.loads(printed.read_text()).items() if name not in ("kind", "version")
+        }
+        assert cli.run(["abstain", *command]) == 0
+        shown = capsys.readouterr().out
+        (sheet,) = source.sheets
+        for row in sheet.rows:
+            assert str(row[1]) in shown
 
 
 def test_a_report_fails_above_the_error_that_is_allowed(other, calibrated, capsys):
