@@ -60,7 +60,7 @@ class Account:
 class Index(Protocol):
     """Documents that can be searched. A subclass gives :meth:`search` and :meth:`score_pairs`. ``unlisted`` has the
     scores of documents of a TREC run that are not in the corpus, by the ids of query and document. ``empty`` has the
-    reason why the last search found nothing, by the text of the query."""
+    reason for no document in the last search, by the text of the query."""
 
     unlisted: Mapping[str, Mapping[str, float]] = MappingProxyType({})
     empty: Mapping[str, str] = MappingProxyType({})
