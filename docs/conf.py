@@ -33,7 +33,7 @@ NAVIGATION = {
     "How-to": [
         f"how-to/{name}"
         for name in (
-            "training-data check-data choose-similarity stress-test compare ci-gate rerank reject-near-misses abstain "
+            "training-data check-data choose-similarity stress-test compare ci-gate rerank reject-near-misses "
             "export-vectors fine-tune-queries bridge several-gpus language-models reproduce "
             "serve python"
         ).split()

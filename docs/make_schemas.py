@@ -26,11 +26,10 @@ from retrokit.data.overlap import Overlap
 from retrokit.data.runs import FINISHED, TRAINING, Run
 from retrokit.encoders.graphs.folders import Graph
 from retrokit.encoders.store import Held
-from retrokit.evaluation.abstention import AbstentionReport, Spread
 from retrokit.evaluation.check import DataCheck
 from retrokit.evaluation.comparison.comparison import BaselineChange, Comparison, Explanation, Gate, OverTasks
 from retrokit.evaluation.comparison.correlations import Correlation
-from retrokit.evaluation.result import AbstentionResult, Result
+from retrokit.evaluation.result import Result
 from retrokit.metrics.effect_size import EffectSize
 from retrokit.metrics.significance import Draws
 from retrokit.probing.contrast import ContrastProbe
@@ -42,7 +41,6 @@ from retrokit.probing.magnitude import EffectChange, Gain, LengthCorrelation, Le
 from retrokit.probing.map import TextMap
 from retrokit.probing.near_miss import Blindness, Distribution
 from retrokit.probing.stress import StressProbe
-from retrokit.ranking.abstention import Abstention
 from retrokit.ranking.canaries import CanaryReport
 from retrokit.ranking.reranking.verify import Calibration
 from retrokit.report import doctor
@@ -65,9 +63,8 @@ COUNTS: Any = {"*": int}
 
 RESULT = but(
     Result,
-    *("per_query", "run", "resampled", "own_scale", "abstention"),
+    *("per_query", "run", "resampled", "own_scale"),
     **{
-        "abstention?": (AbstentionResult, "With --abstain: what is answered."),
         "per_query?": ({"*": NUMBERS}, "With --per-query: by metric and id."),
         "metrics": (NUMBERS, "By name; null: undefined."),
     },
@@ -208,7 +205,6 @@ OUTPUTS: dict[str, Any] = {
         gained=({"*": float | None}, "Share of what embedding again would gain, by task; null: nothing."),
         evaluation=(Either([EVALUATION, None]), "Old, bridged and embedded again (--on)."),
     ),
-    "calibrate": but(AbstentionReport, wrong=Either([Spread, None])),
     "check": DataCheck,
     "doctor": Either(
         [
@@ -302,7 +298,6 @@ KINDS = {
 KEPT_RESULT = but(
     Result,
     "run",
-    "abstention",
     metrics=NUMBERS,
     per_query={"*": NUMBERS},
     resampled={"*": but(Draws, drawn=[float | None])},
@@ -403,10 +398,6 @@ FILES: dict[str, tuple[str, Any]] = {
         "canaries.json, in the folder of an export: a few texts and their raw embeddings.",
         but(Canaries),
     ),
-    "abstention": (
-        "abstention.json, in the folder of an export, or the file of retrokit calibrate -o: when a search abstains.",
-        Abstention,
-    ),
     "ids": (
         "A line of ids.jsonl, in the folder of an export: the row of the same number.",
         {"id": str, "document?": (str, "Of a chunk; its id is DOCUMENT#NUMBER.")},
@@ -425,7 +416,7 @@ FILES: dict[str, tuple[str, Any]] = {
         {
             **{"id": (str, "Of the query."), "query": str},
             "documents": ([{"id": str, "score": float, "text?": str}], "Best first."),
-            "abstained?": (bool, "With --abstain: true if it gives no answer."),
+            "empty?": (str, "Why there is no document, if the searcher has a reason."),
         },
     ),
     "verdict": (

@@ -13,7 +13,6 @@ The Python API, loaded lazily (importing retrokit imports no torch)::
     retrokit.evaluate(["minilm", "runs/qnorm"], ["beir:data/scifact"])
     retrokit.check_gates(evaluation.gates)
     retrokit.check(["beir:data/scifact", "pairs.jsonl"])
-    retrokit.calibrate("minilm", "beir:data/scifact,split=train", output="minilm.json")
     retrokit.probe.magnitude(["runs/qnorm"], ["beir:data/scifact"])
     retrokit.search("runs/qnorm", documents, ["a query"], k=10)
     retrokit.rerank("runs/qnorm", ["beir:data/scifact"], ["maxsim"])
@@ -36,7 +35,6 @@ if TYPE_CHECKING:
     from retrokit.core.errors import GateFailed as GateFailed
     from retrokit.data.images import open_image as open_image
     from retrokit.encoders.base import Encoder
-    from retrokit.evaluation.abstention import calibrate as calibrate
     from retrokit.evaluation.check import check as check
     from retrokit.evaluation.comparison.gates import check_gates as check_gates
     from retrokit.evaluation.evaluate import evaluate as evaluate
@@ -58,7 +56,6 @@ _LAZY = {
     "augment": "retrokit.augment",
     "probe": "retrokit.probe",
     "check": "retrokit.evaluation.check",
-    "calibrate": "retrokit.evaluation.abstention",
     "evaluate": "retrokit.evaluation.evaluate",
     "EvaluationSettings": "retrokit.evaluation.settings",
     "check_gates": "retrokit.evaluation.comparison.gates",

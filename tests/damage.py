@@ -88,14 +88,6 @@ KINDS: dict[str, Kind] = {
     "verifier, verify": Kind("verifier/retrokit.json", "rerank verify verifier triplets.jsonl -o out"),
     "verifier, calibrate": Kind("verifier/retrokit.json", "rerank calibrate verifier triplets.jsonl"),
     "verifier, weights": Kind("verifier/WEIGHTS", "rerank verify verifier triplets.jsonl -o out"),
-    "calibration": Kind(
-        "cal.json",
-        f"search {ENCODER} --corpus beir/corpus.jsonl --queries beir/queries.jsonl --abstain 0.5 --calibration cal.json"
-        " -o out",
-    ),
-    "calibration, eval": Kind(
-        "cal.json", f"eval {ENCODER} --on beir:beir,split=dev --abstain 0.5 --calibration cal.json"
-    ),
     "index recall": Kind("ex/RECALL", "search --index-folder ex --queries beir/queries.jsonl --index HNSW32 -o out"),
     "verdicts": Kind("verdicts.jsonl", "build-sure agreement verdicts.jsonl other.jsonl"),
     "SURE passages": Kind("sure/passages.jsonl", f"eval {ENCODER} --on sure:sure,reference=bm25"),
@@ -425,7 +417,6 @@ def _make() -> dict[str, str]:
         _typed(f"probe {words} --json", f"probe-{name}.json")
     _typed(f"rerank train cnn {ENCODER} --data triplets.jsonl --dev near.jsonl --epochs 1 --batch-size 8 -o verifier")
     _typed("rerank calibrate verifier triplets.jsonl --false-accept-rate 0.5")
-    _typed(f"calibrate {ENCODER} --on beir:beir --abstain 0.5 --signal score -o cal.json")
     _typed("augment near-misses texts.jsonl -o edits.jsonl --per-family 3")
     _typed(
         f"augment mine pairs.jsonl --encoder {ENCODER} --margin none --last-rank 7"

@@ -90,11 +90,9 @@ def edit(path: Path, *keys: object, value: object = None) -> None:
             "no field 'stateful_callbacks.TrainerControl'",
         ),
         ("trainer state", ("best_model_checkpoint",), {"": 1}, "field 'best_model_checkpoint' should be a string"),
-        ("calibration", ("signal",), "x", "field 'signal' is 'x'; expected score or margin or hubness"),
-        ("calibration", ("verifier",), ["x"], "its lists differ in length"),
         *(
             (kind, ("version",), 2, "has version 2 of its format; expected version 1; update retrokit")
-            for kind in ("export, search", "canaries", "baseline", "run, eval", "calibration")
+            for kind in ("export, search", "canaries", "baseline", "run, eval")
         ),
     ],
 )

@@ -83,7 +83,6 @@ WITH = {
     "search": ["search", "run", "--corpus", "corpus.jsonl", "--query", "a cat"],
     "export": ["export", "run", "--on", "corpus.jsonl", "-o", "exported"],
     "bridge": ["bridge", "exported", "run", "--texts", "corpus.jsonl", "--sample", "10", "-o", "bridged"],
-    "calibrate": ["calibrate", "run", "--on", "beir:task", "--abstain", "0.5", "-o", "abstention.json"],
     "build-sure": ["build-sure", "task", "--dry-run"],
     **SAMPLES.runs,
 }

@@ -312,11 +312,5 @@ registry = CommandRegistry(
             "retrokit.cli.bridge:bridge",
             kinds=("encoders", "tasks"),
         ),
-        CommandEntry(
-            "calibrate",
-            "Calibrate when a search abstains, because nothing relevant is in the corpus.",
-            "retrokit.cli.calibrate:calibrate",
-            kinds=("encoders", "searchers", "similarities", "tasks", "rerankers"),
-        ),
     ],
 )

@@ -12,7 +12,6 @@ from retrokit.core.errors import SMALLEST, UsageError, check_extra, out_of_range
 
 OVERLAP_EXAMPLES = "Show N texts of a test that are in training data too."
 SHOW_INPUTS = "Show the first N queries and documents as the model reads them."
-ABSTAIN = "Answer at most this share of queries with nothing relevant, as calibrated."
 STRICT = "Stop at data faults: absent documents, repeated lines."
 PRECISION = "Precision of the encoding; auto: bf16 where that is faster here."
 FILE, FOLDER, EITHER = "a file", "a folder", "a file or a folder"  # no setting is named so

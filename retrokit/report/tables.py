@@ -22,7 +22,6 @@ from retrokit.training.rerankers.config import VerifierConfig
 
 if TYPE_CHECKING:  # showing what is there takes no trainer
     from retrokit.encoders.store import EmbeddingCache
-    from retrokit.evaluation.abstention import AbstentionReport, Spread
     from retrokit.metrics.significance import Share
     from retrokit.ranking.export import Export
     from retrokit.ranking.reranking.verify import Calibration
@@ -194,14 +193,14 @@ def bridge_sheets(bridged: Bridged) -> list[Sheet]:
 def hits_sheets(hits: Hits) -> list[Sheet]:
     """The hits of a search, a table a query."""
     sheets = []
-    for place, (query, ranking) in enumerate(zip(hits.queries, hits.found, strict=True)):
+    for query, ranking in zip(hits.queries, hits.found, strict=True):
         texts = ["text"] if any(hit.text is not None for hit in ranking) else []
         rows = []
         for rank, hit in enumerate(ranking, start=1):
             beginning = [harmless(textwrap.shorten(hit.text or "", SHOWN, placeholder="…"))] if texts else []
             rows.append([str(rank), harmless(hit.id), *beginning, f"{hit.score:.4f}"])
         columns = ["rank", "document", *texts, "score"]
-        empty = "abstained: no document is relevant enough" if place in hits.abstained else "nothing was found"
+        empty = hits.empty.get(query, "nothing was found")
         sheets.append(Sheet(harmless(query), columns, len(columns) - 1, rows, () if rows else empty))
     return sheets
 
@@ -235,30 +234,6 @@ def calibration_sheet(calibration: Calibration) -> Sheet:
     ]
     title = f"{calibration.pairs['path']}: target false-accept rate {calibration.target:.1%}"
     return Sheet(title, ["", "value", "95% interval", "pairs"], 1, rows)
-
-
-def abstention_sheet(report: AbstentionReport) -> Sheet:
-    """The threshold, and what it gives on held-out queries."""
-
-    def row(name: str, spread: Spread) -> list[str]:
-        return [name, f"{spread.mean:.1%}", f"{spread.low:.1%} – {spread.high:.1%}"]
-
-    rows = [
-        [f"threshold of the {report.signal}", f"{report.threshold:.6g}", ""],
-        row("expected error", report.expected),
-        row("realised error", report.error),
-        row("answered, of queries with relevant documents", report.answered),
-        *([row("  first document not relevant", report.wrong)] if report.wrong is not None else []),
-        ["  the same if all are answered", f"{report.wrong_without:.1%}", ""],
-    ]
-    chosen = ", ".join(f"{name} {count:,}" for name, count in report.chosen.items())
-    caption = (
-        f"error: share of queries with nothing relevant in the corpus that are answered, promised to be at most "
-        f"{report.abstain:g} on average; {report.calibrated:,} of {report.queries:,} queries set the threshold; the "
-        f"other figures: mean and 95% of {report.splits:,} splits (signals: {chosen})"
-    )
-    title = f"{report.system} {report.similarity}, {report.task}: {report.file}"
-    return Sheet(title, ["", "value", "95% interval"], 1, rows, caption)
 
 
 def build_sheets(built: Built) -> list[Sheet]:

@@ -207,9 +207,7 @@ def _read(file: Path) -> Record:
 def plain(result: Result) -> dict[str, Any]:
     """A result as plain values, without its ranking."""
     plain = {
-        field.name: getattr(result, field.name)
-        for field in fields(result)
-        if field.name not in ("run", "resampled", "abstention")
+        field.name: getattr(result, field.name) for field in fields(result) if field.name not in ("run", "resampled")
     }
     drawn = {name: draws_of(metric) for name, metric in result.resampled.items()}
     resampled = {name: {**vars(draws), "drawn": [*map(known, draws.drawn.tolist())]} for name, draws in drawn.items()}

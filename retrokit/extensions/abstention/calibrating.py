@@ -11,9 +11,6 @@ import math
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Mapping, Sequence, Set
-from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -21,27 +18,27 @@ from retrokit import evaluation
 from retrokit.core.errors import UsageError
 from retrokit.core.notices import notice
 from retrokit.core.outputs import check_settings
+from retrokit.core.registry import Spec, Value
 from retrokit.core.settings import taking
-from retrokit.data.exports import ABSTENTION, open_export
-from retrokit.evaluation.settings import AbstentionSettings
+from retrokit.data.exports import Export, open_export
 from retrokit.evaluation.tasks.retrieval import Retrieval
-from retrokit.ranking import retrieval
-from retrokit.ranking.abstention import (
+from retrokit.extensions.abstention.calibration import Abstention, check_system, corpus_of, mark_of, verifier_of
+from retrokit.extensions.abstention.results import CalibrationReport, Spread
+from retrokit.extensions.abstention.settings import AbstentionSettings
+from retrokit.extensions.abstention.signals import (
     DEEP,
     DEPTH,
     HUBNESS,
     SIGNALS,
     VERIFIER,
-    Abstention,
     Hubs,
     allowed,
-    corpus_of,
-    mark_of,
     signal_of,
     threshold_of,
     verified,
-    verifier_of,
 )
+from retrokit.ranking import retrieval
+from retrokit.ranking.reranking.base import Reranker
 from retrokit.ranking.retrieval.base import Ranking, Searcher, TextList
 
 PART, HELD_OUT = 6, 3  # one query of that number
@@ -49,53 +46,8 @@ Sides = tuple[np.ndarray, np.ndarray]
 """Signals ``[n]`` of all queries with, and without, their relevant documents."""
 
 
-@dataclass(frozen=True)
-class Spread:
-    """A share over splits: its mean, and the 2.5% and 97.5% percentiles."""
-
-    mean: float
-    low: float
-    high: float
-
-
-@dataclass(frozen=True)
-class AbstentionReport:
-    """A calibration, and what it gives on held-out queries.
-
-    Attributes:
-        abstain: the promised error: of the queries with nothing relevant in the corpus, at most this share gets an
-            answer anyway, on average over calibrations.
-        queries: judged queries with a relevant document.
-        calibrated: those that set the threshold.
-        threshold: a query is answered if its signal is above.
-        expected: the error of calibrations with as many queries if no two signals are equal: mean and 95% interval.
-        error: realised share of held-out queries that are answered without their relevant documents.
-        answered: share of held-out queries that are answered with their relevant documents.
-        wrong: share of those answered whose first document is not relevant; null: none is answered.
-        wrong_without: the same if all are answered.
-        chosen: number of splits that chose each signal.
-    """
-
-    file: str
-    system: str
-    similarity: str
-    task: str
-    abstain: float
-    signal: str
-    queries: int
-    calibrated: int
-    threshold: float
-    splits: int
-    expected: Spread
-    error: Spread
-    answered: Spread
-    wrong: Spread | None
-    wrong_without: float
-    chosen: dict[str, int]
-
-
 @taking(AbstentionSettings)
-def calibrate(settings: AbstentionSettings) -> AbstentionReport:
+def calibrate(settings: AbstentionSettings) -> CalibrationReport:
     """Find when ``system`` abstains, on the judged queries of the task ``on``, and write it to ``output``.
 
     Raises:
@@ -104,37 +56,66 @@ def calibrate(settings: AbstentionSettings) -> AbstentionReport:
         DataError: files that cannot be read or written.
     """
     check_settings(settings)
-    task = evaluation.registry.create_on(settings.on, settings.device)
-    if not isinstance(task, Retrieval):
-        raise UsageError(f"{task.spec}: has no judged documents; give a task such as beir:data/scifact,split=train")
-    notice(task.describe())
+    task = judged_task(settings.on, settings.device)
     export = open_export(settings.index_folder) if settings.index_folder is not None else None
-    output = settings.output or str(Path(settings.index_folder or "") / ABSTENTION)
     left_out, relevant = task.places(export.rows_of) if export is not None else (task.left_out, task.relevant)
     rows = [row for row, positions in enumerate(relevant) if positions]
     _check_enough(len(rows), settings)
-    documents = task.documents if export is None else export
-    options = {name: getattr(settings, name) for name in ("sim", "dims", "precision", "index", "quantize")}
-    searcher, index = retrieval.opened(settings.system or "", documents, settings.device, **options)
+    if settings.verifier is not None and export is not None:
+        raise UsageError(f"{settings.verifier}: a verifier reads texts, and an export has none")
+    system = spec_of(settings.system, export)
+    check_system(system)
+    searcher = retrieval.create(system, settings.device)
+    index = searcher.index(task.documents) if export is None else searcher.over(export)
     searcher.check(task.documents, task.queries)
-    verifier = None
-    if settings.verifier is not None:
-        verifier = verifier_of(settings.verifier, task.documents if export is None else None, settings.device)
+    verifier = verifier_of(settings.verifier, settings.device) if settings.verifier is not None else None
     queries = TextList([task.queries[row] for row in rows], [task.queries.ids[row] for row in rows])
     rankings = (
         index.search_without(queries, DEEP, [left_out[row] for row in rows]),
         index.search_without(queries, DEPTH, [left_out[row] | relevant[row] for row in rows]),
     )
-    positions = (place for side in rankings for _, places in side for place in places.tolist())
-    ids = dict(enumerate(task.documents.ids)) if export is None else export.ids_at(positions)
+    ids: Sequence[str] | Mapping[int, str] = task.documents.ids
+    if export is not None:
+        ids = export.ids_at(position for side in rankings for _, positions in side for position in positions.tolist())
     sample = _CalibrationSample(rankings, ids, [relevant[row] for row in rows], settings)
     if verifier is not None:
         of_both = (verified(verifier, queries, side, task.documents) for side in rankings)
         sample.known[VERIFIER] = (next(of_both), next(of_both))
-    result = sample.calibration(searcher, verifier, corpus_of(documents), task, queries)
-    report = sample.report(output, result)
-    result.write(output)
+    corpus = corpus_of(task.documents if export is None else export, searcher.spec)
+    calibration = sample.calibration(searcher, verifier, corpus, task, queries)
+    report = sample.report(settings.output, calibration)
+    calibration.write(settings.output)
     return report
+
+
+def judged_task(spec: str, device: str | None) -> Retrieval:
+    """The task of that spec; raises :class:`UsageError` if it has no judged documents."""
+    task = evaluation.registry.create_on(spec, device)
+    if not isinstance(task, Retrieval):
+        raise UsageError(f"{task.spec}: has no judged documents; give a task such as beir:data/scifact,split=train")
+    notice(task.describe())
+    return task
+
+
+def spec_of(system: str | None, export: Export | None) -> str:
+    """The spec of the searcher ``system``, or of the encoder of that name; of an export by default that of its encoder,
+    similarity, dimensions and storage dtype."""
+    if system is None:
+        assert export is not None
+        system = export.note["encoder"]["spec"]
+    if retrieval.registry_of(system) is retrieval.registry:
+        spec = retrieval.registry.parse(system)
+    else:
+        spec = Spec("dense", {"encoder": system}, "encoder")
+    if spec.name == "dense" and export is not None:
+        encoder = export.note["encoder"]
+        written: dict[str, Value] = {"sim": export.note["similarity"]["spec"]}
+        if export.note["dtype"] != "float32":
+            written["quantize"] = export.note["dtype"]
+        if encoder["dims"] != encoder["dimension"]:
+            written["dims"] = encoder["dims"]
+        spec = spec.changed(**{**written, **spec.params})
+    return str(retrieval.registry.parse(str(spec)))
 
 
 def _parts(count: int, signal: str) -> tuple[int, int]:
@@ -150,18 +131,18 @@ def _check_enough(count: int, settings: AbstentionSettings) -> None:
         rest = queries - queries // HELD_OUT
         hubs, choosing = _parts(rest, settings.signal)
         can_choose = settings.signal != "auto" or choosing > 0
-        return can_choose and allowed(rest - hubs - choosing, settings.abstain) >= 0
+        return can_choose and allowed(rest - hubs - choosing, settings.error) >= 0
 
     def always_promises(least: int) -> bool:
         return all(promises(queries) for queries in range(least, least + 2 * PART))
 
     # each query is held out, computes hubs, chooses the signal or calibrates; of four, at least one calibrates
-    most = HELD_OUT + math.ceil(4 / settings.abstain)
+    most = HELD_OUT + math.ceil(4 / settings.error)
     needed = bisect_left(range(most), True, lo=HELD_OUT, key=always_promises)
     if count < needed:
         where = "" if settings.index_folder is None else f" in {settings.index_folder}"
         problem = f"{count:,} queries with relevant documents{where}, and {needed:,} are needed"
-        raise UsageError(f"{settings.on}: cannot promise an error of at most {settings.abstain:g}: {problem}")
+        raise UsageError(f"{settings.on}: cannot promise an error of at most {settings.error:g}: {problem}")
 
 
 class _CalibrationSample:
@@ -171,7 +152,7 @@ class _CalibrationSample:
     def __init__(
         self,
         rankings: tuple[Sequence[Ranking], Sequence[Ranking]],
-        ids: Mapping[int, str],
+        ids: Sequence[str] | Mapping[int, str],
         relevant: Sequence[Set[int]],
         settings: AbstentionSettings,
     ) -> None:
@@ -190,7 +171,7 @@ class _CalibrationSample:
 
     def fit(self, rows: np.ndarray) -> tuple[str, Hubs, np.ndarray]:
         """The signal, the hubs, and those of the ``rows`` that set the threshold."""
-        chosen, alpha = self._settings.signal, self._settings.abstain
+        chosen, alpha = self._settings.signal, self._settings.error
         first, second = _parts(len(rows), chosen)
         hubs = Hubs.of([self._rankings[0][row] for row in rows[:first].tolist()], self._ids)
         if chosen == "auto":
@@ -202,31 +183,30 @@ class _CalibrationSample:
         return chosen, hubs, rows[first + second :]
 
     def calibration(
-        self, searcher: Searcher, verifier: Any, corpus: str, task: Retrieval, queries: Sequence[str]
+        self, searcher: Searcher, verifier: Reranker | None, corpus: str, task: Retrieval, queries: Sequence[str]
     ) -> Abstention:
         """The calibration on all queries."""
         signal, hubs, fitted = self.fit(np.random.default_rng(0).permutation(len(queries)))
         answerable, nulls = (np.sort(side[fitted]).tolist() for side in self.signals(signal, hubs))
         return Abstention(
             system=searcher.spec,
-            similarity=searcher.similarity,
             fingerprint=searcher.portable_fingerprint(),
             corpus=corpus,
             task=task.spec,
             data=task.digest(),
             queries=sorted({*map(mark_of, queries)}),
             signal=signal,
-            verifier=[verifier.spec, verifier.fingerprint()] if signal == VERIFIER else [],
+            verifier=[verifier.spec, verifier.fingerprint()] if verifier is not None and signal == VERIFIER else [],
             nulls=nulls,
             answerable=answerable,
             hubs=hubs if signal == HUBNESS else Hubs({}, 0.0),
         )
 
-    def report(self, file: str, result: Abstention) -> AbstentionReport:
+    def report(self, file: str, result: Abstention) -> CalibrationReport:
         """The calibration with its figures on held-out queries."""
         from scipy.stats import beta
 
-        count, alpha = len(self._right), self._settings.abstain
+        count, alpha = len(self._right), self._settings.error
         chosen: Counter[str] = Counter()
         shares = np.full((self._settings.splits, 3), np.nan)
         for number in range(self._settings.splits):
@@ -243,16 +223,15 @@ class _CalibrationSample:
         above = allowed(len(result.nulls), alpha) + 1
         law = beta(above, len(result.nulls) + 1 - above)  # of the error, given the order statistic
         wrong = shares[~np.isnan(shares[:, 2]), 2]
-        return AbstentionReport(
+        return CalibrationReport(
             file=file,
             system=result.system,
-            similarity=result.similarity,
             task=result.task,
-            abstain=alpha,
+            promised=alpha,
             signal=result.signal,
             queries=count,
             calibrated=len(result.nulls),
-            threshold=result.threshold(alpha),
+            threshold=result.threshold(alpha, file),
             splits=len(shares),
             expected=Spread(float(law.mean()), *map(float, law.ppf([0.025, 0.975]))),
             error=_spread(shares[:, 0]),
