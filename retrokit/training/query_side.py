@@ -63,7 +63,6 @@ from retrokit.training.model import (
 from retrokit.training.preflight import SCALE_SAMPLE, Preflight, check_max_length, of_any_run
 from retrokit.training.processes import own_device, place
 from retrokit.training.run import Job, check_places, identity_of, provenance, training_precision
-from retrokit.training.run_folder import NEGATIVES, read_part
 from retrokit.training.trainer import Options, RunTrainer
 
 MAP_RATE = 1e-4
@@ -255,17 +254,12 @@ class QueryTrainer(RunTrainer):
         """Nothing: the weights of the query side are in the checkpoint already."""
         return False
 
-    def complete_checkpoint(self) -> None:
-        if self.mined is not None:
-            state = {"nearest": self.mined.nearest, "turn": self.mined.turn}
-            torch.save(state, self.folder.checkpoint(self.state.global_step) / NEGATIVES)
-        super().complete_checkpoint()
+    def further_state(self) -> dict[str, Any]:
+        return {} if self.mined is None else {"nearest": self.mined.nearest, "turn": self.mined.turn}
 
-    def resume(self, checkpoint: Path) -> dict[str, Any]:
+    def restore(self, further_state: dict[str, Any]) -> None:
         if self.mined is not None:
-            with read_part(checkpoint, NEGATIVES) as state:
-                self.mined.nearest, self.mined.turn = state["nearest"], state["turn"]
-        return super().resume(checkpoint)
+            self.mined.nearest, self.mined.turn = further_state["nearest"], further_state["turn"]
 
 
 @dataclass(frozen=True)

@@ -259,15 +259,10 @@ def check_name_of_model(folder: str | Path) -> None:
         raise DataError(folder, "could not be written: a model's folder needs a name in UTF-8") from None
 
 
-TRAINABLE, STATE, NEGATIVES = "trainable.pt", "state.pt", "negatives.pt"
+TRAINABLE, STATE = "trainable.pt", "state.pt"
 _VERIFIER = "verifier.safetensors"
 """A verifier's weights: the one file of a checkpoint that has no ``retrokit.json``."""
-_FOR_TRAINING = (
-    STATE,
-    TRAINABLE,
-    NEGATIVES,
-    "trainer_state.json",
-)
+_FOR_TRAINING = (STATE, TRAINABLE, "trainer_state.json")
 _ADVICE = "remove this checkpoint to resume from the one before, or give `overwrite=` to start again"
 
 
@@ -314,7 +309,7 @@ def check_state(checkpoint: Path) -> None:
     for name in (TRAINABLE, STATE):
         with intact(checkpoint / name):
             parts = torch.load(checkpoint / name, map_location="cpu", weights_only=True, mmap=True)
-            if name == STATE and not {"optimizer", "scheduler", "scaler", "random"} <= parts.keys():
+            if name == STATE and not {"optimizer", "scheduler", "scaler", "random", "further"} <= parts.keys():
                 raise ValueError("not the state of a run")
 
 

@@ -1,6 +1,5 @@
 """Training of a query side against stored vectors: the export stays as it is, and the new queries fit it."""
 
-import errno
 import json
 import shutil
 from pathlib import Path
@@ -15,7 +14,7 @@ from sentence_transformers.sentence_transformer.losses import MultipleNegativesR
 
 import retrokit
 from retrokit.cli.entry import run as retrokit_run
-from retrokit.core.errors import DataError, UsageError
+from retrokit.core.errors import UsageError
 from retrokit.core.files import digest
 from retrokit.data.dtypes import DTYPES
 from retrokit.data.jsonl import write_jsonl
@@ -231,21 +230,6 @@ def test_a_killed_run_ends_as_if_it_had_not_been(tiny_bert, corpus, pairs, tmp_p
     assert_same_weights(tmp_path / "whole", tmp_path / "run")
     evaluations = [[row for row in history_of(tmp_path / run) if "evaluation" in row] for run in ("whole", "run")]
     assert evaluations[0] == evaluations[1]
-    assert list((tmp_path / "run" / "checkpoints").rglob("negatives.pt")) == []
-
-
-def test_a_full_disk_is_one_clear_line(tiny_bert, corpus, pairs, tmp_path, monkeypatch):
-    save = torch.save
-
-    def full(state, path):
-        if Path(path).name == "negatives.pt":
-            raise OSError(errno.ENOSPC, "No space left on device")
-        save(state, path)
-
-    monkeypatch.setattr("torch.save", full)
-    documents = exported(tiny_bert, corpus, tmp_path / "documents")
-    with pytest.raises(DataError, match="checkpoint-2: could not be written: No space left on device"):
-        finetune(configure(tiny_bert, pairs, documents, tmp_path / "run", save_every=2))
 
 
 def test_a_table_has_its_own_learning_rate(corpus, pairs, tmp_path):
