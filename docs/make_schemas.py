@@ -197,7 +197,7 @@ EXPORT = {
     },
     "prepare_queries": ({"python": str, "command": str}, "How queries are put through the same."),
     "retrokit": str,
-    "bridged?": (dict[str, Any], "Map and both encoders, if the vectors were mapped (retrokit bridge)."),
+    "notes?": (dict[str, Any], "What else made the vectors."),
     "shard": Either([{"number": int, "of": int, "first": int}, None]),
     "source": {"spec": str, "digest": (str | None, "null: a pipe, which is read once.")},
 }

@@ -462,7 +462,12 @@ def _write_export(settings: BridgeSettings, stored: Export, new: Encoder, fitted
             rows = np.arange(start, min(start + CHUNK, count))
             writer.add([*stored.ids_at(rows.tolist()).values()], mapped(rows))
         about = {**prepared.describe(), "dtype": dtype, "shard": None, "source": stored.note["source"]}
-        note = {"count": writer.count, "dimension": prepared.width, **about, "bridged": _about(settings, stored, new)}
+        note = {
+            "count": writer.count,
+            "dimension": prepared.width,
+            **about,
+            "notes": {"bridged": _about(settings, stored, new)},
+        }
         writer.finish(of_kind("export", note))
 
 

@@ -124,6 +124,7 @@ def test_both_ways(tiny_bert, other, task, tmp_path, kind, dtype):
     ]
     mapped = open_export(tmp_path / "new")
     assert (mapped.note["count"], mapped.note["dimension"], mapped.ids()) == (96, 24, IDS)
+    assert mapped.note["notes"]["bridged"]["map"] == kind
     raw = retrokit.encoder(str(other)).embed(TEXTS, "document", "fp32")
     raw /= np.linalg.norm(raw, axis=1, keepdims=True)
     rows = open_export(tmp_path / "old").vectors()
