@@ -328,7 +328,7 @@ def listed_rows(export: Export, identifiers: Sequence[str]) -> np.ndarray:
 
 def encoder_of(export: Export, device: str | None = None) -> Encoder:
     """The encoder that wrote an export; raises as :func:`~retrokit.encoders.create_for`."""
-    advice = "put it back, or map the vectors into the space of another encoder (retrokit bridge, `into=` new)"
+    advice = "put it back, or give an encoder whose queries fit its vectors"
     return encoders.create_for(export.folder, export.note["encoder"]["spec"], device, advice)
 
 
@@ -382,7 +382,7 @@ def export_index(
     if made_by["fingerprint"] not in (of_documents.fingerprint(), of_documents.document_fingerprint()):
         raise UsageError(
             f"{folder}: was written by {made_by['spec']}, whose weights or settings {of_documents.spec} does not have; "
-            "retrokit bridge maps one into the space of the other"
+            "give an encoder whose queries fit its vectors"
         )
     if searcher.scorer.statistics() != made_for["learned"]:
         raise UsageError(
