@@ -12,7 +12,7 @@ from retrokit.cli.settings import takes
 from retrokit.core.errors import UsageError
 from retrokit.core.notices import notice
 from retrokit.core.registry import importing
-from retrokit.training.config import FinetuneConfig
+from retrokit.training.config import FinetuneConfig, TrainingConfig
 
 if TYPE_CHECKING:  # help is shown without loading what trains
     from retrokit.training.run import Job
@@ -65,7 +65,7 @@ def finetune(
 
 def train_as_planned(
     plan: Job,
-    tables_of: Callable[[Any], Sequence[Any]],
+    tables_of: Callable[[Any, type[TrainingConfig]], Sequence[Any]],
     dry_run: bool,
     as_json: bool,
     draw: Callable[[str], None] = lambda folder: None,
@@ -74,7 +74,7 @@ def train_as_planned(
     from retrokit.report.tables import outcome_sheet
     from retrokit.training.run import carry_out
 
-    shown = tables_of(plan.preflight)
+    shown = tables_of(plan.preflight, type(plan.config))
     if dry_run:
         show_result(as_json, "preflight", plan.preflight.to_json(), *shown)
         done = f"read all data, loaded {plan.config.encoder}, measured samples of texts"

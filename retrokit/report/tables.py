@@ -17,8 +17,7 @@ from retrokit.data.jsonl import to_json
 from retrokit.ranking.reranking import kind_of
 from retrokit.report.sheets import SHOWN, overlap_sheets
 from retrokit.sure.agreement import ALL_GROUPS_UP_TO
-from retrokit.training.config import FinetuneConfig, TrainingConfig
-from retrokit.training.rerankers.config import VerifierConfig
+from retrokit.training.config import TrainingConfig
 
 if TYPE_CHECKING:  # showing what is there takes no trainer
     from retrokit.encoders.store import EmbeddingCache
@@ -46,8 +45,8 @@ def steps_of(steps: Mapping[str, float]) -> str:
     return f"{each}: {steps['seconds_each'] * steps['total']:,.0f} s of training" if "total" in steps else each
 
 
-def preflight_sheets(preflight: Preflight) -> list[Sheet]:
-    """What a run will do."""
+def preflight_sheets(preflight: Preflight, kind: type[TrainingConfig]) -> list[Sheet]:
+    """What a run with options of that ``kind`` will do."""
     parameters, scale = preflight.parameters, preflight.scale
     own = f", {parameters['similarity']:,} of them the similarity's" if parameters["similarity"] else ""
     starting = f"{scale['effective_scale']:.4g} (typical score {scale['typical_score']:.4g})"
@@ -58,7 +57,7 @@ def preflight_sheets(preflight: Preflight) -> list[Sheet]:
     }
     return [
         *_data_sheets(preflight),
-        facts("plan", rows | _chosen(preflight.configuration, FinetuneConfig, "scale")),
+        facts("plan", rows | _chosen(preflight.configuration, kind, "scale")),
         *overlap_sheets(preflight.overlaps),
         *(memory_sheets(preflight.memory) if preflight.memory else ()),
     ]
@@ -218,8 +217,8 @@ def hits_sheets(hits: Hits) -> list[Sheet]:
     return sheets
 
 
-def verifier_preflight_sheets(preflight: VerifierPreflight) -> list[Sheet]:
-    """What a run will do, and the size of what it trains."""
+def verifier_preflight_sheets(preflight: VerifierPreflight, kind: type[TrainingConfig]) -> list[Sheet]:
+    """What a run with options of that ``kind`` will do, and the size of what it trains."""
     parameters = preflight.parameters
     rows = {
         "steps": steps_of(preflight.steps),
@@ -228,7 +227,7 @@ def verifier_preflight_sheets(preflight: VerifierPreflight) -> list[Sheet]:
     }
     if parameters["trainable"] != parameters["verifier"]:
         rows["trainable parameters"] = f"{parameters['trainable']:,}"
-    return [*_data_sheets(preflight), facts("plan", rows | _chosen(preflight.configuration, VerifierConfig))]
+    return [*_data_sheets(preflight), facts("plan", rows | _chosen(preflight.configuration, kind))]
 
 
 def calibration_sheet(calibration: Calibration) -> Sheet:

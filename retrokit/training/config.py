@@ -379,8 +379,7 @@ def differences(
     before: dict[str, Any], now: dict[str, Any], before_label: str = "was", now_label: str = "now"
 ) -> list[str]:
     """Differences of two identities, each as ``option was X, now Y``."""
-    names = [field.name for field in fields(FinetuneConfig)]
-    keys = sorted(set(before) | set(now), key=lambda key: names.index(key) if key in names else -1)
+    keys = [*now, *(key for key in before if key not in now)]
     return [
         f"{key.replace('_', '-')} {before_label} {before.get(key)}, {now_label} {now.get(key)}"
         for key in keys
