@@ -26,7 +26,7 @@ from retrokit.data.training_rows import texts_of_record
 from retrokit.encoders.base import Encoder
 from retrokit.encoders.views import MemoizedEncoder
 from retrokit.probing.base import Findings, encoders_of, read_retrieval
-from retrokit.probing.settings import FisherSettings
+from retrokit.probing.settings import UNDECIDED, FisherSettings
 from retrokit.ranking.retrieval.embeddings import row_norms
 from retrokit.similarities.base import TINY
 from retrokit.similarities.magnitude import LearnedMagnitude, Magnitude
@@ -76,8 +76,6 @@ def _polar(queries: np.ndarray, documents: np.ndarray) -> tuple[np.ndarray, np.n
 
 FAMILY = ("cosine", "dot", "qnorm", "dnorm", "learn")
 CANDIDATES = ("qnorm", "dnorm")
-UNDECIDED = "learn"
-"""What to train with where the candidates lie within the sampling error: MAG's safe default (5.1)."""
 DRAWS = 100
 _LEAST_EIGENVALUE = 1e-10  # of the largest; smaller ones are rounding
 _LEAST_PAIRS = 10

@@ -8,6 +8,8 @@ from retrokit.core.settings import FILE, PRECISION, PRECISIONS, Settings, listed
 from retrokit.metrics.names import metric_names
 
 PAIRS = 1000  # of Fisher information
+UNDECIDED = "learn"
+"""What to train with where two similarities lie within the sampling error: MAG's safe default (5.1)."""
 DEPTH = 100  # irrelevant documents are looked for so far down
 SEED = "Random seed of samples and bootstrap."
 METRIC = "Metric. Default: the task's main one."

@@ -5,33 +5,26 @@ A metric of a run is named ``TASK:METRIC`` with the task's short name: ``scifact
 
 from __future__ import annotations
 
-import math
 import os
 import shlex
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise
 from pathlib import Path
-from typing import Any
-
-import numpy as np
+from typing import TYPE_CHECKING, Any
 
 from retrokit.core.errors import UsageError
 from retrokit.core.notices import notice
-from retrokit.data.beir import retrieval_data, splits_of
+from retrokit.data.beir import splits_of
 from retrokit.data.exports import Export
 from retrokit.data.overlap import JudgedTexts, overlaps
 from retrokit.data.pairs import Source
-from retrokit.data.training_rows import Pair, ScoredPair, texts_of_record
 from retrokit.evaluation import registry
 from retrokit.evaluation.task import Task
-from retrokit.evaluation.tasks.base import SearchTask
-from retrokit.evaluation.tasks.pairs import SentenceSimilarity
-from retrokit.evaluation.tasks.retrieval import Retrieval
-from retrokit.ranking.retrieval.dense import listed_rows
-from retrokit.training.batches import Example, TrainingSet
 from retrokit.training.config import FinetuneConfig
+
+if TYPE_CHECKING:  # a run without evaluations loads no task
+    from retrokit.evaluation.tasks.base import SearchTask
 
 LOSS = "loss"
 HOLDOUT = "holdout"
@@ -86,12 +79,12 @@ class Evaluations:
         return list(dict.fromkeys([*decides, *self.tasks[name].shown_metrics]))
 
     def overlaps(
-        self, sources: Sequence[Source], examples: int, held_out: HeldOut | None = None
+        self, sources: Sequence[Source], examples: int, held_out: JudgedTexts | None = None
     ) -> list[dict[str, Any]]:
         """The overlap of tests and of held-out examples with training data; warns of each."""
         tests = {name: texts for name, task in self.tasks.items() if (texts := task.judged_texts()) is not None}
         if held_out is not None:
-            tests[HOLDOUT] = held_out.judged_texts()
+            tests[HOLDOUT] = held_out
         results = overlaps(tests, sources, examples) if tests else []
         for warning in filter(None, (result.warning() for result in results)):
             notice(warning)
@@ -130,6 +123,9 @@ def _test_of(task: str) -> str:
 
 def search_tasks(specs: Sequence[str], stored: Export, name: str, device: str | None) -> list[SearchTask]:
     """The tasks of an option called ``name``, whose documents are ``stored``. Raises :class:`UsageError` for others."""
+    from retrokit.evaluation.tasks.base import SearchTask
+    from retrokit.ranking.retrieval.dense import listed_rows
+
     tasks = []
     for task in [registry.create_on(spec, device) for spec in specs]:
         if not isinstance(task, SearchTask):
@@ -158,59 +154,3 @@ def task_names(specs: Sequence[str]) -> list[str]:
         full.append(name + "".join(options) if short.count(name) > 1 else name)
     times = Counter([HOLDOUT, *full])
     return [str(spec) if times[name] > 1 else name for name, spec in zip(full, parsed, strict=True)]
-
-
-@dataclass(frozen=True)
-class HeldOut:
-    """Held-out examples, in batches of at most ``size`` of one source; of texts, the pairs of the first epoch."""
-
-    data: TrainingSet
-    size: int
-    seed: int
-
-    def batches(self) -> Iterator[tuple[list[Example], float]]:
-        """Each batch with its weight in the mean: its examples times the weight of their source. The batches of a
-        source differ by at most one example."""
-        random = np.random.default_rng(self.seed)
-        for source, (start, end) in zip(self.data.sources, pairwise(self.data.starts.tolist()), strict=True):
-            order = start + random.permutation(end - start)
-            for part in np.array_split(order, math.ceil((end - start) / self.size)):
-                yield [self.data[place] for place in part.tolist()], len(part) * source.weight
-
-    def judged_texts(self) -> JudgedTexts:
-        """The anchors with their documents, to compare with the training data."""
-        examples = [texts_of_record(self.data[place].record) for place in range(len(self.data))]
-        pairs = ((anchor, documents[0]) for anchor, documents in examples)
-        return JudgedTexts.of(pairs, (text for _, documents in examples for text in documents))
-
-    def task(self) -> Task:
-        """Retrieval of the anchors' positives among all documents, negatives too; of scored pairs, the correlation.
-
-        Raises:
-            UsageError: every anchor is its own positive, or every score is the same.
-        """
-        records = [self.data[place].record for place in range(len(self.data))]
-        scored = [record for record in records if isinstance(record, ScoredPair)]
-        task = _correlation(scored) if scored else _retrieval([pair for pair in records if isinstance(pair, Pair)])
-        task.spec = HOLDOUT
-        task.shown_metrics = (task.main_metric,)
-        return task
-
-
-def _correlation(pairs: Sequence[ScoredPair]) -> Task:
-    if len({pair.score for pair in pairs}) < 2:
-        raise UsageError(f"`holdout=`: the {len(pairs)} held-out pairs have one score; hold out more")
-    return SentenceSimilarity(HOLDOUT, pairs)
-
-
-def _retrieval(pairs: Sequence[Pair]) -> Task:
-    if all(pair.anchor == pair.positive for pair in pairs):
-        raise UsageError("`holdout=`: every held-out anchor is its own positive; give `eval=`")
-    queries = {anchor: f"q{number}" for number, anchor in enumerate(dict.fromkeys(pair.anchor for pair in pairs))}
-    distinct = dict.fromkeys(text for pair in pairs for text in (pair.positive, *pair.negatives))
-    documents = {text: f"d{number}" for number, text in enumerate(distinct)}
-    qrels: dict[str, dict[str, int]] = {}
-    for pair in pairs:
-        qrels.setdefault(queries[pair.anchor], {})[documents[pair.positive]] = 1
-    document_texts, query_texts = ({id: text for text, id in ids.items()} for ids in (documents, queries))
-    return Retrieval(retrieval_data(HOLDOUT, "held out", document_texts, query_texts, qrels))

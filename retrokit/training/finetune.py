@@ -1,9 +1,11 @@
 """``finetune``: from a configuration to a finished model folder."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from sentence_transformers import SentenceTransformer
@@ -23,14 +25,13 @@ from retrokit.encoders import engine
 from retrokit.encoders.adapters import is_quantized
 from retrokit.encoders.base import Encoder
 from retrokit.encoders.precision import name_of
-from retrokit.probing import fisher
-from retrokit.probing.settings import PAIRS
+from retrokit.probing.settings import PAIRS, UNDECIDED
 from retrokit.similarities.base import Similarity
 from retrokit.training import guides, query_side
 from retrokit.training.batches import Batches, Collator, Loader, TrainingSet
 from retrokit.training.card import model_card
 from retrokit.training.config import AUTO, FinetuneConfig
-from retrokit.training.evaluations import HOLDOUT, Evaluations, HeldOut, task_names
+from retrokit.training.evaluations import HOLDOUT, Evaluations, task_names
 from retrokit.training.history import Outcome
 from retrokit.training.loss import Guide, InfoNCE, PreparedLoss, ScoredMSE, Taught
 from retrokit.training.model import (
@@ -67,6 +68,9 @@ from retrokit.training.run import (
     training_precision,
 )
 from retrokit.training.trainer import FinetuneTrainer, Options, RunTrainer, TableTrainer
+
+if TYPE_CHECKING:  # a run without held-out examples loads no task
+    from retrokit.training.held_out import HeldOut
 
 
 @dataclass(frozen=True)
@@ -164,7 +168,7 @@ class Plan(Job):
 @ends_all
 def plan(config: FinetuneConfig, *, dry_run: bool = False) -> Plan | QueryPlan:
     """Read and check everything: data, encoder, task, options; measure lengths and the starting scale. A ``dry_run`` is
-    not trained: ``sim=auto`` is not probed but planned as :data:`~retrokit.probing.fisher.UNDECIDED`.
+    not trained: ``sim=auto`` is not probed but planned as :data:`~retrokit.probing.settings.UNDECIDED`.
 
     Raises:
         UsageError, DataError: any problem, before the first step, in any of several processes.
@@ -192,7 +196,7 @@ def plan(config: FinetuneConfig, *, dry_run: bool = False) -> Plan | QueryPlan:
     chosen_by: dict[str, Any] | None = None
     if config.sim == AUTO:
         if dry_run:
-            sim = fisher.UNDECIDED
+            sim = UNDECIDED
             notice(f"`sim=` auto: training probes {PAIRS:,} pairs to choose; this plan is for {sim}")
         else:
             sim, chosen_by = _chosen_similarity(config, encoder, data)
@@ -219,13 +223,14 @@ def plan(config: FinetuneConfig, *, dry_run: bool = False) -> Plan | QueryPlan:
     if rank == 0:
         show_inputs(encoder, data, config.show_inputs, config.max_length)
     lengths = lengths_of(encoder, data, config.seed, config.max_length)
+    held_out_texts = None if held_out is None else held_out.judged_texts()
     resolved = {"precision": name_of(dtype), "best_metric": evaluations.decides or None}
     preflight = Preflight(
         **of_any_run(config, batches, encoder.device, lengths, **resolved),
         parameters=describe_parameters(model),
         scale=first_says(lambda: measure_scale(encoder, similarity, sample, *options)),  # devices may round differently
         evaluated={name: task.spec for name, task in evaluations.tasks.items()},
-        overlaps=first_says(lambda: evaluations.overlaps(data.sources, config.overlap_examples, held_out)),
+        overlaps=first_says(lambda: evaluations.overlaps(data.sources, config.overlap_examples, held_out_texts)),
     )
     return Plan(
         config=config,
@@ -298,6 +303,8 @@ def with_memory(plan: Plan | QueryPlan) -> Plan | QueryPlan:
 def choose_similarity(encoder: Encoder, data: TrainingSet, seed: int) -> tuple[str, dict[str, Any]]:
     """The similarity that a probe of the encoder, on a sample of the training pairs, predicts to train best (MAG 4.5),
     and the probe's results."""
+    from retrokit.probing import fisher
+
     pairs = list(dict.fromkeys(zip(*texts_of(data, PAIRS, seed), strict=True)))
     probe = fisher.measure(encoder, pairs, "the training data", seed=seed)
     notice(f"`sim=` auto: {probe.prediction.choice}. {probe.verdict}. {probe.method}")
@@ -319,6 +326,8 @@ def read_data(
     digests = {"data_digests": [source.digest for source in sources]}
     held_out = None
     if config.holdout is not None:
+        from retrokit.training.held_out import HeldOut
+
         sources, out = hold_out(sources, config.holdout, config.seed)
         held_out = HeldOut(TrainingSet(out, augmentation, config.seed), 1, config.seed)
     return TrainingSet(sources, augmentation, config.seed), digests, augmentation, held_out

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from accelerate import PartialState
@@ -23,7 +23,7 @@ from retrokit.data.runs import FINISHED, Run, write_run
 from retrokit.encoders.base import Encoder
 from retrokit.evaluation.task import Request
 from retrokit.training.batches import Loader, Prefetcher
-from retrokit.training.evaluations import HOLDOUT, LOSS, Evaluations, HeldOut
+from retrokit.training.evaluations import HOLDOUT, LOSS, Evaluations
 from retrokit.training.fast import fast_attention, replace_dropout
 from retrokit.training.history import History
 from retrokit.training.loss import PreparedLoss, alone
@@ -49,6 +49,9 @@ from retrokit.training.run_folder import (
     read_part,
     staged_in,
 )
+
+if TYPE_CHECKING:  # a run without held-out examples loads no task
+    from retrokit.training.held_out import HeldOut
 
 
 @dataclass
@@ -309,7 +312,7 @@ class FinetuneTrainer(RunTrainer):
     ``start`` is the encoder before training."""
 
     def __init__(
-        self, *of_any: Any, loss: PreparedLoss, evaluations: Evaluations, held_out: HeldOut | None, start: Encoder
+        self, *of_any: Any, loss: PreparedLoss, evaluations: Evaluations, held_out: "HeldOut | None", start: Encoder
     ) -> None:
         super().__init__(*of_any)
         self.loss = loss.to(self.args.device)
@@ -344,7 +347,7 @@ class FinetuneTrainer(RunTrainer):
         return metrics
 
     @torch.no_grad()
-    def _held_out_loss(self, held_out: HeldOut) -> float:
+    def _held_out_loss(self, held_out: "HeldOut") -> float:
         """The training loss without dropout, mean over the held-out examples."""
         guide = self.loss.guide
         counts = guide.counts.clone() if guide is not None else torch.empty(0)

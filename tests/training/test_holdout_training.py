@@ -14,8 +14,8 @@ from retrokit.training import trainer
 from retrokit.training.batches import TrainingSet
 from retrokit.training.callback import seconds_per_step
 from retrokit.training.config import FinetuneConfig
-from retrokit.training.evaluations import HeldOut
 from retrokit.training.finetune import finetune, plan
+from retrokit.training.held_out import HeldOut
 from retrokit.training.history import Outcome
 from tests.models import sentences
 
