@@ -165,20 +165,10 @@ class TrainingConfig(Settings):
 
 
 @dataclass(frozen=True)
-class FinetuneConfig(TrainingConfig):
-    """The options of fine-tuning an encoder."""
-
-    panels = (None, EVALUATION, LOSS, DOCUMENTS, BATCHES, OPTIMIZER, TRAINED, CHECKPOINTS, OUTPUT)
-    first = (
-        *("data", "output", "eval", "holdout", "sim", "epochs", "batch_size", "max_length", "lr", "seed"),
-        *("dry_run", "resume"),
-    )
+class EncoderTrainingConfig(TrainingConfig):
+    """The options of any training of an encoder: its scores, what of it learns, and the evaluations."""
 
     _: KW_ONLY
-    sim: str = setting("cosine", "Train with this similarity, or auto (by a probe).", LOSS)
-    loss: str = setting("infonce", "Minimise infonce, mse, kl, margin-mse; sum: infonce+kl=0.5.", LOSS)
-    teacher_temperature: float = setting(1.0, "Divide the teacher's scores by this (kl).", LOSS, above=0)
-    guide: str | None = setting(None, "Mask false negatives by an encoder: minilm,margin=0.05.", LOSS)
     scale: float | str | None = setting(
         None,
         "Multiply scores; auto: as sharp as cosine. Default: 20 or 1.",
@@ -187,42 +177,13 @@ class FinetuneConfig(TrainingConfig):
         read=number_or("auto", "scale"),
     )
     temperature: float | None = setting(None, "Divide scores by this, instead of `scale=`.", LOSS, above=0)
-    max_score: float | None = setting(None, "Count this score as 1 (mse). Default: the highest.", LOSS, above=0)
-    augment: Sequence[str] = setting((), "Make pairs of texts: crops, dropout, mask. Repeatable.")
-    documents: str | None = setting(None, "Train queries only, for this folder of retrokit export.", DOCUMENTS)
-    query_side: str | None = setting(None, "Train map, low-rank:16, mlp or encoder. Default: map.", DOCUMENTS)
-    mined: int | None = setting(None, "Draw N negatives of a query from the index. Default: 4.", DOCUMENTS, minimum=0)
-    mine_every: int | None = setting(None, "Search for negatives every N steps. Default: 250.", DOCUMENTS, above=0)
     directions: str = setting("query-to-document", "Rank in this direction.", LOSS, choices=DIRECTIONS)
-    unmasked: bool = setting(False, "Count an anchor's other positives as negatives (MAG, Eq. 2).", LOSS)
-    batch_size: int | str = setting(
-        "64",
-        "Batch N examples per process; auto: fit memory.",
-        BATCHES,
-        above=0,
-        read=number_or("auto", "batch_size", int),
-    )
-    mini_batch: int | str | None = setting(
-        None,
-        "Hold activations of N texts (gradient caching), or auto.",
-        BATCHES,
-        above=0,
-        read=number_or("auto", "mini_batch", int),
-    )
     no_duplicates: bool = setting(False, "Avoid duplicate texts within a global batch.", BATCHES)
-    gradient_checkpointing: bool = setting(False, "Recompute activations to save memory.", BATCHES, result=False)
     lr: float | None = setting(
         None, "Set the peak learning rate. Default: 2e-5 (static: 0.05).", OPTIMIZER, above=0, maximum=100
     )
-    sim_lr: float | None = setting(
-        None, "Set the learning rate of a learned similarity (γ).", OPTIMIZER, above=0, maximum=100
-    )
-    show_inputs: int = setting(0, SHOW_INPUTS, OUTPUT, minimum=0, result=False)
     max_length: int | None = setting(None, "Truncate texts to N tokens while training.", BATCHES, above=0)
     freeze: str | None = setting(None, "Freeze embeddings, first:N layers or all-but:K layers.", TRAINED)
-    matryoshka: Sequence[int] = setting(
-        (), "Train these prefixes of the embedding too: 64,128.", LOSS, minimum=1, read=numbers("matryoshka", int)
-    )
     lora: int | str | None = setting(
         None,
         "Train low-rank updates: 16, or rank=16,alpha=32.",
@@ -231,10 +192,6 @@ class FinetuneConfig(TrainingConfig):
         read=rank_or_spec,
         extra="lora",
     )
-    load: str | None = setting(
-        None, "Load weights in this many bits, for `lora=` (QLoRA).", TRAINED, choices=("4bit", "8bit"), extra="bits"
-    )
-    merge_lora: bool = setting(False, "Save a whole model, the updates of `lora=` merged.", TRAINED)
     dropout: float | None = setting(
         None, "Set the dropout probability. Default: the encoder's.", TRAINED, minimum=0, maximum=1
     )
@@ -251,9 +208,92 @@ class FinetuneConfig(TrainingConfig):
         super().__post_init__()
 
     def specs(self) -> list[tuple[Registry, str]]:
+        return [*super().specs(), *((evaluation.registry, spec) for spec in self.eval)]
+
+    def combination_problems(self) -> list[str | None]:
+        evaluates = bool(self.eval) or self.holdout is not None
+        no_freeze = self.freeze is not None and not re.fullmatch(r"embeddings|(first|all-but):\d{1,5}", self.freeze)
+        wrong: dict[str, Any] = {
+            "`scale=` and `temperature=` exclude each other": None not in (self.scale, self.temperature),
+            f"`scale=` {self.scale}: expected a number or auto": isinstance(self.scale, str) and self.scale != AUTO,
+            f"`freeze=` {self.freeze}: expected embeddings, first:N or all-but:K": no_freeze,
+            "`eval_every=` needs `eval=` or `holdout=`": self.eval_every and not evaluates,
+            "`patience=` needs `eval=` or `holdout=`, and `eval_every=`": self.patience
+            and not (evaluates and self.eval_every),
+            "`eval=` names a task twice": len(set(map(evaluation.registry.parse, self.eval))) < len(self.eval),
+            "`best_metric=` needs `eval=` or `holdout=`": self.best_metric and not evaluates,
+            "`freeze=` and `lora=` exclude each other": self.freeze and self.lora,
+            f"`dropout=` {self.dropout} must be from 0 to below 1": self.dropout == 1,
+        }
+        return [problem for problem, is_there in wrong.items() if is_there]
+
+    @property
+    def fixed_scale(self) -> float:
+        """The multiplier of the scores, before ``auto`` divides it."""
+        if isinstance(self.scale, float):
+            return self.scale
+        if self.temperature is not None:
+            return 1 / self.temperature
+        return self.default_scale
+
+    @property
+    def default_scale(self) -> float:
+        """The multiplier if neither a scale nor a temperature is given."""
+        return DEFAULT_SCALE["infonce"]
+
+
+@dataclass(frozen=True)
+class FinetuneConfig(EncoderTrainingConfig):
+    """The options of fine-tuning an encoder."""
+
+    panels = (None, EVALUATION, LOSS, DOCUMENTS, BATCHES, OPTIMIZER, TRAINED, CHECKPOINTS, OUTPUT)
+    first = (
+        *("data", "output", "eval", "holdout", "sim", "epochs", "batch_size", "max_length", "lr", "seed"),
+        *("dry_run", "resume"),
+    )
+
+    _: KW_ONLY
+    sim: str = setting("cosine", "Train with this similarity, or auto (by a probe).", LOSS)
+    loss: str = setting("infonce", "Minimise infonce, mse, kl, margin-mse; sum: infonce+kl=0.5.", LOSS)
+    teacher_temperature: float = setting(1.0, "Divide the teacher's scores by this (kl).", LOSS, above=0)
+    guide: str | None = setting(None, "Mask false negatives by an encoder: minilm,margin=0.05.", LOSS)
+    max_score: float | None = setting(None, "Count this score as 1 (mse). Default: the highest.", LOSS, above=0)
+    augment: Sequence[str] = setting((), "Make pairs of texts: crops, dropout, mask. Repeatable.")
+    documents: str | None = setting(None, "Train queries only, for this folder of retrokit export.", DOCUMENTS)
+    query_side: str | None = setting(None, "Train map, low-rank:16, mlp or encoder. Default: map.", DOCUMENTS)
+    mined: int | None = setting(None, "Draw N negatives of a query from the index. Default: 4.", DOCUMENTS, minimum=0)
+    mine_every: int | None = setting(None, "Search for negatives every N steps. Default: 250.", DOCUMENTS, above=0)
+    unmasked: bool = setting(False, "Count an anchor's other positives as negatives (MAG, Eq. 2).", LOSS)
+    batch_size: int | str = setting(
+        "64",
+        "Batch N examples per process; auto: fit memory.",
+        BATCHES,
+        above=0,
+        read=number_or("auto", "batch_size", int),
+    )
+    mini_batch: int | str | None = setting(
+        None,
+        "Hold activations of N texts (gradient caching), or auto.",
+        BATCHES,
+        above=0,
+        read=number_or("auto", "mini_batch", int),
+    )
+    gradient_checkpointing: bool = setting(False, "Recompute activations to save memory.", BATCHES, result=False)
+    sim_lr: float | None = setting(
+        None, "Set the learning rate of a learned similarity (γ).", OPTIMIZER, above=0, maximum=100
+    )
+    show_inputs: int = setting(0, SHOW_INPUTS, OUTPUT, minimum=0, result=False)
+    matryoshka: Sequence[int] = setting(
+        (), "Train these prefixes of the embedding too: 64,128.", LOSS, minimum=1, read=numbers("matryoshka", int)
+    )
+    load: str | None = setting(
+        None, "Load weights in this many bits, for `lora=` (QLoRA).", TRAINED, choices=("4bit", "8bit"), extra="bits"
+    )
+    merge_lora: bool = setting(False, "Save a whole model, the updates of `lora=` merged.", TRAINED)
+
+    def specs(self) -> list[tuple[Registry, str]]:
         specs: list[tuple[Registry, str]] = [(similarities.registry, self.sim)] if self.sim != AUTO else []
         specs += [(augmentation.registry, spec) for spec in self.augment]
-        specs += [(evaluation.registry, spec) for spec in self.eval]
         if self.guide is not None:
             specs += [(guides, self.guide), (encoders.registry, str(guides.parse(self.guide).params["encoder"]))]
         return [*super().specs(), *specs]
@@ -264,18 +304,11 @@ class FinetuneConfig(TrainingConfig):
         names = LOSSES[:-1] if "+" in self.loss else LOSSES
         known = all(name in names and 0 < weight < math.inf for name, weight in losses.items())
         scored = self.loss == "mse"
-        evaluates = bool(self.eval) or self.holdout is not None
         sizes = {name: getattr(self, name) for name in ("batch_size", "mini_batch")}
-        automatic = [name for name, value in {**sizes, "scale": self.scale}.items() if isinstance(value, str)]
-        no_freeze = self.freeze is not None and not re.fullmatch(r"embeddings|(first|all-but):\d{1,5}", self.freeze)
+        automatic = [name for name, value in sizes.items() if isinstance(value, str)]
         default = {field.name: field.default for field in fields(self)}
         wrong: dict[str, Any] = {
-            "`scale=` and `temperature=` exclude each other": None not in (self.scale, self.temperature),
-            **{
-                f"`{name}=` {value}: expected {kind} or auto": value != AUTO
-                for name in automatic
-                for value, kind in [(getattr(self, name), "a number" if name == "scale" else "a whole number")]
-            },
+            **{f"`{name}=` {sizes[name]}: expected a whole number or auto": sizes[name] != AUTO for name in automatic},
             "`batch_size=` and `mini_batch=` are both auto; give one as a number": set(sizes.values()) == {AUTO},
             f"`loss=` {self.loss}: expected one of {', '.join(LOSSES)}, or a sum of the first three such as "
             "infonce+kl=0.5": not known or len(losses) < len(self.loss.split("+")),
@@ -288,22 +321,14 @@ class FinetuneConfig(TrainingConfig):
             "`sim=` auto is for `loss=` infonce, not for scored pairs": scored and self.sim == AUTO,
             "`augment=` is for `loss=` infonce": self.loss != "infonce" and self.augment,
             "`guide=` and `augment=` exclude each other": self.guide and self.augment,
-            f"`freeze=` {self.freeze}: expected embeddings, first:N or all-but:K": no_freeze,
-            "`eval_every=` needs `eval=` or `holdout=`": self.eval_every and not evaluates,
-            "`patience=` needs `eval=` or `holdout=`, and `eval_every=`": self.patience
-            and not (evaluates and self.eval_every),
-            "`eval=` names a task twice": len(set(map(evaluation.registry.parse, self.eval))) < len(self.eval),
-            "`best_metric=` needs `eval=` or `holdout=`": self.best_metric and not evaluates,
-            "`freeze=` and `lora=` exclude each other": self.freeze and self.lora,
             "`load=` needs `lora=`": self.load and not self.lora,
             f"`load=`: {self.encoder} cannot be loaded in bits; give a folder or a hub id": self.load and not has_bits,
             f"`load=` and {self.encoder} both name bits; give one": self.load and "bits" in spec.params,
             "`merge_lora=` and `load=` exclude each other": self.merge_lora and self.load,
             "`merge_lora=` needs `lora=`": self.merge_lora and not self.lora,
-            f"`dropout=` {self.dropout} must be from 0 to below 1": self.dropout == 1,
             **self._document_problems(default),
         }
-        return [problem for problem, is_there in wrong.items() if is_there]
+        return [*super().combination_problems(), *(problem for problem, is_there in wrong.items() if is_there)]
 
     def _document_problems(self, default: Mapping[str, Any]) -> dict[str, Any]:
         """Problems of the query side, and of options that do not go with stored documents."""
@@ -350,12 +375,7 @@ class FinetuneConfig(TrainingConfig):
         return not TAUGHT.isdisjoint(self.losses)
 
     @property
-    def fixed_scale(self) -> float:
-        """The multiplier of the scores, before ``auto`` divides it."""
-        if isinstance(self.scale, float):
-            return self.scale
-        if self.temperature is not None:
-            return 1 / self.temperature
+    def default_scale(self) -> float:
         return max(DEFAULT_SCALE[name] for name in self.losses)
 
 

@@ -21,7 +21,7 @@ from retrokit.data.overlap import JudgedTexts, overlaps
 from retrokit.data.pairs import Source
 from retrokit.evaluation import registry
 from retrokit.evaluation.task import Task
-from retrokit.training.config import FinetuneConfig
+from retrokit.training.config import TrainingConfig
 
 if TYPE_CHECKING:  # a run without evaluations loads no task
     from retrokit.evaluation.tasks.base import SearchTask
@@ -90,7 +90,7 @@ class Evaluations:
             notice(warning)
         return [vars(result) for result in results]
 
-    def selection(self, config: FinetuneConfig, overlaps: Sequence[Mapping[str, Any]], folder: Path) -> dict[str, Any]:
+    def selection(self, config: TrainingConfig, overlaps: Sequence[Mapping[str, Any]], folder: Path) -> dict[str, Any]:
         """The task that chooses the step of a run that writes ``folder``, its texts that are in the training data
         exactly or nearly, and the command that tests a gain."""
         name = self.decides.rpartition(":")[0]

@@ -31,7 +31,7 @@ from retrokit.encoders.torch_encoder import in_words
 from retrokit.encoders.towers import tower_of
 from retrokit.similarities.base import Role, Similarity
 from retrokit.training.batches import Batches, TrainingSet, pools_of
-from retrokit.training.config import AUTO, FinetuneConfig, TrainingConfig
+from retrokit.training.config import AUTO, EncoderTrainingConfig, FinetuneConfig, TrainingConfig
 from retrokit.training.history import Plain
 from retrokit.training.processes import all_say, place
 from retrokit.training.run import folder_of
@@ -164,7 +164,7 @@ def lengths_of(encoder: Encoder, data: TrainingSet, seed: int, limit: int | None
     return lengths
 
 
-def check_max_length(config: FinetuneConfig, encoder: Encoder, *roles: Role) -> None:
+def check_max_length(config: EncoderTrainingConfig, encoder: Encoder, *roles: Role) -> None:
     """Raise :class:`UsageError` for a ``max_length`` above all that the encoder reads of texts in these roles."""
     limits = [encoder.max_length(role) or math.inf for role in roles]
     if config.max_length is not None and config.max_length > max(limits):
