@@ -6,6 +6,8 @@ and MyST-Parser in its version 5. Material for MkDocs had fixes until 5 November
 at 0.1.
 """
 
+import re
+from pathlib import Path
 from typing import Any
 
 project = "retrokit"
@@ -19,6 +21,10 @@ html_show_copyright = False
 html_static_path = ["site.css"]
 html_css_files = ["site.css"]
 
+DOCS = Path(__file__).resolve().parent
+EXTENSIONS = {page.parent.name: page for page in sorted(DOCS.parent.glob("retrokit/extensions/*/page.md"))}
+"""The page of each extension, which is in its folder. The site has a copy below ``extensions``."""
+
 NAVIGATION = {
     "Tutorials": [
         f"tutorials/{name}"
@@ -28,7 +34,7 @@ NAVIGATION = {
         f"how-to/{name}"
         for name in (
             "training-data check-data choose-similarity stress-test compare ci-gate rerank reject-near-misses abstain "
-            "export-vectors fine-tune-queries bridge several-gpus language-models studies reproduce publish "
+            "export-vectors fine-tune-queries bridge several-gpus language-models studies reproduce "
             "serve python"
         ).split()
     ],
@@ -38,6 +44,7 @@ NAVIGATION = {
         for page in "cli names python schemas formats metrics similarities encoders prompts".split()
         + "grammar caches plugins".split()
     ],
+    "Extensions": [f"extensions/{name}" for name in EXTENSIONS],
     "Explanation": [
         f"explanation/{page}" for page in "scale-and-temperature statistics near-misses sure design".split()
     ],
@@ -46,10 +53,34 @@ NAVIGATION = {
 """The pages of the sidebar. The build fails if a page is missing here, or if a page here does not exist."""
 
 
+def in_the_site(text: str, folder: str = "") -> str:
+    """A page whose links to pages of extensions lead to their copies; ``folder`` is the way to the site's root.
+
+    >>> in_the_site("[a](../../retrokit/extensions/own/page.md#x)", "../")
+    '[a](../extensions/own.md#x)'
+    """
+    return re.sub(r"\]\((?:\.\./)+retrokit/extensions/(\w+)/page\.md", rf"]({folder}extensions/\1.md", text)
+
+
+def copy_pages() -> None:
+    """Write the pages of extensions into ``docs/extensions``, which git ignores; their links lead to where they do."""
+    folder = DOCS / "extensions"
+    folder.mkdir(exist_ok=True)
+    for old in folder.glob("*.md"):
+        if old.stem not in EXTENSIONS:
+            old.unlink()
+    for name, page in EXTENSIONS.items():
+        text = page.read_text(encoding="utf-8").replace("](../../../docs/", "](../")
+        text = re.sub(r"\]\(\.\./(\w+)/page\.md", r"](\1.md", text)
+        (folder / f"{name}.md").write_text(text.replace("](../../../", "](../../"), encoding="utf-8")
+
+
 def setup(app: Any) -> None:
     """Let the front page name all others; in Markdown they would be lines that only Sphinx understands."""
+    copy_pages()
 
     def read(_app: Any, page: str, text: list[str]) -> None:
+        text[0] = in_the_site(text[0], page.count("/") * "../")
         if page == "index":
             for caption, pages in NAVIGATION.items():
                 text[0] += f"\n```{{toctree}}\n:hidden:\n:caption: {caption}\n\n" + "\n".join(pages) + "\n```\n"

@@ -2,23 +2,24 @@
 
     python docs/make_schemas.py [FOLDER]    default: docs/schemas, which is built and not kept in the repository
 
-A shape below is a type, a dataclass, or built of these: ``[X]`` is a list of X, ``{"name": X}`` an object that has
-these keys and no others (``"name?"`` may be missing; ``"*"``: any other), ``(X, "words")`` is X, described. What
-a dataclass's docstring says of its fields is their description.
+The shapes below are described in :mod:`retrokit.core.shapes`. Those of an extension are in its folder, in
+``schemas.py``: ``OUTPUTS``, and where it needs them ``KINDS`` and ``FILES``.
 """
 
 import argparse
+import importlib
 import inspect
 import json
 import re
 import types
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields, is_dataclass
+from dataclasses import fields, is_dataclass
 from pathlib import Path
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 from retrokit.augmentation.queries import TypeCounts, WrittenQueries
 from retrokit.augmentation.splitting import SplitCounts
+from retrokit.core.shapes import But, Either, but
 from retrokit.data.dtypes import DTYPES
 from retrokit.data.exports import Canaries
 from retrokit.data.overlap import Overlap
@@ -54,34 +55,12 @@ from retrokit.sure.agreement import Agreement, Joint
 from retrokit.sure.build import Estimate
 from retrokit.sure.variants import Call
 from retrokit.training.bridge import Bridged
-from retrokit.training.distil import Distilled
 from retrokit.training.history import Outcome
 from retrokit.training.preflight import Memory, Preflight
-from retrokit.training.push import Pushed
 from retrokit.training.rerankers.job import VerifierPreflight
 
+EXTENSIONS = Path(__file__).resolve().parents[1] / "retrokit" / "extensions"
 DRAFT = "https://json-schema.org/draft/2020-12/schema"
-
-
-@dataclass(frozen=True)
-class But:
-    """The dataclass as it is printed: without some fields, with others, or with fields of another shape."""
-
-    kind: type
-    changed: Mapping[str, Any] = field(default_factory=dict)
-    without: Sequence[str] = ()
-
-
-@dataclass(frozen=True)
-class Either:
-    """One of several shapes."""
-
-    shapes: Sequence[Any]
-
-
-def but(kind: type, *without: str, **changed: Any) -> But:
-    """See :class:`But`."""
-    return But(kind, changed, without)
 
 
 CONCLUSION = (str, "What the numbers mean, in one sentence.")
@@ -239,7 +218,6 @@ OUTPUTS: dict[str, Any] = {
         evaluation=(Either([EVALUATION, None]), "Old, bridged and embedded again (--on)."),
     ),
     "calibrate": but(AbstentionReport, wrong=Either([Spread, None])),
-    "distil-static": Distilled,
     "check": but(DataCheck, unjudged=[but(Unjudged, "pairs_to_judge")]),
     "doctor": Either(
         [
@@ -310,7 +288,6 @@ OUTPUTS: dict[str, Any] = {
         "conclusion": CONCLUSION,
     },
     "probe-stress": but(StressProbe, conclusion=CONCLUSION),
-    "push": Pushed,
     "rerank-calibrate": Calibration,
     "rerank-run": {**EVALUATION, "near_misses": ([NEAR_MISS_ROW], "A row per scorer and family.")},
     "rerank-train": Either([but(VerifierPreflight, sources=[dict[str, Any]]), TRAINED]),
@@ -504,6 +481,13 @@ FILES: dict[str, tuple[str, Any]] = {
 """By name: what the file is, and a shape."""
 
 
+def schemas_of(extension: str) -> dict[str, Any]:
+    """What ``schemas.py`` in the folder of an extension has; nothing if there is no such file."""
+    if not (EXTENSIONS / extension / "schemas.py").is_file():
+        return {}
+    return vars(importlib.import_module(f"retrokit.extensions.{extension}.schemas"))
+
+
 def document(name: str, about: str, shape: Any, kinds: Sequence[str] = ()) -> dict[str, Any]:
     """The whole schema of a shape, which says that it is of one of ``kinds``, if there are any."""
     parts: dict[str, Any] = {}
@@ -529,11 +513,17 @@ def _of_kinds(made: dict[str, Any], parts: dict[str, Any], kinds: Sequence[str])
 
 def documents() -> dict[str, str]:
     """All schemas as JSON text, by the name of their file."""
+    extensions = [schemas_of(path.name) for path in sorted(EXTENSIONS.glob("*/"))]
+    outputs, kinds, files = dict(OUTPUTS), dict(KINDS), dict(FILES)
+    for schemas in extensions:
+        outputs |= schemas.get("OUTPUTS", {})
+        kinds |= schemas.get("KINDS", {})
+        files |= schemas.get("FILES", {})
     found = {}
-    for name, shape in OUTPUTS.items():
+    for name, shape in outputs.items():
         about = f"What retrokit {name.replace('-', ' ', 2)} --json prints.".replace("build sure", "build-sure")
-        found[name] = document(name, about, shape, KINDS.get(name, [name]))
-    for name, (about, shape) in FILES.items():
+        found[name] = document(name, about, shape, kinds.get(name, [name]))
+    for name, (about, shape) in files.items():
         own = [] if name in ("prepare", "token-pooling") or "A line of" in about else [name]
         found[f"file-{name}"] = document(f"file-{name}", about, shape, own)
     return {f"{name}.json": json.dumps(one, indent=2, ensure_ascii=False) + "\n" for name, one in found.items()}

@@ -9,9 +9,7 @@ The Python API, loaded lazily (importing retrokit imports no torch)::
 
     retrokit.augment.crops("corpus.jsonl", "pairs.jsonl")
     retrokit.finetune("minilm", ["pairs.jsonl"], "runs/qnorm", sim="qnorm", scale="auto")
-    retrokit.distil_static("minilm", "models/static")
     retrokit.bridge("exported/documents", "runs/new", "runs/bridge")
-    retrokit.push("runs/sfs", "me/sfs", license="apache-2.0")
     retrokit.evaluate(["minilm", "runs/qnorm"], ["beir:data/scifact"])
     retrokit.check(["beir:data/scifact", "pairs.jsonl"])
     retrokit.calibrate("minilm", "beir:data/scifact,split=train", output="minilm.json")
@@ -49,9 +47,7 @@ if TYPE_CHECKING:
     from retrokit.sure.config import SureConfig as SureConfig
     from retrokit.training.bridge import bridge as bridge
     from retrokit.training.config import FinetuneConfig as FinetuneConfig
-    from retrokit.training.distil import distil_static as distil_static
     from retrokit.training.finetune import finetune as finetune
-    from retrokit.training.push import push as push
     from retrokit.training.rerankers.config import VerifierConfig as VerifierConfig
     from retrokit.training.rerankers.verifier import train_verifier as train_verifier
 
@@ -71,8 +67,6 @@ _LAZY = {
     "FinetuneConfig": "retrokit.training.config",
     "finetune": "retrokit.training.finetune",
     "bridge": "retrokit.training.bridge",
-    "distil_static": "retrokit.training.distil",
-    "push": "retrokit.training.push",
     "why_this_figure": "retrokit.study.why",
     "VerifierConfig": "retrokit.training.rerankers.config",
     "train_verifier": "retrokit.training.rerankers.verifier",

@@ -24,6 +24,7 @@ from typing import Any
 from retrokit import cli
 from tests.evaluation.fakes import write_folder, write_lines
 from tests.models import sentences
+from tests.samples import all_samples
 
 SEED = 17
 ENCODER = "static:dim=16"
@@ -78,7 +79,6 @@ KINDS: dict[str, Kind] = {
     "run, report": Kind("trained/retrokit.json", "report trained -o out"),
     "run, eval": Kind("trained/retrokit.json", "eval trained --on beir:beir"),
     "run, export": Kind("trained/retrokit.json", "export trained --on beir:beir -o out"),
-    "run, push": Kind("trained/retrokit.json", "push trained me/model --dry-run out"),
     "run, start": Kind("trained/retrokit.json", "finetune trained --data pairs.jsonl --steps 1 --batch-size 8 -o out"),
     "run, probe": Kind("trained/retrokit.json", "probe magnitude trained --on beir:beir --checkpoints"),
     "checkpoint, probe": Kind(
@@ -123,6 +123,7 @@ KINDS: dict[str, Kind] = {
     ),
     "TREC run": Kind("run.trec", f"rerank --run run.trec --on beir:beir --with {ENCODER}"),
     "repaired data": Kind("repaired/pairs.jsonl", "augment mix repaired/pairs.jsonl -o out"),
+    **{name: Kind(file, words) for name, (file, words) in all_samples().damaged.items()},
 }
 
 RAW = {

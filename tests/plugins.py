@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from retrokit.core.registry import Registry
+from retrokit.core.registry import Registry, declared, extensions
 
 
 def install(site: Path, name: str, modules: Mapping[str, str], entry_points: str) -> None:
@@ -18,8 +18,15 @@ def install(site: Path, name: str, modules: Mapping[str, str], entry_points: str
     (information / "entry_points.txt").write_text(entry_points, encoding="utf-8")
 
 
+def see(site: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let registries that have not looked for entry points see those of ``site`` too, until the test ends."""
+    monkeypatch.syspath_prepend(site)
+    monkeypatch.setattr("retrokit.core.registry.declared", declared.__wrapped__)
+    monkeypatch.setattr("retrokit.core.registry.extensions", extensions.__wrapped__)
+
+
 def look_in(site: Path, registry: Registry, monkeypatch: pytest.MonkeyPatch) -> None:
     """Let ``registry`` look for entry points anew, in ``site`` too, until the test ends."""
-    monkeypatch.syspath_prepend(site)
+    see(site, monkeypatch)
     monkeypatch.setattr(registry, "_entries", dict(registry._entries))
     monkeypatch.setattr(registry, "_scanned", False)

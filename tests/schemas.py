@@ -17,8 +17,10 @@ from jsonschema import Draft202012Validator
 
 from retrokit.cli import entry
 from retrokit.cli.common import GroupWithDefault
+from tests.samples import all_samples
 
 SCRIPT = Path(__file__).resolve().parents[1] / "docs" / "make_schemas.py"
+SAMPLES = all_samples()
 FILES = {
     r"retrokit\.json": "file-run",
     r"\d+_Prepare/config\.json": "file-prepare",
@@ -39,6 +41,7 @@ FILES = {
     r"metrics\.jsonl": "file-metrics",
     r"changes\.jsonl": "file-change",
     r"[^/]*-[0-9a-f]{16}\.json": "file-result",
+    **SAMPLES.file_schemas,
 }
 """By the end of the file's path: the first that fits."""
 LINES = {
@@ -46,6 +49,7 @@ LINES = {
     "search": "file-hits",
     "build-sure-judge": "file-sure-verdict",
     "rerank-verify": "file-verdict",
+    **SAMPLES.line_schemas,
 }
 """By the command that writes the file, its words with dashes between."""
 

@@ -1,9 +1,11 @@
 """The house: imports point one way, names of similarities stay in their table, and the command line is light."""
 
 import ast
+import importlib
 import re
 import subprocess
 import sys
+import tomllib
 from functools import cache
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
@@ -17,15 +19,30 @@ from retrokit.ranking.reranking.base import PairwiseReranker
 from retrokit.ranking.retrieval.base import Index, Searcher
 from retrokit.similarities import registry as similarities
 from tests.forked_python import light_python
+from tests.samples import EXTENSIONS
 
 PACKAGE = Path(retrokit.__file__).parent
 FILES = {".".join(path.relative_to(PACKAGE).with_suffix("").parts): path for path in sorted(PACKAGE.rglob("*.py"))}
 
 ORDER = [
-    *("__main__", "cli", "__init__", "augment", "probe", "report", "study", "training", "sure", "probing"),
+    *(
+        "extensions",
+        "__main__",
+        "cli",
+        "__init__",
+        "augment",
+        "probe",
+        "report",
+        "study",
+        "training",
+        "sure",
+        "probing",
+    ),
     *("evaluation", "augmentation", "ranking", "llm", "encoders", "data", "metrics", "similarities", "core"),
 ]
 """The parts of the house from the top down (the API is three modules): each imports from those behind it alone."""
+GROUP = "retrokit.extensions"
+"""The group of entry points, which the core's loader names; a module of an extension is below it."""
 HEAVY = {
     *("torch", "transformers", "sentence_transformers", "pandas", "numpy", "scipy", "matplotlib", "datasets"),
     *("tokenizers", "safetensors", "accelerate", "peft", "pytrec_eval", "huggingface_hub", "openai"),
@@ -47,7 +64,7 @@ def imported(tree: ast.AST, package: str = "retrokit") -> set[str]:
             names = [f"{node.module}.{alias.name}" for alias in node.names]
         elif isinstance(node, ast.Constant) and isinstance(node.value, str):
             path = re.fullmatch(rf"({package}\.(\w+)(\.\w+)*)(:\w+)?", node.value)
-            names = [path[1]] if path and path[2] in ORDER else []
+            names = [path[1]] if path and path[2] in ORDER and path[1] != GROUP else []
         for name in names:
             root, _, rest = name.partition(".")
             part = rest.partition(".")[0]
@@ -152,7 +169,7 @@ def test_a_class_has_a_name_of_its_own():
 
 
 def test_every_part_of_the_house_has_its_place():
-    assert {part_of(module) for module in FILES} == set(ORDER)
+    assert {part_of(module) for module in FILES} | {"extensions"} == set(ORDER)
 
 
 def test_imports_point_one_way():
@@ -167,7 +184,47 @@ def test_imports_point_one_way():
 
 def test_report_is_used_by_the_command_line_alone():
     users = {part_of(module) for module, path in FILES.items() if "report" in imported(parse(path))}
-    assert users - {"report"} == {"cli"}
+    assert users - {"report", "extensions"} == {"cli"}
+
+
+def extensions_named(text: str) -> set[str]:
+    """The extensions whose modules a file names, in imports, strings or comments."""
+    return set(re.findall(r"retrokit[./]extensions[./](\w+)", text))
+
+
+def test_the_core_names_no_extension():
+    assert extensions_named('"retrokit.extensions.own:EXTENSION"') == {"own"}
+    texts = {module: path.read_text(encoding="utf-8") for module, path in FILES.items()}
+    core = {module: text for module, text in texts.items() if part_of(module) != "extensions"}
+    assert {module: names for module, text in core.items() if (names := extensions_named(text))} == {}
+    with_group = [module for module, text in core.items() if f'"{GROUP}"' in text]
+    assert with_group == ["core.registry"], "one loader"
+
+
+def test_no_extension_imports_what_is_inside_another():
+    wrong = {}
+    for module, path in FILES.items():
+        if part_of(module) == "extensions" and module != "extensions.__init__":
+            others = extensions_named(path.read_text(encoding="utf-8")) - {module.split(".")[1]}
+            if others:
+                wrong[module] = others
+    assert wrong == {}
+
+
+def test_every_extension_is_declared_and_has_its_files():
+    folders = sorted({module.split(".")[1] for module in FILES if re.match(r"extensions\.\w+\.", module)})
+    assert folders == EXTENSIONS, "each has tests/extensions/NAME/samples.py"
+    project = tomllib.loads((PACKAGE.parent / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    if folders:
+        declared = project["entry-points"]["retrokit.extensions"]
+        assert declared == {name: f"retrokit.extensions.{name}:EXTENSION" for name in folders}
+    for name in folders:
+        extension = importlib.import_module(f"retrokit.extensions.{name}").EXTENSION
+        assert extension.name == name
+        assert all(callable(extension.attribute(public)) for public in extension.python)
+        modules = {path.stem for path in (PACKAGE / "extensions" / name).iterdir()}
+        assert not modules & extension.python.keys(), "a module that is imported would take the place of the function"
+        assert (PACKAGE / "extensions" / name / "page.md").is_file()
 
 
 def test_nothing_branches_on_a_similaritys_name():

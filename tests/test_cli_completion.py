@@ -59,7 +59,6 @@ def complete(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
         ("retrokit eval minilm --precision b", ["bf16"]),
         ("retrokit rerank minilm --on x --with maxs", ["maxsim"]),
         ("retrokit probe layers runs/q", ["runs/qnorm"]),
-        ("retrokit push runs", ["runs/qnorm"]),
         ("retrokit finetune minilm --schedule c", ["cosine", "constant"]),
         ("retrokit names sim", ["similarities"]),
     ],

@@ -131,6 +131,6 @@ def test_help_imports_little() -> None:
 def test_the_first_help_page_is_that_of_the_whole_application(capsys: pytest.CaptureFixture[str]) -> None:
     typer.main.get_command(cli.app).main(["--help"], prog_name="retrokit", standalone_mode=False)
     whole = capsys.readouterr().out
-    assert "distil-static" in whole
+    assert "doctor" in whole
     assert cli.run(["--help"]) == 0
     assert capsys.readouterr().out == whole

@@ -18,7 +18,9 @@ from retrokit.data.jsonl import write_jsonl
 from tests.evaluation.fakes import write_folder
 from tests.models import sentences
 from tests.processes import retrokit_in
+from tests.samples import all_samples
 
+SAMPLES = all_samples()
 # What a command reads is in the folder in, {o} is its output; the answers of a language model need another test.
 FILES = {
     "augment crops": "augment crops in/texts.jsonl -o {o}",
@@ -31,6 +33,7 @@ FILES = {
     "check --pairs": "check in/beir --systems static:8 --metrics ndcg@10 --judge 1 --pairs {o}",
     "eval --save-run": "eval static:8 --on beir:in/beir --save-run {o}",
     "rerank --save-run": "rerank static:8 --on beir:in/beir --with maxsim:encoder=in/bert --save-run {o}",
+    **SAMPLES.writes_file,
 }
 FOLDERS = {
     "check --write": "check in/pairs.jsonl --write {o}",
@@ -38,6 +41,7 @@ FOLDERS = {
     "eval --results": "eval static:8 --on beir:in/beir --results {o}",
     "eval --plot": "eval static:8 --on beir:in/beir --plot {o}",
     "probe --plot": "probe magnitude static:8 --on beir:in/beir --plot {o}",
+    **SAMPLES.writes_folder,
 }
 REPLACED = {"export": ("export static:8 --on beir:in/beir -o {o} --overwrite", "export.json")}
 
@@ -106,8 +110,8 @@ def test_what_cannot_be_written_is_said_in_one_line(typed: Typed, command: str, 
 
 
 WHOLE = {
-    "distil-static": "distil-static in/bert --corpus in/beir/corpus.jsonl --dims 4 -o {o}",
     "finetune": "finetune in/bert --data in/pairs.jsonl --batch-size 4 --steps 2 --device cpu -o {o}",
+    **SAMPLES.writes_whole_folder,
 }
 """Commands that write a folder whole or not at all."""
 
@@ -241,8 +245,6 @@ LINES = {
     "finetune": "in/bert --data in/pairs.jsonl,weight=2 --eval beir:in/beir,split=test --guide in/bert",
     "export": "in/bert --on in/beir",
     "bridge": "in/beir in/bert --texts in/texts.jsonl --queries in/pairs.jsonl --on beir:in/beir",
-    "distil-static": "in/bert --corpus in/texts.jsonl",
-    "push": "in/bert me/it --results in/beir",
     "search": "hybrid:a=bm25,b=in/bert --corpus in/texts.jsonl --queries in/pairs.jsonl",
     "report": "in/baseline.json in/beir",
     "study run": "in/study.toml",
@@ -260,6 +262,7 @@ LINES = {
     "probe fragments": "in/bert --on beir:in/beir --size 16",
     "probe contrast": "in/bert --on pairs:in/pairs.jsonl,a=anchor,b=positive --size 16",
     "probe stress": "in/bert --texts in/texts.jsonl --with in/bert",
+    **SAMPLES.inputs,
 }
 
 

@@ -23,6 +23,7 @@ from packaging.utils import canonicalize_name
 
 import retrokit
 from retrokit.core.errors import DISTRIBUTION
+from tests.samples import all_samples
 from tests.test_docs import COMMANDS
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -46,6 +47,7 @@ for name, words in json.load(sys.stdin).items():
     found[name] = [code, err.getvalue()]
 print(json.dumps([sys.modules["retrokit"].__file__, found]))
 """
+SAMPLES = all_samples()
 ENCODER, TABLE = "model:bert", "static:dim=8,tokenizer=bert"
 TRAIN = ["--data", "pairs.jsonl", "--steps", "1", "--batch-size", "4", "-o"]
 WITHOUT = {
@@ -66,6 +68,7 @@ WITHOUT = {
     "onnx": ["export", f"{ENCODER},backend=onnx", "--on", "corpus.jsonl", "-o", "out"],
     "study": ["study", "run", "study.toml", "-o", "out"],
     "llm": ["export", "api:any,url=http://127.0.0.1:9/v1", "--on", "corpus.jsonl", "-o", "out"],
+    **SAMPLES.without_extra,
 }
 WITH = {
     "names": ["names"],
@@ -82,11 +85,10 @@ WITH = {
     "export": ["export", "run", "--on", "corpus.jsonl", "-o", "exported"],
     "bridge": ["bridge", "exported", "run", "--texts", "corpus.jsonl", "--sample", "10", "-o", "bridged"],
     "calibrate": ["calibrate", "run", "--on", "beir:task", "--abstain", "0.5", "-o", "abstention.json"],
-    "distil-static": ["distil-static", ENCODER, "--dims", "4", "-o", "table"],
-    "push": ["push", "run", "me/run", "--dry-run", "upload"],
     "report": ["report", "results", "-o", "page.html"],
     "build-sure": ["build-sure", "task", "--dry-run"],
     "study plan": ["study", "plan", "study.toml", "-o", "out"],
+    **SAMPLES.runs,
 }
 
 
@@ -233,7 +235,7 @@ def test_what_is_in_wheel_and_sdist(built):
         installed = set(archive.namelist())
         (about,) = [name for name in installed if name.endswith("/METADATA")]
         described = metadata.PathDistribution(zipfile.Path(archive, f"{Path(about).parent}/"))
-        name, (script,) = described.metadata["Name"], described.entry_points
+        name, points = described.metadata["Name"], list(described.entry_points)
     code = {
         path.relative_to(ROOT).as_posix()
         for path in (ROOT / "retrokit").rglob("*")
@@ -245,7 +247,10 @@ def test_what_is_in_wheel_and_sdist(built):
     assert {"README.md", "CHANGELOG.md", "CITATION.cff", "LICENSE", "pyproject.toml"} <= held
     assert f"{Path(about).parent}/licenses/LICENSE" in installed
     assert not [name for name in held if name.startswith(("tests", "docs", "examples"))]
-    assert (name, script.name) == (DISTRIBUTION, "retrokit")
+    assert (name, points[0].name) == (DISTRIBUTION, "retrokit")
+    assert {point.name: point.value for point in points[1:]} == PROJECT.get("entry-points", {}).get(
+        "retrokit.extensions", {}
+    )
 
 
 LIGHT = {"names", "cache", "augment crops", "study plan", "study", "negatives"}

@@ -25,9 +25,18 @@ from retrokit.core.errors import UsageError
 from retrokit.core.registry import Entry, SpecRegistry, parse_all
 from retrokit.data import pairs
 from retrokit.ranking import reranking, retrieval
+from tests.plugins import see
 
 ROOT = Path(__file__).resolve().parents[1]
-PAGES = [ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").rglob("*.md"))]
+COPIES = ROOT / "docs" / "extensions"
+"""Of pages of extensions, for the site."""
+PAGES = [
+    *(ROOT / "README.md", ROOT / "CHANGELOG.md"),
+    *sorted(page for page in (ROOT / "docs").rglob("*.md") if page.parent != COPIES),
+    *sorted(ROOT.glob("retrokit/extensions/*/page.md")),
+]
+CORE_ALONE = not (ROOT / "retrokit" / "extensions").exists()
+"""Whether the extensions are left out: pages of the core still show their commands, and link to their pages."""
 GROUP: Any = typer.main.get_command(app)
 COMMANDS: dict[str, Any] = {
     name: command
@@ -136,18 +145,40 @@ def generator() -> ModuleType:
 
 def test_the_site_and_the_map_name_every_page():
     folder = ROOT / "docs"
-    pages = {str(page.relative_to(folder).with_suffix("")) for page in folder.rglob("*.md")} - {"index"}
-    listed = [page for group in _script("conf").NAVIGATION.values() for page in group]
-    assert sorted(listed) == sorted(pages)
+    pages = {str(page.relative_to(folder).with_suffix("")) for page in PAGES if page.is_relative_to(folder)} - {"index"}
+    extensions = {f"extensions/{page.parent.name}" for page in PAGES if page.name == "page.md"}
+    site = _script("conf")
+    listed = [page for group in site.NAVIGATION.values() for page in group]
+    assert sorted(listed) == sorted(pages | extensions)
     assert "search" not in pages, "the site's own page of search results has that name"
-    linked = re.findall(r"\]\(([\w/-]+)\.md\)", (folder / "index.md").read_text(encoding="utf-8"))
-    assert set(linked) >= pages
+    front = site.in_the_site((folder / "index.md").read_text(encoding="utf-8"))
+    assert set(re.findall(r"\]\(([\w/-]+)\.md\)", front)) >= pages | extensions
+
+
+def test_the_site_has_copies_of_the_pages_of_extensions(tmp_path, monkeypatch):
+    site = _script("conf")
+    page = tmp_path / "own" / "page.md"
+    page.parent.mkdir()
+    page.write_text("[a](../../../docs/how-to/rerank.md#b) [c](../other/page.md) [d](../../../examples/merge.py)\n")
+    (tmp_path / "extensions").mkdir()
+    (tmp_path / "extensions" / "gone.md").write_text("of an extension that has been deleted")
+    monkeypatch.setattr(site, "DOCS", tmp_path)
+    monkeypatch.setattr(site, "EXTENSIONS", {"own": page})
+    site.copy_pages()
+    (copy,) = (tmp_path / "extensions").iterdir()
+    assert (copy.name, copy.read_text()) == (
+        "own.md",
+        "[a](../how-to/rerank.md#b) [c](other.md) [d](../../examples/merge.py)\n",
+    )
+    assert site.in_the_site("[a](../../retrokit/extensions/own/page.md#b)", "../") == "[a](../extensions/own.md#b)"
 
 
 def test_the_reference_is_up_to_date(generator):
     for name, text in generator.pages().items():
         written = (ROOT / "docs" / "reference" / name).read_text(encoding="utf-8")
         assert written == text, f"{name}: run python docs/make_reference.py"
+    for page, text in generator.pages_of_extensions().items():
+        assert page.read_text(encoding="utf-8") == text, f"{page}: run python docs/make_reference.py"
 
 
 @pytest.mark.parametrize("columns", ["40", "300"])
@@ -162,6 +193,7 @@ def test_the_reference_depends_on_no_terminal_and_no_plugin(generator, monkeypat
 def test_check_says_when_the_reference_is_stale(generator, monkeypatch, tmp_path, capsys):
     monkeypatch.setattr(generator, "FOLDER", tmp_path)
     monkeypatch.setattr(generator, "pages", lambda: {"cli.md": "new"})
+    monkeypatch.setattr(generator, "pages_of_extensions", dict)
     monkeypatch.setattr("sys.argv", ["make_reference.py"])
     assert generator.main() == 0
     monkeypatch.setattr("sys.argv", ["make_reference.py", "--check"])
@@ -173,7 +205,8 @@ def test_check_says_when_the_reference_is_stale(generator, monkeypatch, tmp_path
 
 
 def test_the_reference_names_every_command_option_and_name():
-    written = "".join((ROOT / "docs" / "reference" / page).read_text("utf-8") for page in ("cli.md", "names.md"))
+    pages = [page for page in PAGES if page.name in ("cli.md", "names.md", "page.md")]
+    written = "".join(page.read_text("utf-8") for page in pages)
     for name, command in COMMANDS.items():
         assert f"## retrokit {name}\n" in written
         for param in command.params:
@@ -236,6 +269,8 @@ def test_links_lead_somewhere(page):
             continue
         path, _, anchor = target.partition("#")
         file = (page.parent / path).resolve() if path else page
+        if CORE_ALONE and "retrokit/extensions/" in path:
+            continue
         if not file.exists() or (anchor and anchor not in anchors(file)):
             wrong.append(target)
     assert not wrong
@@ -256,6 +291,8 @@ def test_commands_parse(page, words, tmp_path, monkeypatch):
     words = list(dropwhile(lambda word: word.startswith("--"), words))  # options of all commands stand before
     size = 2 if " ".join(words[:2]) in COMMANDS else 1
     name, arguments = " ".join(words[:size]), words[size:]
+    if CORE_ALONE and name not in COMMANDS:
+        pytest.skip("a command of an extension, which is left out")
     if page.endswith("plugins.md") and name not in COMMANDS:  # the command of its example package
         assert name == "count-words"
         return
@@ -287,6 +324,8 @@ def test_commands_parse(page, words, tmp_path, monkeypatch):
 @pytest.mark.parametrize("page", [*PAGES, *sorted((ROOT / "examples").rglob("*.sh"))], ids=lambda page: page.name)
 def test_every_option_exists(page):
     """Of the code within sentences, and of the scripts of examples, whose words depend on variables."""
+    if CORE_ALONE:
+        pytest.skip("pages show options of extensions, which are left out")
     params = [param for command in [GROUP, *COMMANDS.values()] for param in command.params]
     known = {name for param in params for name in (*param.opts, *param.secondary_opts)} | {"--help", "--help-all"}
     text = page.read_text("utf-8")
@@ -378,7 +417,7 @@ def example(tmp_path, monkeypatch) -> Iterator[Path]:
     (described / "entry_points.txt").write_text("\n".join(groups))
     for registry in (encoders.registry, similarities.registry):
         registry.names()  # so that the package's own registries do not find the example
-    monkeypatch.syspath_prepend(str(tmp_path))
+    see(tmp_path, monkeypatch)
     yield tmp_path
     for name in [name for name in sys.modules if name.partition(".")[0] == "retrokit_example"]:
         del sys.modules[name]

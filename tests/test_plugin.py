@@ -157,3 +157,110 @@ def test_a_broken_entry_point_is_refused_where_it_is_named(run, tmp_path, source
     assert f"retrokit: similarity 'tilted': {BROKEN[source]}\n" in done.stderr
     done = run("-m", "retrokit", "eval", "static:8", "--on", "beir:nowhere", "--sim", "cosine")
     assert done.stderr.startswith("retrokit: nowhere: does not exist")
+
+
+EXTENSION = """
+from retrokit.cli.commands import CommandEntry, GroupEntry
+from retrokit.core.registry import Extension
+
+EXTENSION = Extension(
+    "tilting",
+    "From elsewhere.",
+    commands=(
+        CommandEntry("tilt once", "Tilt once.", "tilting_impl:once", extra="study", modules=("nowhere_to_be_found",)),
+        GroupEntry("tilt", "Tilt texts.", ""),
+        CommandEntry("tilt show", "Show a number.", "tilting_impl:show_number"),
+    ),
+    entries={
+        "retrokit.similarities": {"tilted": "tilted_entry:ENTRY"},
+        "retrokit.registries": {"tilts": "tilting_impl:KIND"},
+    },
+    python={"number": "tilting_impl:number"},
+)
+__getattr__ = EXTENSION.attribute
+"""
+COMMANDS = """
+from retrokit.cli.api import show
+from retrokit.core.registry import Entry, Registry
+
+number = 3
+tilts = Registry("tilt", "retrokit.tilts", [Entry("left", "to the left", "nowhere:left")])
+KIND = Entry("tilts", "Tilts", "tilting_impl:tilts")
+
+
+def show_number():
+    \"\"\"Show a number.\"\"\"
+    show(f"the number {number}")
+
+
+def once():
+    \"\"\"Tilt once.\"\"\"
+"""
+
+
+def install_extension(site: Path) -> None:
+    modules = {
+        "tilting": EXTENSION,
+        "tilting_impl": COMMANDS,
+        "tilted_entry": MODULE.format(name="tilted", module="tilted"),
+        "tilted_impl": IMPLEMENTATION,
+    }
+    plugins.install(site, "tilting", modules, "[retrokit.extensions]\ntilting = tilting:EXTENSION\n")
+
+
+def test_an_extension_brings_commands_entries_kinds_of_names_and_python(run, tmp_path):
+    install_extension(tmp_path / "site")
+    done = run("-m", "retrokit", "--help")
+    assert "Tilt texts." in done.stdout
+    done = run("-m", "retrokit", "tilt", "show")
+    assert (done.stdout, done.stderr) == ("the number 3\n", "")
+    done = run("-m", "retrokit", "tilt", "once")
+    assert (done.returncode, done.stderr.count("\n")) == (3, 1), "its modules are named by its entry"
+    assert "retrokit-ir[study]" in done.stderr
+    done = run("-m", "retrokit", "names", "tilts", "similarities", "commands")
+    assert all(text in done.stdout for text in ("to the left", "from elsewhere", "tilt show"))
+    done = run("-c", "from tilting import number; print(number); import tilting; tilting.nothing")
+    assert done.stdout == "3\n"
+    assert done.stderr.endswith("AttributeError: extension tilting has no attribute 'nothing'\n")
+
+
+def test_importing_an_extension_imports_only_entries(run, tmp_path):
+    install_extension(tmp_path / "site")
+    code = "import sys; from retrokit.core.registry import extensions; extensions(); print(*sys.modules)"
+    loaded = set(run("-c", code, own=True).stdout.split())
+    assert "tilting" in loaded
+    assert not loaded & {"tilting_impl", "tilted_entry", "torch", "numpy", "typer"}
+    rooms = {name.split(".")[1] for name in loaded if name.startswith("retrokit.")}
+    assert rooms <= {"cli", "core", "extensions"}
+
+
+def test_an_extension_that_is_not_there_is_refused_by_name(run, tmp_path):
+    install_extension(tmp_path / "site")
+    (tmp_path / "site" / "tilting.py").unlink()
+    problem = "extension 'tilting' is not installed"
+    done = run("-m", "retrokit", "tilt", "show")
+    assert (done.returncode, done.stderr.count("\n")) == (2, 1)
+    assert done.stderr.startswith("retrokit: No such command 'tilt'; ")
+    assert problem in done.stderr
+    done = run("-m", "retrokit", "eval", "static:8", "--on", "beir:nowhere", "--sim", "tilted")
+    assert (done.returncode, done.stderr.endswith(f"; {problem}\n")) == (2, True)
+    done = run("-m", "retrokit", "eval", "wrapped:minilm", "--on", "beir:nowhere")
+    assert (done.returncode, done.stderr.endswith(f"; {problem}\n")) == (2, True), "it may be no path"
+    done = run("-m", "retrokit", "names", "commands")
+    assert problem in done.stdout
+    assert run("-m", "retrokit", "--help").returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("source", "problem"),
+    [
+        ("import nowhere_to_be_found\n", "does not load: ModuleNotFoundError: No module named 'nowhere_to_be_found'"),
+        ("EXTENSION = 3\n", "is not an Extension"),
+    ],
+)
+def test_an_extension_that_does_not_load_is_no_obstacle(run, tmp_path, source, problem):
+    install_extension(tmp_path / "site")
+    (tmp_path / "site" / "tilting.py").write_text(source, encoding="utf-8")
+    done = run("-m", "retrokit", "tilt")
+    assert f"extension 'tilting' (tilting:EXTENSION) {problem}" in done.stderr
+    assert run("-m", "retrokit", "names", "similarities").returncode == 0

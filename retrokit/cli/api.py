@@ -8,8 +8,14 @@ from retrokit.cli.common import is_first_process as is_first_process
 from retrokit.cli.common import show as show
 from retrokit.cli.common import show_result as show_result
 from retrokit.cli.common import writes as writes
+from retrokit.cli.config import options_of as options_of
+from retrokit.cli.config import typed as typed
+from retrokit.cli.entry import in_options as in_options
+from retrokit.cli.entry import wrong_use as wrong_use
 from retrokit.cli.settings import takes as takes
 from retrokit.cli.streams import readers_may_leave as readers_may_leave
+from retrokit.cli.training import DryRunOption as DryRunOption
+from retrokit.cli.training import train_as_planned as train_as_planned
 from retrokit.core.notices import notice as notice
 from retrokit.core.notices import progress as progress
 from retrokit.core.settings import FILE as FILE

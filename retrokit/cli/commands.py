@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from retrokit.core.errors import UsageError
-from retrokit.core.registry import Entry, Registry
+from retrokit.core.registry import Entry, WordRegistry, extensions
 
 CARD = "Train, stress-test and rerank"
 NEXT = "Search, check and look up"
@@ -53,7 +53,7 @@ class GroupEntry(CommandEntry):
     members: str = ""
 
 
-class CommandRegistry(Registry):
+class CommandRegistry(WordRegistry):
     """Commands by their words. Third parties' are loaded when all are listed, or for a name that the core lacks."""
 
     form = re.compile(r"[a-z][a-z0-9-]*( [a-z][a-z0-9-]*)?")
@@ -64,6 +64,14 @@ class CommandRegistry(Registry):
         if group and not isinstance(self._entries.get(group), GroupEntry):
             raise UsageError(f"command {entry.name!r} ({entry.target}): there is no group of commands {group!r}")
         super().add(entry)
+
+    def _scan(self) -> None:
+        if not self._scanned:
+            self._broken |= extensions().broken
+            commands = [entry for extension in extensions().loaded for entry in extension.commands]
+            for entry in sorted(commands, key=lambda entry: " " in entry.name):  # a group is there before its commands
+                self.add(entry)
+        super()._scan()
 
     def below(self, group: str) -> list[Entry]:
         """The entries of a group, or those at the top for an empty name."""
@@ -326,21 +334,10 @@ registry = CommandRegistry(
             kinds=("encoders", "tasks"),
         ),
         CommandEntry(
-            "distil-static",
-            "Distil a static encoder from a transformer: about 100 times faster on a CPU (Model2Vec).",
-            "retrokit.cli.distil:distil_static",
-            kinds=("encoders",),
-        ),
-        CommandEntry(
             "calibrate",
             "Calibrate when a search abstains, because nothing relevant is in the corpus.",
             "retrokit.cli.calibrate:calibrate",
             kinds=("encoders", "searchers", "similarities", "tasks", "rerankers"),
-        ),
-        CommandEntry(
-            "push",
-            "Upload a model folder to the Hugging Face Hub in one commit, with a model card.",
-            "retrokit.cli.push:push",
         ),
     ],
 )

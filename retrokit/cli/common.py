@@ -11,7 +11,6 @@ from typing import Annotated, Any, ClassVar
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from retrokit.cli.completion import NAMES as NAMES
 from retrokit.cli.completion import completing
 from retrokit.cli.completion import named as named
 from retrokit.cli.config import taking_config

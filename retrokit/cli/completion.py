@@ -1,6 +1,5 @@
 """Completion of values in bash, zsh and fish: registered names, runs in the folder, metrics, choices."""
 
-import importlib
 import inspect
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from glob import glob
@@ -8,32 +7,33 @@ from typing import Any, get_args
 
 from typer.models import ParameterInfo
 
-from retrokit.core.registry import Registry
+from retrokit.core.registry import Entry, Registry, WordRegistry, imported
 
-NAMES = {
-    "encoders": "retrokit.encoders:registry",
-    "similarities": "retrokit.similarities:registry",
-    "data": "retrokit.data.pairs:registry",
-    "augmentations": "retrokit.augmentation:registry",
-    "tasks": "retrokit.evaluation:registry",
-    "searchers": "retrokit.ranking.retrieval:registry",
-    "rerankers": "retrokit.ranking.reranking:registry",
-    "verifiers": "retrokit.ranking.reranking:verifiers",
-    "llms": "retrokit.llm:registry",
-    "contrasts": "retrokit.probing:contrasts",
-    "corpora": "retrokit.probing:corpora",
-    "splitters": "retrokit.augmentation.crops:splitters",
-    "mixture": "retrokit.augmentation.mixing:registry",
-    "near-misses": "retrokit.augmentation.near_misses:registry",
-    "capabilities": "retrokit.augmentation.stress:registry",
-}
-"""The kinds of names, each with its registry."""
+CORE_KINDS = [
+    Entry("encoders", "Encoders", "retrokit.encoders:registry"),
+    Entry("similarities", "Similarities", "retrokit.similarities:registry"),
+    Entry("data", "Training data", "retrokit.data.pairs:registry"),
+    Entry("augmentations", "Augmentations", "retrokit.augmentation:registry"),
+    Entry("tasks", "Tasks", "retrokit.evaluation:registry"),
+    Entry("searchers", "Searchers", "retrokit.ranking.retrieval:registry"),
+    Entry("rerankers", "Rerankers", "retrokit.ranking.reranking:registry"),
+    Entry("verifiers", "Verifiers", "retrokit.ranking.reranking:verifiers"),
+    Entry("llms", "Language models", "retrokit.llm:registry"),
+    Entry("contrasts", "Contrasting pairs", "retrokit.probing:contrasts"),
+    Entry("corpora", "Corpora", "retrokit.probing:corpora"),
+    Entry("splitters", "Splitters", "retrokit.augmentation.crops:splitters"),
+    Entry("mixture", "Parts of a mixture", "retrokit.augmentation.mixing:registry"),
+    Entry("near-misses", "Families of near-misses", "retrokit.augmentation.near_misses:registry"),
+    Entry("capabilities", "Capabilities of stress tests", "retrokit.augmentation.stress:registry"),
+    Entry("commands", "Commands", "retrokit.cli.commands:registry"),
+]
+kinds_of_names = WordRegistry("kind", "retrokit.registries", CORE_KINDS)
+"""The registries, by the kind of names that each has."""
 
 
 def named(kind: str) -> Registry:
     """The registry of a kind of names."""
-    module, _, attribute = NAMES[kind].partition(":")
-    return getattr(importlib.import_module(module), attribute)
+    return imported(kinds_of_names.entry(kind).target)
 
 
 Completion = tuple[str, str]

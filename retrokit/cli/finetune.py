@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from retrokit.cli.common import JsonOption, is_first_process, show, show_result
+from retrokit.cli.common import JsonOption
 from retrokit.cli.settings import takes
+from retrokit.cli.training import DryRunOption, train_as_planned
 from retrokit.core.errors import UsageError
 from retrokit.core.notices import notice
 from retrokit.core.registry import importing
-from retrokit.training.config import FinetuneConfig, TrainingConfig
+from retrokit.training.config import FinetuneConfig
 
 if TYPE_CHECKING:  # help is shown without loading what trains
     from retrokit.training.run import Job
 
-DryRunOption = Annotated[bool, typer.Option("--dry-run", help="Check data and encoder, print the plan, train nothing.")]
 TimeOption = Annotated[bool, typer.Option("--time", help="With --dry-run: measure some steps and estimate the total.")]
 
 
@@ -61,27 +60,3 @@ def finetune(
         notice("--time: a few steps are timed, at a learning rate of 0")
         planned = timed(planned)
     train_as_planned(planned, preflight_sheets, dry_run, as_json, draw)
-
-
-def train_as_planned(
-    plan: Job,
-    tables_of: Callable[[Any, type[TrainingConfig]], Sequence[Any]],
-    dry_run: bool,
-    as_json: bool,
-    draw: Callable[[str], None] = lambda folder: None,
-) -> None:
-    """Print the plan, train, and print the outcome; ``draw`` draws the figures of a model folder."""
-    from retrokit.report.tables import outcome_sheet
-    from retrokit.training.run import carry_out
-
-    shown = tables_of(plan.preflight, type(plan.config))
-    if dry_run:
-        show_result(as_json, "preflight", plan.preflight.to_json(), *shown)
-        done = f"read all data, loaded {plan.config.encoder}, measured samples of texts"
-        return notice(f"dry run: {done}; nothing was trained, evaluated or written")
-    if is_first_process():
-        show(*shown, error=True)
-    outcome = carry_out(plan)
-    if is_first_process():
-        draw(outcome.folder)
-        show_result(as_json, "training", outcome.to_json(), outcome_sheet(outcome))

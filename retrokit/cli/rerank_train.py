@@ -5,8 +5,8 @@ from dataclasses import asdict
 import typer
 
 from retrokit.cli.common import JsonOption, show, show_result
-from retrokit.cli.finetune import DryRunOption, train_as_planned
 from retrokit.cli.settings import takes
+from retrokit.cli.training import DryRunOption, train_as_planned
 from retrokit.core.errors import GateFailed, UsageError
 from retrokit.core.notices import notice
 from retrokit.ranking.settings import CalibrationSettings, ShrinkSettings, VerifySettings

@@ -6,9 +6,11 @@ from functools import cache, cached_property
 from typing import Any
 
 import typer
+from typer.exceptions import TyperException
 
 from retrokit.cli.commands import CommandEntry, GroupEntry, registry
 from retrokit.cli.common import Commands, Group, GroupWithDefault, with_names
+from retrokit.core.registry import missing_extensions
 from retrokit.core.version import DOCUMENTATION, __version__
 
 
@@ -82,6 +84,14 @@ class Root(Group):
     def __init__(self, **options: Any) -> None:
         super().__init__(**options)
         self.commands = CommandTable()  # type: ignore[assignment]
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """As the base class; the message for a command that nobody has names the extensions that are not installed."""
+        try:
+            return super().resolve_command(ctx, args)
+        except TyperException as error:
+            error.message = error.message.removesuffix(".") + missing_extensions()
+            raise
 
 
 app = Commands(

@@ -8,7 +8,7 @@ import errno
 import importlib.util
 import math
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 
 DISTRIBUTION = "retrokit-ir"
@@ -92,9 +92,10 @@ _MODULES = {
 """The modules of an extra that is not called as its one module is."""
 
 
-def check_extra(what: str, extra: str) -> None:
-    """Raise :class:`MissingExtra` unless the packages that ``what`` needs are installed; imports none of them."""
-    if any(importlib.util.find_spec(name) is None for name in _MODULES.get(extra, (extra,))):
+def check_extra(what: str, extra: str, modules: Sequence[str] = ()) -> None:
+    """Raise :class:`MissingExtra` unless the ``modules`` that ``what`` needs are installed, or those of a known extra;
+    imports none of them."""
+    if any(importlib.util.find_spec(name) is None for name in modules or _MODULES.get(extra, (extra,))):
         raise MissingExtra(what, extra)
 
 

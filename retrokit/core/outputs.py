@@ -370,3 +370,11 @@ def put_back(target: Path) -> None:
         shutil.rmtree(before, ignore_errors=True)
     elif os.path.lexists(before):
         os.rename(before, target)
+
+
+def check_name_of_model(folder: str | Path) -> None:
+    """Raise :class:`DataError` for a folder name that the libraries for tokenizers cannot write."""
+    try:
+        str(folder).encode()
+    except UnicodeEncodeError:
+        raise DataError(folder, "could not be written: a model's folder needs a name in UTF-8") from None

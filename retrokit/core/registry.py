@@ -19,12 +19,16 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, redirect_stdout
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar
+from functools import cache
+from typing import TYPE_CHECKING, Any, ClassVar
 from urllib.parse import urlsplit
 from weakref import WeakSet
 
 from retrokit.core.errors import UsageError, check_extra, did_you_mean, first_line
 from retrokit.core.settings import Values
+
+if TYPE_CHECKING:  # its import is a fifth of the start
+    from importlib.metadata import EntryPoint
 
 Value = str | int | float | bool
 
@@ -102,7 +106,8 @@ class Param(Values):
 
 @dataclass(frozen=True)
 class Entry:
-    """A named thing of a registry. ``target`` is ``"module:attribute"``, imported only to create the thing."""
+    """A named thing of a registry. ``target`` is ``"module:attribute"``, imported only to create the thing. ``extra``
+    is the optional dependency that it needs, and ``modules`` what that installs."""
 
     name: str
     summary: str
@@ -110,6 +115,7 @@ class Entry:
     params: tuple[Param, ...] = ()
     positional: str | None = None
     extra: str | None = None
+    modules: tuple[str, ...] = ()
 
     def param(self, name: str) -> Param | None:
         """The parameter of that name, or ``None``."""
@@ -117,11 +123,102 @@ class Entry:
 
     def load(self) -> Callable[..., Any]:
         """Import the target; a missing optional package becomes the command that installs it."""
+        self.check_extra()
+        return imported(self.target)
+
+    def check_extra(self) -> None:
+        """Raise :class:`MissingExtra` if the optional package is not installed; imports nothing."""
         if self.extra is not None:
-            check_extra(self.name, self.extra)
-        module, _, attribute = self.target.partition(":")
-        with importing():
-            return getattr(importlib.import_module(module), attribute)
+            check_extra(self.name, self.extra, self.modules)
+
+
+def imported(target: str) -> Any:
+    """What ``"module:attribute"`` names, imported now."""
+    module, _, attribute = target.partition(":")
+    with importing():
+        return getattr(importlib.import_module(module), attribute)
+
+
+EXTENSIONS = "retrokit.extensions"
+"""The group of entry points that are extensions."""
+
+
+@dataclass(frozen=True)
+class Extension:
+    """What a package adds as one entry point of the group ``retrokit.extensions``. Importing it imports no library.
+
+    Attributes:
+        name: the name of its entry point.
+        summary: what it does, in one line.
+        commands: its commands, :class:`retrokit.cli.commands.CommandEntry`, groups of them included.
+        entries: what it adds to registries: group of entry points → name → ``"module:attribute"`` of an
+            :class:`Entry`, as the metadata of a package has it.
+        python: its functions and classes: name → ``"module:attribute"``.
+    """
+
+    name: str
+    summary: str
+    commands: tuple[Entry, ...] = ()
+    entries: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    python: Mapping[str, str] = field(default_factory=dict)
+
+    def attribute(self, name: str) -> Any:
+        """What ``python`` names; the ``__getattr__`` of the extension's package."""
+        if name not in self.python:
+            raise AttributeError(f"extension {self.name} has no attribute {name!r}")
+        return imported(self.python[name])
+
+    def points(self, group: str) -> list[EntryPoint]:
+        """What it adds to the registry of that group."""
+        from importlib.metadata import EntryPoint
+
+        return [EntryPoint(name, target, group) for name, target in self.entries.get(group, {}).items()]
+
+
+@cache
+def declared() -> Any:
+    """The entry points of all packages, to select from. Reading them takes a tenth of a second, so it is done once."""
+    from importlib.metadata import entry_points
+
+    return entry_points()
+
+
+@dataclass(frozen=True)
+class Extensions:
+    """The extensions that load, and why each of the others does not."""
+
+    loaded: list[Extension]
+    broken: dict[str, str]
+
+
+@cache
+def extensions() -> Extensions:
+    """The extensions of this environment, in order of their names."""
+    found = Extensions([], {})
+    for point in sorted(declared().select(group=EXTENSIONS), key=lambda point: (point.name, point.value)):
+        try:
+            extension = point.load()
+        except Exception as error:  # whatever a third party's import may raise
+            if isinstance(error, ModuleNotFoundError) and f"{point.module}.".startswith(f"{error.name}."):
+                problem = "is not installed"
+            else:
+                problem = f"({point.value}) does not load: {type(error).__name__}: {first_line(error)}"
+            found.broken[point.name] = f"extension {point.name!r} {problem}"
+            continue
+        if isinstance(extension, Extension):
+            found.loaded.append(extension)
+        else:
+            found.broken[point.name] = f"extension {point.name!r} ({point.value}) is not an {Extension.__name__}"
+    return found
+
+
+def missing_extensions() -> str:
+    """What a message about an unknown name adds: which extensions are declared, but do not load.
+
+    >>> missing_extensions()
+    ''
+    """
+    return "".join(f"; {problem}" for problem in extensions().broken.values())
 
 
 @dataclass(frozen=True)
@@ -186,7 +283,7 @@ def split_items(text: str, of: str) -> list[tuple[str | None, str]]:
 class Registry:
     """Entries of one kind (``kind`` is the singular noun used in messages).
 
-    Third parties add entries through the entry-point group ``group``: each entry point loads an :class:`Entry`. One
+    Extensions and third parties add entries through the entry-point group ``group``: each loads an :class:`Entry`. One
     that does not load is refused where its name is used, and is no obstacle elsewhere.
     ``fallback`` names the entry that takes a text whose head is no registered name (a path, a hub id).
     """
@@ -194,6 +291,8 @@ class Registry:
     every: ClassVar[WeakSet[Registry]] = WeakSet()
     form: ClassVar[re.Pattern[str]] = re.compile(r"[a-z][a-z0-9_-]*")
     """What a name looks like."""
+    grammar: ClassVar[str] = " (NAME, NAME:VALUE or NAME:KEY=VALUE,KEY=VALUE)"
+    """How a name is used in a spec."""
 
     def __init__(self, kind: str, group: str, entries: Iterable[Entry], fallback: str | None = None) -> None:
         self.kind = kind
@@ -226,16 +325,15 @@ class Registry:
 
     @classmethod
     def has(cls, name: str) -> bool:
-        """Whether a registry that is loaded has the name."""
-        return any(name in registry._entries for registry in cls.every)
+        """Whether a registry that is loaded has the name, for use in specs."""
+        return any(name in registry._entries for registry in cls.every if registry.grammar)
 
     def _scan(self) -> None:
         if self._scanned:
             return
-        from importlib.metadata import entry_points
-
         self._scanned = True
-        for point in sorted(entry_points(group=self.group), key=lambda point: (point.name, point.value)):
+        points = sorted(declared().select(group=self.group), key=lambda point: (point.name, point.value))
+        for point in [point for extension in extensions().loaded for point in extension.points(self.group)] + points:
             try:
                 entry = point.load()
             except Exception as error:  # whatever a third party's import may raise
@@ -256,7 +354,8 @@ class Registry:
 
     def entry(self, name: str) -> Entry:
         """The entry of that name; an unknown name raises :class:`UsageError` with the nearest names and the list."""
-        self.check_loaded(name)
+        if name not in self._entries:
+            self.check_loaded(name)
         if name not in self._entries:
             raise UsageError(self.unknown(name))
         return self._entries[name]
@@ -264,7 +363,7 @@ class Registry:
     def unknown(self, name: str) -> str:
         """The message for an unknown name: nearest names, then all."""
         hint = did_you_mean(name, self.names(), most=3)
-        return f"unknown {self.kind} {name!r}{hint}; known: {', '.join(self.names())}"
+        return f"unknown {self.kind} {name!r}{hint}; known: {', '.join(self.names())}{missing_extensions()}"
 
     def parse(self, text: str | Spec) -> Spec:
         """Parse and validate ``text``; ``parse(str(spec)) == spec``. Raises :class:`UsageError` for an unknown name
@@ -293,6 +392,8 @@ class Registry:
             return
         if mark == ":" and os.path.exists(name):
             raise UsageError(f"{text!r}: parameters follow a path after a comma: {name},{rest}")
+        if mark == ":" and extensions().broken:  # which may have the name
+            raise UsageError(self.unknown(name))
         if self._resembles_a_name(name) and not os.path.exists(name):
             way_out = f"for a path or hub id of that name: {self.fallback}:{text}"
             raise UsageError(f"{self.unknown(name)} ({way_out})")
@@ -353,8 +454,7 @@ class Registry:
         """Raise :class:`MissingExtra` if ``spec`` needs an optional package that is not installed, and
         :class:`UsageError` if neither it nor the environment gives a value that it needs; imports nothing."""
         entry = self.entry(spec.name)
-        if entry.extra is not None:
-            check_extra(entry.name, entry.extra)
+        entry.check_extra()
         for param in entry.params:
             param.check_extra(f"{param.name}=", spec.params.get(param.name))
             if param.env is not None and param.value_of(spec) is None:
@@ -382,7 +482,7 @@ class Registry:
         import textwrap
 
         width = max(60, min(100, shutil.get_terminal_size().columns))
-        lines = [f" Names: {self.kind} (NAME, NAME:VALUE or NAME:KEY=VALUE,KEY=VALUE)"]
+        lines = [f" Names: {self.kind}{self.grammar}"]
         longest = max([10, *(len(entry.name) for entry in self.entries())])
         indent = " " * (longest + 4)
         for entry in self.entries():
@@ -408,6 +508,12 @@ def _name_host(spec: Spec, url: str) -> None:
 
         address = host if port is None else f"{host}:{port}"
         notice(f"{spec.name}:{spec.params[spec.positional or '']}: texts are sent to {address}", once=True)
+
+
+class WordRegistry(Registry):
+    """A registry of words of the command line, which are in no spec: a path may be called as one."""
+
+    grammar = ""
 
 
 class SpecRegistry(Registry):

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any
 
-from retrokit.core.registry import Entry, Param, Registry
+from retrokit.core.registry import Entry, Param, Registry, WordRegistry
 from retrokit.probing import settings
 
 SEED = 42
@@ -88,4 +88,4 @@ PROBES = [
     _probe("map", "map", "probe_map", "MapProbe", settings.MapSettings),
     _probe("stress", "stress", "probe_stress", "StressProbe", settings.StressSettings),
 ]
-registry = Registry("probe", "retrokit.probes", PROBES)
+registry = WordRegistry("probe", "retrokit.probes", PROBES)

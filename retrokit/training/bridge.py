@@ -25,7 +25,7 @@ from retrokit import encoders
 from retrokit.core.errors import DataError, UsageError, disk_errors
 from retrokit.core.files import digest
 from retrokit.core.notices import notice
-from retrokit.core.outputs import check_settings, folder_in_the_making
+from retrokit.core.outputs import check_name_of_model, check_settings, folder_in_the_making
 from retrokit.core.registry import Spec
 from retrokit.core.settings import taking
 from retrokit.data.beir import corpus_file, queries_file
@@ -50,7 +50,6 @@ from retrokit.training.config import BridgeSettings
 from retrokit.training.evaluations import search_tasks
 from retrokit.training.model import build, check_documents, check_whole, export
 from retrokit.training.run import provenance
-from retrokit.training.run_folder import check_name_of_model
 
 HELD_OUT, TIMED, WORDS, BLOCK = 0.2, 64, (5, 20), 256
 """Share of the sample that no map is fitted to; texts whose embedding is timed; words of a known-item query; queries

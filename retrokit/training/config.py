@@ -1,5 +1,4 @@
-"""The options of training, distillation and publishing, checked as far as that needs no model and no
-data."""
+"""The options of training, checked as far as that needs no model and no data."""
 
 from __future__ import annotations
 
@@ -407,19 +406,6 @@ def differences(
     ]
 
 
-@dataclass(frozen=True)
-class DistilSettings(Settings):
-    """The options of distillation into a static encoder."""
-
-    encoder: str = setting(help="Encoder to distil.", argument=True)
-    output: str = setting(help="New folder to write.", flags=("--output", "-o"), writes=FOLDER)
-    _: KW_ONLY
-    dims: int | None = setting(256, "Keep N dimensions, the first principal components.", minimum=1)
-    sif: float = setting(1e-4, "Weight tokens by x / (x + frequency); 0: all alike.", minimum=0)
-    corpus: str | None = setting(None, "Count frequencies in these texts. Default: by rank.")
-    device: str | None = setting(None)
-
-
 MAPS = rf"auto|orthogonal|affine|{_SIZES}"
 
 
@@ -456,22 +442,3 @@ class BridgeSettings(Settings):
             yield "`metrics=` are those of `on=`, which is not given"
         if self.queries is not None and self.into == "new":
             yield "`queries=` is for `into=` old; the new encoder's own queries search its space"
-
-
-@dataclass(frozen=True)
-class PushSettings(Settings):
-    """The options of publishing a model."""
-
-    folder: str = setting(help="Model folder.", argument=True, metavar="RUN")
-    repo: str = setting(help="Repository on the Hub: OWNER/NAME.", argument=True)
-    _: KW_ONLY
-    private: bool = setting(False, "Create a private repository.")
-    license: str | None = setting(None, "Name the licence: apache-2.0.")
-    base_model: str | None = setting(None, "Name the base model's Hub id. Default: the encoder's.")
-    results: Sequence[str] = setting((), "Add results (of eval --results) to the card. Repeatable.")
-    mteb: str | None = setting(
-        None,
-        "Write the MTEB submission of `results=` to this new folder.",
-        writes=FOLDER,
-    )
-    dry_run: str | None = setting(None, "Write the upload to this new folder, and stop.", writes=FOLDER)

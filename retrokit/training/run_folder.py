@@ -25,6 +25,7 @@ from retrokit.core.outputs import (
     check_apart,
     check_folder,
     check_free,
+    check_name_of_model,
     check_own,
     check_replaceable,
     is_empty,
@@ -249,14 +250,6 @@ def move_content(staged: Path, folder: Path) -> list[str]:
         os.replace(staged / name, target)
     staged.rmdir()
     return names
-
-
-def check_name_of_model(folder: str | Path) -> None:
-    """Raise :class:`DataError` for a folder name that the libraries for tokenizers cannot write."""
-    try:
-        str(folder).encode()
-    except UnicodeEncodeError:
-        raise DataError(folder, "could not be written: a model's folder needs a name in UTF-8") from None
 
 
 TRAINABLE, STATE = "trainable.pt", "state.pt"

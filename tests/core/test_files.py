@@ -23,6 +23,8 @@ import pytest
 from filelock import FileLock, Timeout
 
 from retrokit import encoders
+from retrokit.cli.commands import registry as commands
+from retrokit.cli.completion import kinds_of_names
 from retrokit.core import outputs
 from retrokit.core.errors import DataError, UsageError
 from retrokit.core.files import digest, read_lines, read_text, replaced, writing
@@ -36,6 +38,7 @@ from retrokit.core.outputs import (
     paths_in,
 )
 from retrokit.core.settings import EITHER, FILE, FOLDER
+from retrokit.probing import registry as probes
 from tests.forked_python import light_python
 
 
@@ -448,6 +451,14 @@ def test_the_paths_in_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     given = [specs, "-", "minilm", None, 7, "data", "x" * 5000, "a prompt: " + "word, " * 2000, "NUL\0"]
     assert encoders.registry.parse("minilm").name == "minilm"
     assert paths_in(given) == ["data/set", "verifier", "a,b", "data"]
+
+
+@pytest.mark.parametrize("name", ["search", "data", "layers"])
+def test_a_path_may_be_called_as_a_command_a_kind_of_names_or_a_probe(tmp_path, monkeypatch, name):
+    assert {"search", "data", "layers"} <= {*commands.names(), *kinds_of_names.names(), *probes.names()}
+    monkeypatch.chdir(tmp_path)
+    Path(name).mkdir()
+    assert paths_in([name]) == [name]
 
 
 # --- what may be replaced

@@ -80,12 +80,6 @@ def test_a_batch_is_compared_with_its_records_before_a_task_opens(
     assert "a batch of 64 is larger than its 20 records" in capsys.readouterr().err
 
 
-def test_a_corpus_is_read_before_an_encoder_is_distilled(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (folder / "broken.jsonl").write_text('{"id": "d", "text": 3}\n')
-    assert cli.run(["distil-static", "damaged", "--corpus", "broken.jsonl", "-o", "table"]) == 2
-    assert "broken.jsonl:1: " in capsys.readouterr().err
-
-
 def test_the_id_of_a_crop_names_its_document(folder: Path) -> None:
     config = FinetuneConfig("bert", ["crops.jsonl"], documents="documents", batch_size=8, steps=2, precision="fp32")
     planned = plan(config)

@@ -112,8 +112,6 @@ def test_prompts_matter_to_these_texts(tiny_bert: Path, tmp_path: Path) -> None:
 
 def test_other_commands_save_prompts_too(tiny_bert: Path, tmp_path: Path) -> None:
     base = str(prompted(tmp_path / "base", tiny_bert, {"prompts": PAIR}))
-    assert cli(["distil-static", base, "-o", str(tmp_path / "static"), "--dims", "8", "--device", "cpu"]) == 0
-    assert_read_alike(tmp_path / "static", ("", ""))
     corpus = {f"d{number}": text for number, text in enumerate(sentences(12, seed=30))}
     data = write_folder(tmp_path / "data", corpus, {"q1": QUERIES[0]}, {"q1": {"d1": 1}})
     export = str(tmp_path / "export")

@@ -17,7 +17,7 @@ from sentence_transformers.sentence_transformer.modules import StaticEmbedding
 from retrokit import encoders
 from retrokit.core.errors import DataError, UsageError, disk_errors
 from retrokit.core.notices import progress
-from retrokit.core.outputs import folder_in_the_making
+from retrokit.core.outputs import check_name_of_model, folder_in_the_making
 from retrokit.core.settings import taking
 from retrokit.data.beir import corpus_file
 from retrokit.data.corpus import read_corpus
@@ -25,8 +25,7 @@ from retrokit.data.pairs import texts_file
 from retrokit.encoders.base import Encoder
 from retrokit.encoders.saving import save_model
 from retrokit.encoders.towers import tower_of
-from retrokit.training.config import DistilSettings
-from retrokit.training.run_folder import check_name_of_model
+from retrokit.extensions.static.settings import DistilSettings
 
 TOKENS_AT_ONCE = 2048
 _PROBE = "a"

@@ -26,7 +26,7 @@ from retrokit.data.jsonl import read_json
 from retrokit.data.runs import Run, read_run, write_run
 from retrokit.encoders.folders import MINILM_ID, check_folder
 from retrokit.evaluation.comparison.results_folder import Record, ResultsFolder
-from retrokit.training.config import PushSettings
+from retrokit.extensions.publishing.settings import PushSettings
 
 CARD = "README.md"
 _STALE = ["*.safetensors*", "*.bin", "*.json", "[0-9]*_*/*"]

@@ -12,7 +12,9 @@ from sentence_transformers import SentenceTransformer
 import retrokit
 from retrokit import cli
 from retrokit.data.jsonl import write_jsonl
+from retrokit.extensions.static import distil_static
 from tests.models import sentences
+from tests.training.test_saved_folders import PAIR, assert_read_alike, prompted
 
 
 def alone(folder: Path) -> np.ndarray:
@@ -34,7 +36,7 @@ def rows(tiny_bert):
 
 
 def test_the_table_is_what_was_said(tiny_bert, rows, tmp_path):
-    made = retrokit.distil_static(str(tiny_bert), str(tmp_path / "static"), dims=8, sif=0.01)
+    made = distil_static(str(tiny_bert), str(tmp_path / "static"), dims=8, sif=0.01)
     centred = rows - rows.mean(axis=0)
     _, values, axes = np.linalg.svd(centred, full_matrices=False)
     assert (made.tokens, made.dimension) == (len(rows), 8)
@@ -48,7 +50,7 @@ def test_the_table_is_what_was_said(tiny_bert, rows, tmp_path):
 
 
 def test_all_dimensions_keep_the_angles(tiny_bert, rows, tmp_path):
-    made = retrokit.distil_static(str(tiny_bert), str(tmp_path / "static"), dims=None, sif=0)
+    made = distil_static(str(tiny_bert), str(tmp_path / "static"), dims=None, sif=0)
     assert made.variance == pytest.approx(1)
     table = SentenceTransformer(str(tmp_path / "static"))[0].embedding.weight.detach().double().numpy()
     centred = rows - rows.mean(axis=0)
@@ -59,7 +61,7 @@ def test_frequencies_of_a_corpus(tiny_bert, tmp_path):
     corpus = tmp_path / "corpus.jsonl"
     write_jsonl(corpus, ({"id": str(place), "text": text} for place, text in enumerate(sentences(30))))
     for name, options in (("plain", {"sif": 0}), ("counted", {"sif": 0.001, "corpus": str(corpus)})):
-        retrokit.distil_static(str(tiny_bert), str(tmp_path / name), dims=8, **options)
+        distil_static(str(tiny_bert), str(tmp_path / name), dims=8, **options)
     plain, counted = (SentenceTransformer(str(tmp_path / name)) for name in ("plain", "counted"))
     tokenizer = plain.tokenizer
     seen = [token for text in sentences(30) for token in tokenizer.encode(text, add_special_tokens=False).ids]
@@ -124,3 +126,23 @@ def test_a_full_disk_is_one_line_and_leaves_nothing(tiny_bert, tmp_path, capsys,
     assert err.startswith(f"retrokit: {tmp_path / 'out'}: could not be written: ")
     assert "File too large" in err
     assert os.listdir(tmp_path) == ["there"]
+
+
+def test_a_corpus_is_read_before_an_encoder_is_loaded(tmp_path, capsys):
+    (tmp_path / "broken.jsonl").write_text('{"id": "d", "text": 3}\n')
+    words = ["distil-static", "damaged", "--corpus", str(tmp_path / "broken.jsonl"), "-o", str(tmp_path / "table")]
+    assert cli.run(words) == 2
+    assert "broken.jsonl:1: " in capsys.readouterr().err
+
+
+def test_a_folder_that_no_model_can_be_saved_in_is_refused_before_the_work(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    assert cli.run(["distil-static", "damaged", "-o", os.fsdecode(b"runs/caf\xe9")]) == 2
+    assert capsys.readouterr().err.endswith("could not be written: a model's folder needs a name in UTF-8\n")
+    assert not Path("runs").exists()
+
+
+def test_prompts_of_the_base_are_not_saved(tiny_bert, tmp_path):
+    base = prompted(tmp_path / "base", tiny_bert, {"prompts": PAIR})
+    distil_static(str(base), str(tmp_path / "static"), dims=8, device="cpu")
+    assert_read_alike(tmp_path / "static", ("", ""))

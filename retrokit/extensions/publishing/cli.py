@@ -1,9 +1,7 @@
 """``retrokit push``."""
 
-from retrokit.cli.common import JsonOption, show_result
-from retrokit.cli.settings import takes
-from retrokit.core.notices import notice
-from retrokit.training.config import PushSettings
+from retrokit.cli.api import JsonOption, notice, show_result, takes
+from retrokit.extensions.publishing.settings import PushSettings
 
 
 @takes(PushSettings)
@@ -14,7 +12,7 @@ def push(settings: PushSettings, as_json: JsonOption = False) -> None:
 
     retrokit push runs/qnorm me/qnorm --dry-run upload
     """
-    from retrokit.training.push import push
+    from retrokit.extensions.publishing.upload import push
 
     result = push(**vars(settings))
     if as_json:

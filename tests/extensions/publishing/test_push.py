@@ -14,6 +14,7 @@ import retrokit
 from retrokit import cli
 from retrokit.core.errors import UsageError
 from retrokit.data.jsonl import write_jsonl
+from retrokit.extensions.publishing import push
 from retrokit.training.config import FinetuneConfig
 from retrokit.training.finetune import finetune
 from tests.evaluation.fakes import write_folder
@@ -73,7 +74,7 @@ def files_in(folder: Path) -> dict[str, bytes]:
 @pytest.fixture
 def service(monkeypatch):
     hub = Hub()
-    monkeypatch.setattr("retrokit.training.push.HfApi", lambda: hub)
+    monkeypatch.setattr("retrokit.extensions.publishing.upload.HfApi", lambda: hub)
     return hub
 
 
@@ -118,9 +119,9 @@ def test_no_password_of_the_hub_is_shown(folder, service, capsys):
 
 
 def test_what_a_dry_run_writes_is_what_would_be_uploaded(folder, service, tmp_path):
-    retrokit.push(str(folder / "run"), "me/qnorm", dry_run=str(tmp_path / "upload"))
+    push(str(folder / "run"), "me/qnorm", dry_run=str(tmp_path / "upload"))
     assert service.calls == []
-    retrokit.push(str(folder / "run"), "me/qnorm")
+    push(str(folder / "run"), "me/qnorm")
     assert files_in(tmp_path / "upload") == service.files()
     encoder = retrokit.load(str(tmp_path / "upload"))
     assert encoder.similarity.spec == "qnorm"
@@ -159,7 +160,7 @@ def test_files_outside_the_run_are_not_uploaded(folder, service, tmp_path, capsy
 
 def test_results_are_written_as_mteb_takes_them(folder, service, tmp_path):
     given = {"results": [str(folder / "results")], "mteb": str(tmp_path / "submission")}
-    retrokit.push(str(folder / "run"), "me/qnorm", license="mit", **given)
+    push(str(folder / "run"), "me/qnorm", license="mit", **given)
     place = tmp_path / "submission" / "results" / "me__qnorm" / ("c" * 40)
     result, meta = (json.loads((place / name).read_text()) for name in ("SciFact.json", "model_meta.json"))
     assert result["task_name"] == "SciFact"
@@ -183,9 +184,9 @@ def test_a_hub_that_fails_is_one_line_and_leaves_nothing(folder, service, tmp_pa
 
 def test_an_adapter_names_a_base_that_others_have(folder, service):
     with pytest.raises(UsageError, match="which is not on the Hub; give its Hub id as `base_model=`"):
-        retrokit.push(str(folder / "adapter"), "me/adapter")
+        push(str(folder / "adapter"), "me/adapter")
     assert service.calls == []
-    retrokit.push(str(folder / "adapter"), "me/adapter", base_model="org/bert")
+    push(str(folder / "adapter"), "me/adapter", base_model="org/bert")
     assert json.loads(service.files()["adapter_config.json"])["base_model_name_or_path"] == "org/bert"
 
 
@@ -195,7 +196,7 @@ def test_the_base_model_and_an_edited_card(folder, service, tmp_path):
     description.write_text(json.dumps({**json.loads(description.read_text()), "encoder": "minilm"}))
     card = tmp_path / "run" / "README.md"
     card.write_text(card.read_text().replace("## Use", "## Mine\n\nWritten by hand.\n\n## Use"))
-    retrokit.push(str(tmp_path / "run"), "me/run")
+    push(str(tmp_path / "run"), "me/run")
     pushed = ModelCard(service.files()["README.md"].decode())
     assert "Written by hand." in pushed.text
     assert pushed.data.base_model == "sentence-transformers/all-MiniLM-L6-v2"
@@ -217,7 +218,7 @@ def test_wrong_settings_are_one_line(folder, service, tmp_path, options, message
     inside |= {"results": [str(folder / name) for name in inside.get("results", [])]}
     inside |= {"mteb": str(tmp_path / "out")} if "mteb" in options else {}
     with pytest.raises(UsageError, match=message) as caught:
-        retrokit.push(**inside)
+        push(**inside)
     assert "\n" not in str(caught.value)
     assert service.calls == []
 
@@ -226,5 +227,5 @@ def test_a_damaged_run_is_not_uploaded(folder, service, tmp_path):
     shutil.copytree(folder / "run", tmp_path / "run")
     (tmp_path / "run" / "model.safetensors").unlink()
     with pytest.raises(retrokit.RetrokitError, match="is missing: it is a part of the model"):
-        retrokit.push(str(tmp_path / "run"), "me/qnorm")
+        push(str(tmp_path / "run"), "me/qnorm")
     assert service.calls == []

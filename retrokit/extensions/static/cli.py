@@ -1,9 +1,7 @@
 """``retrokit distil-static``."""
 
-from retrokit.cli.common import JsonOption, show_result
-from retrokit.cli.settings import takes
-from retrokit.core.notices import notice
-from retrokit.training.config import DistilSettings
+from retrokit.cli.api import JsonOption, notice, show_result, takes
+from retrokit.extensions.static.settings import DistilSettings
 
 
 @takes(DistilSettings)
@@ -12,7 +10,7 @@ def distil_static(settings: DistilSettings, as_json: JsonOption = False) -> None
 
     retrokit distil-static minilm -o models/minilm-static
     """
-    from retrokit.training.distil import distil_static
+    from retrokit.extensions.static.distil import distil_static
 
     result = distil_static(**vars(settings))
     if as_json:

@@ -1,0 +1,5 @@
+"""The JSON that the command prints."""
+
+from retrokit.extensions.publishing.upload import Pushed
+
+OUTPUTS = {"push": Pushed}

@@ -1,0 +1,18 @@
+"""The options of ``retrokit distil-static``."""
+
+from dataclasses import KW_ONLY, dataclass
+
+from retrokit.cli.api import FOLDER, Settings, setting
+
+
+@dataclass(frozen=True)
+class DistilSettings(Settings):
+    """The options of distillation into a static encoder."""
+
+    encoder: str = setting(help="Encoder to distil.", argument=True)
+    output: str = setting(help="New folder to write.", flags=("--output", "-o"), writes=FOLDER)
+    _: KW_ONLY
+    dims: int | None = setting(256, "Keep N dimensions, the first principal components.", minimum=1)
+    sif: float = setting(1e-4, "Weight tokens by x / (x + frequency); 0: all alike.", minimum=0)
+    corpus: str | None = setting(None, "Count frequencies in these texts. Default: by rank.")
+    device: str | None = setting(None)
