@@ -19,7 +19,7 @@ from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 from retrokit.augmentation.queries import TypeCounts, WrittenQueries
 from retrokit.augmentation.splitting import SplitCounts
-from retrokit.core.shapes import But, Either, but
+from retrokit.core.shapes import But, Either, Printed, but
 from retrokit.data.dtypes import DTYPES
 from retrokit.data.exports import Canaries
 from retrokit.data.overlap import Overlap
@@ -45,7 +45,6 @@ from retrokit.probing.map import TextMap
 from retrokit.probing.near_miss import Blindness, Distribution
 from retrokit.probing.stress import StressProbe
 from retrokit.ranking.abstention import Abstention
-from retrokit.ranking.canaries import CanaryReport
 from retrokit.ranking.reranking.verify import Calibration
 from retrokit.report import doctor
 from retrokit.study.state import DONE, FAILED, MISSING, State
@@ -219,15 +218,10 @@ OUTPUTS: dict[str, Any] = {
     ),
     "calibrate": but(AbstentionReport, wrong=Either([Spread, None])),
     "check": but(DataCheck, unjudged=[but(Unjudged, "pairs_to_judge")]),
-    "doctor": Either(
-        [
-            {
-                "findings": [doctor.Finding],
-                "broken": (int, "How many findings are broken: above 0, the exit code is 1."),
-            },
-            CanaryReport,
-        ]
-    ),
+    "doctor": {
+        "findings": [doctor.Finding],
+        "broken": (int, "How many findings are broken: above 0, the exit code is 1."),
+    },
     "eval": EVALUATION,
     "export": {"folder": str, **EXPORT},
     "finetune": Either([PREFLIGHT, TRAINED]),
@@ -304,7 +298,7 @@ KINDS = {
     "augment-queries": ["queries", "estimate"],
     "build-sure-build": ["estimate", "build-sure"],
     "build-sure-agreement": ["agreement"],
-    "doctor": ["diagnosis", "canaries"],
+    "doctor": ["diagnosis"],
     "eval": ["evaluation"],
     "finetune": ["preflight", "training"],
     "rerank-calibrate": ["calibration"],
@@ -546,6 +540,8 @@ def _schema(shape: Any, parts: dict[str, Any]) -> dict[str, Any]:
         return {"type": "array", "items": _schema(shape[0], parts)}
     if isinstance(shape, Either):
         return {"anyOf": [_schema(one, parts) for one in shape.shapes]}
+    if isinstance(shape, Printed):
+        return _schema(OUTPUTS[shape.command], parts)
     if isinstance(shape, But) or is_dataclass(shape):
         return _record(shape if isinstance(shape, But) else But(shape), parts)  # type: ignore[arg-type]
     if shape in _PLAIN:

@@ -49,11 +49,9 @@ KINDS: dict[str, Kind] = {
     "export, search": Kind("ex/export.json", "search --index-folder ex --queries beir/queries.jsonl -o out"),
     "export, eval": Kind("ex/export.json", f"eval dense:{ENCODER},export=ex --on beir:beir"),
     "export, bridge": Kind("ex/export.json", f"bridge ex {ENCODER} -o out --into new"),
-    "export, doctor": Kind("ex/export.json", f"doctor ex --against {ENCODER}"),
     "shard": Kind("shards/SHARD/export.json", "search --index-folder shards --queries beir/queries.jsonl -o out"),
     "chunked export": Kind("chunked/export.json", "search --index-folder chunked --queries beir/queries.jsonl -o out"),
     "bridged export": Kind("bridged/export.json", "search --index-folder bridged --queries beir/queries.jsonl -o out"),
-    "canaries": Kind("ex/canaries.json", f"doctor ex --against {ENCODER}"),
     "unfinished export": Kind(
         ".unfinished.retrokit-tmp/unfinished.json", f"export {ENCODER} --on beir:beir -o unfinished"
     ),

@@ -86,7 +86,7 @@ def edit(path: Path, *keys: object, value: object = None) -> None:
         ("plan", ("steps", 0, "command"), [], "is not the plan of a study: a step without a command"),
         *(
             (kind, ("version",), 2, "has version 2 of its format; expected version 1; update retrokit")
-            for kind in ("export, search", "canaries", "baseline", "run, report", "calibration", "plan", "step")
+            for kind in ("export, search", "baseline", "run, report", "calibration", "plan", "step")
         ),
         *(
             (kind, ("version",), 2, "has version 2 of its format; expected version 1; update retrokit")

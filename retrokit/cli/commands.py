@@ -283,10 +283,9 @@ registry = CommandRegistry(
         ),
         CommandEntry(
             "doctor",
-            "Diagnose the installation, or compare an export with another server or model folder.",
+            "Diagnose the installation.",
             "retrokit.cli.doctor:doctor",
             panel=NEXT,
-            kinds=("encoders",),
         ),
         CommandEntry("help", "Show the help of a command.", "retrokit.cli.help:show_help", panel=NEXT),
         GroupEntry("study", "Run an experiment grid defined in TOML, and report its results.", ""),

@@ -19,8 +19,6 @@ from retrokit.core.version import __version__
 if TYPE_CHECKING:
     from pandas import DataFrame
 
-    from retrokit.ranking.canaries import CanaryReport
-
 OK, NOTE, MISSING, BROKEN = "ok", "note", "missing", "broken"
 HUB_TIMEOUT = 3.0  # seconds
 SUMMED_UP = ("packages", "extras", "settings")  # parts of which all that is well has one row
@@ -94,24 +92,6 @@ def examine() -> Diagnosis:
     """Look at everything. A part that cannot be looked at is a finding too: nothing is raised."""
     findings = (finding for part, look in _PARTS.items() for finding in _looked(part, look))
     return Diagnosis([Finding(*map(redacted, vars(finding).values())) for finding in findings])
-
-
-def canary_sheet(report: CanaryReport) -> Sheet:
-    """A row for the encoder as it is, and for each change that was tried."""
-    prompt = "without a prompt" if not report.prompt else f"with the prompt {report.prompt!r}"
-    rows = [
-        [
-            trial.change,
-            f"{trial.cosine:.5f}",
-            "{:.3f} to {:.3f}".format(*trial.norms),
-            f"{trial.order:.3f}",
-            f"{trial.agreeing} of {report.texts}",
-        ]
-        for trial in report.trials
-    ]
-    title = f"{report.encoder} against {report.export} ({report.texts} texts as {report.role}, {prompt})"
-    columns = ("change", "least cosine", "norm / export's", "order (τ)", "texts that agree")
-    return Sheet(title, columns, 1, rows, report.verdict)
 
 
 def _looked(part: str, look: Callable[[], Iterator[Finding]]) -> Iterator[Finding]:

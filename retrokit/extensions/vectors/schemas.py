@@ -1,0 +1,5 @@
+"""The JSON that the commands print."""
+
+from retrokit.extensions.vectors.canaries import CanaryReport
+
+OUTPUTS = {"vectors-verify": CanaryReport}
