@@ -11,23 +11,24 @@ _SAVED_AS = {
     "raw": "Embeddings are saved as they are, magnitudes included.",
     "prepared": "Embeddings come out prepared: their inner product is the similarity.",
 }
-_HIDDEN = ("encoder", "data", "output", "overwrite", "resume", "device", "eval", "dev", "documents")
+_HIDDEN = ("encoder", "data", "output", "overwrite", "resume", "device", "eval", "dev")
 
 
 def model_card(
-    name: str, similarity: Similarity, preflight: Preflight, history: list[dict[str, Any]], outcome: dict[str, Any]
+    name: str,
+    similarity: Similarity,
+    preflight: Preflight,
+    history: list[dict[str, Any]],
+    outcome: dict[str, Any],
+    more: str = "",
 ) -> str:
-    """The card of a fine-tuned encoder, as Markdown."""
+    """The card of a fine-tuned encoder, as Markdown; ``more`` follows its first sentence."""
     configuration = preflight.configuration
     options = {**configuration, "scale": preflight.scale["scale"], **outcome}
-    encoder = f"`{configuration['encoder']}`"
-    stored = (
-        f" Only its query side was trained: documents are embedded as by {encoder}, whose stored vectors it searches."
-    )
     return f"""{_FRONT}
 # {name}
 
-A dense text retriever: {encoder} fine-tuned by retrokit.{stored if configuration.get("documents") else ""}
+A dense text retriever: `{configuration["encoder"]}` fine-tuned by retrokit.{more}
 
 {_similarity(similarity, "Trained with")}
 

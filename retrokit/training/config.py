@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import KW_ONLY, dataclass, fields
 from typing import TYPE_CHECKING, Any
 
@@ -49,17 +49,8 @@ AUTO = "auto"
 """As a similarity: chosen by a probe of the encoder; as a size: the largest that fits into memory."""
 
 LOSS, BATCHES, OPTIMIZER, EVALUATION = "Loss", "Batches", "Optimizer", "Evaluation"
-DOCUMENTS = "Stored documents"
 _SIZES = r"low-rank:[1-9]\d{0,3}|mlp(:[1-9]\d{0,4})?"
 _LARGEST = "at most low-rank:9999 and mlp:99999"
-QUERY_SIDES = rf"map|{_SIZES}|encoder"
-NOT_STORED = (
-    *("augment", "guide", "teacher_temperature", "max_score", "matryoshka", "mini_batch", "gradient_checkpointing"),
-    *("sim_lr", "load", "merge_lora", "show_inputs", "unmasked"),
-)
-"""Options that do not go with stored documents."""
-OF_ENCODERS = ("lora", "freeze", "dropout", "max_length")
-"""Options of a query side that is an encoder."""
 TRAINED, CHECKPOINTS, OUTPUT = "Adapters", "Checkpoints", "Output"
 
 
@@ -245,7 +236,7 @@ class EncoderTrainingConfig(TrainingConfig):
 class FinetuneConfig(EncoderTrainingConfig):
     """The options of fine-tuning an encoder."""
 
-    panels = (None, EVALUATION, LOSS, DOCUMENTS, BATCHES, OPTIMIZER, TRAINED, CHECKPOINTS, OUTPUT)
+    panels = (None, EVALUATION, LOSS, BATCHES, OPTIMIZER, TRAINED, CHECKPOINTS, OUTPUT)
     first = (
         *("data", "output", "eval", "holdout", "sim", "epochs", "batch_size", "max_length", "lr", "seed"),
         *("dry_run", "resume"),
@@ -258,10 +249,6 @@ class FinetuneConfig(EncoderTrainingConfig):
     guide: str | None = setting(None, "Mask false negatives by an encoder: minilm,margin=0.05.", LOSS)
     max_score: float | None = setting(None, "Count this score as 1 (mse). Default: the highest.", LOSS, above=0)
     augment: Sequence[str] = setting((), "Make pairs of texts: crops, dropout, mask. Repeatable.")
-    documents: str | None = setting(None, "Train queries only, for this folder of retrokit export.", DOCUMENTS)
-    query_side: str | None = setting(None, "Train map, low-rank:16, mlp or encoder. Default: map.", DOCUMENTS)
-    mined: int | None = setting(None, "Draw N negatives of a query from the index. Default: 4.", DOCUMENTS, minimum=0)
-    mine_every: int | None = setting(None, "Search for negatives every N steps. Default: 250.", DOCUMENTS, above=0)
     unmasked: bool = setting(False, "Count an anchor's other positives as negatives (MAG, Eq. 2).", LOSS)
     batch_size: int | str = setting(
         "64",
@@ -325,29 +312,8 @@ class FinetuneConfig(EncoderTrainingConfig):
             f"`load=` and {self.encoder} both name bits; give one": self.load and "bits" in spec.params,
             "`merge_lora=` and `load=` exclude each other": self.merge_lora and self.load,
             "`merge_lora=` needs `lora=`": self.merge_lora and not self.lora,
-            **self._document_problems(default),
         }
         return [*super().combination_problems(), *(problem for problem, is_there in wrong.items() if is_there)]
-
-    def _document_problems(self, default: Mapping[str, Any]) -> dict[str, Any]:
-        """Problems of the query side, and of options that do not go with stored documents."""
-        given = [name for name in ("query_side", "mined", "mine_every") if getattr(self, name) is not None]
-        if self.documents is None:
-            return {f"`{name}=` needs `documents=`": True for name in given}
-        side = self.query_side or "map"
-        others = (*NOT_STORED, *(() if side == "encoder" else OF_ENCODERS))
-        expected = f"expected map, low-rank:N, mlp or encoder; {_LARGEST}"
-        return {
-            f"`query_side=` {side}: {expected}": not re.fullmatch(QUERY_SIDES, side),
-            **{
-                f"`{name}=` does not go with `documents=` and `query_side=` {side}": getattr(self, name)
-                != default[name]
-                for name in others
-            },
-            "`documents=` needs `loss=` infonce": self.loss != "infonce",
-            "`documents=` needs a number as `batch_size=`": self.batch_size == AUTO,
-            "`documents=` needs the similarity of the export as `sim=`, not auto": self.sim == AUTO,
-        }
 
     @property
     def losses(self) -> dict[str, float]:

@@ -27,7 +27,7 @@ from retrokit.encoders.base import Encoder
 from retrokit.encoders.precision import name_of
 from retrokit.probing.settings import PAIRS, UNDECIDED
 from retrokit.similarities.base import Similarity
-from retrokit.training import guides, query_side
+from retrokit.training import guides
 from retrokit.training.batches import Batches, Collator, Loader, TrainingSet
 from retrokit.training.card import model_card
 from retrokit.training.config import AUTO, FinetuneConfig
@@ -56,7 +56,6 @@ from retrokit.training.preflight import (
     texts_of,
 )
 from retrokit.training.processes import ends_all, first_says, is_sharded, join, own_device, place
-from retrokit.training.query_side import QueryPlan
 from retrokit.training.run import (
     Job,
     carry_out,
@@ -166,15 +165,13 @@ class Plan(Job):
 
 
 @ends_all
-def plan(config: FinetuneConfig, *, dry_run: bool = False) -> Plan | QueryPlan:
+def plan(config: FinetuneConfig, *, dry_run: bool = False) -> Plan:
     """Read and check everything: data, encoder, task, options; measure lengths and the starting scale. A ``dry_run`` is
     not trained: ``sim=auto`` is not probed but planned as :data:`~retrokit.probing.settings.UNDECIDED`.
 
     Raises:
         UsageError, DataError: any problem, before the first step, in any of several processes.
     """
-    if config.documents is not None:
-        return query_side.plan(config, dry_run=dry_run)
     join(shares=True)
     if config.mini_batch is not None and is_sharded():
         raise UsageError("`mini_batch=` and FSDP exclude each other; give `gradient_checkpointing=`")
@@ -232,7 +229,7 @@ def plan(config: FinetuneConfig, *, dry_run: bool = False) -> Plan | QueryPlan:
         evaluated={name: task.spec for name, task in evaluations.tasks.items()},
         overlaps=first_says(lambda: evaluations.overlaps(data.sources, config.overlap_examples, held_out_texts)),
     )
-    return Plan(
+    planned = Plan(
         config=config,
         batches=batches,
         metric=evaluations.decides,
@@ -247,6 +244,7 @@ def plan(config: FinetuneConfig, *, dry_run: bool = False) -> Plan | QueryPlan:
         held_out=held_out and replace(held_out, size=batches.size * world),
         chosen_by=chosen_by,
     )
+    return with_memory(planned) if dry_run else planned
 
 
 def _check_before_loading(config: FinetuneConfig, data: TrainingSet) -> None:
@@ -291,10 +289,8 @@ def _chosen_similarity(
     return first_says(lambda: choose_similarity(encoder, data, config.seed))
 
 
-def with_memory(plan: Plan | QueryPlan) -> Plan | QueryPlan:
-    """The plan, with the memory of a step in its preflight; as it is with stored documents."""
-    if isinstance(plan, QueryPlan):
-        return plan
+def with_memory(plan: Plan) -> Plan:
+    """The plan, with the memory of a step in its preflight."""
     limit = max(entry["limit"] or 0 for entry in plan.preflight.lengths.values())
     memory = forecast(plan.model, plan.config, plan.precision, limit, len(plan.data[0].document_ids))
     return replace(plan, preflight=replace(plan.preflight, memory=memory))

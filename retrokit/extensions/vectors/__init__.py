@@ -7,6 +7,8 @@ from retrokit.core.registry import Extension
 
 if TYPE_CHECKING:
     from retrokit.extensions.vectors.canaries import verify as verify
+    from retrokit.extensions.vectors.query_side import train as train
+    from retrokit.extensions.vectors.settings import VectorsConfig as VectorsConfig
 
 EXTENSION = Extension(
     "vectors",
@@ -14,12 +16,23 @@ EXTENSION = Extension(
     commands=(
         GroupEntry("vectors", "Train, map and check encoders for the vectors of an export.", ""),
         CommandEntry(
+            "vectors train",
+            "Train queries only, against the vectors of an export, which stay as they are.",
+            "retrokit.extensions.vectors.cli:train",
+            kinds=("encoders", "data", "tasks"),
+            processes="every",
+        ),
+        CommandEntry(
             "vectors verify",
             "Check that another server or model folder gives the vectors of an export.",
             "retrokit.extensions.vectors.cli:verify",
             kinds=("encoders",),
         ),
     ),
-    python={"verify": "retrokit.extensions.vectors.canaries:verify"},
+    python={
+        "VectorsConfig": "retrokit.extensions.vectors.settings:VectorsConfig",
+        "train": "retrokit.extensions.vectors.query_side:train",
+        "verify": "retrokit.extensions.vectors.canaries:verify",
+    },
 )
 __getattr__ = EXTENSION.attribute

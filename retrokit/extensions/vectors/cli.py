@@ -1,10 +1,26 @@
-"""``retrokit vectors verify``."""
+"""``retrokit vectors train``, ``bridge`` and ``verify``."""
 
 from dataclasses import asdict
 
-from retrokit.cli.api import JsonOption, show_result, takes
+from retrokit.cli.api import DryRunOption, JsonOption, TimeOption, show_result, takes, train_encoder
 from retrokit.core.errors import GateFailed
-from retrokit.extensions.vectors.settings import CanarySettings
+from retrokit.extensions.vectors.settings import CanarySettings, VectorsConfig
+
+
+@takes(VectorsConfig)
+def train(
+    config: VectorsConfig,
+    dry_run: DryRunOption = False,
+    time: TimeOption = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Train queries only, against the vectors of an export, which stay as they are.
+
+    retrokit vectors train exported/documents --data beir:data/mine,split=train --holdout 0.1 -o runs/queries
+
+    retrokit vectors train exported/documents --data pairs.jsonl --query-side encoder -o runs/queries
+    """
+    train_encoder("retrokit.extensions.vectors.query_side:plan", config, dry_run, time, as_json)
 
 
 @takes(CanarySettings)
