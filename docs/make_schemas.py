@@ -53,7 +53,6 @@ from retrokit.study.why import ChangedSetting, Why
 from retrokit.sure.agreement import Agreement, Joint
 from retrokit.sure.build import Estimate
 from retrokit.sure.variants import Call
-from retrokit.training.bridge import Bridged
 from retrokit.training.history import Outcome
 from retrokit.training.preflight import Memory, Preflight
 from retrokit.training.rerankers.job import VerifierPreflight
@@ -210,12 +209,6 @@ OUTPUTS: dict[str, Any] = {
         "encoders": [but(Held, last_used=(str, "ISO 8601, UTC."))],
         "graphs": [Graph],
     },
-    "bridge": but(
-        Bridged,
-        curve=([{"texts": int, "mrr": float}], "Of maps fitted to fewer texts."),
-        gained=({"*": float | None}, "Share of what embedding again would gain, by task; null: nothing."),
-        evaluation=(Either([EVALUATION, None]), "Old, bridged and embedded again (--on)."),
-    ),
     "calibrate": but(AbstentionReport, wrong=Either([Spread, None])),
     "check": but(DataCheck, unjudged=[but(Unjudged, "pairs_to_judge")]),
     "doctor": {

@@ -83,7 +83,6 @@ WITH = {
     "rerank": ["rerank", TABLE, "--on", "beir:task", "--with", "run"],
     "search": ["search", "run", "--corpus", "corpus.jsonl", "--query", "a cat"],
     "export": ["export", "run", "--on", "corpus.jsonl", "-o", "exported"],
-    "bridge": ["bridge", "exported", "run", "--texts", "corpus.jsonl", "--sample", "10", "-o", "bridged"],
     "calibrate": ["calibrate", "run", "--on", "beir:task", "--abstain", "0.5", "-o", "abstention.json"],
     "report": ["report", "results", "-o", "page.html"],
     "build-sure": ["build-sure", "task", "--dry-run"],

@@ -25,3 +25,4 @@ from retrokit.core.settings import FOLDER as FOLDER
 from retrokit.core.settings import Settings as Settings
 from retrokit.core.settings import setting as setting
 from retrokit.core.sheet import Sheet as Sheet
+from retrokit.core.sheet import facts as facts

@@ -327,12 +327,6 @@ registry = CommandRegistry(
             "report", "Write a self-contained HTML report of results and model folders.", "retrokit.cli.report:report"
         ),
         CommandEntry(
-            "bridge",
-            "Search old vectors with a new encoder, by a map learned from texts that both embed.",
-            "retrokit.cli.bridge:bridge",
-            kinds=("encoders", "tasks"),
-        ),
-        CommandEntry(
             "calibrate",
             "Calibrate when a search abstains, because nothing relevant is in the corpus.",
             "retrokit.cli.calibrate:calibrate",

@@ -29,7 +29,6 @@ if TYPE_CHECKING:  # showing what is there takes no trainer
     from retrokit.study.state import State
     from retrokit.sure.agreement import Agreement
     from retrokit.sure.build import Built, Estimate
-    from retrokit.training.bridge import Bridged
     from retrokit.training.history import Outcome
     from retrokit.training.preflight import Preflight
     from retrokit.training.rerankers.job import VerifierPreflight
@@ -177,29 +176,6 @@ def export_sheet(export: Export) -> Sheet:
         "queries from a file": note["prepare_queries"]["command"],
     }
     return facts(None, rows)
-
-
-def bridge_sheets(bridged: Bridged) -> list[Sheet]:
-    """What a bridge is worth, and how many texts it takes."""
-    gained = {
-        f"of the gain, {task}": "no gain is shown" if share is None else f"{share:.0%}"
-        for task, share in bridged.gained.items()
-    }
-    written = "" if bridged.bytes_saved is None else f", {bridged.bytes_saved / 1e6:,.1f} MB to write"
-    rows = {
-        "folder": bridged.folder,
-        "map": f"{bridged.map}, into the {bridged.into} space",
-        "texts in the sample": f"{bridged.texts:,}; {bridged.enough:,} are enough",
-        "known-item MRR": f"{bridged.mrr:.4f}; without a bridge {bridged.mrr_unmapped:.4f}",
-        "saved": f"{bridged.minutes_saved:,.1f} minutes of embedding{written}",
-        **gained,
-        "verdict": bridged.verdict,
-    }
-    curve = [[f"{at['texts']:,}", f"{at['mrr']:.4f}"] for at in bridged.curve]
-    return [
-        facts("bridge", rows),
-        Sheet("texts that the map is fitted to", ["texts", "known-item MRR"], 0, curve),
-    ]
 
 
 def hits_sheets(hits: Hits) -> list[Sheet]:

@@ -13,13 +13,11 @@ from retrokit.core.registry import Registry, parse_all
 from retrokit.core.settings import (
     FOLDER,
     OVERLAP_EXAMPLES,
-    PRECISION,
     PRECISIONS,
     SHOW_INPUTS,
     STRICT,
     Settings,
     duration,
-    listed,
     number_or,
     numbers,
     setting,
@@ -49,8 +47,6 @@ AUTO = "auto"
 """As a similarity: chosen by a probe of the encoder; as a size: the largest that fits into memory."""
 
 LOSS, BATCHES, OPTIMIZER, EVALUATION = "Loss", "Batches", "Optimizer", "Evaluation"
-_SIZES = r"low-rank:[1-9]\d{0,3}|mlp(:[1-9]\d{0,4})?"
-_LARGEST = "at most low-rank:9999 and mlp:99999"
 TRAINED, CHECKPOINTS, OUTPUT = "Adapters", "Checkpoints", "Output"
 
 
@@ -370,41 +366,3 @@ def differences(
         for key in keys
         if before.get(key) != now.get(key)
     ]
-
-
-MAPS = rf"auto|orthogonal|affine|{_SIZES}"
-
-
-@dataclass(frozen=True)
-class BridgeSettings(Settings):
-    """The options of a bridge between two encoders."""
-
-    first = ("output", "into", "map", "queries", "texts", "sample", "on", "metrics", "seed", "as_json")
-
-    export: str = setting(help="Folder of retrokit export, of the old encoder's documents.", argument=True)
-    encoder: str = setting(help="New encoder.", argument=True)
-    output: str = setting(help="New folder to write.", flags=("--output", "-o"), writes=FOLDER)
-    _: KW_ONLY
-    into: str = setting(
-        "old", "Map new queries into the old space, or old vectors into the new.", choices=("old", "new")
-    )
-    map: str = setting("auto", "Learn orthogonal, affine, low-rank:N or mlp. auto: the best of two.")
-    queries: str | None = setting(None, "Learn from these queries too, without labels: JSON lines or a BEIR folder.")
-    texts: str | None = setting(None, "Texts of the export: JSON lines or a BEIR folder. Default: its source.")
-    sample: int = setting(5000, "Embed N of the texts with the new encoder.", minimum=10)
-    on: Sequence[str] = setting((), "Measure old, bridged and embedded again on this task. Repeatable.")
-    metrics: Sequence[str] = setting(
-        (), "Metrics to show. Default: the task's usual ones.", read=listed, canonical=metric_names
-    )
-    seed: int = setting(0, "Seed the sample and an mlp.", minimum=0)
-    precision: str = setting("auto", PRECISION, choices=PRECISIONS)
-    device: str | None = setting(None)
-
-    def problems(self) -> Iterator[str]:
-        yield from super().problems()
-        if not re.fullmatch(MAPS, self.map):
-            yield f"`map=` {self.map}: expected auto, orthogonal, affine, low-rank:N or mlp; {_LARGEST}"
-        if self.metrics and not self.on:
-            yield "`metrics=` are those of `on=`, which is not given"
-        if self.queries is not None and self.into == "new":
-            yield "`queries=` is for `into=` old; the new encoder's own queries search its space"

@@ -6,6 +6,7 @@ from retrokit.cli.commands import CommandEntry, GroupEntry
 from retrokit.core.registry import Extension
 
 if TYPE_CHECKING:
+    from retrokit.extensions.vectors.bridging import bridge as bridge
     from retrokit.extensions.vectors.canaries import verify as verify
     from retrokit.extensions.vectors.query_side import train as train
     from retrokit.extensions.vectors.settings import VectorsConfig as VectorsConfig
@@ -23,6 +24,12 @@ EXTENSION = Extension(
             processes="every",
         ),
         CommandEntry(
+            "vectors bridge",
+            "Search old vectors with a new encoder, by a map learned from texts that both embed.",
+            "retrokit.extensions.vectors.cli:bridge",
+            kinds=("encoders", "tasks"),
+        ),
+        CommandEntry(
             "vectors verify",
             "Check that another server or model folder gives the vectors of an export.",
             "retrokit.extensions.vectors.cli:verify",
@@ -31,6 +38,7 @@ EXTENSION = Extension(
     ),
     python={
         "VectorsConfig": "retrokit.extensions.vectors.settings:VectorsConfig",
+        "bridge": "retrokit.extensions.vectors.bridging:bridge",
         "train": "retrokit.extensions.vectors.query_side:train",
         "verify": "retrokit.extensions.vectors.canaries:verify",
     },

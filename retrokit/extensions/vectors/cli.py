@@ -1,10 +1,10 @@
 """``retrokit vectors train``, ``bridge`` and ``verify``."""
 
-from dataclasses import asdict
+from dataclasses import asdict, fields, replace
 
-from retrokit.cli.api import DryRunOption, JsonOption, TimeOption, show_result, takes, train_encoder
+from retrokit.cli.api import DryRunOption, JsonOption, TimeOption, in_options, show, show_result, takes, train_encoder
 from retrokit.core.errors import GateFailed
-from retrokit.extensions.vectors.settings import CanarySettings, VectorsConfig
+from retrokit.extensions.vectors.settings import BridgeSettings, CanarySettings, VectorsConfig
 
 
 @takes(VectorsConfig)
@@ -21,6 +21,28 @@ def train(
     retrokit vectors train exported/documents --data pairs.jsonl --query-side encoder -o runs/queries
     """
     train_encoder("retrokit.extensions.vectors.query_side:plan", config, dry_run, time, as_json)
+
+
+@takes(BridgeSettings)
+def bridge(settings: BridgeSettings, as_json: JsonOption = False) -> None:
+    """Search old vectors with a new encoder, by a map learned from texts that both embed.
+
+    retrokit vectors bridge exported/documents runs/new -o runs/bridge --on beir:data/mine
+
+    retrokit vectors bridge exported/documents runs/new --into new -o exported/bridged
+    """
+    from retrokit.extensions.vectors.bridging import bridge
+    from retrokit.extensions.vectors.sheets import bridge_sheets
+    from retrokit.report.evaluation import evaluation_json, evaluation_sheets
+
+    result = bridge(settings)
+    result = replace(result, verdict=in_options(result.verdict))
+    evaluation = result.evaluation
+    shown = {field.name: getattr(result, field.name) for field in fields(result)}
+    shown["evaluation"] = None if evaluation is None else evaluation_json(evaluation)
+    show_result(as_json, "bridge", shown, *bridge_sheets(result))
+    if evaluation is not None and not as_json:
+        show(*evaluation_sheets(evaluation))
 
 
 @takes(CanarySettings)

@@ -40,22 +40,21 @@ from retrokit.encoders.towers import tower_of, with_modules
 from retrokit.encoders.views import EncoderView, MemoizedEncoder
 from retrokit.evaluation.tasks.base import SearchTask
 from retrokit.evaluation.tasks.retrieval import Retrieval
+from retrokit.extensions.vectors.checks import check_documents, check_whole, search_tasks
+from retrokit.extensions.vectors.maps import VectorMap, check_rank
 from retrokit.extensions.vectors.settings import VectorsConfig
 from retrokit.ranking.retrieval.base import TextList
 from retrokit.ranking.retrieval.dense import ExportIndex, ListedIndex, check_export, export_index
 from retrokit.similarities.base import Role, Similarity
 from retrokit.training.batches import Batches, Example, Loader, TrainingSet
-from retrokit.training.bridge import VectorMap, check_rank
 from retrokit.training.card import model_card
-from retrokit.training.evaluations import HOLDOUT, Evaluations, search_tasks, task_names
+from retrokit.training.evaluations import HOLDOUT, Evaluations, task_names
 from retrokit.training.history import Outcome
 from retrokit.training.loss import InfoNCE
 from retrokit.training.model import (
     as_encoder,
     build,
-    check_documents,
     check_weights,
-    check_whole,
     describe_parameters,
     export,
     learning_rate,

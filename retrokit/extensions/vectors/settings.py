@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator, Sequence
 from dataclasses import KW_ONLY, dataclass, fields
 
-from retrokit.cli.api import Settings, setting
+from retrokit.cli.api import FOLDER, Settings, setting
 from retrokit.core.registry import Registry
+from retrokit.core.settings import PRECISION, PRECISIONS, listed
+from retrokit.metrics.names import metric_names
 from retrokit.training.config import (
     BATCHES,
     CHECKPOINTS,
@@ -21,6 +24,7 @@ from retrokit.training.config import (
 SIZES = r"low-rank:[1-9]\d{0,3}|mlp(:[1-9]\d{0,4})?"
 LARGEST = "at most low-rank:9999 and mlp:99999"
 QUERY_SIDES = rf"map|{SIZES}|encoder"
+MAPS = rf"auto|orthogonal|affine|{SIZES}"
 OF_ENCODERS = ("lora", "freeze", "dropout", "max_length")
 """Options of a query side that is an encoder."""
 QUERY_SIDE = "Query side"
@@ -73,3 +77,38 @@ class CanarySettings(_Export):
 
     encoder: str = setting(help="Encoder to compare with it.", argument=True)
     device: str | None = setting(None)
+
+
+@dataclass(frozen=True)
+class BridgeSettings(Settings):
+    """The options of a bridge between two encoders."""
+
+    first = ("output", "into", "map", "queries", "texts", "sample", "on", "metrics", "seed", "as_json")
+
+    export: str = setting(help="Folder of retrokit export, of the old encoder's documents.", argument=True)
+    encoder: str = setting(help="New encoder.", argument=True)
+    output: str = setting(help="New folder to write.", flags=("--output", "-o"), writes=FOLDER)
+    _: KW_ONLY
+    into: str = setting(
+        "old", "Map new queries into the old space, or old vectors into the new.", choices=("old", "new")
+    )
+    map: str = setting("auto", "Learn orthogonal, affine, low-rank:N or mlp. auto: the best of two.")
+    queries: str | None = setting(None, "Learn from these queries too, without labels: JSON lines or a BEIR folder.")
+    texts: str | None = setting(None, "Texts of the export: JSON lines or a BEIR folder. Default: its source.")
+    sample: int = setting(5000, "Embed N of the texts with the new encoder.", minimum=10)
+    on: Sequence[str] = setting((), "Measure old, bridged and embedded again on this task. Repeatable.")
+    metrics: Sequence[str] = setting(
+        (), "Metrics to show. Default: the task's usual ones.", read=listed, canonical=metric_names
+    )
+    seed: int = setting(0, "Seed the sample and an mlp.", minimum=0)
+    precision: str = setting("auto", PRECISION, choices=PRECISIONS)
+    device: str | None = setting(None)
+
+    def problems(self) -> Iterator[str]:
+        yield from super().problems()
+        if not re.fullmatch(MAPS, self.map):
+            yield f"`map=` {self.map}: expected auto, orthogonal, affine, low-rank:N or mlp; {LARGEST}"
+        if self.metrics and not self.on:
+            yield "`metrics=` are those of `on=`, which is not given"
+        if self.queries is not None and self.into == "new":
+            yield "`queries=` is for `into=` old; the new encoder's own queries search its space"
