@@ -24,6 +24,7 @@ from retrokit.data.jsonl import write_jsonl
 from retrokit.evaluation.comparison.comparison import evaluation_of
 from retrokit.evaluation.evaluate import evaluate
 from retrokit.evaluation.result import Result
+from retrokit.extensions.vectors import bridging
 from retrokit.extensions.vectors.bridging import BridgeSample, _gained, bridge
 from retrokit.extensions.vectors.maps import VectorMap, fit, ridge
 from retrokit.extensions.vectors.query_side import train
@@ -31,6 +32,7 @@ from retrokit.ranking.export import export, open_export
 from retrokit.similarities import registry
 from tests.evaluation.fakes import write_folder
 from tests.models import make_bert, sentences
+from tests.training.test_saved_folders import PAIR, assert_read_alike, prompted
 
 TEXTS = sentences(96)
 IDS = [f"d{number}" for number in range(96)]
@@ -147,7 +149,7 @@ def test_known_items_are_found_by_hand(monkeypatch):
     documents = np.array([[1.0, 0.0], [0.0, 1.0], [0.0, 1.0]])
     queries = np.array([[3.0, 4.0], [0.0, 2.0]])
     held, unit = np.array([True, True, False]), registry.create("cosine")
-    monkeypatch.setattr("retrokit.extensions.vectors.bridging.BLOCK", 1)
+    monkeypatch.setattr(bridging, "BLOCK", 1)
     sample = BridgeSample(documents, documents, held, queries, documents[:2], unit)
     same, turned = VectorMap(np.eye(2), np.zeros(2)), VectorMap(np.eye(2)[::-1], np.zeros(2))
     assert sample.mrr(None) == pytest.approx((1 + 1 / 2) / 2)
@@ -172,9 +174,7 @@ def test_auto_is_the_map_that_finds_most(tiny_bert, other, task, tmp_path):
 def test_queries_are_learned_from_too(tiny_bert, other, task, tmp_path, caplog, monkeypatch):
     caplog.set_level("INFO", "retrokit")
     read: list[str] = []
-    monkeypatch.setattr(
-        "retrokit.extensions.vectors.bridging.read_queries", lambda path: read.append(path) or read_queries(path)
-    )
+    monkeypatch.setattr(bridging, "read_queries", lambda path: read.append(path) or read_queries(path))
     export(str(tiny_bert), str(task), str(tmp_path / "old"), precision="fp32")
     options = {"queries": str(task), "precision": "fp32", "map": "affine", "on": [f"beir:{task}"]}
     bridge(str(tmp_path / "old"), str(other), str(tmp_path / "run"), **options)
@@ -329,6 +329,17 @@ def test_bad_input_is_one_line(tiny_bert, other, task, tmp_path, monkeypatch, ca
     assert run(["vectors", "bridge", first, str(other), "-o", "bridged", *options]) == 2
     assert complaint in capsys.readouterr().err.strip().splitlines()[-1]
     assert not Path("bridged").exists()
+
+
+def test_a_bridge_saves_prompts_too(tiny_bert: Path, tmp_path: Path) -> None:
+    base = str(prompted(tmp_path / "base", tiny_bert, {"prompts": PAIR}))
+    corpus = {f"d{number}": text for number, text in enumerate(sentences(12, seed=30))}
+    data = write_folder(tmp_path / "data", corpus, {"q1": "who sees the mountain"}, {"q1": {"d1": 1}})
+    stored = str(tmp_path / "export")
+    assert run(["export", base, "--on", f"beir:{data}", "-o", stored, "--precision", "fp32", "--device", "cpu"]) == 0
+    command = ["vectors", "bridge", stored, base, "--map", "orthogonal", "--into", "old", "--device", "cpu"]
+    assert run([*command, "-o", str(tmp_path / "bridged")]) == 0
+    assert_read_alike(tmp_path / "bridged", ("who sees ", "the mountain is "))
 
 
 @pytest.mark.slow
