@@ -402,6 +402,21 @@ def test_the_plan_shows_options_that_are_not_usual(tiny_bert, corpus, pairs, tmp
     assert "mined" not in shown
 
 
+def test_the_configuration_of_a_run_repeats_it(tiny_bert, corpus, pairs, tmp_path):
+    documents = exported(tiny_bert, corpus, tmp_path / "documents")
+    train(configure(tiny_bert, pairs, documents, tmp_path / "run", query_side="low-rank:3"))
+    words = ["vectors", "train", documents, "--config", tmp_path / "run" / "config.toml", "--device", "cpu"]
+    assert retrokit_run([*map(str, words), "-o", str(tmp_path / "again")]) == 0
+    assert_same_weights(tmp_path / "run", tmp_path / "again")
+
+
+def test_a_step_is_timed(tiny_bert, corpus, pairs, tmp_path, capsys):
+    documents = exported(tiny_bert, corpus, tmp_path / "documents")
+    words = ["vectors", "train", documents, "--data", pairs, "--batch-size", "8", "--dry-run", "--time", "--json"]
+    assert retrokit_run([*map(str, words)]) == 0
+    assert json.loads(capsys.readouterr().out)["steps"]["seconds_each"] > 0
+
+
 def test_another_run_is_not_resumed(tiny_bert, corpus, pairs, tmp_path):
     documents = exported(tiny_bert, corpus, tmp_path / "documents")
     with killed_after(3):
