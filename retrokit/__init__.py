@@ -10,6 +10,7 @@ The Python API, loaded lazily (importing retrokit imports no torch)::
     retrokit.augment.crops("corpus.jsonl", "pairs.jsonl")
     retrokit.finetune("minilm", ["pairs.jsonl"], "runs/qnorm", sim="qnorm", scale="auto")
     retrokit.evaluate(["minilm", "runs/qnorm"], ["beir:data/scifact"])
+    retrokit.check_gates(evaluation.gates)
     retrokit.check(["beir:data/scifact", "pairs.jsonl"])
     retrokit.calibrate("minilm", "beir:data/scifact,split=train", output="minilm.json")
     retrokit.probe.magnitude(["runs/qnorm"], ["beir:data/scifact"])
@@ -31,11 +32,14 @@ from retrokit.core.version import __version__ as __version__
 if TYPE_CHECKING:
     from retrokit import augment as augment
     from retrokit import probe as probe
+    from retrokit.core.errors import GateFailed as GateFailed
     from retrokit.data.images import open_image as open_image
     from retrokit.encoders.base import Encoder
     from retrokit.evaluation.abstention import calibrate as calibrate
     from retrokit.evaluation.checking.check import check as check
+    from retrokit.evaluation.comparison.gates import check_gates as check_gates
     from retrokit.evaluation.evaluate import evaluate as evaluate
+    from retrokit.evaluation.settings import EvaluationSettings as EvaluationSettings
     from retrokit.evaluation.settings import TwoStageOptions as TwoStageOptions
     from retrokit.evaluation.two_stage import rerank as rerank
     from retrokit.ranking.retrieval import search as search
@@ -55,6 +59,9 @@ _LAZY = {
     "check": "retrokit.evaluation.checking.check",
     "calibrate": "retrokit.evaluation.abstention",
     "evaluate": "retrokit.evaluation.evaluate",
+    "EvaluationSettings": "retrokit.evaluation.settings",
+    "check_gates": "retrokit.evaluation.comparison.gates",
+    "GateFailed": "retrokit.core.errors",
     "open_image": "retrokit.data.images",
     "search": "retrokit.ranking.retrieval",
     "rerank": "retrokit.evaluation.two_stage",

@@ -83,7 +83,7 @@ def test_train_evaluate_probe_and_rerank(folder, tmp_path, tiny_bert, capsys):
 
 def test_an_evaluation_is_asked_for_by_its_settings():
     asked = inspect.signature(retrokit.evaluate)
-    assert list(asked.parameters) == [one.name for one in fields(EvaluationSettings)]
+    assert asked.parameters.keys() == {one.name for one in fields(EvaluationSettings)}
     assert {name: one.default for name, one in asked.parameters.items()} == vars(EvaluationSettings())
     assert asked.return_annotation == "Evaluation"
     with pytest.raises(TypeError, match="encoder"):

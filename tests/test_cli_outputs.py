@@ -334,6 +334,11 @@ def test_no_output_replaces_an_input(typed: Typed, command: str) -> None:
     assert content() == before
 
 
+def test_an_argument_that_is_called_folder_is_an_input_too(typed: Typed) -> None:
+    code, err = typed("rerank shrink in/bert -o ./in/bert")
+    assert (code, err) == (2, "retrokit: ./in/bert: is an input too (in/bert); write to another folder\n")
+
+
 def test_a_baseline_may_be_updated_and_no_other_file_replaces_it(typed: Typed) -> None:
     line = "eval static:8 --on beir:in/beir --metrics ndcg@10"
     assert typed(f"{line} --save-baseline base.json")[0] == 0

@@ -65,7 +65,7 @@ def mask(settings: MaskSettings) -> None:
     """
     import retrokit.augment
 
-    _write(lambda: retrokit.augment.mask(**vars(settings)))
+    _write(lambda: retrokit.augment.mask(settings))
 
 
 @takes(SplitSettings)
@@ -106,9 +106,9 @@ def near_misses(
     from retrokit.augmentation.near_misses.files import estimate_of, write_near_misses
 
     if dry_run:
-        show(str(estimate_of(**vars(settings))))
+        show(str(estimate_of(settings)))
     else:
-        _write(lambda: write_near_misses(**vars(settings)))
+        _write(lambda: write_near_misses(settings))
 
 
 @takes(QuerySettings)
@@ -125,14 +125,14 @@ def queries(
     from retrokit.augmentation.queries import estimate_queries
 
     if dry_run:
-        estimate = estimate_queries(**vars(settings))
+        estimate = estimate_queries(settings)
         about = "{passages:,} passages: {queries:,} queries to write, about {prompt_tokens:,} tokens of prompts; "
         about += "grading adds one call for each remaining query"
         return show_result(as_json, "estimate", estimate, about.format(**estimate))
     if as_json and settings.output == "-":
         raise UsageError("the rows and --json both need standard output; give -o FILE")
     with readers_may_leave():
-        written = retrokit.augment.queries(**vars(settings))
+        written = retrokit.augment.queries(settings)
         for line in () if as_json else written.summary():
             notice(line)
     if as_json:
@@ -163,7 +163,7 @@ def score(settings: TeacherSettings) -> None:
     import retrokit.augment
 
     with readers_may_leave():
-        notice(f"{retrokit.augment.score(**vars(settings)):,} rows scored")
+        notice(f"{retrokit.augment.score(settings):,} rows scored")
 
 
 @takes(MixSettings)
@@ -174,4 +174,4 @@ def mix(settings: MixSettings) -> None:
     """
     from retrokit.augmentation.mixing import mix
 
-    _write(lambda: mix(**vars(settings)))
+    _write(lambda: mix(settings))

@@ -27,9 +27,9 @@ def build(
     from retrokit.sure.build import estimate_sure
 
     if dry_run:
-        estimated = estimate_sure(**vars(config))
+        estimated = estimate_sure(config)
         return show_result(as_json, "estimate", asdict(estimated), estimate_sheet(estimated))
-    built = build_benchmark(**vars(config))
+    built = build_benchmark(config)
     show_result(as_json, "build-sure", {**built.record, "calls": built.counts}, *build_sheets(built))
 
 

@@ -18,5 +18,5 @@ def calibrate(settings: AbstentionSettings, as_json: JsonOption = False) -> None
     from retrokit.evaluation.abstention import calibrate as find
     from retrokit.report.tables import abstention_sheet
 
-    report = find(**vars(settings))
+    report = find(settings)
     show_result(as_json, "calibrate", asdict(report), abstention_sheet(report))

@@ -16,7 +16,7 @@ def check(settings: CheckSettings, as_json: JsonOption = False) -> None:
     """
     from retrokit.evaluation.checking.check import check as check_data
 
-    result = check_data(**vars(settings))
+    result = check_data(settings)
     show_result(as_json, "check", result.to_json(), *result.sheets())
     if failing := result.failing(settings.fail_on):
         raise GateFailed(f"present: {', '.join(failing)}")

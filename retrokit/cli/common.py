@@ -122,18 +122,12 @@ class Command(Described, TyperCommand):
         kinds = ctx.meta.get(OUTPUTS, {})
         outputs = [(ctx.params[name], kind) for name, kind in kinds.items() if ctx.params[name] is not None]
         if outputs:
-            from retrokit.core.outputs import check_file, check_outputs
+            from retrokit.core.outputs import check_outputs
 
-            for place, (path, updated) in enumerate(outputs):
-                before = ctx.params.get(updated)
-                if before is not None and os.path.realpath(before) == os.path.realpath(path):
-                    check_file(path)
-                    del outputs[place]
-                    break
             given = [value for name, value in ctx.params.items() if name not in kinds]
             for kind in self.kinds if any(map(_is_there, given)) else ():
                 named(kind)  # a name that it knows is no path
-            check_outputs(outputs, given)
+            check_outputs(outputs, given, ctx.params)
         return rest
 
 

@@ -25,6 +25,6 @@ def export(settings: ExportSettings, as_json: JsonOption = False) -> None:
     from retrokit.ranking.export import export
     from retrokit.report.tables import export_sheet
 
-    result = export(**vars(settings))
+    result = export(settings)
     if is_first_process():
         show_result(as_json, "export", {"folder": str(result.folder), **result.note}, export_sheet(result))

@@ -53,19 +53,14 @@ def function_of(probe: ProbeEntry) -> Callable[..., Any]:
 
     def run(settings: Any, plot: Any = default, as_json: JsonOption = False) -> None:
         from retrokit.core.frames import write_csv
+        from retrokit.evaluation.comparison.gates import check_gates
 
-        findings = probe.load()(**vars(settings))
+        findings = probe.load()(settings)
         if plot is not None:
             write_csv(findings.rows(), plot)
             findings.plot(plot)
         show_result(as_json, f"probe-{probe.name}", findings.to_json(), *findings.sheets(), findings.conclusion)
-        if findings.verdicts:
-            from retrokit.evaluation.comparison.gates import check_gates
-            from retrokit.report.evaluation import write_junit
-
-            if settings.junit is not None:
-                write_junit(findings.verdicts, settings.junit)
-            check_gates(findings.verdicts)
+        check_gates(findings.verdicts)
 
     run.__annotations__ = {"settings": settings_type, "plot": folder_type, "as_json": JsonOption}
     run.__name__ = probe.name

@@ -6,8 +6,7 @@ folder that has the name of a command.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
 
 import typer
 
@@ -17,47 +16,20 @@ from retrokit.cli.settings import takes
 from retrokit.cli.streams import readers_may_leave
 from retrokit.core.errors import UsageError
 from retrokit.core.registry import importing
-from retrokit.core.settings import EITHER, FOLDER, setting
-from retrokit.evaluation.settings import GATES, OUTPUT, TwoStageOptions
-
-if TYPE_CHECKING:
-    from retrokit.evaluation.comparison.comparison import Evaluation
+from retrokit.core.settings import FOLDER, setting
+from retrokit.evaluation.settings import OUTPUT, TwoStageOptions
 
 
 @dataclass(frozen=True)
 class RerankingOutput(EvaluationOutput):
-    """How both stages are shown and which files are written."""
+    """How both stages are shown."""
 
-    first = ("save_run", "plot", "as_json")
-
-    per_query: bool = setting(False, "With --json: include per-query values.", OUTPUT)
     plot: str | None = setting(
         None, "Folder for a chart of each task as PNG and SVG, and the data as CSV.", OUTPUT, writes=FOLDER
     )
-    save_run: str | None = setting(
-        None,
-        "TREC run to write; a folder if there are several or if it ends with /; - is standard output.",
-        OUTPUT,
-        writes=EITHER,
-    )
-    work: str | None = setting(
-        None,
-        "Cache scores in this folder, to resume or to change metrics and blend. Default: FILE.work of --save-run FILE, "
-        "removed at the end.",
-        OUTPUT,
-        writes=FOLDER,
-    )
-    fail_if_idle: bool = setting(False, "Exit 1 if a reranker changes the order of no query.", GATES)
-
-    def gated(self, evaluation: Evaluation) -> Evaluation:
-        """The evaluation with its gates."""
-        from retrokit.evaluation.comparison.gates import gates_of
-
-        of_any = self.least, self.fail_if_worse, self.max_drop
-        return replace(evaluation, gates=gates_of(evaluation, *of_any, self.fail_if_idle))
 
 
-@takes(TwoStageOptions, RerankingOutput, also=None)
+@takes(TwoStageOptions, RerankingOutput)
 def run_two_stages(
     encoders: list[str] | None = typer.Argument(None, help="First-stage encoders or searchers; none with --run."),
     on: list[str] | None = typer.Option(
@@ -81,25 +53,26 @@ def run_two_stages(
     if not on or not with_:
         missing = "--on TASK, as in --on beir:data/scifact" if not on else "--with RERANKER, as in --with maxsim"
         raise UsageError(f"give {missing}")
-    output.check_drop(options.baseline)
-    to_output = output.save_run == "-"
+    to_output = options.save_run == "-"
     if to_output and output.shape == "json":
         raise UsageError("--save-run - and JSON both need standard output; give one")
     with importing():
         from retrokit.evaluation.two_stage import rerank
 
-    options = replace(options, also=[metric for metric, _ in output.least])
     result = None
     with readers_may_leave():
-        result = rerank(encoders, on, with_, options, output.work, output.save_run)
+        result = rerank(encoders, on, with_, options)
     if result is None:  # the reader of the run has seen enough
         return
-    result = replace(result, whole=output.gated(result.whole))
     if output.plot is not None:
         from retrokit.report.plots import reranking_plots
 
         reranking_plots(result, output.plot)
+    from retrokit.evaluation.comparison.gates import check_gates
+    from retrokit.report.evaluation import write_summary
     from retrokit.report.reranking import reranking_parts, reranking_sheets
 
     show(*reranking_parts(result, output.shape, output.per_query), error=to_output)
-    output.conclude(result.whole, lambda: reranking_sheets(result))
+    if output.markdown_summary is not None:
+        write_summary(result.whole.gates, reranking_sheets(result), output.markdown_summary)
+    check_gates(result.whole.gates)

@@ -49,7 +49,7 @@ def calibrate(settings: CalibrationSettings, as_json: JsonOption = False) -> Non
     from retrokit.ranking.reranking.verify import calibrate as find
     from retrokit.report.tables import calibration_sheet
 
-    calibration = find(**vars(settings))
+    calibration = find(settings)
     show_result(as_json, "calibration", asdict(calibration), calibration_sheet(calibration))
 
 
@@ -61,7 +61,7 @@ def shrink(settings: ShrinkSettings) -> None:
     """
     from retrokit.ranking.reranking.verifier import shrink as make
 
-    share = make(**vars(settings))
+    share = make(settings)
     notice(f"{settings.output}: {share:.2%} of the change of the encoder's weights retained")
 
 
@@ -87,7 +87,7 @@ def verify(
     from retrokit.ranking.reranking.verify import verify as judge
 
     with readers_may_leave():
-        verdicts = judge(**vars(settings))
+        verdicts = judge(settings)
         pairs = verdicts.accepted + verdicts.rejected
         notice(f"{verdicts.accepted:,} accepted, {verdicts.rejected:,} rejected at {verdicts.threshold:.6g}")
         if summary := summary_of(verdicts.remarks, pairs):

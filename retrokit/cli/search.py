@@ -56,7 +56,7 @@ def search(
         return
     from retrokit.ranking.retrieval.files import search_files
 
-    hits = search_files(**vars(settings))
+    hits = search_files(settings)
     if form == "table":
         from retrokit.report.tables import hits_sheets
 

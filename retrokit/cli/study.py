@@ -21,9 +21,7 @@ from retrokit.core.settings import FOLDER, duration
 from retrokit.study.settings import WhySettings
 
 if TYPE_CHECKING:
-    from retrokit.cli.evaluate import EvaluationOutput
     from retrokit.evaluation.comparison.comparison import Evaluation
-    from retrokit.evaluation.settings import EvaluationSettings
     from retrokit.study.state import StudyPlan
 
 
@@ -219,19 +217,15 @@ def _planned(path: str, output: str) -> StudyPlan:
     command_lines.check([(f"{path}: {step.table}", step.command) for step in steps], output)
     for evaluations in evaluations_of(steps).values() if gates else ():
         checked = command_lines.check([(f"{path}: gates", comparing(evaluations, gates))], output)
-        _check_gates(f"{path}: gates", checked["settings"], checked["output"])
-    return StudyPlan(Path(output), study.title, study.text, os.getcwd(), gates, steps)
-
-
-def _check_gates(where: str, settings: EvaluationSettings, output: EvaluationOutput) -> None:
-    from retrokit.evaluation.evaluate import check_baseline
-
-    try:
-        output.check_drop(settings.baseline)
+        settings = checked["settings"]
         if settings.baseline_system is not None:
-            check_baseline(settings.baseline_system, settings.encoders)
-    except UsageError as error:
-        raise DataError(where, str(error)) from error
+            from retrokit.evaluation.evaluate import check_baseline
+
+            try:
+                check_baseline(settings.baseline_system, settings.encoders)
+            except UsageError as error:
+                raise DataError(f"{path}: gates", str(error)) from error
+    return StudyPlan(Path(output), study.title, study.text, os.getcwd(), gates, steps)
 
 
 def _report(folder: str, price_per_hour: float | None) -> tuple[Path, bool]:

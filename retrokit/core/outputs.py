@@ -13,11 +13,12 @@ import re
 import shutil
 import stat
 import tempfile
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import fields
 from fnmatch import fnmatch
 from pathlib import Path
+from typing import Any
 
 from filelock import FileLock, Timeout
 
@@ -97,19 +98,26 @@ def check_own(path: Path) -> None:
 # --- inputs
 
 
-def check_settings(settings: Settings) -> None:
-    """Check the outputs of ``settings`` as :func:`check_outputs` does; all other settings may name inputs."""
+def check_settings(settings: Settings, *inputs: object) -> None:
+    """Check the outputs of ``settings`` as :func:`check_outputs` does; all other settings may name inputs, as further
+    ``inputs`` may."""
     values = [(getattr(settings, setting.name), setting.metadata["writes"]) for setting in fields(settings)]
     outputs = [(path, kind) for path, kind in values if kind and path is not None]
-    check_outputs(outputs, [value for value, kind in values if not kind])
+    check_outputs(outputs, [*inputs, *(value for value, kind in values if not kind)], vars(settings))
 
 
-def check_outputs(outputs: Iterable[tuple[str | Path, str]], given: Iterable[object]) -> None:
+def check_outputs(
+    outputs: Iterable[tuple[str | Path, str]],
+    given: Iterable[object],
+    settings: Mapping[str, Any] = {},
+) -> None:
     """See before the work that all outputs of a command can be written, and that none replaces an input or another.
 
     Args:
-        outputs: paths, each with what is written there: ``FILE``, ``FOLDER``, or ``EITHER``.
+        outputs: paths, each with what is written there: ``FILE``, ``FOLDER``, or ``EITHER``; or with the name of the
+            setting whose file it may update.
         given: the command's other arguments: texts, or sequences of them, that may be or contain paths.
+        settings: the values of settings by name.
 
     Raises:
         UsageError: an output is an input, or a file of a folder that is one; or two outputs have one name.
@@ -118,6 +126,10 @@ def check_outputs(outputs: Iterable[tuple[str | Path, str]], given: Iterable[obj
     inputs = paths_in(given)
     names: dict[str, str | Path] = {}
     for path, kind in outputs:
+        updated = settings.get(kind)
+        if updated is not None and os.path.realpath(updated) == os.path.realpath(path):
+            check_file(path)
+            continue
         is_folder = kind == FOLDER or (kind == EITHER and (str(path).endswith(os.sep) or os.path.isdir(path)))
         (check_folder if is_folder else check_file)(path)
         if os.path.exists(path) and not os.path.isfile(path) and not os.path.isdir(path):

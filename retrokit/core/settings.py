@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import MISSING, Field, dataclass, field, fields
 from functools import partial
-from typing import Any, ClassVar, ParamSpec, TypeVar
+from typing import Any, ClassVar, ParamSpec, Protocol, TypeVar, overload
 
 from retrokit.core.errors import SMALLEST, UsageError, check_extra, out_of_range
 
@@ -15,7 +15,7 @@ SHOW_INPUTS = "Show the first N queries and documents as the model reads them."
 ABSTAIN = "Answer at most this share of queries with nothing relevant, as calibrated."
 STRICT = "Stop at data faults: absent documents, repeated lines."
 PRECISION = "Precision of the encoding; auto: bf16 where that is faster here."
-FILE, FOLDER, EITHER = "file", "folder", "file or folder"
+FILE, FOLDER, EITHER = "a file", "a folder", "a file or a folder"  # no setting is named so
 PRECISIONS = ("auto", "fp32", "bf16", "fp16")
 
 
@@ -186,16 +186,24 @@ def _toml(value: Any) -> str:
 
 
 Given = ParamSpec("Given")
-Asked = TypeVar("Asked")
-Made = TypeVar("Made")
+Asked = TypeVar("Asked", contravariant=True)
+Made = TypeVar("Made", covariant=True)
 
 
-def taking(
-    settings: Callable[Given, Asked],
-) -> Callable[[Callable[[Asked], Made]], Callable[Given, Made]]:
+class Verb(Protocol[Given, Asked, Made]):
+    """A function that is called with settings, or with their arguments."""
+
+    @overload
+    def __call__(self, settings: Asked, /) -> Made: ...
+
+    @overload
+    def __call__(self, *given: Given.args, **named: Given.kwargs) -> Made: ...
+
+
+def taking(settings: Callable[Given, Asked]) -> Callable[[Callable[[Asked], Made]], Verb[Given, Asked, Made]]:
     """Let a function of settings be called as every verb is: with the arguments of the settings, or with settings."""
 
-    def with_arguments(work: Callable[[Asked], Made]) -> Callable[Given, Made]:
+    def with_arguments(work: Callable[[Asked], Made]) -> Verb[Given, Asked, Made]:
         def called(*given: Given.args, **named: Given.kwargs) -> Made:
             is_made = len(given) == 1 and not named and isinstance(given[0], settings)  # type: ignore[arg-type] # a class
             return work(given[0] if is_made else settings(*given, **named))  # type: ignore[arg-type]
@@ -203,7 +211,7 @@ def taking(
         called.__name__, called.__doc__, called.__module__ = work.__name__, work.__doc__, work.__module__
         returned = inspect.signature(work).return_annotation
         called.__signature__ = inspect.signature(settings).replace(return_annotation=returned)  # type: ignore[attr-defined]
-        return called
+        return called  # type: ignore[return-value] # it takes both
 
     return with_arguments
 

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cache, partial
+from itertools import chain
 from typing import TYPE_CHECKING
 
 from retrokit import encoders, similarities
 from retrokit.core.errors import UsageError
 from retrokit.core.notices import notice
-from retrokit.core.registry import parse_all
+from retrokit.core.outputs import check_settings
+from retrokit.core.registry import Registry, parse_all
 from retrokit.core.settings import taking
 from retrokit.data.check import quick_line
 from retrokit.data.dtypes import quantization_name
@@ -20,8 +22,8 @@ from retrokit.evaluation import registry as tasks
 from retrokit.evaluation.comparison.comparison import Evaluation, evaluation_of, explanations
 from retrokit.evaluation.comparison.correlations import METRICS as CORRELATED
 from retrokit.evaluation.comparison.correlations import check_correlated
-from retrokit.evaluation.comparison.gates import read_baseline
-from retrokit.evaluation.comparison.results_folder import ResultsFolder
+from retrokit.evaluation.comparison.gates import Baseline, gates_of, read_baseline, write_gates
+from retrokit.evaluation.comparison.results_folder import Record, ResultsFolder
 from retrokit.evaluation.comparison.trained import Training, overlaps_with_training, training_of
 from retrokit.evaluation.settings import EvaluationSettings, requested
 from retrokit.evaluation.task import (
@@ -48,77 +50,125 @@ def evaluate_systems(settings: EvaluationSettings) -> Evaluation:
 
     Searchers (BM25, a TREC run, two stages) may be among the encoders; they have scores of their own. Without ``sim``
     each encoder scores with its own similarity; with ``cross`` under the training similarities of all model folders
-    among the encoders. Each task computes those of ``metrics`` that it measures, else its usual ones; ``also`` names
-    more, which are not compared. With ``baseline``, a file of
-    :func:`~retrokit.evaluation.comparison.gates.save_baseline`, every system is compared with its counterpart there.
+    among the encoders. Each task computes those of ``metrics`` that it measures, else its usual ones; those of
+    ``fail_under`` are computed too, and not compared. With ``baseline``, a file of ``save_baseline``, every system is
+    compared with its counterpart there. Gates that fail raise nothing:
+    :func:`~retrokit.evaluation.comparison.gates.check_gates` does.
 
     Raises:
-        UsageError: wrong names (all of them in one message), metrics that no task measures, dims, ``cross`` without
-            anything to cross, a searcher on a task that needs embeddings, an ``index`` or ``quantize`` that does not
-            fit or where nothing is searched, a baseline of other data, or nothing to show.
-        DataError: a task's files, the baseline, or a folder of results that is none.
+        UsageError: no task, wrong names (all of them in one message), metrics that no task measures, dims, ``cross``
+            without anything to cross, a searcher on a task that needs embeddings, an ``index`` or ``quantize`` that
+            does not fit or where nothing is searched, a baseline of other data, an output that is an input, or nothing
+            to show.
+        DataError: a task's files, the baseline, a folder of results that is none, or an output that cannot be written.
     """
+    _check_request(settings)
+    check_settings(settings)
     baseline = read_baseline(settings.baseline) if settings.baseline is not None else None
     with strictly(settings.strict), encoders.showing_inputs(settings.show_inputs):
-        if not settings.encoders:
-            evaluation = _stored(settings)
-            return evaluation if baseline is None else baseline.compared(evaluation)
-        embedding = _parsed(settings)
-        trainings = {str(encoders.registry.parse(spec)): training_of(spec) for spec in embedding}
-        columns = _columns(settings, trainings.values())
-        loaded: list[Task] = [tasks.create_on(spec, settings.device) for spec in settings.on]
-        also = [name for name in requested(settings) if name not in settings.metrics]
-        also += CORRELATED if settings.correlations else ()
-        _check(settings, loaded, embedding, columns)
-        digests = {task.spec: cache(task.digest) for task in loaded}
-        for task in loaded:
-            if baseline is not None:
-                baseline.measured_on(task.spec, digests[task.spec]())
-            _describe(task)
-        overlaps = overlaps_with_training(loaded, settings.trained_on, embedding, settings.overlap_examples)
-        searchers = {
-            spec: retrieval.create(spec, settings.device) for spec in settings.encoders if spec not in embedding
-        }
-        judged = {task.spec: data for task in loaded if (data := task.judged()) is not None}
-        check_searchers([*searchers.values()], judged.values())
+        evaluation = _measured(settings, baseline) if settings.encoders else _stored(settings)
+    if baseline is not None:
+        evaluation = baseline.compared(evaluation)
+    evaluation = replace(evaluation, gates=gates_of(evaluation, settings))
+    if settings.save_run is not None:
+        from retrokit.evaluation.tasks.retrieval import save_runs
 
-        def requested_of(spec: str) -> Request:
-            return Request(searcher=searchers[spec]) if spec in searchers else _request(spec, settings, columns)
-
-        if settings.abstain is not None:
-            check_calibrations(settings, loaded, map(requested_of, settings.encoders))
-        shown = {task.spec: shown_metrics(task, settings.metrics, task.shown_metrics) for task in loaded}
-        folder = ResultsFolder(settings.results) if settings.results is not None else None
-        results: dict[str, list[Result]] = {task.spec: [] for task in loaded}
-        for spec in settings.encoders:  # one is loaded at a time
-            request = requested_of(spec)
-            for task in loaded:
-                usual = shown[task.spec] if settings.metrics else task.default_metrics
-                metrics = list(dict.fromkeys([*usual, *(metric for metric in also if measures(task, metric))]))
-                searcher = request.searcher and tuned(request.searcher, spec, task, shown[task.spec])
-                own = replace(request, metrics=metrics, searcher=searcher)
-                own = replace(own, abstain=settings.abstain, calibrations=settings.calibration)
-                if folder is None:
-                    results[task.spec] += task.evaluate(own)
-                else:
-                    keep_runs = settings.keep_runs or settings.explain is not None or settings.abstain is not None
-                    results[task.spec] += folder.evaluate(task, own, trainings.get(request.name), keep_runs)
-        if folder is not None:
-            folder.report()
-
-        first = _baseline_system(settings, searchers)
-        evaluation = evaluation_of(
-            [result for of_task in results.values() for result in of_task],
-            *(shown, trainings, settings.cross, settings.correlations, first, settings.gate_metric),
-        )
-        evaluation = replace(evaluation, digests=digests, overlaps=overlaps)
-        if settings.explain is not None:
-            explained = explanations(evaluation.results, judged, shown, settings.explain)
-            evaluation = replace(evaluation, explanations=explained)
-    return evaluation if baseline is None else baseline.compared(evaluation)
+        save_runs(evaluation.results, settings.save_run)
+    write_gates(evaluation, settings)
+    return evaluation
 
 
 evaluate = taking(EvaluationSettings)(evaluate_systems)
+
+
+def _check_request(settings: EvaluationSettings) -> None:
+    """Raise :class:`UsageError` for encoders without a task, or settings of a computation without encoders."""
+    if settings.encoders:
+        if not settings.on:
+            raise UsageError("give a task: `on=` TASK, as in `on=` beir:data/scifact")
+        return
+    if settings.results is None:
+        raise UsageError("give encoders and `on=` TASK; or only `results=` FOLDER, to show earlier results")
+    default = EvaluationSettings()
+    names = "precision dims device index quantize explain abstain trained_on overlap_examples show_inputs save_run"
+    changed = [f"`{name}=`" for name in names.split() if getattr(settings, name) != getattr(default, name)]
+    if changed:
+        raise UsageError(f"{', '.join(changed)}: nothing is computed without encoders")
+
+
+def _measured(settings: EvaluationSettings, baseline: Baseline | None) -> Evaluation:
+    """Every encoder under every similarity on every task."""
+    embedding = _parsed(settings)
+    trainings = {str(encoders.registry.parse(spec)): training_of(spec) for spec in embedding}
+    columns = _columns(settings, trainings.values())
+    loaded: list[Task] = [tasks.create_on(spec, settings.device) for spec in settings.on]
+    _check(settings, loaded, embedding, columns)
+    digests = {task.spec: cache(task.digest) for task in loaded}
+    for task in loaded:
+        if baseline is not None:
+            baseline.measured_on(task.spec, digests[task.spec]())
+        _describe(task)
+    overlaps = overlaps_with_training(loaded, settings.trained_on, embedding, settings.overlap_examples)
+    searchers = {spec: retrieval.create(spec, settings.device) for spec in settings.encoders if spec not in embedding}
+    judged = {task.spec: data for task in loaded if (data := task.judged()) is not None}
+    check_searchers([*searchers.values()], judged.values())
+
+    def requested_of(spec: str) -> Request:
+        return Request(searcher=searchers[spec]) if spec in searchers else _request(spec, settings, columns)
+
+    if settings.abstain is not None:
+        check_calibrations(settings, loaded, map(requested_of, settings.encoders))
+    shown = {task.spec: shown_metrics(task, settings.metrics, task.shown_metrics) for task in loaded}
+    evaluation = evaluation_of(
+        _results(settings, loaded, shown, trainings, requested_of),
+        shown,
+        trainings,
+        is_cross=settings.cross,
+        correlate=settings.correlations,
+        baseline_system=_baseline_system(settings, searchers),
+        gate_metric=settings.gate_metric,
+    )
+    evaluation = replace(evaluation, digests=digests, overlaps=overlaps)
+    if settings.explain is not None:
+        explained = explanations(evaluation.results, judged, shown, settings.explain)
+        evaluation = replace(evaluation, explanations=explained)
+    return evaluation
+
+
+def _results(
+    settings: EvaluationSettings,
+    loaded: Sequence[Task],
+    shown: Mapping[str, Sequence[str]],
+    trainings: Mapping[str, Training | None],
+    requested_of: Callable[[str], Request],
+) -> list[Result]:
+    """The results of all encoders, task by task."""
+    folder = ResultsFolder(settings.results) if settings.results is not None else None
+    keep_runs = settings.keep_runs or (settings.save_run, settings.explain, settings.abstain) != (None, None, None)
+    results: dict[str, list[Result]] = {task.spec: [] for task in loaded}
+    for spec in settings.encoders:  # one is loaded at a time
+        request = requested_of(spec)
+        for task in loaded:
+            metrics = _metrics(settings, task, shown[task.spec])
+            searcher = request.searcher and tuned(request.searcher, spec, task, shown[task.spec])
+            own = replace(request, metrics=metrics, searcher=searcher)
+            own = replace(own, abstain=settings.abstain, calibrations=settings.calibration)
+            if folder is None:
+                results[task.spec] += task.evaluate(own)
+            else:
+                results[task.spec] += folder.evaluate(task, own, trainings.get(request.name), keep_runs)
+    if folder is not None:
+        folder.report()
+    return list(chain.from_iterable(results.values()))
+
+
+def _metrics(settings: EvaluationSettings, task: Task, shown: Sequence[str]) -> list[str]:
+    """The metrics to compute on a task."""
+    usual = shown if settings.metrics else task.default_metrics
+    further = [name for name in requested(settings) if name not in settings.metrics]
+    if settings.correlations:
+        further += CORRELATED
+    return list(dict.fromkeys([*usual, *(name for name in further if measures(task, name))]))
 
 
 def _parsed(settings: EvaluationSettings) -> list[str]:
@@ -252,25 +302,11 @@ def shown_metrics(task: Task, metrics: Sequence[str], usual: Sequence[str]) -> l
 
 def _stored(settings: EvaluationSettings) -> Evaluation:
     """What a results folder has, without computing anything; only of ``on`` and ``sim`` if those are given."""
-    if settings.results is None:
-        raise UsageError("give `encoders` to evaluate, or `results=`, a folder of earlier results")
-    sim = similarities.registry
-    parse_all([*((tasks, spec) for spec in settings.on), *((sim, spec) for spec in settings.sim)])
-    wanted, scored = [str(tasks.parse(spec)) for spec in settings.on], [str(sim.parse(spec)) for spec in settings.sim]
-    records = [
-        record
-        for record in ResultsFolder(settings.results).read()
-        if (not wanted or record.result.task in wanted) and (not scored or record.result.similarity in scored)
-    ]
-    if not records:
-        raise UsageError(f"{settings.results} contains no result of {', '.join([*wanted, *scored])}")
-    shown = {record.result.task: record.shown for record in records}
-    results = sorted((record.result for record in records), key=lambda result: list(shown).index(result.task))
-    if unknown := [name for name in requested(settings) if not any(name in result.metrics for result in results)]:
-        raise UsageError(f"{settings.results} contains no {', '.join(unknown)}; evaluate the encoders for it")
-    for task, usual in shown.items():
-        there = [name for result in results if result.task == task for name in result.metrics]
-        shown[task] = [m for m in settings.metrics if m in there] or [m for m in usual if m in there] or there[:1]
+    assert settings.results is not None
+    records = _stored_records(ResultsFolder(settings.results), settings)
+    task_order = list(dict.fromkeys(record.result.task for record in records))
+    results = sorted((record.result for record in records), key=lambda result: task_order.index(result.task))
+    shown = _stored_columns(settings, records)
     trainings = {record.result.name: record.training for record in records}
     options = (settings.cross, settings.correlations, settings.baseline_system, settings.gate_metric)
     evaluation = evaluation_of(results, shown, trainings, *options)
@@ -279,3 +315,40 @@ def _stored(settings: EvaluationSettings) -> Evaluation:
         main_metrics = {task: evaluation.main_metric(task) for task in evaluation.tasks}
         check_correlated(main_metrics, max(len(evaluation.systems_on(task)) for task in evaluation.tasks))
     return replace(evaluation, digests=digests, keys=[record.key for record in records])
+
+
+def _stored_records(folder: ResultsFolder, settings: EvaluationSettings) -> list[Record]:
+    """Those of the folder; only of ``on`` and ``sim`` if those are given. Raises :class:`UsageError` if there
+    is none."""
+    requests: list[tuple[Registry, str]] = [(tasks, spec) for spec in settings.on]
+    requests += [(similarities.registry, spec) for spec in settings.sim]
+    names = list(map(str, parse_all(requests)))
+    on_tasks, scored_with = names[: len(settings.on)], names[len(settings.on) :]
+    records = folder.read()
+    if on_tasks:
+        records = [record for record in records if record.result.task in on_tasks]
+    if scored_with:
+        records = [record for record in records if record.result.similarity in scored_with]
+    if not records:
+        raise UsageError(f"{settings.results} contains no result of {', '.join(names)}")
+    return records
+
+
+def _stored_columns(settings: EvaluationSettings, records: Sequence[Record]) -> dict[str, list[str]]:
+    """The metrics to show, by task: those of ``metrics`` that a stored result has, else the usual ones. Raises
+    :class:`UsageError` for a requested metric that no result has."""
+    usual = {record.result.task: record.shown for record in records}
+    stored: dict[str, list[str]] = {task: [] for task in usual}
+    for record in records:
+        stored[record.result.task] += record.result.metrics
+    all_names = set(chain.from_iterable(stored.values()))
+    if unknown := [name for name in requested(settings) if name not in all_names]:
+        raise UsageError(f"{settings.results} contains no {', '.join(unknown)}; evaluate the encoders for it")
+    shown = {}
+    for task, names in stored.items():
+        shown[task] = _among(names, settings.metrics) or _among(names, usual[task]) or names[:1]
+    return shown
+
+
+def _among(names: Sequence[str], metrics: Sequence[str]) -> list[str]:
+    return [metric for metric in metrics if metric in names]

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from retrokit.core.errors import UsageError, out_of_range
 from retrokit.core.settings import (
     ABSTAIN,
+    EITHER,
     FILE,
     FOLDER,
     OVERLAP_EXAMPLES,
@@ -20,29 +23,84 @@ from retrokit.core.settings import (
     setting,
 )
 from retrokit.data.dtypes import stored_as
-from retrokit.metrics.names import metric_names
+from retrokit.metrics.names import metric_name, metric_names
 
 if TYPE_CHECKING:  # help is shown without loading what ranks
     from retrokit.ranking.retrieval.two_stage import Fusion
 
 SCORES, OUTPUT, GATES = "How texts are scored", "Output", "Gates"
 STAGES, FIRST_STAGE, NEAR_MISSES = "Stages", "First stage and metrics", "Near-misses"
-BASELINE = "Compare with this file of --save-baseline."
-BASELINE_SYSTEM = "The system, as tables name it, that the others are compared with. Default: the first."
-GATE_METRIC = "The metric that is compared for `fail_if_worse=` and `max_drop=`. Default: the task's main one."
+
+
+def parse_gate(text: str, name: str = "fail_under") -> tuple[str, float]:
+    """``ndcg@10=0.64`` as a metric and a value. Raises :class:`UsageError` about ``name`` for another form."""
+    metric, _, value = text.partition("=")
+    try:
+        least = float(value)
+    except ValueError:
+        least = math.nan
+    if not metric or out_of_range(least):
+        raise UsageError(f"`{name}=` {text}: expected METRIC=VALUE, as in ndcg@10=0.64")
+    return metric_name(metric), least
+
+
+@dataclass(frozen=True, kw_only=True)
+class GateSettings(Settings):
+    """What the systems of an evaluation are compared with, and what fails."""
+
+    baseline: str | None = setting(None, "Compare with this file of --save-baseline.", GATES)
+    baseline_system: str | None = setting(
+        None, "The system, as tables name it, that the others are compared with. Default: the first.", GATES
+    )
+    gate_metric: str | None = setting(
+        None,
+        "The metric that is compared for `fail_if_worse=` and `max_drop=`. Default: the task's main one.",
+        GATES,
+        canonical=metric_names,
+    )
+    fail_under: Sequence[str] = setting(
+        (), "Exit 1 if a result is below METRIC=X, e.g. ndcg@10=0.64. Repeatable.", GATES
+    )
+    fail_if_worse: bool = setting(False, "Exit 1 if a system is significantly worse than the first (p < 0.05).", GATES)
+    save_baseline: str | None = setting(
+        None, "Save results as a baseline unless a gate fails.", GATES, writes="baseline"
+    )
+    max_drop: float | None = setting(
+        None,
+        "Exit 1 if the drop from --baseline exceeds X and is significant.",
+        GATES,
+        minimum=0,
+    )
+    junit: str | None = setting(None, "Write gate results as JUnit XML.", GATES, writes=FILE)
+    fail_if_idle: bool = setting(False, "Exit 1 if a reranker changes the order of no query.", GATES)
+
+    @property
+    def minimums(self) -> list[tuple[str, float]]:
+        """The metrics of ``fail_under`` with their minimum values."""
+        return [parse_gate(text) for text in self.fail_under]
+
+    def problems(self) -> Iterator[str]:
+        yield from super().problems()
+        _ = self.minimums  # raises for one that is not METRIC=VALUE
+        if self.junit is not None and not self.fail_under and not self.fail_if_worse and self.max_drop is None:
+            yield "`junit=` reports gates: give `fail_under=`, `fail_if_worse=` or `max_drop=`"
+        if self.max_drop is not None and self.baseline is None:
+            yield "`max_drop=` needs `baseline=` FILE"
 
 
 @dataclass(frozen=True)
-class EvaluationSettings(Settings):
+class EvaluationSettings(GateSettings):
     """Every encoder under every similarity on every task.
 
     Attributes:
-        also: further metrics to compute, which are not compared.
         keep_runs: return rankings; ``results`` has none, so everything is computed.
     """
 
     panels = (None, SCORES, OUTPUT, GATES)
-    first = ("on", "sim", "metrics", "dims", "quantize", "results", "baseline")
+    first = (
+        *("on", "sim", "metrics", "dims", "quantize", "results"),
+        *("baseline", "max_drop", "save_baseline", "fail_under", "save_run", "as_json"),
+    )
 
     encoders: Sequence[str] = setting(
         (), "Encoders or searchers to evaluate; the first is the one compared with.", argument=True
@@ -56,7 +114,6 @@ class EvaluationSettings(Settings):
         read=listed,
         canonical=metric_names,
     )
-    also: Sequence[str] = setting((), canonical=metric_names)
     precision: str = setting("auto", PRECISION, SCORES, choices=PRECISIONS)
     dims: int | None = setting(None, "Use the first N dimensions only: for sfs, N / size fragments.", SCORES, minimum=1)
     device: str | None = setting(None)
@@ -101,9 +158,12 @@ class EvaluationSettings(Settings):
     )
     abstain: float | None = setting(None, ABSTAIN, OUTPUT, above=0, maximum=0.5)
     calibration: Sequence[str] = setting((), "File of retrokit calibrate, one for each system. Repeatable.", OUTPUT)
-    baseline: str | None = setting(None, BASELINE, GATES)
-    baseline_system: str | None = setting(None, BASELINE_SYSTEM, GATES)
-    gate_metric: str | None = setting(None, GATE_METRIC, GATES, canonical=metric_names)
+    save_run: str | None = setting(
+        None,
+        "TREC run to write; a folder if there are several or if it ends with /.",
+        OUTPUT,
+        writes=EITHER,
+    )
     strict: bool = setting(False, STRICT, result=False)
 
     def problems(self) -> Iterator[str]:
@@ -115,15 +175,14 @@ class EvaluationSettings(Settings):
 
 
 @dataclass(frozen=True)
-class TwoStageOptions(Settings):
-    """How both stages work together, and the settings of the first one.
-
-    Attributes:
-        also: further metrics to compute.
-    """
+class TwoStageOptions(GateSettings):
+    """How both stages work together, the settings of the first one, and what is written."""
 
     panels = (None, STAGES, FIRST_STAGE, NEAR_MISSES, OUTPUT, GATES)
-    first = ("on", "with_", "depth", "blend", "fusion", "run", "sim", "metrics", "results")
+    first = (
+        *("on", "with_", "depth", "blend", "fusion", "run", "sim", "metrics", "results", "save_run"),
+        *("plot", "as_json"),
+    )
 
     depth: int = setting(100, "How many of each query's best documents are reranked.", STAGES, minimum=1)
     blend: float | None = setting(
@@ -142,7 +201,6 @@ class TwoStageOptions(Settings):
         read=listed,
         canonical=metric_names,
     )
-    also: Sequence[str] = setting((), canonical=metric_names)
     results: str | None = setting(
         None,
         "Keep results of rankings in this folder, and use them again while nothing has changed.",
@@ -160,9 +218,19 @@ class TwoStageOptions(Settings):
         NEAR_MISSES,
     )
     max_paraphrases: int = setting(10_000, "Maximum of paraphrase pairs, a random sample.", NEAR_MISSES, minimum=2)
-    baseline: str | None = setting(None, BASELINE, GATES)
-    baseline_system: str | None = setting(None, BASELINE_SYSTEM, GATES)
-    gate_metric: str | None = setting(None, GATE_METRIC, GATES, canonical=metric_names)
+    save_run: str | None = setting(
+        None,
+        "TREC run to write; a folder if there are several or if it ends with /; - is standard output.",
+        OUTPUT,
+        writes=EITHER,
+    )
+    work: str | None = setting(
+        None,
+        "Cache scores in this folder, to resume or to change metrics and blend. Default: FILE.work of --save-run FILE, "
+        "removed at the end.",
+        OUTPUT,
+        writes=FOLDER,
+    )
     strict: bool = setting(False, STRICT, result=False)
 
     def __post_init__(self) -> None:
@@ -179,8 +247,10 @@ class TwoStageOptions(Settings):
 
 def requested(settings: EvaluationSettings | TwoStageOptions) -> list[str]:
     """All metrics that are named."""
-    gate = [] if settings.gate_metric is None else [settings.gate_metric]
-    return list(dict.fromkeys([*settings.metrics, *settings.also, *gate]))
+    gates = [metric for metric, _ in settings.minimums]
+    if settings.gate_metric is not None:
+        gates.append(settings.gate_metric)
+    return list(dict.fromkeys([*settings.metrics, *gates]))
 
 
 SIGNALS = ("auto", "score", "margin", "hubness", "verifier")

@@ -16,14 +16,13 @@ from typing import TYPE_CHECKING, Any
 from retrokit import encoders, similarities
 from retrokit.core.errors import UsageError
 from retrokit.core.notices import notice
-from retrokit.core.outputs import check_folder, check_outputs, check_own
+from retrokit.core.outputs import check_folder, check_own, check_settings
 from retrokit.core.registry import Registry, parse_all
-from retrokit.core.settings import EITHER, FOLDER
 from retrokit.core.shards import Shards
 from retrokit.data.jsonl import strictly
 from retrokit.evaluation import registry as tasks
 from retrokit.evaluation.comparison.comparison import Evaluation, evaluation_of
-from retrokit.evaluation.comparison.gates import read_baseline
+from retrokit.evaluation.comparison.gates import gates_of, read_baseline, write_gates
 from retrokit.evaluation.comparison.results_folder import ResultsFolder
 from retrokit.evaluation.comparison.trained import Training, training_of_stages
 from retrokit.evaluation.evaluate import check_baseline, check_searchers, shown_metrics
@@ -78,8 +77,6 @@ def rerank(
     on: Sequence[str],
     rerankers: Sequence[str],
     options: TwoStageOptions | None = None,
-    work: str | None = None,
-    save_run: str | None = None,
     **more: Any,
 ) -> Reranking:
     """Rerank what a first stage finds on every task, and measure both stages.
@@ -90,18 +87,19 @@ def rerank(
         on: tasks that rank documents, or ``pairs:FILE`` of near-misses.
         rerankers: what to rerank with, one after the other: rerankers, or encoders, which score under their own
             similarity.
-        options: how; built of ``more`` if not given; by default as in COMP.
-        work: folder for scores, so that the same call resumes after a break, and other metrics or fusions need no new
-            scores. Default: with ``save_run`` a folder next to it, which is removed in the end; else none.
-        save_run: where the second stage's rankings are written as TREC runs: a file, ``-``, or a folder for several.
+        options: how, and what is written; by default as in COMP. ``work`` is a folder for scores, so that the same
+            call resumes after a break, and other metrics or fusions need no new scores. By default it is next to
+            ``save_run``, and is removed in the end; without that there is none. Gates that fail raise nothing.
+        more: fields of the options, in place of those in ``options``.
 
     Raises:
         UsageError: wrong names (all of them in one message), a task that is of neither kind, no first stage, or dims
-            or a similarity that does not fit, or a baseline of other data.
-        DataError: a task's files, the run, the baseline, or what a reranker is loaded from.
+            or a similarity that does not fit, a baseline of other data, or an output that is an input.
+        DataError: a task's files, the run, the baseline, what a reranker is loaded from, or an output that cannot be
+            written.
         Interrupted: Ctrl-C; finished work stays in ``work``.
     """
-    options = options or TwoStageOptions(**more)
+    options = replace(options or TwoStageOptions(), **more)
     baseline = read_baseline(options.baseline) if options.baseline is not None else None
     firsts = [] if encoder is None else [encoder] if isinstance(encoder, str) else list(dict.fromkeys(encoder))
     with strictly(options.strict):
@@ -109,35 +107,52 @@ def rerank(
     if baseline is not None:
         for task in loaded:
             baseline.measured_on(task.spec, task.digest())
-    if save_run is not None:  # hours of scoring should not end with a place that cannot be written to
-        rankings = sum(task.searches for task in loaded)
-        if not rankings:
-            raise UsageError(f"{save_run} would hold a run, and no task here ranks documents")
-        several = rankings * max(1, len(firsts)) * len(set(rerankers)) > 1
-        if save_run == "-" and several:
-            raise UsageError("standard output takes one run: give one task, first stage and reranker, or a folder")
-        read = [firsts, on, rerankers, *vars(options).values()]
-        check_outputs([(save_run, FOLDER if several else EITHER)], read)
-    place = f"{save_run.rstrip('/')}.work" if work is None and save_run not in (None, "-") else work
-    folder = None if place is None else Path(place)
-    if folder is not None:
-        if work is None:
-            check_own(folder)
-        check_folder(folder)
-    with strictly(options.strict), scores_in(folder, "reranking", stay=work is not None) as store:
-        gates = [task.spec for task in loaded if not task.searches]
-        scorers = [reranking.create(spec, options.device) for spec in dict.fromkeys(rerankers)]
-        if gates and (listwise := [scorer.spec for scorer in scorers if scorer.listwise]):
-            raise UsageError(f"{listwise[0]} is listwise and cannot score the pairs of {gates[0]}")
-        results, trainings = _measured(firsts, loaded, scorers, options, store, save_run is not None)
+    if options.save_run is not None:
+        _check_run(options.save_run, firsts, loaded, rerankers)
+    check_settings(options, firsts, on, rerankers)
+    folder = _folder_of_scores(options)
+    with strictly(options.strict), scores_in(folder, "reranking", stay=options.work is not None) as store:
+        scorers = _scorers(rerankers, loaded, options)
+        results, trainings = _measured(firsts, loaded, scorers, options, store)
         for line in filter(None, (scorer.describe() for scorer in scorers)):
             notice(line)
         shown, gate = {task.spec: _shown(task, options) for task in loaded}, options.gate_metric
         whole = evaluation_of(results, shown, trainings, baseline_system=options.baseline_system, gate_metric=gate)
-        if save_run is not None:
-            save_runs([result for result in results if result.run and "reranker" in result.configuration], save_run)
+        if options.save_run is not None:
+            reranked = [result for result in results if result.run and "reranker" in result.configuration]
+            save_runs(reranked, options.save_run)
     whole = replace(whole, digests={task.spec: task.digest for task in loaded})
-    return Reranking(whole if baseline is None else baseline.compared(whole))
+    if baseline is not None:
+        whole = baseline.compared(whole)
+    whole = replace(whole, gates=gates_of(whole, options))
+    write_gates(whole, options)
+    return Reranking(whole)
+
+
+def _check_run(path: str, firsts: Sequence[str], loaded: Sequence[Task], rerankers: Sequence[str]) -> None:
+    """Raise :class:`UsageError` or :class:`DataError`, before hours of scoring, if the reranked runs cannot be written
+    to ``path``."""
+    rankings = sum(task.searches for task in loaded)
+    if not rankings:
+        raise UsageError(f"{path} would hold a run, and no task here ranks documents")
+    if rankings * max(1, len(firsts)) * len(set(rerankers)) <= 1:
+        return
+    if path == "-":
+        raise UsageError("standard output takes one run: give one task, first stage and reranker, or a folder")
+    check_folder(path)
+
+
+def _folder_of_scores(options: TwoStageOptions) -> Path | None:
+    """The folder for scores, which can be written to; ``None`` if they are not stored."""
+    if options.work is not None:
+        folder = Path(options.work)
+    elif options.save_run is None or options.save_run == "-":
+        return None
+    else:
+        folder = Path(f"{options.save_run.rstrip('/')}.work")
+        check_own(folder)
+    check_folder(folder)
+    return folder
 
 
 def _tasks(firsts: Sequence[str], on: Sequence[str], rerankers: Sequence[str], options: TwoStageOptions) -> list[Task]:
@@ -157,6 +172,18 @@ def _tasks(firsts: Sequence[str], on: Sequence[str], rerankers: Sequence[str], o
             pairs = read_reference(options.paraphrases, options.max_paraphrases)
             task = task.staged([(pair.anchor, pair.positive) for pair in pairs]) or task
         loaded.append(task)
+    _check_stages(firsts, loaded, options)
+    for name in requested(options):
+        check_measured(loaded, name)
+    for task in loaded:
+        for spec in filter(retrieval.leaves_open, firsts if task.searches else ()):  # before a model is loaded
+            check_tunable(task, spec, task.main_metric)
+        notice(task.describe())
+    return loaded
+
+
+def _check_stages(firsts: Sequence[str], loaded: Sequence[Task], options: TwoStageOptions) -> None:
+    """Raise :class:`UsageError` for options or first stages that do not fit the tasks."""
     rankings = [task for task in loaded if task.searches]
     has_near_misses = len(loaded) > len(rankings)
     if options.run is None:
@@ -176,13 +203,16 @@ def _tasks(firsts: Sequence[str], on: Sequence[str], rerankers: Sequence[str], o
         raise UsageError("`paraphrases=` is for near-misses (pairs:FILE), and there are none here")
     if not rankings and (options.blend is not None or options.fusion is not None):
         raise UsageError("blend and fusion are for rankings, and no task here has any")
-    for name in requested(options):
-        check_measured(loaded, name)
-    for task in loaded:
-        for spec in filter(retrieval.leaves_open, firsts if task.searches else ()):  # before a model is loaded
-            check_tunable(task, spec, task.main_metric)
-        notice(task.describe())
-    return loaded
+
+
+def _scorers(rerankers: Sequence[str], loaded: Sequence[Task], options: TwoStageOptions) -> list[Reranker]:
+    """The rerankers. Raises :class:`UsageError` if one is listwise, and a task is of near-misses."""
+    scorers = [reranking.create(spec, options.device) for spec in dict.fromkeys(rerankers)]
+    near_misses = [task.spec for task in loaded if not task.searches]
+    for scorer in scorers:
+        if near_misses and scorer.listwise:
+            raise UsageError(f"{scorer.spec} is listwise and cannot score the pairs of {near_misses[0]}")
+    return scorers
 
 
 def _shown(task: Task, options: TwoStageOptions) -> list[str]:
@@ -195,7 +225,6 @@ def _measured(
     scorers: Sequence[Reranker],
     options: TwoStageOptions,
     store: Shards,
-    keep_runs: bool,
 ) -> tuple[list[Result], dict[str, Training | None]]:
     """All results, by task and first stage, its own before those of its rerankers; of near-misses those of the
     encoders, then those of the rerankers. And the training behind each, by its name."""
@@ -218,7 +247,7 @@ def _measured(
         reranker = system.reranker if isinstance(system, TwoStage) else request.reranker
         training = training_of_stages(system.spec if system else None, reranker.spec if reranker else None)
         if folder is not None and task.searches:
-            measured = folder.evaluate(task, request, training, keep_runs)
+            measured = folder.evaluate(task, request, training, keep_runs=options.save_run is not None)
         else:
             measured = task.evaluate(request)
         trainings.update(dict.fromkeys((result.name for result in measured), training))

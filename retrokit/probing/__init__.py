@@ -61,7 +61,7 @@ corpora = Registry(
 @dataclass(frozen=True)
 class ProbeEntry(Entry):
     """A probe. Its ``settings`` are the options of its command, and their docstring is its help; the target is called
-    with them by name and returns :class:`~retrokit.probing.base.Findings`, of the class that ``findings`` names."""
+    with them and returns :class:`~retrokit.probing.base.Findings`, of the class that ``findings`` names."""
 
     settings: type[settings.ProbeSettings] = settings.ProbeSettings
     findings: str = ""

@@ -33,9 +33,9 @@ from retrokit.data.sure import TESTBEDS
 from retrokit.evaluation import registry as tasks
 from retrokit.evaluation.comparison.comparison import FAILED, PASSED, Gate
 from retrokit.evaluation.comparison.correlations import MEASURES
-from retrokit.evaluation.comparison.gates import parse_gate
+from retrokit.evaluation.comparison.gates import write_junit
 from retrokit.evaluation.evaluate import evaluate_systems
-from retrokit.evaluation.settings import EvaluationSettings
+from retrokit.evaluation.settings import EvaluationSettings, parse_gate
 from retrokit.metrics.ranking import mean
 from retrokit.metrics.significance import holm, paired_t_test, randomisation_test, wilson
 from retrokit.probing.base import Findings, read_retrieval
@@ -358,6 +358,8 @@ def probe_stress(settings: StressSettings) -> StressProbe:
     rates = list(_rates(systems, edits, caught))
     worst = [failed for system in systems if system.role == SYSTEM for failed in _worst(system, edits)]
     gates = list(_gates(rates, least, source))
+    if settings.junit is not None:
+        write_junit(gates, settings.junit)
     size = len({edit.key for edit in edits})
     sure = list(_sure(settings))
     return StressProbe(source, size, settings.tolerance, settings.seed, rates, counts, worst, gates, sure)

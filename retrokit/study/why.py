@@ -22,7 +22,7 @@ from retrokit.core.settings import taking
 from retrokit.core.sheet import Sheet
 from retrokit.encoders.prompts import FAMILIES
 from retrokit.evaluation import registry as tasks
-from retrokit.evaluation.comparison.gates import parse_gate
+from retrokit.evaluation.settings import parse_gate
 from retrokit.evaluation.task import Request, Task
 from retrokit.metrics.significance import PairedTest, holm, paired_t_test
 from retrokit.study.settings import WhySettings

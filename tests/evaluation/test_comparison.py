@@ -16,10 +16,11 @@ from retrokit.core.errors import GateFailed, UsageError
 from retrokit.core.notices import listening
 from retrokit.core.registry import Entry, Param
 from retrokit.evaluation.comparison.comparison import T_TEST, Evaluation, cross_of, evaluation_of
-from retrokit.evaluation.comparison.gates import check_gates, gates_of, parse_gate
+from retrokit.evaluation.comparison.gates import check_gates, gates_of
 from retrokit.evaluation.comparison.trained import Training
 from retrokit.evaluation.evaluate import evaluate
 from retrokit.evaluation.result import Resampled, Result
+from retrokit.evaluation.settings import GateSettings, parse_gate
 from retrokit.evaluation.tasks.retrieval import Retrieval
 from retrokit.metrics.significance import holm
 from retrokit.report.evaluation import FORMATS, evaluation_sheets
@@ -139,7 +140,7 @@ def test_each_task_takes_the_metrics_that_it_knows(folder: Path, labels: Path) -
     ]
     assert [(c.metric, c.method) for c in found.comparisons if c.task == knn] == [("accuracy", T_TEST)]
     assert len([c for c in found.comparisons if c.task == beir]) == len(Retrieval.shown_metrics)
-    found = evaluate(["hashed:1"], [knn, beir], metrics=["mrr@3", "recall@5"], also=["raw_cosine"])
+    found = evaluate(["hashed:1"], [knn, beir], metrics=["mrr@3", "recall@5"], fail_under=["raw_cosine=0"])
     assert found.shown == {knn: ["accuracy"], beir: ["mrr@3", "recall@5"]}  # knn knows neither: its usual ones
     assert [[*one.metrics] for one in found.results] == [["accuracy", "raw_cosine"], ["ndcg@10", "mrr@3", "recall@5"]]
     found = evaluate(["hashed:1"], [knn, beir], metrics=["raw_cosine", "mrr@3"])
@@ -148,7 +149,7 @@ def test_each_task_takes_the_metrics_that_it_knows(folder: Path, labels: Path) -
 
 def test_a_metric_that_no_task_knows(folder: Path, labels: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tests.evaluation.fakes.hashed", None)  # making an encoder would fail
-    for options in ({"metrics": ["mrr@3", "acuracy"]}, {"also": ["acuracy"]}):
+    for options in ({"metrics": ["mrr@3", "acuracy"]}, {"fail_under": ["acuracy=0"]}):
         with pytest.raises(UsageError) as caught:
             evaluate(["hashed:1"], [f"beir:{folder}", f"knn:{labels}"], **options)
         retrieval, neighbours = str(caught.value).splitlines()
@@ -157,10 +158,10 @@ def test_a_metric_that_no_task_knows(folder: Path, labels: Path, monkeypatch: py
 
 
 def test_gates_look_at_the_tasks_that_have_the_metric(folder: Path, labels: Path) -> None:
-    found = evaluate(["hashed:1"], [f"beir:{folder}", f"knn:{labels},k=3"], also=["accuracy"])
-    check_gates(gates_of(found, [("accuracy", 0.0)], False))
+    on = [f"beir:{folder}", f"knn:{labels},k=3"]
+    check_gates(evaluate(["hashed:1"], on, fail_under=["accuracy=0.0"]).gates)
     with pytest.raises(GateFailed, match=r"^hashed:1 l2 on knn:.*: accuracy = 0\.\d{4} is under 1.1$"):
-        check_gates(gates_of(found, [("accuracy", 1.1)], False))
+        check_gates(evaluate(["hashed:1"], on, fail_under=["accuracy=1.1"]).gates)
 
 
 def test_a_metric_that_is_no_mean_is_compared_by_bootstrap() -> None:
@@ -265,11 +266,13 @@ def test_gates(results: list[Result], least: list, fail_if_worse: bool, failures
     found = evaluation(*results)
     for form in FORMATS.values():
         assert "nan" not in str(form(found, True)).lower()
+    minimums = [f"{metric}={value}" for metric, value in least]
+    gates = gates_of(found, GateSettings(fail_under=minimums, fail_if_worse=fail_if_worse))
     if not failures:
-        check_gates(gates_of(found, least, fail_if_worse))
+        check_gates(gates)
         return
     with pytest.raises(GateFailed) as caught:
-        check_gates(gates_of(found, least, fail_if_worse))
+        check_gates(gates)
     assert str(caught.value).splitlines() == failures
 
 
@@ -277,21 +280,22 @@ def test_fail_if_worse_needs_something_to_compare() -> None:
     alone = evaluation(result("one", BASE))
     untested = [replace(result(name, BASE, task="cluster:x"), per_query={}) for name in ("one", "two")]
     for found, named in ((alone, "one system"), (evaluation(*untested), "no test of ndcg@10 on cluster:x")):
-        check_gates(gates_of(found, [], False))
+        check_gates(gates_of(found, GateSettings()))
         with pytest.raises(UsageError, match=f"^`fail_if_worse=` compares nothing here: .*{named}"):
-            check_gates(gates_of(found, [], True))
+            check_gates(gates_of(found, GateSettings(fail_if_worse=True)))
     said = Notices()
     with listening(said):
-        check_gates(gates_of(evaluation(result("one", BASE), result("two", BASE), *untested), [], True))
+        found = evaluation(result("one", BASE), result("two", BASE), *untested)
+        check_gates(gates_of(found, GateSettings(fail_if_worse=True)))
     assert said.messages == ["`fail_if_worse=`: there is no test of ndcg@10 on cluster:x, which is left out"]
 
 
 def test_fail_if_worse_only_where_the_main_metric_is_significantly_worse() -> None:
     worse = evaluation(result("base", BASE), result("new", MUCH_WORSE))
     assert worse.comparisons[0].significant
-    check_gates(gates_of(worse, [], False))
+    check_gates(gates_of(worse, GateSettings()))
     with pytest.raises(GateFailed, match=r"^new cosine on beir:x: ndcg@10 is 0\.\d{4} worse than base cosine \(p = "):
-        check_gates(gates_of(worse, [], True))
+        check_gates(gates_of(worse, GateSettings(fail_if_worse=True)))
     noise = evaluation(result("base", BASE), result("new", NOISY_WORSE))
     (comparison,) = [one for one in noise.comparisons if one.metric == "ndcg@10"]
     assert comparison.corrected_p == comparison.p, "one comparison needs no correction"
@@ -301,7 +305,7 @@ def test_fail_if_worse_only_where_the_main_metric_is_significantly_worse() -> No
     other = evaluation(result("base", BASE, BASE), result("new", NOISY_WORSE, MUCH_WORSE))
     assert [c.metric for c in other.comparisons if c.significant] == ["mrr@10"]
     for found in (noise, better, other):
-        check_gates(gates_of(found, [], True))
+        check_gates(gates_of(found, GateSettings(fail_if_worse=True)))
 
 
 def test_holm_corrects_the_larger_p_of_all_comparisons_in_a_metric() -> None:
@@ -330,11 +334,11 @@ def test_a_difference_that_correction_takes_away_passes_the_gate() -> None:
     alone = evaluation(result("base", BASE), result("new", a_little_worse))
     assert 0.01 < alone.comparisons[0].corrected_p < 0.05
     with pytest.raises(GateFailed):
-        check_gates(gates_of(alone, [], True))
+        check_gates(gates_of(alone, GateSettings(fail_if_worse=True)))
     noise = [result(f"other{i}", NOISY_WORSE) for i in range(5)]
     among_others = evaluation(result("base", BASE), result("new", a_little_worse), *noise)
     assert not among_others.comparisons[0].significant
-    check_gates(gates_of(among_others, [], True))
+    check_gates(gates_of(among_others, GateSettings(fail_if_worse=True)))
 
 
 # --- over tasks (MAG, Q.1)

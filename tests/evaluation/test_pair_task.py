@@ -16,6 +16,7 @@ from retrokit.evaluation.comparison.comparison import evaluation_of
 from retrokit.evaluation.comparison.gates import check_gates, gates_of
 from retrokit.evaluation.comparison.results_folder import plain
 from retrokit.evaluation.result import Result
+from retrokit.evaluation.settings import GateSettings
 from retrokit.evaluation.task import Request
 from retrokit.metrics import significance
 from retrokit.report.evaluation import evaluation_sheets
@@ -155,7 +156,7 @@ def test_what_is_on_the_scale_of_the_scores_is_not_compared(
     found = evaluation_of(results, asked, {})
     assert {c.metric: c.test.difference for c in found.comparisons} == dict.fromkeys(comparable, 0.0)
     assert task.main_metric in comparable
-    check_gates(gates_of(found, [], fail_if_worse=True))
+    check_gates(gates_of(found, GateSettings(fail_if_worse=True)))
     (sheet, *_) = evaluation_sheets(found)
     assert "scores are on scales of their own, so their means are not compared" in sheet.caption
     second = dict(zip(sheet.columns, sheet.rows[1], strict=True))

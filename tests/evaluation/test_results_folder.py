@@ -276,7 +276,7 @@ def test_fewer_metrics_are_there_already_and_more_are_added(run: Run, counted: C
     more = run(metrics=["map@7"])
     assert counted.texts == 100
     assert list(more.results[0].metrics) == ["ndcg@10", "map@7"]
-    both = run(metrics=["mrr@10", "map@7"], also=["recall@5"])
+    both = run(metrics=["mrr@10", "map@7"], fail_under=["recall@5=0"])
     assert counted.texts == 100
     assert set(both.results[0].metrics) == {"ndcg@10", "mrr@10", "map@7", "recall@5"}
 
@@ -446,7 +446,7 @@ def test_a_part_is_shown(run: Run, folder: Path, pairs: Path, tmp_path: Path) ->
     kept = str(tmp_path / "results")
     assert evaluate(results=kept, on=[f"sts:{pairs}"]).tasks == [f"sts:{pairs}"]
     assert [r.similarity for r in evaluate(results=kept, sim=["dot"]).results] == ["dot"]
-    found = evaluate(results=kept, metrics=["mrr@10"], also=["spearman"])
+    found = evaluate(results=kept, metrics=["mrr@10"], fail_under=["spearman=0"])
     assert found.shown == {f"beir:{folder}": ["mrr@10"], f"sts:{pairs}": list(found.results[-1].metrics)}
     with pytest.raises(UsageError, match=r"contains no mrr@17; evaluate"):
         evaluate(results=kept, metrics=["mrr@17"])

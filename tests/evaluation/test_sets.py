@@ -11,6 +11,7 @@ from retrokit.data.beir import write_beir
 from retrokit.data.corpus import Document
 from retrokit.evaluation.comparison.gates import gates_of
 from retrokit.evaluation.evaluate import evaluate
+from retrokit.evaluation.settings import GateSettings
 from retrokit.evaluation.tasks.sets import RetrievalSets
 
 SETS = {
@@ -63,7 +64,7 @@ def test_systems_are_compared_over_the_sets(folder: Path) -> None:
     assert found.shown == {f"beir:{folder}": ["recall@1", "tools:precision@1"]}
     tested = {comparison.metric: comparison.test.queries for comparison in found.comparisons}
     assert (tested["recall@1"], tested["tools:precision@1"], tested["ndcg@10"]) == (3, 2, 3)
-    (gate, _) = gates_of(found, [("tools:precision@1", 0.99)], False)
+    (gate, _) = gates_of(found, GateSettings(fail_under=["tools:precision@1=0.99"]))
     assert (gate.verdict, gate.value) == ("failed", 0.5)
 
 

@@ -11,6 +11,7 @@ from retrokit.core.registry import Entry, Param
 from retrokit.evaluation import registry as tasks
 from retrokit.evaluation.comparison.gates import check_gates, gates_of
 from retrokit.evaluation.evaluate import evaluate
+from retrokit.evaluation.settings import GateSettings
 from retrokit.evaluation.task import Request
 from tests.evaluation.fakes import hashed
 from tests.plugins import install, look_in
@@ -62,7 +63,7 @@ def test_a_task_from_elsewhere(tmp_path: Path) -> None:
     assert list(found.results[0].metrics) == ["apart", "together"]
     assert found.results[0].counts == {"texts": 2, "texts_cut": 0}
     assert found.results[0].metrics["apart"] == pytest.approx(1 - found.results[0].metrics["together"])
-    check_gates(gates_of(found, [("apart", -1e9)], False))
+    check_gates(gates_of(found, GateSettings(fail_under=["apart=-1e9"])))
     again = evaluate(["hashed:1"], ["spread:cat,b=dog"], ["cosine"], results=results)
     assert again.results[0].metrics == found.results[0].metrics
     with pytest.raises(UsageError, match=r"unknown metric 'aprt' \(did you mean apart\?\); spread:cat,b=dog has"):

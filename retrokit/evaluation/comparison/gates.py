@@ -6,13 +6,16 @@ does a result that lacks a metric which others of its task have.
 """
 
 import math
+import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from xml.etree import ElementTree
 
-from retrokit.core.errors import DataError, GateFailed, UsageError, out_of_range
-from retrokit.core.files import named
+from retrokit.core.errors import DataError, GateFailed, UsageError
+from retrokit.core.files import named, writing
 from retrokit.core.notices import harmless, notice
+from retrokit.core.sheet import grouped
 from retrokit.core.version import __version__
 from retrokit.data.jsonl import checked, read_json, write_json
 from retrokit.evaluation.comparison.comparison import (
@@ -28,9 +31,10 @@ from retrokit.evaluation.comparison.comparison import (
 from retrokit.evaluation.comparison.results_folder import library_versions, plain
 from retrokit.evaluation.comparison.systems import System, prompts_of
 from retrokit.evaluation.result import known
-from retrokit.metrics.names import metric_name
+from retrokit.evaluation.settings import GateSettings
 from retrokit.ranking.retrieval import IDLE
 
+_NO_XML = re.compile("[\ufffe\uffff]")
 _EXPECTED = "a baseline that `save_baseline=` of an evaluation has written"
 
 
@@ -111,41 +115,44 @@ def verdicts(gates: Sequence[Gate]) -> dict[str, int]:
     return {verdict: counts[verdict] for verdict in (PASSED, FAILED, UNTESTED) if counts[verdict]}
 
 
-def parse_gate(text: str, name: str = "fail_under") -> tuple[str, float]:
-    """``ndcg@10=0.64`` as a metric and a value. Raises :class:`UsageError` about ``name`` for another form."""
-    metric, _, value = text.partition("=")
-    try:
-        least = float(value)
-    except ValueError:
-        least = math.nan
-    if not metric or out_of_range(least):
-        raise UsageError(f"`{name}=` {text}: expected METRIC=VALUE, as in ndcg@10=0.64")
-    return metric_name(metric), least
-
-
-def gates_of(
-    evaluation: Evaluation,
-    least: Sequence[tuple[str, float]],
-    fail_if_worse: bool,
-    max_drop: float | None = None,
-    fail_if_idle: bool = False,
-) -> list[Gate]:
-    """The gates on all results and systems: no result is under a ``least`` value; no system has fallen significantly,
-    and by more than ``max_drop``, behind the stored baseline; none is significantly worse than the first of its task;
-    each reranker changes the order of some query.
+def gates_of(evaluation: Evaluation, settings: GateSettings) -> list[Gate]:
+    """The gates on all results and systems: no result is under a value of ``fail_under``; no system has fallen
+    significantly, and by more than ``max_drop``, behind the stored baseline; none is significantly worse than the first
+    of its task; each reranker changes the order of some query.
     Significance is by the corrected p."""
-    gates = list(_under(evaluation, least))
-    gates += _fallen(evaluation, max_drop) if max_drop is not None else ()
-    gates += _idle(evaluation) if fail_if_idle else ()
-    return [*gates, *(_worse(evaluation) if fail_if_worse else ())]
+    gates = list(_under(evaluation, settings.minimums))
+    if settings.max_drop is not None:
+        gates += _fallen(evaluation, settings.max_drop)
+    if settings.fail_if_idle:
+        gates += _idle(evaluation)
+    if settings.fail_if_worse:
+        gates += _worse(evaluation)
+    return gates
+
+
+def write_gates(evaluation: Evaluation, settings: GateSettings) -> None:
+    """Write the files that ``settings`` name: the gates as JUnit's XML, and the baseline if no gate failed and
+    ``fail_if_worse`` compared something. Raises :class:`DataError` if one cannot be written."""
+    if settings.junit is not None:
+        write_junit(evaluation.gates, settings.junit)
+    if settings.save_baseline is None:
+        return
+    if any(gate.verdict == FAILED for gate in evaluation.gates):
+        notice(f"{settings.save_baseline}: not changed, because a gate failed")
+    elif not _compares_nothing(evaluation.gates):
+        save_baseline(evaluation, settings.save_baseline)
+
+
+def _compares_nothing(gates: Sequence[Gate]) -> bool:
+    return {gate.verdict for gate in gates if gate.setting == "fail_if_worse"} == {UNTESTED}
 
 
 def check_gates(gates: Sequence[Gate]) -> None:
     """Raise :class:`GateFailed` if a gate does not hold, or :class:`UsageError` for ``fail_if_worse`` if nothing is
     tested."""
-    compared = [gate for gate in gates if gate.setting == "fail_if_worse"]
-    untested = list(dict.fromkeys(gate.message for gate in compared if gate.verdict == UNTESTED))
-    if compared and all(gate.verdict == UNTESTED for gate in compared):
+    untested = [gate.message for gate in gates if (gate.setting, gate.verdict) == ("fail_if_worse", UNTESTED)]
+    untested = list(dict.fromkeys(untested))
+    if _compares_nothing(gates):
         raise UsageError(f"`fail_if_worse=` compares nothing here: {', '.join(untested)}")
     for reason in untested:
         notice(f"`fail_if_worse=`: there is {reason}, which is left out")
@@ -213,3 +220,35 @@ def _worse(evaluation: Evaluation) -> Iterator[Gate]:
             if system is not first or value is None or not others:
                 about = (task, system.name, metric, f"not significantly worse than {first.name}", value)
                 yield Gate("fail_if_worse", *about, verdict, message)
+
+
+def write_junit(gates: Sequence[Gate], path: str) -> None:
+    """Write ``path`` as JUnit's XML: a suite a task, a case a gate, whose class is the system. Raises
+    :class:`DataError` if it cannot be written."""
+    root = ElementTree.Element("testsuites", _counts(gates))
+    for task, of_task in grouped(gates, "task").items():
+        suite = ElementTree.SubElement(root, "testsuite", {"name": _in_xml(task), **_counts(of_task)})
+        for gate in of_task:
+            attributes = {"classname": _in_xml(gate.system), "name": _in_xml(f"{gate.metric} {gate.asked}")}
+            case = ElementTree.SubElement(suite, "testcase", attributes)
+            if gate.verdict != PASSED:
+                tag = "failure" if gate.verdict == FAILED else "skipped"
+                ElementTree.SubElement(case, tag, {"message": _in_xml(gate.message)})
+    ElementTree.indent(root)
+    with writing(path) as stream:
+        stream.write('<?xml version="1.0" encoding="utf-8"?>\n')
+        stream.write(f"{ElementTree.tostring(root, encoding='unicode')}\n")
+
+
+def _counts(gates: Sequence[Gate]) -> dict[str, str]:
+    counts = Counter(gate.verdict for gate in gates)
+    return {
+        "tests": str(len(gates)),
+        "failures": str(counts[FAILED]),
+        "errors": "0",
+        "skipped": str(counts[UNTESTED]),
+    }
+
+
+def _in_xml(text: str) -> str:
+    return _NO_XML.sub(lambda match: match[0].encode("unicode_escape").decode(), harmless(text))

@@ -14,7 +14,7 @@ def push(settings: PushSettings, as_json: JsonOption = False) -> None:
     """
     from retrokit.extensions.publishing.upload import push
 
-    result = push(**vars(settings))
+    result = push(settings)
     if as_json:
         return show_result(True, "push", vars(result))
     notice(f"{result.url or settings.dry_run}: {', '.join(result.files)}")

@@ -12,7 +12,7 @@ def distil_static(settings: DistilSettings, as_json: JsonOption = False) -> None
     """
     from retrokit.extensions.static.distil import distil_static
 
-    result = distil_static(**vars(settings))
+    result = distil_static(settings)
     if as_json:
         return show_result(True, "distil-static", vars(result))
     dimensions = f"{result.dimension} dimensions with {result.variance:.1%} of the variance"
