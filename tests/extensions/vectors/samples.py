@@ -17,7 +17,6 @@ SAMPLES = Samples(
     inputs={
         "vectors train": "in/beir --encoder in/bert --data in/pairs.jsonl --eval beir:in/beir",
         "vectors bridge": "in/beir in/bert --texts in/texts.jsonl --queries in/pairs.jsonl --on beir:in/beir",
-        "vectors verify": "in/beir in/bert",
     },
     damaged={
         "export, query side": ("ex/export.json", f"vectors train ex --data pairs.jsonl {TRAIN}"),
