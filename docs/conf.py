@@ -34,7 +34,7 @@ NAVIGATION = {
         f"how-to/{name}"
         for name in (
             "training-data check-data choose-similarity stress-test compare ci-gate rerank reject-near-misses abstain "
-            "export-vectors several-gpus language-models studies reproduce "
+            "export-vectors several-gpus language-models reproduce "
             "serve python"
         ).split()
     ],

@@ -47,14 +47,11 @@ from retrokit.probing.stress import StressProbe
 from retrokit.ranking.abstention import Abstention
 from retrokit.ranking.reranking.verify import Calibration
 from retrokit.report import doctor
-from retrokit.study.state import DONE, FAILED, MISSING, State
-from retrokit.study.steps import Step
-from retrokit.study.why import ChangedSetting, Why
 from retrokit.sure.agreement import Agreement, Joint
 from retrokit.sure.build import Estimate
 from retrokit.sure.variants import Call
 from retrokit.training.history import Outcome
-from retrokit.training.preflight import Memory, Preflight
+from retrokit.training.preflight import Preflight
 from retrokit.training.rerankers.job import VerifierPreflight
 
 EXTENSIONS = Path(__file__).resolve().parents[1] / "retrokit" / "extensions"
@@ -140,7 +137,7 @@ NEAR_MISS_ROW = {
     "positive": (float | None, "Mean score of positives."),
     "*": float | None,
 }
-PREFLIGHT = but(Preflight, sources=[dict[str, Any]], overlaps=[Overlap], memory=Either([Memory, None]))
+PREFLIGHT = but(Preflight, sources=[dict[str, Any]], overlaps=[Overlap])
 DIMENSIONS = {"document": float | None, "query": float | None, "angle": float | None}
 CALLS = (COUNTS, "Of the language model: calls, those answered from the store, tokens.")
 SURE_RECORD = {
@@ -177,10 +174,6 @@ EXPORT = {
     "notes?": (dict[str, Any], "What else made the vectors."),
     "shard": Either([{"number": int, "of": int, "first": int}, None]),
     "source": {"spec": str, "digest": (str | None, "null: a pipe, which is read once.")},
-}
-STEP_STATE = {
-    **{"command": [str], "seconds": SECONDS, "code": (int, "Exit code."), "error?": (str, "Its last lines.")},
-    "processor": (str, "What it ran on."),
 }
 SELECTION = {"steps": int, "task": str, "overlap": Either([COUNTS, None]), "test": str}
 TRAINED = but(Outcome, evaluations=[dict[str, Any]], losses=[NUMBERS], selection=Either([SELECTION, None]))
@@ -278,11 +271,6 @@ OUTPUTS: dict[str, Any] = {
     "rerank-calibrate": Calibration,
     "rerank-run": {**EVALUATION, "near_misses": ([NEAR_MISS_ROW], "A row per scorer and family.")},
     "rerank-train": Either([but(VerifierPreflight, sources=[dict[str, Any]]), TRAINED]),
-    "study-plan": [but(Step, seconds=(float | None, "Estimated; null: not known."))],
-    "study-why-this-figure": but(
-        Why, changes=[but(ChangedSetting, explains=(bool, "Whether it gives the published figure."))]
-    ),
-    "study-status": [but(State, state=Literal[DONE, FAILED, MISSING], seconds=float | None)],  # type: ignore[valid-type]
 }
 """By command, its words with dashes between."""
 
@@ -297,9 +285,6 @@ KINDS = {
     "rerank-calibrate": ["calibration"],
     "rerank-run": ["reranking"],
     "rerank-train": ["preflight", "training"],
-    "study-plan": ["step"],
-    "study-status": ["state"],
-    "study-why-this-figure": ["why"],
 }
 """The ``kind`` of what a command prints, if it is not the command's own name."""
 
@@ -374,15 +359,6 @@ FILES: dict[str, tuple[str, Any]] = {
             ],
         },
     ),
-    "plan": (
-        "plan.json, in a study's folder.",
-        {"title": str, "text": str, "started_in": str, "gates": [str], "steps": [Step]},
-    ),
-    "begun": (
-        "steps/NAME.begun.json, in a study's folder: the files that the step has read.",
-        {"files": {"*": (str, "Digest of its bytes.")}},
-    ),
-    "step": ("steps/NAME.json and steps/NAME.failed.json, in a study's folder.", STEP_STATE),
     "build-sure": ("build-sure.json, in the folder of a SURE benchmark.", SURE_RECORD),
     "sure-manifest": (
         "A line of manifest.jsonl, in the folder of a SURE benchmark.",

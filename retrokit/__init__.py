@@ -44,7 +44,6 @@ if TYPE_CHECKING:
     from retrokit.evaluation.two_stage import rerank as rerank
     from retrokit.ranking.retrieval import search as search
     from retrokit.similarities.base import Similarity
-    from retrokit.study.why import why_this_figure as why_this_figure
     from retrokit.sure.build import build_sure as build_sure
     from retrokit.sure.build import estimate_sure as estimate_sure
     from retrokit.sure.config import SureConfig as SureConfig
@@ -71,7 +70,6 @@ _LAZY = {
     "estimate_sure": "retrokit.sure.build",
     "FinetuneConfig": "retrokit.training.config",
     "finetune": "retrokit.training.finetune",
-    "why_this_figure": "retrokit.study.why",
     "VerifierConfig": "retrokit.training.rerankers.config",
     "train_verifier": "retrokit.training.rerankers.verifier",
 }

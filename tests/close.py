@@ -4,6 +4,12 @@ import numpy as np
 from numpy.typing import ArrayLike
 from torch import Tensor
 
+BF16_UNIT = 2**16
+"""A unit in the last place of bf16, in those of float32."""
+
+LEAST_P = 1e-6
+"""The least p of a drawn sample, about five standard deviations: with other seeds, too, chance does not go below it."""
+
 
 def assert_rounded(
     actual: ArrayLike, expected: ArrayLike, units: float = 64, dtype: type = np.float32, size: float = 0.0

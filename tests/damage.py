@@ -58,18 +58,6 @@ KINDS: dict[str, Kind] = {
     "baseline of seeds": Kind("seeds.json", "eval trained trained2 --on beir:beir --baseline seeds.json"),
     "result": Kind("results/RESULT", "eval --results results", writes_checksum=True),
     "result, again": Kind("results/RESULT", f"eval {ENCODER} --on beir:beir --results results", writes_checksum=True),
-    "eval --json": Kind("eval.json", "report eval.json -o out"),
-    "eval of several --json": Kind("several.json", "report several.json -o out"),
-    "rerank --json": Kind("rerank.json", "report rerank.json -o out"),
-    "check --json": Kind("check.json", "report check.json -o out"),
-    **{
-        f"probe {name} --json": Kind(f"probe-{name}.json", f"report probe-{name}.json -o out")
-        for name in ("magnitude", "checkpoints", "geometry", "fragments", "near-miss", "stress", "map", "fisher")
-    },
-    "probe contrast --json": Kind("probe-contrast.json", "report probe-contrast.json -o out"),
-    "probe layers --json": Kind("probe-layers.json", "report probe-layers.json -o out"),
-    "build-sure --json": Kind("built.json", "report built.json -o out"),
-    "run, report": Kind("trained/retrokit.json", "report trained -o out"),
     "run, eval": Kind("trained/retrokit.json", "eval trained --on beir:beir"),
     "run, export": Kind("trained/retrokit.json", "export trained --on beir:beir -o out"),
     "run, start": Kind("trained/retrokit.json", "finetune trained --data pairs.jsonl --steps 1 --batch-size 8 -o out"),
@@ -77,7 +65,6 @@ KINDS: dict[str, Kind] = {
     "checkpoint, probe": Kind(
         "trained/checkpoints/checkpoint-2/retrokit.json", "probe magnitude trained --on beir:beir --checkpoints"
     ),
-    "metrics, report": Kind("trained/metrics.jsonl", "report trained -o out"),
     "metrics, probe": Kind("learned/metrics.jsonl", "probe magnitude learned --on beir:beir --checkpoints"),
     "prepare": Kind("learned/1_Prepare/config.json", "eval learned --on beir:beir"),
     "run, resume": Kind("stopped/retrokit.json", "RESUME"),
@@ -89,7 +76,6 @@ KINDS: dict[str, Kind] = {
     "verifier": Kind("verifier/retrokit.json", f"rerank {ENCODER} --on beir:beir --with verifier:verifier"),
     "verifier, verify": Kind("verifier/retrokit.json", "rerank verify verifier triplets.jsonl -o out"),
     "verifier, calibrate": Kind("verifier/retrokit.json", "rerank calibrate verifier triplets.jsonl"),
-    "verifier, report": Kind("verifier/retrokit.json", "report verifier -o out"),
     "verifier, weights": Kind("verifier/WEIGHTS", "rerank verify verifier triplets.jsonl -o out"),
     "calibration": Kind(
         "cal.json",
@@ -100,8 +86,6 @@ KINDS: dict[str, Kind] = {
         "cal.json", f"eval {ENCODER} --on beir:beir,split=dev --abstain 0.5 --calibration cal.json"
     ),
     "index recall": Kind("ex/RECALL", "search --index-folder ex --queries beir/queries.jsonl --index HNSW32 -o out"),
-    "plan": Kind("study/plan.json", "study status study"),
-    "step": Kind("study/steps/STEP.json", "study status study"),
     "verdicts": Kind("verdicts.jsonl", "build-sure agreement verdicts.jsonl other.jsonl"),
     "SURE passages": Kind("sure/passages.jsonl", f"eval {ENCODER} --on sure:sure,reference=bm25"),
     "SURE record": Kind("sure/build-sure.json", f"eval {ENCODER} --on sure:sure,reference=bm25"),
@@ -430,18 +414,18 @@ def _make() -> dict[str, str]:
         " --negatives 1 --scores -o mined.jsonl"
     )
     _typed("check pairs.jsonl --write repaired")
-    Path("study.toml").write_text(f'[eval]\nencoders = ["{ENCODER}", "bm25"]\non = "beir:beir"\n')
-    _typed("study run study.toml -o study")
+    names: dict[str, str] = {}
+    for make in all_samples().makers.values():
+        names |= make()
     write_beir_folder(Path("law"))
     _make_sure(by_rules)
-    step = min(path.name for path in Path("study/steps").glob("*.begun.json")).removesuffix(".begun.json")
     return {
         "SHARD": min(path.name for path in Path("shards").iterdir() if path.is_dir()),
         "RESULT": next(Path("results").iterdir()).name,
         "WEIGHTS": next(Path("verifier").glob("*.safetensors")).name,
         "RECALL": next(Path("ex").glob("index-*.json")).name,
         "RESUME": f"{resume} --resume",
-        "STEP.json": f"{step}.json",
+        **names,
     }
 
 

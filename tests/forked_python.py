@@ -22,9 +22,12 @@ from pathlib import Path
 
 from filelock import FileLock
 
+from tests.samples import all_samples
+
 PRELOADED = [
-    *("snakemake.cli", "retrokit.cli.entry", "retrokit.training.finetune", "retrokit.evaluation.tasks.retrieval"),
-    *("retrokit.study.engine", "retrokit.study.engine", "retrokit.report.page", "retrokit.core.figures"),
+    *("retrokit.cli.entry", "retrokit.training.finetune", "retrokit.evaluation.tasks.retrieval"),
+    "retrokit.core.figures",
+    *(module for modules in all_samples().preloads.values() for module in modules),
 ]
 
 LIGHT = ["retrokit.cli.entry", "typer.rich_utils"]

@@ -95,7 +95,6 @@ names
 names similarities
 names encoders
 cache
-study plan in/study.toml -o planned
 build-sure in/task --dry-run
 eval static:16 --on beir:in/nowhere
 eval statik:16 --on beir:in/task

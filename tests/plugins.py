@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from retrokit.core.registry import Registry, declared, extensions
+from retrokit.core.registry import EXTENSIONS, Registry, declared, extensions
 
 
 def install(site: Path, name: str, modules: Mapping[str, str], entry_points: str) -> None:
@@ -28,5 +28,11 @@ def see(site: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def look_in(site: Path, registry: Registry, monkeypatch: pytest.MonkeyPatch) -> None:
     """Let ``registry`` look for entry points anew, in ``site`` too, until the test ends."""
     see(site, monkeypatch)
-    monkeypatch.setattr(registry, "_entries", dict(registry._entries))
+    commands = {entry.name for extension in extensions().loaded for entry in extension.commands}
+    entries = {
+        name: entry
+        for name, entry in registry._entries.items()
+        if name not in commands and not entry.target.startswith(f"{EXTENSIONS}.")
+    }
+    monkeypatch.setattr(registry, "_entries", entries)
     monkeypatch.setattr(registry, "_scanned", False)

@@ -1,7 +1,7 @@
 """What tests of all commands need of an extension: :class:`Samples`, from ``tests/extensions/NAME/samples.py``."""
 
 import importlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 
@@ -23,7 +23,10 @@ class Samples:
         writes_folder: command, and its line: it writes files into a folder.
         writes_whole_folder: command, and its line: it writes a new folder whole or not at all.
         inputs: command, and its inputs: none may be its output.
+        makers: what ``damaged`` needs, and a function that makes it in the working folder, next to the core's files. It
+            returns names of files that are not known before, by how ``damaged`` has them.
         damaged: of ``tests/damage.py``: kind of file, and the file with a command that reads it.
+        preloads: modules that its tests load again and again, for ``tests/forked_python.py``.
         file_schemas: of ``tests/schemas.py``: the pattern of a file's path, and its schema.
         line_schemas: of the same: the pattern of a command, and the schema of the lines that it writes.
     """
@@ -34,7 +37,9 @@ class Samples:
     writes_folder: Mapping[str, str] = field(default_factory=dict)
     writes_whole_folder: Mapping[str, str] = field(default_factory=dict)
     inputs: Mapping[str, str] = field(default_factory=dict)
+    makers: Mapping[str, Callable[[], dict[str, str]]] = field(default_factory=dict)
     damaged: Mapping[str, tuple[str, str]] = field(default_factory=dict)
+    preloads: Mapping[str, list[str]] = field(default_factory=dict)
     file_schemas: Mapping[str, str] = field(default_factory=dict)
     line_schemas: Mapping[str, str] = field(default_factory=dict)
 

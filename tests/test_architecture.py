@@ -33,7 +33,6 @@ ORDER = [
         "augment",
         "probe",
         "report",
-        "study",
         "training",
         "sure",
         "probing",
@@ -299,18 +298,13 @@ def test_the_measurement_sees_what_is_imported():
         "retrokit.evaluation",
         "retrokit.llm",
         "retrokit.sure.build",
+        "retrokit.report.records",
     ],
 )
 def test_importing_is_light(module):
     names, _ = imports_of(f"import {module}; {REPORT}")
     assert "retrokit" in names
     assert names & HEAVY == set()
-
-
-def test_a_page_is_written_without_the_libraries_of_models():
-    names, _ = imports_of(f"import retrokit.report.page; {REPORT}")
-    assert "torch" in names
-    assert names & {"sentence_transformers", "transformers", "peft", "sklearn"} == set()
 
 
 @pytest.mark.parametrize("command", [["finetune", "minilm"], ["rerank", "train", "cnn", "minilm"]])

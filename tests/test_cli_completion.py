@@ -11,7 +11,8 @@ import pytest
 import typer
 
 from retrokit import cli
-from retrokit.cli.completion import KINDS, METRICS
+from retrokit.cli.completion import METRICS, named
+from retrokit.core.settings import EITHER, FILE, FOLDER, METRIC_NAMES, RUNS
 
 HEAVY = {"torch", "numpy", "pandas", "transformers", "sentence_transformers", "huggingface_hub", "matplotlib"}
 
@@ -59,6 +60,13 @@ def complete(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
         ("retrokit eval minilm --precision b", ["bf16"]),
         ("retrokit rerank minilm --on x --with maxs", ["maxsim"]),
         ("retrokit probe layers runs/q", ["runs/qnorm"]),
+        ("retrokit report runs", ["runs/qnorm"]),
+        ("retrokit rerank verify runs", ["runs/qnorm"]),
+        ("retrokit probe contrast minilm --on pai", ["pairs:"]),
+        ("retrokit probe contrast minilm --on bei", [""]),
+        ("retrokit augment mine x.jsonl --judge maxs", ["maxsim"]),
+        ("retrokit augment queries x.jsonl --judge rep", ["replay:"]),
+        ("retrokit finetune minilm --data bei", ["beir:"]),
         ("retrokit finetune minilm --schedule c", ["cosine", "constant"]),
         ("retrokit names sim", ["similarities"]),
     ],
@@ -75,13 +83,17 @@ def test_zsh_and_fish_are_told_what_a_name_is(shell, complete):
     assert any("runs/qnorm" in line for line in complete("retrokit eval runs", shell))
 
 
-def test_every_name_is_that_of_a_parameter():
-    commands, names = [typer.main.get_command(cli.app)], set()
+def test_every_kind_that_a_setting_takes_is_one():
+    commands, kinds = [typer.main.get_command(cli.app)], set()
     while commands:
         command = commands.pop()
         commands += getattr(command, "commands", {}).values()
-        names |= {param.name for param in command.params}
-    assert set(KINDS) <= names
+        for content in getattr(command.callback, "contents", {}).values():
+            kinds.update(content.names)
+            assert content.reads in (None, FILE, FOLDER, EITHER)
+    assert {METRIC_NAMES, RUNS, "encoders", "searchers", "tasks", "similarities", "contrasts", "corpora"} <= kinds
+    for kind in kinds - {METRIC_NAMES, RUNS}:
+        assert named(kind).names()
 
 
 def test_metrics_are_ones_that_tasks_have():

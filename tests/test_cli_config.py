@@ -87,7 +87,7 @@ def test_a_run_leaves_what_repeats_it(tiny_bert, tmp_path, typed):
     assert all(torch.equal(value, theirs[name]) for name, value in ours.items())
 
 
-@pytest.mark.parametrize("command", [["names", "--config"], ["study", "plan"]])
+@pytest.mark.parametrize("command", [["names", "--config"], ["eval", "--config"]])
 def test_a_file_that_is_not_there_is_told_as_others_are(tmp_path, typed, command):
     gone = str(tmp_path / "gone.toml")
     assert typed(*command, gone) == (2, "", f"retrokit: {gone}: does not exist\n")

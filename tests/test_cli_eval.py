@@ -11,7 +11,7 @@ import pytest
 from scipy.stats import spearmanr
 from sentence_transformers import SentenceTransformer
 
-from retrokit import cli, encoders, similarities
+from retrokit import encoders, similarities
 from retrokit.core.registry import Entry, Param
 from retrokit.data.trec import read_run
 from retrokit.metrics.ranking import DEFAULT_METRICS, evaluate_run, mean
@@ -340,10 +340,6 @@ def test_results_are_kept_and_shown_again(
     assert again[2].splitlines()[-1] == f"{kept}: 2 results used again, 0 computed"
     monkeypatch.setattr(encoders.registry, "create", None)  # no encoder can be made
     assert retrokit_eval("--results", kept, "--json", "--per-query")[:2] == (0, out)
-    page = tmp_path / "page.html"
-    assert cli.run(["report", str(kept), "-o", str(page)]) == 0
-    assert f"<h3>{kept}</h3>" in page.read_text(encoding="utf-8")
-    assert "torch" in page.read_text(encoding="utf-8")  # the versions
     code, out, err = retrokit_eval("--results", kept, "--metrics", "mrr@10", "--fail-under", "ndcg@10=2")
     assert code == 1
     assert out.count("mrr@10") >= 1

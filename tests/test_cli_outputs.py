@@ -245,12 +245,6 @@ LINES = {
     "finetune": "in/bert --data in/pairs.jsonl,weight=2 --eval beir:in/beir,split=test --guide in/bert",
     "export": "in/bert --on in/beir",
     "search": "hybrid:a=bm25,b=in/bert --corpus in/texts.jsonl --queries in/pairs.jsonl",
-    "report": "in/baseline.json in/beir",
-    "study run": "in/study.toml",
-    "study plan": "in/study.toml",
-    "study which-similarity": "--data in/pairs.jsonl --encoder in/bert",
-    "study is-it-better-than-bm25": "--on beir:in/beir --encoder in/bert",
-    "study does-it-see-near-misses": "--texts in/texts.jsonl --encoder in/bert",
     "build-sure build": "in/beir --llm openai:x,url=http://127.0.0.1:9/v1 --prompts in/beir",
     "build-sure audit": "in/beir",
     "build-sure judge": "in/beir --llm openai:x,url=http://127.0.0.1:9/v1",
@@ -283,7 +277,7 @@ COMMANDS = dict(leaves(application()))
 OUTPUTS = {name: found for name, command in COMMANDS.items() if (found := outputs_of(command))}
 
 
-@pytest.mark.parametrize("words", ["study plan study.toml", "finetune static --data pairs.jsonl", "augment crops a"])
+@pytest.mark.parametrize("words", ["export static --on a", "finetune static --data pairs.jsonl", "augment crops a"])
 def test_an_empty_output_is_refused(words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys) -> None:
     monkeypatch.chdir(tmp_path)
     assert cli.run([*words.split(), "-o", ""]) == 2

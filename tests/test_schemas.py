@@ -54,7 +54,7 @@ def test_every_command_that_prints_json_has_a_schema(made):
         ("rerank minilm --on x --with maxsim --json", "rerank-run"),
         ("rerank train transformer minilm --json", "rerank-train"),
         ("--no-cache probe magnitude runs/a --json", "probe-magnitude"),
-        ("study status out --json", "study-status"),
+        ("build-sure agreement a.jsonl --json", "build-sure-agreement"),
     ],
 )
 def test_outputs_are_known_by_their_command(words, name):

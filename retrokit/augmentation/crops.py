@@ -116,7 +116,9 @@ class CropSettings(Settings):
     sentences: int = setting(2, "Consecutive sentences of a chunk.", minimum=1)
     min_chars: int = setting(100, "Shorter sentences are left out.", minimum=1)
     max_chars: int = setting(250, "Longer sentences are left out.", minimum=1)
-    splitter: str = setting("period", "period (the paper's), or multilingual, or multilingual:de: real sentences.")
+    splitter: str = setting(
+        "period", "period (the paper's), or multilingual, or multilingual:de: real sentences.", names="splitters"
+    )
 
     def __post_init__(self) -> None:
         super().__post_init__()

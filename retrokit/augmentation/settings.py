@@ -4,7 +4,18 @@ from collections.abc import Iterator, Sequence
 from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
-from retrokit.core.settings import FILE, FOLDER, PRECISION, PRECISIONS, Settings, listed, number_or, numbers, setting
+from retrokit.core.settings import (
+    EITHER,
+    FILE,
+    FOLDER,
+    PRECISION,
+    PRECISIONS,
+    Settings,
+    listed,
+    number_or,
+    numbers,
+    setting,
+)
 from retrokit.llm.settings import PROMPTS, Asking
 
 OUTPUT, FLAGS = "Write JSON lines to this file; -: standard output.", ("--output", "-o")
@@ -23,7 +34,7 @@ _INPUT: dict[str, Any] = {"argument": True, "metavar": "INPUT"}
 class PairSettings(Settings):
     """Pairs of which texts, and how many."""
 
-    source: str = setting(help="JSON lines of texts, .gz too; -: standard input.", **_INPUT)
+    source: str = setting(help="JSON lines of texts, .gz too; -: standard input.", **_INPUT, reads=FILE)
     output: str = setting("-", OUTPUT, flags=FLAGS, writes=FILE)
     _: KW_ONLY
     per_text: int = setting(1, "Pairs per text and epoch.", minimum=1)
@@ -36,10 +47,10 @@ class PairSettings(Settings):
 class MaskSettings(Settings):
     """Which texts are masked, and how much of them."""
 
-    source: str = setting(help="JSON lines of pairs or texts, .gz too; -: standard input.", **_INPUT)
+    source: str = setting(help="JSON lines of pairs or texts, .gz too; -: standard input.", **_INPUT, reads=FILE)
     output: str = setting("-", OUTPUT, flags=FLAGS, writes=FILE)
     _: KW_ONLY
-    encoder: str = setting(help="Encoder whose tokenizer is used.")
+    encoder: str = setting(help="Encoder whose tokenizer is used.", names="encoders")
     fraction: float = setting(0.15, "Share of the tokens to mask.", minimum=0, maximum=1)
     epochs: int = setting(1, _EPOCHS, minimum=1)
     field: str = setting("text", FIELD)
@@ -50,7 +61,9 @@ class MaskSettings(Settings):
 class SplitSettings(Settings):
     """Pairs to split into a BEIR folder, or labelled texts to split into two files."""
 
-    data: Sequence[str] = setting(help="Pairs: FILE.jsonl, -, beir:PATH, hf:NAME; or labelled texts.", **_INPUT)
+    data: Sequence[str] = setting(
+        help="Pairs: FILE.jsonl, -, beir:PATH, hf:NAME; or labelled texts.", **_INPUT, names="data"
+    )
     output: str | None = setting(None, "Write a BEIR folder of train, dev, test.", flags=FLAGS, writes=FOLDER)
     _: KW_ONLY
     shares: tuple[float, float, float] | None = setting(
@@ -73,10 +86,14 @@ class SplitSettings(Settings):
 class TeacherSettings(Settings):
     """Which pairs a teacher scores."""
 
-    data: Sequence[str] = setting(help="Pairs: FILE.jsonl, -, beir:PATH, hf:NAME. Repeatable.", argument=True)
+    data: Sequence[str] = setting(
+        help="Pairs: FILE.jsonl, -, beir:PATH, hf:NAME. Repeatable.", argument=True, names="data"
+    )
     output: str = setting("-", OUTPUT, flags=FLAGS, writes=FILE)
     _: KW_ONLY
-    teacher: str = setting(help="Reranker, e.g. maxsim or a cross-encoder's folder.", flags=("--with",))
+    teacher: str = setting(
+        help="Reranker, e.g. maxsim or a cross-encoder's folder.", flags=("--with",), names="rerankers,encoders"
+    )
     device: str | None = setting(None)
 
 
@@ -84,7 +101,9 @@ class TeacherSettings(Settings):
 class MixSettings(Settings):
     """Which parts become a mixture."""
 
-    parts: Sequence[str] = setting(help="JSON lines: FILE, FILE,weight=0.5, FILE,count=1000.", argument=True)
+    parts: Sequence[str] = setting(
+        help="JSON lines: FILE, FILE,weight=0.5, FILE,count=1000.", argument=True, names="mixture"
+    )
     output: str = setting("-", OUTPUT, flags=FLAGS, writes=FILE)
     _: KW_ONLY
     field: str | None = setting(
@@ -104,14 +123,18 @@ class MinedFiles(Settings):
 
     first = ("output", "searcher", "corpus", "sim", "judge")
 
-    searcher: str = setting(help="Encoder or another searcher, such as bm25.", flags=("--encoder",))
-    data: Sequence[str] = setting(help="Pairs: FILE.jsonl, -, beir:PATH, hf:NAME. Repeatable.", argument=True)
+    searcher: str = setting(
+        help="Encoder or another searcher, such as bm25.", flags=("--encoder",), names="encoders,searchers"
+    )
+    data: Sequence[str] = setting(
+        help="Pairs: FILE.jsonl, -, beir:PATH, hf:NAME. Repeatable.", argument=True, names="data"
+    )
     output: str = setting("-", OUTPUT, flags=FLAGS, writes=FILE)
     _: KW_ONLY
-    sim: str | None = setting(None, "Similarity. Default: the encoder's own.")
-    corpus: str | None = setting(None, "Candidates: JSONL or BEIR folder. Default: the data's documents.")
+    sim: str | None = setting(None, "Similarity. Default: the encoder's own.", names="similarities")
+    corpus: str | None = setting(None, "Candidates: JSONL or BEIR folder. Default: the data's documents.", names="data")
     index: str | None = setting(None, "Use a faiss index, e.g. HNSW32, IVF4096,Flat:nprobe=64.", extra="faiss")
-    judge: str | None = setting(None, "Apply the margins to the scores of this reranker.")
+    judge: str | None = setting(None, "Apply the margins to the scores of this reranker.", names="rerankers,encoders")
     precision: str = setting("auto", PRECISION, choices=PRECISIONS)
     device: str | None = setting(None)
 
@@ -161,13 +184,15 @@ class NearMissSettings(Settings):
 
     first = ("output", "families", "positive", "per_family", "split", "llm", "max_tokens", "field", "seed", "dry_run")
 
-    path: str = setting(help="JSON lines of texts, or of pairs for paraphrases; -: standard input.", **_INPUT)
+    path: str = setting(
+        help="JSON lines of texts, or of pairs for paraphrases; -: standard input.", **_INPUT, reads=FILE
+    )
     output: str = setting("-", OUTPUT, flags=FLAGS, writes=FILE)
     families: Sequence[str] = setting("negation,binding,spatial", "Families, comma-separated.", read=listed)
     positive: str = setting("anchor", "Positive: the sentence (COMP), or the pair's paraphrase.", choices=POSITIVES)
     per_family: int | None = setting(None, "Near-misses per family. Default: all.", minimum=1)
     split: float | None = setting(None, "Share of NAME.train.jsonl; the rest: NAME.test.jsonl.", minimum=0, maximum=1)
-    llm: str | None = setting(None, "Language model that writes near-misses. Default: rules.")
+    llm: str | None = setting(None, "Language model that writes near-misses. Default: rules.", names="llms")
     prompts: str | None = setting(None, PROMPTS)
     store: str | None = setting(None, "Answer cache. Default: OUTPUT.answers.sqlite.", writes=FILE)
     max_tokens: int | None = setting(
@@ -202,17 +227,23 @@ class QuerySettings(Asking):
         help="JSON lines of id, text and title, .gz too; BEIR folder; -: standard input.",
         argument=True,
         metavar="CORPUS",
+        names="data",
     )
     output: str = setting("-", OUTPUT, flags=FLAGS, writes=FILE)
     _: KW_ONLY
-    llm: str = setting(help="Language model, e.g. openai:MODEL,url=ADDRESS.")
+    llm: str = setting(help="Language model, e.g. openai:MODEL,url=ADDRESS.", names="llms")
     types: Sequence[str] = setting(",".join(TYPES), "Types of queries, comma-separated.", read=listed)
-    searcher: str = setting("minilm", "Encoder or searcher of the round trip; none: skip it.", flags=("--encoder",))
+    searcher: str = setting(
+        "minilm",
+        "Encoder or searcher of the round trip; none: skip it.",
+        flags=("--encoder",),
+        names="encoders,searchers",
+    )
     k: int = setting(10, "Keep queries whose passage is among the top k.", flags=("-k",), minimum=1)
     negatives: int = setting(0, "Hard negatives per query, from the round trip.", minimum=0, maximum=1000)
-    judge: str | None = setting(None, "Language model that grades 0 to 3; none: skip. Default: `llm=`.")
+    judge: str | None = setting(None, "Language model that grades 0 to 3; none: skip. Default: `llm=`.", names="llms")
     grade: int = setting(2, "Least grade to keep.", minimum=0, maximum=3)
-    existing: Sequence[str] = setting((), "Skip these queries: JSONL, TSV or BEIR folder. Repeatable.")
+    existing: Sequence[str] = setting((), "Skip these queries: JSONL, TSV or BEIR folder. Repeatable.", reads=EITHER)
     limit: int | None = setting(None, "Passages, a random sample. Default: all.", minimum=1)
     retries: int = setting(2, "Retries of a rejected answer.", minimum=0, maximum=100)
     prompts: str | None = setting(None, PROMPTS)

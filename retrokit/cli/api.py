@@ -22,6 +22,7 @@ from retrokit.core.notices import notice as notice
 from retrokit.core.notices import progress as progress
 from retrokit.core.settings import FILE as FILE
 from retrokit.core.settings import FOLDER as FOLDER
+from retrokit.core.settings import Content as Content
 from retrokit.core.settings import Settings as Settings
 from retrokit.core.settings import setting as setting
 from retrokit.core.sheet import Sheet as Sheet

@@ -1,12 +1,14 @@
 """``retrokit build-sure``: build a SURE benchmark from queries and passages, and judge it."""
 
 from dataclasses import asdict
+from typing import Annotated
 
 import typer
 
 from retrokit.cli.common import EstimateOption, JsonOption, show_result
 from retrokit.cli.settings import takes
 from retrokit.core.notices import notice
+from retrokit.core.settings import FILE, Content
 from retrokit.sure.config import JudgeConfig, SampleConfig, SureConfig
 
 
@@ -30,7 +32,7 @@ def build(
         estimated = estimate_sure(config)
         return show_result(as_json, "estimate", asdict(estimated), estimate_sheet(estimated))
     built = build_benchmark(config)
-    show_result(as_json, "build-sure", {**built.record, "calls": built.counts}, *build_sheets(built))
+    show_result(as_json, "build-sure", built.to_json(), *build_sheets(built))
 
 
 @takes(SampleConfig)
@@ -63,7 +65,11 @@ def judge_command(config: JudgeConfig) -> None:
 
 
 def agreement(
-    verdicts: list[str] = typer.Argument(..., help="Verdicts as JSON lines, from the page or judge. Repeatable."),
+    verdicts: Annotated[
+        list[str],
+        typer.Argument(help="Verdicts as JSON lines, from the page or judge. Repeatable."),
+        Content(reads=FILE),
+    ],
     as_json: JsonOption = False,
 ) -> None:
     """Compare annotators: verdicts, Cohen's and Fleiss' kappa (SURE, Table 2).

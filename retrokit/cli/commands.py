@@ -31,11 +31,14 @@ class CommandEntry(Entry):
         kinds: the kinds of names that it takes (``retrokit names``), which its help lists.
         processes: which processes of a distributed run execute it: the ``first``, for which the others encode, or
             ``every`` one.
+        prints: its result is text: ``json``, the object that it prints with ``--json``; or ``lines``, JSON lines, which
+            ``--output`` writes. Empty: what ``--output`` or ``--results`` names.
     """
 
     panel: str = MORE
     kinds: tuple[str, ...] = ()
     processes: Literal["first", "every"] = "first"
+    prints: Literal["", "json", "lines"] = ""
 
 
 @dataclass(frozen=True)
@@ -111,18 +114,21 @@ registry = CommandRegistry(
             "Create pairs of two chunks of the same text (CROP 3.1).",
             "retrokit.cli.augment:crops",
             kinds=("splitters",),
+            prints="lines",
         ),
         CommandEntry(
             "augment dropout",
             "Create pairs of a chunk with itself, which dropout makes differ (SimCSE, CROP 3.1).",
             "retrokit.cli.augment:dropout",
             kinds=("splitters",),
+            prints="lines",
         ),
         CommandEntry(
             "augment mask",
             "Mask tokens in both texts of a pair, or in two copies of a text (CROP A.1).",
             "retrokit.cli.augment:mask",
             kinds=("encoders",),
+            prints="lines",
         ),
         CommandEntry(
             "augment split",
@@ -135,30 +141,35 @@ registry = CommandRegistry(
             "Create near-misses: minimal edits of sentences that change their meaning (COMP D.1).",
             "retrokit.cli.augment:near_misses",
             kinds=("near-misses", "llms"),
+            prints="lines",
         ),
         CommandEntry(
             "augment queries",
             "Have a language model write queries for passages; a search and a judge filter them.",
             "retrokit.cli.augment:queries",
             kinds=("llms", "encoders", "searchers"),
+            prints="lines",
         ),
         CommandEntry(
             "augment mine",
             "Mine hard negatives with any encoder and similarity, or another searcher (SFS B.2).",
             "retrokit.cli.augment:mine",
             kinds=("encoders", "searchers", "similarities", "rerankers"),
+            prints="lines",
         ),
         CommandEntry(
             "augment score",
             "Score pairs and their negatives with a reranker, for finetune --loss kl or margin-mse.",
             "retrokit.cli.augment:score",
             kinds=("rerankers",),
+            prints="lines",
         ),
         CommandEntry(
             "augment mix",
             "Join data sets by weight or count, shuffled (COMP D.1).",
             "retrokit.cli.augment:mix",
             kinds=("mixture",),
+            prints="lines",
         ),
         CommandEntry(
             "finetune",
@@ -195,6 +206,7 @@ registry = CommandRegistry(
             "Rerank first-stage results and evaluate both stages; test rerankers on near-misses (COMP 3.2).",
             "retrokit.cli.rerank:run_two_stages",
             kinds=("encoders", "searchers", "similarities", "tasks", "rerankers"),
+            prints="json",
         ),
         CommandEntry(
             "rerank train",
@@ -207,6 +219,7 @@ registry = CommandRegistry(
             "rerank calibrate",
             "Calibrate and store the acceptance threshold of a verifier or cross-encoder.",
             "retrokit.cli.rerank_train:calibrate",
+            prints="json",
         ),
         CommandEntry(
             "rerank shrink",
@@ -217,6 +230,7 @@ registry = CommandRegistry(
             "rerank verify",
             "Accept or reject pairs of texts; adds a score and a verdict to each line.",
             "retrokit.cli.rerank_train:verify",
+            prints="lines",
         ),
         GroupEntry(
             "build-sure",
@@ -241,11 +255,13 @@ registry = CommandRegistry(
             "Have a language model judge the sample of the audit page (SURE 4.1).",
             "retrokit.cli.build_sure:judge_command",
             kinds=("llms",),
+            prints="lines",
         ),
         CommandEntry(
             "build-sure agreement",
             "Compare annotators: verdicts, Cohen's and Fleiss' kappa (SURE, Table 2).",
             "retrokit.cli.build_sure:agreement",
+            prints="json",
         ),
         CommandEntry(
             "search",
@@ -268,6 +284,7 @@ registry = CommandRegistry(
             "retrokit.cli.check:check",
             panel=NEXT,
             kinds=("data", "encoders", "searchers", "rerankers"),
+            prints="json",
         ),
         CommandEntry(
             "names",
@@ -288,44 +305,6 @@ registry = CommandRegistry(
             panel=NEXT,
         ),
         CommandEntry("help", "Show the help of a command.", "retrokit.cli.help:show_help", panel=NEXT),
-        GroupEntry("study", "Run an experiment grid defined in TOML, and report its results.", ""),
-        CommandEntry(
-            "study run",
-            "Run the missing steps of a study, then write its report. Rerun to resume.",
-            "retrokit.cli.study:run",
-        ),
-        CommandEntry(
-            "study which-similarity",
-            "Recommend a similarity for training: a sweep over similarities and seeds, with significance.",
-            "retrokit.cli.study:which_similarity",
-            kinds=("encoders", "data"),
-        ),
-        CommandEntry(
-            "study is-it-better-than-bm25",
-            "Compare an encoder with BM25 and with their fusion.",
-            "retrokit.cli.study:is_it_better_than_bm25",
-            kinds=("encoders", "tasks"),
-        ),
-        CommandEntry(
-            "study does-it-see-near-misses",
-            "Run a stress test (probe stress) as a study: negation, roles, places, numbers, typos.",
-            "retrokit.cli.study:does_it_see_near_misses",
-            kinds=("encoders", "searchers"),
-        ),
-        CommandEntry(
-            "study why-this-figure",
-            "Find the setting that explains a published figure: prompt, pooling, length, titles, similarity.",
-            "retrokit.cli.study:why_this_figure",
-            kinds=("encoders", "tasks"),
-        ),
-        CommandEntry(
-            "study plan", "Print the steps as command lines, in an order that can be run.", "retrokit.cli.study:plan"
-        ),
-        CommandEntry("study status", "Show which steps are done, failed or missing.", "retrokit.cli.study:status"),
-        CommandEntry("study report", "Write the report of the finished steps.", "retrokit.cli.study:report"),
-        CommandEntry(
-            "report", "Write a self-contained HTML report of results and model folders.", "retrokit.cli.report:report"
-        ),
         CommandEntry(
             "calibrate",
             "Calibrate when a search abstains, because nothing relevant is in the corpus.",

@@ -165,7 +165,7 @@ class Commands(typer.Typer):
         register = super().command(name, cls=cls, **options)
 
         def add(function: Any) -> Any:
-            register(taking_config(completing(function)))
+            register(completing(taking_config(function)))
             return function
 
         return add

@@ -8,6 +8,7 @@ from typing import Any, get_args
 from typer.models import ParameterInfo
 
 from retrokit.core.registry import Entry, Registry, WordRegistry, imported
+from retrokit.core.settings import METRIC_NAMES, RUNS, Content
 
 CORE_KINDS = [
     Entry("encoders", "Encoders", "retrokit.encoders:registry"),
@@ -26,6 +27,7 @@ CORE_KINDS = [
     Entry("near-misses", "Families of near-misses", "retrokit.augmentation.near_misses:registry"),
     Entry("capabilities", "Capabilities of stress tests", "retrokit.augmentation.stress:registry"),
     Entry("commands", "Commands", "retrokit.cli.commands:registry"),
+    Entry("records", "Records that commands print as JSON", "retrokit.report.records:registry"),
 ]
 kinds_of_names = WordRegistry("kind", "retrokit.registries", CORE_KINDS)
 """The registries, by the kind of names that each has."""
@@ -39,19 +41,6 @@ def named(kind: str) -> Registry:
 Completion = tuple[str, str]
 """A value, and what it is."""
 
-_SEARCHERS = ("encoders", "searchers")
-KINDS: dict[str, tuple[str, ...]] = {
-    **dict.fromkeys(("encoder", "encoders", "searcher"), _SEARCHERS),
-    **dict.fromkeys(("start", "guide", "reference_encoder", "cv_reference"), ("encoders",)),
-    **dict.fromkeys(("with_", "teacher"), ("rerankers", "encoders")),
-    **dict.fromkeys(("on", "eval"), ("tasks",)),
-    "sim": ("similarities",),
-    "verifier": ("verifiers",),
-    "llm": ("llms",),
-    "splitter": ("splitters",),
-}
-"""By parameter, the kinds of names that it takes."""
-_RUNS = {"encoder", "encoders", "searcher", "start", "guide", "reference_encoder", "cv_reference", "folder", "paths"}
 METRICS: tuple[str, ...] = (
     *("ndcg@10", "mrr@10", "map@100", "recall@100", "precision@10", "accuracy@1", "accuracy", "f1", "roc_auc"),
     *("spearman", "pearson", "v_measure", "rdc", "roc", "exact_match", "knn_accuracy"),
@@ -59,12 +48,16 @@ METRICS: tuple[str, ...] = (
 
 
 def completing(command: Callable[..., Any]) -> Callable[..., Any]:
-    """The command, its parameters completed by what their names stand for."""
+    """The command, its parameters completed by what their values stand for, which its ``contents`` name."""
+    contents: dict[str, Content] = {}
     for param in inspect.signature(command, eval_str=True).parameters.values():
-        known = param.name in KINDS or param.name in _RUNS or param.name.startswith("metric")
-        for about in (param.default, *get_args(param.annotation)):
-            if isinstance(about, ParameterInfo) and known and about.autocompletion is None:
-                about.autocompletion = _values_of(param.name)
+        described = get_args(param.annotation)
+        content = next((item for item in described if isinstance(item, Content)), Content())
+        contents[param.name] = content
+        for about in (param.default, *described):
+            if isinstance(about, ParameterInfo) and about.autocompletion is None and content.names:
+                about.autocompletion = _values_of(content)
+    command.contents = contents  # type: ignore[attr-defined]
     return command
 
 
@@ -73,23 +66,24 @@ def choosing(choices: Iterable[str]) -> Callable[[str], list[str]]:
     return lambda incomplete: [choice for choice in choices if choice.startswith(incomplete)]
 
 
-def _values_of(name: str) -> Callable[[str], Iterator[Completion]]:
+def _values_of(content: Content) -> Callable[[str], Iterator[Completion]]:
     def values(incomplete: str) -> Iterator[Completion]:
-        before, comma, last = incomplete.rpartition(",") if name.startswith("metric") else ("", "", incomplete)
-        for value, about in _candidates(name):
+        before, comma, last = incomplete.rpartition(",") if METRIC_NAMES in content.names else ("", "", incomplete)
+        for value, about in _candidates(content):
             if value.startswith(last):
                 yield f"{before}{comma}{value}", about
 
     return values
 
 
-def _candidates(name: str) -> Iterator[Completion]:
-    if name.startswith("metric"):
-        yield from ((metric, "") for metric in METRICS)
-    for kind in KINDS.get(name, ()):
-        yield from names_of(kind)
-    if name in _RUNS:
-        yield from ((folder, "run") for folder in runs())
+def _candidates(content: Content) -> Iterator[Completion]:
+    for kind in content.names:
+        if kind == METRIC_NAMES:
+            yield from ((metric, "") for metric in METRICS)
+        elif kind != RUNS:
+            yield from names_of(kind)
+        if kind in (RUNS, "encoders"):
+            yield from ((folder, "run") for folder in runs())
 
 
 def names_of(kind: str) -> Iterator[Completion]:

@@ -1,7 +1,10 @@
 """``retrokit doctor``."""
 
+from dataclasses import asdict
+
 from retrokit.cli.common import JsonOption, show_result
 from retrokit.core.errors import GateFailed
+from retrokit.core.sheet import facts
 
 
 def doctor(as_json: JsonOption = False) -> None:
@@ -13,7 +16,11 @@ def doctor(as_json: JsonOption = False) -> None:
     """
     from retrokit.report.doctor import examine
 
-    diagnosis = examine()
-    show_result(as_json, "diagnosis", diagnosis.to_json(), diagnosis.sheet(), diagnosis.advice())
-    if diagnosis.broken:
-        raise GateFailed(f"broken: {', '.join(finding.name for finding in diagnosis.broken)}")
+    findings = examine()
+    broken = [finding.name for finding in findings if finding.is_broken]
+    rows = {f"{finding.name} (broken)" if finding.is_broken else finding.name: finding.status for finding in findings}
+    advice = [f"{finding.name}: {finding.advice}" for finding in findings if finding.advice]
+    result = {"findings": list(map(asdict, findings)), "broken": len(broken)}
+    show_result(as_json, "diagnosis", result, facts(None, rows), *advice)
+    if broken:
+        raise GateFailed(f"broken: {', '.join(broken)}")

@@ -35,6 +35,7 @@ def commands() -> list[ProbeCommand]:
             probe.summary,
             probe.target,
             kinds=tuple(probe.settings.names),
+            prints="json",
             probe=probe,
         )
         for probe in registry.entries()

@@ -7,6 +7,7 @@ folder that has the name of a command.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Annotated
 
 import typer
 
@@ -16,7 +17,7 @@ from retrokit.cli.settings import takes
 from retrokit.cli.streams import readers_may_leave
 from retrokit.core.errors import UsageError
 from retrokit.core.registry import importing
-from retrokit.core.settings import FOLDER, setting
+from retrokit.core.settings import FOLDER, Content, setting
 from retrokit.evaluation.settings import OUTPUT, TwoStageOptions
 
 
@@ -31,13 +32,21 @@ class RerankingOutput(EvaluationOutput):
 
 @takes(TwoStageOptions, RerankingOutput)
 def run_two_stages(
-    encoders: list[str] | None = typer.Argument(None, help="First-stage encoders or searchers; none with --run."),
-    on: list[str] | None = typer.Option(
-        None, "--on", help="Task, e.g. beir:data/scifact; near-misses: pairs:FILE. Repeatable."
-    ),
-    with_: list[str] | None = typer.Option(
-        None, "--with", help="Reranker: maxsim, cross-encoder:PATH, an encoder … Repeatable."
-    ),
+    encoders: Annotated[
+        list[str] | None,
+        typer.Argument(help="First-stage encoders or searchers; none with --run."),
+        Content(("encoders", "searchers")),
+    ] = None,
+    on: Annotated[
+        list[str] | None,
+        typer.Option("--on", help="Task, e.g. beir:data/scifact; near-misses: pairs:FILE. Repeatable."),
+        Content(("tasks",)),
+    ] = None,
+    with_: Annotated[
+        list[str] | None,
+        typer.Option("--with", help="Reranker: maxsim, cross-encoder:PATH, an encoder … Repeatable."),
+        Content(("rerankers", "encoders")),
+    ] = None,
     *,
     options: TwoStageOptions,
     output: RerankingOutput,

@@ -1,7 +1,5 @@
 """``retrokit rerank train``, ``calibrate`` and ``verify``."""
 
-from dataclasses import asdict
-
 import typer
 
 from retrokit.cli.common import JsonOption, show, show_result
@@ -50,7 +48,7 @@ def calibrate(settings: CalibrationSettings, as_json: JsonOption = False) -> Non
     from retrokit.report.tables import calibration_sheet
 
     calibration = find(settings)
-    show_result(as_json, "calibration", asdict(calibration), calibration_sheet(calibration))
+    show_result(as_json, "calibration", calibration.to_json(), calibration_sheet(calibration))
 
 
 @takes(ShrinkSettings)

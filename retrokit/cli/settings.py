@@ -84,13 +84,14 @@ def _parameter(field: Any, hint: Any, annotation: Any) -> inspect.Parameter:
         least, most = (allowed.minimum, allowed.maximum) if int in (kind, *get_args(kind)) else (None, None)
         if (least, most) == (1, None):  # as every whole number has, and Command says
             least = None
-        check = writes(about["writes"]) if about["writes"] else None
+        written = about["content"].writes
+        check = writes(written) if written else None
         more = {"help": text, "rich_help_panel": about["panel"], "min": least, "max": most, "callback": check}
         if allowed.choices:
             more |= {"metavar": f"[{'|'.join(allowed.choices)}]", "autocompletion": choosing(allowed.choices)}
         info = typer.Option(*flags, **more)
     empty = inspect.Parameter.empty if default is MISSING else default
-    kind = annotation if annotation is not None else Annotated[kind, info]
+    kind = annotation if annotation is not None else Annotated[kind, info, about["content"]]
     return inspect.Parameter(field.name, inspect.Parameter.KEYWORD_ONLY, default=empty, annotation=kind)
 
 

@@ -87,7 +87,6 @@ _MODULES = {
     "llm": ("openai", "anyio", "httpx2"),
     "openvino": ("openvino", "nncf"),
     "onnx": ("onnxruntime", "onnx"),
-    "study": ("snakemake",),
 }
 """The modules of an extra that is not called as its one module is."""
 

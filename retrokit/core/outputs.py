@@ -101,7 +101,7 @@ def check_own(path: Path) -> None:
 def check_settings(settings: Settings, *inputs: object) -> None:
     """Check the outputs of ``settings`` as :func:`check_outputs` does; all other settings may name inputs, as further
     ``inputs`` may."""
-    values = [(getattr(settings, setting.name), setting.metadata["writes"]) for setting in fields(settings)]
+    values = [(getattr(settings, setting.name), setting.metadata["content"].writes) for setting in fields(settings)]
     outputs = [(path, kind) for path, kind in values if kind and path is not None]
     check_outputs(outputs, [*inputs, *(value for value, kind in values if not kind)], vars(settings))
 

@@ -58,6 +58,25 @@ class Values:
         return expected and f"is out of range ({expected})"
 
 
+METRIC_NAMES, RUNS = "metrics", "runs"
+"""Kinds of names that have no registry: metrics, and the model folders that are here."""
+
+
+@dataclass(frozen=True)
+class Content:
+    """What the value of a setting stands for, or each of several.
+
+    Attributes:
+        names: kinds of registered names (``retrokit names``), :data:`METRIC_NAMES` or :data:`RUNS`.
+        reads: ``FILE``, ``FOLDER`` or ``EITHER``: the path of what is read, which must exist.
+        writes: the same of what is written; see :func:`setting`.
+    """
+
+    names: tuple[str, ...] = ()
+    reads: str | None = None
+    writes: str | None = None
+
+
 def setting(
     default: Any = MISSING,
     help: str = "",
@@ -73,6 +92,8 @@ def setting(
     canonical: Callable[[Any], Any] | None = None,
     choices: Iterable[str] = (),
     result: bool = True,
+    names: str = "",
+    reads: str | None = None,
     writes: str | None = None,
     extra: str | None = None,
 ) -> Any:
@@ -88,6 +109,9 @@ def setting(
         canonical: the usual form of its value, however it is given; not called for ``None``.
         choices: the values that it may have, of a text or of each of several.
         result: whether it decides what comes out.
+        names: kinds of names that it takes, such as ``encoders,searchers``: of ``retrokit names``, ``metrics`` or
+            ``runs``. The command line completes them.
+        reads: for a path that is read: ``FILE``, ``FOLDER`` or ``EITHER``.
         writes: for a path that is written: ``FILE``, ``FOLDER``, or ``EITHER``, as the path is or says; or the name of
             the setting whose file it may update.
         extra: optional package that a value needs; ``{}`` in it is the value.
@@ -102,7 +126,12 @@ def setting(
         "read": read,
         "canonical": canonical,
     }
-    about |= {"writes": writes, "values": values, "result": result, "typed": default}
+    about |= {
+        "content": Content(listed(names) if names else (), reads, writes),
+        "values": values,
+        "result": result,
+        "typed": default,
+    }
     return field(default=read(default) if read is not None and isinstance(default, str) else default, metadata=about)
 
 
@@ -255,6 +284,6 @@ def _numbers(name: str, kind: type, count: int | None, text: str, otherwise: str
     return numbers
 
 
-def number_or(word: str, name: str, kind: type = float) -> Callable[[str], Any]:
+def number_or(word: str, name: str) -> Callable[[str], Any]:
     """What reads a number of the setting ``name`` from a text that may be ``word`` instead, which stands for itself."""
-    return lambda text: text if text == word else _numbers(name, kind, 1, text, f" or {word}")[0]
+    return lambda text: text if text == word else _numbers(name, float, 1, text, f" or {word}")[0]

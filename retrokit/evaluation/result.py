@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import numpy as np
 
-from retrokit.data.jsonl import COUNT
+from retrokit.data.jsonl import COUNT, restored
 from retrokit.metrics.significance import Draws, draw
 
 
@@ -128,6 +128,11 @@ class Result:
         shown = {name: getattr(self, name) for name in (*names, *["per_query"][:with_queries])}
         abstention = {"abstention": asdict(self.abstention)} if self.abstention is not None else {}
         return {**shown, "metrics": {name: known(value) for name, value in self.metrics.items()}, **abstention}
+
+    @classmethod
+    def from_json(cls, plain: Mapping[str, Any]) -> Result:
+        """What :meth:`to_json` gave. Raises :class:`TypeError` or :class:`ValueError` for what is not whole."""
+        return restored(cls, {"per_query": {}, **plain})
 
 
 def leading_metric(main: str, shown: Sequence[str]) -> str:

@@ -48,7 +48,7 @@ def parse_gate(text: str, name: str = "fail_under") -> tuple[str, float]:
 class GateSettings(Settings):
     """What the systems of an evaluation are compared with, and what fails."""
 
-    baseline: str | None = setting(None, "Compare with this file of --save-baseline.", GATES)
+    baseline: str | None = setting(None, "Compare with this file of --save-baseline.", GATES, reads=FILE)
     baseline_system: str | None = setting(
         None, "The system, as tables name it, that the others are compared with. Default: the first.", GATES
     )
@@ -57,6 +57,7 @@ class GateSettings(Settings):
         "The metric that is compared for `fail_if_worse=` and `max_drop=`. Default: the task's main one.",
         GATES,
         canonical=metric_names,
+        names="metrics",
     )
     fail_under: Sequence[str] = setting(
         (), "Exit 1 if a result is below METRIC=X, e.g. ndcg@10=0.64. Repeatable.", GATES
@@ -103,16 +104,24 @@ class EvaluationSettings(GateSettings):
     )
 
     encoders: Sequence[str] = setting(
-        (), "Encoders or searchers to evaluate; the first is the one compared with.", argument=True
+        (),
+        "Encoders or searchers to evaluate; the first is the one compared with.",
+        argument=True,
+        names="encoders,searchers",
     )
-    on: Sequence[str] = setting((), "Task, e.g. beir:data/scifact, knn:texts.jsonl, sts:pairs.jsonl. Repeatable.")
-    sim: Sequence[str] = setting((), "Similarity to score with; default: the encoder's own. Repeatable.", SCORES)
+    on: Sequence[str] = setting(
+        (), "Task, e.g. beir:data/scifact, knn:texts.jsonl, sts:pairs.jsonl. Repeatable.", names="tasks"
+    )
+    sim: Sequence[str] = setting(
+        (), "Similarity to score with; default: the encoder's own. Repeatable.", SCORES, names="similarities"
+    )
     metrics: Sequence[str] = setting(
         (),
         "Metrics to compute and show, e.g. ndcg@10,recall@100. Default: the task's usual ones.",
         SCORES,
         read=listed,
         canonical=metric_names,
+        names="metrics",
     )
     precision: str = setting("auto", PRECISION, SCORES, choices=PRECISIONS)
     dims: int | None = setting(None, "Use the first N dimensions only: for sfs, N / size fragments.", SCORES, minimum=1)
@@ -131,6 +140,7 @@ class EvaluationSettings(GateSettings):
         "Training data of the encoders, to warn of texts that the tests share with them: FILE.jsonl, beir:PATH, "
         "hf:NAME. Default: those of runs, where they are as they were. Repeatable.",
         OUTPUT,
+        names="data",
     )
     overlap_examples: int = setting(0, OVERLAP_EXAMPLES, OUTPUT, minimum=0)
     explain: int | None = setting(
@@ -157,7 +167,9 @@ class EvaluationSettings(GateSettings):
         OUTPUT,
     )
     abstain: float | None = setting(None, ABSTAIN, OUTPUT, above=0, maximum=0.5)
-    calibration: Sequence[str] = setting((), "File of retrokit calibrate, one for each system. Repeatable.", OUTPUT)
+    calibration: Sequence[str] = setting(
+        (), "File of retrokit calibrate, one for each system. Repeatable.", OUTPUT, reads=FILE
+    )
     save_run: str | None = setting(
         None,
         "TREC run to write; a folder if there are several or if it ends with /.",
@@ -189,17 +201,22 @@ class TwoStageOptions(GateSettings):
         None, "Share of the reranker in a sum with the first stage's normalised scores.", STAGES, minimum=0, maximum=1
     )
     fusion: str | None = setting(None, "Fuse the ranks of both stages, not scores.", STAGES, choices=("rrf",))
-    sim: str | None = setting(None, "Similarity of the first stage; default: the encoder's own.", FIRST_STAGE)
+    sim: str | None = setting(
+        None, "Similarity of the first stage; default: the encoder's own.", FIRST_STAGE, names="similarities"
+    )
     index: str | None = setting(
         None, "Search with this index of faiss in the first stage, e.g. HNSW32.", FIRST_STAGE, extra="faiss"
     )
-    run: str | None = setting(None, "Rerank this TREC run in place of a search; - is standard input.", STAGES)
+    run: str | None = setting(
+        None, "Rerank this TREC run in place of a search; - is standard input.", STAGES, reads=FILE
+    )
     metrics: Sequence[str] = setting(
         (),
         "Metrics to compute and show. Default of rankings: ndcg@10,accuracy@1,mrr@10.",
         FIRST_STAGE,
         read=listed,
         canonical=metric_names,
+        names="metrics",
     )
     results: str | None = setting(
         None,
@@ -216,6 +233,7 @@ class TwoStageOptions(GateSettings):
         None,
         "For near-misses: pairs that do mean the same, e.g. beir:PATH,split=train. Default: the file's own positives.",
         NEAR_MISSES,
+        names="data",
     )
     max_paraphrases: int = setting(10_000, "Maximum of paraphrase pairs, a random sample.", NEAR_MISSES, minimum=2)
     save_run: str | None = setting(
@@ -263,9 +281,13 @@ class AbstentionSettings(Settings):
     first = ("on", "abstain", "output", "index_folder", "signal", "verifier", "sim", "index", "splits", "as_json")
 
     system: str | None = setting(
-        None, "Encoder or searcher; default: that of `index_folder=`.", argument=True, metavar="SYSTEM"
+        None,
+        "Encoder or searcher; default: that of `index_folder=`.",
+        argument=True,
+        metavar="SYSTEM",
+        names="encoders,searchers",
     )
-    on: str = setting("", "Task with relevance judgements, e.g. beir:data/scifact,split=train.")
+    on: str = setting("", "Task with relevance judgements, e.g. beir:data/scifact,split=train.", names="tasks")
     abstain: float = setting(0.05, "Share of queries with nothing relevant that may be answered.", above=0, maximum=0.5)
     output: str | None = setting(
         None,
@@ -275,9 +297,11 @@ class AbstentionSettings(Settings):
     )
     index_folder: str | None = setting(None, "Folder of retrokit export that is searched, not the task's documents.")
     signal: str = setting("auto", "What decides. auto: the one that answers most.", choices=SIGNALS)
-    verifier: str | None = setting(None, "Reranker whose score of the first document is a signal too.")
+    verifier: str | None = setting(
+        None, "Reranker whose score of the first document is a signal too.", names="rerankers,encoders"
+    )
     splits: int = setting(200, "Splits of the queries to measure error and share answered.", minimum=100)
-    sim: str | None = setting(None, "Similarity; default: the encoder's own, or the folder's.")
+    sim: str | None = setting(None, "Similarity; default: the encoder's own, or the folder's.", names="similarities")
     dims: int | None = setting(None, "Use the first N dimensions of the encoder.", minimum=1)
     index: str | None = setting(None, "Index of faiss, such as HNSW32; default: exact search.", extra="faiss")
     quantize: str | None = setting(None, "Storage dtype; default: float32, or the folder's.")

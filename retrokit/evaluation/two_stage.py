@@ -8,7 +8,7 @@ first stage's encoder. The two stages themselves are a searcher (:mod:`retrokit.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,11 +19,13 @@ from retrokit.core.notices import notice
 from retrokit.core.outputs import check_folder, check_own, check_settings
 from retrokit.core.registry import Registry, parse_all
 from retrokit.core.shards import Shards
-from retrokit.data.jsonl import strictly
+from retrokit.data.jsonl import COUNT, restored, strictly
+from retrokit.data.records import PrintedRecord
 from retrokit.evaluation import registry as tasks
 from retrokit.evaluation.comparison.comparison import Evaluation, evaluation_of
 from retrokit.evaluation.comparison.gates import gates_of, read_baseline, write_gates
 from retrokit.evaluation.comparison.results_folder import ResultsFolder
+from retrokit.evaluation.comparison.systems import System
 from retrokit.evaluation.comparison.trained import Training, training_of_stages
 from retrokit.evaluation.evaluate import check_baseline, check_searchers, shown_metrics
 from retrokit.evaluation.result import Result
@@ -47,11 +49,13 @@ METRICS = ("ndcg@10", "accuracy@1", "mrr@10")
 
 
 @dataclass(frozen=True)
-class Reranking:
+class Reranking(PrintedRecord):
     """The evaluation of all results, the first stage's first on each task; and its parts on rankings and on
     near-misses, each ``None`` if there is none."""
 
     whole: Evaluation
+    rows: list[dict[str, Any]] | None = None
+    """Rows of near-misses that were read; ``None``: they are computed."""
 
     @property
     def rankings(self) -> Evaluation | None:
@@ -70,6 +74,52 @@ class Reranking:
     def to_frame(self) -> DataFrame:
         """All results, as :meth:`Evaluation.to_frame` gives them."""
         return self.whole.to_frame()
+
+    def near_miss_rows(self) -> list[dict[str, Any]]:
+        """A row per scorer and family of near-misses, and one of all families; ``None`` where there is no value."""
+        if self.rows is not None:
+            return self.rows
+        systems = self.near_misses.systems if self.near_misses is not None else []
+        return [_row(system, name) for system in systems for name in system.metrics if name.startswith("near_miss")]
+
+    def to_json(self, with_queries: bool = False) -> dict[str, Any]:
+        """Plain values for strict JSON; ``with_queries``: the values of every query too."""
+        return {**self.whole.to_json(with_queries), "near_misses": self.near_miss_rows()}
+
+    @classmethod
+    def from_json(cls, plain: Mapping[str, Any]) -> Reranking:
+        """What :meth:`to_json` gave."""
+        return cls(Evaluation.from_json(plain), restored({"near_misses": [_ROW]}, plain)["near_misses"])
+
+
+ALL = "all"
+"""The family of a row that is about all families."""
+_ROW = {
+    **dict.fromkeys(("task", "scorer", "similarity", "family"), str),
+    **{"near_misses": COUNT, "positive": float | None},
+    **dict.fromkeys(("near_miss", "roc_auc", "roc_auc_low", "roc_auc_high", FALSE_ACCEPTS), float),
+}
+"""What is read of a row of near-misses."""
+
+
+def _row(system: System, name: str) -> dict[str, Any]:
+    _, slash, family = name.partition("/")
+    area, accepted = f"roc_auc{slash}{family}", f"{FALSE_ACCEPTS}{slash}{family}"
+    drawn = system.draws(area)
+    low, high = drawn.interval if drawn is not None else (None, None)
+    return {
+        "task": system.task,
+        "scorer": system.encoder,
+        "similarity": system.similarity,
+        "family": family or ALL,
+        "near_misses": len(system.per_item(name) or {}),
+        "near_miss": system.metrics[name],
+        "positive": system.metrics.get(f"positive{slash}{family}"),
+        "roc_auc": system.metrics[area],
+        "roc_auc_low": low,
+        "roc_auc_high": high,
+        FALSE_ACCEPTS: system.metrics[accepted],
+    }
 
 
 def rerank(

@@ -39,7 +39,7 @@ registry = SpecRegistry(
                     int,
                     minimum=1,
                     maximum=10_000_000,
-                    summary="longest prompt in tokens; default: what fits",
+                    summary="tokens of a prompt (of a decoder: and its answer); default: what fits",
                 ),
                 Param("batch", int, 8, minimum=1, maximum=4096, summary="prompts per batch"),
                 Param("device", str, summary="cpu, cuda, …; default: a GPU if there is one"),

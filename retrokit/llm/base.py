@@ -33,7 +33,7 @@ class Sampling:
     stop: tuple[str, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
-        """Plain values; ``stop`` only if there is one, as keys and records of earlier versions are without."""
+        """Plain values; ``stop`` only if there is one."""
         return {name: value for name, value in asdict(self).items() if name != "stop" or value}
 
 

@@ -15,7 +15,7 @@ from retrokit.core.frames import frame
 from retrokit.core.notices import notice
 from retrokit.core.registry import Registry, Spec, parse_all
 from retrokit.core.sheet import Sheet
-from retrokit.data.jsonl import restored
+from retrokit.data.records import PrintedRecord
 from retrokit.encoders.base import Encoder
 from retrokit.evaluation.comparison.comparison import Gate
 from retrokit.evaluation.task import Request, Task
@@ -23,15 +23,13 @@ from retrokit.evaluation.tasks.retrieval import Retrieval
 from retrokit.similarities.base import Similarity
 
 if TYPE_CHECKING:
-    from typing import Self
-
     from pandas import DataFrame
 
     from retrokit.probing.settings import ProbeSettings
 
 
 @dataclass(frozen=True)
-class Findings(ABC):
+class Findings(PrintedRecord, ABC):
     """What a probe yields. Its lists are of rows, dataclasses too: each list is a table of data."""
 
     pictures: ClassVar[Mapping[str, str]]
@@ -56,18 +54,16 @@ class Findings(ABC):
         return ()
 
     def to_json(self) -> dict[str, Any]:
-        """Plain values for strict JSON."""
-        return {**asdict(self), "conclusion": self.conclusion}
-
-    @classmethod
-    def from_json(cls, plain: Mapping[str, Any]) -> Self:
-        """What :meth:`to_json` gave. Raises :class:`TypeError` or :class:`ValueError` for what is not whole."""
-        return restored(cls, plain)
+        return {**super().to_json(), "conclusion": self.conclusion}
 
     def to_frame(self, table: str | None = None) -> DataFrame:
         """One of its tables, by its name among :meth:`rows`; by default the first."""
         tables = self.rows()
         return frame(tables[next(iter(tables)) if table is None else table])
+
+    def is_empty(self) -> bool:
+        """Whether no table has a row."""
+        return not any(self.rows().values())
 
     def rows(self) -> dict[str, list[dict[str, Any]]]:
         """The data as tables to keep, each a list of flat rows, by name."""

@@ -28,7 +28,7 @@ class ProbeSettings(Settings):
     names: ClassVar[tuple[str, ...]] = ("encoders", "tasks")
     needs_folder: ClassVar[bool] = False
 
-    encoders: Sequence[str] = setting(help="Encoders to probe.", argument=True)
+    encoders: Sequence[str] = setting(help="Encoders to probe.", argument=True, names="encoders")
     _: KW_ONLY
     precision: str = setting("auto", PRECISION, choices=PRECISIONS)
     device: str | None = setting(None)
@@ -43,7 +43,7 @@ class MagnitudeSettings(ProbeSettings):
 
     first = (*("on", "irrelevant", "without_labels", "proxies", "checkpoints", "plot"), *("device", "seed", "as_json"))
 
-    on: Sequence[str] = setting(help="Task, e.g. beir:data/scifact or beir:PATH,split=dev. Repeatable.")
+    on: Sequence[str] = setting(help="Task, e.g. beir:data/scifact or beir:PATH,split=dev. Repeatable.", names="tasks")
     _: KW_ONLY
     irrelevant: str = setting(
         "top", f"Irrelevant documents: others of a query's top {DEPTH} by angle, or all.", choices=("top", "all")
@@ -54,9 +54,11 @@ class MagnitudeSettings(ProbeSettings):
         None, "Documents that count as relevant without labels. Default: 10.", minimum=1, maximum=DEPTH - 1
     )
     reference_encoder: str | None = setting(
-        None, "Encoder that gains are over, each as trained. Default: qnorm over cosine."
+        None, "Encoder that gains are over, each as trained. Default: qnorm over cosine.", names="encoders"
     )
-    cv_reference: str | None = setting(None, "Encoder whose CV of query norms is the divisor; for MAG's ΔCV: dot.")
+    cv_reference: str | None = setting(
+        None, "Encoder whose CV of query norms is the divisor; for MAG's ΔCV: dot.", names="encoders"
+    )
     checkpoints: bool = setting(False, "Probe the start, checkpoints and end of one model folder.")
 
     @property
@@ -85,8 +87,8 @@ class FisherSettings(ProbeSettings):
 
     names = ("encoders", "tasks", "data")
 
-    on: Sequence[str] = setting((), "Task with queries and relevant documents. Repeatable.")
-    data: Sequence[str] = setting((), "Training data with pairs, as in finetune. Repeatable.")
+    on: Sequence[str] = setting((), "Task with queries and relevant documents. Repeatable.", names="tasks")
+    data: Sequence[str] = setting((), "Training data with pairs, as in finetune. Repeatable.", names="data")
     pairs: int = setting(PAIRS, "Maximum of pairs, a random sample.", minimum=10)
     _: KW_ONLY
     seed: int = setting(0, SEED, minimum=0)
@@ -100,10 +102,14 @@ class FragmentSettings(ProbeSettings):
     retrokit probe fragments minilm runs/sfs16 --on classify:labelled.jsonl --size 64 --size 16 --plot pictures
     """
 
-    on: str = setting(help="Task, e.g. classify:FILE or beir:PATH; knn:FILE only with metric=similarity.")
+    on: str = setting(
+        help="Task, e.g. classify:FILE or beir:PATH; knn:FILE only with metric=similarity.", names="tasks"
+    )
     sizes: Sequence[int] = setting(help=f"{FRAGMENT} Repeatable.", flags=("--size",))
     prefixes: Sequence[int] = setting((), "First dimensions. Repeatable. Default: up to eight.", flags=("--prefix",))
-    metric: str | None = setting(None, "Metric. Default: knn_accuracy, or the task's main one.", canonical=metric_names)
+    metric: str | None = setting(
+        None, "Metric. Default: knn_accuracy, or the task's main one.", canonical=metric_names, names="metrics"
+    )
     _: KW_ONLY
     seed: int = setting(0, "Random seed of the random slices.", minimum=0)
 
@@ -117,7 +123,9 @@ class ContrastSettings(ProbeSettings):
 
     names = ("encoders", "contrasts")
 
-    on: str = setting(help="pairs:FILE,a=FIELD,b=FIELD, e.g. pairs:paradetox.jsonl,a=toxic,b=neutral.")
+    on: str = setting(
+        help="pairs:FILE,a=FIELD,b=FIELD, e.g. pairs:paradetox.jsonl,a=toxic,b=neutral.", names="contrasts"
+    )
     size: int = setting(help=FRAGMENT)
 
 
@@ -130,10 +138,10 @@ class NearMissProbeSettings(ProbeSettings):
 
     names = ("encoders", "similarities", "data")
 
-    on: str = setting(help="pairs:FILE of near-misses, e.g. from augment near-misses.")
-    sim: str = setting("cosine", "Similarity.")
+    on: str = setting(help="pairs:FILE of near-misses, e.g. from augment near-misses.", names="tasks")
+    sim: str = setting("cosine", "Similarity.", names="similarities")
     paraphrases: str | None = setting(
-        None, "Pairs that mean the same, as training data. Default: the file's positives."
+        None, "Pairs that mean the same, as training data. Default: the file's positives.", names="data"
     )
     max_paraphrases: int = setting(10_000, "Maximum of paraphrase pairs, a random sample.", minimum=2)
 
@@ -147,10 +155,10 @@ class LayerSettings(ProbeSettings):
 
     names = ("encoders", "similarities", "tasks")
 
-    on: str = setting(help="Task, e.g. knn:FILE or beir:PATH.")
-    metric: str | None = setting(None, METRIC, canonical=metric_names)
-    sim: str | None = setting(None, "Similarity. Default: the encoder's own.")
-    start: str | None = setting(None, "Encoder before training. Default: that of the model folder.")
+    on: str = setting(help="Task, e.g. knn:FILE or beir:PATH.", names="tasks")
+    metric: str | None = setting(None, METRIC, canonical=metric_names, names="metrics")
+    sim: str | None = setting(None, "Similarity. Default: the encoder's own.", names="similarities")
+    start: str | None = setting(None, "Encoder before training. Default: that of the model folder.", names="encoders")
 
 
 @dataclass(frozen=True)
@@ -162,7 +170,7 @@ class GeometrySettings(ProbeSettings):
 
     names = ("encoders", "corpora")
 
-    on: str = setting(help="Texts: beir:PATH, or JSON lines with a field text.")
+    on: str = setting(help="Texts: beir:PATH, or JSON lines with a field text.", names="corpora")
     size: int | None = setting(None, f"{FRAGMENT} Default: only the whole.")
     neighbours: int = setting(10, "Neighbours that count for hubness.", minimum=1)
 
@@ -176,7 +184,7 @@ class MapSettings(ProbeSettings):
 
     needs_folder = True
 
-    on: str = setting(help="knn:FILE of labelled texts; sample=5000 draws some.")
+    on: str = setting(help="knn:FILE of labelled texts; sample=5000 draws some.", names="tasks")
     seed: int = setting(42, "Random seed of the layout.", minimum=0)
 
 
@@ -195,13 +203,18 @@ class StressSettings(ProbeSettings):
         "as_json",
     )
 
-    encoders: Sequence[str] = setting((), "Encoders or searchers; the first is compared with.", argument=True)
-    texts: str | None = setting(None, "JSON lines of texts: a sentence is its own query.")
-    on: str | None = setting(None, "Judged queries instead of texts, e.g. beir:data/scifact.")
+    encoders: Sequence[str] = setting(
+        (), "Encoders or searchers; the first is compared with.", argument=True, names="encoders,searchers"
+    )
+    texts: str | None = setting(None, "JSON lines of texts: a sentence is its own query.", reads=FILE)
+    on: str | None = setting(None, "Judged queries instead of texts, e.g. beir:data/scifact.", names="tasks")
     _: KW_ONLY
     capabilities: Sequence[str] = setting((), "Capabilities, comma-separated. Default: all.", read=listed)
     with_: str | None = setting(
-        None, "Reranker of what the first fails; none: skip. Default: default.", flags=("--with",)
+        None,
+        "Reranker of what the first fails; none: skip. Default: default.",
+        flags=("--with",),
+        names="rerankers,encoders",
     )
     limit: int = setting(300, "Texts or queries, a random sample.", minimum=2)
     tolerance: float = setting(
@@ -210,7 +223,7 @@ class StressSettings(ProbeSettings):
     seed: int = setting(0, "Random seed of the sample and the edits.", minimum=0)
     field: str = setting("text", "Field of the text in texts.")
     translations: str | None = setting(None, "JSON lines of the same texts or queries, by id, in another language.")
-    llm: str | None = setting(None, "Language model for more edits of negation, binding, spatial.")
+    llm: str | None = setting(None, "Language model for more edits of negation, binding, spatial.", names="llms")
     store: str | None = setting(None, "Answer cache of the model. Default: none.", writes=FILE)
     max_tokens: int | None = setting(
         None, "Budget in tokens, prompts and answers. Default: 10,000,000.", minimum=1, maximum=2**53

@@ -18,18 +18,22 @@ class SearchSettings(Settings):
     )
 
     searcher: str | None = setting(
-        None, "Encoder, bm25 or another searcher; default: that of `index_folder=`.", argument=True, metavar="SYSTEM"
+        None,
+        "Encoder, bm25 or another searcher; default: that of `index_folder=`.",
+        argument=True,
+        metavar="SYSTEM",
+        names="encoders,searchers",
     )
     corpus: str | None = setting(
-        None, "Texts to search in: JSON lines of id and text, - is standard input; or a BEIR folder."
+        None, "Texts to search in: JSON lines of id and text, - is standard input; or a BEIR folder.", names="data"
     )
     index_folder: str | None = setting(
-        None, "Folder of retrokit export, whole or in shards, whose documents are not embedded again."
+        None, "Folder of retrokit export, whole or in shards, whose documents are not embedded again.", reads=FOLDER
     )
     queries: str | None = setting(None, "Queries: JSON lines of id and text, TSV of both, or a BEIR folder.")
     query: Sequence[str] = setting((), "A query. Repeatable.")
     k: int = setting(10, "Documents of a query.", flags=("-k",), minimum=1)
-    sim: str | None = setting(None, "Similarity; default: the encoder's own, or the folder's.")
+    sim: str | None = setting(None, "Similarity; default: the encoder's own, or the folder's.", names="similarities")
     dims: int | None = setting(None, "Use the first N dimensions of the encoder.", minimum=1)
     index: str | None = setting(
         None, "Index of faiss, such as HNSW32 or IVF4096,PQ32:nprobe=64; default: exact search.", extra="faiss"
@@ -38,7 +42,9 @@ class SearchSettings(Settings):
         None, "Storage dtype: float16, int8, binary, binary+rescore; default: float32, or the folder's."
     )
     abstain: float | None = setting(None, ABSTAIN, above=0, maximum=0.5)
-    calibration: str | None = setting(None, "File of retrokit calibrate. Default: abstention.json in `index_folder=`.")
+    calibration: str | None = setting(
+        None, "File of retrokit calibrate. Default: abstention.json in `index_folder=`.", reads=FILE
+    )
     precision: str = setting("auto", PRECISION, choices=PRECISIONS)
     show_inputs: int = setting(0, SHOW_INPUTS, minimum=0)
     device: str | None = setting(None)
@@ -65,13 +71,13 @@ class ExportSettings(Settings):
 
     first = ("source", "output", "sim", "role", "dims", "dtype", "one_length", "shard", "overwrite", "as_json")
 
-    encoder: str = setting(help="Encoder whose embeddings are written.", argument=True)
+    encoder: str = setting(help="Encoder whose embeddings are written.", argument=True, names="encoders")
     source: str = setting(
-        help="Texts: JSON lines of id and text, - is standard input; or a BEIR folder.", flags=("--on",)
+        help="Texts: JSON lines of id and text, - is standard input; or a BEIR folder.", flags=("--on",), names="data"
     )
     output: str = setting(help="Folder to write.", flags=("--output", "-o"), writes=FOLDER)
     _: KW_ONLY
-    sim: str | None = setting(None, "Similarity that prepares them; default: the encoder's own.")
+    sim: str | None = setting(None, "Similarity that prepares them; default: the encoder's own.", names="similarities")
     role: str = setting("document", "What the texts are.", choices=ROLES)
     dims: int | None = setting(None, "Use the first N dimensions of the encoder.")
     dtype: str = setting("float32", "Storage dtype; float16 takes half of float32, int8 a quarter.", choices=DTYPES)
@@ -101,9 +107,9 @@ _JUDGE = "Folder of rerank train; or default, the packaged verifier."
 class CalibrationSettings(Settings):
     """The calibration of a verifier's threshold."""
 
-    folder: str = setting(help=_RUN, argument=True, metavar="RUN")
+    folder: str = setting(help=_RUN, argument=True, metavar="RUN", names="runs", reads=FOLDER)
     pairs: str = setting(
-        help="Held-out pairs: of augment near-misses; text, near_miss, positive; or labels.", argument=True
+        help="Held-out pairs: of augment near-misses; text, near_miss, positive; or labels.", argument=True, reads=FILE
     )
     false_accept_rate: float = setting(0.05, "False-accept rate to allow, above 0 and below 1.", above=0)
     _: KW_ONLY
@@ -120,18 +126,22 @@ class CalibrationSettings(Settings):
 class ShrinkSettings(Settings):
     """A small copy of a verifier."""
 
-    folder: str = setting(help="Folder of rerank train --end-to-end.", argument=True, metavar="RUN")
+    folder: str = setting(
+        help="Folder of rerank train --end-to-end.", argument=True, metavar="RUN", names="runs", reads=FOLDER
+    )
     output: str = setting(help="Folder to write.", flags=("--output", "-o"), writes=FOLDER)
     rank: int = setting(32, "Rank of the matrices with the changes of a weight.", above=0)
-    encoder: str | None = setting(None, "Encoder to start from, of the same shape. Default: that of the training.")
+    encoder: str | None = setting(
+        None, "Encoder to start from, of the same shape. Default: that of the training.", names="encoders"
+    )
 
 
 @dataclass(frozen=True)
 class VerifySettings(Settings):
     """The pairs to judge, and the lines to write."""
 
-    folder: str = setting(help=_JUDGE, argument=True, metavar="RUN")
-    pairs: str = setting("-", "JSON lines with two texts each; - is standard input.", argument=True)
+    folder: str = setting(help=_JUDGE, argument=True, metavar="RUN", names="runs")
+    pairs: str = setting("-", "JSON lines with two texts each; - is standard input.", argument=True, reads=FILE)
     output: str = setting("-", "JSON lines to write; - is standard output.", flags=("--output", "-o"), writes=FILE)
     threshold: float | None = setting(None, "Lowest accepted score. Default: the calibrated one.")
     keep: str = setting("all", "Lines to write.", choices=KEEP)

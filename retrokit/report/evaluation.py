@@ -2,7 +2,6 @@
 
 import textwrap
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict
 from typing import Any
 
 from retrokit.core.errors import UsageError, did_you_mean
@@ -68,33 +67,6 @@ def gate_sheets(evaluation: Evaluation) -> list[Sheet]:
     return [*changes, *([gates_sheet(evaluation.gates)] if evaluation.gates else [])]
 
 
-def evaluation_json(evaluation: Evaluation, with_queries: bool = False) -> dict[str, Any]:
-    """All of it as plain values."""
-    return {
-        "results": [result.to_json(with_queries) for result in evaluation.results],
-        "seeds": [_seeds_json(system) for system in evaluation.systems if len(system.results) > 1],
-        "comparisons": [asdict(comparison) for comparison in evaluation.comparisons],
-        "explanations": [asdict(explanation) for explanation in evaluation.explanations],
-        "changes": [
-            {**asdict(change), **{name: known(getattr(change, name)) for name in ("before", "after", "visible")}}
-            for change in evaluation.changes
-        ],
-        "gates": [asdict(gate) for gate in evaluation.gates],
-        "overlaps": [asdict(overlap) for overlap in evaluation.overlaps],
-        "over_tasks": [asdict(entry) for entry in evaluation.over_tasks],
-        "correlations": [asdict(correlation) for correlation in evaluation.correlations],
-        "shown": evaluation.shown,
-        "data": {task: digest() for task, digest in evaluation.digests.items()},
-        "trained_with": {
-            r.encoder: system.trained_with
-            for system in evaluation.systems
-            if system.trained_with
-            for r in system.results
-        },
-        "cross": [cross.to_json() for cross in cross_of(evaluation)] if evaluation.is_cross else [],
-    }
-
-
 def evaluation_csv(evaluation: Evaluation) -> str:
     """A line per system and metric on each task, then a line per system over tasks, with the comparison, if any; then
     a line per correlation, whose items are the systems."""
@@ -103,26 +75,11 @@ def evaluation_csv(evaluation: Evaluation) -> str:
 
 FORMATS: dict[str, Form] = {
     "table": lambda evaluation, _: evaluation_sheets(evaluation),
-    "json": lambda evaluation, with_queries: [to_json(evaluation_json(evaluation, with_queries), kind="evaluation")],
+    "json": lambda evaluation, with_queries: [to_json(evaluation.to_json(with_queries), kind="evaluation")],
     "csv": lambda evaluation, _: [evaluation_csv(evaluation)],
     "markdown": lambda evaluation, _: list(map(to_markdown, evaluation_sheets(evaluation))),
     "latex": lambda evaluation, _: list(map(to_latex, evaluation_sheets(evaluation))),
 }
-
-
-def _seeds_json(system: System) -> dict[str, Any]:
-    return {
-        "task": system.task,
-        "name": system.name,
-        "encoders": [result.encoder for result in system.results],
-        "similarity": system.similarity,
-        "similarities": [result.similarity for result in system.results],
-        "seeds": list(system.seeds),
-        "metrics": {
-            metric: {"mean": known(value), "deviation": known(system.deviation(metric))}
-            for metric, value in system.metrics.items()
-        },
-    }
 
 
 def _task_sheet(evaluation: Evaluation, task: str) -> Sheet:

@@ -37,9 +37,8 @@ from retrokit.data.runs import read_metrics
 from retrokit.evaluation.comparison.comparison import Cross, Evaluation, cross_of
 from retrokit.evaluation.comparison.systems import System
 from retrokit.evaluation.result import known
-from retrokit.evaluation.two_stage import Reranking
+from retrokit.evaluation.two_stage import ALL, Reranking
 from retrokit.metrics.significance import Draws, PairedTest, draw
-from retrokit.report.reranking import ALL, near_miss_rows
 from retrokit.training.evaluations import lower_is_better
 from retrokit.training.history import loss_change, tenths
 
@@ -160,7 +159,7 @@ LABEL = 26  # letters of a name on one line
 def reranking_plots(reranking: Reranking, folder: str | Path) -> list[Path]:
     """Draw each task as PNG and SVG into ``folder``, with the data as CSV; returns the files written. Raises
     :class:`DataError` if the folder or a file could not be written."""
-    tables = {"reranking": ranking_rows(reranking), "near-misses": near_miss_rows(reranking)}
+    tables = {"reranking": ranking_rows(reranking), "near-misses": reranking.near_miss_rows()}
     written = write_csv({name: rows for name, rows in tables.items() if rows}, folder)
     return [*written, *rows_plots(tables, folder)]
 

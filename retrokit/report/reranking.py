@@ -5,14 +5,11 @@ from typing import Any
 
 from retrokit.core.sheet import Sheet
 from retrokit.data.jsonl import to_json
-from retrokit.evaluation.comparison.systems import System
 from retrokit.evaluation.result import Result
 from retrokit.evaluation.tasks.pairs import FALSE_ACCEPTS
 from retrokit.evaluation.two_stage import Reranking
-from retrokit.report.evaluation import evaluation_csv, evaluation_json, evaluation_sheets, form, gate_sheets
+from retrokit.report.evaluation import evaluation_csv, evaluation_sheets, form, gate_sheets
 from retrokit.report.sheets import SHEETS
-
-ALL = "all"
 
 
 def reranking_parts(reranking: Reranking, format: str, with_queries: bool = False) -> list[Any]:
@@ -20,8 +17,7 @@ def reranking_parts(reranking: Reranking, format: str, with_queries: bool = Fals
     unknown format."""
     form(format)  # raises for an unknown one
     if format == "json":
-        whole = evaluation_json(reranking.whole, with_queries)
-        return [to_json({**whole, "near_misses": near_miss_rows(reranking)}, kind="reranking")]
+        return [to_json(reranking.to_json(with_queries), kind="reranking")]
     if format == "csv":
         return [evaluation_csv(reranking.whole)]
     return [SHEETS[format](sheet) for sheet in reranking_sheets(reranking)]
@@ -30,39 +26,12 @@ def reranking_parts(reranking: Reranking, format: str, with_queries: bool = Fals
 def reranking_sheets(reranking: Reranking) -> list[Sheet]:
     """The comparison on rankings, a table of near-misses a task, and what each reranker cost."""
     sheets = [] if reranking.rankings is None else evaluation_sheets(reranking.rankings)
-    if reranking.near_misses is not None:
-        sheets += near_miss_sheets(near_miss_rows(reranking))
+    sheets += near_miss_sheets(reranking.near_miss_rows())
     return [*sheets, *gate_sheets(reranking.whole), cost_sheet(reranking.whole.results)]
 
 
-def near_miss_rows(reranking: Reranking) -> list[dict[str, Any]]:
-    """A row per scorer and family of near-misses, and one of all families; ``None`` where there is no value."""
-    systems = reranking.near_misses.systems if reranking.near_misses is not None else []
-    return [_row(system, name) for system in systems for name in system.metrics if name.startswith("near_miss")]
-
-
-def _row(system: System, name: str) -> dict[str, Any]:
-    _, slash, family = name.partition("/")
-    area, accepted = f"roc_auc{slash}{family}", f"{FALSE_ACCEPTS}{slash}{family}"
-    drawn = system.draws(area)
-    low, high = drawn.interval if drawn is not None else (None, None)
-    return {
-        "task": system.task,
-        "scorer": system.encoder,
-        "similarity": system.similarity,
-        "family": family or ALL,
-        "near_misses": len(system.per_item(name) or {}),
-        "near_miss": system.metrics[name],
-        "positive": system.metrics.get(f"positive{slash}{family}"),
-        "roc_auc": system.metrics[area],
-        "roc_auc_low": low,
-        "roc_auc_high": high,
-        FALSE_ACCEPTS: system.metrics[accepted],
-    }
-
-
 def near_miss_sheets(near_misses: Sequence[Mapping[str, Any]]) -> list[Sheet]:
-    """A table for each task, of the rows of :func:`near_miss_rows`."""
+    """A table for each task, of the rows of a reranking's near-misses."""
     return [_near_miss_sheet(near_misses, task) for task in dict.fromkeys(row["task"] for row in near_misses)]
 
 

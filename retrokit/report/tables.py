@@ -1,9 +1,9 @@
-"""Tables of commands: training, calibration, export, search, build-sure, the embedding cache, studies."""
+"""Tables of commands: training, calibration, export, search, build-sure, the embedding cache."""
 
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, fields
 from datetime import UTC, datetime
 from statistics import median
@@ -26,7 +26,6 @@ if TYPE_CHECKING:  # showing what is there takes no trainer
     from retrokit.ranking.export import Export
     from retrokit.ranking.reranking.verify import Calibration
     from retrokit.ranking.retrieval.files import Hits
-    from retrokit.study.state import State
     from retrokit.sure.agreement import Agreement
     from retrokit.sure.build import Built, Estimate
     from retrokit.training.history import Outcome
@@ -54,31 +53,20 @@ def preflight_sheets(preflight: Preflight, kind: type[TrainingConfig]) -> list[S
         "trainable parameters": f"{parameters['trainable']:,} of {parameters['total']:,}{own}",
         "scale": f"{scale['scale']:.4g}; starts as sharp as cosine at {starting}",
     }
+    if preflight.memory is not None:
+        rows["memory of a step"] = memory_in_words(preflight.memory)
     return [
         *_data_sheets(preflight),
         facts("plan", rows | _chosen(preflight.configuration, kind, "scale")),
         *overlap_sheets(preflight.overlaps),
-        *(memory_sheets(preflight.memory) if preflight.memory else ()),
     ]
 
 
-def memory_sheets(memory: Mapping[str, Any]) -> list[Sheet]:
-    """What a step of training takes (:class:`~retrokit.training.preflight.Memory`)."""
-
-    def size(count: int | None) -> str:
-        if count is None:
-            return "–"
-        return f"{count / 1e9:,.1f} GB" if count >= 1e9 else f"{count / 1e6:,.1f} MB"
-
-    always = {name: memory[name] for name in ("weights", "copies", "gradients", "optimizer")}
-    fixed = facts("memory of any batch", {name: size(count) for name, count in always.items()}, are_numbers=True)
-    rows = []
-    for row in memory["activations"]:
-        counts = [row["kept"], row["checkpointed"]]
-        cells = [text for count in counts for text in (size(count), size(count and count + sum(always.values())))]
-        rows.append([f"{row['batch']:,}", f"{row['tokens']:,}", *cells])
-    columns = ["batch", "tokens", "activations", "in all", "with gradient checkpointing", "in all"]
-    return [fixed, Sheet("memory of a batch whose texts all have so many tokens", columns, 0, rows)]
+def memory_in_words(memory: Mapping[str, int]) -> str:
+    """What a step of training takes (:func:`~retrokit.training.memory.step_memory`)."""
+    sizes = {name: memory[name] for name in ("weights", "gradients", "optimizer", "activations")}
+    details = ", ".join(f"{name} {decimal(size)}" for name, size in sizes.items())
+    return f"{decimal(sum(sizes.values()))}: {details} ({memory['texts']:,} texts of {memory['tokens']:,} tokens)"
 
 
 def _data_sheets(preflight: Preflight | VerifierPreflight) -> list[Sheet]:
@@ -262,7 +250,7 @@ def build_sheets(built: Built) -> list[Sheet]:
     counts = built.counts
     tokens = counts["prompt_tokens"] + counts["completion_tokens"]
     took = f"{counts['calls']:,} calls ({tokens:,} tokens), {counts['from_store']:,} answers from the store"
-    notes = [f"{built.folder}: {took}"]
+    notes = [f"{built.folder}: {took}" if built.folder.name else took]
     if not any(counts["kept"] for counts in built.record["testbeds"].values()):
         notes.append("no query is left in any testbed: the manifest contains every answer and why it was rejected")
     columns = ["kind", "tried", "at once", "after retries", "dropped", "rejections by cause"]
@@ -356,17 +344,3 @@ def cache_table(cache: EmbeddingCache) -> list[Any]:
         *(f"{graph.spec}: {decimal(graph.size)}; {graph.said}" for graph in held_graphs(cache.folder)),
         f"{decimal(sum(encoder.size for encoder in held))} of at most {decimal(cache.limit)} in {cache.folder}",
     ]
-
-
-def states_json(states: Sequence[State]) -> str:
-    """A list with an object for each step."""
-    return to_json([asdict(state) for state in states], kind="state")
-
-
-def states_sheet(states: Sequence[State]) -> Sheet:
-    """A row for each step, in the order of the plan."""
-    rows = []
-    for state in states:
-        seconds = "" if state.seconds is None else f"{state.seconds:,.0f}"
-        rows.append([state.step.name, state.state, seconds, state.last_word])
-    return Sheet(None, ["step", "state", "seconds", "last word"], 2, rows, last_words=1)

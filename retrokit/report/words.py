@@ -4,11 +4,15 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
+from typing import TYPE_CHECKING
 
 from retrokit.core.sheet import grouped
 from retrokit.evaluation.comparison.comparison import Comparison, Evaluation
 from retrokit.evaluation.comparison.systems import System
 from retrokit.evaluation.result import known
+
+if TYPE_CHECKING:
+    from retrokit.evaluation.two_stage import Reranking
 
 MOST_TASKS = 4
 """Tasks that have a sentence each; of more, the sentences are about all of them."""
@@ -66,16 +70,27 @@ def sentences(evaluation: Evaluation) -> Iterator[str]:
     yield from _holes(evaluation)
 
 
+def conclusion(evaluation: Evaluation) -> str:
+    """An evaluation in sentences."""
+    return " ".join(sentences(evaluation))
+
+
+def conclusion_of_reranking(reranking: "Reranking") -> str:
+    """A reranking in sentences."""
+    return conclusion(reranking.whole)
+
+
 def _on_one(standing: Standing) -> str:
     best, metric, rival = standing.best, standing.metric, standing.rival
     if rival is None:
         return f"On {standing.task}, {best.name} reaches {metric} {_value(best, metric)}; nothing is compared with it."
     which = "the first row" if rival is standing.first else "the next"
     text = f"On {standing.task}, {best.name} is best in {metric} ({_value(best, metric)}): above {which}, "
-    return f"{text}{rival.name} ({_value(rival, metric)}), {_by(standing.over_rival)}."
+    return f"{text}{rival.name} ({_value(rival, metric)}), {difference_in_words(standing.over_rival)}."
 
 
-def _by(comparison: Comparison | None) -> str:
+def difference_in_words(comparison: Comparison | None) -> str:
+    """How far a system is above another, and whether that is more than chance."""
     if comparison is None:
         return "which nothing tests"
     verdict = "more than chance" if comparison.significant else UNSURE
@@ -114,7 +129,7 @@ def _over_tasks(evaluation: Evaluation) -> Iterator[str]:
         best, first = max(full, key=lambda entry: entry.mean), own[0]
         text = f"Over {most} tasks, {best.system} has the highest mean {metric} ({best.mean:.4f})"
         if best is not first and best.comparison is not None:
-            text += f", above {first.system} ({first.mean:.4f}) {_by(best.comparison)}"
+            text += f", above {first.system} ({first.mean:.4f}) {difference_in_words(best.comparison)}"
         yield f"{text}."
 
 
@@ -124,38 +139,3 @@ def _holes(evaluation: Evaluation) -> Iterator[str]:
         if missing := [task for task in evaluation.tasks if task not in there]:
             rest = f" and {len(missing) - 5} more" if len(missing) > 5 else ""
             yield f"{name} has no result on {', '.join(missing[:5])}{rest}."
-
-
-def beside_bm25(evaluation: Evaluation) -> Iterator[str]:
-    """How an encoder, and its fusion with BM25, compare with BM25 on each task, given the three systems of the study
-    in the order bm25, encoder, fusion."""
-    for task in evaluation.tasks:
-        (first, encoder, fused), metric = evaluation.systems_on(task), evaluation.leading_metric(task)
-        tests = {c.result: c for c in evaluation.comparisons if (c.task, c.metric) == (task, metric)}
-        alone, together = (
-            f"{_side(system.metrics[metric] - first.metrics[metric])} bm25 in {metric} {_by(tests.get(system.name))}"
-            for system in (encoder, fused)
-        )
-        yield f"On {task}, {encoder.name} is {alone}; fused with bm25 it is {together}."
-
-
-def _side(difference: float) -> str:
-    return "above" if difference > 0 else "below" if difference < 0 else "level with"
-
-
-def recommendation(evaluation: Evaluation) -> str:
-    """What to train with, by the leading metric of the first task: another similarity than the first system's where it
-    is above that by more than chance."""
-    standing = standing_on(evaluation, evaluation.tasks[0])
-    if standing is None:
-        return "nothing can be recommended: no system has a value"
-    best, first, compared = standing.best, standing.first, standing.over_rival
-    if best is first:
-        advice = f"train with {first.similarity}: nothing that was tried is above it"
-    elif compared is None or not compared.significant:
-        advice = f"train with {first.similarity}: {best.similarity} is above it, but {UNSURE}"
-    else:
-        sure = f"more than chance, corrected p = {compared.corrected_p:.2g}"
-        advice = f"train with {best.similarity}: it is above {first.similarity} by {sure}"
-    has_seeds = any(len(system.results) > 1 for system in standing.ranked)
-    return advice if has_seeds else f"{advice}; one seed each, so differences between seeds are not known"

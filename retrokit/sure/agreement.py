@@ -7,7 +7,7 @@ them. Counted are the variants that all annotators have judged.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from itertools import combinations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any
 from retrokit.core.errors import UsageError
 from retrokit.core.files import named
 from retrokit.core.frames import frame
-from retrokit.data.jsonl import checked, read_jsonl
+from retrokit.data.jsonl import checked, read_jsonl, restored
+from retrokit.data.records import PrintedRecord
 from retrokit.data.sure import VARIANT_FILES
 
 if TYPE_CHECKING:
@@ -39,7 +40,7 @@ class Joint:
 
 
 @dataclass(frozen=True)
-class Agreement:
+class Agreement(PrintedRecord):
     """What annotators say of the same variants.
 
     Attributes:
@@ -69,7 +70,14 @@ class Agreement:
     def to_json(self) -> dict[str, Any]:
         """All of it."""
         cohen = [{"annotators": list(pair), "kappa": value} for pair, value in self.cohen.items()]
-        return {**asdict(self), "cohen": cohen}
+        return {**super().to_json(), "cohen": cohen}
+
+    @classmethod
+    def from_json(cls, plain: Mapping[str, Any]) -> Agreement:
+        """What :meth:`to_json` gave."""
+        pairs = restored({"cohen": [{"annotators": list[str], "kappa": float | None}]}, plain)["cohen"]
+        cohen = {tuple(pair["annotators"]): pair["kappa"] for pair in pairs}
+        return restored(cls, {**plain, "cohen": cohen})
 
 
 _VERDICT = {"query": str, "kind": tuple(VARIANT_FILES), "annotator": str, "sample": str, "qualified": bool}

@@ -19,7 +19,8 @@ from retrokit.core.frames import flat, frame
 from retrokit.core.notices import progress
 from retrokit.core.outputs import check_apart, folder_in_the_making
 from retrokit.core.settings import taking
-from retrokit.data.jsonl import COUNT
+from retrokit.data.jsonl import COUNT, restored
+from retrokit.data.records import PrintedRecord
 from retrokit.llm.base import LLM, estimated_tokens
 from retrokit.llm.prompts import OURS, PromptTemplate, wording_for
 from retrokit.llm.session import run_all
@@ -43,7 +44,7 @@ _RECORD = {"testbeds": {"*": {"kept": COUNT, "dropped": dict[str, COUNT]}}, "kin
 
 
 @dataclass(frozen=True)
-class Built:
+class Built(PrintedRecord):
     """A finished build: the ``record`` of :mod:`retrokit.sure.folder`, and the ``counts`` of the session."""
 
     folder: Path
@@ -51,6 +52,16 @@ class Built:
     counts: Annotated[
         dict[str, int], dict.fromkeys(("calls", "from_store", "prompt_tokens", "completion_tokens"), COUNT)
     ]
+
+    def to_json(self) -> dict[str, Any]:
+        """The record, and the counts as ``calls``."""
+        return {**self.record, "calls": self.counts}
+
+    @classmethod
+    def from_json(cls, plain: Mapping[str, Any]) -> Built:
+        """What :meth:`to_json` gave, which does not contain the folder."""
+        record = {name: value for name, value in plain.items() if name != "calls"}
+        return restored(cls, {"folder": Path(), "record": record, "counts": plain.get("calls")})
 
     def to_frame(self) -> DataFrame:
         """A row for each kind of variant: how it went, and the statistics of its texts (SURE, Table 3)."""

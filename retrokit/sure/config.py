@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 class SampleConfig(Settings):
     """Which variants of a benchmark are judged (SURE 4.1)."""
 
-    folder: str = setting(help="SURE folder: a built one, or the release's.", argument=True)
+    folder: str = setting(help="SURE folder: a built one, or the release's.", argument=True, reads=FOLDER)
     _: KW_ONLY
     output: str = setting(help="HTML file to write.", flags=("--output", "-o"), writes=FILE)
     sample: int = setting(50, "Queries to sample, each with all its variants.", minimum=1)
@@ -31,7 +31,7 @@ class JudgeConfig(Asking, SampleConfig):
     """Which model judges them, and how it is prompted."""
 
     _: KW_ONLY
-    llm: str = setting(help="Language model as annotator.")
+    llm: str = setting(help="Language model as annotator.", names="llms")
     output: str = setting(
         help="JSON lines of verdicts to write (-: standard output).", flags=("--output", "-o"), writes=FILE
     )
@@ -50,11 +50,11 @@ class SureConfig(Asking):
     data: str | None = setting(
         None, "BEIR folder with judgements, or a BEIR set's name.", argument=True, metavar="DATA"
     )
-    llm: str | None = setting(None, "Language model, e.g. openai:MODEL,url=ADDRESS.")
+    llm: str | None = setting(None, "Language model, e.g. openai:MODEL,url=ADDRESS.", names="llms")
     output: str | None = setting(None, "Folder to write.", flags=("--output", "-o"), writes=FOLDER)
     split: str = setting("test", "Split whose queries are used.")
-    queries: str | None = setting(None, "JSON lines of id, text, passage_id; replaces DATA.")
-    passages: str | None = setting(None, "JSON lines of id, text and optionally title.")
+    queries: str | None = setting(None, "JSON lines of id, text, passage_id; replaces DATA.", reads=FILE)
+    passages: str | None = setting(None, "JSON lines of id, text and optionally title.", reads=FILE)
     qrels: str | None = setting(None, "Judgements (BEIR or TREC) in place of passage_id.")
     testbeds: str = setting("precision,abstraction,equivalence", "Testbeds to build, comma-separated.")
     limit: int | None = setting(None, "Queries to try, drawn by the seed. Default: all.", minimum=1)

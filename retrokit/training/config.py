@@ -44,14 +44,14 @@ FOR_LOSSES = {
 """Options of some losses only."""
 DEFAULT_SCALE = {"infonce": 20.0, "kl": 20.0, "margin-mse": 1.0, "mse": 1.0}
 AUTO = "auto"
-"""As a similarity: chosen by a probe of the encoder; as a size: the largest that fits into memory."""
+"""As a similarity: chosen by a probe of the encoder; as a scale: as sharp as cosine's."""
 
 LOSS, BATCHES, OPTIMIZER, EVALUATION = "Loss", "Batches", "Optimizer", "Evaluation"
 TRAINED, CHECKPOINTS, OUTPUT = "Adapters", "Checkpoints", "Output"
 
 
 def rank_or_spec(text: str) -> int | str:
-    """A number if only a rank is given, as older versions store it."""
+    """A number if only a rank is given."""
     spec = lora.parse(text)
     return spec.params["rank"] if len(spec.params) == 1 else str(spec)  # type: ignore[return-value] # it is one
 
@@ -64,8 +64,8 @@ class TrainingConfig(Settings):
         UsageError: all problems at once.
     """
 
-    encoder: str = setting(help="Encoder to start from.", argument=True)
-    data: Sequence[str] = setting(help="Train on FILE.jsonl, -, beir:PATH or hf:NAME. Repeatable.")
+    encoder: str = setting(help="Encoder to start from.", argument=True, names="encoders")
+    data: Sequence[str] = setting(help="Train on FILE.jsonl, -, beir:PATH or hf:NAME. Repeatable.", names="data")
     output: str | None = setting(
         None, "Model folder to write.", OUTPUT, flags=("--output", "-o"), result=False, writes=FOLDER
     )
@@ -147,7 +147,7 @@ class TrainingConfig(Settings):
         """The paths of inputs."""
         from retrokit.core.outputs import paths_in
 
-        return paths_in(getattr(self, field.name) for field in fields(self) if not field.metadata["writes"])
+        return paths_in(getattr(self, field.name) for field in fields(self) if not field.metadata["content"].writes)
 
 
 @dataclass(frozen=True)
@@ -164,6 +164,7 @@ class EncoderTrainingConfig(TrainingConfig):
     )
     temperature: float | None = setting(None, "Divide scores by this, instead of `scale=`.", LOSS, above=0)
     directions: str = setting("query-to-document", "Rank in this direction.", LOSS, choices=DIRECTIONS)
+    batch_size: int = setting(64, "Batch N examples per process.", BATCHES, above=0)
     no_duplicates: bool = setting(False, "Avoid duplicate texts within a global batch.", BATCHES)
     lr: float | None = setting(
         None, "Set the peak learning rate. Default: 2e-5 (static: 0.05).", OPTIMIZER, above=0, maximum=100
@@ -184,7 +185,7 @@ class EncoderTrainingConfig(TrainingConfig):
     holdout: float | None = setting(
         None, "Hold out a fraction or N anchors, and evaluate on them.", EVALUATION, above=0
     )
-    eval: Sequence[str] = setting((), "Evaluate on this task before and after. Repeatable.", EVALUATION)
+    eval: Sequence[str] = setting((), "Evaluate on this task before and after. Repeatable.", EVALUATION, names="tasks")
     overlap_examples: int = setting(0, OVERLAP_EXAMPLES, EVALUATION, minimum=0, result=False)
     strict: bool = setting(False, STRICT, EVALUATION, result=False)
 
@@ -239,27 +240,14 @@ class FinetuneConfig(EncoderTrainingConfig):
     )
 
     _: KW_ONLY
-    sim: str = setting("cosine", "Train with this similarity, or auto (by a probe).", LOSS)
+    sim: str = setting("cosine", "Train with this similarity, or auto (by a probe).", LOSS, names="similarities")
     loss: str = setting("infonce", "Minimise infonce, mse, kl, margin-mse; sum: infonce+kl=0.5.", LOSS)
     teacher_temperature: float = setting(1.0, "Divide the teacher's scores by this (kl).", LOSS, above=0)
-    guide: str | None = setting(None, "Mask false negatives by an encoder: minilm,margin=0.05.", LOSS)
+    guide: str | None = setting(None, "Mask false negatives by an encoder: minilm,margin=0.05.", LOSS, names="encoders")
     max_score: float | None = setting(None, "Count this score as 1 (mse). Default: the highest.", LOSS, above=0)
     augment: Sequence[str] = setting((), "Make pairs of texts: crops, dropout, mask. Repeatable.")
     unmasked: bool = setting(False, "Count an anchor's other positives as negatives (MAG, Eq. 2).", LOSS)
-    batch_size: int | str = setting(
-        "64",
-        "Batch N examples per process; auto: fit memory.",
-        BATCHES,
-        above=0,
-        read=number_or("auto", "batch_size", int),
-    )
-    mini_batch: int | str | None = setting(
-        None,
-        "Hold activations of N texts (gradient caching), or auto.",
-        BATCHES,
-        above=0,
-        read=number_or("auto", "mini_batch", int),
-    )
+    mini_batch: int | None = setting(None, "Hold activations of N texts (gradient caching).", BATCHES, above=0)
     gradient_checkpointing: bool = setting(False, "Recompute activations to save memory.", BATCHES, result=False)
     sim_lr: float | None = setting(
         None, "Set the learning rate of a learned similarity (γ).", OPTIMIZER, above=0, maximum=100
@@ -286,12 +274,8 @@ class FinetuneConfig(EncoderTrainingConfig):
         names = LOSSES[:-1] if "+" in self.loss else LOSSES
         known = all(name in names and 0 < weight < math.inf for name, weight in losses.items())
         scored = self.loss == "mse"
-        sizes = {name: getattr(self, name) for name in ("batch_size", "mini_batch")}
-        automatic = [name for name, value in sizes.items() if isinstance(value, str)]
         default = {field.name: field.default for field in fields(self)}
         wrong: dict[str, Any] = {
-            **{f"`{name}=` {sizes[name]}: expected a whole number or auto": sizes[name] != AUTO for name in automatic},
-            "`batch_size=` and `mini_batch=` are both auto; give one as a number": set(sizes.values()) == {AUTO},
             f"`loss=` {self.loss}: expected one of {', '.join(LOSSES)}, or a sum of the first three such as "
             "infonce+kl=0.5": not known or len(losses) < len(self.loss.split("+")),
             **{
@@ -338,10 +322,6 @@ class FinetuneConfig(EncoderTrainingConfig):
     @property
     def default_scale(self) -> float:
         return max(DEFAULT_SCALE[name] for name in self.losses)
-
-
-UNRECORDED = ("mix", "unmasked")
-"""Options that older runs do not record; at their default, newer ones do not either."""
 
 
 def _weight(text: str) -> float:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -34,6 +35,7 @@ from retrokit.training.config import AUTO, FinetuneConfig
 from retrokit.training.evaluations import HOLDOUT, Evaluations, task_names
 from retrokit.training.history import Outcome
 from retrokit.training.loss import Guide, InfoNCE, PreparedLoss, ScoredMSE, Taught
+from retrokit.training.memory import step_memory
 from retrokit.training.model import (
     build,
     check_weights,
@@ -47,8 +49,6 @@ from retrokit.training.preflight import (
     SCALE_SAMPLE,
     Preflight,
     check_max_length,
-    fitted,
-    forecast,
     lengths_of,
     measure_scale,
     of_any_run,
@@ -115,18 +115,17 @@ class Plan(Job):
     def loss(self) -> PreparedLoss:
         """The loss to minimise."""
         config, scale = self.config, self.preflight.scale["scale"]
-        mini_batch = None if config.mini_batch is None else int(config.mini_batch)
         prefixes = list(self.model)[-1].prefixes
         embeddings = [torch.ones(1, size, device=self.model.device) for size in prefixes or []]
         widths = [self.similarity.prepare(embedding, "query").shape[-1] for embedding in embeddings] or None
         if config.loss == "mse":
-            return ScoredMSE(self.model, self.similarity, scale, mini_batch, widths)
+            return ScoredMSE(self.model, self.similarity, scale, config.mini_batch, widths)
         held_out = [self.held_out.data.positives] if self.held_out is not None else []
         known = torch.cat([self.data.positives, *held_out]).unique()
         options: dict[str, Any] = {
             "positives": known[:0] if config.unmasked else known,
             "directions": config.directions,
-            "mini_batch": mini_batch,
+            "mini_batch": config.mini_batch,
             "widths": widths,
             "guide": self.guide,
         }
@@ -179,9 +178,15 @@ def plan(config: FinetuneConfig, *, dry_run: bool = False) -> Plan:
     check_places(config, config.data)
     with strictly(config.strict):
         data, digests, augmentation, held_out = read_data(config)
-        of_data = partial(Batches, data, seed=config.seed, no_duplicates=config.no_duplicates, mix=config.mix)
-        batches_of = partial(of_data, rank=rank, world=world)
-        batches = None if config.batch_size == AUTO else batches_of(int(config.batch_size))
+        batches = Batches(
+            data,
+            config.batch_size,
+            seed=config.seed,
+            no_duplicates=config.no_duplicates,
+            mix=config.mix,
+            rank=rank,
+            world=world,
+        )
         _check_before_loading(config, data)
         evaluations = read_evaluations(config, held_out, device)  # a task may load models
     encoder: Encoder = encoders.registry.create(config.start, device=device)
@@ -209,8 +214,6 @@ def plan(config: FinetuneConfig, *, dry_run: bool = False) -> Plan:
     if config.scale == "auto" and (other := similarity.multiple_of):
         notice(f"{similarity.spec} is {other} divided by a number; with `scale=` auto both train the same")
     freeze_unused(model, texts_of(data, 1, config.seed))
-    config = fitted(config, encoder, model, data, dtype)
-    batches = batches or batches_of(int(config.batch_size))
     guide: Guide | None = guides.create_on(config.guide, device) if config.guide is not None else None
     of_guide = {} if guide is None else {"guide_fingerprint": guide.fingerprint()}
     computes_in = encoder.computes_in(config.precision)
@@ -228,8 +231,9 @@ def plan(config: FinetuneConfig, *, dry_run: bool = False) -> Plan:
         scale=first_says(lambda: measure_scale(encoder, similarity, sample, *options)),  # devices may round differently
         evaluated={name: task.spec for name, task in evaluations.tasks.items()},
         overlaps=first_says(lambda: evaluations.overlaps(data.sources, config.overlap_examples, held_out_texts)),
+        memory=_memory(config, model, dtype, data, lengths),
     )
-    planned = Plan(
+    return Plan(
         config=config,
         batches=batches,
         metric=evaluations.decides,
@@ -244,13 +248,12 @@ def plan(config: FinetuneConfig, *, dry_run: bool = False) -> Plan:
         held_out=held_out and replace(held_out, size=batches.size * world),
         chosen_by=chosen_by,
     )
-    return with_memory(planned) if dry_run else planned
 
 
 def _check_before_loading(config: FinetuneConfig, data: TrainingSet) -> None:
     """Raise :class:`UsageError` for options that do not suit each other or the data, for any encoder."""
-    if AUTO not in (config.mini_batch, config.batch_size) and config.mini_batch is not None:
-        batch, most = int(config.batch_size), int(config.mini_batch)
+    if config.mini_batch is not None:
+        batch, most = config.batch_size, config.mini_batch
         if most > batch and all(batch * len(data[index].document_ids) < most for index in range(len(data))):
             problem = f"is more than the queries or the documents of a batch of {batch}"
             raise UsageError(f"`mini_batch=` {most} {problem}; give fewer, or leave it out")
@@ -289,11 +292,19 @@ def _chosen_similarity(
     return first_says(lambda: choose_similarity(encoder, data, config.seed))
 
 
-def with_memory(plan: Plan) -> Plan:
-    """The plan, with the memory of a step in its preflight."""
-    limit = max(entry["limit"] or 0 for entry in plan.preflight.lengths.values())
-    memory = forecast(plan.model, plan.config, plan.precision, limit, len(plan.data[0].document_ids))
-    return replace(plan, preflight=replace(plan.preflight, memory=memory))
+def _memory(
+    config: FinetuneConfig, model: SentenceTransformer, dtype: torch.dtype, data: TrainingSet, lengths: dict[str, Any]
+) -> dict[str, int] | None:
+    """The memory of a step whose texts are all as long as the longest; ``None`` if it cannot be estimated."""
+    transformer = getattr(model[0], "auto_model", None)
+    if transformer is None or model.supports("image"):
+        return None
+    texts = config.batch_size * (1 + len(data[0].document_ids))
+    if config.mini_batch is not None:
+        texts = min(texts, config.mini_batch)
+    tokens = max(min(of_role["percentiles"]["100"], of_role["limit"] or math.inf) for of_role in lengths.values())
+    sizes = step_memory(transformer, dtype, texts, tokens, config.gradient_checkpointing)
+    return {**sizes, "texts": texts, "tokens": tokens}
 
 
 def choose_similarity(encoder: Encoder, data: TrainingSet, seed: int) -> tuple[str, dict[str, Any]]:

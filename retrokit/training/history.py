@@ -12,6 +12,7 @@ import numpy as np
 from retrokit.core.errors import disk_errors
 from retrokit.core.frames import flat, frame
 from retrokit.data.jsonl import json_line
+from retrokit.data.records import PrintedRecord
 from retrokit.training.evaluations import lower_is_better
 
 if TYPE_CHECKING:
@@ -19,14 +20,6 @@ if TYPE_CHECKING:
 
 CONVERGED_OVER = 5  # evaluations
 CONVERGED_DEVIATION, CONVERGED_DISTANCE = 0.002, 0.02
-
-
-class Plain:
-    """A record whose fields are plain values."""
-
-    def to_json(self) -> dict[str, Any]:
-        """Plain values for strict JSON."""
-        return dict(vars(self))
 
 
 class History:
@@ -110,7 +103,7 @@ def loss_change(losses: Sequence[Mapping[str, float]]) -> str:
 
 
 @dataclass(frozen=True)
-class Outcome(Plain):
+class Outcome(PrintedRecord):
     """The outcome of a finished run.
 
     Attributes:

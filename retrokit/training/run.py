@@ -28,7 +28,7 @@ from retrokit.data.training_rows import Pair
 from retrokit.encoders.precision import choose_precision, multiplies
 from retrokit.training.batches import Batches
 from retrokit.training.callback import TrainingCallback, seconds_per_step, tracking
-from retrokit.training.config import UNRECORDED, TrainingConfig, differences
+from retrokit.training.config import TrainingConfig, differences
 from retrokit.training.history import History, Outcome
 from retrokit.training.processes import all_say, ends_all, first_says, is_first, leave, place
 from retrokit.training.run_folder import RunFolder, check_state, staged_in
@@ -131,9 +131,8 @@ def identity_of(
     that it ``computes_in``. Raises :class:`UsageError` if it differs among processes."""
     if config.tf32 and device.type != "cuda":
         raise UsageError(f"`tf32=` needs an NVIDIA GPU, and this runs on {device}; leave it out")
-    options = config.identity()
     identity = {
-        **{name: value for name, value in options.items() if value or name not in UNRECORDED},
+        **config.identity(),
         "precision": computes_in,
         **digests,
         "encoder_fingerprint": fingerprint,

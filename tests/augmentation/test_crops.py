@@ -26,6 +26,7 @@ from retrokit.augmentation.crops import (
 from retrokit.augmentation.texts import Counts, Texts
 from retrokit.core.errors import DataError, UsageError
 from retrokit.data.jsonl import read_jsonl, write_jsonl
+from tests.close import LEAST_P
 
 SMALL = CropSettings(min_chars=3, max_chars=5)
 TEXT = "one. two. 3. four. five. sixth. end"
@@ -122,7 +123,7 @@ def test_wrong_settings(changes, problem):
 def test_all_ordered_pairs_are_equally_likely():
     seen = Counter(pair(CHUNKS, seed=0, epoch=0, index=index) for index in range(12_000))
     assert set(seen) == set(permutations(CHUNKS, 2))
-    assert chisquare(list(seen.values())).pvalue > 0.01
+    assert chisquare(list(seen.values())).pvalue > LEAST_P
 
 
 @pytest.mark.parametrize("key", ["seed", "epoch", "index"])
@@ -131,7 +132,7 @@ def test_neighbouring_keys_are_independent(key):
     drawn = [pair("abc", **{**fixed, key: number}) for number in range(7_201)]
     neighbours = Counter(pairwise(drawn))
     assert len(neighbours) == 36
-    assert chisquare(list(neighbours.values())).pvalue > 0.001
+    assert chisquare(list(neighbours.values())).pvalue > LEAST_P
 
 
 @given(st.integers(2, 9), st.integers(0, 2**64), st.integers(0, 5), st.integers(0, 2**40))
@@ -261,7 +262,7 @@ def test_on_abstracts_against_an_independent_implementation(shared_data):
     apart = Counter(abs(a - p) for (a, p), (_, chunks) in zip(places, usable, strict=True) if len(chunks) == 4)
     total = apart.total()
     assert total > 3_000
-    assert chisquare([apart[1], apart[2], apart[3]], [total / 2, total / 3, total / 6]).pvalue > 0.01
+    assert chisquare([apart[1], apart[2], apart[3]], [total / 2, total / 3, total / 6]).pvalue > LEAST_P
 
 
 def corpus_of(tmp_path, count):

@@ -18,6 +18,7 @@ from retrokit.augmentation.masking import Masker, mask_ids, masked_count, masked
 from retrokit.augmentation.texts import Counts, Rows
 from retrokit.core.errors import DataError, UsageError
 from retrokit.data.jsonl import Row, write_jsonl
+from tests.close import LEAST_P
 from tests.models import sentences
 
 
@@ -113,7 +114,7 @@ def test_every_choice_of_ids_is_equally_likely():
     masked = mask_ids(ids, torch.ones_like(ids), {1, 6}, 0.5, 99, torch.Generator().manual_seed(0))
     seen = Counter(tuple((row == 99).nonzero().flatten().tolist()) for row in masked)
     assert set(seen) == set(combinations((1, 2, 3, 4), 2))
-    assert chisquare(list(seen.values())).pvalue > 0.01
+    assert chisquare(list(seen.values())).pvalue > LEAST_P
 
 
 def test_special_tokens_are_not_masked_and_unknown_words_are(bert):
@@ -205,7 +206,7 @@ def test_pairs(bert):
         assert masked["positive"].count("[MASK]") == 1
     both = Counter((row["anchor"].split().index("[MASK]"), row["positive"]) for row in rows)
     assert len(both) == 8
-    assert chisquare(list(both.values())).pvalue > 0.01  # the two sides are masked independently
+    assert chisquare(list(both.values())).pvalue > LEAST_P  # the two sides are masked independently
 
 
 def test_pairs_of_a_file_are_those_of_the_stream(tmp_path, bert):

@@ -19,7 +19,7 @@ import retrokit
 from retrokit.data.beir import read_beir, write_beir
 from retrokit.data.corpus import Document, read_corpus
 from retrokit.encoders.folders import minilm_path
-from retrokit.study.why import why_this_figure
+from retrokit.extensions.studies.why import why_this_figure
 
 METRIC = "ndcg@10"
 

@@ -8,14 +8,9 @@ from retrokit.evaluation.comparison.comparison import TABLE, evaluation_of
 from retrokit.evaluation.result import Result
 from retrokit.probing.layers import LayerProbe, LayerScore
 from retrokit.ranking.retrieval.base import Rankings
-from retrokit.report.doctor import Diagnosis, Finding
 from retrokit.report.evaluation import evaluation_csv
-from retrokit.study.state import StudyPlan
-from retrokit.study.steps import Step
 from retrokit.sure.agreement import agreement
 from retrokit.training.history import Outcome
-
-STEP = Step("eval-1", "eval", ("eval",), "eval.json", True, False, False, (), (), {"sim": "dot", "dims": 8})
 
 
 def result(encoder: str, values: list[float]) -> Result:
@@ -64,11 +59,6 @@ def test_an_evaluation_is_its_csv():
             ["step", "ndcg@10"],
             [4, 0.7],
         ),
-        (
-            Diagnosis([Finding("hub", "it", "reached")]),
-            ["part", "name", "found", "state", "advice"],
-            ["hub", "it", "reached", "ok", ""],
-        ),
     ],
     ids=lambda value: type(value).__name__,
 )
@@ -76,11 +66,3 @@ def test_results_as_data_frames(made, columns, first):
     rows = made.to_frame()
     assert list(rows.columns) == columns
     assert [None if value is None or value != value else value for value in rows.iloc[0]] == first
-
-
-def test_the_states_of_a_study(tmp_path):
-    made = StudyPlan(tmp_path, "", "", "", (), [STEP]).to_frame()
-    assert made.iloc[0].drop("seconds").to_dict() == {
-        **{"name": "eval-1", "table": "eval", "state": "missing"},
-        **{"cell.sim": "dot", "cell.dims": 8},
-    }

@@ -125,10 +125,8 @@ def test_ctrl_c_is_one_line_in_every_command(tmp_path: Path, started, words: tup
         ("export", "static:dim=4", "--on", "FIFO", "-o", "out"),
         ("finetune", "static:dim=4", "--data", "FIFO", "-o", "out"),
         ("probe", "near-miss", "static:dim=4", "--on", "pairs:FIFO"),
-        ("report", "FIFO", "-o", "out"),
         ("rerank", "verify", "default", "FIFO", "-o", "out"),
         ("search", "bm25", "--corpus", "FIFO", "--query", "a"),
-        ("study", "run", "FIFO", "-o", "out"),
     ],
     ids=lambda words: "-".join(words[:2]),
 )

@@ -23,8 +23,7 @@ from retrokit.data.runs import read_run as described
 from retrokit.data.trec import read_run
 from retrokit.evaluation.comparison.gates import read_baseline
 from retrokit.evaluation.comparison.results_folder import ResultsFolder
-from retrokit.report.sources import read_sources
-from retrokit.study.state import StudyPlan
+from retrokit.report.records import read_record
 from tests.trec import read_qrels
 
 CORPUS = b'{"_id": "d1", "title": "Cats", "text": "They purr."}\n{"id": 2, "text": "Dogs \xc3\xa4 \\ud83d\\ude00"}\n'
@@ -164,25 +163,25 @@ RESULT = {
     **{"encoder": "e", "similarity": "cosine", "task": "t", "main_metric": "m", "metrics": {"m": 0.5}},
     **{"per_query": {"m": {"q": 0.5}}, "counts": {}, "norms": {}, "configuration": {}, "resampled": {}},
 }
+
+
+def record_of(path: Path) -> object:
+    """The record in a file; raises :class:`DataError` for JSON of something else, as a report does."""
+    record = read_record(str(path), "what --json has printed")
+    if record is None:
+        raise DataError(str(path), "is JSON of something else")
+    return record
+
+
 SYSTEM = {"data": None, "results": [RESULT], "seeds": [], "trained_with": None, "distinction": ""}
 RUN_NOTE = {"status": "finished", "similarity": "cosine", "steps": 3, "outcome": {"steps": 3}}
-PLAN = {
-    **{"title": "", "text": "", "started_in": "/", "gates": []},
-    "steps": [
-        {
-            **{"name": "a", "table": "a", "command": [], "output": "", "prints": True, "resumes": False},
-            **{"replaces": False, "after": [], "reads": [], "cell": {}},
-        }
-    ],
-}
 WHOLE: dict[str, tuple[object, str, Callable[[Path], object]]] = {
     "run": (RUN_NOTE, "retrokit.json", lambda path: described(path.parent)),
     "baseline": ({"format": 1, "systems": [SYSTEM]}, "base.json", lambda path: read_baseline(str(path))),
     "results": (None, "r.json", lambda path: results(path.parent)),
     "export": (None, "export.json", lambda path: export(path.parent)),
     "ids": (None, "embeddings.parquet", lambda path: export(path.parent)),
-    "report": (None, "found.json", lambda path: read_sources([str(path)])),
-    "plan": (PLAN, "plan.json", lambda path: StudyPlan.read(path.parent)),
+    "report": (None, "found.json", record_of),
     "TOML": (None, "options.toml", read_toml),
 }
 NO_VALUE: dict[str, bytes] = {

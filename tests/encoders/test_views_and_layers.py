@@ -13,7 +13,7 @@ from retrokit.encoders.base import Encoder
 from retrokit.encoders.folders import starting_encoder
 from retrokit.encoders.layers import layer_changes
 from retrokit.encoders.views import EncoderSlice, MemoizedEncoder, layers
-from tests.close import assert_rounded
+from tests.close import BF16_UNIT, assert_rounded
 from tests.models import sentences
 
 TEXTS = sentences(7, seed=3)
@@ -213,7 +213,8 @@ def test_precision_and_no_texts(bert):
     exact, rough = (bert.token_embeddings(LINES[:3], "document", precision) for precision in ("fp32", "bf16"))
     for a, b in zip(exact, rough, strict=True):
         assert b.dtype == np.float32
-        assert 0 < np.abs(a - b).max() < 0.1
+        assert np.abs(a - b).max() > 0
+        assert_rounded(b, a, units=8 * BF16_UNIT)  # over 20 seeds 1.6 units of bf16, with an SD of 0.6
     assert bert.token_embeddings([], "query") == []
 
 

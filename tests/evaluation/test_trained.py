@@ -13,7 +13,7 @@ from retrokit.evaluation import registry
 from retrokit.evaluation.comparison import trained
 from retrokit.evaluation.comparison.trained import overlaps_with_training, training_of
 from retrokit.evaluation.evaluate import evaluate
-from retrokit.report.evaluation import evaluation_json, evaluation_sheets
+from retrokit.report.evaluation import evaluation_sheets
 from retrokit.training.config import FinetuneConfig
 from retrokit.training.finetune import finetune
 from tests.evaluation.fakes import Notices, write_folder, write_lines
@@ -147,7 +147,7 @@ def test_a_run_knows_its_data_and_others_are_named(tmp_path: Path, task: str, da
     said = [line for line in recorder.messages if "queries are in the training data" in line]
     told = f"{task} and {data}: 2 of 12 queries are in the training data, 0 are near-duplicates of it"
     assert any(told in line for line in said)
-    assert evaluation_json(named)["overlaps"][0]["counts"] == named.overlaps[0].counts
+    assert named.to_json()["overlaps"][0]["counts"] == named.overlaps[0].counts
     assert any(sheet.title == "examples" for sheet in evaluation_sheets(found)) == bool(own.examples)
     assert not any(sheet.title == "examples" for sheet in evaluation_sheets(named))
 

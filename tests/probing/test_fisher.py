@@ -154,7 +154,8 @@ def test_the_smaller_kappa_is_chosen_where_it_is_clear():
 
 def test_neither_is_chosen_where_the_roles_are_alike():
     q, d = embeddings(5, pairs=300)
-    found = predict(q, d)
+    found = predict(np.concatenate([q, d]), np.concatenate([d, q]))
+    assert found.difference == pytest.approx(0, abs=1e-9)
     assert found.low < 0 < found.high
     assert found.choice == "learn"
     assert found.lower in ("qnorm", "dnorm")

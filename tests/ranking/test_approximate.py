@@ -46,13 +46,16 @@ def test_a_flat_index_finds_what_exact_search_finds(monkeypatch: pytest.MonkeyPa
 
 
 @pytest.mark.parametrize("spec", ["cosine", "dot", "sfs:4"])
-def test_a_graph_finds_nearly_all(spec: str) -> None:
+def test_a_graph_finds_more_the_longer_it_searches(spec: str) -> None:
     queries, documents = embeddings(40, 2000)
-    found = search(retrokit.similarity(spec), queries, documents, 10, "HNSW32:efSearch=300")
     _, best = top_k(retrokit.similarity(spec), queries, documents, 10)
-    shared = np.mean([len(set(a) & set(b)) / 10 for a, b in zip(found.indices, best, strict=True)])
-    assert shared > 0.97
-    assert found.recall == {10: pytest.approx(shared)}
+    recalls = []
+    for length in (10, 300):
+        found = search(retrokit.similarity(spec), queries, documents, 10, f"HNSW4:efSearch={length}")
+        shared = np.mean([len(set(a) & set(b)) / 10 for a, b in zip(found.indices, best, strict=True)])
+        assert found.recall == {10: pytest.approx(shared)}
+        recalls.append(shared)
+    assert recalls[1] > recalls[0] + 0.2  # over 20 seeds 0.32 more with dot, the least, with an SD of 0.02
 
 
 def test_recall_counts_what_was_found() -> None:
@@ -64,7 +67,7 @@ def test_recall_counts_what_was_found() -> None:
     for k in (10, 50):
         shared = np.mean([len(set(a[:k]) & set(b[:k])) / k for a, b in zip(found.indices, best, strict=True)])
         assert found.recall[k] == pytest.approx(shared)
-    assert 0.2 < found.recall[50] < 0.95
+    assert 1 / 4 < found.recall[50] < 1  # a random quarter has 1/4; over 20 seeds 0.45, with an SD of 0.02
     every = search(similarity, queries, documents, 50, "IVF4,Flat:nprobe=4")
     assert every.recall == {10: 1.0, 50: 1.0}
 

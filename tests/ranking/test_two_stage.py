@@ -14,6 +14,7 @@ from sklearn.metrics import roc_auc_score, roc_curve
 from retrokit.core.errors import DataError, Interrupted, UsageError
 from retrokit.core.notices import listening
 from retrokit.data.trec import read_run, write_run
+from retrokit.evaluation.comparison.comparison import Evaluation
 from retrokit.evaluation.comparison.results_folder import ResultsFolder
 from retrokit.evaluation.evaluate import evaluate
 from retrokit.evaluation.two_stage import Reranking, TwoStageOptions, rerank
@@ -21,8 +22,6 @@ from retrokit.metrics.significance import holm, randomisation_test
 from retrokit.ranking.reranking import kept
 from retrokit.ranking.retrieval.hybrid import blend, min_max
 from retrokit.ranking.retrieval.two_stage import IDLE
-from retrokit.report.evaluation import evaluation_json
-from retrokit.report.sources import evaluation_from
 from tests.evaluation.fakes import Notices, write_folder, write_lines
 from tests.ranking import scorers
 from tests.ranking.scorers import hashed, register
@@ -295,7 +294,7 @@ def test_seeds_of_either_stage_are_averaged(many, tmp_path, monkeypatch):
     assert seeds.deviation("ndcg@10") == pytest.approx(np.std(values, ddof=1))
     kept = evaluate(results=results)
     assert [one.name for one in kept.systems] == [one.name for one in behind.whole.systems]
-    page = evaluation_from(json.loads(json.dumps(evaluation_json(behind.whole))))
+    page = Evaluation.from_json(json.loads(json.dumps(behind.whole.to_json())))
     assert [(one.name, one.seeds) for one in page.systems] == [(one.name, one.seeds) for one in behind.whole.systems]
     # as first stages, and both: the seeds of one reranker stay apart from another's
     both = rerank(fresh, [f"beir:{folder}"], ["fake", *fresh], TwoStageOptions()).whole.systems

@@ -273,7 +273,9 @@ def test_it_tells_near_misses_apart_and_leaves_the_encoder_of_others_alone():
     before = plain.score_pairs(texts[:3], texts[1:4])
     reranker = registry.create("default", device="cpu")
     found = [reranker.score_pairs(texts, [row[name] for row in rows]) for name in ("positive", "near_miss")]
-    assert roc_auc(*found) > 0.88
+    without_training = [plain.score_pairs(texts, [row[name] for row in rows]) for name in ("positive", "near_miss")]
+    # over 20 samples of as many pairs 0.67 more, with an SD of 0.04
+    assert roc_auc(*found) > roc_auc(*without_training) + 0.4
     assert (registry.create("maxsim", device="cpu").score_pairs(texts[:3], texts[1:4]) == before).all()
     assert (plain.score_pairs(texts[:3], texts[1:4]) == before).all()
 

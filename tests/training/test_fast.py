@@ -25,6 +25,7 @@ from retrokit.training import fast
 from retrokit.training.fast import FastDropout, _Attention, dropout_mask, fast_attention, replace_dropout
 from retrokit.training.loss import InfoNCE
 from retrokit.training.model import build
+from tests.close import LEAST_P
 from tests.training.test_loss import assert_near, make, triplets, value_and_gradients
 
 SHAPE = 3, 2, 5, 4  # texts, heads, tokens, width
@@ -40,10 +41,11 @@ def relative(found: torch.Tensor, expected: torch.Tensor) -> float:
 
 
 @pytest.mark.parametrize("keep", [None, keep_of([5, 3, 1])], ids=["whole", "masked"])
-@pytest.mark.parametrize(("dtype", "bound"), [(torch.float32, 1e-6), (torch.bfloat16, 2e-2)])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 @pytest.mark.parametrize("together", [fast.TOGETHER, 1], ids=["at once", "by text"])
-def test_attention_is_pytorchs(keep, dtype, bound, together, monkeypatch):
+def test_attention_is_pytorchs(keep, dtype, together, monkeypatch):
     monkeypatch.setattr(fast, "TOGETHER", together)
+    bound = 3 * torch.finfo(dtype).eps  # over 20 seeds 0.6 in bf16 and 1.2 in float32, with SDs of 0.1 and 0.3
     torch.manual_seed(0)
     sides = [torch.randn(SHAPE, dtype=dtype, requires_grad=True) for _ in range(3)]
     exact = [side.detach().double().requires_grad_() for side in sides]
@@ -106,15 +108,15 @@ def test_a_mask_has_the_share_and_the_mean_stays(p):
     assert mask.shape == shape
     assert set(mask.unique().tolist()) <= {0, 1}
     dropped = int((mask == 0).sum())
-    assert binomtest(dropped, mask.numel(), share).pvalue > 1e-4
+    assert binomtest(dropped, mask.numel(), share).pvalue > LEAST_P
     again, _ = dropout_mask(shape, p)
     torch.manual_seed(0)
     same, _ = dropout_mask(shape, p)
     assert torch.equal(mask, same)
     if p == 0.5:  # masks, and neighbours in one, are independent
-        assert binomtest(int((mask != again).sum()), mask.numel(), 0.5).pvalue > 1e-4
+        assert binomtest(int((mask != again).sum()), mask.numel(), 0.5).pvalue > LEAST_P
         pairs = mask.view(-1)[:-1] != mask.view(-1)[1:]
-        assert binomtest(int(pairs.sum()), len(pairs), 0.5).pvalue > 1e-4
+        assert binomtest(int(pairs.sum()), len(pairs), 0.5).pvalue > LEAST_P
 
 
 SIZE = {"vocab_size": 50, "hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 32}

@@ -13,6 +13,7 @@ import pytest
 import torch
 from accelerate import Accelerator
 from rich.console import Console
+from safetensors.torch import load_file, save_file
 from sentence_transformers import SentenceTransformer
 from transformers import GPT2Config, GPT2Model
 
@@ -118,17 +119,18 @@ def test_a_run_loads_as_it_was_trained(tiny_bert, pairs, tmp_path, spec):
 
 def test_training_learns_the_pairs(tiny_bert, pairs, benchmark, tmp_path):
     task = f"beir:{benchmark}"
-    outcome = finetune(configure(tiny_bert, pairs, tmp_path / "run", steps=120, lr=5e-3, eval=task, eval_every=40))
+    options = {"steps": 120, "lr": 5e-3, "dropout": 0.0, "eval": task, "eval_every": 40}
+    outcome = finetune(configure(tiny_bert, pairs, tmp_path / "run", **options))
     values = [row["evaluation"]["benchmark:ndcg@10"] for row in outcome.evaluations]
     assert [row["step"] for row in outcome.evaluations] == [0, 40, 80, 120]
-    assert max(values) > values[0] + 0.2
+    assert max(values) > values[0] + 0.5  # over 20 seeds 0.85 more, with an SD of 0.003
     lines = history_of(tmp_path / "run")
     norms = next(line["norms"] for line in lines if "norms" in line)
     assert {
         f"benchmark:{name}" for name in ("query_norm_mean", "document_norm_mean", "document_norm_cv")
     } <= norms.keys()
     losses = [line["loss"] for line in lines if "loss" in line]
-    assert losses[-1] < losses[0]
+    assert np.mean(losses[-10:]) < np.mean(losses[:10]) - 1  # over 20 seeds 1.8 less, with an SD of 0.05
 
 
 def test_the_share_that_a_guide_masks_is_logged(tiny_bert, pairs, tmp_path):
@@ -196,11 +198,11 @@ def words_of(encoder: Path, data: Path, folder: str, *options: object) -> list[o
     return ["finetune", encoder, "--data", data, "-o", folder, "--batch-size", 8, "--precision", "fp32", *options]
 
 
-def test_options_that_older_runs_do_not_record_are_written_if_they_are_set(tiny_bert, pairs, tmp_path):
+def test_the_identity_of_a_run_has_every_option_that_decides(tiny_bert, pairs, tmp_path):
     plain, other = (
         plan(configure(tiny_bert, pairs, tmp_path / "run", unmasked=unmasked)).identity for unmasked in (False, True)
     )
-    assert not {"unmasked", "mix"} & {*plain}
+    assert plain["unmasked"] is False
     assert other == {**plain, "unmasked": True}
 
 
@@ -306,8 +308,12 @@ def test_bf16_weights_are_trained_in_float32(tiny_bert, pairs, tmp_path, options
     after = SentenceTransformer(str(tmp_path / "run"), device="cpu").state_dict()
     assert {value.dtype for value in after.values()} == {torch.float32}
     name = next(name for name in after if "layer.0.intermediate.dense.weight" in name)
-    moved = (after[name] != before[name].float()).float().mean()
-    assert moved > 0.95, "in bf16 a step this small is lost in rounding"
+    assert not torch.equal(after[name], before[name].float())
+    rounded = shutil.copytree(tiny_bert, tmp_path / "rounded")
+    stored = load_file(rounded / "model.safetensors")
+    save_file({name: value.bfloat16().float() for name, value in stored.items()}, rounded / "model.safetensors")
+    finetune(configure(rounded, pairs, tmp_path / "exact", lr=2e-5, steps=3, weight_decay=0.0, **options))
+    assert_same_weights(tmp_path / "run", tmp_path / "exact")  # in bf16 a step this small is lost in rounding
 
 
 @pytest.mark.parametrize(
@@ -646,10 +652,11 @@ def test_mse_on_scored_pairs(tiny_bert, tmp_path, caplog):
     texts = sentences(40)
     rows = [{"sentence1": texts[i], "sentence2": texts[20 + i], "score": i % 6} for i in range(20)]
     write_jsonl(tmp_path / "scored.jsonl", rows)
-    finetune(configure(tiny_bert, tmp_path / "scored.jsonl", tmp_path / "run", loss="mse", batch_size=5, steps=40))
+    options = {"loss": "mse", "batch_size": 5, "steps": 40, "dropout": 0.0}
+    finetune(configure(tiny_bert, tmp_path / "scored.jsonl", tmp_path / "run", **options))
     assert "scores are divided by 5, to run from 0 to 1" in caplog.messages
-    lines = history_of(tmp_path / "run")
-    assert lines[-1]["loss"] < lines[0]["loss"]
+    losses = [line["loss"] for line in history_of(tmp_path / "run") if "loss" in line]
+    assert np.mean(losses[-10:]) < np.mean(losses[:10]) - 0.1  # over 20 seeds 0.14 less, with an SD of 0.002
     with pytest.raises(DataError, match="scores run from 0 to 5; expected 0 to 4"):
         plan(configure(tiny_bert, tmp_path / "scored.jsonl", None, loss="mse", max_score=4, batch_size=5))
 
@@ -755,8 +762,7 @@ def test_training_further_and_evaluation_keep_what_a_similarity_learned(tiny_ber
         ({"guide": "static:8", "loss": "kl"}, "`guide=` is for `loss=` infonce"),
         ({"no_duplicates": True, "loss": "mse"}, "`no_duplicates=` is for `loss=` infonce"),
         ({"accumulate": 0}, "`accumulate=` 0 must be above 0"),
-        ({"batch_size": "many"}, "`batch_size=` many: expected a whole number or auto"),
-        ({"batch_size": "auto", "mini_batch": "auto"}, "both auto"),
+        ({"scale": "many"}, "`scale=` many: expected a number or auto"),
         ({"batch_size": 0}, "`batch_size=` 0 must be above 0"),
         (
             {"batch_size": 8, "mini_batch": 9},

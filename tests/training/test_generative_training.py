@@ -1,5 +1,6 @@
 """``rerank train generative``: a decoder learns to answer, with and without low-rank updates, and loads as it was."""
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -15,6 +16,8 @@ from retrokit.training.rerankers.config import VerifierConfig
 from retrokit.training.rerankers.verifier import plan_verifier, train_verifier
 from tests.evaluation.fakes import write_lines
 from tests.models import sentences
+
+TEXTS = sentences(60, seed=5)
 
 
 @pytest.fixture(scope="module")
@@ -36,13 +39,12 @@ def base(tiny_llama: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def rows(folder: Path, taught: bool = False) -> Path:
-    """Anchors and positives begin with the same word, negatives do not."""
-    texts = sentences(60, seed=5)
+def rows(folder: Path, taught: bool = False, name: str = "pairs", texts: Sequence[str] = TEXTS) -> Path:
+    """Positives begin with one word, negatives with another."""
     lines = [{"anchor": text, "positive": f"cat {text}", "negative": f"dog {text}"} for text in texts]
     if taught:
         lines = [{**line, "scores": [3.0, -1.0]} for line in lines]
-    return write_lines(folder / "pairs.jsonl", lines)
+    return write_lines(folder / f"{name}.jsonl", lines)
 
 
 def config(base: Path, data: Path, output: Path, verifier: str = "generative", **options: object) -> VerifierConfig:
@@ -57,32 +59,35 @@ def test_low_rank_updates_learn_and_are_merged(base, tmp_path):
     (sheet,) = (sheet for sheet in verifier_preflight_sheets(plan.preflight, VerifierConfig) if sheet.title == "plan")
     assert [("parameters of the decoder",), (f"{parameters['verifier']:,}",)] in sheet.rows
     assert 0 < parameters["trainable"] < parameters["verifier"] / 2
-    low_rank = config(
-        base, data, tmp_path / "run", 'generative:template="{query} {document}"', lora=4, epochs=8, eval_every=100
-    )
-    train_verifier(low_rank)
-    assert "A decoder, which reads two texts together" in (tmp_path / "run" / "README.md").read_text()
     texts = sentences(3, seed=9)
+    dev = rows(tmp_path, name="dev", texts=texts)
+    verifier, options = 'generative:template="{query} {document}"', {"lora": 4, "epochs": 8, "eval_every": 100}
+    outcome = train_verifier(config(base, data, tmp_path / "run", verifier, dev=[str(dev)], **options))
+    assert "A decoder, which reads two texts together" in (tmp_path / "run" / "README.md").read_text()
     queries, documents = texts * 2, [f"{word} {text}" for word in ("cat", "dog") for text in texts]
     ours = registry.create(f"cross-encoder:{tmp_path / 'run'}", device="cpu").score_pairs(queries, documents)
     theirs = CrossEncoder(str(tmp_path / "run"), device="cpu").predict(list(zip(queries, documents, strict=True)))
     np.testing.assert_allclose(ours, theirs, atol=1e-6)
     raw = registry.create(f"generative:{tmp_path / 'run'}", device="cpu").score_pairs(queries, documents)
     np.testing.assert_allclose(1 / (1 + np.exp(-raw)), ours, atol=1e-5)
-    assert (raw[:3] > raw[3:]).all(), "what was learned is in the folder"
+    start, trained = (row["evaluation"]["negative_score"] for row in outcome.evaluations)
+    assert start != pytest.approx(trained, rel=1e-3)
+    assert ours[3:].mean() == pytest.approx(trained, rel=1e-4), "what was learned is in the folder"
 
 
 def test_a_teachers_scores_and_the_whole_model(base, tmp_path):
     data = rows(tmp_path, taught=True)
-    outcome = train_verifier(config(base, data, tmp_path / "run", loss="margin-mse", in_batch=None, lr=1e-3))
+    texts = sentences(3, seed=9)
+    dev = rows(tmp_path, taught=True, name="dev", texts=texts)
+    options = {"loss": "margin-mse", "in_batch": None, "lr": 1e-3, "dev": [str(dev)], "eval_every": 100}
+    outcome = train_verifier(config(base, data, tmp_path / "run", **options))
     assert outcome.steps > 0
-    before, after = (
-        registry.create(f"generative:{path},form=bge,no=No", device="cpu").score_pairs(
-            ["cat a"] * 2, ["cat a", "dog a"]
-        )
-        for path in (base, tmp_path / "run")
+    start, trained = (row["evaluation"]["negative_score"] for row in outcome.evaluations)
+    assert start != pytest.approx(trained, rel=1e-3)
+    scores = registry.create(f"generative:{tmp_path / 'run'}", device="cpu").score_pairs(
+        texts, [f"dog {text}" for text in texts]
     )
-    assert abs(np.diff(after)[0] + 4) < abs(np.diff(before)[0] + 4), "the margin is nearer to the teacher's"
+    assert scores.mean() == pytest.approx(trained, rel=1e-4), "what was learned is in the folder"
 
 
 def test_lora_is_for_decoders_and_a_decoder_has_no_options(base, tiny_bert, tmp_path):

@@ -12,7 +12,7 @@ from retrokit.data.images import Image, open_image
 from retrokit.data.jsonl import write_jsonl
 from retrokit.data.pairs import read_source
 from retrokit.training.config import FinetuneConfig
-from retrokit.training.finetune import finetune, plan, with_memory
+from retrokit.training.finetune import finetune, plan
 from tests.close import assert_rounded
 from tests.models import sentences
 from tests.pictures import make_image_benchmark, make_picture
@@ -91,7 +91,7 @@ def test_lengths_and_counts_are_of_texts_and_of_images(tiny_clip: Path, pairs, t
 
 
 def test_the_memory_of_two_towers_is_not_estimated(tiny_clip: Path, pairs):
-    assert with_memory(plan(config(tiny_clip, pairs["positive"]))).preflight.memory is None
+    assert plan(config(tiny_clip, pairs["positive"])).preflight.memory is None
 
 
 @pytest.mark.parametrize("options", [{"lora": 2}, {"gradient_checkpointing": True}])

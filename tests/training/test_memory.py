@@ -1,26 +1,22 @@
-"""The memory of a training step: the estimate against the profiler and autograd; gradient caching and checkpointing
-bound it and give the same gradients."""
+"""The memory of a training step: the formula against autograd and a real run; gradient caching and checkpointing bound
+it and give the same gradients."""
 
-import gc
 import weakref
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
-from torch.profiler import ProfilerActivity, profile
 from transformers import AutoConfig, AutoModel, BertModel, T5EncoderModel
 
 from retrokit.core.errors import UsageError
 from retrokit.data.jsonl import write_jsonl
 from retrokit.training.config import FinetuneConfig
-from retrokit.training.finetune import finetune, plan, with_memory
-from retrokit.training.preflight import memory_of
-from retrokit.training.run import carry_out
+from retrokit.training.finetune import finetune, plan
+from retrokit.training.memory import step_memory
 from retrokit.training.trainer import FinetuneTrainer
 from tests.close import assert_rounded
 from tests.models import WORDS, sentences
-from tests.runs import killed_after
 
 BATCH, TOKENS = 8, 64
 
@@ -34,59 +30,6 @@ def long_pairs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     ]
     write_jsonl(path, [{"anchor": a, "positive": b} for a, b in zip(texts[:16], texts[16:], strict=True)])
     return path
-
-
-def planned(encoder: Path, data: Path, **options: Any) -> Any:
-    options = {"batch_size": BATCH, "precision": "fp32", "device": "cpu", "steps": 2, **options}
-    return with_memory(plan(FinetuneConfig(str(encoder), [str(data)], **options)))
-
-
-def taken(made: Any) -> tuple[int, int]:
-    """Bytes that are taken after the forward pass of a real step, and the most at a time in the whole of it."""
-    loss, batch = made.loss(), next(iter(made.loader))
-    made.model.train()
-    most = []
-    for backward in (False, True):
-        gc.collect()
-        with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as seen:
-            with torch.autocast("cpu", torch.bfloat16, enabled=made.precision == torch.bfloat16):
-                found = loss([batch["query"], batch["document"]], None)
-            if backward:
-                found.backward()
-        events = [event for event in seen.profiler.kineto_results.events() if event.name() == "[memory]"]
-        now, highest = 0, 0
-        for event in sorted(events, key=lambda event: event.start_ns()):
-            now += event.nbytes()
-            highest = max(highest, now)
-        most.append(highest if backward else now)
-        del found
-    return most[0], most[1]
-
-
-def row(memory: dict[str, Any], batch: int = BATCH) -> dict[str, int]:
-    return next(row for row in memory["activations"] if (row["batch"], row["tokens"]) == (batch, TOKENS))
-
-
-@pytest.mark.parametrize(
-    ("model", "options"),
-    [
-        ("tiny_bert", {}),
-        ("tiny_bert", {"lora": 2}),
-        ("tiny_bert", {"mini_batch": 4}),
-        ("tiny_bert", {"gradient_checkpointing": True}),
-        ("tiny_llama", {"freeze": "first:1"}),
-        ("tiny_llama", {"precision": "bf16"}),
-    ],
-)
-def test_a_step_takes_what_was_said(request, long_pairs, model, options):
-    made = planned(request.getfixturevalue(model), long_pairs, **options)
-    memory = made.preflight.memory
-    said, (kept, most) = row(memory), taken(made)
-    if options.keys() <= {"lora", "precision", "freeze"}:
-        assert said["kept"] + memory["copies"] == pytest.approx(kept, rel=0.3)
-    else:
-        held = said["checkpointed" if "gradient_checkpointing" in options else "kept"]
-        assert held + memory["gradients"] == pytest.approx(most, rel=0.3)
 
 
 def autograd_keeps(model: Any, tokens: int) -> int:
@@ -114,10 +57,26 @@ def test_the_formula_is_within_30_percent_of_what_autograd_keeps(kind):
     shape |= {"d_model": 256, "d_ff": 1024, "num_layers": 2, "num_heads": 4}  # T5
     config = AutoConfig.for_model(kind, **shape)
     model = T5EncoderModel(config) if kind == "t5" else AutoModel.from_config(config)
-    memory = memory_of(model, torch.float32, [1], [64, 256], documents=1, mini_batch=1, at_once=4096)
-    short, long = memory.activations
-    assert short.kept == pytest.approx(autograd_keeps(model, 64), rel=0.3)
-    assert long.kept == pytest.approx(autograd_keeps(model, 256), rel=0.3)
+    for tokens in (64, 256):
+        memory = step_memory(model, torch.float32, 3, tokens, recomputes=False)
+        assert memory["activations"] == pytest.approx(3 * autograd_keeps(model, tokens), rel=0.3)
+
+
+def test_the_texts_of_the_formula_are_those_of_a_step(tiny_bert, long_pairs):
+    """A batch's queries and documents, or a mini-batch, each as long as the longest text that the encoder reads."""
+
+    def memory(**options: Any) -> dict[str, int]:
+        options = {"batch_size": BATCH, "precision": "fp32", "device": "cpu", "steps": 1, **options}
+        return plan(FinetuneConfig(str(tiny_bert), [str(long_pairs)], **options)).preflight.memory
+
+    plain, cached, mixed = memory(), memory(mini_batch=4), memory(precision="bf16")
+    assert (plain["texts"], plain["tokens"]) == (2 * BATCH, TOKENS)
+    assert (cached["texts"], memory(max_length=32)["tokens"]) == (4, 32)
+    assert cached["activations"] == pytest.approx(plain["activations"] / 4, rel=1e-6)
+    recomputed = memory(gradient_checkpointing=True)["activations"]
+    assert plain["activations"] / 2 < recomputed < plain["activations"], "of two layers, one and what both read"
+    assert mixed["activations"] < plain["activations"]
+    assert mixed["weights"] > plain["weights"], "copies in bf16"
 
 
 def test_optimizer_gradients_and_weights_are_those_of_a_real_run(tiny_bert, long_pairs, tmp_path, monkeypatch):
@@ -130,8 +89,8 @@ def test_optimizer_gradients_and_weights_are_those_of_a_real_run(tiny_bert, long
         real(self, *args)
 
     monkeypatch.setattr(FinetuneTrainer, "log", log)
-    made = planned(tiny_bert, long_pairs)
     options = {"batch_size": BATCH, "steps": 1, "device": "cpu", "precision": "fp32"}
+    made = plan(FinetuneConfig(str(tiny_bert), [str(long_pairs)], **options))
     finetune(FinetuneConfig(str(tiny_bert), [str(long_pairs)], str(tmp_path / "run"), **options))
     memory = made.preflight.memory
     assert memory["optimizer"] == seen["optimizer"]
@@ -160,58 +119,6 @@ def test_queries_and_documents_share_one_copy_of_the_weights(tiny_bert, long_pai
     options = {"batch_size": BATCH, "steps": 1, "device": "cpu", "precision": "bf16"}
     finetune(FinetuneConfig(str(tiny_bert), [str(long_pairs)], str(tmp_path / "run"), **options))
     assert len(copies) == 4, "of two layers, each with two weights of that shape"
-
-
-ROOM = 6 * 10**6
-
-
-def auto(encoder: Path | str, data: Path, monkeypatch: pytest.MonkeyPatch, room: int = ROOM, **options: Any) -> Any:
-    monkeypatch.setattr("retrokit.training.preflight.free_memory", lambda device: room)
-    monkeypatch.setattr("retrokit.training.preflight.FEWEST", 1)
-    options = {"precision": "fp32", "device": "cpu", "steps": 2, **options}
-    return plan(FinetuneConfig(str(encoder), [str(data)], **options))
-
-
-@pytest.mark.parametrize(
-    ("options", "room"),
-    [({}, ROOM), ({"gradient_checkpointing": True}, ROOM // 3), ({"lora": 2}, ROOM)],
-    ids=["plain", "checkpointed", "lora"],
-)
-def test_the_batch_size_found_is_the_largest_that_fits(tiny_bert, long_pairs, monkeypatch, options, room):
-    """Nothing larger would fit, by what PyTorch's profiler sees a real step take, AdamW's states added."""
-    found = auto(tiny_bert, long_pairs, monkeypatch, room, batch_size="auto", **options)
-    size = found.config.batch_size
-    assert size in (2, 4, 8)
-    assert found.identity["batch_size"] == found.preflight.configuration["batch_size"] == found.batches.size == size
-    states = sum(2 * value.nbytes for value in found.model.parameters() if value.requires_grad)
-    assert taken(found)[1] + states <= room
-    twice = planned(tiny_bert, long_pairs, batch_size=2 * size, **options)
-    assert taken(twice)[1] + states > 0.8 * room
-
-
-def test_the_mini_batch_found_leaves_the_batch_as_it_is(tiny_bert, long_pairs, monkeypatch, tmp_path, caplog):
-    caplog.set_level("INFO", "retrokit")
-    found = auto(tiny_bert, long_pairs, monkeypatch, batch_size=16, mini_batch="auto")
-    assert (found.config.batch_size, found.config.mini_batch) == (16, 16)
-    assert taken(found)[1] <= ROOM
-    assert auto(tiny_bert, long_pairs, monkeypatch, 10**9, batch_size=16, mini_batch="auto").config.mini_batch is None
-    assert [message for message in caplog.messages if "bare checkpoint" not in message] == [
-        "`mini_batch=` auto: 16, the largest power of two that fits into 0.006 GB for texts of 64 tokens",
-        "`mini_batch=` auto: a whole batch fits into 1 GB for texts of 64 tokens, without gradient caching",
-    ]
-    with pytest.raises(UsageError, match=r"not even one example fits into 1e-05 GB for texts of 64 tokens"):
-        auto(tiny_bert, long_pairs, monkeypatch, 10**4, batch_size=16, mini_batch="auto")
-
-
-def test_a_run_that_goes_on_keeps_the_size_that_was_found(tiny_bert, long_pairs, monkeypatch, tmp_path):
-    options = {"batch_size": "auto", "output": str(tmp_path / "run"), "save_every": 1}
-    first = auto(tiny_bert, long_pairs, monkeypatch, **options)
-    with killed_after(1):
-        carry_out(first)
-    again = auto(tiny_bert, long_pairs, monkeypatch, ROOM // 3, **options, resume=True)
-    assert again.config.batch_size == first.config.batch_size
-    assert carry_out(again).steps == 2
-    assert f"batch-size = {first.config.batch_size}\n" in (tmp_path / "run" / "config.toml").read_text()
 
 
 class Held:

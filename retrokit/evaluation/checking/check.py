@@ -35,6 +35,7 @@ from retrokit.data.labelled import read_labelled
 from retrokit.data.overlap import JudgedTexts, overlaps
 from retrokit.data.pairs import Source, read_any_source, read_source
 from retrokit.data.pairs import registry as training_data
+from retrokit.data.records import PrintedRecord
 from retrokit.data.repair import DataChange, repair_beir, repair_pairs
 from retrokit.data.training_rows import texts_of_record
 from retrokit.evaluation import registry as tasks
@@ -57,7 +58,7 @@ CHANGES = "changes.jsonl"
 
 
 @dataclass(frozen=True)
-class DataCheck:
+class DataCheck(PrintedRecord):
     """The faults of each data set, and what the judgements of each test set do not know, given systems."""
 
     data: list[CheckedData]

@@ -26,6 +26,7 @@ class CheckSettings(Settings):
         (),
         "Test sets (a BEIR folder, or beir:PATH,split=dev) and training data (FILE.jsonl, beir:PATH,split=train).",
         argument=True,
+        names="data",
     )
     metrics: Sequence[str] = setting(
         "ndcg@10,recall@100,mrr@10",
@@ -33,15 +34,19 @@ class CheckSettings(Settings):
         FAULTS,
         read=listed,
         canonical=metric_names,
+        names="metrics",
     )
     examples: int = setting(0, "Show N examples of each fault.", FAULTS, minimum=0)
-    encoder: str | None = setting(None, "Encoder: count the texts that it truncates.", FAULTS)
+    encoder: str | None = setting(None, "Encoder: count the texts that it truncates.", FAULTS, names="encoders")
     device: str | None = setting(None)
     fail_on: Sequence[str] = setting(
         (), "Exit 1 if a fault of this kind, or `any`, is present. Repeatable.", FAULTS, result=False
     )
     systems: Sequence[str] = setting(
-        (), "System as in eval: minilm, bm25, run:FILE. Bound its metrics. Repeatable.", JUDGEMENTS
+        (),
+        "System as in eval: minilm, bm25, run:FILE. Bound its metrics. Repeatable.",
+        JUDGEMENTS,
+        names="encoders,searchers",
     )
     depth: int | None = setting(
         None, "Documents of each query and system. Default: the metrics' deepest cut-off.", JUDGEMENTS, minimum=1
@@ -51,11 +56,15 @@ class CheckSettings(Settings):
         "Reranker that predicts relevance, of unjudged documents and of negatives. Repeatable.",
         JUDGEMENTS,
         flags=("--with",),
+        names="rerankers,encoders",
     )
     judge: int | None = setting(None, "Draw N unjudged pairs for a person to judge.", JUDGEMENTS, minimum=1)
     pairs: str | None = setting(None, "File for these pairs: .html (a page) or .csv.", JUDGEMENTS, writes=FILE)
     verdicts: Sequence[str] = setting(
-        (), "Their verdicts: the filled .csv, or JSON lines of the page. Estimate metrics. Repeatable.", JUDGEMENTS
+        (),
+        "Their verdicts: the filled .csv, or JSON lines of the page. Estimate metrics. Repeatable.",
+        JUDGEMENTS,
+        reads=FILE,
     )
     write: str | None = setting(
         None, "Folder for repaired copies and changes.jsonl; verdicts go into the test set.", REPAIR, writes=FOLDER

@@ -10,13 +10,17 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
+from functools import partial
 from itertools import product
 from typing import TYPE_CHECKING, Any
 
 from retrokit.core.frames import frame
 from retrokit.core.notices import notice
 from retrokit.data.beir import RetrievalData
+from retrokit.data.jsonl import restored
+from retrokit.data.overlap import Overlap
+from retrokit.data.records import PrintedRecord
 from retrokit.evaluation.comparison.correlations import Correlation, correlations
 from retrokit.evaluation.comparison.systems import System, comparable, led_by, precisions_of, prompts_of, systems_of
 from retrokit.evaluation.comparison.trained import Training
@@ -26,9 +30,6 @@ from retrokit.metrics.significance import PairedTest, alike, holm, paired_bootst
 
 if TYPE_CHECKING:
     from pandas import DataFrame
-
-    from retrokit.data.overlap import Overlap
-    from retrokit.evaluation.result import Result
 
 
 SIGNIFICANCE = 0.05
@@ -139,7 +140,7 @@ class OverTasks:
 
 
 @dataclass(frozen=True)
-class Evaluation:
+class Evaluation(PrintedRecord):
     """All results and what follows from them.
 
     Attributes:
@@ -208,6 +209,81 @@ class Evaluation:
         """A row per system and metric on each task, then one per system over tasks, with the comparison, if any; then
         one per correlation, whose items are the systems."""
         return frame(_rows(self), TABLE)
+
+    def to_json(self, with_queries: bool = False) -> dict[str, Any]:
+        """Plain values for strict JSON; ``with_queries``: the values of every query too."""
+        return {
+            "results": [result.to_json(with_queries) for result in self.results],
+            "seeds": [_seeds_json(system) for system in self.systems if len(system.results) > 1],
+            "comparisons": [asdict(comparison) for comparison in self.comparisons],
+            "explanations": [asdict(explanation) for explanation in self.explanations],
+            "changes": [
+                {**asdict(change), **{name: known(getattr(change, name)) for name in ("before", "after", "visible")}}
+                for change in self.changes
+            ],
+            "gates": [asdict(gate) for gate in self.gates],
+            "overlaps": [asdict(overlap) for overlap in self.overlaps],
+            "over_tasks": [asdict(entry) for entry in self.over_tasks],
+            "correlations": [asdict(correlation) for correlation in self.correlations],
+            "shown": self.shown,
+            "data": {task: digest() for task, digest in self.digests.items()},
+            "trained_with": {
+                result.encoder: system.trained_with
+                for system in self.systems
+                if system.trained_with
+                for result in system.results
+            },
+            "cross": [cross.to_json() for cross in cross_of(self)] if self.is_cross else [],
+        }
+
+    @classmethod
+    def from_json(cls, plain: Mapping[str, Any]) -> Evaluation:
+        """What :meth:`to_json` gave; its tests are taken as they are."""
+        plain = restored(_JSON, plain)
+        results = [Result.from_json(result) for result in plain["results"]]
+        main_metrics: dict[str, str] = {}
+        for result in results:
+            metric = main_metrics.setdefault(result.task, result.main_metric)
+            if metric not in result.metrics:
+                raise ValueError(f"{result.name} on {result.task} has no {metric}, its main metric")
+        trainings = {
+            f"{encoder} {similarity}": Training(None, " ".join([*group["encoders"], *group["similarities"]]), seed)
+            for group in plain["seeds"]
+            for encoder, similarity, seed in zip(group["encoders"], group["similarities"], group["seeds"], strict=True)
+        }
+        trained = plain["trained_with"]
+        return cls(
+            results,
+            [
+                replace(system, trained_with=trained.get(system.first.encoder))
+                for system in systems_of(results, trainings)
+            ],
+            plain["comparisons"],
+            plain["over_tasks"],
+            plain["shown"],
+            bool(plain["cross"]),
+            plain["correlations"],
+            {task: partial(str, digest) for task, digest in plain["data"].items() if digest},
+            changes=plain["changes"],
+            overlaps=plain["overlaps"],
+            explanations=plain["explanations"],
+            gates=plain["gates"],
+        )
+
+
+def _seeds_json(system: System) -> dict[str, Any]:
+    return {
+        "task": system.task,
+        "name": system.name,
+        "encoders": [result.encoder for result in system.results],
+        "similarity": system.similarity,
+        "similarities": [result.similarity for result in system.results],
+        "seeds": list(system.seeds),
+        "metrics": {
+            metric: {"mean": known(value), "deviation": known(system.deviation(metric))}
+            for metric, value in system.metrics.items()
+        },
+    }
 
 
 TABLE = (
@@ -474,3 +550,21 @@ def counted(change: Collection[float]) -> tuple[int, int, int]:
     """The number of values above 0, below 0 and neither."""
     better, worse = (sum(sign * value > 0 for value in change) for sign in (1, -1))
     return better, worse, len(change) - better - worse
+
+
+_JSON = {
+    "results": list[dict[str, Any]],
+    "seeds": [{"encoders": list[str], "similarities": list[str], "seeds": list[str]}],
+    "trained_with": dict[str, str | None],
+    "comparisons": list[Comparison],
+    "over_tasks": list[OverTasks],
+    "shown": dict[str, list[str]],
+    "cross": list,
+    "correlations": list[Correlation],
+    "data": dict[str, str | None],
+    "changes": list[BaselineChange],
+    "overlaps": list[Overlap],
+    "explanations": list[Explanation],
+    "gates": list[Gate],
+}
+"""What is read of the JSON of an evaluation."""

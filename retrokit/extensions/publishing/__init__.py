@@ -16,6 +16,7 @@ EXTENSION = Extension(
             "push",
             "Upload a model folder to the Hugging Face Hub in one commit, with a model card.",
             "retrokit.extensions.publishing.cli:push",
+            prints="json",
         ),
     ),
     python={"push": "retrokit.extensions.publishing.upload:push"},

@@ -12,7 +12,7 @@ from retrokit.cli.api import FOLDER, Settings, setting
 class PushSettings(Settings):
     """The options of publishing a model."""
 
-    folder: str = setting(help="Model folder.", argument=True, metavar="RUN")
+    folder: str = setting(help="Model folder.", argument=True, metavar="RUN", names="runs", reads=FOLDER)
     repo: str = setting(help="Repository on the Hub: OWNER/NAME.", argument=True)
     _: KW_ONLY
     private: bool = setting(False, "Create a private repository.")

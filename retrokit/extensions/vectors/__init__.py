@@ -34,6 +34,7 @@ EXTENSION = Extension(
             "Check that another server or model folder gives the vectors of an export.",
             "retrokit.extensions.vectors.cli:verify",
             kinds=("encoders",),
+            prints="json",
         ),
     ),
     python={

@@ -33,13 +33,13 @@ def bridge(settings: BridgeSettings, as_json: JsonOption = False) -> None:
     """
     from retrokit.extensions.vectors.bridging import bridge
     from retrokit.extensions.vectors.sheets import bridge_sheets
-    from retrokit.report.evaluation import evaluation_json, evaluation_sheets
+    from retrokit.report.evaluation import evaluation_sheets
 
     result = bridge(settings)
     result = replace(result, verdict=in_options(result.verdict))
     evaluation = result.evaluation
     shown = {field.name: getattr(result, field.name) for field in fields(result)}
-    shown["evaluation"] = None if evaluation is None else evaluation_json(evaluation)
+    shown["evaluation"] = None if evaluation is None else evaluation.to_json()
     show_result(as_json, "bridge", shown, *bridge_sheets(result))
     if evaluation is not None and not as_json:
         show(*evaluation_sheets(evaluation))

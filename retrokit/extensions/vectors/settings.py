@@ -34,7 +34,7 @@ QUERY_SIDE = "Query side"
 class _Export(Settings):
     """The first argument."""
 
-    export: str = setting(help="Folder of retrokit export, of documents.", argument=True)
+    export: str = setting(help="Folder of retrokit export, of documents.", argument=True, reads=FOLDER)
 
 
 @dataclass(frozen=True)
@@ -48,11 +48,10 @@ class VectorsConfig(EncoderTrainingConfig, _Export):
     )
 
     _: KW_ONLY
-    encoder: str = setting("", "Encoder of the queries at the start. Default: the export's.")
+    encoder: str = setting("", "Encoder of the queries at the start. Default: the export's.", names="encoders")
     query_side: str = setting("map", "Train map, low-rank:16, mlp or encoder.", QUERY_SIDE)
     mined: int = setting(4, "Draw N negatives of a query from the index.", QUERY_SIDE, minimum=0)
     mine_every: int = setting(250, "Search for negatives every N steps.", QUERY_SIDE, above=0)
-    batch_size: int = setting(64, "Batch N examples.", BATCHES, above=0)
     lr: float | None = setting(
         None, "Set the peak learning rate. Default: 1e-4 (encoder: 2e-5).", OPTIMIZER, above=0, maximum=100
     )
@@ -75,7 +74,7 @@ class VectorsConfig(EncoderTrainingConfig, _Export):
 class CanarySettings(_Export):
     """The options of a comparison with the sample of an export."""
 
-    encoder: str = setting(help="Encoder to compare with it.", argument=True)
+    encoder: str = setting(help="Encoder to compare with it.", argument=True, names="encoders")
     device: str | None = setting(None)
 
 
@@ -85,8 +84,10 @@ class BridgeSettings(Settings):
 
     first = ("output", "into", "map", "queries", "texts", "sample", "on", "metrics", "seed", "as_json")
 
-    export: str = setting(help="Folder of retrokit export, of the old encoder's documents.", argument=True)
-    encoder: str = setting(help="New encoder.", argument=True)
+    export: str = setting(
+        help="Folder of retrokit export, of the old encoder's documents.", argument=True, reads=FOLDER
+    )
+    encoder: str = setting(help="New encoder.", argument=True, names="encoders")
     output: str = setting(help="New folder to write.", flags=("--output", "-o"), writes=FOLDER)
     _: KW_ONLY
     into: str = setting(
@@ -94,11 +95,13 @@ class BridgeSettings(Settings):
     )
     map: str = setting("auto", "Learn orthogonal, affine, low-rank:N or mlp. auto: the best of two.")
     queries: str | None = setting(None, "Learn from these queries too, without labels: JSON lines or a BEIR folder.")
-    texts: str | None = setting(None, "Texts of the export: JSON lines or a BEIR folder. Default: its source.")
+    texts: str | None = setting(
+        None, "Texts of the export: JSON lines or a BEIR folder. Default: its source.", names="data"
+    )
     sample: int = setting(5000, "Embed N of the texts with the new encoder.", minimum=10)
-    on: Sequence[str] = setting((), "Measure old, bridged and embedded again on this task. Repeatable.")
+    on: Sequence[str] = setting((), "Measure old, bridged and embedded again on this task. Repeatable.", names="tasks")
     metrics: Sequence[str] = setting(
-        (), "Metrics to show. Default: the task's usual ones.", read=listed, canonical=metric_names
+        (), "Metrics to show. Default: the task's usual ones.", read=listed, canonical=metric_names, names="metrics"
     )
     seed: int = setting(0, "Seed the sample and an mlp.", minimum=0)
     precision: str = setting("auto", PRECISION, choices=PRECISIONS)

@@ -134,7 +134,7 @@ class QueryLikelihood(ModelReranker):
     def _room(self) -> int:
         """Tokens that the window has for a document and a query."""
         assert self._generator.window is not None
-        return self._generator.window - self._generator.length(self._generator.chat(self._prompt("").text, None))
+        return self._generator.window - len(self._generator.tokens(self._generator.chat(self._prompt("").text, None)))
 
     def _batches(self, pairs_of: dict[Ids, list[int]], answers: Sequence[Ids]) -> Iterator[list[Unit]]:
         """Units of like length, so that neither the tokens nor the logits of a batch become too many."""

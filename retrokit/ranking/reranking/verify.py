@@ -17,6 +17,7 @@ from retrokit.core.outputs import check_settings
 from retrokit.core.settings import taking
 from retrokit.data.jsonl import Row, fields_of, json_line
 from retrokit.data.labelled import LabelledNearMiss, read_labelled_pairs
+from retrokit.data.records import PrintedRecord
 from retrokit.data.runs import add_to_run
 from retrokit.data.tables import read_rows
 from retrokit.metrics.significance import Share, draw, share_of
@@ -93,7 +94,7 @@ def _texts(row: Row) -> tuple[str, str]:
 
 
 @dataclass(frozen=True)
-class Calibration:
+class Calibration(PrintedRecord):
     """A threshold, and its effect on the pairs of the calibration.
 
     Attributes:

@@ -40,7 +40,9 @@ DATA = "Data"
 class _What(Settings):
     """The first argument."""
 
-    verifier: str = setting(help="Reranker to train: cnn, soft, cross-encoder, generative …", argument=True)
+    verifier: str = setting(
+        help="Reranker to train: cnn, soft, cross-encoder, generative …", argument=True, names="verifiers"
+    )
 
 
 @dataclass(frozen=True)
@@ -53,11 +55,15 @@ class VerifierConfig(TrainingConfig, _What):
         *("dry_run", "resume"),
     )
 
-    encoder: str = setting(help="Encoder of the token maps, or model to start from.", argument=True)
-    data: Sequence[str] = setting(help="Train on FILE.jsonl, -, beir:PATH or hf:NAME. Repeatable.", panel=DATA)
+    encoder: str = setting(help="Encoder of the token maps, or model to start from.", argument=True, names="encoders")
+    data: Sequence[str] = setting(
+        help="Train on FILE.jsonl, -, beir:PATH or hf:NAME. Repeatable.", panel=DATA, names="data"
+    )
     _: KW_ONLY
-    dev: Sequence[str] = setting((), "Measure on these. Default: a tenth, at most 500 anchors.", DATA)
-    start: str | None = setting(None, "Start from this verifier of the same spec, or default.", DATA, result=False)
+    dev: Sequence[str] = setting((), "Measure on these. Default: a tenth, at most 500 anchors.", DATA, names="data")
+    start: str | None = setting(
+        None, "Start from this verifier of the same spec, or default.", DATA, result=False, names="runs"
+    )
     loss: str | None = setting(None, "Minimise binary, lambda, ranknet, kl, margin-mse or mse. Default: binary.", LOSS)
     teacher_temperature: float | None = setting(
         None, "Divide the teacher's scores by this (kl). Default: 1.", LOSS, above=0

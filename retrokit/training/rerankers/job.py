@@ -15,11 +15,11 @@ from torch.nn.utils.rnn import pad_sequence
 
 from retrokit.core.errors import UsageError
 from retrokit.data.pairs import Source, hold_out, read_source
+from retrokit.data.records import PrintedRecord
 from retrokit.data.runs import TRAINING, Run
 from retrokit.data.training_rows import Pair, texts_of_record
 from retrokit.ranking import reranking
 from retrokit.training.batches import Batches, Example, Loader, TrainingSet
-from retrokit.training.history import Plain
 from retrokit.training.loss import known_pairs
 from retrokit.training.preflight import of_any_run
 from retrokit.training.processes import place
@@ -35,7 +35,7 @@ FEW_HELD_OUT, FEW_OTHERS = 100, 9
 
 
 @dataclass(frozen=True)
-class VerifierPreflight(Plain):
+class VerifierPreflight(PrintedRecord):
     """Results before the first step, as in :class:`~retrokit.training.preflight.Preflight`; ``held_out`` examples to
     measure on; parameters of the reranker, and of all that is trained."""
 

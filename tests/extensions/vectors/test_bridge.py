@@ -26,7 +26,7 @@ from retrokit.evaluation.evaluate import evaluate
 from retrokit.evaluation.result import Result
 from retrokit.extensions.vectors import bridging
 from retrokit.extensions.vectors.bridging import BridgeSample, _gained, bridge
-from retrokit.extensions.vectors.maps import VectorMap, fit, ridge
+from retrokit.extensions.vectors.maps import RIDGES, VectorMap, fit, ridge
 from retrokit.extensions.vectors.query_side import train
 from retrokit.ranking.export import export, open_export
 from retrokit.similarities import registry
@@ -77,7 +77,16 @@ def test_affine_is_least_squares_and_its_strength_is_cross_validated():
     assert ridge(x, y, strength).weight == pytest.approx(weight)
     truth = drawn(6, 4, seed=2)
     assert fit("affine", x, x @ truth + 3).weight == pytest.approx(truth, abs=1e-6)
-    assert np.linalg.norm(fit("affine", x, y).weight) < 0.8 * np.linalg.norm(ridge(x, y, 0).weight)
+
+    def validation(share: float) -> float:
+        """Generalised cross-validation, by the matrix from which fitted values are computed."""
+        hat = centred @ np.linalg.solve(gram + share * np.linalg.eigvalsh(gram)[-1] * np.eye(6), centred.T)
+        errors = (y - y.mean(axis=0)) - hat @ (y - y.mean(axis=0))
+        return float(np.square(errors).sum() / (len(x) - 1 - np.trace(hat)) ** 2)
+
+    best = min(RIDGES, key=validation)
+    assert best > min(RIDGES), "y is noise"
+    assert fit("affine", x, y).weight == pytest.approx(ridge(x, y, best).weight)
 
 
 def test_low_rank_is_the_best_of_its_rank():
@@ -93,7 +102,7 @@ def test_an_mlp_learns_what_is_bent():
     x = drawn(600, 4)
     y = np.abs(x)
     errors = [np.square(fit(kind, x[:500], y[:500])(x[500:]) - y[500:]).mean() for kind in ("affine", "mlp:32")]
-    assert errors[1] < 0.7 * errors[0]
+    assert errors[1] < 0.5 * errors[0]  # over 20 seeds 0.26, with an SD of 0.03
 
 
 @pytest.mark.parametrize("hidden", [0, 5])
@@ -191,12 +200,13 @@ def test_queries_are_learned_from_too(tiny_bert, other, task, tmp_path, caplog, 
 def test_labels_improve_a_bridge(tiny_bert, other, task, tmp_path):
     """It is trained further as any query side, against the old export."""
     export(str(tiny_bert), str(task), str(tmp_path / "old"), precision="fp32")
-    bridge(str(tmp_path / "old"), str(other), str(tmp_path / "run"), precision="fp32")
+    bridge(str(tmp_path / "old"), str(other), str(tmp_path / "run"), map="orthogonal", precision="fp32")
     data = [f"beir:{task},split=test"]
     options = {"steps": 120, "batch_size": 10, "lr": 1e-2, "precision": "fp32", "encoder": str(tmp_path / "run")}
     train(str(tmp_path / "old"), data, str(tmp_path / "learned"), **options)
     systems = [f"dense:{tmp_path / name},export={tmp_path / 'old'}" for name in ("run", "learned")]
     bridged, learned = evaluate(systems, [f"beir:{task}"]).systems
+    # over 20 seeds 0.19 more, with an SD of 0.01
     assert learned.metrics["ndcg@10"] > bridged.metrics["ndcg@10"] + 0.1
 
 
@@ -247,9 +257,10 @@ def test_the_same_encoder_needs_no_bridge(tiny_bert, task, tmp_path):
     """The identity is learned, ranks as before, and gains nothing."""
     export(str(tiny_bert), str(task), str(tmp_path / "old"), precision="fp32")
     result = bridge(str(tmp_path / "old"), str(tiny_bert), str(tmp_path / "run"), on=[f"beir:{task}"], precision="fp32")
-    assert result.mrr == pytest.approx(result.mrr_unmapped, abs=0.01)
+    # over 20 seeds there is no difference; a near tie of two documents may fall the other way
+    assert result.mrr == pytest.approx(result.mrr_unmapped, abs=0.05)
     old, bridged, again = (system.metrics["ndcg@10"] for system in result.evaluation.systems)
-    assert old == again == pytest.approx(bridged, abs=0.02)
+    assert old == again == pytest.approx(bridged, abs=0.05)
     assert result.gained == {f"beir:{task}": None}
     assert result.verdict.endswith("no: not even embedding again is shown to be better than the old system")
 

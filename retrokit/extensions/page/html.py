@@ -1,0 +1,107 @@
+"""Sheets and pictures as HTML that loads nothing: every text escaped, colours of the page in light and dark."""
+
+import re
+from collections.abc import Callable, Mapping
+from functools import cache
+from importlib import resources
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from types import MappingProxyType
+from typing import Any
+from xml.etree import ElementTree
+from zlib import crc32
+
+from jinja2 import Environment, Template
+from markupsafe import Markup
+
+from retrokit.core import figures
+from retrokit.core.notices import UNSAFE, harmless
+from retrokit.core.sheet import Sheet
+
+_NUMBER = re.compile(r"[<≤]?\s*([+-]?(?:\d[\d,]*\.?\d*|\.\d+)(?:e[+-]?\d+)?)")
+_SVG = "{http://www.w3.org/2000/svg}"
+_LINK = "{http://www.w3.org/1999/xlink}href"
+_COLOR = re.compile(r"#[0-9a-f]{6}\b")
+_INKS = {
+    "#000000": "currentColor",
+    "#ffffff": "var(--paper)",
+    "#b0b0b0": "var(--rule)",
+    "#cccccc": "var(--rule)",
+    **{color.lower(): f"var(--ink-{number})" for number, color in enumerate(figures.COLORS) if color[0] == "#"},
+}
+
+
+def sort_key(text: str) -> float | None:
+    """The number that a cell begins with, the mean if an SD follows; ``None``: there is none.
+
+    >>> sort_key("0.7123 ± 0.0100"), sort_key("1,204"), sort_key("–")
+    (0.7123, 1204.0, None)
+    """
+    match = _NUMBER.match(text.strip())
+    return float(match[1].replace(",", "")) if match else None
+
+
+@cache
+def template() -> Template:
+    """The page, with its parts as macros."""
+    environment = Environment(autoescape=True, finalize=lambda value: harmless(value) if type(value) is str else value)
+    environment.globals["sort_key"] = sort_key
+    return environment.from_string((resources.files("retrokit.extensions.page") / "page.html").read_text("utf-8"))
+
+
+def write(macro: str, *values: Any) -> Markup:
+    """What one of the template's macros makes of the values: ``sheet``, ``heading``, ``paragraph``…"""
+    return Markup(getattr(template().module, macro)(*values))
+
+
+def to_html(sheet: Sheet) -> Markup:
+    """The table, whose columns a reader can sort where no row is the continuation of another, its notes below."""
+    return write("sheet", sheet)
+
+
+def pictures(
+    draw: Callable[..., Any], result: Any, title: str, titles: Mapping[str, str] = MappingProxyType({})
+) -> Markup:
+    """What ``draw(result, folder)`` draws into a folder, as figures. ``titles`` are what the pictures show, by the name
+    of the file or how it begins; ``title`` is that of any other."""
+    drawings = []
+    with TemporaryDirectory() as folder, figures.for_a_page():
+        draw(result, folder)
+        for file in sorted(Path(folder).glob("*.svg")):
+            own = (text for start, text in titles.items() if file.stem.startswith(start))
+            drawings.append(to_figure(file.read_text("utf-8"), next(own, title or file.stem)))
+    both = Markup("").join(drawings)
+    return Markup('<div class="figures">{}</div>').format(both) if len(drawings) > 1 else both
+
+
+def to_figure(svg: str, title: str) -> Markup:
+    """A picture of matplotlib's as a figure of a page. Its colours follow the page's, but for what is drawn on a colour
+    of its own."""
+    svg = re.sub("<metadata>.*?</metadata>", "", UNSAFE.sub("", svg), flags=re.DOTALL)
+    own = f"p{crc32((title + svg).encode()):08x}-"
+    root = ElementTree.fromstring(svg)
+    groups = [group for group in root.iter() if group.get("id", "").startswith(figures.FIXED)]
+    fixed = {part for group in groups for part in group.iter()}
+    for element in list(root.iter()):
+        for part in [part for part in element if part.tag == f"{_SVG}style"]:
+            element.remove(part)
+        attributes = {}
+        for name, value in element.attrib.items():
+            if name == "id":
+                name, value = ("class", figures.FIXED) if element in groups else (name, own + value)
+            elif name == _LINK:
+                name, value = "href", re.sub("^#", f"#{own}", value)
+            else:
+                value = value.replace("url(#", f"url(#{own}")
+                if element not in fixed:
+                    value = _COLOR.sub(lambda match: _INKS.get(match[0], match[0]), value)
+            attributes[name] = value
+        element.attrib = attributes
+    width = float(root.get("width", "460.8pt").removesuffix("pt")) * 4 / 3
+    root.attrib = {"viewBox": root.get("viewBox", ""), "width": f"{width:.0f}", "role": "img"}
+    root.set("aria-labelledby", f"{own}title")
+    named = ElementTree.Element(f"{_SVG}title", {"id": f"{own}title"})
+    named.text = harmless(title)
+    root.insert(0, named)
+    ElementTree.register_namespace("", _SVG.strip("{}"))
+    return write("figure", title, Markup(ElementTree.tostring(root, encoding="unicode")))

@@ -1,0 +1,325 @@
+"""One HTML file that loads nothing: the results of commands in words, tables and plots, and where they come from.
+
+All texts are escaped. The page's policy lets no other script run than its own, and nothing be loaded or sent.
+"""
+
+from __future__ import annotations
+
+import math
+import platform
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+from importlib import resources
+from pathlib import Path
+
+from markupsafe import Markup
+
+from retrokit.core.errors import RetrokitError, UsageError
+from retrokit.core.files import writing
+from retrokit.core.judging import code_source
+from retrokit.core.outputs import check_outputs
+from retrokit.core.settings import FILE
+from retrokit.core.sheet import Sheet
+from retrokit.core.version import __version__
+from retrokit.data.jsonl import checked
+from retrokit.data.runs import RUN_FILE
+from retrokit.evaluation.comparison.comparison import Evaluation, counted
+from retrokit.evaluation.comparison.systems import comparable, in_common
+from retrokit.evaluation.comparison.trained import training_of
+from retrokit.evaluation.two_stage import Reranking
+from retrokit.extensions.page.html import pictures, template, to_html, write
+from retrokit.extensions.page.sources import RunSource, Sources, read_sources
+from retrokit.probing.base import Findings
+from retrokit.report.evaluation import evaluation_sheets
+from retrokit.report.plots import (
+    cross_plots,
+    curves_of,
+    curves_plots,
+    evaluation_plots,
+    ranking_rows,
+    rows_plots,
+)
+from retrokit.report.records import RecordSource, whole
+from retrokit.report.reranking import cost_sheet, near_miss_sheets
+from retrokit.training.history import Outcome, tenths
+
+_WITH_PARTS = (Evaluation, Reranking, Findings)
+"""Records that have parts of the page to themselves."""
+OUTERMOST = 3  # queries that are named on each side
+SHORT = 12  # letters of a digest that tell it from others
+
+
+def provenance(sources: Sources) -> Iterator[Markup]:
+    """Data, encoders, versions and runs: all that the results come from."""
+    evaluations = _evaluations(sources).values()
+    if data := _data_rows(evaluations):
+        yield to_html(Sheet("data", ["task", "digest", "contents"], 3, data, ""))
+    if systems := _system_rows(evaluations):
+        columns = ["system", "similarity", "precision", "device", "fingerprint", "retrokit", "dimensions"]
+        keys = (key for evaluation in evaluations for key in evaluation.keys)
+        libraries = "; or ".join(dict.fromkeys(_versions(key.get("libraries", {})) for key in keys))
+        yield to_html(Sheet("systems", columns, 6, systems, libraries))
+    if sources.runs:
+        yield to_html(_training_sheet(sources.runs))
+
+
+def _evaluations(sources: Sources) -> dict[str, Evaluation]:
+    """All evaluations by their paths, those of rerankings last."""
+    rerankings = {source.path: source.record.whole for source in sources.of(Reranking)}
+    return {source.path: source.record for source in sources.of(Evaluation)} | rerankings
+
+
+def _data_rows(evaluations: Iterable[Evaluation]) -> list[list[str]]:
+    rows = {}
+    for evaluation in evaluations:
+        for task in evaluation.tasks:
+            digest = evaluation.digests[task]() if task in evaluation.digests else None
+            counts = evaluation.systems_on(task)[0].first.counts
+            text = ", ".join(f"{count:,} {name.replace('_', ' ')}" for name, count in counts.items() if count)
+            rows[task, digest] = [task, digest or "–", text]
+    digested = {task for task, digest in rows if digest}
+    return [row for (task, digest), row in rows.items() if digest or task not in digested]
+
+
+def _system_rows(evaluations: Iterable[Evaluation]) -> list[list[str]]:
+    rows = {}
+    for evaluation in evaluations:
+        for result in evaluation.results:
+            of = result.configuration
+            digest = str(of.get("fingerprint", "–"))[:SHORT]
+            cells = [str(of.get(name) or "–") for name in ("precision", "device")]
+            row = [result.encoder, result.similarity, *cells, digest, str(of.get("retrokit", "–"))]
+            rows[tuple(row)] = [*row, str(of.get("dims") or "–")]
+    return list(rows.values())
+
+
+def _versions(versions: Mapping[str, str]) -> str:
+    return ", ".join(f"{name} {version}" for name, version in versions.items())
+
+
+def _training_sheet(runs: Sequence[RunSource]) -> Sheet:
+    rows: list[list[str]] = []
+    circumstances: dict[str, None] = {}
+    for source in runs:
+        run, notes = source.run, source.run.notes
+        data = ", ".join(f"{of['name']} {of['digest'].removeprefix('sha256:')[:SHORT]}" for of in notes.get("data", []))
+        commit = str((notes.get("git") or {}).get("commit", "–"))[:SHORT]
+        seconds = "–" if (taken := seconds_of(source)) is None else f"{taken:,.0f}"
+        cells = [run.encoder or run.verifier or "–", run.similarity, data or "–", commit, run.status]
+        rows.append([source.path, *cells, str(run.identity.get("seed", "–")), f"{run.steps or 0:,}", seconds])
+        release = f"retrokit {notes['retrokit']}" if "retrokit" in notes else ""
+        circumstances |= dict.fromkeys((release, _versions(notes.get("versions", {})), notes.get("processor", "")))
+    columns = ["run", "started from", "similarity", "data", "commit", "status", "seed", "steps", "seconds"]
+    return Sheet("trainings", columns, 6, rows, "; ".join(filter(None, circumstances)))
+
+
+def seconds_of(source: RunSource) -> float | None:
+    """How long a run has trained, as far as is known."""
+    return next((row["seconds"] for row in reversed(source.rows) if "seconds" in row), None)
+
+
+def evaluation(source: RecordSource) -> Iterator[Markup]:
+    """The tables and pictures of one evaluation."""
+    evaluation = replace(source.record, is_cross=False)
+    yield write("heading", source.path)
+    for sheet in evaluation_sheets(evaluation, every_test=True):
+        yield to_html(sheet)
+    if (costs := cost_sheet(evaluation.results)).rows:
+        yield to_html(costs)
+    titles = {
+        f"{number:02}-": f"{evaluation.main_metric(task)} of each system on {task}"
+        for number, task in enumerate(evaluation.tasks, start=1)
+    }
+    yield pictures(evaluation_plots, evaluation, "", titles)
+
+
+def crossed(sources: Sequence[RecordSource]) -> Iterator[Markup]:
+    """Training similarities against evaluation similarities, where a run was scored with several."""
+    for source in sources:
+        scored: dict[str, set[str]] = {}
+        for system in source.record.systems:
+            if system.trained_with is not None:
+                scored.setdefault(system.encoder, set()).add(system.similarity)
+        if any(len(similarities) > 1 for similarities in scored.values()):
+            keep = [system for system in source.record.systems if system.encoder in scored]
+            evaluation = replace(source.record, systems=keep, is_cross=True, correlations=[])
+            yield from (to_html(sheet) for sheet in evaluation_sheets(evaluation))
+            yield pictures(cross_plots, evaluation, "Training similarity down, evaluation similarity across")
+
+
+def changes_sheets(evaluation: Evaluation) -> Iterator[Sheet]:
+    """What queries gain and lose in a task's leading metric: a line for each system but the first, of those values that
+    are there."""
+    for task in evaluation.tasks:
+        (first, *others), metric = evaluation.systems_on(task), evaluation.leading_metric(task)
+        before, rows = first.per_item(metric) or {}, []
+        for other in others:
+            after = other.per_item(metric)
+            if not before or after is None or not comparable(first, other, metric):
+                continue
+            change = {item: after[item] - value for item, value in before.items() if item in after}
+            order = sorted(change, key=lambda item: -change[item])
+            best, worst = (
+                ", ".join(f"{item} ({change[item]:+.3f})" for item in side[:OUTERMOST] if sign * change[item] > 0)
+                or "–"
+                for sign, side in ((1, order), (-1, order[::-1]))
+            )
+            rows.append([other.name, best, worst, *(f"{count:,}" for count in counted(change.values()))])
+        if rows:
+            columns = ["system", "gain most", "lose most", "better", "worse", "equal"]
+            yield Sheet(f"{metric} by query: {task}", columns, 3, rows, f"against the first row, {first.name}")
+
+
+def reranking(source: RecordSource) -> Iterator[Markup]:
+    """Both stages, near-misses, and what the second stage took."""
+    both, rows = source.record, source.record.near_miss_rows()
+    yield write("heading", source.path)
+    ranked = evaluation_sheets(both.rankings, every_test=True) if both.rankings is not None else []
+    yield from map(to_html, [*ranked, *near_miss_sheets(rows), cost_sheet(both.whole.results)])
+    rows_by_name = {"reranking": ranking_rows(both), "near-misses": rows}
+    titles = {"reranking": "Rerankers and the first stage", "near-misses": "Scores of near-misses, and ROC-AUC"}
+    yield pictures(rows_plots, rows_by_name, "", titles)
+
+
+def trainings(runs: Sequence[RunSource]) -> Iterator[Markup]:
+    """What runs yielded, and their curves, seeds of one training in one colour."""
+    if not runs:
+        return
+    groups: dict[str, list[RunSource]] = {}
+    for source in runs:
+        groups.setdefault(_group(source), []).append(source)
+    if finished := [row for source in runs if (row := _outcome_row(source))]:
+        columns = ["run", "metric", "start", "best", "at step", "gain over the start", "loss, first", "loss, last"]
+        note = (
+            "gain: over the encoder as it came, under its own similarity. "
+            "loss: training loss, means over the first and last tenth of the steps"
+        )
+        yield to_html(Sheet("what training yielded", columns, 2, finished, note))
+    named = [
+        (in_common([run.path for run in own]) + f" ({len(own)} seeds)" if len(own) > 1 else own[0].path, source.rows)
+        for own in groups.values()
+        for source in own
+    ]
+    curves = curves_of(named)
+    titles = {f"{number:02}-": f"Through training: {quantity}" for number, quantity in enumerate(curves, start=1)}
+    yield pictures(curves_plots, curves, "", titles)
+
+
+def _group(source: RunSource) -> str:
+    """What runs of different seeds have in common."""
+    try:
+        training = training_of(source.path)
+    except RetrokitError:  # of a run that is not finished, nothing is known
+        training = None
+    return training.group if training is not None and training.seed else source.path
+
+
+def _outcome_row(source: RunSource) -> list[str]:
+    if source.run.outcome is None or "evaluations" not in source.run.outcome:
+        return []
+    outcome: Outcome = checked(Outcome, source.run.outcome, Path(source.path, RUN_FILE), "the outcome of a training")
+    losses = [f"{row['loss']:.4g}" for row in tenths(source.rows)] or ["–"]
+    cells = ["–", "–", "–", "–", "–"]
+    if outcome.evaluations:
+        first = outcome.evaluations[0]
+        best = next((row for row in outcome.evaluations if row["step"] == outcome.best_step), outcome.evaluations[-1])
+        metric = outcome.metric or next(iter(first["evaluation"]), "–")
+        values = [f"{row['evaluation'].get(metric, math.nan):.4f}" for row in (first, best)]
+        cells = [metric, *values, f"{best['step']:,}", "–" if outcome.gain is None else f"{outcome.gain:+.4f}"]
+    return [source.path, *cells, losses[0], losses[-1]]
+
+
+def probe(source: RecordSource) -> Iterator[Markup]:
+    """What a probe found, in words, tables and pictures."""
+    yield write("heading", f"{source.entry.name.removeprefix('probe-')}: {source.path}")
+    yield write("paragraph", source.record.conclusion)
+    yield from map(to_html, source.sheets)
+    yield pictures(type(source.record).plot, source.record, "", source.record.pictures)
+
+
+def tables(source: RecordSource) -> Iterator[Markup]:
+    """The tables of any other record."""
+    yield write("heading", f"{source.entry.name}: {source.path}")
+    yield from map(to_html, source.sheets)
+
+
+def write_page(
+    paths: Sequence[str | Path], output: str | Path, title: str | None = None, price_per_hour: float | None = None
+) -> None:
+    """Write the report of all that lies at the ``paths`` as one HTML file, whole or not at all.
+
+    Args:
+        paths: results folders, model folders, and files with the ``--json`` output of a command.
+        output: the file; ``-`` is standard output.
+        title: of the page.
+        price_per_hour: of the machine, in any currency; the page then reports what the hours of training cost.
+
+    Raises:
+        UsageError: there is no path, or a price without hours.
+        DataError: a path contains nothing that a report can show, or the page cannot be written.
+    """
+    if not paths:
+        raise UsageError("give results to report: folders, or files of --json")
+    names = [str(path) for path in paths]
+    check_outputs([(output, FILE)], [names])
+    page = page_of(read_sources(names), title, price_per_hour=price_per_hour)
+    with writing(output) as stream:
+        stream.write(page)
+
+
+def page_of(sources: Sources, title: str | None = None, price_per_hour: float | None = None) -> str:
+    """The page as text. Errors are those of :func:`write_page`."""
+    files = resources.files("retrokit.extensions.page")
+    style, script = ((files / f"page.{ending}").read_text("utf-8") for ending in ("css", "js"))
+    policy = (
+        "default-src 'none'; base-uri 'none'; form-action 'none'; img-src data:; style-src 'unsafe-inline'; "
+        f"script-src {code_source(script)}"
+    )
+    origin = f"Made by retrokit {__version__} at {datetime.now(UTC):%Y-%m-%d %H:%M} UTC"
+    parts = [(name, blocks) for name, blocks in _parts(sources, price_per_hour) if any(blocks)]
+    return template().render(
+        title=title or "retrokit report",
+        policy=policy,
+        style=Markup(style),
+        script=Markup(script),
+        summary=summary(sources),
+        parts=parts,
+        made=f"{origin}, on {platform.system()} {platform.machine()} with Python {platform.python_version()}.",
+    )
+
+
+def summary(sources: Sources) -> list[str]:
+    """What the page begins with: the results in words."""
+    return [text for source in sources.records if (text := source.conclusion)]
+
+
+def _parts(sources: Sources, price_per_hour: float | None) -> Iterator[tuple[str, list[Markup]]]:
+    """The parts by their headings; the page leaves out those without a block."""
+    evaluations, rerankings, probes = sources.of(Evaluation), sources.of(Reranking), sources.of(Findings)
+    yield "Results", [block for source in evaluations for block in _drawn(source.path, evaluation(source))]
+    yield "Cross-evaluation", list(crossed(evaluations))
+    yield "Reranking", [block for source in rerankings for block in _drawn(source.path, reranking(source))]
+    changes = [sheet for found in _evaluations(sources).values() for sheet in changes_sheets(found)]
+    yield "Wins and losses by query", list(map(to_html, changes))
+    yield "Training", list(trainings(sources.runs))
+    yield "Probes", [block for source in probes for block in _drawn(source.path, probe(source))]
+    others = [source for source in sources.records if not isinstance(source.record, _WITH_PARTS)]
+    yield "Other results", [block for source in others for block in _drawn(source.path, tables(source))]
+    missing = [to_html(sheet) for source in sources.records for sheet in source.record.missing()]
+    unfinished = (f"{of.path}: its training is not finished" for of in sources.runs if of.run.status != "finished")
+    yield "Missing or failed", [*missing, *(write("paragraph", text) for text in (*sources.notices, *unfinished))]
+    seconds = [source.record.seconds for source in sources.records if source.record.seconds is not None]
+    seconds = seconds or [seconds_of(run) for run in sources.runs]  # a record may be of these runs
+    hours = sum(filter(None, seconds)) / 3600
+    if price_per_hour is not None and not hours:
+        raise UsageError("`price_per_hour=`: no run or other result here has hours")
+    cost = f"; at {price_per_hour:,g} an hour, {hours * price_per_hour:,.2f}" if price_per_hour is not None else ""
+    took = [write("paragraph", f"{hours:,.2f} hours, added up{cost}.")] if hours else []
+    yield "Provenance", [*took, *provenance(sources)]
+
+
+def _drawn(path: str, blocks: Iterator[Markup]) -> list[Markup]:
+    """The blocks of a file; raises :class:`DataError` if its values do not fit each other."""
+    with whole(path):
+        return list(blocks)

@@ -1,0 +1,206 @@
+"""The application's commands as a study names them: which there are, and the words that give one its options."""
+
+import os
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from typer.exceptions import TyperException
+
+from retrokit.cli.api import options_of, typed, wrong_use
+from retrokit.cli.common import OUTPUTS, GroupWithDefault
+from retrokit.cli.completion import named
+from retrokit.cli.root import application
+from retrokit.core.errors import DataError, UsageError, did_you_mean
+from retrokit.core.files import check_exists
+from retrokit.core.settings import METRIC_NAMES, RUNS, Content, listed
+from retrokit.data.beir import check_split
+from retrokit.extensions.studies.steps import Form
+from retrokit.metrics.names import metric_names
+from retrokit.metrics.ranking import check_metric
+
+_PLACED = {"output", "results", "json", "resume", "overwrite", "dry-run", "format", "per-query"}
+"""Options that a study sets."""
+_LONGEST_WORD = 128 << 10
+"""Bytes: Linux starts no command that has a longer one."""
+_PLACES = ("tasks", "contrasts", "corpora", "data", "mixture")
+"""Kinds of names that stand for files or folders."""
+_RANKING = frozenset(("beir", "bright"))
+"""Tasks whose metrics are known before their data are read."""
+_OWN = "study"
+"""The group of commands that no study names."""
+
+
+def below(words: tuple[str, ...]) -> tuple[str, ...]:
+    """The commands of a group that a study may name; none if the words are no group."""
+    commands = getattr(_command(words), "commands", {})
+    return tuple(name for name in commands if words or name != _OWN)
+
+
+def is_command(words: tuple[str, ...]) -> bool:
+    """Whether the words run without a further word."""
+    command = _command(words)
+    return not hasattr(command, "commands") or isinstance(command, GroupWithDefault)
+
+
+def line_of(words: tuple[str, ...], options: Mapping[str, Any], where: str) -> list[str]:
+    """The words of a command line, arguments before options; raises :class:`DataError` for an option that the command
+    has not, that the study sets, or whose value is of another kind."""
+    params = {name: param for name, param in options_of(_runs(words)).items() if name not in _PLACED}
+    if unknown := [f"{key}{did_you_mean(key, params)}" for key in options if key not in params]:
+        given = [f"{key} (the study gives it)" if key.partition(" ")[0] in _PLACED else key for key in unknown]
+        raise DataError(where, f"`retrokit {' '.join(words)}` takes no {', '.join(given)}")
+    arguments: dict[str, list[str]] = {}
+    flags: list[str] = []
+    for key, given in options.items():
+        value = typed(where, key, params[key], given)
+        _check_names(where, key, _contents(_runs(words))[params[key].name].names, value)
+        if params[key].param_type_name == "argument":
+            arguments[params[key].name] = value if isinstance(value, list) else [value]
+        elif isinstance(value, bool):
+            flags += [f"--{key}"] if value else []
+        else:
+            flags += [f"--{key}={item}" for item in (value if isinstance(value, list) else [value])]
+    in_order = [param.name for param in _runs(words).params if param.name in arguments]
+    line = [*words, *(word for name in in_order for word in arguments[name]), *flags]
+    for word in line:
+        if "\0" in word or len(os.fsencode(word)) >= _LONGEST_WORD:
+            problem = "contains a NUL character" if "\0" in word else f"is longer than {_LONGEST_WORD >> 10} KiB"
+            raise DataError(where, f"{word[:40]!r}… {problem}, which no command line takes")
+    return line
+
+
+def _contents(command: Any) -> dict[str, Content]:
+    """What the values of a command's parameters stand for, by parameter."""
+    contents: dict[str, Content] = command.callback.contents
+    return contents
+
+
+def _check_names(where: str, key: str, kinds: tuple[str, ...], given: Any) -> None:
+    """Raises :class:`DataError` for a wrong name, or wrong parameters of one. Names of places may also be those of
+    files, which may not exist yet."""
+    kinds = tuple(kind for kind in kinds if kind not in (METRIC_NAMES, RUNS, "data", "mixture"))
+    if not kinds:
+        return
+    for name in given if isinstance(given, list) else [given]:
+        head = name.partition(":")[0]
+        whatever = next((kind for kind in kinds if named(kind).fallback is not None), kinds[0])
+        kind = next((kind for kind in kinds if head in named(kind).names()), whatever)
+        if name not in ("auto", "none"):
+            try:
+                named(kind).parse(name)
+            except UsageError as error:
+                raise DataError(where, f"{key}: {error}") from error
+
+
+def check(lines: Iterable[tuple[str, Iterable[str]]], output: str) -> dict[str, Any]:
+    """See, without running the command lines, that each would be accepted; returns the settings of the last.
+
+    Args:
+        lines: the words of each after ``retrokit``, and what a message about it begins with.
+        output: folder that the commands write into.
+
+    Raises:
+        UsageError: all that the commands would refuse before they read data or load a model; metrics that no ranking
+            has; and inputs that do not exist, unless one of the commands writes them. Each once.
+    """
+    problems: dict[str, str] = {}
+    contexts, settings, written = [], dict[str, Any](), {os.path.realpath(output)}
+    for where, words in lines:
+        try:
+            context = _context(words)
+            settings = getattr(context.command.callback, "settings_of", dict)(dict(context.params))
+        except (TyperException, UsageError, DataError) as error:
+            text = wrong_use(error) if isinstance(error, TyperException) else str(error)
+            problems |= {line: where for line in text.splitlines() if line not in problems}
+        else:
+            contexts.append((where, context))
+            outputs = [context.params[name] for name in context.meta.get(OUTPUTS, ())]
+            written |= {os.path.realpath(path) for path in outputs if path is not None}
+    for where, context in contexts:
+        for problem in _input_problems(context, written):
+            problems.setdefault(problem, where)
+    if problems:
+        raise UsageError("\n".join(f"{where}: {problem}" for problem, where in problems.items()))
+    return settings
+
+
+def _context(words: Iterable[str]) -> Any:
+    """The options of a command line, as the command reads them. A step may run on another machine than this one, so
+    its device is not looked for."""
+    command, rest = application(), [word for word in words if not word.startswith("--device=")]
+    while hasattr(command, "commands"):
+        word = rest[0]
+        command = command.commands[word if word in command.commands else command.default]
+        rest = rest[word == command.name :]
+    return command.make_context(f"retrokit {command.name}", rest)
+
+
+def _input_problems(context: Any, written: set[str]) -> Iterator[str]:
+    """The inputs of a command that do not exist and are not below what is ``written``, and unknown metrics."""
+    params = {name: value for name, value in context.params.items() if value is not None}
+    given = {name: value if isinstance(value, (list, tuple)) else [value] for name, value in params.items()}
+    contents = _contents(context.command)
+    read = [name for name, content in contents.items() if content.reads is not None]
+    places: list[tuple[str, str | None]] = [(path, None) for name in read for path in given.get(name, ())]
+    tasks = []
+    for name, content in contents.items():
+        kind = next(iter(content.names), "")
+        for text in given.get(name, ()) if kind in _PLACES else ():
+            if os.path.exists(text) or _is_below(text, written):
+                continue
+            try:
+                spec = named(kind).parse(text)
+            except UsageError as error:
+                yield str(error)
+                continue
+            options = named(kind).options(spec)
+            tasks += [spec.name] if kind == "tasks" else []
+            if "path" in options and spec.name != "bright":  # which may be on the hub
+                params_read: Mapping[str, Any] = options if kind == "tasks" else spec.params  # crops need no split
+                places.append((options["path"], params_read.get("split") if spec.name == "beir" else None))
+    for path, split in places:
+        if not _is_below(path, written):
+            try:
+                check_exists(path) if split is None else check_split(path, split)
+            except DataError as error:
+                yield str(error)
+    if tasks and _RANKING.issuperset(tasks) and "gate_metric" in context.params:
+        names = [*listed(params.get("metrics", "")), *given.get("gate_metric", ())]
+        names += [gate.partition("=")[0].strip() for gate in given.get("fail_under", ())]
+        for name in metric_names(list(filter(None, names))):
+            try:
+                check_metric(name)
+            except UsageError as error:
+                yield str(error)
+
+
+def _is_below(path: str, folders: set[str]) -> bool:
+    real = Path(os.path.realpath(path))
+    return not folders.isdisjoint(map(str, (real, *real.parents)))
+
+
+def form_of(words: tuple[str, ...], where: str) -> Form:
+    """How a study runs the command; raises :class:`DataError` for one without a result."""
+    command = _runs(words)
+    names, prints = options_of(command).keys(), command.entry.prints
+    output = next((name for name in ("output", "results") if name in names), None)
+    if prints == "json":
+        output = None
+    elif output is None:
+        raise DataError(where, f"`retrokit {' '.join(words)}` has no result that a study can keep")
+    ending = {"json": ".json", "lines": ".jsonl", "": ""}[prints]
+    return Form(output, ending, "resume" in names, "overwrite" in names)
+
+
+def _command(words: tuple[str, ...]) -> Any:
+    command = application()
+    for word in words:
+        command = command.commands[word]
+    return command
+
+
+def _runs(words: tuple[str, ...]) -> Any:
+    """The command that the words run: of a group, its usual one."""
+    command = _command(words)
+    return command.commands[command.default] if isinstance(command, GroupWithDefault) else command

@@ -1,0 +1,174 @@
+"""Studies that answer one question: what fits into a budget, and what is recommended."""
+
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from retrokit.core.errors import DataError, UsageError
+from retrokit.core.notices import heard
+from retrokit.evaluation.comparison.comparison import Evaluation, evaluation_of
+from retrokit.evaluation.result import Result
+from retrokit.extensions.studies import command_lines, questions
+from retrokit.extensions.studies.answers import beside_bm25, recommendation
+from retrokit.extensions.studies.state import kept_study
+from retrokit.extensions.studies.steps import Step, read_study, steps_of
+from tests.sure.pretending import write_beir_folder
+
+
+def planned(text: str, folder: Path) -> list[Step]:
+    path = folder / "study.toml"
+    path.write_text(text)
+    return steps_of(read_study(str(path), command_lines), str(folder / "out"), command_lines)
+
+
+@pytest.mark.parametrize(
+    ("budget", "seeds", "similarities", "steps"),
+    [
+        (1e6, 3, 6, 60),  # three passes are enough
+        (18 * (30 + 10), 3, 6, 30),
+        (18 * (30 + 10) - 1, 3, 5, 37),
+        (6 * (30 + 10), 3, 2, 30),
+        (4 * (30 + 10), 2, 2, 30),
+        (3 * (30 + 10), 1, 3, 30),
+        (2 * (30 + 10), 1, 2, 30),
+    ],
+)
+def test_a_sweep_is_as_large_as_its_budget(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, budget: float, seeds: int, similarities: int, steps: int
+):
+    speed = questions._Speed(each=1.0, per_epoch=20.0, besides=10.0)
+    monkeypatch.setattr(questions, "_speed", lambda data, encoder, batch_size: speed)
+    made = planned(questions.which_similarity("pairs.jsonl", 'stat"ic', budget, 8), tmp_path)
+    trained = [step for step in made if step.table == "finetune"]
+    assert {step.cell["seed"] for step in trained} == set(range(seeds))
+    assert {step.cell["sim"] for step in trained} == set(questions.SIMILARITIES[:similarities])
+    assert {"cosine", "sfs:16"} <= {step.cell["sim"] for step in trained}
+    assert all(f"--steps={steps}" in step.command and step.command[1] == 'stat"ic' for step in trained)
+    assert len(trained) * (steps * speed.each + speed.besides) <= budget
+    (split,) = (step for step in made if step.table == "augment-split")
+    assert all(step.after == (split.name,) for step in trained)
+    evaluated = [step for step in made if step.table == "eval"]
+    assert all(f"--on=beir:{split.output}" in step.command for step in evaluated)
+    assert [step.command[1] for step in evaluated] == [step.output for step in trained]
+
+
+def test_the_smallest_sweep_may_take_up_to_twice_its_budget(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(questions, "_speed", lambda *asked: questions._Speed(1.0, 20.0, 10.0))
+    with heard() as said:
+        made = planned(questions.which_similarity("pairs.jsonl", "static", 40, 8), tmp_path)
+    assert [step.cell["sim"] for step in made if step.table == "finetune"] == ["cosine", "sfs:16"]
+    assert "more than `budget=` 40 s" in said[-1]
+    with pytest.raises(UsageError, match="39 s is too little: two similarities and 30 steps take 80 s"):
+        questions.which_similarity("pairs.jsonl", "static", 39, 8)
+
+
+def test_few_pairs_need_no_more_steps_than_they_are_trained_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(questions, "_speed", lambda *asked: questions._Speed(1.0, 4.0, 10.0))
+    with heard() as said:
+        made = planned(questions.which_similarity("pairs.jsonl", "static", 2 * (12 + 10), 8), tmp_path)
+    assert ["--steps=12" in step.command for step in made if step.table == "finetune"] == [True, True]
+    assert len(said) == 1
+
+
+def test_the_other_questions_are_studies(tmp_path: Path):
+    data = f"beir:{write_beir_folder(tmp_path / 'data')}"
+    made = planned(questions.better_than_bm25("static:8", [data]), tmp_path)
+    systems = ["bm25", "static:8", "hybrid:a=bm25,b=static:8,fusion=rrf"]
+    assert [step.command[1:3] for step in made] == [(system, f"--on={data}") for system in systems]
+    texts = tmp_path / "texts.jsonl"
+    texts.write_text('{"text": "A cat sleeps."}\n')
+    (probed,) = planned(questions.sees_near_misses("static:8", str(texts)), tmp_path)
+    assert probed.command == ("probe", "stress", "static:8", f"--texts={texts}", "--json")
+
+
+def test_a_question_about_what_is_not_there_is_refused(tmp_path: Path):
+    with pytest.raises(DataError, match="nowhere"):
+        questions.better_than_bm25("static:8", [f"beir:{tmp_path}/nowhere"])
+    with pytest.raises(DataError, match="nowhere"):
+        questions.sees_near_misses("static:8", str(tmp_path / "nowhere.jsonl"))
+
+
+def test_a_study_is_made_once_and_kept(tmp_path: Path):
+    made: list[str] = []
+
+    def text() -> str:
+        made.append("made")
+        return "[eval]\n"
+
+    folder = str(tmp_path / "out")
+    path = kept_study(folder, ("which-similarity", "a b"), text)
+    assert kept_study(folder, ("which-similarity", "a b"), text) == path
+    assert made == ["made"], "it is not timed anew, which might make another one"
+    assert Path(path).read_text() == "# retrokit study which-similarity 'a b'\n[eval]\n"
+    with pytest.raises(UsageError, match="contains another study"):
+        kept_study(folder, ("which-similarity", "other"), text)
+
+
+def evaluated(gains: dict[str, float]) -> Evaluation:
+    """Forty queries, on which a system is above the first by ``gain``, by turns a little more and less."""
+    results = []
+    for name, gain in gains.items():
+        values = {f"q{number}": 0.4 + gain + 0.05 * (number % 3 - 1) * (1 + gain) for number in range(40)}
+        mean = sum(values.values()) / len(values)
+        metrics, per_query = {"ndcg@10": mean}, {"ndcg@10": values}
+        results.append(Result(f"runs/{name}", name, "beir:a", "ndcg@10", metrics, per_query, {}, {}, {}))
+    return evaluation_of(results, {"beir:a": ["ndcg@10"]}, {})
+
+
+@pytest.mark.parametrize(
+    ("gains", "expected"),
+    [
+        ({"cosine": 0.0, "sfs:16": 0.1, "dot": 0.02}, "train with sfs:16: it is above cosine by more than chance"),
+        ({"cosine": 0.0, "sfs:16": -0.1}, "train with cosine: nothing that was tried is above it"),
+    ],
+)
+def test_another_similarity_is_recommended_where_it_is_better_by_more_than_chance(gains, expected):
+    assert recommendation(evaluated(gains)).startswith(expected)
+
+
+ONE_SEED = "; one seed each, so differences between seeds are not known"
+
+
+def test_a_recommendation_says_that_it_is_from_one_seed():
+    one = evaluated({"cosine": 0.0, "sfs:16": -0.1})
+    assert recommendation(one).endswith(ONE_SEED)
+    systems = [replace(system, results=[system.first] * 2) for system in one.systems]
+    assert "seed" not in recommendation(replace(one, systems=systems))
+
+
+def test_a_difference_that_may_be_chance_is_no_reason():
+    found = evaluated({"cosine": 0.0, "sfs:16": 0.0})
+    other = found.systems[1].first
+    for number, query in enumerate(other.per_query["ndcg@10"]):
+        other.per_query["ndcg@10"][query] += 0.3 if number % 2 else -0.29
+    other.metrics["ndcg@10"] += 0.005
+    again = evaluation_of(found.results, {"beir:a": ["ndcg@10"]}, {})
+    said = recommendation(again)
+    assert said == "train with cosine: sfs:16 is above it, but no difference that this data can show" + ONE_SEED
+
+
+@pytest.mark.parametrize(
+    ("gain", "fused", "expected"),
+    [
+        (
+            -0.1,
+            0.1,
+            r"mine is below bm25 in ndcg@10 by -0.0\d+ \(95% interval -.* more than chance\); fused with bm25 it ",
+        ),
+        (
+            0.1,
+            -0.1,
+            r"mine is above bm25 in ndcg@10 by \+0.0\d+ \(.*: more than chance\); fused with bm25 it is below ",
+        ),
+        (
+            0.0,
+            0.1,
+            r"mine is level with bm25 in ndcg@10 by \+0.0000 .*; fused with bm25 it is above bm25 in ndcg@10 by \+0.0",
+        ),
+    ],
+)
+def test_the_answer_is_about_the_encoder_that_was_asked_about(gain: float, fused: float, expected: str):
+    (answer,) = beside_bm25(evaluated({"bm25": 0.0, "mine": gain, "hybrid": fused}))
+    assert re.match("On beir:a, runs/mine " + expected, answer)

@@ -1,0 +1,113 @@
+"""Which setting explains a published figure: each known cause comes first, and what does nothing is seen."""
+
+import json
+import random
+
+import pytest
+
+import retrokit
+from retrokit.core.errors import UsageError
+from retrokit.extensions.studies.why import why_this_figure
+from tests.models import WORDS
+
+METRIC = "ndcg@10"
+
+
+@pytest.fixture(scope="module")
+def task(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """Queries of some words of a document, which has a title and more words than a short model reads; every third query
+    has the id of a document."""
+    folder, rng = tmp_path_factory.mktemp("why"), random.Random(1)
+    corpus, queries, qrels = [], [], ["query-id\tcorpus-id\tscore"]
+    for number in range(60):
+        title, text = rng.choices(WORDS, k=3), rng.choices(WORDS, k=24)
+        corpus.append({"_id": f"d{number}", "title": " ".join(title), "text": " ".join(text)})
+        if number < 40:
+            has_id = number % 3 == 0 and number > 0  # of an earlier document, which it resembles
+            query = f"d{number - 1}" if has_id else f"q{number}"
+            words = rng.sample([*title, *text], k=9) + (corpus[-2]["text"].split()[:14] if has_id else [])
+            queries.append({"_id": query, "text": " ".join(words)})
+            qrels.append(f"{query}\td{number}\t1")
+    for name, rows in (("corpus", corpus), ("queries", queries)):
+        (folder / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    (folder / "qrels").mkdir()
+    (folder / "qrels" / "test.tsv").write_text("\n".join(qrels) + "\n")
+    return f"beir:{folder}"
+
+
+def figure(model: str, task: str, **options: str) -> float:
+    given = {name: [value] if name == "sim" else value for name, value in options.items()}
+    (result,) = retrokit.evaluate([model], [task], metrics=[METRIC], **given).results
+    return float(result.metrics[METRIC])
+
+
+@pytest.mark.parametrize(
+    ("cause", "spoiled", "on", "published"),
+    [
+        ("pooling", "{bert},pooling=cls", "", {}),
+        ("query prompt", '{bert},query_prompt="the old dog hates "', "", {}),
+        ("document prompt", '{bert},document_prompt="the old dog hates "', "", {}),
+        ("prompts", "{bert}", "", {"model": '{bert},query_prompt="query: ",document_prompt="passage: "'}),
+        ("maximum length", "{llama},max_length=5", "", {"model": "{llama},max_length=64"}),
+        ("truncation side", "{bert},max_length=16,truncation=left", "", {"model": "{bert},max_length=16"}),
+        ("end token", "{bert},end_token=false", "", {}),
+        ("titles", "{bert}", ",titles=false", {}),
+        ("documents with the query's id", "{bert}", "", {"on": ",ignore_identical_ids=true"}),
+        ("similarity", "{bert}", "", {"sim": "dot"}),
+    ],
+)
+def test_the_cause_comes_first(tiny_bert, tiny_llama, task, cause, spoiled, on, published):
+    named = {"bert": tiny_bert, "llama": tiny_llama}
+    right = {"model": "{bert}", "on": "", **published}
+    model, where = right.pop("model").format(**named), task + right.pop("on")
+    sought = figure(model, where, **right)
+    spoiled = spoiled.format(**named)
+    why = why_this_figure(spoiled, task + on, f"{METRIC}={sought:.6f}", sample=40)
+    assert why.present == figure(spoiled, task + on)
+    assert abs(why.present - sought) > 1e-5  # it was spoiled
+    first = why.changes[0]
+    assert (first.setting, why.explains(first)) == (cause, True)
+    assert first.figure == pytest.approx(sought, abs=1e-6)
+    assert first.command.startswith("retrokit eval ")
+    assert first.command in why.sheets()[0].notes
+
+
+def test_what_does_nothing_is_seen(tiny_bert, task):
+    present = figure(str(tiny_bert), task)
+    why = why_this_figure(str(tiny_bert), task, f"{METRIC}={present:.4f}", sample=15)
+    assert "The present setup gives the published figure." in why.sheets()[0].notes
+    again = why_this_figure(str(tiny_bert), task, f"{METRIC}={present:.4f}", sample=15)
+    assert again == why
+    assert all(change.setting != "pooling" or change.value != "mean" for change in why.changes)  # it is what it has
+    far = why_this_figure(str(tiny_bert), task, f"{METRIC}=0.999", sample=15)
+    assert "No single change gives the published figure." in far.sheet().notes
+    assert sum(change.whole is not None for change in far.changes) <= 8
+
+
+def test_a_table_has_no_pooling_and_says_so(task):
+    why = why_this_figure("static:16", task, f"{METRIC}=0.5", sample=15)
+    assert {change.setting for change in why.changes} >= {"similarity", "titles"}
+    assert not {change.setting for change in why.changes} & {"pooling", "end token"}
+
+
+@pytest.mark.parametrize(
+    ("published", "problem"),
+    [
+        ("0.5", "`published=` 0.5: expected METRIC=VALUE"),
+        ("ndcg@10=good", "`published=` ndcg@10=good: expected METRIC=VALUE"),
+        ("nndcg@10=0.5", "unknown metric 'nndcg@10'"),
+        ("ndcg@10=64.5", "`published=` ndcg@10=64.5: expected a share from 0 to 1"),
+    ],
+)
+def test_bad_figures_are_one_line(tiny_bert, task, published, problem):
+    with pytest.raises(UsageError) as caught:
+        why_this_figure(str(tiny_bert), task, published)
+    assert problem in str(caught.value)
+
+
+def test_a_metric_that_is_no_mean_is_refused(tiny_bert, tmp_path):
+    rows = [{"sentence1": "cat", "sentence2": other, "score": score} for score, other in enumerate(WORDS[8:14])]
+    pairs = tmp_path / "sts.jsonl"
+    pairs.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    with pytest.raises(UsageError, match="spearman is no mean over queries"):
+        why_this_figure(str(tiny_bert), f"sts:{pairs}", "spearman=0.5")
