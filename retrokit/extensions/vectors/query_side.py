@@ -291,7 +291,7 @@ class QueryPlan(Job):
 
     def describe(self) -> Run:
         notes = {**self.preflight.notes(), **provenance()}
-        return Run(TRAINING, self.similarity.spec, self.config.encoder, self.identity, notes=notes)
+        return Run(TRAINING, self.similarity.spec, self.config.start, self.identity, notes=notes)
 
     def loss(self) -> InfoNCE:
         """InfoNCE; documents are known by their rows."""
@@ -320,7 +320,7 @@ class QueryPlan(Job):
         """What embeds queries now, with a share of a map's change."""
         learns = self.model.learns
         if not isinstance(learns, QueryMap):
-            return as_encoder(learns, self.config.encoder)
+            return as_encoder(learns, self.config.start)
         shared = copy.deepcopy(learns).cpu()
         shared.share = share
         return MappedEncoder(self.encoder, shared)
@@ -365,7 +365,7 @@ class QueryPlan(Job):
         last = copy.deepcopy(list(build(self.encoder, self.similarity.spec)[0])[-1])
         export(with_modules(start, [*modules, last]), staged)
         shown = {key: value for key, value in facts.items() if value is not None}
-        name, encoder = trainer.folder.target.name, self.config.encoder
+        name, encoder = trainer.folder.target.name, self.config.start
         documents = f"documents are embedded as by `{encoder}`, whose stored vectors it searches"
         more = f" Only its query side was trained: {documents}."
         configuration = {key: value for key, value in self.preflight.configuration.items() if key != "export"}
@@ -515,7 +515,7 @@ def _with_texts(sources: Sequence[Source], texts: Mapping[str, str]) -> list[Sou
 
 def _trained_queries(config: VectorsConfig, similarity: Similarity, device: str | None) -> Any:
     """A model of its own weights to train, of the modules that embed queries."""
-    copied: Encoder = encoders.registry.create(config.encoder, device=device)
+    copied: Encoder = encoders.registry.create(config.start, device=device)
     check_max_length(config, copied, "query")
     tower = TorchEncoder(copied.spec, tower_of(copied.to_train().model, "query"), similarity)
     of_queries = (config.freeze, config.low_rank, config.dropout, config.seed)

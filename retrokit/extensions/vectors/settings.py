@@ -48,7 +48,9 @@ class VectorsConfig(EncoderTrainingConfig, _Export):
     )
 
     _: KW_ONLY
-    encoder: str = setting("", "Encoder of the queries at the start. Default: the export's.", names="encoders")
+    encoder: str | None = setting(  # type: ignore[assignment] # the export's by default
+        None, "Encoder of the queries at the start. Default: the export's.", names="encoders"
+    )
     query_side: str = setting("map", "Train map, low-rank:16, mlp or encoder.", QUERY_SIDE)
     mined: int = setting(4, "Draw N negatives of a query from the index.", QUERY_SIDE, minimum=0)
     mine_every: int = setting(250, "Search for negatives every N steps.", QUERY_SIDE, above=0)
@@ -56,8 +58,14 @@ class VectorsConfig(EncoderTrainingConfig, _Export):
         None, "Set the peak learning rate. Default: 1e-4 (encoder: 2e-5).", OPTIMIZER, above=0, maximum=100
     )
 
+    @property
+    def start(self) -> str:
+        """The spec of the encoder, which a plan has."""
+        assert self.encoder is not None
+        return self.encoder
+
     def specs(self) -> list[tuple[Registry, str]]:
-        return [(registry, spec) for registry, spec in super().specs() if spec]
+        return [(registry, spec) for registry, spec in super().specs() if spec is not None]
 
     def combination_problems(self) -> list[str | None]:
         problems = super().combination_problems()

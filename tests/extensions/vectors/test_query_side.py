@@ -55,9 +55,9 @@ def exported(encoder: Path, corpus: Path, out: Path, shards: int = 1, **options)
     return out
 
 
-def configure(encoder: Path | str, data: Path, documents: Path, output: Path | None, **options) -> VectorsConfig:
+def configure(encoder: Path | None, data: Path, documents: Path, output: Path | None, **options) -> VectorsConfig:
     defaults = {"steps": 6, "batch_size": 8, "precision": "fp32", "lr": 1e-2, "device": "cpu", "log_every": 2}
-    defaults |= {"mined": 2, "mine_every": 2, "encoder": str(encoder)}
+    defaults |= {"mined": 2, "mine_every": 2, "encoder": encoder and str(encoder)}
     return VectorsConfig(str(documents), [str(data)], None if output is None else str(output), **(defaults | options))
 
 
@@ -385,12 +385,12 @@ def test_another_encoder_is_refused(tiny_bert, corpus, pairs, tmp_path):
 def test_the_encoder_is_that_of_the_export(tiny_bert, corpus, pairs, tmp_path):
     encoder = shutil.copytree(tiny_bert, tmp_path / "encoder")
     documents = exported(encoder, corpus, tmp_path / "documents", sim="dot")
-    job = plan(configure("", pairs, documents, None))
+    job = plan(configure(None, pairs, documents, None))
     assert job.config.encoder == job.describe().encoder == str(encoder)
     assert (job.similarity.spec, job.preflight.configuration["sim"]) == ("dot", "dot")
     shutil.rmtree(encoder)
     with pytest.raises(UsageError, match="put it back, or give an encoder whose queries fit its vectors"):
-        plan(configure("", pairs, documents, None))
+        plan(configure(None, pairs, documents, None))
 
 
 def test_the_plan_shows_options_that_are_not_usual(tiny_bert, corpus, pairs, tmp_path):
