@@ -47,17 +47,10 @@ class Kind:
 
 
 KINDS: dict[str, Kind] = {
-    "export, query side": Kind(
-        "ex/export.json", f"finetune {ENCODER} --documents ex --data pairs.jsonl --steps 1 --batch-size 8 -o out"
-    ),
     "export, search": Kind("ex/export.json", "search --index-folder ex --queries beir/queries.jsonl -o out"),
     "export, eval": Kind("ex/export.json", f'eval dense:"{ENCODER}",export=ex --on beir:beir'),
-    "export, bridge": Kind("ex/export.json", f"bridge ex {ENCODER} -o out --into new"),
-    "export, doctor": Kind("ex/export.json", f"doctor ex --against {ENCODER}"),
     "shard": Kind("shards/SHARD/export.json", "search --index-folder shards --queries beir/queries.jsonl -o out"),
     "chunked export": Kind("chunked/export.json", "search --index-folder chunked --queries beir/queries.jsonl -o out"),
-    "bridged export": Kind("bridged/export.json", "search --index-folder bridged --queries beir/queries.jsonl -o out"),
-    "canaries": Kind("ex/canaries.json", f"doctor ex --against {ENCODER}"),
     "unfinished export": Kind(
         ".unfinished.retrokit-tmp/unfinished.json", f"export {ENCODER} --on beir:beir -o unfinished"
     ),
@@ -390,7 +383,6 @@ def _make() -> dict[str, str]:
         _typed(f"export {ENCODER} --on beir:beir {words} -o {name}")
     _typed("export bert,chunks=8 --on beir:beir -o chunked")
     _typed(f"export {ENCODER} --on beir:beir --shard 2/2 -o shards")
-    _typed("bridge ex trained -o bridged --into new")
     _make_unfinished()
     _typed("search --index-folder ex --queries beir/queries.jsonl --index HNSW32 -o hits.jsonl")
     _typed(f"eval {ENCODER} --on beir:beir --save-baseline base.json --save-run run.trec --json", "eval.json")

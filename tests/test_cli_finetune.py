@@ -84,8 +84,8 @@ def test_all_wrong_names_are_said_at_once(typed, pairs):
     assert all(line.startswith("retrokit: ") for line in lines)
     assert "did you mean minilm?" in lines[0]
     assert "did you mean split?" in lines[1]
-    assert "did you mean cosine?" in lines[2]
-    assert "did you mean beir?" in lines[3]
+    assert "did you mean beir?" in lines[2]
+    assert "did you mean cosine?" in lines[3]
 
 
 @pytest.mark.parametrize(

@@ -239,7 +239,6 @@ LINES = {
     "rerank verify": "in/bert in/pairs.jsonl",
     "finetune": "in/bert --data in/pairs.jsonl,weight=2 --eval beir:in/beir,split=test --guide in/bert",
     "export": "in/bert --on in/beir",
-    "bridge": "in/beir in/bert --texts in/texts.jsonl --queries in/pairs.jsonl --on beir:in/beir",
     "search": "hybrid:a=bm25,b=in/bert --corpus in/texts.jsonl --queries in/pairs.jsonl",
     "build-sure build": "in/beir --llm openai:x,url=http://127.0.0.1:9/v1 --prompts in/beir",
     "build-sure audit": "in/beir",

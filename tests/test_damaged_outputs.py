@@ -92,7 +92,7 @@ def edit(path: Path, *keys: object, value: object = None) -> None:
         ("trainer state", ("best_model_checkpoint",), {"": 1}, "field 'best_model_checkpoint' should be a string"),
         *(
             (kind, ("version",), 2, "has version 2 of its format; expected version 1; update retrokit")
-            for kind in ("export, search", "canaries", "baseline", "run, eval")
+            for kind in ("export, search", "baseline", "run, eval")
         ),
     ],
 )

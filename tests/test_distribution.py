@@ -82,7 +82,6 @@ WITH = {
     "rerank": ["rerank", TABLE, "--on", "beir:task", "--with", "run"],
     "search": ["search", "run", "--corpus", "corpus.jsonl", "--query", "a cat"],
     "export": ["export", "run", "--on", "corpus.jsonl", "-o", "exported"],
-    "bridge": ["bridge", "exported", "run", "--texts", "corpus.jsonl", "--sample", "10", "-o", "bridged"],
     "build-sure": ["build-sure", "task", "--dry-run"],
     **SAMPLES.runs,
 }

@@ -267,15 +267,10 @@ def move_content(staged: Path, folder: Path) -> list[str]:
     return names
 
 
-TRAINABLE, STATE, NEGATIVES = "trainable.pt", "state.pt", "negatives.pt"
+TRAINABLE, STATE = "trainable.pt", "state.pt"
 _VERIFIER = "verifier.safetensors"
 """A verifier's weights: the one file of a checkpoint that has no ``retrokit.json``."""
-_FOR_TRAINING = (
-    STATE,
-    TRAINABLE,
-    NEGATIVES,
-    "trainer_state.json",
-)
+_FOR_TRAINING = (STATE, TRAINABLE, "trainer_state.json")
 _ADVICE = "remove this checkpoint to resume from the one before, or give `overwrite=` to start again"
 
 
@@ -331,7 +326,7 @@ def check_state(checkpoint: Path) -> None:
                 if damaged := archive.testzip():
                     raise ValueError(f"the checksum of {damaged} differs")
             parts = torch.load(checkpoint / name, map_location="cpu", weights_only=True, mmap=True)
-            if name == STATE and not {"optimizer", "scheduler", "scaler", "random"} <= parts.keys():
+            if name == STATE and not {"optimizer", "scheduler", "scaler", "random", "further"} <= parts.keys():
                 raise ValueError("not the state of a run")
 
 

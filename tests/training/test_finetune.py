@@ -258,6 +258,16 @@ def test_an_interrupted_run_resumes_to_the_same_weights(tiny_bert, encoder, pair
     assert_same_weights(tmp_path / "whole", tmp_path / "run")
 
 
+def test_a_trainers_further_state_is_resumed(tiny_bert, pairs, tmp_path, monkeypatch):
+    restored: list[int] = []
+    monkeypatch.setattr(FinetuneTrainer, "further_state", lambda self: {"seen": torch.tensor(self.state.global_step)})
+    monkeypatch.setattr(FinetuneTrainer, "restore", lambda self, state: restored.append(state["seen"].item()))
+    with stopping(3, signal.SIGINT), pytest.raises(Interrupted):
+        finetune(configure(tiny_bert, pairs, tmp_path / "run", steps=6))
+    finetune(configure(tiny_bert, pairs, tmp_path / "run", steps=6, resume=True))
+    assert restored == [4]
+
+
 @pytest.fixture(scope="module")
 def stopped(tmp_path_factory, tiny_bert) -> Path:
     """A folder with the data of a run, and the run, stopped after a checkpoint at step 2."""
