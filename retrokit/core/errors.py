@@ -85,8 +85,6 @@ _MODULES = {
     "bm25": ("bm25s", "Stemmer"),
     "negatives": ("HanTa", "lemminflect", "inflect"),
     "llm": ("openai", "anyio", "httpx2"),
-    "openvino": ("openvino", "nncf"),
-    "onnx": ("onnxruntime", "onnx"),
     "study": ("snakemake",),
 }
 """The modules of an extra that is not called as its one module is."""

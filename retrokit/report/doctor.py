@@ -204,14 +204,14 @@ def _devices() -> Iterator[Finding]:
 
 
 def _cache() -> Iterator[Finding]:
-    from retrokit.encoders.graphs.folders import held_graphs
+    from retrokit.encoders.kept import kept_in
     from retrokit.encoders.store import PLACE, open_cache
 
     cache = open_cache()
     if cache is None:
         yield Finding("cache", "embeddings", "turned off", NOTE, f"every text is encoded again; unset {PLACE}")
         return
-    size = sum(entry.size for entry in cache.held()) + sum(graph.size for graph in held_graphs(cache.folder))
+    size = sum(entry.size for entry in cache.held()) + sum(folder.size for folder in kept_in(cache.folder))
     text = f"{decimal(size)} of at most {decimal(cache.limit)}, in {cache.folder}"
     above = next(place for place in (cache.folder, *cache.folder.absolute().parents) if place.exists())
     if above.is_dir() and os.access(above, os.W_OK | os.X_OK):
