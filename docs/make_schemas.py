@@ -209,7 +209,7 @@ OUTPUTS: dict[str, Any] = {
     "cache": {
         **{"folder": str, "limit": (int, "Bytes."), "size": (int, "Bytes of embeddings.")},
         "encoders": [but(Held, last_used=(str, "ISO 8601, UTC."))],
-        "kept": [Kept],
+        "folders": [Kept],
     },
     "bridge": but(
         Bridged,
@@ -441,7 +441,7 @@ FILES: dict[str, tuple[str, Any]] = {
         "index-NAME.json, in the folder of an export: the recall of its approximate index.",
         {"recall": ({"*": float}, "By depth."), "queries": (int, "How many it was measured with.")},
     ),
-    "kept": ("kept.json, in the cache: what a folder was made for.", Note),
+    "kept": ("kept.json, in the cache: what a folder contains.", Note),
     "mteb-queries": (
         "retrokit/results/MODEL/REVISION/TASK.json, in mteb's cache: metrics of each query, by metric and id.",
         {"metrics": {"*": {"*": float}}},

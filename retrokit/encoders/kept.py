@@ -1,6 +1,5 @@
-"""Folders that are made once and kept next to the embeddings of the cache, until the cache is cleared.
-
-Whatever takes long to make and follows from a key may be kept here: a converted model, an index, a table.
+"""Folders that are written once and cached next to the embeddings, until the cache is cleared: for whatever takes long
+to compute and follows from a key, such as a converted model, an index or a table.
 """
 
 import hashlib
@@ -25,7 +24,7 @@ _DIGEST = re.compile("[0-9a-f]{32}")
 
 @dataclass(frozen=True)
 class Note:
-    """What ``retrokit cache`` prints of a folder: the ``name`` of what it was made for, and ``said``, how that went."""
+    """What ``retrokit cache`` prints of a folder: the ``name`` of what it belongs to, and ``said``, a few words on it."""
 
     name: str
     said: str
@@ -33,7 +32,7 @@ class Note:
 
 @dataclass(frozen=True)
 class Kept(Note):
-    """A folder that is kept: its note, its ``area``, and its ``size`` in bytes."""
+    """A cached folder: its note, its ``area``, and its ``size`` in bytes."""
 
     area: str
     size: int
@@ -41,7 +40,7 @@ class Kept(Note):
 
 @contextmanager
 def kept(area: str, key: str, write: Callable[[Path], Note]) -> Iterator[Path]:
-    """The folder that is kept in ``area`` under ``key``; a temporary one if the cache is off. If it is missing,
+    """The folder that is cached in ``area`` under ``key``; a temporary one if the cache is off. If it is missing,
     ``write`` fills it and returns its note, while other processes wait.
 
     Args:
@@ -65,12 +64,12 @@ def kept(area: str, key: str, write: Callable[[Path], Note]) -> Iterator[Path]:
 
 
 def kept_in(cache: Path) -> list[Kept]:
-    """The folders that are kept in the cache's folder, by area."""
+    """The folders in the cache's folder, by area."""
     entries = []
     for folder in _folders_in(cache):
         size = sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())
         about = {"area": folder.parent.name, "size": size}
-        entries.append(read_json(folder / _NOTE, "the note of a kept folder", Kept, **about))
+        entries.append(read_json(folder / _NOTE, "the note of a cached folder", Kept, **about))
     return entries
 
 

@@ -362,11 +362,11 @@ def cache_json(cache: EmbeddingCache) -> list[str]:
     ]
     folders = [asdict(folder) for folder in kept_in(cache.folder)]
     about = {"folder": str(cache.folder), "limit": cache.limit, "size": sum(encoder.size for encoder in held)}
-    return [to_json({**about, "encoders": encoders, "kept": folders}, kind="cache")]
+    return [to_json({**about, "encoders": encoders, "folders": folders}, kind="cache")]
 
 
 def cache_table(cache: EmbeddingCache) -> list[Any]:
-    """A row per encoder, the last used first; a line per kept folder; and where they lie."""
+    """A row per encoder, the last used first; a line per cached folder; and where they lie."""
     from retrokit.encoders.kept import kept_in
 
     held = cache.held()

@@ -52,7 +52,7 @@ def test_commands_list_count_and_clear_it(cache: Path, typed: Callable[..., tupl
     tables = Tables()
     tables.table("cab")
     code, out, _ = typed("cache", "--json")
-    (entry,) = json.loads(out)["kept"]
+    (entry,) = json.loads(out)["folders"]
     size = entry.pop("size")
     assert (code, entry) == (0, {"area": AREA, "name": "table:cab", "said": "3 letters"})
     assert size == sum(file.stat().st_size for file in cache.rglob("*") if file.is_file() and file.suffix != ".lock")

@@ -1,6 +1,6 @@
 """An encoder whose transformer is a graph, computed on the CPU by an engine: a module of this package.
 
-The transformer is converted at the first computation, compared with the model, and kept next to the embedding cache
+The transformer is converted at the first computation, compared with the model, and cached in a folder
 under a digest of all that decides it. Tokens, pooling and what follows are the model's own. An engine names the
 ``PACKAGES`` that decide what is computed. Its ``write(traced, dtype, calibration, folder)`` converts a transformer to
 ``fp32`` or ``int8`` (weights and activations), the latter calibrated by batches of inputs; ``read(folder, threads)``
