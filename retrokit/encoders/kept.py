@@ -1,4 +1,4 @@
-"""Folders that are written once and cached next to the embeddings, until the cache is cleared: for whatever takes long
+"""Folders that are written once and cached next to the embeddings, until the cache is cleared: for what takes long
 to compute and follows from a key, such as a converted model, an index or a table.
 """
 
@@ -24,7 +24,7 @@ _DIGEST = re.compile("[0-9a-f]{32}")
 
 @dataclass(frozen=True)
 class Note:
-    """What ``retrokit cache`` prints of a folder: the ``name`` of what it belongs to, and ``said``, a few words on it."""
+    """What ``retrokit cache`` prints of a folder: the ``name`` of what it belongs to, and ``said``, a few words."""
 
     name: str
     said: str
