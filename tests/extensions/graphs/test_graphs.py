@@ -113,15 +113,15 @@ def test_nobody_is_told_of_a_conversion(bert: Path, monkeypatch: pytest.MonkeyPa
     ("spec", "problem"),
     [
         ("onnx:BERT,dtype=bf16", "dtype=bf16 is none of fp32, int8"),
-        ("tensorrt:BERT", "openvino"),
         ("BERT,backend=onnx", "no parameter 'backend'"),
         ("BERT,dtype=int8", "dtype=int8 is none of auto, fp32"),
-        ("onnx:BERT,pooling=cls", 'options of .* need quotes: onnx:".*,pooling=cls"'),
+        ("onnx:BERT,pooling=cls", "onnx has no parameter 'pooling'"),
+        ("onnx:model:BERT,pooling=cls", 'options of .* need quotes: onnx:"model:.*,pooling=cls"'),
         ("onnx", "onnx needs encoder"),
         ("onnx:static:8", "computes a transformer of texts, and static:8 has none"),
         ('onnx:"BERT,chunks=16"', "onnx:.*: chunks join embeddings"),
         ("onnx:openvino:BERT", "cannot be trained"),
-        ("onnx:mnilm", "mnilm"),
+        ("onnx:mnilm", "did you mean minilm"),
     ],
 )
 def test_what_does_not_fit(spec: str, problem: str, bert: Path) -> None:
