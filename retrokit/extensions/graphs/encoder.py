@@ -106,8 +106,7 @@ class GraphEncoder(TorchEncoder):
         name = f"{backend}:{encoder}"
         if device not in (None, "cpu"):
             raise UsageError(f"{name} computes on the CPU; leave `device=` {device} out")
-        plain = _loaded(name, encoder)
-        transformer = plain.model[0]
+        plain, transformer = _loaded(name, encoder)
         with _quietly():
             engine: Any = import_module(f"{__package__}.{backend}")
         self._versions = {package: version(package) for package in engine.PACKAGES}
@@ -180,10 +179,10 @@ class GraphEncoder(TorchEncoder):
         return Encoder.to_train(self)
 
 
-def _loaded(name: str, spec: str) -> TrainableEncoder:
-    """The encoder ``spec`` on the CPU, in float32."""
+def _loaded(name: str, spec: str) -> tuple[TrainableEncoder, Transformer]:
+    """The encoder ``spec`` on the CPU, in float32, and its transformer."""
     try:
-        plain = encoders.registry.create(spec, device="cpu").to_train()
+        plain: TrainableEncoder = encoders.registry.create(spec, device="cpu").to_train()
     except UsageError as error:
         raise UsageError(f"{name}: {error}") from error
     transformer = plain.model[0]
@@ -192,7 +191,7 @@ def _loaded(name: str, spec: str) -> TrainableEncoder:
     if getattr(transformer.model, "is_quantized", False) or plain.device.type != "cpu":
         raise UsageError(f"{name} computes on the CPU, from whole weights; leave bits= and device_map= out")
     transformer.float()
-    return plain
+    return plain, transformer
 
 
 def manual() -> list[str]:
