@@ -24,7 +24,7 @@ from retrokit.data.dtypes import DTYPES
 from retrokit.data.exports import Canaries
 from retrokit.data.overlap import Overlap
 from retrokit.data.runs import FINISHED, TRAINING, Run
-from retrokit.encoders.graphs.folders import Graph
+from retrokit.encoders.kept import Kept, Note
 from retrokit.encoders.store import Held
 from retrokit.evaluation.check import DataCheck
 from retrokit.evaluation.comparison.comparison import BaselineChange, Comparison, Explanation, Gate, OverTasks
@@ -195,7 +195,7 @@ OUTPUTS: dict[str, Any] = {
     "cache": {
         **{"folder": str, "limit": (int, "Bytes."), "size": (int, "Bytes of embeddings.")},
         "encoders": [but(Held, last_used=(str, "ISO 8601, UTC."))],
-        "graphs": [Graph],
+        "folders": [Kept],
     },
     "check": DataCheck,
     "doctor": {
@@ -393,7 +393,7 @@ FILES: dict[str, tuple[str, Any]] = {
         "index-NAME.json, in the folder of an export: the recall of its approximate index.",
         {"recall": ({"*": float}, "By depth."), "queries": (int, "How many it was measured with.")},
     ),
-    "conversion": ("conversion.json, in the cache: a converted encoder.", but(Graph, "size")),
+    "kept": ("kept.json, in the cache: what a folder contains.", Note),
     "mteb-queries": (
         "retrokit/results/MODEL/REVISION/TASK.json, in mteb's cache: metrics of each query, by metric and id.",
         {"metrics": {"*": {"*": float}}},

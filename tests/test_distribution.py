@@ -64,8 +64,6 @@ WITHOUT = {
     "trackio": ["finetune", TABLE, "--track", "trackio", *TRAIN, "unmade"],
     "wandb": ["finetune", TABLE, "--track", "wandb", *TRAIN, "unmade"],
     "mlflow": ["finetune", TABLE, "--track", "mlflow", *TRAIN, "unmade"],
-    "openvino": ["export", f"{ENCODER},backend=openvino", "--on", "corpus.jsonl", "-o", "out"],
-    "onnx": ["export", f"{ENCODER},backend=onnx", "--on", "corpus.jsonl", "-o", "out"],
     "llm": ["export", "api:any,url=http://127.0.0.1:9/v1", "--on", "corpus.jsonl", "-o", "out"],
     **SAMPLES.without_extra,
 }

@@ -84,8 +84,6 @@ _MODULES = {
     "bm25": ("bm25s", "Stemmer"),
     "negatives": ("HanTa", "lemminflect", "inflect"),
     "llm": ("openai", "anyio", "httpx2"),
-    "openvino": ("openvino", "nncf"),
-    "onnx": ("onnxruntime", "onnx"),
 }
 """The modules of an extra that is not called as its one module is."""
 

@@ -174,10 +174,7 @@ def _parsed(settings: EvaluationSettings) -> list[str]:
     requests += [(training_data, spec) for spec in settings.trained_on]
     requests += [*((tasks, spec) for spec in settings.on), *((similarities.registry, spec) for spec in settings.sim)]
     parse_all(requests)
-    embedding = [spec for spec in settings.encoders if retrieval.registry_of(spec) is encoders.registry]
-    for spec in embedding:
-        encoders.check_precision(spec, settings.precision)
-    return embedding
+    return [spec for spec in settings.encoders if retrieval.registry_of(spec) is encoders.registry]
 
 
 def _describe(task: Task) -> None:

@@ -291,21 +291,21 @@ def _listed(counts: dict[str, int]) -> str:
 
 def cache_json(cache: EmbeddingCache) -> list[str]:
     """Sizes in bytes; the last use in ISO 8601, UTC."""
-    from retrokit.encoders.graphs.folders import held_graphs
+    from retrokit.encoders.kept import kept_in
 
     held = cache.held()
     encoders = [
         {**asdict(encoder), "last_used": datetime.fromtimestamp(encoder.last_used, UTC).isoformat(timespec="seconds")}
         for encoder in held
     ]
-    graphs = [asdict(graph) for graph in held_graphs(cache.folder)]
+    folders = [asdict(folder) for folder in kept_in(cache.folder)]
     about = {"folder": str(cache.folder), "limit": cache.limit, "size": sum(encoder.size for encoder in held)}
-    return [to_json({**about, "encoders": encoders, "graphs": graphs}, kind="cache")]
+    return [to_json({**about, "encoders": encoders, "folders": folders}, kind="cache")]
 
 
 def cache_table(cache: EmbeddingCache) -> list[Any]:
-    """A row per encoder, the last used first; a line per converted transformer; and where they lie."""
-    from retrokit.encoders.graphs.folders import held_graphs
+    """A row per encoder, the last used first; a line per cached folder; and where they lie."""
+    from retrokit.encoders.kept import kept_in
 
     held = cache.held()
     rows = []
@@ -316,6 +316,6 @@ def cache_table(cache: EmbeddingCache) -> list[Any]:
     columns = ["encoder", "kind", "precision", "device", "dimensions", "embeddings", "size", "last used", "fingerprint"]
     return [
         *([Sheet(None, columns, 4, rows, last_words=2)] if rows else []),
-        *(f"{graph.spec}: {decimal(graph.size)}; {graph.said}" for graph in held_graphs(cache.folder)),
+        *(f"{folder.name}: {decimal(folder.size)}; {folder.said}" for folder in kept_in(cache.folder)),
         f"{decimal(sum(encoder.size for encoder in held))} of at most {decimal(cache.limit)} in {cache.folder}",
     ]

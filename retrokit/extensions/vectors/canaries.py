@@ -18,6 +18,7 @@ from retrokit.core.errors import UsageError
 from retrokit.core.registry import Spec
 from retrokit.core.settings import taking
 from retrokit.data.exports import Canaries, open_export, read_canaries
+from retrokit.encoders.base import Encoder
 from retrokit.extensions.vectors.settings import CanarySettings
 
 SAME = 0.999  # cosine
@@ -113,13 +114,16 @@ class _Comparison:
         self._prompt = canaries.prompt or ""
         self._raw = np.array(canaries.embeddings, dtype=np.float32)
         self._names = {param.name for param in encoders.registry.entry(spec.name).params}
-        is_torch = "dtype" in self._names and spec.params.get("backend", "torch") == "torch"
-        self._precision = _PRECISIONS.get(about["precision"], "auto") if is_torch else "auto"
+        self._precision = "auto"
         self.is_unit = False  # whether one of the two normalises
 
     def trials(self) -> Iterator[Trial]:
         """The encoder as it is, and with each change that may explain what it lacks."""
         encoder, embed = self._encoder()
+        precisions = [precision for precision in _PRECISIONS.values() if _computes_in(encoder, precision)]
+        wanted = _PRECISIONS.get(self._about["precision"])
+        if wanted in precisions:
+            self._precision = wanted
         rows = embed(self._texts)
         self.is_unit = any(np.allclose(np.linalg.norm(part, axis=1), 1, atol=NORMS) for part in (rows, self._raw))
         first = self._trial("", "as it is", rows)
@@ -137,8 +141,8 @@ class _Comparison:
                 cut = self._cut(embed, limit)
                 yield self._trial("length", f"texts cut at about {limit} tokens", embed(cut))
         if first.cosine < EXACT and self._precision != "auto":
-            others = [("precision", "precision", precision) for precision in _PRECISIONS.values()]
-            changes += [change for change in others if change[2] != self._precision]
+            others = [precision for precision in precisions if precision != self._precision]
+            changes += [("precision", "precision", precision) for precision in others]
             changes += [("precision", "dtype", "fp32")] if "dtype" in self._spec.params else []
         for cause, name, value in changes:
             if name == "precision":
@@ -194,6 +198,14 @@ class _Comparison:
                 nearest, ends = ends[place], list(range(ends[place], ends[min(place + 1, len(ends) - 1)] + 1))
             texts.append(text[:nearest])
         return texts
+
+
+def _computes_in(encoder: Encoder, precision: str) -> bool:
+    try:
+        encoder.computes_in(precision)
+    except UsageError:
+        return False
+    return True
 
 
 def _unit(rows: np.ndarray) -> np.ndarray:

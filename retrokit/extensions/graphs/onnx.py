@@ -9,7 +9,7 @@ import onnxruntime
 import torch
 from onnxruntime.quantization import QuantType, quantize_dynamic
 
-from retrokit.encoders.graphs.encoder import OUTPUT, Compute, Inputs, Traced
+from retrokit.extensions.graphs.encoder import OUTPUT, Compute, Inputs, Traced
 
 PACKAGES = ("onnxruntime", "onnx")
 _FILE = "model.onnx"
@@ -17,7 +17,7 @@ _OPSET = 17
 
 
 def write(traced: Traced, dtype: str, calibration: Sequence[Inputs], folder: Path) -> None:
-    """See :mod:`retrokit.encoders.graphs.encoder`."""
+    """See :mod:`retrokit.extensions.graphs.encoder`."""
     target = folder / "fp32.onnx" if dtype == "int8" else folder / _FILE
     names = list(traced.example)
     torch.onnx.export(
@@ -37,7 +37,7 @@ def write(traced: Traced, dtype: str, calibration: Sequence[Inputs], folder: Pat
 
 
 def read(folder: Path, threads: int) -> Compute:
-    """See :mod:`retrokit.encoders.graphs.encoder`."""
+    """See :mod:`retrokit.extensions.graphs.encoder`."""
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = threads
     session = onnxruntime.InferenceSession(folder / _FILE, options, providers=["CPUExecutionProvider"])

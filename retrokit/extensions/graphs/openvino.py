@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import openvino
 
-from retrokit.encoders.graphs.encoder import OUTPUT, Compute, Inputs, Traced
+from retrokit.extensions.graphs.encoder import OUTPUT, Compute, Inputs, Traced
 
 PACKAGES = ("openvino", "nncf")
 _FILE = "model.xml"
@@ -20,7 +20,7 @@ def _core() -> openvino.Core:
 
 
 def write(traced: Traced, dtype: str, calibration: Sequence[Inputs], folder: Path) -> None:
-    """See :mod:`retrokit.encoders.graphs.encoder`."""
+    """See :mod:`retrokit.extensions.graphs.encoder`."""
     _core()
     graph = openvino.convert_model(traced, example_input=tuple(traced.example.values()))
     graph.reshape({place: [-1, -1] for place in range(len(traced.example))})
@@ -36,7 +36,7 @@ def write(traced: Traced, dtype: str, calibration: Sequence[Inputs], folder: Pat
 
 
 def read(folder: Path, threads: int) -> Compute:
-    """See :mod:`retrokit.encoders.graphs.encoder`."""
+    """See :mod:`retrokit.extensions.graphs.encoder`."""
     settings = {"INFERENCE_NUM_THREADS": threads, "INFERENCE_PRECISION_HINT": "f32", "PERFORMANCE_HINT": "LATENCY"}
     compiled = _core().compile_model(folder / _FILE, "CPU", settings)
 

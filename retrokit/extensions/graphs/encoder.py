@@ -1,7 +1,7 @@
 """An encoder whose transformer is a graph, computed on the CPU by an engine: a module of this package.
 
-The transformer is converted at the first computation, compared with the model, and stored next to the embedding
-cache under a digest of all that decides it. Tokens, pooling and what follows are the model's own. An engine names the
+The transformer is converted at the first computation, compared with the model, and cached in a folder
+under a digest of all that decides it. Tokens, pooling and what follows are the model's own. An engine names the
 ``PACKAGES`` that decide what is computed. Its ``write(traced, dtype, calibration, folder)`` converts a transformer to
 ``fp32`` or ``int8`` (weights and activations), the latter calibrated by batches of inputs; ``read(folder, threads)``
 gives what computes the graph.
@@ -28,12 +28,13 @@ from sentence_transformers import SentenceTransformer
 from sentence_transformers.base.modules import Transformer
 from torch import Tensor, nn
 
+from retrokit import encoders
 from retrokit.core.errors import DataError, UsageError
 from retrokit.core.notices import notice
-from retrokit.encoders import check_own_precision
-from retrokit.encoders.base import Encoder, LayeredEncoder, TrainableEncoder
-from retrokit.encoders.graphs.folders import kept
+from retrokit.encoders.base import Encoder, Item, LayeredEncoder, TrainableEncoder
+from retrokit.encoders.kept import Note, kept
 from retrokit.encoders.torch_encoder import TorchEncoder, gives_tokens
+from retrokit.similarities.base import Role
 
 OUTPUT = "token_embeddings"
 CALIBRATION, MEASURED, BATCH = 96, 200, 8  # texts
@@ -83,71 +84,114 @@ class GraphTransformer(nn.Module):
         return _computed(self._compute, features)
 
 
-class GraphEncoder(TorchEncoder):
-    """A SentenceTransformer whose transformer the engine ``backend`` computes in ``dtype``; all it can do is embed."""
+def openvino(encoder: str, dtype: str, device: str | None = None) -> "GraphEncoder":
+    """``encoder``, whose transformer OpenVINO computes."""
+    return GraphEncoder(encoder, "openvino", dtype, device)
 
-    def __init__(self, plain: TorchEncoder, backend: str, dtype: str) -> None:
-        """``plain`` is taken over: it is used no more.
+
+def onnx(encoder: str, dtype: str, device: str | None = None) -> "GraphEncoder":
+    """``encoder``, whose transformer ONNX Runtime computes."""
+    return GraphEncoder(encoder, "onnx", dtype, device)
+
+
+class GraphEncoder(TorchEncoder):
+    """An encoder whose transformer the engine ``backend`` computes in ``dtype``; all it can do is embed."""
+
+    def __init__(self, encoder: str, backend: str, dtype: str, device: str | None = None) -> None:
+        """Load ``encoder``.
 
         Raises:
-            UsageError: ``plain`` is no transformer.
+            UsageError: it is no transformer of texts, or the ``device`` is no CPU.
         """
-        transformer = plain.model[0]
-        if not isinstance(transformer, Transformer) or not gives_tokens(transformer):
-            raise UsageError(f"{plain.spec}: backend={backend} computes a transformer of texts, and it has none")
+        name = f"{backend}:{encoder}"
+        if device not in (None, "cpu"):
+            raise UsageError(f"{name} computes on the CPU; leave `device=` {device} out")
+        plain, transformer = _loaded(name, encoder)
         with _quietly():
             engine: Any = import_module(f"{__package__}.{backend}")
-        self._versions = {name: version(name) for name in engine.PACKAGES}
-        super().__init__(plain.spec, plain.model, plain.similarity, plain.had_normalize)
+        self._versions = {package: version(package) for package in engine.PACKAGES}
+        super().__init__(name, plain.model, plain.similarity, plain.had_normalize)
         self._dtype = dtype
         texts = manual()
         calibrated = hashlib.sha256("".join(texts).encode()).hexdigest() if dtype == "int8" else ""
-        decided_by = [plain.fingerprint(), backend, dtype, self._versions, calibrated]
-        self._fingerprint = hashlib.sha256(json.dumps(decided_by).encode()).hexdigest()
+        self._decided_by = [backend, dtype, self._versions, calibrated]
+        self._fingerprint = self._digest_with(plain.fingerprint())
+        self._document_fingerprint = self._digest_with(plain.document_fingerprint())
 
-        def write(folder: Path) -> dict[str, str]:
+        def write(folder: Path) -> Note:
             notice(f"{self.spec}: converting the transformer, which happens once and takes a while")
             random.Random(0).shuffle(texts)
             sample = sorted(texts[:CALIBRATION], key=len)
             parts = [sample[start : start + BATCH] for start in range(0, len(sample), BATCH)]
-            batches = [_inputs_of(self._model.preprocess(part)) for part in parts]
+            batches = [_inputs_of(self.model.preprocess(part)) for part in parts]
             with _quietly():
                 engine.write(Traced(transformer, batches[0]), dtype, batches, folder)
             computed = partial(_computed, engine.read(folder, torch.get_num_threads()))
             measured = texts[CALIBRATION:][:MEASURED]
-            before, after = (_embedded(self._model, way, measured) for way in (transformer, computed))
+            before, after = (_embedded(self.model, way, measured) for way in (transformer, computed))
             cosines = torch.cosine_similarity(before.double(), after.double())
             low, median = cosines.min(), cosines.median()
             if not median >= LEAST[dtype]:
                 problem = f"cannot convert to {backend}: the median cosine to the model is {median:.4f}"
-                raise DataError(self.spec, f"{problem}; use backend=torch")
+                raise DataError(self.spec, f"{problem}; use {encoder}")
             said = f"cosine to fp32 at least {low:.4f}, median {median:.4f} ({len(cosines)} texts)"
             notice(f"{self.spec}: {said}")
-            return {"spec": self.spec, "backend": backend, "dtype": dtype, "said": said}
+            return Note(self.spec, said)
 
         def opened() -> Compute:
-            with kept(self._fingerprint[:32], write) as folder:
+            with kept("graphs", self._fingerprint, write) as folder:
                 compute: Compute = engine.read(folder, torch.get_num_threads())
                 return compute
 
-        self._model[0] = GraphTransformer(transformer, opened)
+        self.model[0] = GraphTransformer(transformer, opened)
+
+    def _digest_with(self, fingerprint: str) -> str:
+        """A digest of the encoder's ``fingerprint`` and of all that this one adds."""
+        return hashlib.sha256(json.dumps([fingerprint, *self._decided_by]).encode()).hexdigest()
 
     def fingerprint(self) -> str:
         return self._fingerprint
+
+    def document_fingerprint(self) -> str:
+        return self._document_fingerprint
 
     def code(self) -> Mapping[str, str] | None:
         code = super().code()
         return None if code is None else {**code, **self._versions}
 
     def computes_in(self, precision: str = "auto") -> str:
-        check_own_precision(self.spec, self._dtype, precision)
+        if precision not in ("auto", self._dtype):
+            raise UsageError(f"{self.spec} computes in {self._dtype}; leave `precision=` {precision} out")
         return "float32" if self._dtype == "fp32" else self._dtype
+
+    def embed(self, items: Sequence[Item], role: Role, precision: str = "auto") -> np.ndarray:
+        self.computes_in(precision)
+        return super().embed(items, role)
+
+    def token_embeddings(self, items: Sequence[Item], role: Role, precision: str = "auto") -> list[np.ndarray]:
+        self.computes_in(precision)
+        return super().token_embeddings(items, role)
 
     def with_layers(self) -> LayeredEncoder:
         raise UsageError(f"{self.spec} shows no layers: its graph computes them at once")
 
     def to_train(self) -> TrainableEncoder:
         return Encoder.to_train(self)
+
+
+def _loaded(name: str, spec: str) -> tuple[TrainableEncoder, Transformer]:
+    """The encoder ``spec`` on the CPU, in float32, and its transformer."""
+    try:
+        plain: TrainableEncoder = encoders.registry.create(spec, device="cpu").to_train()
+    except UsageError as error:
+        raise UsageError(f"{name}: {error}") from error
+    transformer = plain.model[0]
+    if not isinstance(transformer, Transformer) or not gives_tokens(transformer):
+        raise UsageError(f"{name} computes a transformer of texts, and {spec} has none")
+    if getattr(transformer.model, "is_quantized", False) or plain.device.type != "cpu":
+        raise UsageError(f"{name} computes on the CPU, from whole weights; leave bits= and device_map= out")
+    transformer.float()
+    return plain, transformer
 
 
 def manual() -> list[str]:
