@@ -34,7 +34,7 @@ NAVIGATION = {
         f"how-to/{name}"
         for name in (
             "training-data check-data choose-similarity stress-test compare ci-gate rerank reject-near-misses "
-            "export-vectors fine-tune-queries bridge several-gpus language-models reproduce "
+            "export-vectors several-gpus language-models reproduce "
             "serve python"
         ).split()
     ],

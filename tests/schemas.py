@@ -35,7 +35,6 @@ FILES = {
     r"retrokit/results/.*\.json": "file-mteb-queries",
     r"manifest\.jsonl": "file-sure-manifest",
     r"metrics\.jsonl": "file-metrics",
-    r"changes\.jsonl": "file-change",
     r"[^/]*-[0-9a-f]{16}\.json": "file-result",
     **SAMPLES.file_schemas,
 }

@@ -74,7 +74,7 @@ WITH = {
     "doctor": ["doctor"],
     "help": ["help", "finetune"],
     "cache": ["cache"],
-    "check": ["check", "beir:task", "--systems", TABLE, "--metrics", "ndcg@10"],
+    "check": ["check", "beir:task", "--metrics", "ndcg@10"],
     "augment crops": ["augment", "crops", "corpus.jsonl", "--sentences", "1", "-o", "pairs.jsonl"],
     "finetune": ["finetune", TABLE, *TRAIN, "run"],
     "eval": ["eval", "run", "--on", "beir:task", "--results", "results"],
@@ -82,7 +82,6 @@ WITH = {
     "rerank": ["rerank", TABLE, "--on", "beir:task", "--with", "run"],
     "search": ["search", "run", "--corpus", "corpus.jsonl", "--query", "a cat"],
     "export": ["export", "run", "--on", "corpus.jsonl", "-o", "exported"],
-    "bridge": ["bridge", "exported", "run", "--texts", "corpus.jsonl", "--sample", "10", "-o", "bridged"],
     "build-sure": ["build-sure", "task", "--dry-run"],
     **SAMPLES.runs,
 }

@@ -146,18 +146,17 @@ class Settings:
     @classmethod
     def ordered(cls) -> list[Field[Any]]:
         """The fields as a reader is to meet them: by panel, there those given by position, the class's own, and what
-        it inherits."""
-        places = {panel: place for place, panel in enumerate(cls.panels)}
+        it inherits, from the nearest class first."""
+        panels = {panel: place for place, panel in enumerate(cls.panels)}
+        declared = [vars(kind).get("__annotations__", {}) for kind in cls.__mro__]
 
-        def place(setting: Field[Any]) -> tuple[int, bool, bool]:
-            inherited = setting.name not in cls.__annotations__
-            return (
-                places.get(setting.metadata["panel"], len(places)),
-                bool(setting.kw_only),
-                bool(setting.kw_only) and inherited,
-            )
+        def order(setting: Field[Any]) -> tuple[int, int]:
+            panel = panels.get(setting.metadata["panel"], len(panels))
+            if not setting.kw_only:
+                return panel, -1
+            return panel, next(depth for depth, names in enumerate(declared) if setting.name in names)
 
-        return sorted(fields(cls), key=place)
+        return sorted(fields(cls), key=order)
 
     def __post_init__(self) -> None:
         """Bring values into their usual form. Raise :class:`UsageError` for all that is wrong, or

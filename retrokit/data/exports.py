@@ -33,6 +33,7 @@ from retrokit.core.files import replaced
 from retrokit.core.notices import progress
 from retrokit.data.dtypes import DTYPES
 from retrokit.data.jsonl import COUNT, DIMENSION, Row, checked, json_line, read_json, read_jsonl, write_json
+from retrokit.similarities import registry as similarities
 
 CHUNK = 8192  # rows of a portion, and of a row group of the Parquet file
 EMBEDDINGS, TABLE, IDS, RANGES, NOTE = "embeddings.npy", "embeddings.parquet", "ids.jsonl", "ranges.npy", "export.json"
@@ -253,6 +254,10 @@ def _note(folder: Path) -> dict[str, Any]:
     dims, dimension = note["encoder"]["dims"], note["encoder"]["dimension"]
     if dims > dimension:
         raise DataError(folder / NOTE, f"'encoder.dims' is {dims}; expected at most {dimension}; export again")
+    try:
+        similarities.parse(note["similarity"]["spec"])
+    except UsageError as error:
+        raise DataError(folder / NOTE, f"'similarity.spec': {error}") from error
     return note
 
 

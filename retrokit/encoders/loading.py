@@ -239,13 +239,18 @@ def _no_model(name: str, error: BaseException) -> RetrokitError:
     )
 
 
-def _load(path: str, device: str | None, kwargs: Mapping[str, Any], **options: Any) -> SentenceTransformer:
-    """The model as the library loads it: ``kwargs`` are those of its transformer, ``options`` its own."""
+def check_is_there(path: str, revision: str | None = None) -> None:
+    """Raise :class:`UsageError` for what is neither a folder nor a hub id, and as :func:`ask_hub`."""
     if os.path.isfile(path):
         raise UsageError(f"{path} is a file; an encoder is a folder, a hub id or a registered name")
     if not os.path.isdir(path):
         problem = f"{shown(path)} is not a registered encoder, a folder or a hub id"
-        ask_hub(path, problem, partial(_no_model, path), options.get("revision"))
+        ask_hub(path, problem, partial(_no_model, path), revision)
+
+
+def _load(path: str, device: str | None, kwargs: Mapping[str, Any], **options: Any) -> SentenceTransformer:
+    """The model as the library loads it: ``kwargs`` are those of its transformer, ``options`` its own."""
+    check_is_there(path, options.get("revision"))
     with _loading(path), whole_weights(UNUSED):
         loaded = SentenceTransformer._load_with_module_classes(
             path, MODULE_CLASSES, device=device, model_kwargs=dict(kwargs), **options

@@ -29,6 +29,8 @@ if TYPE_CHECKING:  # help is shown without loading what ranks
 
 SCORES, OUTPUT, GATES = "How texts are scored", "Output", "Gates"
 STAGES, FIRST_STAGE, NEAR_MISSES = "Stages", "First stage and metrics", "Near-misses"
+ANY = "any"
+"""Stands for every kind of fault."""
 
 
 def parse_gate(text: str, name: str = "fail_under") -> tuple[str, float]:
@@ -262,3 +264,47 @@ def requested(settings: EvaluationSettings | TwoStageOptions) -> list[str]:
     if settings.gate_metric is not None:
         gates.append(settings.gate_metric)
     return list(dict.fromkeys([*settings.metrics, *gates]))
+
+
+@dataclass(frozen=True)
+class CheckSettings(Settings):
+    """What is checked, and how it is shown."""
+
+    data: Sequence[str] = setting(
+        (),
+        "Test sets (a BEIR folder, or beir:PATH,split=dev) and training data (FILE.jsonl, beir:PATH,split=train).",
+        argument=True,
+        names="data",
+    )
+    metrics: Sequence[str] = setting(
+        "ndcg@10,recall@100,mrr@10",
+        "Metrics whose highest values and losses are shown.",
+        read=listed,
+        canonical=metric_names,
+        names="metrics",
+    )
+    examples: int = setting(0, "Show N examples of each fault.", minimum=0)
+    encoder: str | None = setting(None, "Encoder: count the texts that it truncates.", names="encoders")
+    device: str | None = setting(None)
+    fail_on: Sequence[str] = setting(
+        (), "Exit 1 if a fault of this kind, or `any`, is present. Repeatable.", result=False
+    )
+
+    def problems(self) -> Iterator[str]:
+        """What is wrong with numbers, metrics and kinds of faults."""
+        from retrokit.core.errors import UsageError, did_you_mean
+        from retrokit.data.check import KINDS
+        from retrokit.metrics.ranking import check_metric
+
+        yield from super().problems()
+        for name in self.metrics:
+            try:
+                check_metric(name)
+            except UsageError as error:
+                yield f"`metrics=`: {error}"
+        for kind in self.fail_on:
+            if kind != ANY and kind not in KINDS:
+                hint = did_you_mean(kind, KINDS)
+                yield f"`fail_on=` {kind}: unknown kind of fault{hint}; it is {ANY}, or one of {', '.join(KINDS)}"
+        if not self.data:
+            yield "give a test set or training data, e.g. beir:data/scifact or pairs.jsonl"

@@ -17,8 +17,7 @@ from retrokit.data.jsonl import to_json
 from retrokit.ranking.reranking import kind_of
 from retrokit.report.sheets import SHOWN, overlap_sheets
 from retrokit.sure.agreement import ALL_GROUPS_UP_TO
-from retrokit.training.config import FinetuneConfig, TrainingConfig
-from retrokit.training.rerankers.config import VerifierConfig
+from retrokit.training.config import TrainingConfig
 
 if TYPE_CHECKING:  # showing what is there takes no trainer
     from retrokit.encoders.store import EmbeddingCache
@@ -28,7 +27,6 @@ if TYPE_CHECKING:  # showing what is there takes no trainer
     from retrokit.ranking.retrieval.files import Hits
     from retrokit.sure.agreement import Agreement
     from retrokit.sure.build import Built, Estimate
-    from retrokit.training.bridge import Bridged
     from retrokit.training.history import Outcome
     from retrokit.training.preflight import Preflight
     from retrokit.training.rerankers.job import VerifierPreflight
@@ -44,8 +42,8 @@ def steps_of(steps: Mapping[str, float]) -> str:
     return f"{each}: {steps['seconds_each'] * steps['total']:,.0f} s of training" if "total" in steps else each
 
 
-def preflight_sheets(preflight: Preflight) -> list[Sheet]:
-    """What a run will do."""
+def preflight_sheets(preflight: Preflight, kind: type[TrainingConfig]) -> list[Sheet]:
+    """What a run with options of that ``kind`` will do."""
     parameters, scale = preflight.parameters, preflight.scale
     own = f", {parameters['similarity']:,} of them the similarity's" if parameters["similarity"] else ""
     starting = f"{scale['effective_scale']:.4g} (typical score {scale['typical_score']:.4g})"
@@ -58,16 +56,16 @@ def preflight_sheets(preflight: Preflight) -> list[Sheet]:
         rows["memory of a step"] = memory_in_words(preflight.memory)
     return [
         *_data_sheets(preflight),
-        facts("plan", rows | _chosen(preflight.configuration, FinetuneConfig, "scale")),
+        facts("plan", rows | _chosen(preflight.configuration, kind, "scale")),
         *overlap_sheets(preflight.overlaps),
     ]
 
 
 def memory_in_words(memory: Mapping[str, int]) -> str:
     """What a step of training takes (:func:`~retrokit.training.memory.step_memory`)."""
-    sizes = {name: memory[name] for name in ("weights", "gradients", "optimizer", "activations")}
-    details = ", ".join(f"{name} {decimal(size)}" for name, size in sizes.items())
-    return f"{decimal(sum(sizes.values()))}: {details} ({memory['texts']:,} texts of {memory['tokens']:,} tokens)"
+    total = sum(memory[name] for name in ("weights", "gradients", "optimizer", "activations"))
+    batch = f"{memory['texts']:,} texts of {memory['tokens']:,} tokens"
+    return f"{decimal(total)}, activations of {batch} {decimal(memory['activations'])}"
 
 
 def _data_sheets(preflight: Preflight | VerifierPreflight) -> list[Sheet]:
@@ -167,29 +165,6 @@ def export_sheet(export: Export) -> Sheet:
     return facts(None, rows)
 
 
-def bridge_sheets(bridged: Bridged) -> list[Sheet]:
-    """What a bridge is worth, and how many texts it takes."""
-    gained = {
-        f"of the gain, {task}": "no gain is shown" if share is None else f"{share:.0%}"
-        for task, share in bridged.gained.items()
-    }
-    written = "" if bridged.bytes_saved is None else f", {bridged.bytes_saved / 1e6:,.1f} MB to write"
-    rows = {
-        "folder": bridged.folder,
-        "map": f"{bridged.map}, into the {bridged.into} space",
-        "texts in the sample": f"{bridged.texts:,}; {bridged.enough:,} are enough",
-        "known-item MRR": f"{bridged.mrr:.4f}; without a bridge {bridged.mrr_unmapped:.4f}",
-        "saved": f"{bridged.minutes_saved:,.1f} minutes of embedding{written}",
-        **gained,
-        "verdict": bridged.verdict,
-    }
-    curve = [[f"{at['texts']:,}", f"{at['mrr']:.4f}"] for at in bridged.curve]
-    return [
-        facts("bridge", rows),
-        Sheet("texts that the map is fitted to", ["texts", "known-item MRR"], 0, curve),
-    ]
-
-
 def hits_sheets(hits: Hits) -> list[Sheet]:
     """The hits of a search, a table a query."""
     sheets = []
@@ -205,8 +180,8 @@ def hits_sheets(hits: Hits) -> list[Sheet]:
     return sheets
 
 
-def verifier_preflight_sheets(preflight: VerifierPreflight) -> list[Sheet]:
-    """What a run will do, and the size of what it trains."""
+def verifier_preflight_sheets(preflight: VerifierPreflight, kind: type[TrainingConfig]) -> list[Sheet]:
+    """What a run with options of that ``kind`` will do, and the size of what it trains."""
     parameters = preflight.parameters
     rows = {
         "steps": steps_of(preflight.steps),
@@ -215,7 +190,7 @@ def verifier_preflight_sheets(preflight: VerifierPreflight) -> list[Sheet]:
     }
     if parameters["trainable"] != parameters["verifier"]:
         rows["trainable parameters"] = f"{parameters['trainable']:,}"
-    return [*_data_sheets(preflight), facts("plan", rows | _chosen(preflight.configuration, VerifierConfig))]
+    return [*_data_sheets(preflight), facts("plan", rows | _chosen(preflight.configuration, kind))]
 
 
 def calibration_sheet(calibration: Calibration) -> Sheet:

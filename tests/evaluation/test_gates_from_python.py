@@ -12,7 +12,6 @@ from retrokit.core.errors import UsageError
 from retrokit.core.notices import listening
 from retrokit.data.jsonl import to_json
 from retrokit.evaluation.comparison.comparison import Evaluation
-from retrokit.report.evaluation import evaluation_json
 from tests.evaluation.fakes import Notices, write_lines
 from tests.evaluation.test_gates import data, run_at  # noqa: F401  # a fixture
 
@@ -32,7 +31,7 @@ def option_words(settings: dict[str, object]) -> list[str]:
 
 def shown(evaluation: Evaluation) -> dict[str, object]:
     """The evaluation as the command prints it."""
-    return json.loads(to_json(evaluation_json(evaluation), kind="evaluation"))
+    return json.loads(to_json(evaluation.to_json(), kind="evaluation"))
 
 
 def raised(evaluation: Evaluation) -> tuple[int, list[str]]:

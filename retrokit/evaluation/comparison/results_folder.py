@@ -197,7 +197,11 @@ def _read(file: Path) -> Record:
     content = read_json(file, _EXPECTED)
     if content.pop("checksum", None) != _checksum(content):
         raise DataError(file, "is damaged: its checksum differs")
-    return cast(Record, checked(Record, content, file, _EXPECTED))
+    record = cast(Record, checked(Record, content, file, _EXPECTED))
+    for name in ("encoder", "similarity", "task"):
+        if getattr(record.result, name) != record.key.get(name):
+            raise DataError(file, f"is damaged: its result and its key differ in the {name}")
+    return record
 
 
 def plain(result: Result) -> dict[str, Any]:

@@ -58,7 +58,7 @@ class Dense(Searcher):
         if note["encoder"]["fingerprint"] not in (encoder.fingerprint(), encoder.document_fingerprint()):
             raise UsageError(
                 f"{export.folder}: was written by {note['encoder']['spec']}, whose weights or settings {encoder.spec} "
-                "does not have; retrokit bridge maps one into the space of the other"
+                "does not have; give an encoder whose queries fit its vectors"
             )
         check_export(export, self.similarity, self.embeddings.dims, self.quantize)
         learned = note["similarity"]["learned"]
@@ -346,7 +346,7 @@ def listed_rows(export: Export, identifiers: Sequence[str]) -> np.ndarray:
 
 def encoder_of(export: Export, device: str | None = None) -> Encoder:
     """The encoder that wrote an export; raises as :func:`~retrokit.encoders.create_for`."""
-    advice = "put it back, or map the vectors into the space of another encoder (retrokit bridge, `into=` new)"
+    advice = "put it back, or give an encoder whose queries fit its vectors"
     return encoders.create_for(export.folder, export.note["encoder"]["spec"], device, advice)
 
 

@@ -17,15 +17,15 @@ import retrokit
 from retrokit import cli
 from retrokit.core.errors import DataError
 from retrokit.data.beir import RetrievalData, retrieval_data
-from retrokit.evaluation.checking import systems
-from retrokit.evaluation.checking.estimate import Estimates, Predictor, draw_pairs, estimate
-from retrokit.evaluation.checking.unjudged import Runs, bounds, fraction_of, pool_of
-from retrokit.evaluation.checking.verdicts import read_relevance
-from retrokit.metrics.prediction_powered import PoweredEstimate, draw_items, inclusion_probabilities, powered
+from retrokit.extensions.judging import systems
+from retrokit.extensions.judging.estimate import Estimates, Predictor, draw_pairs, estimate
+from retrokit.extensions.judging.prediction_powered import PoweredEstimate, draw_items, inclusion_probabilities, powered
+from retrokit.extensions.judging.unjudged import Runs, bounds, fraction_of, pool_of
+from retrokit.extensions.judging.verdicts import read_relevance
 from retrokit.metrics.ranking import evaluate_run, mean
 from retrokit.report.records import read_record
-from tests.benchmarks.hidden_judgements import coverage
 from tests.evaluation.fakes import write_folder, write_lines
+from tests.extensions.judging.hidden_judgements import coverage
 
 METRICS = ["ndcg@3", "precision@3", "recall@3"]
 
@@ -275,10 +275,10 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def words(folder: Path, *more: object) -> list[str]:
+def words(folder: Path, command: str, *more: object) -> list[str]:
     both = [f"run:{folder / 'weak.trec'}", f"run:{folder / 'strong.trec'}"]
     named = [word for system in both for word in ("--systems", system)]
-    return ["check", f"beir:{folder / 'set'}", *named, "--metrics", "ndcg@10", *map(str, more)]
+    return ["judge", command, f"beir:{folder / 'set'}", *named, "--metrics", "ndcg@10", *map(str, more)]
 
 
 def judged(folder: Path, name: str, most: int | None = None) -> Path:
@@ -296,17 +296,17 @@ def judged(folder: Path, name: str, most: int | None = None) -> Path:
 
 
 def unjudged(capsys: pytest.CaptureFixture[str]) -> dict[str, Any]:
-    (found,) = json.loads(capsys.readouterr().out)["unjudged"]
+    found: dict[str, Any] = json.loads(capsys.readouterr().out)
     return found
 
 
 def test_pairs_are_written_judged_and_estimated_from(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert cli.run(words(folder, "--judge", 80, "--pairs", folder / "pairs.csv")) == 0
-    shown = capsys.readouterr()
-    assert "80 pairs to judge; then give the verdicts with --verdicts" in shown.err
-    assert "copies count" not in shown.out
+    assert cli.run(words(folder, "pool", "--sample", 80, "--pairs", folder / "pairs.csv")) == 0
+    assert "80 pairs to judge; then give the verdicts to `retrokit judge estimate`" in capsys.readouterr().err
+    assert cli.run(words(folder, "estimate")) == 0
+    assert "copies count" not in capsys.readouterr().out
     whole = json.loads((folder / "whole.json").read_text())
-    assert cli.run(words(folder, "--verdicts", judged(folder, "pairs.csv"), "--json")) == 0
+    assert cli.run(words(folder, "estimate", "--verdicts", judged(folder, "pairs.csv"), "--json")) == 0
     found = unjudged(capsys)
     assert found["verdicts"] == 80
     assert found["note"] == ""
@@ -320,36 +320,36 @@ def test_pairs_are_written_judged_and_estimated_from(folder: Path, capsys: pytes
         assert row["estimate"]["high"] - row["estimate"]["low"] < 0.8 * (row["highest"] - row["lowest"])
 
 
-def test_a_report_shows_the_check(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert cli.run(words(folder, "--judge", 40, "--pairs", folder / "pairs.csv")) == 0
+def test_a_report_shows_the_estimate(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.run(words(folder, "pool", "--sample", 40, "--pairs", folder / "pairs.csv")) == 0
     capsys.readouterr()
-    assert cli.run(words(folder, "--verdicts", judged(folder, "pairs.csv"), "--json")) == 0
-    (folder / "check.json").write_text(capsys.readouterr().out)
-    source = read_record(str(folder / "check.json"), "a check")
+    assert cli.run(words(folder, "estimate", "--verdicts", judged(folder, "pairs.csv"), "--json")) == 0
+    (folder / "estimate.json").write_text(capsys.readouterr().out)
+    source = read_record(str(folder / "estimate.json"), "an estimate")
     assert source is not None
-    told = "\n".join(f"{sheet.title} {sheet.rows} {sheet.caption}" for sheet in source.sheets)
-    assert "what the judgements do not know" in told
-    assert re.search(r"40 verdicts, \d+ relevant", told)
+    text = "\n".join(f"{sheet.title} {sheet.rows} {sheet.caption}" for sheet in source.sheets)
+    assert "what the judgements do not know" in text
+    assert re.search(r"40 verdicts, \d+ relevant", text)
 
 
 def test_the_same_seed_draws_the_same_pairs(folder: Path) -> None:
     for name, seed in (("a.csv", 1), ("b.csv", 1), ("c.csv", 2)):
-        assert cli.run(words(folder, "--judge", 20, "--pairs", folder / name, "--seed", seed)) == 0
+        assert cli.run(words(folder, "pool", "--sample", 20, "--pairs", folder / name, "--seed", seed)) == 0
     first, same, other = ((folder / name).read_bytes() for name in ("a.csv", "b.csv", "c.csv"))
     assert first == same != other
 
 
 def test_a_part_of_the_pairs_may_be_judged(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert cli.run(words(folder, "--judge", 80, "--pairs", folder / "pairs.csv")) == 0
+    assert cli.run(words(folder, "pool", "--sample", 80, "--pairs", folder / "pairs.csv")) == 0
     capsys.readouterr()
     widths = []
     for most in (80, 40):
-        assert cli.run(words(folder, "--verdicts", judged(folder, "pairs.csv", most), "--json")) == 0
+        assert cli.run(words(folder, "estimate", "--verdicts", judged(folder, "pairs.csv", most), "--json")) == 0
         found = unjudged(capsys)
         assert found["verdicts"] == most
         widths.append(found["false_negatives"]["high"] - found["false_negatives"]["low"])
     assert widths[0] < widths[1]
-    assert cli.run(words(folder, "--verdicts", judged(folder, "pairs.csv", 5), "--json")) == 0
+    assert cli.run(words(folder, "estimate", "--verdicts", judged(folder, "pairs.csv", 5), "--json")) == 0
     found = unjudged(capsys)
     assert found["note"].startswith("too few verdicts for an estimate: 5; give 10 or more")
     assert found["metrics"][0]["estimate"] is None
@@ -365,9 +365,8 @@ def test_of_a_part_of_the_pairs_follows_the_whole(
     write_folder(tmp_path / "set", documents, queries, qrels)
     lines = [f"q{i} Q0 {kind}{i} 0 {score} x\n" for i in range(40) for kind, score in (("known", 2), ("open", 1))]
     (tmp_path / "x.trec").write_text("".join(lines))
-    command = ["check", f"beir:{tmp_path / 'set'}", "--systems", f"run:{tmp_path / 'x.trec'}"]
-    command += ["--metrics", "precision@2"]
-    assert cli.run([*command, "--judge", "40", "--pairs", str(tmp_path / "pairs.csv")]) == 0
+    given = [f"beir:{tmp_path / 'set'}", "--systems", f"run:{tmp_path / 'x.trec'}", "--metrics", "precision@2"]
+    assert cli.run(["judge", "pool", *given, "--sample", "40", "--pairs", str(tmp_path / "pairs.csv")]) == 0
     with (tmp_path / "pairs.csv").open() as stream:
         rows = list(csv.DictReader(stream))
     for place, row in enumerate(rows[:20]):
@@ -377,7 +376,7 @@ def test_of_a_part_of_the_pairs_follows_the_whole(
         writer.writeheader()
         writer.writerows(rows)
     capsys.readouterr()
-    assert cli.run([*command, "--verdicts", str(tmp_path / "pairs.csv"), "--json"]) == 0
+    assert cli.run(["judge", "estimate", *given, "--verdicts", str(tmp_path / "pairs.csv"), "--json"]) == 0
     found, share = unjudged(capsys), relevant / 20
     assert (found["verdicts"], found["pairs"]) == (20, 40)
     rate, (metric,) = found["false_negatives"], found["metrics"]
@@ -389,7 +388,7 @@ def test_of_a_part_of_the_pairs_follows_the_whole(
 
 
 def test_the_page_has_the_pairs_and_its_lines_are_verdicts(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert cli.run(words(folder, "--judge", 20, "--pairs", folder / "pairs.html")) == 0
+    assert cli.run(words(folder, "pool", "--sample", 20, "--pairs", folder / "pairs.html")) == 0
     page = (folder / "pairs.html").read_text()
     data = json.loads(page.partition('id="data">')[2].partition("</script>")[0])
     assert (data["verdict"], len(data["items"])) == ("relevant", 20)
@@ -398,7 +397,9 @@ def test_the_page_has_the_pairs_and_its_lines_are_verdicts(folder: Path, capsys:
     more = {"annotator": "anna", "sample": data["sample"]}
     lines = [{**item["row"], "relevant": place < 7, **more} for place, item in enumerate(data["items"])]
     capsys.readouterr()
-    assert cli.run(words(folder, "--verdicts", write_lines(folder / "verdicts.jsonl", lines), "--json")) == 0
+    assert (
+        cli.run(words(folder, "estimate", "--verdicts", write_lines(folder / "verdicts.jsonl", lines), "--json")) == 0
+    )
     assert unjudged(capsys)["relevant"] == 7
 
 
@@ -409,14 +410,16 @@ def test_bounds_of_ndcg_are_none_with_higher_grades(
     qrels = folder / "set" / "qrels" / "test.tsv"
     lines = qrels.read_text().splitlines()
     qrels.write_text("\n".join([*lines[:-1], f"{lines[-1].rpartition(chr(9))[0]}\t{grade}"]) + "\n")
-    given = [*words(folder)[:-1], "ndcg@10,recall@10"]
-    assert cli.run([*given, "--judge", "40", "--pairs", str(folder / "pairs.csv")]) == 0
+    both = ["--metrics", "ndcg@10,recall@10"]
+    assert cli.run(words(folder, "pool", *both, "--sample", 40, "--pairs", folder / "pairs.csv")) == 0
+    capsys.readouterr()
+    assert cli.run(words(folder, "estimate", *both)) == 0
     note = "in nDCG an unjudged document counts with grade 1"
     assert (note in capsys.readouterr().out) == (grade > 1)
     beyond = PoweredEstimate(2.0, 1.9, 2.1)
     values = {(name, system): beyond for name in ("ndcg@10", "recall@10") for system in (0, 1)}
     monkeypatch.setattr(systems, "estimate", lambda *_: Estimates(beyond, values, values))
-    assert cli.run([*given, "--verdicts", str(judged(folder, "pairs.csv")), "--json"]) == 0
+    assert cli.run(words(folder, "estimate", *both, "--verdicts", judged(folder, "pairs.csv"), "--json")) == 0
     found = unjudged(capsys)
     assert (note in found["note"]) == (grade > 1)
     for row in found["metrics"]:
@@ -425,8 +428,8 @@ def test_bounds_of_ndcg_are_none_with_higher_grades(
 
 
 def test_nothing_of_the_user_is_replaced(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert cli.run(words(folder, "--judge", 20, "--pairs", folder / "pairs.csv")) == 0
-    assert cli.run(words(folder, "--judge", 10, "--pairs", folder / "pairs.csv")) == 0
+    assert cli.run(words(folder, "pool", "--sample", 20, "--pairs", folder / "pairs.csv")) == 0
+    assert cli.run(words(folder, "pool", "--sample", 10, "--pairs", folder / "pairs.csv")) == 0
     verdicts = judged(folder, "pairs.csv", 1)
     for file, message in (
         (verdicts, "contains verdicts; write the pairs to another file"),
@@ -435,17 +438,17 @@ def test_nothing_of_the_user_is_replaced(folder: Path, capsys: pytest.CaptureFix
     ):
         before = file.read_bytes()
         capsys.readouterr()
-        assert cli.run(words(folder, "--judge", 20, "--pairs", file)) == 2
+        assert cli.run(words(folder, "pool", "--sample", 20, "--pairs", file)) == 2
         assert message in capsys.readouterr().err
         assert file.read_bytes() == before
 
 
 def test_verdicts_are_read_once(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert cli.run(words(folder, "--judge", 40, "--pairs", folder / "pairs.csv")) == 0
+    assert cli.run(words(folder, "pool", "--sample", 40, "--pairs", folder / "pairs.csv")) == 0
     with judged(folder, "pairs.csv").open() as stream:
         lines = "".join(json.dumps(row) + "\n" for row in csv.DictReader(stream))
     monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(lines.encode())))
-    assert cli.run(words(folder, "--verdicts", "-", "--write", folder / "out")) == 0
+    assert cli.run(["judge", "repair", str(folder / "set"), "--verdicts", "-", "-o", str(folder / "out")]) == 0
     changes = (folder / "out" / "changes.jsonl").read_text()
     assert changes.count('"reason": "verdict"') == 40
 
@@ -459,26 +462,26 @@ def test_annotators_are_averaged(tmp_path: Path) -> None:
 
 def test_verdicts_of_other_pairs_are_refused(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Those drawn for one of the two systems, whose documents are all among the pairs of both; and two draws."""
-    both = words(folder)
-    one = [*both[:4], *both[6:]]
+    run = f"run:{folder / 'weak.trec'}"
+    one = [f"beir:{folder / 'set'}", "--systems", run, "--metrics", "ndcg@10"]
     for ending in ("csv", "html"):
-        assert cli.run([*one, "--judge", "40", "--pairs", str(folder / f"pairs.{ending}")]) == 0
+        assert cli.run(["judge", "pool", *one, "--sample", "40", "--pairs", str(folder / f"pairs.{ending}")]) == 0
     items = json.loads((folder / "pairs.html").read_text().partition('id="data">')[2].partition("</script>")[0])
     lines = [{**item["row"], "relevant": True, "sample": items["sample"]} for item in items["items"]]
     page = write_lines(folder / "page.jsonl", lines)
     capsys.readouterr()
     for verdicts in (judged(folder, "pairs.csv"), page):
-        assert cli.run([*one, "--verdicts", str(verdicts)]) == 0
+        assert cli.run(["judge", "estimate", *one, "--verdicts", str(verdicts)]) == 0
         capsys.readouterr()
-        assert cli.run(words(folder, "--verdicts", verdicts)) == 2
+        assert cli.run(words(folder, "estimate", "--verdicts", verdicts)) == 2
         (line,) = (line for line in capsys.readouterr().err.splitlines() if line.startswith("retrokit: "))
         assert "drawn from other unjudged pairs; give the data, --systems, --metrics and --depth of the draw" in line
     paths = []
     for seed in (1, 2):
-        assert cli.run(words(folder, "--judge", 40, "--pairs", folder / "pairs.csv", "--seed", seed)) == 0
+        assert cli.run(words(folder, "pool", "--sample", 40, "--pairs", folder / "pairs.csv", "--seed", seed)) == 0
         paths.append(judged(folder, "pairs.csv").rename(folder / f"{seed}.csv"))
     capsys.readouterr()
-    assert cli.run(words(folder, "--verdicts", paths[0], "--verdicts", paths[1])) == 2
+    assert cli.run(words(folder, "estimate", "--verdicts", paths[0], "--verdicts", paths[1])) == 2
     assert "is of another sample than the verdicts before it; give those of one draw" in capsys.readouterr().err
 
 
@@ -499,9 +502,9 @@ def test_wrong_verdicts_are_refused(tmp_path: Path, row: dict[str, object], prob
 @pytest.mark.parametrize(
     ("more", "message"),
     [
-        (["--judge", "5"], "--judge and --pairs belong together"),
-        (["--pairs", "x.csv"], "--judge and --pairs belong together"),
-        (["--metrics", "mrr@10"], "only ndcg, precision, recall can be bounded"),
+        (["--metrics", "mrr@10"], "--metrics mrr@10: only ndcg, precision, recall can be bounded"),
+        (["--metrics", "ndcg@10,ndgc@10"], "unknown metric 'ndgc@10'"),
+        (["--with", "maxsim"], "--with predicts relevance for an estimate; give --verdicts"),
         (["--depth", "5"], "--depth 5: ndcg@10 need 10"),
         (["--verdicts", "{0}/other.jsonl"], "is drawn from other unjudged pairs"),
         (["--systems", "nothing:x"], "nothing"),
@@ -510,7 +513,7 @@ def test_wrong_verdicts_are_refused(tmp_path: Path, row: dict[str, object], prob
 def test_bad_input_is_one_line(folder: Path, capsys: pytest.CaptureFixture[str], more: list[str], message: str) -> None:
     other = {"query-id": "q0", "document-id": "none", "probability": 0.5, "of": 4, "relevant": 1, "sample": "a-b"}
     write_lines(folder / "other.jsonl", [other])
-    assert cli.run(words(folder, *(word.format(folder) for word in more))) == 2
+    assert cli.run(words(folder, "estimate", *(word.format(folder) for word in more))) == 2
     lines = [line for line in capsys.readouterr().err.splitlines() if line.startswith("retrokit: ")]
     assert len(lines) == 1
     assert message in lines[0]
@@ -518,12 +521,17 @@ def test_bad_input_is_one_line(folder: Path, capsys: pytest.CaptureFixture[str],
 
 def test_systems_need_a_test_set(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     pairs = write_lines(tmp_path / "pairs.jsonl", [{"anchor": "a", "positive": "b"}])
-    assert cli.run(["check", str(pairs), "--systems", "bm25"]) == 2
-    assert "--systems: give one test set" in capsys.readouterr().err
+    given = [str(pairs), "--systems", "bm25"]
+    for command in (["pool", *given, "--pairs", str(tmp_path / "out.csv")], ["estimate", *given]):
+        assert cli.run(["judge", *command]) == 2
+        assert f"{pairs}: expected a BEIR folder, or beir:PATH" in capsys.readouterr().err
+    assert [path.name for path in tmp_path.iterdir()] == ["pairs.jsonl"]
 
 
 def test_rerankers_predict_relevance(folder: Path, tiny_bert: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    given = words(folder, "--with", tiny_bert, "--device", "cpu", "--judge", 20, "--pairs", folder / "pairs.csv")
+    given = words(
+        folder, "pool", "--with", tiny_bert, "--device", "cpu", "--sample", 20, "--pairs", folder / "pairs.csv"
+    )
     assert cli.run(given) == 0
     assert len((folder / "pairs.csv").read_text().splitlines()) == 21
     assert not (folder / "pairs.csv.work").exists()
@@ -532,8 +540,8 @@ def test_rerankers_predict_relevance(folder: Path, tiny_bert: Path, capsys: pyte
 def test_copies_that_count(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     write_folder(tmp_path / "set", {"a": "one text", "b": "ONE text", "c": "other"}, {"q": "query"}, {"q": {"a": 1}})
     (tmp_path / "run.trec").write_text("q Q0 b 1 3 x\nq Q0 c 2 2 x\nq Q0 a 3 1 x\n")
-    given = ["check", f"beir:{tmp_path}/set", "--systems", f"run:{tmp_path}/run.trec", "--metrics", "ndcg@10", "--json"]
-    assert cli.run(given) == 0
+    given = [f"beir:{tmp_path}/set", "--systems", f"run:{tmp_path}/run.trec", "--metrics", "ndcg@10", "--json"]
+    assert cli.run(["judge", "estimate", *given]) == 0
     (row,) = unjudged(capsys)["metrics"]
     assert (row["value"], row["judged"]) == pytest.approx((0.5, 1 / 3))
     assert row["copies"] == pytest.approx(1.5 / (1 + 1 / math.log2(3)))
@@ -546,7 +554,7 @@ def test_copies_of_what_is_not_relevant_count_nothing(
     documents = {"a": "one text", "b": "ONE text", "c": "other"}
     write_folder(tmp_path / "set", documents, {"q": "query"}, {"q": {"a": grade, "c": 1}})
     (tmp_path / "run.trec").write_text("q Q0 b 1 3 x\nq Q0 c 2 2 x\nq Q0 a 3 1 x\n")
-    given = ["check", f"beir:{tmp_path}/set", "--systems", f"run:{tmp_path}/run.trec", "--metrics", "ndcg@10", "--json"]
-    assert cli.run(given) == 0
+    given = [f"beir:{tmp_path}/set", "--systems", f"run:{tmp_path}/run.trec", "--metrics", "ndcg@10", "--json"]
+    assert cli.run(["judge", "estimate", *given]) == 0
     (row,) = unjudged(capsys)["metrics"]
     assert row["copies"] is None

@@ -1,6 +1,5 @@
 """Training of a query side against stored vectors: the export stays as it is, and the new queries fit it."""
 
-import errno
 import json
 import shutil
 from pathlib import Path
@@ -15,16 +14,16 @@ from sentence_transformers.sentence_transformer.losses import MultipleNegativesR
 
 import retrokit
 from retrokit.cli.entry import run as retrokit_run
-from retrokit.core.errors import DataError, UsageError
+from retrokit.core.errors import UsageError
 from retrokit.core.files import digest
 from retrokit.data.dtypes import DTYPES
 from retrokit.data.jsonl import write_jsonl
 from retrokit.evaluation.evaluate import evaluate
+from retrokit.extensions.vectors import query_side
+from retrokit.extensions.vectors.query_side import QueryMap, plan, train
+from retrokit.extensions.vectors.settings import VectorsConfig
 from retrokit.ranking.export import export, open_export
-from retrokit.training import query_side
-from retrokit.training.config import FinetuneConfig
-from retrokit.training.finetune import finetune, plan
-from retrokit.training.query_side import QueryMap
+from retrokit.report.tables import preflight_sheets
 from retrokit.training.trainer import Options
 from tests.evaluation.fakes import write_folder
 from tests.models import sentences
@@ -56,17 +55,17 @@ def exported(encoder: Path, corpus: Path, out: Path, shards: int = 1, **options)
     return out
 
 
-def configure(encoder: Path, data: Path, documents: Path, output: Path | None, **options) -> FinetuneConfig:
+def configure(encoder: Path | None, data: Path, documents: Path, output: Path | None, **options) -> VectorsConfig:
     defaults = {"steps": 6, "batch_size": 8, "precision": "fp32", "lr": 1e-2, "device": "cpu", "log_every": 2}
-    defaults |= {"documents": str(documents), "mined": 2, "mine_every": 2}
-    return FinetuneConfig(str(encoder), [str(data)], None if output is None else str(output), **(defaults | options))
+    defaults |= {"mined": 2, "mine_every": 2, "encoder": encoder and str(encoder)}
+    return VectorsConfig(str(documents), [str(data)], None if output is None else str(output), **(defaults | options))
 
 
 @pytest.mark.parametrize(("side", "sim", "dtype"), zip(SIDES, ["cosine", "dot", "sfs:4", "qnorm"], DTYPES, strict=True))
 def test_the_new_queries_fit_the_old_vectors(tiny_bert, corpus, pairs, tmp_path, side, sim, dtype):
     documents = exported(tiny_bert, corpus, tmp_path / "documents", dtype=dtype, sim=sim)
     before = digest(documents)
-    finetune(configure(tiny_bert, pairs, documents, tmp_path / "run", query_side=side, sim=sim))
+    train(configure(tiny_bert, pairs, documents, tmp_path / "run", query_side=side))
     assert digest(documents) == before
     card = (tmp_path / "run" / "README.md").read_text()
     assert "Only its query side was trained" in card
@@ -109,7 +108,7 @@ def test_a_map_starts_as_the_identity_and_is_saved_as_it_is(side):
 
 def test_the_loss_is_infonce_over_the_stored_vectors(tiny_bert, corpus, pairs, tmp_path):
     documents = exported(tiny_bert, corpus, tmp_path / "documents", dtype="int8", sim="dot")
-    job = plan(configure(tiny_bert, pairs, documents, None, mined=0, sim="dot", batch_size=16, scale=0.5))
+    job = plan(configure(tiny_bert, pairs, documents, None, mined=0, batch_size=16, scale=0.5))
     trainer = job.trainer(Options(output_dir=str(tmp_path / "checkpoints"), report_to="none", use_cpu=True))
     batch = next(iter(trainer.loader))
     loss = trainer.compute_loss(job.model, batch).item()
@@ -136,14 +135,14 @@ def test_the_scale_is_that_of_the_documents(tiny_bert, corpus, pairs, tmp_path):
     scales = []
     for one_length in (False, True):
         rows = exported(tiny_bert, corpus, tmp_path / f"{one_length}", sim="dot", one_length=one_length)
-        scales.append(plan(configure(tiny_bert, pairs, rows, None, sim="dot")).preflight.scale["scale"])
+        scales.append(plan(configure(tiny_bert, pairs, rows, None)).preflight.scale["scale"])
     assert scales[0] == pytest.approx(scales[1], rel=1e-5)
 
 
 @pytest.mark.parametrize("sim", ["sfs:4,base=dot", "learn"])
 def test_an_encoders_queries_are_prepared_once(tiny_bert, corpus, pairs, tmp_path, sim):
     documents = exported(tiny_bert, corpus, tmp_path / "documents", sim=sim)
-    job = plan(configure(tiny_bert, pairs, documents, None, sim=sim, query_side="encoder"))
+    job = plan(configure(tiny_bert, pairs, documents, None, query_side="encoder"))
     prepared = job.model.eval()({**job._tokenised(QUERIES), "task": "query"})["sentence_embedding"]
     raw = retrokit.encoder(str(tiny_bert)).embed(QUERIES, "query", "fp32")
     expected = job.similarity.prepare(torch.from_numpy(raw), "query")
@@ -207,7 +206,7 @@ def test_a_map_learns_what_was_done_to_the_documents(tiny_bert, corpus, tmp_path
     np.save(documents / "embeddings.npy", rows)
     write_jsonl(tmp_path / "own.jsonl", ({"anchor": t, "positive": id} for id, t in zip(IDS, TEXTS, strict=True)))
     options = {"holdout": 0.2, "steps": 300, "lr": 0.05, "batch_size": 64}
-    outcome = finetune(configure(tiny_bert, tmp_path / "own.jsonl", documents, tmp_path / "run", **options))
+    outcome = train(configure(tiny_bert, tmp_path / "own.jsonl", documents, tmp_path / "run", **options))
     first, best = outcome.evaluations[0], max(row["evaluation"]["holdout:ndcg@10"] for row in outcome.evaluations)
     assert best > first["evaluation"]["holdout:ndcg@10"] + 0.4  # over 20 seeds 0.78 more, with an SD of 0.05
     raw = retrokit.encoder(str(tiny_bert)).embed(TEXTS, "query", "fp32")
@@ -224,28 +223,13 @@ def test_a_map_learns_what_was_done_to_the_documents(tiny_bert, corpus, tmp_path
 def test_a_killed_run_ends_as_if_it_had_not_been(tiny_bert, corpus, pairs, tmp_path, side):
     documents = exported(tiny_bert, corpus, tmp_path / "documents")
     options = {"query_side": side, "steps": 8, "mine_every": 4, "save_every": 1, "holdout": 0.2, "eval_every": 4}
-    finetune(configure(tiny_bert, pairs, documents, tmp_path / "whole", **options))
+    train(configure(tiny_bert, pairs, documents, tmp_path / "whole", **options))
     with killed_after(3):
-        finetune(configure(tiny_bert, pairs, documents, tmp_path / "run", **options))
-    finetune(configure(tiny_bert, pairs, documents, tmp_path / "run", resume=True, **options))
+        train(configure(tiny_bert, pairs, documents, tmp_path / "run", **options))
+    train(configure(tiny_bert, pairs, documents, tmp_path / "run", resume=True, **options))
     assert_same_weights(tmp_path / "whole", tmp_path / "run")
     evaluations = [[row for row in history_of(tmp_path / run) if "evaluation" in row] for run in ("whole", "run")]
     assert evaluations[0] == evaluations[1]
-    assert list((tmp_path / "run" / "checkpoints").rglob("negatives.pt")) == []
-
-
-def test_a_full_disk_is_one_clear_line(tiny_bert, corpus, pairs, tmp_path, monkeypatch):
-    save = torch.save
-
-    def full(state, path):
-        if Path(path).name == "negatives.pt":
-            raise OSError(errno.ENOSPC, "No space left on device")
-        save(state, path)
-
-    monkeypatch.setattr("torch.save", full)
-    documents = exported(tiny_bert, corpus, tmp_path / "documents")
-    with pytest.raises(DataError, match="checkpoint-2: could not be written: No space left on device"):
-        finetune(configure(tiny_bert, pairs, documents, tmp_path / "run", save_every=2))
 
 
 def test_a_table_has_its_own_learning_rate(corpus, pairs, tmp_path):
@@ -299,7 +283,7 @@ def test_eval_with_the_export_is_eval_of_the_texts(tiny_bert, pairs, tmp_path, s
         {f"q{i}": {IDS[i]: 2, IDS[i + 1]: 1} for i in range(len(QUERIES))},
     )
     documents = exported(tiny_bert, folder, tmp_path / "documents", shards)
-    finetune(configure(tiny_bert, pairs, documents, tmp_path / "run", eval=[f"beir:{folder}"], eval_every=3))
+    train(configure(tiny_bert, pairs, documents, tmp_path / "run", eval=[f"beir:{folder}"], eval_every=3))
     systems = [str(tmp_path / "run"), f"dense:{tmp_path / 'run'},export={documents},precision=fp32"]
     results = [evaluate([system], on=[f"beir:{folder}"], precision="fp32").results[0] for system in systems]
     assert results[0].per_query == results[1].per_query
@@ -318,7 +302,7 @@ def test_a_task_of_other_documents_is_refused_at_once(tiny_bert, corpus, pairs, 
 
 def test_lora_learns_queries_only(tiny_bert, corpus, pairs, tmp_path):
     documents = exported(tiny_bert, corpus, tmp_path / "documents")
-    finetune(configure(tiny_bert, pairs, documents, tmp_path / "run", query_side="encoder", lora=2))
+    train(configure(tiny_bert, pairs, documents, tmp_path / "run", query_side="encoder", lora=2))
     (structure,) = (
         json.loads(path.read_text())["structure"] for path in (tmp_path / "run").rglob("router_config.json")
     )
@@ -331,18 +315,23 @@ def test_lora_learns_queries_only(tiny_bert, corpus, pairs, tmp_path):
 @pytest.mark.parametrize(
     ("options", "complaint"),
     [
-        (["--sim", "dot"], "was written for the similarity cosine, not dot"),
-        (["--sim", "l2"], "--documents: l2 is not an inner product of prepared embeddings"),
         (["--query-side", "cube"], "--query-side cube: expected map, low-rank:N, mlp or encoder"),
         (["--query-side", "low-rank:17"], "--query-side low-rank:17: the rank is above the 16 dimensions of"),
-        (["--lora", "4"], "--lora does not go with --documents and --query-side map"),
-        (["--loss", "kl"], "--documents needs --loss infonce"),
-        (["--matryoshka", "8"], "--matryoshka does not go with --documents"),
+        (
+            ["--query-side", "mlp:100000"],
+            "mlp or encoder; at most low-rank:9999 and mlp:99999",
+        ),
+        (["--lora", "4"], "--lora does not go with --query-side map"),
+        (["--freeze", "x", "--query-side", "encoder"], "--freeze x: expected embeddings, first:N or all-but:K"),
+        (
+            ["--encoder", "static:16"],
+            "static:16 does not have; give an encoder whose queries fit its vectors",
+        ),
         (["--eval", "sts:missing.jsonl"], "missing.jsonl"),
-        (["--documents", "gone"], "gone: is not a folder of 'retrokit export'"),
-        (["--documents", "queries"], "contains embeddings of the role query"),
-        (["--documents", "chunks"], "contains chunks, and pairs are of documents"),
-        (["--documents", "few"], "has the first dimensions only"),
+        (["gone"], "gone: is not a folder of 'retrokit export'"),
+        (["queries"], "contains embeddings of the role query"),
+        (["chunks"], "contains chunks, and pairs are of documents"),
+        (["few"], "has the first dimensions only"),
         (["--data", "other.jsonl"], "1 of 1 documents are no ids or texts of documents, the first 'nowhere'"),
     ],
 )
@@ -356,9 +345,12 @@ def test_bad_input_is_one_line(tiny_bert, corpus, pairs, tmp_path, monkeypatch, 
         export(f"model:{tiny_bert},chunks=8", str(corpus), "chunks", precision="fp32")
     if "few" in options:
         exported(tiny_bert, corpus, Path("few"), dims=8)
-    given = ["--documents", "documents", "--data", str(pairs), "-o", "run", "--batch-size", "8", "--steps", "1"]
-    kept = [word for i, word in enumerate(given) if not {given[i], given[i - i % 2]} & {options[0]}]
-    assert retrokit_run(["finetune", str(tiny_bert), *kept, *options]) == 2
+    words = ["vectors", "train", *options, "-o", "run", "--batch-size", "8", "--steps", "1"]
+    if options[0].startswith("-"):
+        words.append("documents")
+    if "--data" not in options:
+        words += ["--data", str(pairs)]
+    assert retrokit_run(words) == 2
     error = capsys.readouterr().err.strip()
     assert complaint in error.splitlines()[-1]
     assert not Path("run").exists()
@@ -388,5 +380,46 @@ def test_another_encoder_is_refused(tiny_bert, corpus, pairs, tmp_path):
     )
     with pytest.raises(UsageError, match="whose weights or settings"):
         plan(configure(other, pairs, documents, None))
-    with pytest.raises(UsageError, match="`query_side=` needs `documents=`"):
-        FinetuneConfig(str(tiny_bert), [str(pairs)], query_side="map")
+
+
+def test_the_encoder_is_that_of_the_export(tiny_bert, corpus, pairs, tmp_path):
+    encoder = shutil.copytree(tiny_bert, tmp_path / "encoder")
+    documents = exported(encoder, corpus, tmp_path / "documents", sim="dot")
+    job = plan(configure(None, pairs, documents, None))
+    assert job.config.encoder == job.describe().encoder == str(encoder)
+    assert (job.similarity.spec, job.preflight.configuration["sim"]) == ("dot", "dot")
+    shutil.rmtree(encoder)
+    with pytest.raises(UsageError, match="put it back, or give an encoder whose queries fit its vectors"):
+        plan(configure(None, pairs, documents, None))
+
+
+def test_the_plan_shows_options_that_are_not_usual(tiny_bert, corpus, pairs, tmp_path):
+    documents = exported(tiny_bert, corpus, tmp_path / "documents")
+    job = plan(configure(tiny_bert, pairs, documents, None, mined=4, mine_every=7))
+    (sheet,) = (sheet for sheet in preflight_sheets(job.preflight, VectorsConfig) if sheet.title == "plan")
+    assert [("mine every",), ("7",)] in sheet.rows
+    assert ("mined",) not in [name for name, _ in sheet.rows]
+
+
+def test_the_configuration_of_a_run_repeats_it(tiny_bert, corpus, pairs, tmp_path):
+    documents = exported(tiny_bert, corpus, tmp_path / "documents")
+    train(configure(tiny_bert, pairs, documents, tmp_path / "run", query_side="low-rank:3"))
+    words = ["vectors", "train", documents, "--config", tmp_path / "run" / "config.toml", "--device", "cpu"]
+    assert retrokit_run([*map(str, words), "-o", str(tmp_path / "again")]) == 0
+    assert_same_weights(tmp_path / "run", tmp_path / "again")
+
+
+def test_a_step_is_timed(tiny_bert, corpus, pairs, tmp_path, capsys):
+    documents = exported(tiny_bert, corpus, tmp_path / "documents")
+    words = ["vectors", "train", documents, "--data", pairs, "--batch-size", "8", "--dry-run", "--time", "--json"]
+    assert retrokit_run([*map(str, words)]) == 0
+    assert json.loads(capsys.readouterr().out)["steps"]["seconds_each"] > 0
+
+
+def test_another_run_is_not_resumed(tiny_bert, corpus, pairs, tmp_path):
+    documents = exported(tiny_bert, corpus, tmp_path / "documents")
+    with killed_after(3):
+        train(configure(tiny_bert, pairs, documents, tmp_path / "run", save_every=1))
+    problem = "is another run: query-side was map, now low-rank:3; mined was 2, now 5"
+    with pytest.raises(UsageError, match=problem):
+        train(configure(tiny_bert, pairs, documents, tmp_path / "run", mined=5, query_side="low-rank:3", resume=True))

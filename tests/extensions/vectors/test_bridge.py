@@ -24,13 +24,15 @@ from retrokit.data.jsonl import write_jsonl
 from retrokit.evaluation.comparison.comparison import evaluation_of
 from retrokit.evaluation.evaluate import evaluate
 from retrokit.evaluation.result import Result
+from retrokit.extensions.vectors import bridging
+from retrokit.extensions.vectors.bridging import BridgeSample, _gained, bridge
+from retrokit.extensions.vectors.maps import RIDGES, VectorMap, fit, ridge
+from retrokit.extensions.vectors.query_side import train
 from retrokit.ranking.export import export, open_export
 from retrokit.similarities import registry
-from retrokit.training.bridge import RIDGES, BridgeSample, VectorMap, _gained, bridge, fit, ridge
-from retrokit.training.config import FinetuneConfig
-from retrokit.training.finetune import finetune
 from tests.evaluation.fakes import write_folder
 from tests.models import make_bert, sentences
+from tests.training.test_saved_folders import PAIR, assert_read_alike, prompted
 
 TEXTS = sentences(96)
 IDS = [f"d{number}" for number in range(96)]
@@ -133,6 +135,7 @@ def test_both_ways(tiny_bert, other, task, tmp_path, kind, dtype):
     ]
     mapped = open_export(tmp_path / "new")
     assert (mapped.note["count"], mapped.note["dimension"], mapped.ids()) == (96, 24, IDS)
+    assert mapped.note["notes"]["bridged"]["map"] == kind
     raw = retrokit.encoder(str(other)).embed(TEXTS, "document", "fp32")
     raw /= np.linalg.norm(raw, axis=1, keepdims=True)
     rows = open_export(tmp_path / "old").vectors()
@@ -155,7 +158,7 @@ def test_known_items_are_found_by_hand(monkeypatch):
     documents = np.array([[1.0, 0.0], [0.0, 1.0], [0.0, 1.0]])
     queries = np.array([[3.0, 4.0], [0.0, 2.0]])
     held, unit = np.array([True, True, False]), registry.create("cosine")
-    monkeypatch.setattr("retrokit.training.bridge.BLOCK", 1)
+    monkeypatch.setattr(bridging, "BLOCK", 1)
     sample = BridgeSample(documents, documents, held, queries, documents[:2], unit)
     same, turned = VectorMap(np.eye(2), np.zeros(2)), VectorMap(np.eye(2)[::-1], np.zeros(2))
     assert sample.mrr(None) == pytest.approx((1 + 1 / 2) / 2)
@@ -180,7 +183,7 @@ def test_auto_is_the_map_that_finds_most(tiny_bert, other, task, tmp_path):
 def test_queries_are_learned_from_too(tiny_bert, other, task, tmp_path, caplog, monkeypatch):
     caplog.set_level("INFO", "retrokit")
     read: list[str] = []
-    monkeypatch.setattr("retrokit.training.bridge.read_queries", lambda path: read.append(path) or read_queries(path))
+    monkeypatch.setattr(bridging, "read_queries", lambda path: read.append(path) or read_queries(path))
     export(str(tiny_bert), str(task), str(tmp_path / "old"), precision="fp32")
     options = {"queries": str(task), "precision": "fp32", "map": "affine", "on": [f"beir:{task}"]}
     bridge(str(tmp_path / "old"), str(other), str(tmp_path / "run"), **options)
@@ -199,8 +202,8 @@ def test_labels_improve_a_bridge(tiny_bert, other, task, tmp_path):
     export(str(tiny_bert), str(task), str(tmp_path / "old"), precision="fp32")
     bridge(str(tmp_path / "old"), str(other), str(tmp_path / "run"), map="orthogonal", precision="fp32")
     data = [f"beir:{task},split=test"]
-    options = {"steps": 120, "batch_size": 10, "lr": 1e-2, "precision": "fp32", "documents": str(tmp_path / "old")}
-    finetune(FinetuneConfig(str(tmp_path / "run"), data, str(tmp_path / "learned"), **options))
+    options = {"steps": 120, "batch_size": 10, "lr": 1e-2, "precision": "fp32", "encoder": str(tmp_path / "run")}
+    train(str(tmp_path / "old"), data, str(tmp_path / "learned"), **options)
     systems = [f"dense:{tmp_path / name},export={tmp_path / 'old'}" for name in ("run", "learned")]
     bridged, learned = evaluate(systems, [f"beir:{task}"]).systems
     # over 20 seeds 0.19 more, with an SD of 0.01
@@ -279,7 +282,7 @@ def test_an_encoder_that_is_gone_is_named_with_its_export(tiny_bert, other, task
     gone = shutil.copytree(tiny_bert, tmp_path / "gone")
     export(str(gone), str(task), str(tmp_path / "old"), precision="fp32")
     shutil.rmtree(gone)
-    for options, advice in (({}, "map"), ({"into": "new", "on": [f"beir:{task}"]}, "leave out `on=`")):
+    for options, advice in (({}, "give `into=` new"), ({"into": "new", "on": [f"beir:{task}"]}, "leave out `on=`")):
         problem = rf"old: needs \S*gone, which cannot be loaded \(.*\); put it back, or {advice}"
         with pytest.raises(UsageError, match=problem) as error:
             bridge(str(tmp_path / "old"), str(other), str(tmp_path / "run"), **options)
@@ -290,7 +293,7 @@ def test_an_encoder_that_is_gone_is_named_with_its_export(tiny_bert, other, task
 def test_the_command_prints_it_all(tiny_bert, other, task, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     export(str(tiny_bert), str(task), "old", precision="fp32")
-    words = ["bridge", "old", str(other), "--on", f"beir:{task}", "--sample", "60"]
+    words = ["vectors", "bridge", "old", str(other), "--on", f"beir:{task}", "--sample", "60"]
     assert run([*words, "-o", "bridged"]) == 0
     shown = capsys.readouterr().out
     assert "known-item MRR" in shown
@@ -301,7 +304,7 @@ def test_the_command_prints_it_all(tiny_bert, other, task, tmp_path, monkeypatch
     result = json.loads(capsys.readouterr().out)
     assert result["texts"] == 60
     assert len(result["evaluation"]["results"]) == 3
-    assert run(["bridge", "old", str(tiny_bert), "-o", "unmeasured"]) == 0
+    assert run(["vectors", "bridge", "old", str(tiny_bert), "-o", "unmeasured"]) == 0
     assert "; measure with --on" in " ".join(capsys.readouterr().out.split())
 
 
@@ -334,9 +337,20 @@ def test_bad_input_is_one_line(tiny_bert, other, task, tmp_path, monkeypatch, ca
     first, *options = [word.replace("TASK", str(task)) for word in (["old"] if options[0][0] == "-" else []) + options]
     export(str(tiny_bert), str(task), "old", precision="fp32")
     export(str(tiny_bert), str(task), "queries", role="query", precision="fp32")
-    assert run(["bridge", first, str(other), "-o", "bridged", *options]) == 2
+    assert run(["vectors", "bridge", first, str(other), "-o", "bridged", *options]) == 2
     assert complaint in capsys.readouterr().err.strip().splitlines()[-1]
     assert not Path("bridged").exists()
+
+
+def test_a_bridge_saves_prompts_too(tiny_bert: Path, tmp_path: Path) -> None:
+    base = str(prompted(tmp_path / "base", tiny_bert, {"prompts": PAIR}))
+    corpus = {f"d{number}": text for number, text in enumerate(sentences(12, seed=30))}
+    data = write_folder(tmp_path / "data", corpus, {"q1": "who sees the mountain"}, {"q1": {"d1": 1}})
+    stored = str(tmp_path / "export")
+    assert run(["export", base, "--on", f"beir:{data}", "-o", stored, "--precision", "fp32", "--device", "cpu"]) == 0
+    command = ["vectors", "bridge", stored, base, "--map", "orthogonal", "--into", "old", "--device", "cpu"]
+    assert run([*command, "-o", str(tmp_path / "bridged")]) == 0
+    assert_read_alike(tmp_path / "bridged", ("who sees ", "the mountain is "))
 
 
 @pytest.mark.slow
@@ -346,7 +360,7 @@ def test_the_example_trains_queries_and_moves_to_another_encoder(other, tmp_path
     for split, first, last in (("train", 0, 66), ("dev", 66, 78), ("test", 78, 90)):
         rows = [f"q{i}\td{i}\t1" for i in range(first, last)]
         (data / "qrels" / f"{split}.tsv").write_text("\n".join(["query-id\tcorpus-id\tscore", *rows, ""]))
-    example = Path(__file__).parents[2] / "examples" / "stored_documents.sh"
+    example = Path(__file__).parents[3] / "examples" / "stored_documents.sh"
     words = ["bash", str(example), str(tmp_path / "out"), "static:16", str(other), str(data)]
     environment = {**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
     done = subprocess.run(words, capture_output=True, text=True, env=environment, check=False)

@@ -11,7 +11,7 @@ from retrokit import cli
 from retrokit.data.beir import read_beir
 from retrokit.data.jsonl import read_jsonl
 from retrokit.data.pairs import read_source
-from retrokit.data.repair import repair_pairs
+from retrokit.extensions.judging.repair import repair_pairs
 from tests.evaluation.fakes import write_folder, write_lines
 
 DOCUMENTS = {"a": "one text", "b": "ONE  text", "c": "un cafÃ© noir", "d": "the last", "e": "more"}
@@ -42,15 +42,16 @@ def rows(path: Path) -> list[dict[str, Any]]:
 
 def test_a_test_set_is_repaired_with_its_verdicts(folder: Path, tmp_path: Path) -> None:
     (tmp_path / "run.trec").write_text("q Q0 c 1 3 x\nq Q0 d 2 2 x\nr Q0 a 1 3 x\n")
-    words = ["check", f"beir:{folder}", "--systems", f"run:{tmp_path / 'run.trec'}", "--metrics", "ndcg@10"]
-    assert cli.run([*words, "--judge", "3", "--pairs", str(tmp_path / "pairs.csv")]) == 0
+    words = [f"beir:{folder}", "--systems", f"run:{tmp_path / 'run.trec'}", "--metrics", "ndcg@10"]
+    assert cli.run(["judge", "pool", *words, "--sample", "3", "--pairs", str(tmp_path / "pairs.csv")]) == 0
     with (tmp_path / "pairs.csv").open() as stream:
         drawn = sorted(csv.DictReader(stream), key=lambda row: (row["query-id"], row["document-id"]))
     verdicts = write_lines(
         tmp_path / "v.jsonl", [{**row, "relevant": r} for row, r in zip(drawn, (True, False, True), strict=True)]
     )
     before = content(folder)
-    assert cli.run([*words, "--verdicts", str(verdicts), "--write", str(tmp_path / "out")]) == 0
+    repair = ["judge", "repair", f"beir:{folder}", "--verdicts", str(verdicts)]
+    assert cli.run([*repair, "-o", str(tmp_path / "out")]) == 0
     assert content(folder) == before
     assert changes(tmp_path / "out") == [
         ("corpus.jsonl:6", "line left out", "repeated"),
@@ -70,12 +71,12 @@ def test_a_test_set_is_repaired_with_its_verdicts(folder: Path, tmp_path: Path) 
 
 
 def test_a_repaired_set_has_no_fault_left(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert cli.run(["check", str(folder), "--write", str(tmp_path / "out")]) == 0
+    assert cli.run(["judge", "repair", str(folder), "-o", str(tmp_path / "out")]) == 0
     capsys.readouterr()
     assert cli.run(["check", str(tmp_path / "out" / "set"), "--json"]) == 0
     (data,) = json.loads(capsys.readouterr().out)["data"]
     assert [(fault["kind"], fault["cost"]) for fault in data["faults"]] == [("repeated-texts", {})]  # which stay
-    assert cli.run(["check", str(tmp_path / "out" / "set"), "--write", str(tmp_path / "again")]) == 0
+    assert cli.run(["judge", "repair", str(tmp_path / "out" / "set"), "-o", str(tmp_path / "again")]) == 0
     assert (tmp_path / "again" / "changes.jsonl").read_text() == ""
     assert content(tmp_path / "again" / "set") == content(tmp_path / "out" / "set")
 
@@ -83,7 +84,7 @@ def test_a_repaired_set_has_no_fault_left(folder: Path, tmp_path: Path, capsys: 
 def test_a_file_of_judgements_that_cannot_be_read_is_left_out(folder: Path, tmp_path: Path) -> None:
     (folder / "qrels" / "README.txt").write_text("made by hand\n")
     (folder / "qrels" / "train.tsv").mkdir()
-    assert cli.run(["check", str(folder), "--write", str(tmp_path / "out")]) == 0
+    assert cli.run(["judge", "repair", str(folder), "-o", str(tmp_path / "out")]) == 0
     assert ("qrels of README", "left out", "unreadable-splits") in changes(tmp_path / "out")
     assert sorted(path.name for path in (tmp_path / "out" / "set" / "qrels").iterdir()) == ["dev.tsv", "test.tsv"]
 
@@ -100,7 +101,7 @@ def test_queries_in_another_encoding_or_table_are_repaired(
 ) -> None:
     (folder / "queries.jsonl").unlink()
     (folder / name).write_bytes(content.encode("latin-1"))
-    assert cli.run(["check", str(folder), "--write", str(tmp_path / "out")]) == 0
+    assert cli.run(["judge", "repair", str(folder), "-o", str(tmp_path / "out")]) == 0
     assert (f"{name}:1", "read as Windows-1252", "encoding") in changes(tmp_path / "out")
     answer = {"answers": ["ja"]} if name.endswith("jsonl") else {}
     queries = [{"_id": "q", "text": "café", **answer}, {"_id": "r", "text": "other"}]
@@ -111,7 +112,7 @@ def test_queries_that_are_no_json_are_one_line(
     folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (folder / "queries.jsonl").write_text('{"_id": "q", "text": "query"}\n{"_id": "r", "te\n')
-    assert cli.run(["check", str(folder), "--write", str(tmp_path / "out")]) == 2
+    assert cli.run(["judge", "repair", str(folder), "-o", str(tmp_path / "out")]) == 2
     (line,) = capsys.readouterr().err.splitlines()
     assert f"{folder}/queries.jsonl:2: malformed JSON" in line
 
@@ -128,7 +129,7 @@ def test_pairs_are_repaired(tmp_path: Path) -> None:
         ],
     )
     before = path.read_bytes()
-    assert cli.run(["check", str(path), "--write", str(tmp_path / "out")]) == 0
+    assert cli.run(["judge", "repair", str(path), "-o", str(tmp_path / "out")]) == 0
     assert path.read_bytes() == before
     assert rows(tmp_path / "out" / "pairs.jsonl") == [
         {"anchor": "x", "positive": "yes", "negatives": ["no"]},
@@ -156,14 +157,17 @@ def test_negatives_that_a_reranker_prefers(
             {"anchor": "two dogs", "positive": "two dogs", "negatives": ["nothing of it"]},
         ],
     )
-    words = ["check", str(path), "--with", str(tiny_bert), "--device", "cpu", "--write", str(tmp_path / "out")]
-    assert cli.run([*words, "--json", *["--relabel"] * relabel]) == 0
+    words = [str(path), "--with", str(tiny_bert), "--device", "cpu"]
+    assert cli.run(["judge", "negatives", *words, "--examples", "1", "--json"]) == 0
     (data,) = json.loads(capsys.readouterr().out)["data"]
-    (fault,) = data["faults"]
+    assert (data["of"], data["examples"]) == (3, ["a cat sat | a cat sat"])
+    assert cli.run(["judge", "negatives", *words, "--fail"]) == 1
+    count = data["count"]  # the text itself, and perhaps another one by chance
+    assert f"{count} negatives that rerankers score above the positive" in capsys.readouterr().err
+    assert cli.run(["judge", "repair", *words, "-o", str(tmp_path / "out"), *["--relabel"] * relabel, "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["changes"] == {"rerankers": count}
     written = rows(tmp_path / "out" / "pairs.jsonl")
-    assert (fault["kind"], fault["of"]) == ("false-negatives", 3)
-    gone = fault["count"]  # the text itself, and perhaps another one by chance
-    assert len(changes(tmp_path / "out")) == gone >= 1
+    assert len(changes(tmp_path / "out")) == count >= 1
     assert {row["anchor"] for row in written} == {"a cat sat", "two dogs"}
     positives = [row["positive"] for row in written if row["anchor"] == "a cat sat"]
     assert ("a cat sat" in positives) == relabel
@@ -195,7 +199,7 @@ def test_scores_that_contradict_each_other_become_their_mean(tmp_path: Path) -> 
     path = write_lines(
         tmp_path / "scored.jsonl", [{"sentence1": a, "sentence2": b, "score": score} for a, b, score in given]
     )
-    assert cli.run(["check", str(path), "--write", str(tmp_path / "out")]) == 0
+    assert cli.run(["judge", "repair", str(path), "-o", str(tmp_path / "out")]) == 0
     assert rows(tmp_path / "out" / "scored.jsonl") == [
         {"sentence1": "x", "sentence2": "y", "score": 1.5},
         {"sentence1": "u", "sentence2": "v", "score": 5.0},
@@ -210,9 +214,11 @@ def test_an_output_that_exists_is_refused_before_the_work(
     folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     read: list[object] = []
-    monkeypatch.setattr("retrokit.evaluation.checking.check.check_test", lambda *given: read.append(given))
+    monkeypatch.setattr(
+        "retrokit.extensions.judging.judged_splits.read_beir", lambda *given, **more: read.append(given)
+    )
     (tmp_path / "there").mkdir()
-    assert cli.run(["check", str(folder), "--write", str(tmp_path / "there")]) == 2
+    assert cli.run(["judge", "repair", str(folder), "-o", str(tmp_path / "there")]) == 2
     assert "exists already" in capsys.readouterr().err
     assert read == []
 
@@ -230,8 +236,8 @@ def test_data_with_the_name_of_the_list_of_changes(
         path.write_text("anchor,positive\na,b\n")
     else:
         write_lines(path, [{"anchor": "a", "positive": "b"}])
-    assert cli.run(["check", str(path), "--write", str(tmp_path / "out")]) == 2
-    message = "--write: a data set has the name of the list of changes, changes.jsonl; rename the data set"
+    assert cli.run(["judge", "repair", str(path), "-o", str(tmp_path / "out")]) == 2
+    message = "--output: a data set has the name of the list of changes, changes.jsonl; rename the data set"
     assert capsys.readouterr().err == f"retrokit: {message}\n"
     assert not (tmp_path / "out").exists()
 
@@ -242,10 +248,46 @@ def test_what_cannot_be_written(folder: Path, tmp_path: Path, capsys: pytest.Cap
     (tmp_path / "other").mkdir()
     again = write_lines(tmp_path / "other" / "set.jsonl", [{"anchor": "a", "positive": "b"}])
     for words, message in (
-        ([str(texts), "--write", str(tmp_path / "out")], "only pairs and scored pairs can be repaired"),
-        ([str(pairs), str(again), "--write", str(tmp_path / "out")], "--write: several data sets are called set.jsonl"),
-        ([str(pairs), "--write", str(tmp_path / "out"), "--relabel"], "--relabel is for negatives"),
+        ([str(texts)], "only pairs and scored pairs can be repaired"),
+        ([str(pairs), str(again)], "--output: several data sets are called set.jsonl"),
+        ([str(pairs), "--relabel"], "--relabel is for negatives"),
+        ([str(folder), "--with", "maxsim"], "--with is for negatives; give training data"),
+        ([str(pairs), "--verdicts", "v.csv"], "--verdicts: give the test set that they are on, such as beir:PATH"),
+        ([], "give a test set or training data"),
     ):
-        assert cli.run(["check", *words]) == 2
+        assert cli.run(["judge", "repair", *words, "-o", str(tmp_path / "out")]) == 2
         assert message in capsys.readouterr().err
         assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(
+    ("query", "document", "problem"),
+    [
+        ("q", "gone", "query 'q' and document 'gone' are not both in set"),
+        ("z", "c", "query 'z' and document 'c' are not both in set"),
+        ("q", "a", "query 'q' and document 'a' are judged in set already"),
+    ],
+)
+def test_verdicts_on_other_data_change_nothing(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], query: str, document: str, problem: str
+) -> None:
+    row = {"query-id": query, "document-id": document, "probability": 0.5, "of": 4, "sample": "a-b", "relevant": 1}
+    verdicts = write_lines(tmp_path / "v.jsonl", [row])
+    words = ["judge", "repair", str(folder), "--verdicts", str(verdicts), "-o", str(tmp_path / "out")]
+    assert cli.run(words) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line == f"retrokit: {verdicts}: {problem}; give the data of the draw"
+    assert not (tmp_path / "out").exists()
+
+
+def test_data_without_a_doubted_negative_pass_the_gate(
+    tmp_path: Path, tiny_bert: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pairs = write_lines(
+        tmp_path / "pairs.jsonl", [{"anchor": "two dogs", "positive": "two dogs", "negatives": ["nothing of it"]}]
+    )
+    scored = write_lines(tmp_path / "scored.jsonl", [{"sentence1": "a", "sentence2": "b", "score": 1}])
+    words = ["judge", "negatives", str(pairs), str(scored), "--with", str(tiny_bert), "--device", "cpu"]
+    assert cli.run([*words, "--fail", "--json"]) == 0
+    data = json.loads(capsys.readouterr().out)["data"]
+    assert [(row["count"], row["of"], row["examples"]) for row in data] == [(0, 1, []), (0, 0, [])]

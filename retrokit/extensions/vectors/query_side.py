@@ -1,4 +1,4 @@
-"""``finetune --documents``: only the query side learns, against the stored vectors of an export.
+"""``vectors train``: only the query side learns, against the stored vectors of an export.
 
 A map of the query's embedding x is x + f(x), where f starts as 0: a matrix, a product of two narrow ones, or a layer
 with ReLU between. Weight decay pulls it to the identity, and evaluations choose the share s of x + s·f(x). ``encoder``
@@ -17,10 +17,11 @@ import torch
 from sentence_transformers.base.modules import Router
 from torch import Tensor, nn
 
-from retrokit import encoders, similarities
+from retrokit import encoders
 from retrokit.core.errors import DataError, UsageError
 from retrokit.core.files import digest
 from retrokit.core.notices import notice
+from retrokit.core.settings import taking
 from retrokit.data import exports
 from retrokit.data.beir import corpus_file, retrieval_data
 from retrokit.data.corpus import read_corpus
@@ -39,39 +40,35 @@ from retrokit.encoders.towers import tower_of, with_modules
 from retrokit.encoders.views import EncoderView, MemoizedEncoder
 from retrokit.evaluation.tasks.base import SearchTask
 from retrokit.evaluation.tasks.retrieval import Retrieval
+from retrokit.extensions.vectors.checks import check_documents, check_whole, search_tasks
+from retrokit.extensions.vectors.maps import VectorMap, check_rank
+from retrokit.extensions.vectors.settings import VectorsConfig
 from retrokit.ranking.retrieval.base import TextList
 from retrokit.ranking.retrieval.dense import ExportIndex, ListedIndex, check_export, export_index
 from retrokit.similarities.base import Role, Similarity
 from retrokit.training.batches import Batches, Example, Loader, TrainingSet
-from retrokit.training.bridge import VectorMap, check_rank
 from retrokit.training.card import model_card
-from retrokit.training.config import FinetuneConfig
-from retrokit.training.evaluations import HOLDOUT, Evaluations, search_tasks, task_names
+from retrokit.training.evaluations import HOLDOUT, Evaluations, task_names
 from retrokit.training.history import Outcome
 from retrokit.training.loss import InfoNCE
 from retrokit.training.model import (
     as_encoder,
     build,
-    check_documents,
     check_weights,
-    check_whole,
     describe_parameters,
     export,
     learning_rate,
     merged,
 )
 from retrokit.training.preflight import SCALE_SAMPLE, Preflight, check_max_length, of_any_run
-from retrokit.training.processes import own_device, place
-from retrokit.training.run import Job, check_places, identity_of, provenance, training_precision
-from retrokit.training.run_folder import NEGATIVES, read_part
+from retrokit.training.processes import ends_all, own_device, place
+from retrokit.training.run import Job, carry_out, check_places, identity_of, provenance, training_precision
 from retrokit.training.trainer import Options, RunTrainer
 
 MAP_RATE = 1e-4
 """The default learning rate of a map."""
 SHARES = (0.25, 0.5, 0.75, 1.0)
 """The shares of a map's change among which an evaluation chooses."""
-MINED, MINE_EVERY = 4, 250
-"""Defaults: negatives of a query, and steps after which they are searched for again."""
 MINED_AMONG, BLOCK, DEPTH = 32_768, 128, 32
 """Documents in which negatives are searched for, neighbours that are sampled together, and the nearest of a query among
 which its negatives are drawn."""
@@ -255,17 +252,12 @@ class QueryTrainer(RunTrainer):
         """Nothing: the weights of the query side are in the checkpoint already."""
         return False
 
-    def complete_checkpoint(self) -> None:
-        if self.mined is not None:
-            state = {"nearest": self.mined.nearest, "turn": self.mined.turn}
-            torch.save(state, self.folder.checkpoint(self.state.global_step) / NEGATIVES)
-        super().complete_checkpoint()
+    def further_state(self) -> dict[str, Any]:
+        return {} if self.mined is None else {"nearest": self.mined.nearest, "turn": self.mined.turn}
 
-    def resume(self, checkpoint: Path) -> dict[str, Any]:
+    def restore(self, further_state: dict[str, Any]) -> None:
         if self.mined is not None:
-            with read_part(checkpoint, NEGATIVES) as state:
-                self.mined.nearest, self.mined.turn = state["nearest"], state["turn"]
-        return super().resume(checkpoint)
+            self.mined.nearest, self.mined.turn = further_state["nearest"], further_state["turn"]
 
 
 @dataclass(frozen=True)
@@ -273,7 +265,7 @@ class QueryPlan(Job):
     """The training of a query side. ``encoder`` embedded the documents of ``index``; ``rows`` are those of the ids in
     the data, and ``digest`` is the export's."""
 
-    config: FinetuneConfig
+    config: VectorsConfig
     preflight: Preflight
     encoder: Encoder
     model: QuerySide
@@ -299,7 +291,7 @@ class QueryPlan(Job):
 
     def describe(self) -> Run:
         notes = {**self.preflight.notes(), **provenance()}
-        return Run(TRAINING, self.similarity.spec, self.config.encoder, self.identity, notes=notes)
+        return Run(TRAINING, self.similarity.spec, self.config.start, self.identity, notes=notes)
 
     def loss(self) -> InfoNCE:
         """InfoNCE; documents are known by their rows."""
@@ -316,10 +308,9 @@ class QueryPlan(Job):
     def negatives(self) -> MinedNegatives | None:
         """What mines negatives, if any are wanted."""
         config, anchors = self.config, (pair.anchor for pair in self.records)
-        count = MINED if config.mined is None else config.mined
-        return (
-            MinedNegatives(self.index, anchors, config.mine_every or MINE_EVERY, count, config.seed) if count else None
-        )
+        if not config.mined:
+            return None
+        return MinedNegatives(self.index, anchors, config.mine_every, config.mined, config.seed)
 
     def documents_at(self, rows: np.ndarray) -> Tensor:
         """Prepared embeddings of documents, as :func:`documents_at`."""
@@ -329,7 +320,7 @@ class QueryPlan(Job):
         """What embeds queries now, with a share of a map's change."""
         learns = self.model.learns
         if not isinstance(learns, QueryMap):
-            return as_encoder(learns, self.config.encoder)
+            return as_encoder(learns, self.config.start)
         shared = copy.deepcopy(learns).cpu()
         shared.share = share
         return MappedEncoder(self.encoder, shared)
@@ -374,7 +365,12 @@ class QueryPlan(Job):
         last = copy.deepcopy(list(build(self.encoder, self.similarity.spec)[0])[-1])
         export(with_modules(start, [*modules, last]), staged)
         shown = {key: value for key, value in facts.items() if value is not None}
-        card = model_card(trainer.folder.target.name, self.similarity, self.preflight, trainer.history.rows, shown)
+        name, encoder = trainer.folder.target.name, self.config.start
+        documents = f"documents are embedded as by `{encoder}`, whose stored vectors it searches"
+        more = f" Only its query side was trained: {documents}."
+        configuration = {key: value for key, value in self.preflight.configuration.items() if key != "export"}
+        preflight = replace(self.preflight, configuration=configuration)
+        card = model_card(name, self.similarity, preflight, trainer.history.rows, shown, more)
         (staged / "README.md").write_text(card, encoding="utf-8")
         return {}
 
@@ -399,7 +395,15 @@ def export_digest(folder: Export) -> str:
     return digest(folder.folder, [str(name) for name in names if (folder.folder / name).is_file()])
 
 
-def plan(config: FinetuneConfig, *, dry_run: bool = False) -> QueryPlan:
+@taking(VectorsConfig)
+def train(config: VectorsConfig) -> Outcome:
+    """Train a query side, and leave a finished model folder; raises as :func:`plan` and
+    :func:`~retrokit.training.run.carry_out`."""
+    return carry_out(plan(config))
+
+
+@ends_all
+def plan(config: VectorsConfig, *, dry_run: bool = False) -> QueryPlan:
     """Read and check everything, as the plan of any fine-tuning. A ``dry_run`` embeds a sample of the queries only.
 
     Raises:
@@ -409,29 +413,32 @@ def plan(config: FinetuneConfig, *, dry_run: bool = False) -> QueryPlan:
     stored, device = _opened(config), own_device(config.device)
     with strictly(config.strict):
         sources, held_out, rows, digests = read_by_id(config, stored)
-        data, side = TrainingSet(sources, seed=config.seed), config.query_side or "map"
+        data = TrainingSet(sources, seed=config.seed)
         batches = Batches(data, config.batch_size, config.seed, no_duplicates=config.no_duplicates, mix=config.mix)
         evaluations = evaluations_of(config, stored, held_out, device)
     index = _index_of(config, stored, device)
     searcher = index.searcher
+    config = replace(config, encoder=config.encoder or stored.note["encoder"]["spec"])
     encoder, similarity = MemoizedEncoder(searcher.embeddings.encoder), searcher.scorer
     learns: Any
-    if side == "encoder":
+    if config.query_side == "encoder":
         learns = _trained_queries(config, similarity, device)
     else:
         check_whole(encoder)
-        learns = QueryMap(encoder.dimension, side, config.seed).to(encoder.device)
+        learns = QueryMap(encoder.dimension, config.query_side, config.seed).to(encoder.device)
     is_map = isinstance(learns, QueryMap)
-    config = replace(config, lr=config.lr or (MAP_RATE if is_map else learning_rate(learns)), query_side=side)
+    config = replace(config, lr=config.lr or (MAP_RATE if is_map else learning_rate(learns)))
     texts = _texts_of(evaluations.tasks.values())
     model, whole = QuerySide(learns, similarity), export_digest(stored)
-    precision = {} if is_map else {"precision": name_of(training_precision(config, learns, encoder.device))}
+    resolved = {"sim": similarity.spec, "best_metric": evaluations.decides or None}
+    if not is_map:
+        resolved["precision"] = name_of(training_precision(config, learns, encoder.device))
     return QueryPlan(
         config=config,
         batches=batches,
         metric=evaluations.decides,
         preflight=Preflight(
-            **of_any_run(config, batches, encoder.device, {}, best_metric=evaluations.decides or None, **precision),
+            **of_any_run(config, batches, encoder.device, {}, **resolved),
             parameters=describe_parameters(model),
             scale=_scale(config, stored, encoder, similarity, sources, rows, embed_all=is_map and not dry_run),
             evaluated={name: task.spec for name, task in evaluations.tasks.items()},
@@ -451,34 +458,31 @@ def plan(config: FinetuneConfig, *, dry_run: bool = False) -> QueryPlan:
     )
 
 
-def _opened(config: FinetuneConfig) -> Export:
+def _opened(config: VectorsConfig) -> Export:
     """The export to train against, checked as far as its files go; raises as :func:`plan`."""
-    assert config.documents is not None
     if place()[1] > 1:
-        raise UsageError("`documents=`: a query side is trained in one process; start it without torchrun")
+        raise UsageError("a query side is trained in one process; start it without torchrun")
     check_places(config, config.data)
-    if not similarities.registry.create(config.sim).factorable:
-        raise UsageError(f"`documents=`: {config.sim} is not an inner product of prepared embeddings")
-    stored = open_export(config.documents)
+    stored = open_export(config.export)
     if stored.owners is not None:
-        raise UsageError(f"{config.documents}: contains chunks, and pairs are of documents; export without chunks")
-    check_rank("query_side", config.query_side or "map", stored.note["encoder"]["dimension"])
+        raise UsageError(f"{config.export}: contains chunks, and pairs are of documents; export without chunks")
+    check_rank("query_side", config.query_side, stored.note["encoder"]["dimension"])
     if stored.note["encoder"]["dims"] != stored.note["encoder"]["dimension"]:
-        raise UsageError(f"{config.documents}: has the first dimensions only; export all of them")
-    check_export(stored, config.sim)
+        raise UsageError(f"{config.export}: has the first dimensions only; export all of them")
+    check_export(stored, None)
     return stored
 
 
-def _index_of(config: FinetuneConfig, stored: Export, device: str | None) -> ExportIndex:
+def _index_of(config: VectorsConfig, stored: Export, device: str | None) -> ExportIndex:
     """The index of the export, with the encoder, whose weights are loaded; raises as :func:`plan`."""
     quantize = "binary+rescore" if stored.note["dtype"] == "binary" else None
-    index = export_index(stored, config.start, device, config.sim, None, config.precision, quantize=quantize)
+    index = export_index(stored, config.encoder, device, precision=config.precision, quantize=quantize)
     check_documents(index.searcher.embeddings.encoder)
     return index
 
 
 def _scale(
-    config: FinetuneConfig,
+    config: VectorsConfig,
     stored: Export,
     encoder: Encoder,
     similarity: Similarity,
@@ -509,19 +513,19 @@ def _with_texts(sources: Sequence[Source], texts: Mapping[str, str]) -> list[Sou
     return [replace(source, records=pairs) for source, pairs in zip(sources, records, strict=True)]
 
 
-def _trained_queries(config: FinetuneConfig, similarity: Similarity, device: str | None) -> Any:
+def _trained_queries(config: VectorsConfig, similarity: Similarity, device: str | None) -> Any:
     """A model of its own weights to train, of the modules that embed queries."""
     copied: Encoder = encoders.registry.create(config.start, device=device)
     check_max_length(config, copied, "query")
     tower = TorchEncoder(copied.spec, tower_of(copied.to_train().model, "query"), similarity)
     of_queries = (config.freeze, config.low_rank, config.dropout, config.seed)
-    model, own = build(tower, config.sim, (), *of_queries, merge_lora=True)
+    model, own = build(tower, similarity.spec, (), *of_queries, merge_lora=True)
     own.requires_grad_(False)  # what it has learned is in the documents
     return model
 
 
 def read_by_id(
-    config: FinetuneConfig, stored: Export
+    config: VectorsConfig, stored: Export
 ) -> tuple[list[Source], list[Pair], dict[str, int], dict[str, list[str]]]:
     """The sources, with ids of the export in place of documents; held-out pairs; the rows of the ids; and digests.
 
@@ -533,7 +537,7 @@ def read_by_id(
     """
     sources = [read_source(spec, "pairs") for spec in config.data]
     if prompted := [source.spec for source in sources if (source.query_prompt, source.document_prompt) != (None, None)]:
-        raise UsageError(f"{prompted[0]}: `documents=` are there with their prompts; leave prompts out")
+        raise UsageError(f"{prompted[0]}: documents are exported with their prompts; leave prompts out")
     named = {text: None for pair in _pairs(sources) for text in _documents(pair)}
     rows = stored.rows_of(named)
     ids = {text: text for text in rows}
@@ -610,7 +614,7 @@ def _ids_of_crops(texts: Set[str], stored: Export, data: Sequence[str]) -> dict[
     return ids
 
 
-def evaluations_of(config: FinetuneConfig, stored: Export, held_out: Sequence[Pair], device: str | None) -> Evaluations:
+def evaluations_of(config: VectorsConfig, stored: Export, held_out: Sequence[Pair], device: str | None) -> Evaluations:
     """The tasks, which must search, and the held-out pairs among documents of the export."""
     tasks = search_tasks(config.eval, stored, "eval", device)
     named: dict[str, Any] = dict(zip(task_names(config.eval), tasks, strict=True))

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import nullcontext
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +12,6 @@ from retrokit import encoders
 from retrokit.core.errors import DataError, UsageError
 from retrokit.core.frames import frame
 from retrokit.core.notices import notice
-from retrokit.core.outputs import check_settings, folder_in_the_making
 from retrokit.core.registry import Registry, parse_all
 from retrokit.core.settings import taking
 from retrokit.core.sheet import Sheet
@@ -30,20 +29,15 @@ from retrokit.data.check import (
     shown,
 )
 from retrokit.data.images import Image
-from retrokit.data.jsonl import gathering, write_jsonl
+from retrokit.data.jsonl import gathering
 from retrokit.data.labelled import read_labelled
 from retrokit.data.overlap import JudgedTexts, overlaps
 from retrokit.data.pairs import Source, read_any_source, read_source
 from retrokit.data.pairs import registry as training_data
 from retrokit.data.records import PrintedRecord
-from retrokit.data.repair import DataChange, repair_beir, repair_pairs
 from retrokit.data.training_rows import texts_of_record
 from retrokit.evaluation import registry as tasks
-from retrokit.evaluation.checking.false_negatives import false_negative_fault, false_negatives
-from retrokit.evaluation.checking.settings import ANY, CheckSettings
-from retrokit.evaluation.checking.systems import Unjudged, unjudged_of
-from retrokit.evaluation.checking.verdicts import Verdicts, check_empty, read_relevance
-from retrokit.ranking import reranking, retrieval
+from retrokit.evaluation.settings import ANY, CheckSettings
 from retrokit.similarities.base import Role
 
 if TYPE_CHECKING:
@@ -53,16 +47,13 @@ if TYPE_CHECKING:
 
 BEIR = "beir"
 TRAIN = "train"
-CHANGES = "changes.jsonl"
-"""The list of changes, next to the repaired copies."""
 
 
 @dataclass(frozen=True)
 class DataCheck(PrintedRecord):
-    """The faults of each data set, and what the judgements of each test set do not know, given systems."""
+    """The faults of each data set."""
 
     data: list[CheckedData]
-    unjudged: list[Unjudged] = field(default_factory=list)
 
     def kinds(self) -> set[str]:
         """The kinds of faults that are present."""
@@ -77,15 +68,9 @@ class DataCheck(PrintedRecord):
         rows = [(checked, fault) for checked in self.data for fault in checked.faults]
         return frame({"data": checked.name, "role": checked.role, **_row(fault)} for checked, fault in rows)
 
-    def to_json(self) -> dict[str, Any]:
-        """Plain values for strict JSON."""
-        unjudged = [{k: v for k, v in asdict(row).items() if k != "pairs_to_judge"} for row in self.unjudged]
-        return {"data": [asdict(checked) for checked in self.data], "unjudged": unjudged}
-
     def sheets(self) -> list[Sheet]:
-        """The faults of each data set, and their examples; then a sheet for each test set with systems."""
-        faults = [sheet for checked in self.data for sheet in _sheets(checked)]
-        return [*faults, *(unjudged.sheet() for unjudged in self.unjudged)]
+        """The faults of each data set, and their examples."""
+        return [sheet for checked in self.data for sheet in _sheets(checked)]
 
 
 def _row(fault: DataFault) -> dict[str, Any]:
@@ -124,72 +109,32 @@ def check(settings: CheckSettings) -> DataCheck:
     """Check test sets and training data: faults of the files, and training texts in the tests.
 
     Raises:
-        UsageError: a wrong name, metric or kind of fault, or an output that would replace an input or verdicts.
-        DataError: a file that no reader can continue with, or an output that cannot be written.
+        UsageError: a wrong name, metric or kind of fault.
+        DataError: a file that no reader can continue with.
     """
-    check_settings(settings)
-    if settings.pairs is not None:
-        check_empty(settings.pairs)
     specs = [f"{BEIR}:{spec}" if is_beir(spec) else spec for spec in settings.data]
-    parse_all(
-        [
-            *((_registry_of(spec), spec) for spec in specs),
-            *((retrieval.registry_of(spec), spec) for spec in settings.systems),
-            *((reranking.registry_of(spec), spec) for spec in settings.with_),
-        ]
-    )
-    judged = [spec for spec in specs if _registry_of(spec) is tasks]
-    if settings.systems and (not judged or ((settings.judge or settings.verdicts) and len(judged) > 1)):
-        raise UsageError(f"`systems=`: give one test set, such as beir:PATH, not {len(judged)}")
-    if settings.with_ and not (settings.judge or settings.verdicts or len(judged) < len(specs)):
-        raise UsageError("`with_=` predicts relevance: give `judge=` or `verdicts=`, or training data with negatives")
-    verdicts = read_relevance(settings.verdicts) if settings.verdicts else {}
-    with nullcontext() if settings.write is None else folder_in_the_making(settings.write) as unfinished:
-        return _check(settings, specs, verdicts, unfinished)
-
-
-def _check(settings: CheckSettings, specs: Sequence[str], verdicts: Verdicts, unfinished: Path | None) -> DataCheck:
+    parse_all([(_registry_of(spec), spec) for spec in specs])
     encoder = None
     if settings.encoder is not None:
         encoder = encoders.registry.create(settings.encoder, device=settings.device)
     tests: dict[str, RetrievalData] = {}
-    checked: list[CheckedData] = []
+    checked: dict[str, CheckedData] = {}
     sources: dict[str, Source] = {}
-    doubted: dict[str, dict[int, list[int]]] = {}
     for spec in specs:
         if _registry_of(spec) is tasks:
-            tests[spec], data = _checked_test(spec, settings, encoder)
+            tests[spec], checked[spec] = _checked_test(spec, settings, encoder)
             if _split(spec) == TRAIN:
                 sources[spec] = read_source(_training_spec(spec), "pairs", images=True)
-            checked.append(data)
         else:
-            sources[spec], data = _checked_training(spec, settings, encoder)
-            checked.append(data)
-    training = {spec: source for spec, source in sources.items() if spec not in tests}
-    if unfinished is not None:
-        _check_names(tests, training)
-    for position, spec in enumerate(specs):
-        if spec in training:
-            doubted[spec] = false_negatives(training[spec], settings.with_, settings.device)
-            faults = false_negative_fault(training[spec], doubted[spec], settings.examples)
-            checked[position] = replace(checked[position], faults=[*checked[position].faults, *faults])
-    checked = _with_overlaps(dict(zip(specs, checked, strict=True)), tests, sources, settings.examples)
+            sources[spec], checked[spec] = _checked_training(spec, settings, encoder)
     if not tests:
         notice("training-overlap is not checked, because no test set with judgements is among the data")
-    unjudged = [unjudged_of(spec, data, settings, verdicts) for spec, data in tests.items()] if settings.systems else []
-    if unfinished is not None:
-        count = _write_repaired(unfinished, settings.relabel, tests, training, doubted, verdicts)
-        notice(f"{settings.write}: repaired copies, with {count:,} changes listed in {CHANGES}")
-    return DataCheck(checked, unjudged)
+    return DataCheck(_with_overlaps(checked, tests, sources, settings.examples))
 
 
 def _registry_of(spec: str) -> Registry:
     """The tasks for a BEIR folder, which is judged; else the training data."""
     return tasks if spec.partition(":")[0] == BEIR else training_data
-
-
-def _path(spec: str) -> str:
-    return str(tasks.parse(spec).params["path"])
 
 
 def _split(spec: str) -> str:
@@ -252,38 +197,6 @@ def _truncated(
     items = [f"{id}: {shown(text)}" for (id, text), is_cut in zip(rows, cut.tolist(), strict=True) if is_cut]
     about = f"{encoder.spec} reads {encoder.max_length(role):,} tokens" if items else ""
     return faults_of("truncated", unit, items, len(rows), examples, about)
-
-
-def _check_names(tests: Iterable[str], sources: Mapping[str, Source]) -> None:
-    """Raise :class:`UsageError` if two repaired copies, or a copy and the list of changes, would have one name."""
-    folders = dict.fromkeys(_path(spec) for spec in tests)
-    names = [Path(path).resolve().name for path in folders] + [f"{source.name}.jsonl" for source in sources.values()]
-    if CHANGES in names:
-        raise UsageError(f"`write=`: a data set has the name of the list of changes, {CHANGES}; rename the data set")
-    if repeated := sorted({name for name in names if names.count(name) > 1}):
-        raise UsageError(f"`write=`: several data sets are called {', '.join(repeated)}; repair them one by one")
-
-
-def _write_repaired(
-    folder: Path,
-    relabel: bool,
-    tests: Mapping[str, RetrievalData],
-    sources: Mapping[str, Source],
-    doubted: Mapping[str, dict[int, list[int]]],
-    verdicts: Verdicts,
-) -> int:
-    """Write repaired copies of all data into the folder, and the list of changes; their number."""
-    relevant = {pair: verdict.relevant for pair, verdict in verdicts.items()}
-    folders: dict[str, dict[str, Mapping[tuple[str, str], float]]] = {}
-    for spec in tests:
-        folders.setdefault(_path(spec), {})[_split(spec)] = relevant
-    changes: list[DataChange] = []
-    for path, splits in folders.items():
-        level = next(data.level for spec, data in tests.items() if _path(spec) == path)
-        changes += repair_beir(path, level, splits, folder / Path(path).resolve().name)
-    for spec, source in sources.items():
-        changes += repair_pairs(source, doubted.get(spec, {}), relabel, folder / f"{source.name}.jsonl")
-    return write_jsonl(folder / CHANGES, map(vars, changes))
 
 
 def _with_overlaps(

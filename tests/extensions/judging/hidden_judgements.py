@@ -1,6 +1,6 @@
-"""Do the intervals of `retrokit check --verdicts` cover the figures of the whole test set?
+"""Do the intervals of `retrokit judge estimate --verdicts` cover the figures of the whole test set?
 
-    python tests/benchmarks/hidden_judgements.py ../shared/data/cisi --verdicts 100 --draws 500
+    python tests/extensions/judging/hidden_judgements.py ../shared/data/cisi --verdicts 100 --draws 500
 
 Each draw hides 30% of the judgements, has `--verdicts` of the pairs that are then unjudged judged by the whole test
 set, and counts the intervals that contain its figures. Queries stay that lose all their judgements.
@@ -14,9 +14,9 @@ import numpy as np
 
 import retrokit
 from retrokit.data.beir import RetrievalData, read_beir
-from retrokit.evaluation.checking.estimate import Predictor, draw_pairs, estimate
-from retrokit.evaluation.checking.unjudged import Runs, pool_of
-from retrokit.metrics.prediction_powered import PoweredEstimate
+from retrokit.extensions.judging.estimate import Predictor, draw_pairs, estimate
+from retrokit.extensions.judging.prediction_powered import PoweredEstimate
+from retrokit.extensions.judging.unjudged import Runs, pool_of
 from retrokit.metrics.ranking import evaluate_run, mean
 
 SHARE = 0.3

@@ -3,32 +3,40 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from retrokit.core.errors import DataError, UsageError
 from retrokit.core.notices import notice
+from retrokit.core.outputs import check_settings
+from retrokit.core.registry import parse_all
+from retrokit.core.settings import taking
 from retrokit.core.sheet import Sheet
 from retrokit.data.beir import RetrievalData
 from retrokit.data.check import copies_of
 from retrokit.data.jsonl import gathering
-from retrokit.evaluation.checking.estimate import Estimates, Predictor, draw_pairs, estimate
-from retrokit.evaluation.checking.settings import CheckSettings
-from retrokit.evaluation.checking.unjudged import FRACTIONS, JudgingPool, Runs, bounds, fraction_of, pool_of
-from retrokit.evaluation.checking.verdicts import (
+from retrokit.data.records import PrintedRecord
+from retrokit.evaluation import registry as tasks
+from retrokit.evaluation.evaluate import evaluate_systems
+from retrokit.evaluation.settings import EvaluationSettings
+from retrokit.extensions.judging.estimate import Estimates, Predictor, draw_pairs, estimate
+from retrokit.extensions.judging.judged_splits import BEIR, JudgedSplit, completed, is_test_set
+from retrokit.extensions.judging.prediction_powered import FEWEST, PoweredEstimate
+from retrokit.extensions.judging.settings import EstimateSettings, PooledSettings, PoolSettings
+from retrokit.extensions.judging.unjudged import JudgingPool, Runs, bounds, fraction_of, pool_of
+from retrokit.extensions.judging.verdicts import (
     PairToJudge,
     RelevanceVerdict,
     Verdicts,
+    check_empty,
     digest_of,
+    read_relevance,
     write_pairs,
 )
-from retrokit.evaluation.evaluate import evaluate_systems
-from retrokit.evaluation.settings import EvaluationSettings
-from retrokit.metrics.prediction_powered import FEWEST, PoweredEstimate
 from retrokit.metrics.ranking import evaluate_run, mean
-from retrokit.ranking import reranking
+from retrokit.ranking import reranking, retrieval
 from retrokit.ranking.reranking.kept import KeptReranker, folder_beside, scores_in
 
 if TYPE_CHECKING:
@@ -63,7 +71,7 @@ class CorrectedMetric:
 
 
 @dataclass(frozen=True)
-class Unjudged:
+class Unjudged(PrintedRecord):
     """What the judgements of a test set do not know.
 
     Attributes:
@@ -84,9 +92,8 @@ class Unjudged:
     false_negatives: PoweredEstimate | None = None
     recommended: int | None = None
     note: str = ""
-    pairs_to_judge: list[PairToJudge] = field(default_factory=list, repr=False)
 
-    def sheet(self) -> Sheet:
+    def sheets(self) -> list[Sheet]:
         """A row for each metric and system."""
         has = {name: any(getattr(row, name) is not None for row in self.metrics) for name in ("copies", "estimate")}
         columns = ["metric", "system", "judged", "as judged", "bounds"]
@@ -103,7 +110,7 @@ class Unjudged:
                     ["", ""] if of is None else [f"{of.value:{sign}.4f}", f"{of.low:{sign}.4f} … {of.high:{sign}.4f}"]
                 )
             rows.append([row.metric, row.system if not row.against else f"{row.system} − {row.against}", *cells])
-        return Sheet(f"{self.name}: what the judgements do not know", columns, 2, rows, self._notes())
+        return [Sheet(f"{self.name}: what the judgements do not know", columns, 2, rows, self._notes())]
 
     def _notes(self) -> list[str]:
         notes = [f"{self.pairs:,} pairs among the first {self.depth} of each query are not judged"]
@@ -116,41 +123,102 @@ class Unjudged:
         return [*notes, *([self.note] if self.note else [])]
 
 
-def unjudged_of(spec: str, data: RetrievalData, settings: CheckSettings, verdicts: Verdicts) -> Unjudged:
-    """What the judgements of the task ``spec`` do not know of the documents that the systems rank first.
+@taking(PoolSettings)
+def draw_pairs_to_judge(settings: PoolSettings) -> list[PairToJudge]:
+    """Draw pairs that the systems rank first and nobody judged, and write them to a file for people to judge.
 
     Raises:
-        UsageError: as an evaluation does, and for no metric that can be bounded.
-        DataError: verdicts on other pairs.
+        UsageError: a wrong name, no test set, all pairs judged, or an output that would replace an input or verdicts.
+        DataError: a file that cannot be read, or an output that cannot be written.
     """
-    names = [name for name in settings.metrics if name.partition("@")[0] in FRACTIONS]
-    if not names:
-        raise UsageError(f"`metrics=`: {', '.join(settings.metrics)}: only {', '.join(FRACTIONS)} can be bounded")
-    deepest = max(int(name.partition("@")[2]) for name in names)
+    check_settings(settings)
+    check_empty(settings.pairs)
+    pooled = _pooled(settings)
+    pool = pooled.pool
+    with scores_in(folder_beside(settings.pairs), "judge pool") as store:
+        predictor = _predictor(pooled, settings, store)
+    if settings.sample > len(pool.open):
+        notice(f"`sample=` {settings.sample}: only {len(pool.open):,} pairs are not judged")
+    drawn, probabilities = draw_pairs(predictor, min(settings.sample, len(pool.open)), settings.seed)
+    chosen = pool.open[drawn]
+    pairs = [
+        PairToJudge(pool.queries[pool.query[pair]], pool.documents[pair], query, text, probability, len(drawn))
+        for pair, query, text, probability in zip(
+            chosen.tolist(), *pool_texts(pooled.data, pool, chosen), probabilities.tolist(), strict=True
+        )
+    ]
+    write_pairs(settings.pairs, pooled.data.name, digest_of(_open_pairs(pool)), pairs)
+    notice(f"{settings.pairs}: {len(pairs):,} pairs to judge; then give the verdicts to `retrokit judge estimate`")
+    return pairs
+
+
+@taking(EstimateSettings)
+def estimate_metrics(settings: EstimateSettings) -> Unjudged:
+    """Bound the metrics of systems, whichever unjudged documents are relevant; or estimate them from verdicts.
+
+    Raises:
+        UsageError: a wrong name, no test set, or all pairs judged.
+        DataError: a file that cannot be read, or verdicts on other pairs.
+    """
+    verdicts = read_relevance(settings.verdicts) if settings.verdicts else {}
+    pooled = _pooled(settings)
+    data, pool = pooled.data, pooled.pool
+    rows = _rows(data, pooled.runs, pool, settings.metrics)
+    result = Unjudged(pooled.spec, pooled.depth, len(pool.open), rows)
+    if pool.is_graded and any(_is_ndcg(name) for name in settings.metrics):
+        result = replace(result, note=f"in nDCG an unjudged document counts with grade {pool.level}")
+    if not verdicts:
+        return result
+    with scores_in(None, "judge estimate") as store:
+        predictor = _predictor(pooled, settings, store)
+    return _estimated(result, predictor, verdicts, ", ".join(settings.verdicts))
+
+
+@dataclass(frozen=True)
+class PooledRuns:
+    """A test set and the first ``depth`` documents of each system on it; ``spec`` is that of the task."""
+
+    spec: str
+    data: RetrievalData
+    depth: int
+    runs: Runs
+    pool: JudgingPool
+
+
+def _pooled(settings: PooledSettings) -> PooledRuns:
+    """The test set, ranked by the systems.
+
+    Raises:
+        UsageError: no test set, a wrong name, or too small a depth.
+        DataError: a file that cannot be read.
+    """
+    spec = completed(settings.task)
+    if not is_test_set(spec):
+        raise UsageError(f"{settings.task}: expected a BEIR folder, or {BEIR}:PATH")
+    parse_all(
+        [
+            (tasks, spec),
+            *((retrieval.registry_of(system), system) for system in settings.systems),
+            *((reranking.registry_of(reranker), reranker) for reranker in settings.with_),
+        ]
+    )
+    deepest = max(int(name.partition("@")[2]) for name in settings.metrics)
     depth = settings.depth or deepest
     if depth < deepest:
-        raise UsageError(f"`depth=` {depth}: {', '.join(names)} need {deepest}")
-    runs = _rankings(spec, settings, depth)
-    pool = pool_of(data, runs, depth)
-    result = Unjudged(spec, depth, len(pool.open), _rows(data, runs, pool, names))
-    if pool.is_graded and any(_is_ndcg(name) for name in names):
-        result = replace(result, note=f"in nDCG an unjudged document counts with grade {pool.level}")
-    if settings.judge is None and not verdicts:
-        return result
-    if not len(pool.open):
-        raise UsageError(f"{spec}: all documents that these systems rank first are judged")
-    with scores_in(folder_beside(settings.pairs), "check") as store:
-        predictor = Predictor(pool, names, _cheap_scores(data, pool, settings, store))
-    if settings.judge is not None:
-        result = replace(result, pairs_to_judge=_pairs(data, predictor, settings))
-    return _estimated(result, predictor, verdicts, ", ".join(settings.verdicts)) if verdicts else result
+        raise UsageError(f"`depth=` {depth}: {', '.join(settings.metrics)} need {deepest}")
+    with gathering() as faults:
+        data = JudgedSplit.of_spec(spec).read()
+    if faults:
+        notice(f"{spec}: {len(faults):,} faults of the files (see retrokit check)")
+    with gathering():  # the same faults again
+        runs = _rankings(spec, settings, depth)
+    return PooledRuns(spec, data, depth, runs, pool_of(data, runs, depth))
 
 
-def _rankings(spec: str, settings: CheckSettings, depth: int) -> Runs:
+def _rankings(spec: str, settings: PooledSettings, depth: int) -> Runs:
     """The first ``depth`` documents of each system, by its name in tables."""
     options = EvaluationSettings(settings.systems, [spec], metrics=[f"recall@{depth}"], device=settings.device)
-    with gathering():  # what a reader continues after is reported already
-        results = evaluate_systems(replace(options, keep_runs=True)).results
+    results = evaluate_systems(replace(options, keep_runs=True)).results
     runs = {result.encoder: result.run for result in results}
     if len(runs) < len(results):
         runs = {result.name: result.run for result in results}
@@ -190,14 +258,18 @@ def _with_copies(data: RetrievalData) -> dict[str, dict[str, int]] | None:
     return None if result == data.qrels else result
 
 
-def _cheap_scores(data: RetrievalData, pool: JudgingPool, settings: CheckSettings, store: Shards) -> np.ndarray:
-    """The scores of each reranker for all pairs, float ``[rerankers, pairs]``."""
+def _predictor(pooled: PooledRuns, settings: PooledSettings, store: Shards) -> Predictor:
+    """Predicts the open pairs, from ranks and the scores of each reranker; raises :class:`UsageError` if all pairs are
+    judged."""
+    data, pool = pooled.data, pooled.pool
+    if not len(pool.open):
+        raise UsageError(f"{pooled.spec}: all documents that these systems rank first are judged")
     queries, texts = pool_texts(data, pool, np.arange(len(pool.query)))
     rows = []
     for spec in settings.with_:
         reranker = KeptReranker(reranking.create(spec, settings.device), store)
         rows.append(reranker.score_pairs(queries, texts))
-    return np.array(rows).reshape(len(rows), len(queries))
+    return Predictor(pool, settings.metrics, np.array(rows).reshape(len(rows), len(queries)))
 
 
 def pool_texts(data: RetrievalData, pool: JudgingPool, pairs: np.ndarray) -> tuple[list[str], list[str]]:
@@ -205,25 +277,6 @@ def pool_texts(data: RetrievalData, pool: JudgingPool, pairs: np.ndarray) -> tup
     texts = dict(zip(data.document_ids, data.documents, strict=True))
     queries = [data.queries[pool.query[pair]] for pair in pairs.tolist()]
     return queries, [texts[pool.documents[pair]] for pair in pairs.tolist()]
-
-
-def _pairs(data: RetrievalData, predictor: Predictor, settings: CheckSettings) -> list[PairToJudge]:
-    """Pairs to judge, written to the file of the settings."""
-    pool, count = predictor.pool, int(settings.judge or 0)
-    if count > len(pool.open):
-        notice(f"`judge=` {count}: only {len(pool.open):,} pairs are not judged")
-    drawn, probabilities = draw_pairs(predictor, min(count, len(pool.open)), settings.seed)
-    chosen = pool.open[drawn]
-    pairs = [
-        PairToJudge(pool.queries[pool.query[pair]], pool.documents[pair], query, text, probability, len(drawn))
-        for pair, query, text, probability in zip(
-            chosen.tolist(), *pool_texts(data, pool, chosen), probabilities.tolist(), strict=True
-        )
-    ]
-    assert settings.pairs is not None
-    write_pairs(settings.pairs, data.name, digest_of(_open_pairs(pool)), pairs)
-    notice(f"{settings.pairs}: {len(pairs):,} pairs to judge; then give the verdicts with `verdicts=`")
-    return pairs
 
 
 def _open_pairs(pool: JudgingPool) -> list[tuple[str, str]]:

@@ -19,7 +19,6 @@ Runs = Mapping[str, Mapping[str, Mapping[str, float]]]
 """System → query → document → score."""
 NOWHERE = 1 << 30
 """The rank of a document that a system does not list."""
-FRACTIONS = ("ndcg", "precision", "recall")
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,7 @@
 A document's chance to be relevant is predicted from its ranks and cheap scores, by a logistic regression on known
 judgements. What a metric gains by one more relevant document is worked out query by query; the verdicts are drawn where
 that is uncertain and matters; and the estimate is prediction-powered
-(:mod:`~retrokit.metrics.prediction_powered`).
+(:mod:`~retrokit.extensions.judging.prediction_powered`).
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from retrokit.evaluation.checking.unjudged import NOWHERE, JudgingPool, fraction_of
-from retrokit.metrics.prediction_powered import (
+from retrokit.extensions.judging.prediction_powered import (
     PoweredEstimate,
     draw_items,
     inclusion_probabilities,
     powered,
 )
+from retrokit.extensions.judging.unjudged import NOWHERE, JudgingPool, fraction_of
 
 _MOST = 5.0  # further relevant documents for each known one
 _LIKELIEST = 0.97

@@ -16,7 +16,9 @@ from scipy.stats import kendalltau
 from retrokit import encoders, similarities
 from retrokit.core.errors import UsageError
 from retrokit.core.registry import Spec
+from retrokit.core.settings import taking
 from retrokit.data.exports import Canaries, open_export, read_canaries
+from retrokit.extensions.vectors.settings import CanarySettings
 
 SAME = 0.999  # cosine
 EXACT = 0.99999  # cosine; float32 in other batches differs by less, bf16 by more
@@ -75,16 +77,18 @@ class CanaryReport:
     verdict: str
 
 
-def compare_canaries(folder: str, encoder: str, device: str | None = None) -> CanaryReport:
-    """Embed the canaries of the export in ``folder`` with another encoder, and compare.
+@taking(CanarySettings)
+def verify(settings: CanarySettings) -> CanaryReport:
+    """Embed the canaries of an export with another encoder, and compare.
 
     Raises:
         UsageError: no export, one without canaries, a wrong name, or an encoder of another dimension.
         ServiceError: a service failed.
     """
+    folder, encoder = settings.export, settings.encoder
     export = open_export(folder)
     canaries, similarity = read_canaries(export), export.note["similarity"]["spec"]
-    work = _Comparison(export.note["encoder"], canaries, encoders.registry.parse(encoder), device)
+    work = _Comparison(export.note["encoder"], canaries, encoders.registry.parse(encoder), settings.device)
     first, *changed = trials = list(work.trials())
     # bf16 agrees as it is: only what makes it exact explains it
     enough = EXACT if first.cosine >= SAME else SAME

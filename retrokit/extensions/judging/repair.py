@@ -2,23 +2,45 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from retrokit.core.errors import UsageError
-from retrokit.data.beir import corpus_file, located, queries_of_all_splits, read_answers, write_beir
+from retrokit.core.errors import DataError, UsageError
+from retrokit.core.notices import notice
+from retrokit.core.outputs import check_settings, folder_in_the_making
+from retrokit.core.registry import parse_all
+from retrokit.core.settings import taking
+from retrokit.core.sheet import Sheet
+from retrokit.data.beir import (
+    RetrievalData,
+    corpus_file,
+    located,
+    queries_of_all_splits,
+    read_answers,
+    write_beir,
+)
 from retrokit.data.check import copies_of, decoded_again, read_splits, repeated
 from retrokit.data.corpus import Document, read_corpus
 from retrokit.data.images import Image
 from retrokit.data.jsonl import gathering, write_jsonl
-from retrokit.data.pairs import Source
+from retrokit.data.pairs import Source, read_any_source
+from retrokit.data.pairs import registry as training_data
+from retrokit.data.records import PrintedRecord
 from retrokit.data.training_rows import Pair, ScoredPair, normal_form
+from retrokit.evaluation import registry as tasks
+from retrokit.extensions.judging.false_negatives import doubted_negatives
+from retrokit.extensions.judging.judged_splits import BEIR, JudgedSplit, completed, is_test_set
+from retrokit.extensions.judging.settings import RepairSettings
+from retrokit.extensions.judging.verdicts import read_relevance
+from retrokit.ranking import reranking
 
 Verdicts = Mapping[tuple[str, str], float]
 """Query and document id → whether it is relevant, 0 to 1."""
+CHANGES = "changes.jsonl"
+"""The list of changes, next to the repaired copies."""
 
 
 @dataclass(frozen=True)
@@ -36,6 +58,116 @@ class DataChange:
     where: str
     change: str
     reason: str
+
+
+@dataclass(frozen=True)
+class DataRepair(PrintedRecord):
+    """Repaired copies.
+
+    Attributes:
+        folder: with the copies and ``changes.jsonl``.
+        changes: how many, by reason.
+    """
+
+    folder: str
+    changes: dict[str, int]
+
+    def sheets(self) -> list[Sheet]:
+        """A row for each reason."""
+        rows = [[reason, f"{count:,}"] for reason, count in self.changes.items()]
+        return [Sheet(f"{self.folder}: changes by reason", ["reason", "changes"], 1, rows)]
+
+
+@taking(RepairSettings)
+def repair_data(settings: RepairSettings) -> DataRepair:
+    """Write repaired copies of test sets and training data into a new folder, and the list of all changes.
+
+    Raises:
+        UsageError: a wrong name, data that cannot be repaired, or an output that would replace an input.
+        DataError: a file that cannot be read, verdicts on other data, or an output that cannot be written.
+    """
+    check_settings(settings)
+    specs = [completed(spec) for spec in settings.data]
+    test_specs = [spec for spec in specs if is_test_set(spec)]
+    training_specs = [spec for spec in specs if not is_test_set(spec)]
+    parse_all(
+        [
+            *((tasks, spec) for spec in test_specs),
+            *((training_data, spec) for spec in training_specs),
+            *((reranking.registry_of(spec), spec) for spec in settings.with_),
+        ]
+    )
+    if settings.verdicts and len(test_specs) != 1:
+        raise UsageError(f"`verdicts=`: give the test set that they are on, such as {BEIR}:PATH, not {len(test_specs)}")
+    if settings.with_ and not training_specs:
+        raise UsageError("`with_=` is for negatives; give training data")
+    verdicts: Verdicts = {}
+    if settings.verdicts:
+        verdicts = {pair: verdict.relevant for pair, verdict in read_relevance(settings.verdicts).items()}
+    with folder_in_the_making(settings.output) as unfinished:
+        tests = [JudgedSplit.of_spec(spec) for spec in test_specs]
+        for test in tests:
+            with gathering():  # faults that are repaired
+                data = test.read()
+            _check_verdicts(data, verdicts, ", ".join(settings.verdicts))
+        sources = [read_any_source(spec) for spec in training_specs]
+        for source in sources:
+            _check_kind(source)
+        _check_names(tests, sources)
+        changes = _write_repaired(tests, sources, verdicts, settings, unfinished)
+    notice(f"{settings.output}: repaired copies, with {len(changes):,} changes listed in {CHANGES}")
+    return DataRepair(settings.output, dict(Counter(change.reason for change in changes)))
+
+
+def _check_verdicts(data: RetrievalData, verdicts: Verdicts, files: str) -> None:
+    """Raise :class:`DataError` for verdicts that are on other data."""
+    queries = set(data.query_ids)
+    documents = set(data.document_ids)
+    for query, document in verdicts:
+        pair = f"query {query!r} and document {document!r}"
+        if query not in queries or document not in documents:
+            raise DataError(files, f"{pair} are not both in {data.name}; give the data of the draw")
+        if document in data.qrels.get(query, {}):
+            raise DataError(files, f"{pair} are judged in {data.name} already; give the data of the draw")
+
+
+def _check_kind(source: Source) -> None:
+    """Raise :class:`UsageError` for texts without labels."""
+    if len(source.records) and not isinstance(source.records[0], (Pair, ScoredPair)):
+        raise UsageError(f"{source.spec}: only pairs and scored pairs can be repaired")
+
+
+def _check_names(tests: Iterable[JudgedSplit], sources: Iterable[Source]) -> None:
+    """Raise :class:`UsageError` if two repaired copies, or a copy and the list of changes, would have one name."""
+    folders = dict.fromkeys(test.path for test in tests)
+    names = [Path(path).resolve().name for path in folders] + [f"{source.name}.jsonl" for source in sources]
+    if CHANGES in names:
+        raise UsageError(f"`output=`: a data set has the name of the list of changes, {CHANGES}; rename the data set")
+    if repeated_names := sorted({name for name in names if names.count(name) > 1}):
+        several = ", ".join(repeated_names)
+        raise UsageError(f"`output=`: several data sets are called {several}; repair them one by one")
+
+
+def _write_repaired(
+    tests: Sequence[JudgedSplit],
+    sources: Sequence[Source],
+    verdicts: Verdicts,
+    settings: RepairSettings,
+    folder: Path,
+) -> list[DataChange]:
+    """Write repaired copies of all data into the folder, and the list of changes."""
+    splits: dict[str, list[JudgedSplit]] = defaultdict(list)
+    for test in tests:
+        splits[test.path].append(test)
+    changes: list[DataChange] = []
+    for path, of_path in splits.items():
+        by_split = {test.split: verdicts for test in of_path}
+        changes += repair_beir(path, of_path[0].level, by_split, folder / Path(path).resolve().name)
+    for source in sources:
+        doubted = doubted_negatives(source, settings.with_, settings.device)
+        changes += repair_pairs(source, doubted, settings.relabel, folder / f"{source.name}.jsonl")
+    write_jsonl(folder / CHANGES, map(vars, changes))
+    return changes
 
 
 def repair_beir(path: str, level: int, verdicts: Mapping[str, Verdicts], target: Path) -> list[DataChange]:
@@ -127,13 +259,10 @@ def repair_pairs(
     are left out, or become positives if ``relabel``.
 
     Raises:
-        UsageError: texts without labels.
         DataError: the copy cannot be written.
     """
     changes: list[DataChange] = []
     every: Sequence[Any] = source.records
-    if every and not isinstance(every[0], (Pair, ScoredPair)):
-        raise UsageError(f"{source.spec}: only pairs and scored pairs can be repaired")
     for place in repeated(source):
         changes.append(DataChange(source.spec, f"record {place + 1}", "left out", "repeated-lines"))
     if every and isinstance(every[0], ScoredPair):

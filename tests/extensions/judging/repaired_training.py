@@ -1,8 +1,8 @@
 """Does training on repaired data rank better than on data with answers among the negatives?
 
-    python tests/benchmarks/repaired_training.py ../shared/data/scifact work/scifact --encoder FOLDER
+    python tests/extensions/judging/repaired_training.py ../shared/data/scifact work/scifact --encoder FOLDER
 
-Hides 30% of the training judgements, so that mined negatives contain answers, has `retrokit check --write` repair the
+Hides 30% of the training judgements, so that mined negatives contain answers, has `retrokit judge repair` repair the
 pairs, trains three seeds on each form of them, and compares on the test split. A folder without a training split gives
 half of its test queries. Says how many of the negatives were hidden answers, and how many of those were repaired.
 """
@@ -82,7 +82,7 @@ def main() -> None:
     rerankers = [word for spec in given.reranker for word in ("--with", spec)]
     for name, more in (("left-out", []), ("relabelled", ["--relabel"])):
         if not (given.folder / name).exists():
-            run("check", forms["plain"], *rerankers, *more, "--write", given.folder / name)
+            run("judge", "repair", forms["plain"], *rerankers, *more, "-o", given.folder / name)
     before = set(negatives(forms["plain"]))
     after = set(negatives(forms["left-out"]))
     print(f"{len(before):,} negatives, {len(before & hidden):,} of them hidden answers; repair leaves out")
