@@ -80,7 +80,7 @@ def test_what_does_nothing_is_seen(tiny_bert, task):
     assert again == why
     assert all(change.setting != "pooling" or change.value != "mean" for change in why.changes)  # it is what it has
     far = why_this_figure(str(tiny_bert), task, f"{METRIC}=0.999", sample=15)
-    assert "No single change gives the published figure." in far.sheet().notes
+    assert "No single change gives the published figure." in far.sheets()[0].notes
     assert sum(change.whole is not None for change in far.changes) <= 8
 
 
