@@ -33,8 +33,8 @@ NAVIGATION = {
     "How-to": [
         f"how-to/{name}"
         for name in (
-            "training-data check-data choose-similarity stress-test compare ci-gate rerank reject-near-misses abstain "
-            "export-vectors fine-tune-queries bridge several-gpus language-models reproduce "
+            "training-data check-data choose-similarity stress-test compare ci-gate rerank reject-near-misses "
+            "export-vectors several-gpus language-models reproduce "
             "serve python"
         ).split()
     ],

@@ -19,20 +19,17 @@ from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 from retrokit.augmentation.queries import TypeCounts, WrittenQueries
 from retrokit.augmentation.splitting import SplitCounts
-from retrokit.core.shapes import But, Either, but
+from retrokit.core.shapes import But, Either, Printed, but
 from retrokit.data.dtypes import DTYPES
 from retrokit.data.exports import Canaries
 from retrokit.data.overlap import Overlap
-from retrokit.data.repair import DataChange
 from retrokit.data.runs import FINISHED, TRAINING, Run
-from retrokit.encoders.graphs.folders import Graph
+from retrokit.encoders.kept import Kept, Note
 from retrokit.encoders.store import Held
-from retrokit.evaluation.abstention import AbstentionReport, Spread
-from retrokit.evaluation.checking.check import DataCheck
-from retrokit.evaluation.checking.systems import Unjudged
+from retrokit.evaluation.check import DataCheck
 from retrokit.evaluation.comparison.comparison import BaselineChange, Comparison, Explanation, Gate, OverTasks
 from retrokit.evaluation.comparison.correlations import Correlation
-from retrokit.evaluation.result import AbstentionResult, Result
+from retrokit.evaluation.result import Result
 from retrokit.metrics.effect_size import EffectSize
 from retrokit.metrics.significance import Draws
 from retrokit.probing.contrast import ContrastProbe
@@ -44,14 +41,11 @@ from retrokit.probing.magnitude import EffectChange, Gain, LengthCorrelation, Le
 from retrokit.probing.map import TextMap
 from retrokit.probing.near_miss import Blindness, Distribution
 from retrokit.probing.stress import StressProbe
-from retrokit.ranking.abstention import Abstention
-from retrokit.ranking.canaries import CanaryReport
 from retrokit.ranking.reranking.verify import Calibration
 from retrokit.report import doctor
 from retrokit.sure.agreement import Agreement, Joint
 from retrokit.sure.build import Estimate
 from retrokit.sure.variants import Call
-from retrokit.training.bridge import Bridged
 from retrokit.training.history import Outcome
 from retrokit.training.preflight import Preflight
 from retrokit.training.rerankers.job import VerifierPreflight
@@ -67,9 +61,8 @@ COUNTS: Any = {"*": int}
 
 RESULT = but(
     Result,
-    *("per_query", "run", "resampled", "own_scale", "abstention"),
+    *("per_query", "run", "resampled", "own_scale"),
     **{
-        "abstention?": (AbstentionResult, "With --abstain: what is answered."),
         "per_query?": ({"*": NUMBERS}, "With --per-query: by metric and id."),
         "metrics": (NUMBERS, "By name; null: undefined."),
     },
@@ -173,7 +166,7 @@ EXPORT = {
     },
     "prepare_queries": ({"python": str, "command": str}, "How queries are put through the same."),
     "retrokit": str,
-    "bridged?": (dict[str, Any], "Map and both encoders, if the vectors were mapped (retrokit bridge)."),
+    "notes?": (dict[str, Any], "What else made the vectors."),
     "shard": Either([{"number": int, "of": int, "first": int}, None]),
     "source": {"spec": str, "digest": (str | None, "null: a pipe, which is read once.")},
 }
@@ -202,25 +195,13 @@ OUTPUTS: dict[str, Any] = {
     "cache": {
         **{"folder": str, "limit": (int, "Bytes."), "size": (int, "Bytes of embeddings.")},
         "encoders": [but(Held, last_used=(str, "ISO 8601, UTC."))],
-        "graphs": [Graph],
+        "folders": [Kept],
     },
-    "bridge": but(
-        Bridged,
-        curve=([{"texts": int, "mrr": float}], "Of maps fitted to fewer texts."),
-        gained=({"*": float | None}, "Share of what embedding again would gain, by task; null: nothing."),
-        evaluation=(Either([EVALUATION, None]), "Old, bridged and embedded again (--on)."),
-    ),
-    "calibrate": but(AbstentionReport, wrong=Either([Spread, None])),
-    "check": but(DataCheck, unjudged=[but(Unjudged, "pairs_to_judge")]),
-    "doctor": Either(
-        [
-            {
-                "findings": [doctor.Finding],
-                "broken": (int, "How many findings are broken: above 0, the exit code is 1."),
-            },
-            CanaryReport,
-        ]
-    ),
+    "check": DataCheck,
+    "doctor": {
+        "findings": [doctor.Finding],
+        "broken": (int, "How many findings are broken: above 0, the exit code is 1."),
+    },
     "eval": EVALUATION,
     "export": {"folder": str, **EXPORT},
     "finetune": Either([PREFLIGHT, TRAINED]),
@@ -292,7 +273,7 @@ KINDS = {
     "augment-queries": ["queries", "estimate"],
     "build-sure-build": ["estimate", "build-sure"],
     "build-sure-agreement": ["agreement"],
-    "doctor": ["diagnosis", "canaries"],
+    "doctor": ["diagnosis"],
     "eval": ["evaluation"],
     "finetune": ["preflight", "training"],
     "rerank-calibrate": ["calibration"],
@@ -304,7 +285,6 @@ KINDS = {
 KEPT_RESULT = but(
     Result,
     "run",
-    "abstention",
     metrics=NUMBERS,
     per_query={"*": NUMBERS},
     resampled={"*": but(Draws, drawn=[float | None])},
@@ -405,10 +385,6 @@ FILES: dict[str, tuple[str, Any]] = {
         "canaries.json, in the folder of an export: a few texts and their raw embeddings.",
         but(Canaries),
     ),
-    "abstention": (
-        "abstention.json, in the folder of an export, or the file of retrokit calibrate -o: when a search abstains.",
-        Abstention,
-    ),
     "ids": (
         "A line of ids.jsonl, in the folder of an export: the row of the same number.",
         {"id": str, "document?": (str, "Of a chunk; its id is DOCUMENT#NUMBER.")},
@@ -417,27 +393,17 @@ FILES: dict[str, tuple[str, Any]] = {
         "index-NAME.json, in the folder of an export: the recall of its approximate index.",
         {"recall": ({"*": float}, "By depth."), "queries": (int, "How many it was measured with.")},
     ),
-    "conversion": ("conversion.json, in the cache: a converted encoder.", but(Graph, "size")),
+    "kept": ("kept.json, in the cache: what a folder contains.", Note),
     "mteb-queries": (
         "retrokit/results/MODEL/REVISION/TASK.json, in mteb's cache: metrics of each query, by metric and id.",
         {"metrics": {"*": {"*": float}}},
-    ),
-    "change": ("A line of changes.jsonl, in the folder of check --write.", DataChange),
-    "relevance-verdict": (
-        "A line of verdicts of the page of check --judge; the filled CSV has the same columns.",
-        {
-            **{"query-id": str, "document-id": str},
-            "probability": (float, "With which the pair was drawn."),
-            "of": (int, "Pairs of the sample."),
-            **{"relevant": bool, "annotator": str, "sample": str},
-        },
     ),
     "hits": (
         "A line of what retrokit search writes as jsonl, in a file or between questions.",
         {
             **{"id": (str, "Of the query."), "query": str},
             "documents": ([{"id": str, "score": float, "text?": str}], "Best first."),
-            "abstained?": (bool, "With --abstain: true if it gives no answer."),
+            "empty?": (str, "Why there is no document, if the searcher has a reason."),
         },
     ),
     "verdict": (
@@ -522,6 +488,8 @@ def _schema(shape: Any, parts: dict[str, Any]) -> dict[str, Any]:
         return {"type": "array", "items": _schema(shape[0], parts)}
     if isinstance(shape, Either):
         return {"anyOf": [_schema(one, parts) for one in shape.shapes]}
+    if isinstance(shape, Printed):
+        return _schema(OUTPUTS[shape.command], parts)
     if isinstance(shape, But) or is_dataclass(shape):
         return _record(shape if isinstance(shape, But) else But(shape), parts)  # type: ignore[arg-type]
     if shape in _PLAIN:

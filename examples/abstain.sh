@@ -11,11 +11,11 @@ data=$1 system=$2 error=${3:-0.05} out=${4:-abstention}
 mkdir -p "$out"
 
 # The signals of the train queries, with and without their relevant documents.
-retrokit calibrate "$system" --on "beir:$data,split=train" --abstain "$error" -o "$out/calibration.json"
-abstain=(--abstain "$error" --calibration "$out/calibration.json")
+retrokit abstain calibrate "$system" --on "beir:$data,split=train" --error "$error" -o "$out/calibration.json"
 
 # The realised error on queries that the calibration has not seen, and what the answers are worth.
-retrokit eval "$system" --on "beir:$data" --metrics ndcg@10,accuracy@1 "${abstain[@]}"
+retrokit abstain report "$out/calibration.json" --on "beir:$data" --error "$error" --metrics ndcg@10,accuracy@1
 
-# A line of JSON for each query; "abstained": true is in those without an answer.
-retrokit search "$system" --corpus "$data" --queries "$data" -k 3 "${abstain[@]}" -o "$out/answers.jsonl"
+# A line of JSON for each query; "empty" has the reason of those without an answer.
+abstain=abstain:$out/calibration.json,error=$error
+retrokit search "$abstain" --corpus "$data" --queries "$data" -k 3 -o "$out/answers.jsonl"

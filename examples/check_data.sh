@@ -15,8 +15,12 @@ verdicts=${5:-}
 mkdir -p "$out"
 
 if [[ -z $verdicts ]]; then
-    retrokit check "beir:$data" --examples 3 "${systems[@]}" --judge 100 --pairs "$out/pairs.html"
+    retrokit check "beir:$data" --examples 3
+    retrokit judge estimate "beir:$data" "${systems[@]}"
+    retrokit judge pool "beir:$data" "${systems[@]}" --sample 100 --pairs "$out/pairs.html"
     exit
 fi
-retrokit check "beir:$data" "${systems[@]}" --verdicts "$verdicts" --write "$out/repaired" --json >"$out/check.json"
-retrokit report "$out/check.json" -o "$out/report.html"
+retrokit check "beir:$data" --json >"$out/check.json"
+retrokit judge estimate "beir:$data" "${systems[@]}" --verdicts "$verdicts" --json >"$out/estimate.json"
+retrokit judge repair "beir:$data" --verdicts "$verdicts" -o "$out/repaired"
+retrokit report "$out/check.json" "$out/estimate.json" -o "$out/report.html"

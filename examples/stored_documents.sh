@@ -9,12 +9,12 @@ out=$1 old=$2 new=$3 data=$4
 mkdir -p "$out"
 retrokit export "$old" --on "beir:$data" -o "$out/documents"
 for side in map encoder; do
-    retrokit finetune "$old" --documents "$out/documents" --query-side "$side" --data "beir:$data,split=train" \
+    retrokit vectors train "$out/documents" --query-side "$side" --data "beir:$data,split=train" \
         --eval "beir:$data,split=dev" --epochs 10 --eval-every 20 -o "$out/$side"
 done
 retrokit eval "$old" "$out/map" "$out/encoder" --on "beir:$data" --metrics ndcg@10,recall@100
-retrokit bridge "$out/documents" "$new" -o "$out/bridge" --on "beir:$data"
-retrokit finetune "$out/bridge" --documents "$out/documents" --data "beir:$data,split=train" \
+retrokit vectors bridge "$out/documents" "$new" -o "$out/bridge" --on "beir:$data"
+retrokit vectors train "$out/documents" --encoder "$out/bridge" --data "beir:$data,split=train" \
     --eval "beir:$data,split=dev" --epochs 10 --eval-every 20 -o "$out/bridge-trained"
 systems=()
 for queries in "$old" "$out/bridge" "$out/bridge-trained"; do systems+=("dense:$queries,export=$out/documents"); done

@@ -9,11 +9,9 @@ The Python API, loaded lazily (importing retrokit imports no torch)::
 
     retrokit.augment.crops("corpus.jsonl", "pairs.jsonl")
     retrokit.finetune("minilm", ["pairs.jsonl"], "runs/qnorm", sim="qnorm", scale="auto")
-    retrokit.bridge("exported/documents", "runs/new", "runs/bridge")
     retrokit.evaluate(["minilm", "runs/qnorm"], ["beir:data/scifact"])
     retrokit.check_gates(evaluation.gates)
     retrokit.check(["beir:data/scifact", "pairs.jsonl"])
-    retrokit.calibrate("minilm", "beir:data/scifact,split=train", output="minilm.json")
     retrokit.probe.magnitude(["runs/qnorm"], ["beir:data/scifact"])
     retrokit.search("runs/qnorm", documents, ["a query"], k=10)
     retrokit.rerank("runs/qnorm", ["beir:data/scifact"], ["maxsim"])
@@ -36,8 +34,7 @@ if TYPE_CHECKING:
     from retrokit.core.errors import GateFailed as GateFailed
     from retrokit.data.images import open_image as open_image
     from retrokit.encoders.base import Encoder
-    from retrokit.evaluation.abstention import calibrate as calibrate
-    from retrokit.evaluation.checking.check import check as check
+    from retrokit.evaluation.check import check as check
     from retrokit.evaluation.comparison.gates import check_gates as check_gates
     from retrokit.evaluation.evaluate import evaluate as evaluate
     from retrokit.evaluation.settings import EvaluationSettings as EvaluationSettings
@@ -48,7 +45,6 @@ if TYPE_CHECKING:
     from retrokit.sure.build import build_sure as build_sure
     from retrokit.sure.build import estimate_sure as estimate_sure
     from retrokit.sure.config import SureConfig as SureConfig
-    from retrokit.training.bridge import bridge as bridge
     from retrokit.training.config import FinetuneConfig as FinetuneConfig
     from retrokit.training.finetune import finetune as finetune
     from retrokit.training.rerankers.config import VerifierConfig as VerifierConfig
@@ -57,8 +53,7 @@ if TYPE_CHECKING:
 _LAZY = {
     "augment": "retrokit.augment",
     "probe": "retrokit.probe",
-    "check": "retrokit.evaluation.checking.check",
-    "calibrate": "retrokit.evaluation.abstention",
+    "check": "retrokit.evaluation.check",
     "evaluate": "retrokit.evaluation.evaluate",
     "EvaluationSettings": "retrokit.evaluation.settings",
     "check_gates": "retrokit.evaluation.comparison.gates",
@@ -72,7 +67,6 @@ _LAZY = {
     "estimate_sure": "retrokit.sure.build",
     "FinetuneConfig": "retrokit.training.config",
     "finetune": "retrokit.training.finetune",
-    "bridge": "retrokit.training.bridge",
     "VerifierConfig": "retrokit.training.rerankers.config",
     "train_verifier": "retrokit.training.rerankers.verifier",
 }

@@ -5,6 +5,7 @@ python -m tests.damage [COUNT] [KIND]…    counts of outcomes by kind; default:
 
 import contextlib
 import copy
+import gc
 import io
 import json
 import os
@@ -20,6 +21,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
+
+from matplotlib.figure import Figure
 
 from retrokit import cli
 from tests.evaluation.fakes import write_folder, write_lines
@@ -27,7 +31,7 @@ from tests.models import sentences
 from tests.samples import all_samples
 
 SEED = 17
-ENCODER = "static:dim=16"
+ENCODER = "static:dim=16,tokenizer=bert"
 
 
 @dataclass(frozen=True)
@@ -43,17 +47,10 @@ class Kind:
 
 
 KINDS: dict[str, Kind] = {
-    "export, query side": Kind(
-        "ex/export.json", f"finetune {ENCODER} --documents ex --data pairs.jsonl --steps 1 --batch-size 8 -o out"
-    ),
     "export, search": Kind("ex/export.json", "search --index-folder ex --queries beir/queries.jsonl -o out"),
-    "export, eval": Kind("ex/export.json", f"eval dense:{ENCODER},export=ex --on beir:beir"),
-    "export, bridge": Kind("ex/export.json", f"bridge ex {ENCODER} -o out --into new"),
-    "export, doctor": Kind("ex/export.json", f"doctor ex --against {ENCODER}"),
+    "export, eval": Kind("ex/export.json", f'eval dense:"{ENCODER}",export=ex --on beir:beir'),
     "shard": Kind("shards/SHARD/export.json", "search --index-folder shards --queries beir/queries.jsonl -o out"),
     "chunked export": Kind("chunked/export.json", "search --index-folder chunked --queries beir/queries.jsonl -o out"),
-    "bridged export": Kind("bridged/export.json", "search --index-folder bridged --queries beir/queries.jsonl -o out"),
-    "canaries": Kind("ex/canaries.json", f"doctor ex --against {ENCODER}"),
     "unfinished export": Kind(
         ".unfinished.retrokit-tmp/unfinished.json", f"export {ENCODER} --on beir:beir -o unfinished"
     ),
@@ -84,14 +81,6 @@ KINDS: dict[str, Kind] = {
     "verifier, verify": Kind("verifier/retrokit.json", "rerank verify verifier triplets.jsonl -o out"),
     "verifier, calibrate": Kind("verifier/retrokit.json", "rerank calibrate verifier triplets.jsonl"),
     "verifier, weights": Kind("verifier/WEIGHTS", "rerank verify verifier triplets.jsonl -o out"),
-    "calibration": Kind(
-        "cal.json",
-        f"search {ENCODER} --corpus beir/corpus.jsonl --queries beir/queries.jsonl --abstain 0.5 --calibration cal.json"
-        " -o out",
-    ),
-    "calibration, eval": Kind(
-        "cal.json", f"eval {ENCODER} --on beir:beir,split=dev --abstain 0.5 --calibration cal.json"
-    ),
     "index recall": Kind("ex/RECALL", "search --index-folder ex --queries beir/queries.jsonl --index HNSW32 -o out"),
     "verdicts": Kind("verdicts.jsonl", "build-sure agreement verdicts.jsonl other.jsonl"),
     "SURE passages": Kind("sure/passages.jsonl", f"eval {ENCODER} --on sure:sure,reference=bm25"),
@@ -106,7 +95,6 @@ KINDS: dict[str, Kind] = {
         "mined.jsonl", f"finetune {ENCODER} --data mined.jsonl --loss margin-mse --steps 1 --batch-size 8 -o out"
     ),
     "TREC run": Kind("run.trec", f"rerank --run run.trec --on beir:beir --with {ENCODER}"),
-    "repaired data": Kind("repaired/pairs.jsonl", "augment mix repaired/pairs.jsonl -o out"),
     **{name: Kind(file, words) for name, (file, words) in all_samples().damaged.items()},
 }
 
@@ -295,6 +283,7 @@ class Workshop:
         draw = random.Random(f"{SEED} {name}")
         self._restore(kind)
         sound = self._run(kind)
+        gc.freeze()  # what this imported: the collections of later runs need not look at it
         yield Outcome(name, "nothing", sound.verdict if sound.verdict != "refused" else "wrongly refused", sound.detail)
         for number in range(count):
             what, bytes_ = damaged(kind, content, draw, number)
@@ -320,6 +309,7 @@ class Workshop:
     def _run(self, kind: Kind) -> Outcome:
         with (
             contextlib.chdir(self.folder),
+            patch.object(Figure, "savefig", _touch) if "finetune" in kind.command else contextlib.nullcontext(),
             contextlib.redirect_stdout(io.StringIO()),
             contextlib.redirect_stderr(io.StringIO()) as said,
         ):
@@ -331,14 +321,19 @@ class Workshop:
                 where = " < ".join(f"{Path(one.filename).name}:{one.lineno}" for one in reversed(own[-3:]))
                 return Outcome("", "", "traceback", f"{type(error).__name__}: {str(error)[:100]} ({where})")
         errors = [line for line in said.getvalue().splitlines() if line.startswith("retrokit: ")]
-        if code == 0:
+        if code in (0, 1):  # 1: it is read, and what it says does not agree or fails a gate
             return Outcome("", "", "sound")
-        if code != 2:
+        if code not in (2, 4):  # 4: another name of a model may be the hub's
             return Outcome("", "", f"exit {code}", " | ".join(errors)[:200])
         if len(errors) != 1:
             return Outcome("", "", "not one line", said.getvalue()[-200:])
         named = any(part in errors[0] for part in Path(kind.file).parts)
         return Outcome("", "", "refused" if named else "unnamed", errors[0][:300])
+
+
+def _touch(figure: Figure, path: Path, **options: Any) -> None:
+    """In place of a drawing, which takes most of the time of a small training."""
+    path.touch()
 
 
 def _typed(line: str, into: str | None = None) -> None:
@@ -356,6 +351,7 @@ def _make() -> dict[str, str]:
     from tests.runs import killed_after
     from tests.sure.pretending import by_rules, write_beir_folder
 
+    make_bert(Path("bert").absolute())
     texts = sentences(60, seed=5)
     documents = {f"d{number}": text for number, text in enumerate(texts)}
     queries = {f"q{number}": " ".join(text.split()[:4]) for number, text in enumerate(texts[:24])}
@@ -374,7 +370,6 @@ def _make() -> dict[str, str]:
         Path("texts.jsonl"), [{"id": f"t{number}", "text": f"{long}. {text}."} for number, text in enumerate(texts)]
     )
     write_lines(Path("labels.jsonl"), [{"text": text, "label": f"l{n % 2}"} for n, text in enumerate(texts)])
-    make_bert(Path("bert").absolute())
 
     trained = f"finetune {ENCODER} --data pairs.jsonl --steps 4 --batch-size 8 --log-every 1 --eval beir:beir"
     saving = "--save-every 2 --keep-checkpoints 9"
@@ -388,7 +383,6 @@ def _make() -> dict[str, str]:
         _typed(f"export {ENCODER} --on beir:beir {words} -o {name}")
     _typed("export bert,chunks=8 --on beir:beir -o chunked")
     _typed(f"export {ENCODER} --on beir:beir --shard 2/2 -o shards")
-    _typed("bridge ex trained -o bridged --into new")
     _make_unfinished()
     _typed("search --index-folder ex --queries beir/queries.jsonl --index HNSW32 -o hits.jsonl")
     _typed(f"eval {ENCODER} --on beir:beir --save-baseline base.json --save-run run.trec --json", "eval.json")
@@ -415,13 +409,11 @@ def _make() -> dict[str, str]:
         _typed(f"probe {words} --json", f"probe-{name}.json")
     _typed(f"rerank train cnn {ENCODER} --data triplets.jsonl --dev near.jsonl --epochs 1 --batch-size 8 -o verifier")
     _typed("rerank calibrate verifier triplets.jsonl --false-accept-rate 0.5")
-    _typed(f"calibrate {ENCODER} --on beir:beir --abstain 0.5 --signal score -o cal.json")
     _typed("augment near-misses texts.jsonl -o edits.jsonl --per-family 3")
     _typed(
         f"augment mine pairs.jsonl --encoder {ENCODER} --margin none --last-rank 7"
         " --negatives 1 --scores -o mined.jsonl"
     )
-    _typed("check pairs.jsonl --write repaired")
     names: dict[str, str] = {}
     for make in all_samples().makers.values():
         names |= make()

@@ -26,6 +26,7 @@ class Samples:
         makers: what ``damaged`` needs, and a function that makes it in the working folder, next to the core's files. It
             returns names of files that are not known before, by how ``damaged`` has them.
         damaged: of ``tests/damage.py``: kind of file, and the file with a command that reads it.
+        file_kinds: of ``tests/schemas.py``: the kind that a JSON file names, and its schema.
         preloads: modules that its tests load again and again, for ``tests/forked_python.py``.
         file_schemas: of ``tests/schemas.py``: the pattern of a file's path, and its schema.
         line_schemas: of the same: the pattern of a command, and the schema of the lines that it writes.
@@ -39,6 +40,7 @@ class Samples:
     inputs: Mapping[str, str] = field(default_factory=dict)
     makers: Mapping[str, Callable[[], dict[str, str]]] = field(default_factory=dict)
     damaged: Mapping[str, tuple[str, str]] = field(default_factory=dict)
+    file_kinds: Mapping[str, str] = field(default_factory=dict)
     preloads: Mapping[str, list[str]] = field(default_factory=dict)
     file_schemas: Mapping[str, str] = field(default_factory=dict)
     line_schemas: Mapping[str, str] = field(default_factory=dict)

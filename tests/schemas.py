@@ -29,18 +29,18 @@ FILES = {
     r"export\.json": "file-export",
     r"unfinished\.json": "file-unfinished-export",
     r"canaries\.json": "file-canaries",
-    r"abstention\.json": "file-abstention",
     r"ids\.jsonl": "file-ids",
     r"index-[^/]*\.json": "file-index-recall",
-    r"conversion\.json": "file-conversion",
+    r"kept\.json": "file-kept",
     r"retrokit/results/.*\.json": "file-mteb-queries",
     r"manifest\.jsonl": "file-sure-manifest",
     r"metrics\.jsonl": "file-metrics",
-    r"changes\.jsonl": "file-change",
     r"[^/]*-[0-9a-f]{16}\.json": "file-result",
     **SAMPLES.file_schemas,
 }
 """By the end of the file's path: the first that fits."""
+KINDS = {"baseline": "file-baseline", **SAMPLES.file_kinds}
+"""By the kind that a JSON file of any name begins with."""
 LINES = {
     "augment-(crops|dropout|mask|mine|mix|negatives|queries|score)": "file-pairs",
     "search": "file-hits",
@@ -77,10 +77,9 @@ def check_file(path: Path, command: str = "") -> None:
     """Check a file of a kind that has a schema: it is known by its name, or what ``augment`` has written."""
     place = path.absolute().as_posix()
     found = next((schema for pattern, schema in FILES.items() if re.search(f"/{pattern}$", place)), None)
-    if found is None and path.suffix == ".json" and path.read_bytes().startswith(b'{"kind": "baseline"'):
-        found = "file-baseline"
-    if found is None and path.suffix == ".json" and path.read_bytes().startswith(b'{"kind": "abstention"'):
-        found = "file-abstention"
+    if found is None and path.suffix == ".json":
+        kind = re.match(rb'\{"kind": "([a-z-]+)"', path.read_bytes())
+        found = KINDS.get(kind[1].decode()) if kind else None
     if found is None and path.suffix == ".jsonl":
         found = next((schema for pattern, schema in LINES.items() if re.fullmatch(pattern, command)), None)
     if found is not None:

@@ -15,6 +15,7 @@ import pytest
 import retrokit
 from retrokit.cli.entry import _all_commands, _options_of
 from retrokit.cli.root import application
+from retrokit.encoders import registry as encoders
 from retrokit.ranking.reranking.base import PairwiseReranker
 from retrokit.ranking.retrieval.base import Index, Searcher
 from retrokit.similarities import registry as similarities
@@ -46,7 +47,8 @@ HEAVY = {
     *("torch", "transformers", "sentence_transformers", "pandas", "numpy", "scipy", "matplotlib", "datasets"),
     *("tokenizers", "safetensors", "accelerate", "peft", "pytrec_eval", "huggingface_hub", "openai"),
     *("sklearn", "HanTa", "lemminflect", "inflect", "sentencex", "bm25s", "Stemmer", "faiss"),
-    *("openvino", "nncf", "onnxruntime", "PIL"),
+    "PIL",
+    *(module for entry in encoders.entries() for module in entry.modules),
 }
 
 

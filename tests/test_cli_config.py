@@ -92,3 +92,28 @@ def test_a_file_that_is_not_there_is_told_as_others_are(tmp_path, typed, command
     gone = str(tmp_path / "gone.toml")
     assert typed(*command, gone) == (2, "", f"retrokit: {gone}: does not exist\n")
     assert typed(*command, str(tmp_path)) == (2, "", f"retrokit: {tmp_path}: is a folder; expected a file\n")
+
+
+@pytest.mark.parametrize(
+    ("line", "problem"),
+    [
+        ("lr = 0.0", "--lr 0.0 must be above 0"),
+        ('eval = "x:y"', "unknown task 'x'"),
+        ('loss = "x"', "unknown loss 'x'"),
+    ],
+)
+def test_wrong_options_of_a_file_name_it(tmp_path, typed, line, problem):
+    config, pairs = written(tmp_path, line), tmp_path / "pairs.jsonl"
+    write_jsonl(pairs, ({"anchor": text, "positive": f"{text} now"} for text in sentences(8)))
+    code, _, said = typed("finetune", "static", "--data", pairs, "-o", tmp_path / "out", "--config", config)
+    assert code == 2
+    assert f"retrokit: {problem}" in said
+    assert said.endswith(f" (some options are from {config})\n")
+
+
+def test_a_file_without_an_argument_is_named(tmp_path, typed):
+    config = written(tmp_path, "steps = 1")
+    code, _, said = typed("finetune", "--config", config)
+    assert code == 2
+    expected = f"Missing argument 'ENCODER' (see retrokit finetune --help; some options are from {config})"
+    assert said == f"retrokit: {expected}\n"

@@ -66,7 +66,7 @@ def test_the_first_options_of_finetune_are_those_of_a_first_run(page) -> None:
     assert options == expected.split()
     panels = re.findall(r"^╭─ ([A-Z][\w ]+) ─", page("finetune", "--help-all"), re.MULTILINE)
     assert panels == [
-        *("Arguments", "Options", "Common options", "Evaluation", "Loss", "Stored documents", "Batches"),
+        *("Arguments", "Options", "Common options", "Evaluation", "Loss", "Batches"),
         *("Optimizer", "Adapters", "Checkpoints", "Output"),
     ]
 

@@ -29,14 +29,11 @@ FILES = {
     "augment near-misses": "augment near-misses in/texts.jsonl -o {o}",
     "augment mine": "augment mine in/pairs.jsonl --encoder static:8 --margin none --last-rank 7 -o {o}",
     "augment mix": "augment mix in/pairs.jsonl -o {o}",
-    "calibrate": "calibrate static:8 --on beir:in/beir --abstain 0.5 --signal score -o {o}",
-    "check --pairs": "check in/beir --systems static:8 --metrics ndcg@10 --judge 1 --pairs {o}",
     "eval --save-run": "eval static:8 --on beir:in/beir --save-run {o}",
     "rerank --save-run": "rerank static:8 --on beir:in/beir --with maxsim:encoder=in/bert --save-run {o}",
     **SAMPLES.writes_file,
 }
 FOLDERS = {
-    "check --write": "check in/pairs.jsonl --write {o}",
     "export": "export static:8 --on beir:in/beir -o {o}",
     "eval --results": "eval static:8 --on beir:in/beir --results {o}",
     "eval --plot": "eval static:8 --on beir:in/beir --plot {o}",
@@ -125,7 +122,7 @@ LARGEST_FILE = {"rerank --save-run": 2000, "finetune": 12000}
 """Bytes, of commands that print more than others."""
 
 
-@pytest.mark.parametrize("command", [name for name in (*FILES, *FOLDERS, *WHOLE) if name != "check --pairs"])
+@pytest.mark.parametrize("command", [*FILES, *FOLDERS, *WHOLE])
 def test_an_output_that_is_too_large_for_its_disk_is_one_line_that_names_it(
     inputs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: str
 ) -> None:
@@ -234,9 +231,7 @@ LINES = {
     "augment queries": "in/texts.jsonl --llm openai:x,url=http://127.0.0.1:9/v1 --existing in/pairs.jsonl -o new.jsonl",
     "augment mine": "in/pairs.jsonl --encoder in/bert --corpus in/beir --judge maxsim:encoder=in/bert",
     "augment score": "beir:in/beir --with in/bert",
-    "check": "in/beir in/pairs.jsonl --systems run:in/run.trec --with in/bert",
     "augment mix": "in/pairs.jsonl,weight=2 in/texts.jsonl",
-    "calibrate": "in/bert --on beir:in/beir",
     "eval": "in/bert run:in/run.trec --on beir:in/beir --trained-on in/pairs.jsonl",
     "rerank run": "--run in/run.trec --on beir:in/beir --with in/bert --paraphrases in/pairs.jsonl",
     "rerank train": "cnn in/bert --data in/pairs.jsonl --dev in/texts.jsonl",
@@ -244,7 +239,6 @@ LINES = {
     "rerank verify": "in/bert in/pairs.jsonl",
     "finetune": "in/bert --data in/pairs.jsonl,weight=2 --eval beir:in/beir,split=test --guide in/bert",
     "export": "in/bert --on in/beir",
-    "bridge": "in/beir in/bert --texts in/texts.jsonl --queries in/pairs.jsonl --on beir:in/beir",
     "search": "hybrid:a=bm25,b=in/bert --corpus in/texts.jsonl --queries in/pairs.jsonl",
     "build-sure build": "in/beir --llm openai:x,url=http://127.0.0.1:9/v1 --prompts in/beir",
     "build-sure audit": "in/beir",

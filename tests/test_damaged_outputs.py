@@ -71,6 +71,9 @@ def edit(path: Path, *keys: object, value: object = None) -> None:
         ("export, search", ("encoder", "dims"), 17, "'encoder.dims' is 17; expected at most 16; export again"),
         ("export, search", ("count",), -1, "field 'count' is -1; expected at least 0"),
         ("export, search", ("role",), "x", "field 'role' is 'x'; expected document or query"),
+        ("export, search", ("similarity", "spec"), "x", "'similarity.spec': unknown similarity 'x'; known: cosine"),
+        ("export, doctor", ("similarity", "spec"), "sfs:0", "'similarity.spec': sfs:0: size"),
+        ("prepare", ("similarity_spec",), "x", "unknown similarity 'x'; known: cosine"),
         ("export, search", ("one_length",), True, "has 16 dimensions, and queries 17; export again"),
         (
             "baseline",
@@ -79,11 +82,17 @@ def edit(path: Path, *keys: object, value: object = None) -> None:
             "field 'results.0.configuration.prompts' should be an object, found true or false",
         ),
         ("metrics, probe", (), None, "metrics.jsonl:2: a loss of step 0 comes after that of step 4; remove the line"),
-        ("calibration", ("signal",), "x", "field 'signal' is 'x'; expected score or margin or hubness"),
-        ("calibration", ("verifier",), ["x"], "its lists differ in length"),
+        ("run, probe", ("outcome",), None, "is not the description of a finished run: no field 'outcome'"),
+        (
+            "trainer state",
+            ("stateful_callbacks", "TrainerControl"),
+            None,
+            "no field 'stateful_callbacks.TrainerControl'",
+        ),
+        ("trainer state", ("best_model_checkpoint",), {"": 1}, "field 'best_model_checkpoint' should be a string"),
         *(
             (kind, ("version",), 2, "has version 2 of its format; expected version 1; update retrokit")
-            for kind in ("export, search", "canaries", "baseline", "run, eval", "calibration")
+            for kind in ("export, search", "baseline", "run, eval")
         ),
     ],
 )
@@ -115,6 +124,28 @@ def line_about(
     (line,) = [line for line in capsys.readouterr().err.splitlines() if line.startswith("retrokit: ")]
     assert read_back.file in line
     return line
+
+
+def test_verdicts_without_a_common_variant_are_named(workshop, monkeypatch, capsys):
+    monkeypatch.chdir(workshop.folder)
+    path = Path("verdicts.jsonl")
+    first, *rest = path.read_text().splitlines(keepends=True)
+    path.write_text("".join([json.dumps({**json.loads(first), "annotator": "C"}), "\n", *rest]))
+    assert cli.run(["build-sure", "agreement", "verdicts.jsonl", "other.jsonl"]) == 2
+    said = capsys.readouterr().err
+    assert "verdicts.jsonl, other.jsonl: no variant is judged by all annotators: C, A, B" in said
+
+
+def test_a_result_of_another_task_than_its_key_is_computed_again(workshop, monkeypatch, capsys):
+    read_back = workshop.kind("result, again")
+    monkeypatch.chdir(workshop.folder)
+    path = Path(read_back.file)
+    content = json.loads(path.read_text())
+    content["result"]["task"] = "x"
+    path.write_text(json.dumps(damage.with_checksum(content)))
+    assert cli.run(read_back.command.split()) == 0
+    said = capsys.readouterr().err
+    assert f"{path}: is damaged: its result and its key differ in the task; computed again" in said
 
 
 def test_a_result_of_a_later_version_is_named(workshop, monkeypatch, capsys):

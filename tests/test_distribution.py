@@ -64,8 +64,6 @@ WITHOUT = {
     "trackio": ["finetune", TABLE, "--track", "trackio", *TRAIN, "unmade"],
     "wandb": ["finetune", TABLE, "--track", "wandb", *TRAIN, "unmade"],
     "mlflow": ["finetune", TABLE, "--track", "mlflow", *TRAIN, "unmade"],
-    "openvino": ["export", f"{ENCODER},backend=openvino", "--on", "corpus.jsonl", "-o", "out"],
-    "onnx": ["export", f"{ENCODER},backend=onnx", "--on", "corpus.jsonl", "-o", "out"],
     "llm": ["export", "api:any,url=http://127.0.0.1:9/v1", "--on", "corpus.jsonl", "-o", "out"],
     **SAMPLES.without_extra,
 }
@@ -74,7 +72,7 @@ WITH = {
     "doctor": ["doctor"],
     "help": ["help", "finetune"],
     "cache": ["cache"],
-    "check": ["check", "beir:task", "--systems", TABLE, "--metrics", "ndcg@10"],
+    "check": ["check", "beir:task", "--metrics", "ndcg@10"],
     "augment crops": ["augment", "crops", "corpus.jsonl", "--sentences", "1", "-o", "pairs.jsonl"],
     "finetune": ["finetune", TABLE, *TRAIN, "run"],
     "eval": ["eval", "run", "--on", "beir:task", "--results", "results"],
@@ -82,8 +80,6 @@ WITH = {
     "rerank": ["rerank", TABLE, "--on", "beir:task", "--with", "run"],
     "search": ["search", "run", "--corpus", "corpus.jsonl", "--query", "a cat"],
     "export": ["export", "run", "--on", "corpus.jsonl", "-o", "exported"],
-    "bridge": ["bridge", "exported", "run", "--texts", "corpus.jsonl", "--sample", "10", "-o", "bridged"],
-    "calibrate": ["calibrate", "run", "--on", "beir:task", "--abstain", "0.5", "-o", "abstention.json"],
     "build-sure": ["build-sure", "task", "--dry-run"],
     **SAMPLES.runs,
 }

@@ -59,7 +59,7 @@ USED = [
     Private("_create_dataloaders", "mteb._create_dataloaders:create_dataloader", "mteb", "evaluation/mteb/model.py"),
 ]
 STANDARD = {"_replace", "_exit"}
-BROKE_US = {"peft", "openvino", "nncf", "faiss-cpu", "snakemake", "typer"}
+BROKE_US = {"peft", "faiss-cpu", "snakemake", "typer"}
 """Libraries of which a minor version has broken the package; their private members are not used."""
 
 

@@ -62,7 +62,7 @@ def test_outputs_are_known_by_their_command(words, name):
 
 
 def test_output_that_is_not_as_its_schema_says_is_found(tmp_path, monkeypatch):
-    cache = {"kind": "cache", "version": 1, "folder": "f", "limit": 1, "size": 0, "encoders": [], "graphs": []}
+    cache = {"kind": "cache", "version": 1, "folder": "f", "limit": 1, "size": 0, "encoders": [], "folders": []}
     schemas.check("cache", json.dumps(cache))
     for wrong in ({**cache, "more": 1}, {**cache, "size": "0"}, {**cache, "kind": "x"}, {"folder": "f"}):
         with pytest.raises(ValidationError):
@@ -132,9 +132,9 @@ def test_what_is_moved_into_place_is_checked(tmp_path):
             {"recall": {"10": None}, "queries": 5},
         ),
         (
-            "conversion.json",
-            {"kind": "conversion", "version": 1, **dict.fromkeys(("spec", "backend", "dtype", "said"), "a")},
-            dict.fromkeys(("spec", "backend", "dtype"), "a"),
+            "kept.json",
+            {"kind": "kept", "version": 1, "name": "a", "said": "b"},
+            {"name": "a"},
         ),
         (
             "retrokit/results/a/b/Task.json",

@@ -15,7 +15,9 @@ from retrokit.cli.entry import wrong_use as wrong_use
 from retrokit.cli.settings import takes as takes
 from retrokit.cli.streams import readers_may_leave as readers_may_leave
 from retrokit.cli.training import DryRunOption as DryRunOption
+from retrokit.cli.training import TimeOption as TimeOption
 from retrokit.cli.training import train_as_planned as train_as_planned
+from retrokit.cli.training import train_encoder as train_encoder
 from retrokit.core.notices import notice as notice
 from retrokit.core.notices import progress as progress
 from retrokit.core.settings import FILE as FILE
@@ -24,3 +26,4 @@ from retrokit.core.settings import Content as Content
 from retrokit.core.settings import Settings as Settings
 from retrokit.core.settings import setting as setting
 from retrokit.core.sheet import Sheet as Sheet
+from retrokit.core.sheet import facts as facts

@@ -7,6 +7,7 @@ import typer
 
 from retrokit.cli.common import EstimateOption, JsonOption, show_result
 from retrokit.cli.settings import takes
+from retrokit.core.errors import UsageError
 from retrokit.core.notices import notice
 from retrokit.core.settings import FILE, Content
 from retrokit.sure.config import JudgeConfig, SampleConfig, SureConfig
@@ -80,5 +81,8 @@ def agreement(
     from retrokit.sure.agreement import agreement as compare
     from retrokit.sure.agreement import read_verdicts
 
-    result = compare(read_verdicts(verdicts))
+    try:
+        result = compare(read_verdicts(verdicts))
+    except UsageError as error:
+        raise UsageError(f"{', '.join(verdicts)}: {error}") from error
     show_result(as_json, "agreement", result.to_json(), *agreement_sheets(result))

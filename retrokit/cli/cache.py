@@ -17,7 +17,7 @@ def cache(
     """
     if clear and limit is not None:
         raise UsageError("give one of --clear and --limit")
-    from retrokit.encoders.graphs.folders import clear_graphs
+    from retrokit.encoders.kept import clear_kept
     from retrokit.encoders.store import open_cache, read_size
     from retrokit.report.tables import cache_json, cache_table
 
@@ -27,5 +27,5 @@ def cache(
     if clear or limit is not None:
         embedding_cache.shrink(read_size(limit, "`limit=`") if limit is not None else 0)
     if clear:
-        clear_graphs(embedding_cache.folder)
+        clear_kept(embedding_cache.folder)
     show(*(cache_json(embedding_cache) if as_json else cache_table(embedding_cache)))

@@ -3,18 +3,18 @@
 from retrokit.cli.common import JsonOption, show_result
 from retrokit.cli.settings import takes
 from retrokit.core.errors import GateFailed
-from retrokit.evaluation.checking.settings import CheckSettings
+from retrokit.evaluation.settings import CheckSettings
 
 
 @takes(CheckSettings)
 def check(settings: CheckSettings, as_json: JsonOption = False) -> None:
-    """Check test sets and training data for faults, and for what the judgements do not know.
+    """Check test sets and training data for faults.
 
     retrokit check beir:data/scifact pairs.jsonl --examples 3
 
-    retrokit check beir:data/scifact --systems minilm --systems bm25 --judge 50 --pairs pairs.html
+    retrokit check beir:data/scifact pairs.jsonl --fail-on training-overlap
     """
-    from retrokit.evaluation.checking.check import check as check_data
+    from retrokit.evaluation.check import check as check_data
 
     result = check_data(settings)
     show_result(as_json, "check", result.to_json(), *result.sheets())

@@ -280,10 +280,10 @@ registry = CommandRegistry(
         ),
         CommandEntry(
             "check",
-            "Check test sets and training data for faults, and for what the judgements do not know.",
+            "Check test sets and training data for faults.",
             "retrokit.cli.check:check",
             panel=NEXT,
-            kinds=("data", "encoders", "searchers", "rerankers"),
+            kinds=("data", "encoders"),
             prints="json",
         ),
         CommandEntry(
@@ -300,23 +300,10 @@ registry = CommandRegistry(
         ),
         CommandEntry(
             "doctor",
-            "Diagnose the installation, or compare an export with another server or model folder.",
+            "Diagnose the installation.",
             "retrokit.cli.doctor:doctor",
             panel=NEXT,
-            kinds=("encoders",),
         ),
         CommandEntry("help", "Show the help of a command.", "retrokit.cli.help:show_help", panel=NEXT),
-        CommandEntry(
-            "bridge",
-            "Search old vectors with a new encoder, by a map learned from texts that both embed.",
-            "retrokit.cli.bridge:bridge",
-            kinds=("encoders", "tasks"),
-        ),
-        CommandEntry(
-            "calibrate",
-            "Calibrate when a search abstains, because nothing relevant is in the corpus.",
-            "retrokit.cli.calibrate:calibrate",
-            kinds=("encoders", "searchers", "similarities", "tasks", "rerankers"),
-        ),
     ],
 )

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
-from retrokit.core.errors import DataError, did_you_mean
+from retrokit.core.errors import DataError, UsageError, did_you_mean
 
 _NOT_IN_A_FILE = {"config", "help"}
 
@@ -17,7 +17,7 @@ def taking_config(command: Callable[..., Any]) -> Callable[..., Any]:
     if "config" in parameters:
         return command
 
-    def run(config: object, **given: Any) -> Any:
+    def run(**given: Any) -> Any:
         return command(**given)
 
     return standing_for(command, run, [*parameters.values(), CONFIG])
@@ -26,12 +26,23 @@ def taking_config(command: Callable[..., Any]) -> Callable[..., Any]:
 def standing_for(
     command: Callable[..., Any], run: Callable[..., Any], parameters: Sequence[inspect.Parameter]
 ) -> Callable[..., Any]:
-    """``run`` under the name and with the help of ``command``, for Typer to read: it takes ``parameters`` by name."""
+    """``run`` under the name and with the help of ``command``, for Typer to read: it takes ``parameters`` by name. An
+    error of use or of data says if options are from a file."""
+
+    def run_named(config: str | None, **options: Any) -> Any:
+        try:
+            return run(**options)
+        except (DataError, UsageError) as error:
+            if config is not None:
+                error.args = (f"{error} (some options are from {config})",)
+            raise
+
     by_name = [param.replace(kind=inspect.Parameter.KEYWORD_ONLY) for param in parameters]
-    run.__name__, run.__doc__, run.__module__ = command.__name__, command.__doc__, command.__module__
-    run.__signature__ = inspect.Signature(by_name)  # type: ignore[attr-defined]
-    run.__annotations__ = {param.name: param.annotation for param in by_name}
-    return run
+    run_named.__name__, run_named.__doc__, run_named.__module__ = command.__name__, command.__doc__, command.__module__
+    vars(run_named).update(vars(run))
+    run_named.__signature__ = inspect.Signature(by_name)  # type: ignore[attr-defined]
+    run_named.__annotations__ = {param.name: param.annotation for param in by_name}
+    return run_named
 
 
 def _read(ctx: typer.Context, path: str | None) -> str | None:

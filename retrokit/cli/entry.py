@@ -157,7 +157,11 @@ _NUMBERS = {"int_parsing": "a whole number", "float_parsing": "a number"}
 
 def _where_help_is(error: Any) -> str:
     context = getattr(error, "ctx", None)
-    return f" (see {context.command_path} --help)" if context is not None else ""
+    if context is None:
+        return ""
+    config = context.params.get("config")
+    source = f"; some options are from {config}" if config is not None else ""
+    return f" (see {context.command_path} --help{source})"
 
 
 def _invoke(command: Any, argv: Sequence[str]) -> int:

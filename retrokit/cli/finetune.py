@@ -1,23 +1,9 @@
 """``retrokit finetune``."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Annotated
-
-import typer
-
 from retrokit.cli.common import JsonOption
 from retrokit.cli.settings import takes
-from retrokit.cli.training import DryRunOption, train_as_planned
-from retrokit.core.errors import UsageError
-from retrokit.core.notices import notice
-from retrokit.core.registry import importing
+from retrokit.cli.training import DryRunOption, TimeOption, train_encoder
 from retrokit.training.config import FinetuneConfig
-
-if TYPE_CHECKING:  # help is shown without loading what trains
-    from retrokit.training.run import Job
-
-TimeOption = Annotated[bool, typer.Option("--time", help="With --dry-run: measure some steps and estimate the total.")]
 
 
 @takes(FinetuneConfig)
@@ -35,25 +21,4 @@ def finetune(
 
     retrokit finetune static --data texts.jsonl --augment crops --time-budget 4m -o runs/crops
     """
-    from retrokit.data.pairs import check_files
-
-    if config.output is None and not dry_run:
-        raise UsageError("give an output folder: -o runs/NAME")
-    if time and not dry_run:
-        raise UsageError("--time needs --dry-run")
-    check_files(config.data)
-    with importing():
-        from retrokit.training.finetune import plan
-        from retrokit.training.run import timed
-    from retrokit.report.tables import preflight_sheets
-
-    def draw(folder: str) -> None:
-        from retrokit.report.plots import training_plots
-
-        training_plots(folder)
-
-    planned: Job = plan(config, dry_run=dry_run)
-    if time:
-        notice("--time: a few steps are timed, at a learning rate of 0")
-        planned = timed(planned)
-    train_as_planned(planned, preflight_sheets, dry_run, as_json, draw)
+    train_encoder("retrokit.training.finetune:plan", config, dry_run, time, as_json)

@@ -34,7 +34,7 @@ def takes(*settings: type[Settings], **annotations: Any) -> Callable[[Callable[.
                 for kind, fields in taken.items()
             }
 
-        def run(config: object = None, **given: Any) -> None:
+        def run(**given: Any) -> None:
             command(**settings_of(given), **given)
 
         run.settings_of = settings_of  # type: ignore[attr-defined]

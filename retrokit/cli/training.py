@@ -8,17 +8,48 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from retrokit.cli.common import is_first_process, show, show_result
+from retrokit.core.errors import UsageError
 from retrokit.core.notices import notice
+from retrokit.core.registry import imported
 
 if TYPE_CHECKING:  # help is shown without loading what trains
+    from retrokit.training.config import TrainingConfig
     from retrokit.training.run import Job
 
 DryRunOption = Annotated[bool, typer.Option("--dry-run", help="Check data and encoder, print the plan, train nothing.")]
+TimeOption = Annotated[bool, typer.Option("--time", help="With --dry-run: measure some steps and estimate the total.")]
+
+
+def train_encoder(planner: str, config: TrainingConfig, dry_run: bool, time: bool, as_json: bool) -> None:
+    """Check the options of a command that trains an encoder, plan by the function that ``planner`` names as
+    ``"module:function"``, and train."""
+    from retrokit.data.pairs import check_files
+
+    if config.output is None and not dry_run:
+        raise UsageError("give an output folder: -o runs/NAME")
+    if time and not dry_run:
+        raise UsageError("--time needs --dry-run")
+    check_files(config.data)
+    planned: Job = imported(planner)(config, dry_run=dry_run)
+    from retrokit.report.tables import preflight_sheets
+
+    if time:
+        from retrokit.training.run import timed
+
+        notice("--time: a few steps are timed, at a learning rate of 0")
+        planned = timed(planned)
+
+    def draw(folder: str) -> None:
+        from retrokit.report.plots import training_plots
+
+        training_plots(folder)
+
+    train_as_planned(planned, preflight_sheets, dry_run, as_json, draw)
 
 
 def train_as_planned(
     plan: Job,
-    tables_of: Callable[[Any], Sequence[Any]],
+    tables_of: Callable[[Any, type[TrainingConfig]], Sequence[Any]],
     dry_run: bool,
     as_json: bool,
     draw: Callable[[str], None] = lambda folder: None,
@@ -27,7 +58,7 @@ def train_as_planned(
     from retrokit.report.tables import outcome_sheet
     from retrokit.training.run import carry_out
 
-    shown = tables_of(plan.preflight)
+    shown = tables_of(plan.preflight, type(plan.config))
     if dry_run:
         show_result(as_json, "preflight", plan.preflight.to_json(), *shown)
         done = f"read all data, loaded {plan.config.encoder}, measured samples of texts"

@@ -6,7 +6,6 @@ message names a parameter as ```batch_size=```; the command line shows its optio
 
 import errno
 import importlib.util
-import math
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -85,8 +84,6 @@ _MODULES = {
     "bm25": ("bm25s", "Stemmer"),
     "negatives": ("HanTa", "lemminflect", "inflect"),
     "llm": ("openai", "anyio", "httpx2"),
-    "openvino": ("openvino", "nncf"),
-    "onnx": ("onnxruntime", "onnx"),
 }
 """The modules of an extra that is not called as its one module is."""
 
@@ -183,7 +180,7 @@ def out_of_range(value: float, minimum: float | None = None, maximum: float | No
     low, high = -most if minimum is None else minimum, most if maximum is None else maximum
     if low <= value <= high:
         return None
-    if math.isnan(value) and minimum is None and maximum is None:
+    if minimum is None and maximum is None and value != value:  # isnan overflows for a huge whole number
         return "a finite number"
     if value < low and maximum is None:
         return f"at least {low:.10g}"

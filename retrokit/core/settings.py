@@ -12,7 +12,6 @@ from retrokit.core.errors import SMALLEST, UsageError, check_extra, out_of_range
 
 OVERLAP_EXAMPLES = "Show N texts of a test that are in training data too."
 SHOW_INPUTS = "Show the first N queries and documents as the model reads them."
-ABSTAIN = "Answer at most this share of queries with nothing relevant, as calibrated."
 STRICT = "Stop at data faults: absent documents, repeated lines."
 PRECISION = "Precision of the encoding; auto: bf16 where that is faster here."
 FILE, FOLDER, EITHER = "a file", "a folder", "a file or a folder"  # no setting is named so
@@ -147,18 +146,17 @@ class Settings:
     @classmethod
     def ordered(cls) -> list[Field[Any]]:
         """The fields as a reader is to meet them: by panel, there those given by position, the class's own, and what
-        it inherits."""
-        places = {panel: place for place, panel in enumerate(cls.panels)}
+        it inherits, from the nearest class first."""
+        panels = {panel: place for place, panel in enumerate(cls.panels)}
+        declared = [vars(kind).get("__annotations__", {}) for kind in cls.__mro__]
 
-        def place(setting: Field[Any]) -> tuple[int, bool, bool]:
-            inherited = setting.name not in cls.__annotations__
-            return (
-                places.get(setting.metadata["panel"], len(places)),
-                bool(setting.kw_only),
-                bool(setting.kw_only) and inherited,
-            )
+        def order(setting: Field[Any]) -> tuple[int, int]:
+            panel = panels.get(setting.metadata["panel"], len(panels))
+            if not setting.kw_only:
+                return panel, -1
+            return panel, next(depth for depth, names in enumerate(declared) if setting.name in names)
 
-        return sorted(fields(cls), key=place)
+        return sorted(fields(cls), key=order)
 
     def __post_init__(self) -> None:
         """Bring values into their usual form. Raise :class:`UsageError` for all that is wrong, or

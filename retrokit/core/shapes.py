@@ -26,6 +26,13 @@ class Either:
     shapes: Sequence[Any]
 
 
+@dataclass(frozen=True)
+class Printed:
+    """What a command of the core prints with ``--json``; its words have dashes between."""
+
+    command: str
+
+
 def but(kind: type, *without: str, **changed: Any) -> But:
     """See :class:`But`."""
     return But(kind, changed, without)

@@ -59,7 +59,6 @@ KINDS = {
     "odd-grades": "grades that are no whole numbers: cut off, as in trec_eval",
     "truncated": "texts longer than the encoder reads",
     "training-overlap": "queries of the test in training data, exactly or nearly",
-    "false-negatives": "negatives that the rerankers of `--with` score above the positive",
     "self-pairs": "training pairs of a text and itself, without negatives",
 }
 """Kinds of faults, and what each of them is."""
@@ -202,7 +201,8 @@ def read_splits(folder: Path) -> tuple[dict[str, list[Judgement]], dict[str, str
 
 def perfect_run(data: RetrievalData) -> dict[str, dict[str, float]]:
     """The ranking of a system that knows the judgements: relevant documents of the corpus, the highest grade first."""
-    there = set(data.document_ids)
+    judged: set[str] = set().union(*data.qrels.values())
+    there = judged.intersection(data.document_ids)
     return {
         query: {document: float(grade) for document, grade in grades.items() if grade > 0 and document in there}
         for query, grades in data.qrels.items()
@@ -294,8 +294,9 @@ def copies_of(
     if not near:
         return dict(exact), {}
     later = {place for group in groups for place in group[1:]}
-    places = [place for place, text in enumerate(texts) if place not in later and not isinstance(text, Image)]
-    finder = TextFinder([texts[place] for place in places], Shingles())
+    kept = (place for place, text in enumerate(texts) if place not in later and not isinstance(text, Image))
+    places = array("q", kept)
+    finder = TextFinder((texts[place] for place in places), Shingles())
     for first, second in set(finder.alike()):
         one, other = ids[places[first]], ids[places[second]]
         alike[one].add(other)

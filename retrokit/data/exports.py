@@ -3,7 +3,7 @@
 ``embeddings.npy`` ``[n, d]`` (float32, float16, int8; of binary ``[n, d / 8]``, eight signs in a byte), ``ids.jsonl``
 (line i: row i), ``embeddings.parquet`` (both, as columns ``id`` and ``embedding``), and ``export.json``, which says
 what produced them. ``canaries.json`` contains a few texts with their raw embeddings, by which another encoder is
-compared with the one that wrote them. ``abstention.json`` is what ``retrokit calibrate`` adds. int8 also has
+compared with the one that wrote them. int8 also has
 ``ranges.npy``, float32 ``[2, d]``. If documents are in chunks, each chunk is a row. Its id is the document's and a
 number, ``d7#0``, with ``document`` next to it. A folder of shards contains such a folder for each,
 ``shard-00001-of-00004``. Rows are written in portions. An interruption costs one portion.
@@ -33,14 +33,14 @@ from retrokit.core.files import replaced
 from retrokit.core.notices import progress
 from retrokit.data.dtypes import DTYPES
 from retrokit.data.jsonl import COUNT, DIMENSION, Row, checked, json_line, read_json, read_jsonl, write_json
+from retrokit.similarities import registry as similarities
 
 CHUNK = 8192  # rows of a portion, and of a row group of the Parquet file
 EMBEDDINGS, TABLE, IDS, RANGES, NOTE = "embeddings.npy", "embeddings.parquet", "ids.jsonl", "ranges.npy", "export.json"
 CANARIES, CANARY_COUNT = "canaries.json", 20
-ABSTENTION = "abstention.json"
 FILES = (EMBEDDINGS, TABLE, IDS, RANGES, NOTE, CANARIES)
 SHARDS = "shard-[0-9][0-9][0-9][0-9][0-9]-of-[0-9][0-9][0-9][0-9][0-9]"
-WRITTEN = (*FILES, ABSTENTION, "index-*.faiss", "index-*.json")
+WRITTEN = (*FILES, "index-*.faiss", "index-*.json")
 """Patterns of what commands write in a folder of an export, without those of shards."""
 _STATE = "unfinished.json"
 _BLOCK = 1 << 24  # bytes of the identifiers that are looked through at a time
@@ -254,6 +254,10 @@ def _note(folder: Path) -> dict[str, Any]:
     dims, dimension = note["encoder"]["dims"], note["encoder"]["dimension"]
     if dims > dimension:
         raise DataError(folder / NOTE, f"'encoder.dims' is {dims}; expected at most {dimension}; export again")
+    try:
+        similarities.parse(note["similarity"]["spec"])
+    except UsageError as error:
+        raise DataError(folder / NOTE, f"'similarity.spec': {error}") from error
     return note
 
 

@@ -7,7 +7,7 @@ Near-misses are read as ``retrokit augment near-misses`` writes them (``anchor``
 
 import hashlib
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,6 +17,7 @@ from retrokit.core.files import named
 from retrokit.core.outputs import check_outputs
 from retrokit.core.settings import FILE
 from retrokit.data.jsonl import Row, fields_of, kind_of, write_jsonl
+from retrokit.data.packed_records import PackedTexts
 from retrokit.data.tables import read_rows
 
 SEED = 42
@@ -31,8 +32,8 @@ class LabelledTexts:
     read."""
 
     name: str
-    ids: list[str]
-    texts: list[str]
+    ids: Sequence[str]
+    texts: Sequence[str]
     labels: list[str]
     classes: list[str]
     digest: str | None = None
@@ -49,8 +50,8 @@ class LabelledSplit:
     """Labelled texts with the positions of ``train`` and ``test`` texts. ``labels`` are positions in ``classes``."""
 
     name: str
-    ids: list[str]
-    texts: list[str]
+    ids: Sequence[str]
+    texts: Sequence[str]
     labels: list[int]
     classes: list[str]
     train: list[int]
@@ -83,23 +84,36 @@ def read_labelled(path: str | Path, sample: int | None = None, least: int = 2) -
     """Read text and ``label`` (a string or a whole number) of every line, or of a ``sample`` drawn with seed 42, in
     file order. Raises :class:`DataError` for other lines, labels of two types, or fewer than ``least`` labels."""
     seen = hashlib.sha256()
-    rows = [(line, row.content, _label(row)) for line, row in read_rows(path, _EXPECTED, seen.update)]
-    first_line, _, first = rows[0]
-    other = next((line for line, _, label in rows if type(label) is not type(first)), None)
-    if other is not None:
-        problem = f"this label is not a {_TYPES[type(first)]}, as the one on line {first_line} is; expected one kind"
-        raise DataError(named(path), problem, other)
-    if sample is not None and sample < len(rows):
-        rows = [rows[i] for i in sorted(random.Random(SEED).sample(range(len(rows)), sample))]
-    classes = sorted({label for _, _, label in rows})
+    lines, texts = PackedTexts(), PackedTexts()
+    labels: list[Any] = []
+    seen_labels: dict[Any, Any] = {}
+    other_line: int | None = None
+    for line, row in read_rows(path, _EXPECTED, seen.update):
+        texts.append(row.content)
+        lines.append(str(line))
+        label = _label(row)
+        labels.append(seen_labels.setdefault(label, label))  # one object for each label
+        if other_line is None and type(label) is not type(labels[0]):
+            other_line = line
+    if other_line is not None:
+        kind = _TYPES[type(labels[0])]
+        problem = f"this label is not a {kind}, as the one on line {lines[0]} is; expected one kind"
+        raise DataError(named(path), problem, other_line)
+    if sample is not None and sample < len(labels):
+        rows = sorted(random.Random(SEED).sample(range(len(labels)), sample))
+        lines, texts = (PackedTexts(values[row] for row in rows) for values in (lines, texts))
+        labels = [labels[row] for row in rows]
+    classes = sorted(set(labels))
     if len(classes) < least:
-        raise DataError(named(path), f"every text has the label {str(first)!r}; expected at least two labels")
+        problem = f"every text has the label {str(labels[0])!r}; expected at least two labels"
+        raise DataError(named(path), problem)
+    names = {label: str(label) for label in classes}
     return LabelledTexts(
         name=short_name(path),
-        ids=[str(line) for line, _, _ in rows],
-        texts=[text for _, text, _ in rows],
-        labels=[str(label) for _, _, label in rows],
-        classes=[str(label) for label in classes],
+        ids=lines,
+        texts=texts,
+        labels=[names[label] for label in labels],
+        classes=list(names.values()),
         digest=f"sha256:{seen.hexdigest()}",
     )
 

@@ -7,9 +7,11 @@ candidates, which are then compared exactly.
 
 from __future__ import annotations
 
+from array import array
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from itertools import chain, islice
 
 import numpy as np
@@ -59,11 +61,11 @@ def _mixed(values: np.ndarray) -> np.ndarray:
     return values ^ (values >> np.uint64(31))
 
 
-def _bands(pairs: np.ndarray, starts: np.ndarray) -> np.ndarray:
-    """The MinHash bands of each text, uint64 ``[texts, bands]``, given its bigrams (:meth:`Shingles.of`)."""
-    least = np.stack([np.minimum.reduceat(pairs * factor, starts[:-1]) for factor in _FACTORS])
-    rows = least.reshape(_BANDS, _ROWS, -1)
-    return _mixed(rows[:, 0] ^ _mixed(rows[:, 1] ^ _mixed(rows[:, 2]))).T
+def _band(pairs: np.ndarray, starts: np.ndarray, band: int) -> np.ndarray:
+    """The key of each text in a MinHash band, uint64 ``[texts]``, given its bigrams (:meth:`Shingles.of`)."""
+    factors = _FACTORS[band * _ROWS : (band + 1) * _ROWS]
+    first, second, third = (np.minimum.reduceat(pairs * factor, starts[:-1]) for factor in factors)
+    return _mixed(first ^ _mixed(second ^ _mixed(third)))
 
 
 class TextFinder:
@@ -73,20 +75,35 @@ class TextFinder:
         self.texts, self._shingles = list(texts), shingles
         self.exact: dict[int, str] = {}
         self._near: dict[int, str] = {}
-        forms = _forms(self.texts)
-        self._order_of_forms = forms.argsort(kind="stable")
-        self._forms = forms[self._order_of_forms]
-        all_pairs, lengths = [np.empty(0, dtype=np.uint64)], [np.zeros(1, dtype=np.int64)]
-        bands = [np.empty((0, _BANDS), dtype=np.uint64)]
+        all_pairs, all_starts = array("Q"), array("q", [0])  # which grow without a copy beside them
         for part in _parts(self.texts):
             pairs, starts = shingles.of(part)
-            all_pairs.append(pairs)
-            lengths.append(np.diff(starts))
-            bands.append(_bands(pairs, starts))
-        self._pairs, self._starts = np.concatenate(all_pairs), np.cumsum(np.concatenate(lengths))
-        keys = np.concatenate(bands).T
-        self._orders = keys.argsort(axis=1)
-        self._keys = np.take_along_axis(keys, self._orders, axis=1)
+            all_starts.frombytes((starts[1:] + len(all_pairs)).tobytes())
+            all_pairs.frombytes(pairs.tobytes())
+        self._pairs = np.frombuffer(all_pairs, dtype=np.uint64)
+        self._starts = np.frombuffer(all_starts, dtype=np.int64)
+
+    @cached_property
+    def _sorted_forms(self) -> tuple[np.ndarray, np.ndarray]:
+        """The :func:`_forms` of the texts, ascending, and the number of the text of each."""
+        forms = _forms(self.texts)
+        order = forms.argsort(kind="stable")
+        return forms[order], order
+
+    @cached_property
+    def _sorted_bands(self) -> list[tuple[np.ndarray, np.ndarray]]:
+        return [*self._each_sorted_band()]
+
+    def _each_sorted_band(self) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        """The keys of each band, ascending, and the number of the text of each."""
+        for band in range(_BANDS):
+            keys = np.empty(len(self.texts), dtype=np.uint64)
+            for start in range(0, len(self.texts), _AT_ONCE):
+                starts = self._starts[start : start + _AT_ONCE + 1]
+                pairs = self._pairs[starts[0] : starts[-1]]
+                keys[start : start + _AT_ONCE] = _band(pairs, starts - starts[0], band)
+            order = keys.argsort()
+            yield keys[order], order
 
     @property
     def near(self) -> dict[int, str]:
@@ -96,7 +113,7 @@ class TextFinder:
     def alike(self) -> Iterator[tuple[int, int]]:
         """The numbers of two near-duplicates. Chains of them reach a whole cluster, unless more than :data:`_MOST`
         others are between in all bands."""
-        for keys, order in zip(self._keys, self._orders, strict=True):
+        for keys, order in self._each_sorted_band():
             for apart in range(1, _MOST + 1):
                 for at in (keys[apart:] == keys[:-apart]).nonzero()[0].tolist():
                     first, second = int(order[at]), int(order[at + apart])
@@ -105,13 +122,15 @@ class TextFinder:
 
     def look_in(self, others: Sequence[str]) -> None:
         """Find the texts among ``others``."""
-        forms = _forms(others)
-        first, end = (np.searchsorted(self._forms, forms, side) for side in ("left", "right"))
+        forms, order = self._sorted_forms
+        of_others = _forms(others)
+        first, end = (np.searchsorted(forms, of_others, side) for side in ("left", "right"))
         for row in (first < end).nonzero()[0].tolist():
-            for place in self._order_of_forms[first[row] : end[row]].tolist():
+            for place in order[first[row] : end[row]].tolist():
                 self.exact.setdefault(place, others[row])
         pairs, starts = self._shingles.of(others)
-        for keys, order, mine in zip(self._keys, self._orders, _bands(pairs, starts).T, strict=True):
+        for band, (keys, order) in enumerate(self._sorted_bands):
+            mine = _band(pairs, starts, band)
             first, end = (np.searchsorted(keys, mine, side) for side in ("left", "right"))
             for row in (first < end).nonzero()[0].tolist():
                 places = [place for place in order[first[row] : end[row]].tolist() if place not in self._near]

@@ -84,6 +84,23 @@ class PackedRecords(Sequence[Any]):
         return self._type(*values) if isinstance(values, tuple) else self._type(values)
 
 
+class PackedTexts(PackedRecords):
+    """Texts in one block of bytes.
+
+    >>> texts = PackedTexts(["a", "é"])
+    >>> texts[1], list(texts)
+    ('é', ['a', 'é'])
+    """
+
+    def append(self, record: str) -> None:
+        """Add a text."""
+        self._content += record.encode("utf-8", "surrogatepass")
+        self._ends.append(len(self._content))
+
+    def _record(self, position: int) -> str:
+        return self._bytes_of(position).decode("utf-8", "surrogatepass")
+
+
 def first_of_each(numbers: array[int]) -> np.ndarray:
     """Whether each number is the first of its value, bool ``[n]``.
 
@@ -96,8 +113,27 @@ def first_of_each(numbers: array[int]) -> np.ndarray:
     if len(numbers):
         values = np.frombuffer(numbers, dtype=np.uint64)
         order = values.argsort(kind="stable")
-        ordered = values[order]
-        is_other = np.ones(len(values), dtype=bool)
-        np.not_equal(ordered[1:], ordered[:-1], out=is_other[1:])
-        is_first[order[is_other]] = True
+        is_first[order[_differs_from_previous(values[order])]] = True
     return is_first
+
+
+def distinct(numbers: np.ndarray) -> np.ndarray:
+    """The different numbers, ascending. NumPy's ``unique`` takes several times their memory, for a hash table.
+
+    >>> import numpy as np
+    >>> distinct(np.array([5, 7, 5, 6])).tolist()
+    [5, 6, 7]
+    """
+    import numpy as np
+
+    ordered = np.sort(numbers)
+    different: np.ndarray = ordered[_differs_from_previous(ordered)]
+    return different
+
+
+def _differs_from_previous(ordered: np.ndarray) -> np.ndarray:
+    import numpy as np
+
+    differs = np.ones(len(ordered), dtype=bool)
+    np.not_equal(ordered[1:], ordered[:-1], out=differs[1:])
+    return differs

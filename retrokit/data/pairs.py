@@ -23,7 +23,7 @@ from retrokit.data.columns import used_columns
 from retrokit.data.corpus import read_corpus
 from retrokit.data.images import Image, content_of, with_images
 from retrokit.data.jsonl import fields_of
-from retrokit.data.packed_records import PackedRecords
+from retrokit.data.packed_records import PackedRecords, distinct
 from retrokit.data.prompted import PROMPT, given_prompt
 from retrokit.data.tables import label_names, names_of_classes, read_rows, stem
 from retrokit.data.training_rows import (
@@ -311,10 +311,10 @@ def _numbered(records: Records) -> tuple[np.ndarray, dict[str, int], list[str]]:
         np.frombuffer(part, dtype=np.int64) for part in (anchors, positives, negatives, each)
     )
     scored = len(records) and isinstance(records[0], ScoredPair)
-    codes = np.empty(0, dtype=np.int64) if scored else np.unique(pair_codes(first, second))
-    documents = np.unique(np.concatenate([second, rest]))
+    codes = np.empty(0, dtype=np.int64) if scored else distinct(pair_codes(first, second))
+    documents = len(distinct(np.concatenate([second, rest])))
     contradictions = int(np.isin(pair_codes(first.repeat(counts), rest), codes).sum()) if len(rest) else 0
-    found = {"anchors": len(np.unique(first)), "documents": len(documents)}
+    found = {"anchors": len(distinct(first)), "documents": documents}
     return codes, found | ({"contradictions": contradictions} if contradictions else {}), images
 
 
@@ -433,7 +433,7 @@ def hold_out(
     import numpy as np
 
     places = [np.array([_place(texts_of_record(record)[0], seed) for record in source.records]) for source in sources]
-    count = len(np.unique(np.concatenate(places)))
+    count = len(distinct(np.concatenate(places)))
     share = min(size if size < 1 else size / count, 1.0 if most is None else most / count)
     chosen = [mine < share for mine in places]
     for part, is_left in (("hold out", any(map(np.any, chosen))), ("train on", not all(map(np.all, chosen)))):

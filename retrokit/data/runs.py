@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from retrokit.core.errors import DataError, UsageError
-from retrokit.data.jsonl import COUNT, FILE_NAME, checked, read_json, read_jsonl, write_json
+from retrokit.data.jsonl import COUNT, FILE_NAME, checked, fields_of, read_json, read_jsonl, write_json
 
 RUN_FILE, METRICS_FILE = "retrokit.json", "metrics.jsonl"
 TRAINING: Literal["training"] = "training"
@@ -130,15 +130,21 @@ def read_run(folder: str | Path, *needed: str, what: str = "retrokit run") -> Ru
 
 def read_metrics(folder: str | Path) -> Iterator[dict[str, Any]]:
     """The lines of the ``metrics.jsonl`` in ``folder``, none if there is no such file. Raises :class:`DataError` for a
-    damaged line, and for a loss whose step or epoch is before that of an earlier one."""
+    damaged line, for a loss whose step or epoch is before that of an earlier one, and for an evaluation in other
+    metrics than the first."""
     path = Path(folder, METRICS_FILE)
     step, epoch = 0, 0.0
+    metrics: set[str] | None = None
     for _, line in read_jsonl(path, "metrics of a training") if path.is_file() else ():
         row: dict[str, Any] = checked(_METRICS, line, path, "metrics of a step")
         if "loss" in row:
             if row["step"] < step or row.get("epoch", epoch) < epoch:
                 raise line.wrong(f"a loss of step {row['step']} comes after that of step {step}; remove the line")
             step, epoch = row["step"], row.get("epoch", epoch)
+        if "evaluation" in row:
+            metrics = {*row["evaluation"]} if metrics is None else metrics
+            if other := sorted(metrics ^ {*row["evaluation"]}):
+                raise line.wrong(f"its evaluation and the first have different metrics: {fields_of(other)}")
         yield row
 
 

@@ -1,13 +1,12 @@
 """The records of training data, and how each is built from a row of a file."""
 
-import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
-from retrokit.core.errors import DataError
+from retrokit.core.errors import DataError, out_of_range
 from retrokit.core.files import named
 from retrokit.core.notices import notice
 from retrokit.data.columns import (
@@ -342,13 +341,9 @@ def _numbers(row: Mapping[str, Any], column: str) -> list[float]:
 def _number(value: Any, column: str) -> float:
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         raise ValueError(f"field {column!r} should be a number, found {kind_of(value)}")
-    try:
-        number = float(value)
-    except OverflowError:
-        number = math.inf
-    if not math.isfinite(number):
-        raise ValueError(f"field {column!r} should be a finite number")
-    return number
+    if expected := out_of_range(value):
+        raise ValueError(f"field {column!r} should be {expected}")
+    return float(value)
 
 
 def _scored_of(row: Mapping[str, Any]) -> list[ScoredPair]:

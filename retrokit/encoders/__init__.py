@@ -18,17 +18,18 @@ if TYPE_CHECKING:
 
 _LOADING, _OPENING = "retrokit.encoders.loading", "retrokit.encoders.opening"
 
-_CHUNKS = (
+CHUNKS = (
     Param("chunks", int, minimum=1, summary="tokens in a chunk of a document"),
     Param("overlap", int, 0, minimum=0, summary="tokens shared with the previous chunk"),
     Param("pool", str, "max", choices=("max", "mean"), summary="score of the best chunk, or mean embedding"),
 )
+"""Parameters of an entry whose encoder embeds long documents in chunks, which the registry sees to."""
 _PROMPTS = (
     Param("query_prompt", pattern=PROMPT, summary="text before every query; a template ends with {text}"),
     Param("document_prompt", pattern=PROMPT, summary="text before every document; a template ends with {text}"),
 )
 _COMMON = (
-    *_CHUNKS,
+    *CHUNKS,
     *_PROMPTS,
     Param("query_max_length", int, minimum=1, summary="longest query in tokens"),
     Param("max_length", int, minimum=1, summary="longest text in tokens"),
@@ -39,15 +40,8 @@ _DTYPE = Param(
     "dtype",
     str,
     "auto",
-    choices=("auto", "fp32", "bf16", "fp16", "int8"),
+    choices=("auto", "fp32", "bf16", "fp16"),
     summary="type of the weights; auto: as stored",
-)
-_LOADED = (
-    _DTYPE,
-    _ATTENTION,
-    Param(
-        "backend", str, "torch", choices=("torch", "openvino", "onnx"), summary="engine of the transformer", extra="{}"
-    ),
 )
 _HUB = (
     Param("revision", str, summary="branch, tag or commit of a hub id"),
@@ -89,7 +83,7 @@ class EncoderRegistry(SpecRegistry):
         return {name: value for name, value in super().options(spec).items() if name not in chunks}
 
     def _chunks(self, spec: Spec) -> list[Param]:
-        return [param for param in self.entry(spec.name).params if param in _CHUNKS]
+        return [param for param in self.entry(spec.name).params if param in CHUNKS]
 
 
 registry = EncoderRegistry(
@@ -100,7 +94,7 @@ registry = EncoderRegistry(
             "minilm",
             "all-MiniLM-L6-v2 (384 dimensions): from the installed weights package, else from the hub",
             f"{_OPENING}:minilm",
-            (_POOLING, *_ENDS, *_COMMON, *_LOADED),
+            (_POOLING, *_ENDS, *_COMMON, _DTYPE, _ATTENTION),
         ),
         Entry(
             "api",
@@ -174,7 +168,8 @@ registry = EncoderRegistry(
                 _POOLING,
                 *_ENDS,
                 *_COMMON,
-                *_LOADED,
+                _DTYPE,
+                _ATTENTION,
                 *_HUB,
             ),
             positional="path",
@@ -193,18 +188,3 @@ def create_for(owner: object, spec: str, device: str | None, advice: str) -> "En
         kind = ServiceError if isinstance(error, ServiceError) else UsageError
         raise kind(f"{owner}: needs {spec}, which cannot be loaded ({error}); {advice}") from error
     return encoder
-
-
-def check_precision(spec: str, precision: str) -> None:
-    """Raise :class:`UsageError`, before anything is loaded, for a precision that the encoder ``spec`` has not:
-    a backend other than PyTorch's has its own, which ``dtype`` says."""
-    params = registry.parse(spec).params
-    own = {"auto": "fp32"}.get(dtype := str(params.get("dtype", "auto")), dtype)
-    if params.get("backend", "torch") != "torch":
-        check_own_precision(spec, own, precision)
-
-
-def check_own_precision(spec: str, own: str, precision: str) -> None:
-    """Raise :class:`UsageError` for a precision that is not the encoder's ``own``, the only one that it computes in."""
-    if precision not in ("auto", own):
-        raise UsageError(f"{spec} computes in {own}; `precision=` {precision} is for backend=torch")

@@ -58,7 +58,6 @@ def load_model(
     device: str | None = None,
     *,
     dtype: str = "auto",
-    backend: str = "torch",
     attention: str | None = None,
     revision: str | None = None,
     trust_remote_code: bool = False,
@@ -71,20 +70,15 @@ def load_model(
 
     Raises:
         DataError: a folder that contains no model.
-        MissingExtra: the package of the ``backend``, or for weights of few ``bits``, is not installed.
+        MissingExtra: the package for weights of few ``bits`` is not installed.
         ServiceError: a hub id that cannot be had.
         UsageError: a run whose training is not finished; parameters that do not fit together.
     """
-    is_graph = backend != "torch"
-    if is_graph and (dtype not in ("auto", "fp32", "int8") or (device or "cpu") != "cpu" or device_map):
-        raise UsageError(f"{name}: backend={backend} computes on the CPU, with dtype fp32 or int8")
-    if not is_graph and dtype == "int8":
-        raise UsageError(f"{name}: int8 is for backend=openvino or backend=onnx")
-    if bits is not None and (is_graph or dtype != "auto"):
-        raise UsageError(f"{name}: bits={bits} is for weights as they are stored: leave out backend and dtype")
+    if bits is not None and dtype != "auto":
+        raise UsageError(f"{name}: bits={bits} is for weights as they are stored: leave out dtype")
     if trust_remote_code:
         notice(f"{name}: runs the code that comes with the model (trust_remote_code)")
-    kwargs: dict[str, Any] = {"dtype": torch.float32 if is_graph else PRECISIONS.get(dtype, "auto")}
+    kwargs: dict[str, Any] = {"dtype": PRECISIONS.get(dtype, "auto")}
     if attention is not None:
         kwargs["attn_implementation"] = {"flash": "flash_attention_2"}.get(attention, attention)
     if bits is not None:
@@ -92,17 +86,14 @@ def load_model(
     if device_map is not None:
         kwargs["device_map"] = device_map
     own = run_similarity(path) if is_run(path) else None
-    place = "cpu" if is_graph else device
-    loaded = _load(path, place, kwargs, revision=revision, trust_remote_code=trust_remote_code)
+    loaded = _load(path, device, kwargs, revision=revision, trust_remote_code=trust_remote_code)
     if images and not loaded.supports("image"):
         raise UsageError(f"{name} embeds only texts; expected an image-text model, such as a CLIP checkpoint")
     saved_prompts = dict(loaded.prompts)
     has_prompts = any(role_prompts(saved_prompts).values())
     family, known_by = (None, "") if has_prompts or not isinstance(loaded[0], Transformer) else family_of(path)
-    bare = not loaded.module_kwargs and not is_graph  # it has no modules.json
-    encoder = _finish(
-        name, loaded, None if is_graph else PRECISIONS.get(dtype), similarity=own, family=family, **options
-    )
+    bare = not loaded.module_kwargs  # it has no modules.json
+    encoder = _finish(name, loaded, PRECISIONS.get(dtype), similarity=own, family=family, **options)
     is_used = any(
         getattr(family, role, None) and options.get(f"{role}_prompt") is None for role in ("query", "document")
     )
@@ -113,13 +104,7 @@ def load_model(
     elif family is None and isinstance(loaded[0], Transformer):
         remarks.append(_without_prompts(path, is_reported=bool(remarks[0]), **options))
     encoder.assumed = "; ".join(filter(None, remarks))
-    if not is_graph:
-        return encoder
-    from retrokit.encoders.graphs.encoder import GraphEncoder
-
-    graph = GraphEncoder(encoder, backend, "int8" if dtype == "int8" else "fp32")
-    graph.assumed = encoder.assumed
-    return graph
+    return encoder
 
 
 def _assumed(
@@ -239,13 +224,18 @@ def _no_model(name: str, error: BaseException) -> RetrokitError:
     )
 
 
-def _load(path: str, device: str | None, kwargs: Mapping[str, Any], **options: Any) -> SentenceTransformer:
-    """The model as the library loads it: ``kwargs`` are those of its transformer, ``options`` its own."""
+def check_is_there(path: str, revision: str | None = None) -> None:
+    """Raise :class:`UsageError` for what is neither a folder nor a hub id, and as :func:`ask_hub`."""
     if os.path.isfile(path):
         raise UsageError(f"{path} is a file; an encoder is a folder, a hub id or a registered name")
     if not os.path.isdir(path):
         problem = f"{shown(path)} is not a registered encoder, a folder or a hub id"
-        ask_hub(path, problem, partial(_no_model, path), options.get("revision"))
+        ask_hub(path, problem, partial(_no_model, path), revision)
+
+
+def _load(path: str, device: str | None, kwargs: Mapping[str, Any], **options: Any) -> SentenceTransformer:
+    """The model as the library loads it: ``kwargs`` are those of its transformer, ``options`` its own."""
+    check_is_there(path, options.get("revision"))
     with _loading(path), whole_weights(UNUSED):
         loaded = SentenceTransformer._load_with_module_classes(
             path, MODULE_CLASSES, device=device, model_kwargs=dict(kwargs), **options

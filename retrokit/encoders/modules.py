@@ -6,12 +6,14 @@ sentence-transformers they need ``trust_remote_code=True``; retrokit's own loade
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import torch
 from sentence_transformers.base.modules.module import Module
 from torch import Tensor
 
+from retrokit.core.errors import DataError, UsageError
 from retrokit.similarities import registry as similarities
 from retrokit.similarities.base import Role, Similarity
 
@@ -56,7 +58,11 @@ class Prepare(Module):
     def load(cls, model_name_or_path: str, subfolder: str = "", **kwargs: Any) -> Prepare:
         """Read what :meth:`save` wrote."""
         hub = {key: kwargs[key] for key in ("token", "cache_folder", "revision", "local_files_only") if key in kwargs}
-        module = cls(**cls.load_config(model_name_or_path, subfolder=subfolder, **hub))
+        config = cls.load_config(model_name_or_path, subfolder=subfolder, **hub)
+        try:
+            module = cls(**config)
+        except UsageError as error:
+            raise DataError(Path(model_name_or_path, subfolder, cls.config_file_name), str(error)) from error
         if module.state_dict():
             cls.load_torch_weights(model_name_or_path, subfolder=subfolder, model=module, **hub)
         return module

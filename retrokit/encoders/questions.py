@@ -72,7 +72,7 @@ def question_settings(encoder: TorchEncoder, path: str) -> dict[str, Any] | None
     first, *rest = encoder.model
     config: Any = getattr(first, "config", None)
     pooling = getattr(rest[0], "pooling_mode", None) if len(rest) == 1 else None
-    dtype = next((weight.dtype for weight in encoder.model.parameters()), None)  # a graph has no weights
+    dtype = next((weight.dtype for weight in encoder.model.parameters()), None)
     is_plain = getattr(config, "model_type", None) == "bert" and pooling in ("mean", "cls")
     has_files = all(Path(path, name).is_file() for name in ("config.json", "tokenizer.json"))
     if not (is_plain and has_files and encoder.device.type == "cpu" and dtype in PRECISIONS.values()):

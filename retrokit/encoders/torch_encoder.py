@@ -157,6 +157,10 @@ class TorchEncoder(TokenEncoder, LayeredEncoder, TrainableEncoder):
     """A SentenceTransformer that yields raw embeddings. What it is like follows its weights and settings, which may
     change.
 
+    A subclass that computes otherwise may replace modules of :attr:`model`, and override :meth:`computes_in`,
+    :meth:`embed` and :meth:`token_embeddings`, :meth:`fingerprint` and :meth:`document_fingerprint`, :meth:`code`,
+    and :meth:`with_tokens`, :meth:`with_layers` and :meth:`to_train`.
+
     Attributes:
         assumed: what its folder does not state and was assumed, in words; empty: nothing.
     """

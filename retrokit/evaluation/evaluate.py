@@ -90,7 +90,7 @@ def _check_request(settings: EvaluationSettings) -> None:
     if settings.results is None:
         raise UsageError("give encoders and `on=` TASK; or only `results=` FOLDER, to show earlier results")
     default = EvaluationSettings()
-    names = "precision dims device index quantize explain abstain trained_on overlap_examples show_inputs save_run"
+    names = "precision dims device index quantize explain trained_on overlap_examples show_inputs save_run"
     changed = [f"`{name}=`" for name in names.split() if getattr(settings, name) != getattr(default, name)]
     if changed:
         raise UsageError(f"{', '.join(changed)}: nothing is computed without encoders")
@@ -116,8 +116,6 @@ def _measured(settings: EvaluationSettings, baseline: Baseline | None) -> Evalua
     def requested_of(spec: str) -> Request:
         return Request(searcher=searchers[spec]) if spec in searchers else _request(spec, settings, columns)
 
-    if settings.abstain is not None:
-        check_calibrations(settings, loaded, map(requested_of, settings.encoders))
     shown = {task.spec: shown_metrics(task, settings.metrics, task.shown_metrics) for task in loaded}
     evaluation = evaluation_of(
         _results(settings, loaded, shown, trainings, requested_of),
@@ -144,7 +142,7 @@ def _results(
 ) -> list[Result]:
     """The results of all encoders, task by task."""
     folder = ResultsFolder(settings.results) if settings.results is not None else None
-    keep_runs = settings.keep_runs or (settings.save_run, settings.explain, settings.abstain) != (None, None, None)
+    keep_runs = settings.keep_runs or (settings.save_run, settings.explain) != (None, None)
     results: dict[str, list[Result]] = {task.spec: [] for task in loaded}
     for spec in settings.encoders:  # one is loaded at a time
         request = requested_of(spec)
@@ -152,7 +150,6 @@ def _results(
             metrics = _metrics(settings, task, shown[task.spec])
             searcher = request.searcher and tuned(request.searcher, spec, task, shown[task.spec])
             own = replace(request, metrics=metrics, searcher=searcher)
-            own = replace(own, abstain=settings.abstain, calibrations=settings.calibration)
             if folder is None:
                 results[task.spec] += task.evaluate(own)
             else:
@@ -177,10 +174,7 @@ def _parsed(settings: EvaluationSettings) -> list[str]:
     requests += [(training_data, spec) for spec in settings.trained_on]
     requests += [*((tasks, spec) for spec in settings.on), *((similarities.registry, spec) for spec in settings.sim)]
     parse_all(requests)
-    embedding = [spec for spec in settings.encoders if retrieval.registry_of(spec) is encoders.registry]
-    for spec in embedding:
-        encoders.check_precision(spec, settings.precision)
-    return embedding
+    return [spec for spec in settings.encoders if retrieval.registry_of(spec) is encoders.registry]
 
 
 def _describe(task: Task) -> None:
@@ -224,8 +218,6 @@ def _check(
         check_baseline(settings.baseline_system, settings.encoders)
     if settings.explain is not None and all(task.judged() is None for task in loaded):
         raise UsageError("`explain=` is about retrieval, and no task here is (beir:…, bright:…)")
-    if settings.abstain is not None and (task := next((task for task in loaded if task.judged() is None), None)):
-        raise UsageError(f"{task.spec}: `abstain=` is for retrieval with judged documents (beir:…, bright:…)")
     searching = [spec for spec in settings.encoders if spec not in embedding]
     for task in loaded:
         if searching and not task.searches:
@@ -277,22 +269,6 @@ def check_searchers(searchers: Sequence[Searcher], judged: Iterable[RetrievalDat
         documents, queries = TextList(data.documents, data.document_ids), TextList(data.queries, data.query_ids)
         for searcher in searchers:
             searcher.check(documents, queries)
-
-
-def check_calibrations(settings: EvaluationSettings, loaded: Sequence[Task], requests: Iterable[Request]) -> None:
-    """Raise :class:`UsageError` for a system that no calibration fits, before any of them works. A system whose
-    weight is tuned is checked after its tuning."""
-    from retrokit.ranking.abstention import Abstainer
-    from retrokit.ranking.retrieval.base import TextList
-
-    assert settings.abstain is not None
-    judged = [(task, data) for task in loaded if (data := task.judged()) is not None]
-    for request in requests:  # one is loaded at a time
-        for task, data in judged if not retrieval.leaves_open(request.name) else ():
-            for searcher in request.searchers(task):
-                documents = TextList(data.documents, data.document_ids)
-                abstainer = Abstainer(settings.calibration, settings.abstain, searcher, documents)
-                abstainer.abstention.unseen(data.queries, task.spec)
 
 
 def shown_metrics(task: Task, metrics: Sequence[str], usual: Sequence[str]) -> list[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence, Set
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from typing import Annotated, Any
 
 import numpy as np
@@ -38,41 +38,12 @@ _CONFIGURATION: dict[str, Any] = {
         **dict.fromkeys(("milliseconds_per_pair?", "milliseconds_per_query?"), float | None),
     },
     **{"mteb_cache?": str, "mteb_results?": list[str]},
+    "notes?": list[str],
     "weight?": float,
     "tuned_on?": {"queries": COUNT, "split": str, "metric": str},
 }
 _CONFIGURATION |= dict.fromkeys(("a?", "b?", "first_stage?"), _CONFIGURATION)
 """What is read of a configuration, which has further fields."""
-
-
-@dataclass(frozen=True)
-class AbstentionResult:
-    """What a calibrated system answers.
-
-    Attributes:
-        abstain: the promised error.
-        queries: those with relevant documents in the corpus.
-        answered: share of them that is answered.
-        without: queries with nothing relevant in the corpus: the same without their relevant documents, and others that
-            have none.
-        error: share of these that is answered, with its ``low``–``high`` 95% interval (Wilson).
-        metrics: means over the queries that are answered, by name; null: none is.
-        baseline: the same over all queries with relevant documents.
-        drift_p: p of the test that queries without relevant documents have the signals of the calibration.
-    """
-
-    abstain: float
-    signal: str
-    threshold: float
-    queries: int
-    answered: float
-    without: int
-    error: float
-    low: float
-    high: float
-    metrics: dict[str, float | None]
-    baseline: dict[str, float | None]
-    drift_p: float
 
 
 @dataclass(frozen=True)
@@ -89,7 +60,6 @@ class Result:
         own_scale: metrics on the scale of the scores, which no two systems need to share: they are not compared.
         resampled: of the metrics that are no means, how to compute them on resampled items; or, of a result from a
             file, their values on those.
-        abstention: of a system that abstains, what it answers.
     """
 
     encoder: str
@@ -104,7 +74,6 @@ class Result:
     run: Mapping[str, Mapping[str, float]] = field(repr=False, default_factory=dict)
     resampled: Mapping[str, Draws | Resampled] = field(repr=False, default_factory=dict)
     own_scale: tuple[str, ...] = ()
-    abstention: AbstentionResult | None = None
 
     @property
     def name(self) -> str:
@@ -126,8 +95,7 @@ class Result:
         """Plain values for strict JSON."""
         names = ("encoder", "similarity", "task", "main_metric", "metrics", "counts", "norms", "configuration")
         shown = {name: getattr(self, name) for name in (*names, *["per_query"][:with_queries])}
-        abstention = {"abstention": asdict(self.abstention)} if self.abstention is not None else {}
-        return {**shown, "metrics": {name: known(value) for name, value in self.metrics.items()}, **abstention}
+        return {**shown, "metrics": {name: known(value) for name, value in self.metrics.items()}}
 
     @classmethod
     def from_json(cls, plain: Mapping[str, Any]) -> Result:

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 
 from retrokit.core.errors import UsageError, out_of_range
 from retrokit.core.settings import (
-    ABSTAIN,
     EITHER,
     FILE,
     FOLDER,
@@ -30,6 +29,8 @@ if TYPE_CHECKING:  # help is shown without loading what ranks
 
 SCORES, OUTPUT, GATES = "How texts are scored", "Output", "Gates"
 STAGES, FIRST_STAGE, NEAR_MISSES = "Stages", "First stage and metrics", "Near-misses"
+ANY = "any"
+"""Stands for every kind of fault."""
 
 
 def parse_gate(text: str, name: str = "fail_under") -> tuple[str, float]:
@@ -166,10 +167,6 @@ class EvaluationSettings(GateSettings):
         "each sure:FOLDER, in their order.",
         OUTPUT,
     )
-    abstain: float | None = setting(None, ABSTAIN, OUTPUT, above=0, maximum=0.5)
-    calibration: Sequence[str] = setting(
-        (), "File of retrokit calibrate, one for each system. Repeatable.", OUTPUT, reads=FILE
-    )
     save_run: str | None = setting(
         None,
         "TREC run to write; a folder if there are several or if it ends with /.",
@@ -180,8 +177,6 @@ class EvaluationSettings(GateSettings):
 
     def problems(self) -> Iterator[str]:
         yield from super().problems()
-        if (self.abstain is None) != (not self.calibration):
-            yield "`abstain=` and `calibration=`, a file of retrokit calibrate, need each other"
         if self.quantize is not None:
             stored_as(self.quantize)
 
@@ -271,50 +266,45 @@ def requested(settings: EvaluationSettings | TwoStageOptions) -> list[str]:
     return list(dict.fromkeys([*settings.metrics, *gates]))
 
 
-SIGNALS = ("auto", "score", "margin", "hubness", "verifier")
-
-
 @dataclass(frozen=True)
-class AbstentionSettings(Settings):
-    """What is calibrated to abstain, and on which queries."""
+class CheckSettings(Settings):
+    """What is checked, and how it is shown."""
 
-    first = ("on", "abstain", "output", "index_folder", "signal", "verifier", "sim", "index", "splits", "as_json")
-
-    system: str | None = setting(
-        None,
-        "Encoder or searcher; default: that of `index_folder=`.",
+    data: Sequence[str] = setting(
+        (),
+        "Test sets (a BEIR folder, or beir:PATH,split=dev) and training data (FILE.jsonl, beir:PATH,split=train).",
         argument=True,
-        metavar="SYSTEM",
-        names="encoders,searchers",
+        names="data",
     )
-    on: str = setting("", "Task with relevance judgements, e.g. beir:data/scifact,split=train.", names="tasks")
-    abstain: float = setting(0.05, "Share of queries with nothing relevant that may be answered.", above=0, maximum=0.5)
-    output: str | None = setting(
-        None,
-        "JSON to write. Default: abstention.json in `index_folder=`.",
-        flags=("--output", "-o"),
-        writes=FILE,
+    metrics: Sequence[str] = setting(
+        "ndcg@10,recall@100,mrr@10",
+        "Metrics whose highest values and losses are shown.",
+        read=listed,
+        canonical=metric_names,
+        names="metrics",
     )
-    index_folder: str | None = setting(None, "Folder of retrokit export that is searched, not the task's documents.")
-    signal: str = setting("auto", "What decides. auto: the one that answers most.", choices=SIGNALS)
-    verifier: str | None = setting(
-        None, "Reranker whose score of the first document is a signal too.", names="rerankers,encoders"
-    )
-    splits: int = setting(200, "Splits of the queries to measure error and share answered.", minimum=100)
-    sim: str | None = setting(None, "Similarity; default: the encoder's own, or the folder's.", names="similarities")
-    dims: int | None = setting(None, "Use the first N dimensions of the encoder.", minimum=1)
-    index: str | None = setting(None, "Index of faiss, such as HNSW32; default: exact search.", extra="faiss")
-    quantize: str | None = setting(None, "Storage dtype; default: float32, or the folder's.")
-    precision: str = setting("auto", PRECISION, choices=PRECISIONS)
+    examples: int = setting(0, "Show N examples of each fault.", minimum=0)
+    encoder: str | None = setting(None, "Encoder: count the texts that it truncates.", names="encoders")
     device: str | None = setting(None)
+    fail_on: Sequence[str] = setting(
+        (), "Exit 1 if a fault of this kind, or `any`, is present. Repeatable.", result=False
+    )
 
     def problems(self) -> Iterator[str]:
+        """What is wrong with numbers, metrics and kinds of faults."""
+        from retrokit.core.errors import UsageError, did_you_mean
+        from retrokit.data.check import KINDS
+        from retrokit.metrics.ranking import check_metric
+
         yield from super().problems()
-        if not self.on:
-            yield "give a task with judged queries: `on=` TASK, as in beir:data/scifact,split=train"
-        if self.system is None and self.index_folder is None:
-            yield "name what is calibrated: an encoder, bm25, … or an `index_folder=`"
-        if self.output is None and self.index_folder is None:
-            yield "give `output=`, a file to write"
-        if self.signal == "verifier" and self.verifier is None:
-            yield "`signal=` verifier needs `verifier=`"
+        for name in self.metrics:
+            try:
+                check_metric(name)
+            except UsageError as error:
+                yield f"`metrics=`: {error}"
+        for kind in self.fail_on:
+            if kind != ANY and kind not in KINDS:
+                hint = did_you_mean(kind, KINDS)
+                yield f"`fail_on=` {kind}: unknown kind of fault{hint}; it is {ANY}, or one of {', '.join(KINDS)}"
+        if not self.data:
+            yield "give a test set or training data, e.g. beir:data/scifact or pairs.jsonl"

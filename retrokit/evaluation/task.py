@@ -41,7 +41,6 @@ class Request:
         precision: of encoding; scores are always float32.
         dims: the first dimensions of embeddings that are used; ``None``: all.
         index: the faiss index to search documents with (:mod:`ranking.retrieval.approximate`); ``None``: exact search.
-        abstain: the promised error of abstention; ``calibrations`` are files of retrokit calibrate.
         quantize: how documents are stored for the search (:mod:`ranking.retrieval.stored`); ``None``: as float32.
         searcher: what searches in place of the encoder.
         reranker: what scores pairs of texts in place of the encoder.
@@ -60,8 +59,6 @@ class Request:
     whole: bool = False
     alone: bool = False
     quantize: str | None = None
-    abstain: float | None = None
-    calibrations: Sequence[str] = ()
 
     @property
     def name(self) -> str:

@@ -24,7 +24,7 @@ from retrokit.core.settings import taking
 from retrokit.core.sheet import Sheet, grouped
 from retrokit.data.beir import has_judgements, read_unjudged
 from retrokit.data.jsonl import restored
-from retrokit.data.runs import checkpoints_in, is_run, read_metrics, read_run
+from retrokit.data.runs import RUN_FILE, checkpoints_in, is_run, read_metrics, read_run
 from retrokit.encoders.base import Encoder
 from retrokit.encoders.views import MemoizedEncoder
 from retrokit.evaluation.task import Request
@@ -585,8 +585,9 @@ def _stages(folder: str) -> list[tuple[int, str]]:
             stages[read_run(checkpoint, "step").step or 0] = str(checkpoint)
     if not stages:
         raise UsageError(f"{folder} has no checkpoints; train with `save_every=` N `keep_checkpoints=` MANY")
-    outcome = run.outcome or {}
-    stages.setdefault(outcome.get("best_step") or outcome["steps"], folder)
+    if run.outcome is None:
+        raise DataError(Path(folder, RUN_FILE), "is not the description of a finished run: no field 'outcome'")
+    stages.setdefault(run.outcome.get("best_step") or run.outcome["steps"], folder)
     return sorted({0: run.encoder, **stages}.items())
 
 

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, Literal
 
-from retrokit.core.settings import ABSTAIN, FILE, FOLDER, PRECISION, PRECISIONS, SHOW_INPUTS, Settings, setting
+from retrokit.core.settings import FILE, FOLDER, PRECISION, PRECISIONS, SHOW_INPUTS, Settings, setting
 from retrokit.data.dtypes import DTYPES
 
 
@@ -13,8 +13,17 @@ class SearchSettings(Settings):
     """Which documents are searched by what, and for what. ``k`` is the number of documents of a query."""
 
     first = (
-        *("corpus", "index_folder", "queries", "query", "k", "sim", "index", "quantize", "interactive", "output"),
-        *("abstain", "form"),
+        "corpus",
+        "index_folder",
+        "queries",
+        "query",
+        "k",
+        "sim",
+        "index",
+        "quantize",
+        "interactive",
+        "output",
+        "form",
     )
 
     searcher: str | None = setting(
@@ -41,20 +50,9 @@ class SearchSettings(Settings):
     quantize: str | None = setting(
         None, "Storage dtype: float16, int8, binary, binary+rescore; default: float32, or the folder's."
     )
-    abstain: float | None = setting(None, ABSTAIN, above=0, maximum=0.5)
-    calibration: str | None = setting(
-        None, "File of retrokit calibrate. Default: abstention.json in `index_folder=`.", reads=FILE
-    )
     precision: str = setting("auto", PRECISION, choices=PRECISIONS)
     show_inputs: int = setting(0, SHOW_INPUTS, minimum=0)
     device: str | None = setting(None)
-
-    def problems(self) -> Iterator[str]:
-        yield from super().problems()
-        if self.abstain is None and self.calibration is not None:
-            yield "`calibration=` is for `abstain=`; give both"
-        if self.abstain is not None and self.calibration is None and self.index_folder is None:
-            yield "`abstain=` needs `calibration=`, a file of retrokit calibrate"
 
     def options(self) -> dict[str, Any]:
         """Those of :func:`retrokit.ranking.retrieval.create`."""

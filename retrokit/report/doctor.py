@@ -86,12 +86,12 @@ def _devices() -> Iterator[Finding]:
 
 
 def _cache() -> Iterator[Finding]:
-    from retrokit.encoders.graphs.folders import held_graphs
+    from retrokit.encoders.kept import kept_in
     from retrokit.encoders.store import PLACE, open_cache
 
     cache = open_cache()
     if cache is None:
         yield Finding("embedding cache", f"turned off by {PLACE}")
     else:
-        size = sum(entry.size for entry in cache.held()) + sum(graph.size for graph in held_graphs(cache.folder))
+        size = sum(entry.size for entry in cache.held()) + sum(folder.size for folder in kept_in(cache.folder))
         yield Finding("embedding cache", f"{decimal(size)} of at most {decimal(cache.limit)}, in {cache.folder}")

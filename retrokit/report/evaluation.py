@@ -25,7 +25,7 @@ from retrokit.evaluation.comparison.comparison import (
 from retrokit.evaluation.comparison.correlations import Correlation
 from retrokit.evaluation.comparison.gates import verdicts
 from retrokit.evaluation.comparison.systems import System, comparable, precisions_of
-from retrokit.evaluation.result import Result, known
+from retrokit.evaluation.result import known
 from retrokit.metrics.significance import DRAWS, EXACT_UP_TO
 from retrokit.report.sheets import SHOWN, in_markdown, overlap_sheets, to_latex, to_markdown
 
@@ -54,8 +54,6 @@ def evaluation_sheets(evaluation: Evaluation, every_test: bool = False) -> list[
     tested += [entry.comparison for entry in evaluation.over_tasks if entry.comparison is not None]
     if tested:
         sheets.append(_tests_sheet(evaluation, tested))
-    if abstaining := [result for result in evaluation.results if result.abstention is not None]:
-        sheets.append(_abstention_sheet(abstaining))
     sheets += [_explanation_sheet(explanation) for explanation in evaluation.explanations]
     sheets += overlap_sheets([vars(overlap) for overlap in evaluation.overlaps if overlap.examples])
     return [*sheets, *gate_sheets(evaluation), *correlated]
@@ -98,7 +96,7 @@ def _task_sheet(evaluation: Evaluation, task: str) -> Sheet:
         *(["scores are on scales of their own, so their means are not compared"] if others and apart else []),
         *_about_seeds(systems),
         *_about_indexes(systems),
-        *(note for system in systems for note in _about_weights(system.name, system.first.configuration)),
+        *(note for system in systems for note in _about_searchers(system)),
         *_about_precisions(systems),
         *_about_cuts(systems),
     ]
@@ -178,15 +176,23 @@ def _about_cuts(systems: Sequence[System]) -> list[str]:
     return list(dict.fromkeys(notes))
 
 
-def _about_weights(name: str, configuration: Mapping[str, Any]) -> Iterator[str]:
-    """The weights that were tuned, of a result and its parts."""
-    on = configuration.get("tuned_on")
-    if on is not None and "weight" in configuration:
-        queries = f"{on['queries']:,} queries of the split {on['split']}"
-        yield f"{name}: weight {configuration['weight']:g} by {on['metric']} of {queries}"
-    for part in ("a", "b", "first_stage"):
-        if part in configuration:
-            yield from _about_weights(name, configuration[part])
+def _about_searchers(system: System) -> Iterator[str]:
+    """The notes of a system's searchers, and the weights that were tuned."""
+    for configuration in _configurations(system.first.configuration):
+        for note in configuration.get("notes", ()):
+            yield f"{system.name}: {note}"
+        on = configuration.get("tuned_on")
+        if on is not None and "weight" in configuration:
+            queries = f"{on['queries']:,} queries of the split {on['split']}"
+            yield f"{system.name}: weight {configuration['weight']:g} by {on['metric']} of {queries}"
+
+
+def _configurations(configuration: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+    """The configuration of a system, and those of the searchers that it consists of."""
+    yield configuration
+    for role in ("a", "b", "first_stage"):
+        if role in configuration:
+            yield from _configurations(configuration[role])
 
 
 def _about_precisions(systems: Sequence[System]) -> list[str]:
@@ -233,30 +239,6 @@ def _tests_sheet(evaluation: Evaluation, tested: Sequence[Comparison]) -> Sheet:
         f"comparisons in the metric ({corrected}), means over tasks separately; * where it is below {SIGNIFICANCE}"
     )
     return Sheet("tests", columns, 4, rows, caption)
-
-
-def _abstention_sheet(results: Sequence[Result]) -> Sheet:
-    rows = []
-    for result, own in ((result, result.abstention) for result in results):
-        if own is None:
-            continue
-        means = [part.get(result.main_metric) for part in (own.baseline, own.metrics)]
-        metric = " → ".join("–" if value is None else f"{value:.4f}" for value in means)
-        error = [f"{own.error:.1%}", f"{own.low:.1%} – {own.high:.1%}"]
-        rows.append(
-            [
-                *(result.task, result.name, own.signal, f"{own.answered:.1%}", *error),
-                *(f"{result.main_metric} {metric}", f"{own.drift_p:.2g}"),
-            ]
-        )
-    first = results[0].abstention
-    caption = (
-        "answered: of the queries with relevant documents; error: share of queries with nothing relevant in the corpus "
-        f"that are answered, promised to be at most {first.abstain if first else 0:g} on average; metric: of all → of "
-        "the answered queries; drift: p of a Kolmogorov-Smirnov test against the calibration"
-    )
-    columns = ["task", "system", "signal", "answered", "error", "95% interval", "metric", "drift p"]
-    return Sheet("abstention", columns, 3, rows, caption)
 
 
 def _explanation_sheet(explanation: Explanation) -> Sheet:

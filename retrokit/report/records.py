@@ -87,7 +87,7 @@ registry = RecordRegistry(
             "retrokit.sure.agreement:Agreement",
             sheets="retrokit.report.tables:agreement_sheets",
         ),
-        RecordEntry("check", "Faults of data sets.", "retrokit.evaluation.checking.check:DataCheck"),
+        RecordEntry("check", "Faults of data sets.", "retrokit.evaluation.check:DataCheck"),
         RecordEntry(
             "training",
             "What a training yielded.",

@@ -17,19 +17,16 @@ from retrokit.data.jsonl import to_json
 from retrokit.ranking.reranking import kind_of
 from retrokit.report.sheets import SHOWN, overlap_sheets
 from retrokit.sure.agreement import ALL_GROUPS_UP_TO
-from retrokit.training.config import FinetuneConfig, TrainingConfig
-from retrokit.training.rerankers.config import VerifierConfig
+from retrokit.training.config import TrainingConfig
 
 if TYPE_CHECKING:  # showing what is there takes no trainer
     from retrokit.encoders.store import EmbeddingCache
-    from retrokit.evaluation.abstention import AbstentionReport, Spread
     from retrokit.metrics.significance import Share
     from retrokit.ranking.export import Export
     from retrokit.ranking.reranking.verify import Calibration
     from retrokit.ranking.retrieval.files import Hits
     from retrokit.sure.agreement import Agreement
     from retrokit.sure.build import Built, Estimate
-    from retrokit.training.bridge import Bridged
     from retrokit.training.history import Outcome
     from retrokit.training.preflight import Preflight
     from retrokit.training.rerankers.job import VerifierPreflight
@@ -45,8 +42,8 @@ def steps_of(steps: Mapping[str, float]) -> str:
     return f"{each}: {steps['seconds_each'] * steps['total']:,.0f} s of training" if "total" in steps else each
 
 
-def preflight_sheets(preflight: Preflight) -> list[Sheet]:
-    """What a run will do."""
+def preflight_sheets(preflight: Preflight, kind: type[TrainingConfig]) -> list[Sheet]:
+    """What a run with options of that ``kind`` will do."""
     parameters, scale = preflight.parameters, preflight.scale
     own = f", {parameters['similarity']:,} of them the similarity's" if parameters["similarity"] else ""
     starting = f"{scale['effective_scale']:.4g} (typical score {scale['typical_score']:.4g})"
@@ -59,16 +56,16 @@ def preflight_sheets(preflight: Preflight) -> list[Sheet]:
         rows["memory of a step"] = memory_in_words(preflight.memory)
     return [
         *_data_sheets(preflight),
-        facts("plan", rows | _chosen(preflight.configuration, FinetuneConfig, "scale")),
+        facts("plan", rows | _chosen(preflight.configuration, kind, "scale")),
         *overlap_sheets(preflight.overlaps),
     ]
 
 
 def memory_in_words(memory: Mapping[str, int]) -> str:
     """What a step of training takes (:func:`~retrokit.training.memory.step_memory`)."""
-    sizes = {name: memory[name] for name in ("weights", "gradients", "optimizer", "activations")}
-    details = ", ".join(f"{name} {decimal(size)}" for name, size in sizes.items())
-    return f"{decimal(sum(sizes.values()))}: {details} ({memory['texts']:,} texts of {memory['tokens']:,} tokens)"
+    total = sum(memory[name] for name in ("weights", "gradients", "optimizer", "activations"))
+    batch = f"{memory['texts']:,} texts of {memory['tokens']:,} tokens"
+    return f"{decimal(total)}, activations of {batch} {decimal(memory['activations'])}"
 
 
 def _data_sheets(preflight: Preflight | VerifierPreflight) -> list[Sheet]:
@@ -168,46 +165,23 @@ def export_sheet(export: Export) -> Sheet:
     return facts(None, rows)
 
 
-def bridge_sheets(bridged: Bridged) -> list[Sheet]:
-    """What a bridge is worth, and how many texts it takes."""
-    gained = {
-        f"of the gain, {task}": "no gain is shown" if share is None else f"{share:.0%}"
-        for task, share in bridged.gained.items()
-    }
-    written = "" if bridged.bytes_saved is None else f", {bridged.bytes_saved / 1e6:,.1f} MB to write"
-    rows = {
-        "folder": bridged.folder,
-        "map": f"{bridged.map}, into the {bridged.into} space",
-        "texts in the sample": f"{bridged.texts:,}; {bridged.enough:,} are enough",
-        "known-item MRR": f"{bridged.mrr:.4f}; without a bridge {bridged.mrr_unmapped:.4f}",
-        "saved": f"{bridged.minutes_saved:,.1f} minutes of embedding{written}",
-        **gained,
-        "verdict": bridged.verdict,
-    }
-    curve = [[f"{at['texts']:,}", f"{at['mrr']:.4f}"] for at in bridged.curve]
-    return [
-        facts("bridge", rows),
-        Sheet("texts that the map is fitted to", ["texts", "known-item MRR"], 0, curve),
-    ]
-
-
 def hits_sheets(hits: Hits) -> list[Sheet]:
     """The hits of a search, a table a query."""
     sheets = []
-    for place, (query, ranking) in enumerate(zip(hits.queries, hits.found, strict=True)):
+    for query, ranking in zip(hits.queries, hits.found, strict=True):
         texts = ["text"] if any(hit.text is not None for hit in ranking) else []
         rows = []
         for rank, hit in enumerate(ranking, start=1):
             beginning = [harmless(textwrap.shorten(hit.text or "", SHOWN, placeholder="…"))] if texts else []
             rows.append([str(rank), harmless(hit.id), *beginning, f"{hit.score:.4f}"])
         columns = ["rank", "document", *texts, "score"]
-        empty = "abstained: no document is relevant enough" if place in hits.abstained else "nothing was found"
+        empty = hits.empty.get(query, "nothing was found")
         sheets.append(Sheet(harmless(query), columns, len(columns) - 1, rows, () if rows else empty))
     return sheets
 
 
-def verifier_preflight_sheets(preflight: VerifierPreflight) -> list[Sheet]:
-    """What a run will do, and the size of what it trains."""
+def verifier_preflight_sheets(preflight: VerifierPreflight, kind: type[TrainingConfig]) -> list[Sheet]:
+    """What a run with options of that ``kind`` will do, and the size of what it trains."""
     parameters = preflight.parameters
     rows = {
         "steps": steps_of(preflight.steps),
@@ -216,7 +190,7 @@ def verifier_preflight_sheets(preflight: VerifierPreflight) -> list[Sheet]:
     }
     if parameters["trainable"] != parameters["verifier"]:
         rows["trainable parameters"] = f"{parameters['trainable']:,}"
-    return [*_data_sheets(preflight), facts("plan", rows | _chosen(preflight.configuration, VerifierConfig))]
+    return [*_data_sheets(preflight), facts("plan", rows | _chosen(preflight.configuration, kind))]
 
 
 def calibration_sheet(calibration: Calibration) -> Sheet:
@@ -235,30 +209,6 @@ def calibration_sheet(calibration: Calibration) -> Sheet:
     ]
     title = f"{calibration.pairs['path']}: target false-accept rate {calibration.target:.1%}"
     return Sheet(title, ["", "value", "95% interval", "pairs"], 1, rows)
-
-
-def abstention_sheet(report: AbstentionReport) -> Sheet:
-    """The threshold, and what it gives on held-out queries."""
-
-    def row(name: str, spread: Spread) -> list[str]:
-        return [name, f"{spread.mean:.1%}", f"{spread.low:.1%} – {spread.high:.1%}"]
-
-    rows = [
-        [f"threshold of the {report.signal}", f"{report.threshold:.6g}", ""],
-        row("expected error", report.expected),
-        row("realised error", report.error),
-        row("answered, of queries with relevant documents", report.answered),
-        *([row("  first document not relevant", report.wrong)] if report.wrong is not None else []),
-        ["  the same if all are answered", f"{report.wrong_without:.1%}", ""],
-    ]
-    chosen = ", ".join(f"{name} {count:,}" for name, count in report.chosen.items())
-    caption = (
-        f"error: share of queries with nothing relevant in the corpus that are answered, promised to be at most "
-        f"{report.abstain:g} on average; {report.calibrated:,} of {report.queries:,} queries set the threshold; the "
-        f"other figures: mean and 95% of {report.splits:,} splits (signals: {chosen})"
-    )
-    title = f"{report.system} {report.similarity}, {report.task}: {report.file}"
-    return Sheet(title, ["", "value", "95% interval"], 1, rows, caption)
 
 
 def build_sheets(built: Built) -> list[Sheet]:
@@ -341,21 +291,21 @@ def _listed(counts: dict[str, int]) -> str:
 
 def cache_json(cache: EmbeddingCache) -> list[str]:
     """Sizes in bytes; the last use in ISO 8601, UTC."""
-    from retrokit.encoders.graphs.folders import held_graphs
+    from retrokit.encoders.kept import kept_in
 
     held = cache.held()
     encoders = [
         {**asdict(encoder), "last_used": datetime.fromtimestamp(encoder.last_used, UTC).isoformat(timespec="seconds")}
         for encoder in held
     ]
-    graphs = [asdict(graph) for graph in held_graphs(cache.folder)]
+    folders = [asdict(folder) for folder in kept_in(cache.folder)]
     about = {"folder": str(cache.folder), "limit": cache.limit, "size": sum(encoder.size for encoder in held)}
-    return [to_json({**about, "encoders": encoders, "graphs": graphs}, kind="cache")]
+    return [to_json({**about, "encoders": encoders, "folders": folders}, kind="cache")]
 
 
 def cache_table(cache: EmbeddingCache) -> list[Any]:
-    """A row per encoder, the last used first; a line per converted transformer; and where they lie."""
-    from retrokit.encoders.graphs.folders import held_graphs
+    """A row per encoder, the last used first; a line per cached folder; and where they lie."""
+    from retrokit.encoders.kept import kept_in
 
     held = cache.held()
     rows = []
@@ -366,6 +316,6 @@ def cache_table(cache: EmbeddingCache) -> list[Any]:
     columns = ["encoder", "kind", "precision", "device", "dimensions", "embeddings", "size", "last used", "fingerprint"]
     return [
         *([Sheet(None, columns, 4, rows, last_words=2)] if rows else []),
-        *(f"{graph.spec}: {decimal(graph.size)}; {graph.said}" for graph in held_graphs(cache.folder)),
+        *(f"{folder.name}: {decimal(folder.size)}; {folder.said}" for folder in kept_in(cache.folder)),
         f"{decimal(sum(encoder.size for encoder in held))} of at most {decimal(cache.limit)} in {cache.folder}",
     ]

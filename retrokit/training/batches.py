@@ -22,6 +22,7 @@ from torch.utils.data import DataLoader, Dataset, Sampler
 from retrokit.augmentation.online import Augmentation, Masking
 from retrokit.core.errors import UsageError
 from retrokit.core.notices import notice
+from retrokit.data.packed_records import distinct
 from retrokit.data.pairs import Source
 from retrokit.data.training_rows import Pair, ScoredPair, Unlabelled, same_kinds, text_id, texts_of_record
 from retrokit.similarities.base import Role
@@ -53,7 +54,7 @@ class TrainingSet(Dataset):
         self.sources = list(sources)
         self.augmentation, self.seed, self.epoch = augmentation, seed, 0
         self.starts = np.cumsum([0, *(len(source.records) for source in sources)])
-        self.positives = torch.from_numpy(np.unique(np.concatenate([source.positives for source in sources])))
+        self.positives = torch.from_numpy(distinct(np.concatenate([source.positives for source in sources])))
 
     def __len__(self) -> int:
         return int(self.starts[-1])

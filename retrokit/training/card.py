@@ -11,51 +11,38 @@ _SAVED_AS = {
     "raw": "Embeddings are saved as they are, magnitudes included.",
     "prepared": "Embeddings come out prepared: their inner product is the similarity.",
 }
-_HIDDEN = ("encoder", "data", "output", "overwrite", "resume", "device", "eval", "dev", "documents")
+_HIDDEN = ("encoder", "data", "output", "overwrite", "resume", "device", "eval", "dev")
 
 
 def model_card(
-    name: str, similarity: Similarity, preflight: Preflight, history: list[dict[str, Any]], outcome: dict[str, Any]
+    name: str,
+    similarity: Similarity,
+    preflight: Preflight,
+    history: list[dict[str, Any]],
+    outcome: dict[str, Any],
+    more: str = "",
 ) -> str:
-    """The card of a fine-tuned encoder, as Markdown."""
+    """The card of a fine-tuned encoder, as Markdown; ``more`` follows its first sentence."""
     configuration = preflight.configuration
     options = {**configuration, "scale": preflight.scale["scale"], **outcome}
-    encoder = f"`{configuration['encoder']}`"
-    stored = (
-        f" Only its query side was trained: documents are embedded as by {encoder}, whose stored vectors it searches."
-    )
-    return f"""{_FRONT}
+    return f"""{FRONT}
 # {name}
 
-A dense text retriever: {encoder} fine-tuned by retrokit.{stored if configuration.get("documents") else ""}
+A dense text retriever: `{configuration["encoder"]}` fine-tuned by retrokit.{more}
 
-{_similarity(similarity, "Trained with")}
+{similarity_section(similarity, "Trained with")}
 
 {data_section(preflight.sources)}
 
 {results_section(history, preflight.evaluated)}
 
-{_use(name, similarity)}
+{use_section(name, similarity)}
 
 {options_section(options)}
 """
 
 
-def card_of_bridge(name: str, similarity: Similarity, new: str, old: str, kind: str) -> str:
-    """The card of a bridge, as Markdown, from the queries of an encoder to the documents of another one."""
-    return f"""{_FRONT}
-# {name}
-
-A dense text retriever: queries by `{new}`, mapped into the space of `{old}` by a map ({kind}) that retrokit learned.
-Documents are embedded as by `{old}`, whose stored vectors it searches.
-
-{_similarity(similarity, "Scores with")}
-
-{_use(name, similarity)}
-"""
-
-
-_FRONT = """---
+FRONT = """---
 library_name: sentence-transformers
 pipeline_tag: sentence-similarity
 tags:
@@ -66,7 +53,8 @@ tags:
 """
 
 
-def _similarity(similarity: Similarity, verb: str) -> str:
+def similarity_section(similarity: Similarity, verb: str) -> str:
+    """The similarity, which the model was trained or scores with (``verb``), and how it is saved."""
     learned = ", ".join(f"{key} = {value:.4f}" for key, value in similarity.statistics().items())
     ranks = "as the trained similarity does." if similarity.library_exact else ""
     return f"""## Similarity
@@ -76,7 +64,8 @@ In sentence-transformers its similarity is set to `{similarity.library_name}`, w
 {f"ranks documents {ranks}" if ranks else "does **not** rank as the trained similarity does: score with retrokit."}"""
 
 
-def _use(name: str, similarity: Similarity) -> str:
+def use_section(name: str, similarity: Similarity) -> str:
+    """Code that embeds and scores with the model folder of that name."""
     trust = ", trust_remote_code=True" if similarity.export == "prepared" else ""
     return f"""## Use
 

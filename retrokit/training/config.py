@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import KW_ONLY, dataclass, fields
 from typing import TYPE_CHECKING, Any
 
@@ -13,13 +13,11 @@ from retrokit.core.registry import Registry, parse_all
 from retrokit.core.settings import (
     FOLDER,
     OVERLAP_EXAMPLES,
-    PRECISION,
     PRECISIONS,
     SHOW_INPUTS,
     STRICT,
     Settings,
     duration,
-    listed,
     number_or,
     numbers,
     setting,
@@ -49,17 +47,6 @@ AUTO = "auto"
 """As a similarity: chosen by a probe of the encoder; as a scale: as sharp as cosine's."""
 
 LOSS, BATCHES, OPTIMIZER, EVALUATION = "Loss", "Batches", "Optimizer", "Evaluation"
-DOCUMENTS = "Stored documents"
-_SIZES = r"low-rank:[1-9]\d{0,3}|mlp(:[1-9]\d{0,4})?"
-_LARGEST = "at most low-rank:9999 and mlp:99999"
-QUERY_SIDES = rf"map|{_SIZES}|encoder"
-NOT_STORED = (
-    *("augment", "guide", "teacher_temperature", "max_score", "matryoshka", "mini_batch", "gradient_checkpointing"),
-    *("sim_lr", "load", "merge_lora", "show_inputs", "unmasked"),
-)
-"""Options that do not go with stored documents."""
-OF_ENCODERS = ("lora", "freeze", "dropout", "max_length")
-"""Options of a query side that is an encoder."""
 TRAINED, CHECKPOINTS, OUTPUT = "Adapters", "Checkpoints", "Output"
 
 
@@ -164,20 +151,10 @@ class TrainingConfig(Settings):
 
 
 @dataclass(frozen=True)
-class FinetuneConfig(TrainingConfig):
-    """The options of fine-tuning an encoder."""
-
-    panels = (None, EVALUATION, LOSS, DOCUMENTS, BATCHES, OPTIMIZER, TRAINED, CHECKPOINTS, OUTPUT)
-    first = (
-        *("data", "output", "eval", "holdout", "sim", "epochs", "batch_size", "max_length", "lr", "seed"),
-        *("dry_run", "resume"),
-    )
+class EncoderTrainingConfig(TrainingConfig):
+    """The options of any training of an encoder: its scores, what of it learns, and the evaluations."""
 
     _: KW_ONLY
-    sim: str = setting("cosine", "Train with this similarity, or auto (by a probe).", LOSS, names="similarities")
-    loss: str = setting("infonce", "Minimise infonce, mse, kl, margin-mse; sum: infonce+kl=0.5.", LOSS)
-    teacher_temperature: float = setting(1.0, "Divide the teacher's scores by this (kl).", LOSS, above=0)
-    guide: str | None = setting(None, "Mask false negatives by an encoder: minilm,margin=0.05.", LOSS, names="encoders")
     scale: float | str | None = setting(
         None,
         "Multiply scores; auto: as sharp as cosine. Default: 20 or 1.",
@@ -186,32 +163,14 @@ class FinetuneConfig(TrainingConfig):
         read=number_or("auto", "scale"),
     )
     temperature: float | None = setting(None, "Divide scores by this, instead of `scale=`.", LOSS, above=0)
-    max_score: float | None = setting(None, "Count this score as 1 (mse). Default: the highest.", LOSS, above=0)
-    augment: Sequence[str] = setting((), "Make pairs of texts: crops, dropout, mask. Repeatable.")
-    documents: str | None = setting(
-        None, "Train queries only, for this folder of retrokit export.", DOCUMENTS, reads=FOLDER
-    )
-    query_side: str | None = setting(None, "Train map, low-rank:16, mlp or encoder. Default: map.", DOCUMENTS)
-    mined: int | None = setting(None, "Draw N negatives of a query from the index. Default: 4.", DOCUMENTS, minimum=0)
-    mine_every: int | None = setting(None, "Search for negatives every N steps. Default: 250.", DOCUMENTS, above=0)
     directions: str = setting("query-to-document", "Rank in this direction.", LOSS, choices=DIRECTIONS)
-    unmasked: bool = setting(False, "Count an anchor's other positives as negatives (MAG, Eq. 2).", LOSS)
     batch_size: int = setting(64, "Batch N examples per process.", BATCHES, above=0)
-    mini_batch: int | None = setting(None, "Hold activations of N texts (gradient caching).", BATCHES, above=0)
     no_duplicates: bool = setting(False, "Avoid duplicate texts within a global batch.", BATCHES)
-    gradient_checkpointing: bool = setting(False, "Recompute activations to save memory.", BATCHES, result=False)
     lr: float | None = setting(
         None, "Set the peak learning rate. Default: 2e-5 (static: 0.05).", OPTIMIZER, above=0, maximum=100
     )
-    sim_lr: float | None = setting(
-        None, "Set the learning rate of a learned similarity (γ).", OPTIMIZER, above=0, maximum=100
-    )
-    show_inputs: int = setting(0, SHOW_INPUTS, OUTPUT, minimum=0, result=False)
     max_length: int | None = setting(None, "Truncate texts to N tokens while training.", BATCHES, above=0)
     freeze: str | None = setting(None, "Freeze embeddings, first:N layers or all-but:K layers.", TRAINED)
-    matryoshka: Sequence[int] = setting(
-        (), "Train these prefixes of the embedding too: 64,128.", LOSS, minimum=1, read=numbers("matryoshka", int)
-    )
     lora: int | str | None = setting(
         None,
         "Train low-rank updates: 16, or rank=16,alpha=32.",
@@ -220,10 +179,6 @@ class FinetuneConfig(TrainingConfig):
         read=rank_or_spec,
         extra="lora",
     )
-    load: str | None = setting(
-        None, "Load weights in this many bits, for `lora=` (QLoRA).", TRAINED, choices=("4bit", "8bit"), extra="bits"
-    )
-    merge_lora: bool = setting(False, "Save a whole model, the updates of `lora=` merged.", TRAINED)
     dropout: float | None = setting(
         None, "Set the dropout probability. Default: the encoder's.", TRAINED, minimum=0, maximum=1
     )
@@ -240,9 +195,75 @@ class FinetuneConfig(TrainingConfig):
         super().__post_init__()
 
     def specs(self) -> list[tuple[Registry, str]]:
+        return [*super().specs(), *((evaluation.registry, spec) for spec in self.eval)]
+
+    def combination_problems(self) -> list[str | None]:
+        evaluates = bool(self.eval) or self.holdout is not None
+        no_freeze = self.freeze is not None and not re.fullmatch(r"embeddings|(first|all-but):\d{1,5}", self.freeze)
+        wrong: dict[str, Any] = {
+            "`scale=` and `temperature=` exclude each other": None not in (self.scale, self.temperature),
+            f"`scale=` {self.scale}: expected a number or auto": isinstance(self.scale, str) and self.scale != AUTO,
+            f"`freeze=` {self.freeze}: expected embeddings, first:N or all-but:K": no_freeze,
+            "`eval_every=` needs `eval=` or `holdout=`": self.eval_every and not evaluates,
+            "`patience=` needs `eval=` or `holdout=`, and `eval_every=`": self.patience
+            and not (evaluates and self.eval_every),
+            "`eval=` names a task twice": len(set(map(evaluation.registry.parse, self.eval))) < len(self.eval),
+            "`best_metric=` needs `eval=` or `holdout=`": self.best_metric and not evaluates,
+            "`freeze=` and `lora=` exclude each other": self.freeze and self.lora,
+            f"`dropout=` {self.dropout} must be from 0 to below 1": self.dropout == 1,
+        }
+        return [problem for problem, is_there in wrong.items() if is_there]
+
+    @property
+    def fixed_scale(self) -> float:
+        """The multiplier of the scores, before ``auto`` divides it."""
+        if isinstance(self.scale, float):
+            return self.scale
+        if self.temperature is not None:
+            return 1 / self.temperature
+        return self.default_scale
+
+    @property
+    def default_scale(self) -> float:
+        """The multiplier if neither a scale nor a temperature is given."""
+        return DEFAULT_SCALE["infonce"]
+
+
+@dataclass(frozen=True)
+class FinetuneConfig(EncoderTrainingConfig):
+    """The options of fine-tuning an encoder."""
+
+    panels = (None, EVALUATION, LOSS, BATCHES, OPTIMIZER, TRAINED, CHECKPOINTS, OUTPUT)
+    first = (
+        *("data", "output", "eval", "holdout", "sim", "epochs", "batch_size", "max_length", "lr", "seed"),
+        *("dry_run", "resume"),
+    )
+
+    _: KW_ONLY
+    sim: str = setting("cosine", "Train with this similarity, or auto (by a probe).", LOSS, names="similarities")
+    loss: str = setting("infonce", "Minimise infonce, mse, kl, margin-mse; sum: infonce+kl=0.5.", LOSS)
+    teacher_temperature: float = setting(1.0, "Divide the teacher's scores by this (kl).", LOSS, above=0)
+    guide: str | None = setting(None, "Mask false negatives by an encoder: minilm,margin=0.05.", LOSS, names="encoders")
+    max_score: float | None = setting(None, "Count this score as 1 (mse). Default: the highest.", LOSS, above=0)
+    augment: Sequence[str] = setting((), "Make pairs of texts: crops, dropout, mask. Repeatable.")
+    unmasked: bool = setting(False, "Count an anchor's other positives as negatives (MAG, Eq. 2).", LOSS)
+    mini_batch: int | None = setting(None, "Hold activations of N texts (gradient caching).", BATCHES, above=0)
+    gradient_checkpointing: bool = setting(False, "Recompute activations to save memory.", BATCHES, result=False)
+    sim_lr: float | None = setting(
+        None, "Set the learning rate of a learned similarity (γ).", OPTIMIZER, above=0, maximum=100
+    )
+    show_inputs: int = setting(0, SHOW_INPUTS, OUTPUT, minimum=0, result=False)
+    matryoshka: Sequence[int] = setting(
+        (), "Train these prefixes of the embedding too: 64,128.", LOSS, minimum=1, read=numbers("matryoshka", int)
+    )
+    load: str | None = setting(
+        None, "Load weights in this many bits, for `lora=` (QLoRA).", TRAINED, choices=("4bit", "8bit"), extra="bits"
+    )
+    merge_lora: bool = setting(False, "Save a whole model, the updates of `lora=` merged.", TRAINED)
+
+    def specs(self) -> list[tuple[Registry, str]]:
         specs: list[tuple[Registry, str]] = [(similarities.registry, self.sim)] if self.sim != AUTO else []
         specs += [(augmentation.registry, spec) for spec in self.augment]
-        specs += [(evaluation.registry, spec) for spec in self.eval]
         if self.guide is not None:
             specs += [(guides, self.guide), (encoders.registry, str(guides.parse(self.guide).params["encoder"]))]
         return [*super().specs(), *specs]
@@ -253,12 +274,8 @@ class FinetuneConfig(TrainingConfig):
         names = LOSSES[:-1] if "+" in self.loss else LOSSES
         known = all(name in names and 0 < weight < math.inf for name, weight in losses.items())
         scored = self.loss == "mse"
-        evaluates = bool(self.eval) or self.holdout is not None
-        no_freeze = self.freeze is not None and not re.fullmatch(r"embeddings|(first|all-but):\d{1,5}", self.freeze)
         default = {field.name: field.default for field in fields(self)}
         wrong: dict[str, Any] = {
-            "`scale=` and `temperature=` exclude each other": None not in (self.scale, self.temperature),
-            f"`scale=` {self.scale}: expected a number or auto": isinstance(self.scale, str) and self.scale != AUTO,
             f"`loss=` {self.loss}: expected one of {', '.join(LOSSES)}, or a sum of the first three such as "
             "infonce+kl=0.5": not known or len(losses) < len(self.loss.split("+")),
             **{
@@ -270,41 +287,13 @@ class FinetuneConfig(TrainingConfig):
             "`sim=` auto is for `loss=` infonce, not for scored pairs": scored and self.sim == AUTO,
             "`augment=` is for `loss=` infonce": self.loss != "infonce" and self.augment,
             "`guide=` and `augment=` exclude each other": self.guide and self.augment,
-            f"`freeze=` {self.freeze}: expected embeddings, first:N or all-but:K": no_freeze,
-            "`eval_every=` needs `eval=` or `holdout=`": self.eval_every and not evaluates,
-            "`patience=` needs `eval=` or `holdout=`, and `eval_every=`": self.patience
-            and not (evaluates and self.eval_every),
-            "`eval=` names a task twice": len(set(map(evaluation.registry.parse, self.eval))) < len(self.eval),
-            "`best_metric=` needs `eval=` or `holdout=`": self.best_metric and not evaluates,
-            "`freeze=` and `lora=` exclude each other": self.freeze and self.lora,
             "`load=` needs `lora=`": self.load and not self.lora,
             f"`load=`: {self.encoder} cannot be loaded in bits; give a folder or a hub id": self.load and not has_bits,
             f"`load=` and {self.encoder} both name bits; give one": self.load and "bits" in spec.params,
             "`merge_lora=` and `load=` exclude each other": self.merge_lora and self.load,
             "`merge_lora=` needs `lora=`": self.merge_lora and not self.lora,
-            f"`dropout=` {self.dropout} must be from 0 to below 1": self.dropout == 1,
-            **self._document_problems(default),
         }
-        return [problem for problem, is_there in wrong.items() if is_there]
-
-    def _document_problems(self, default: Mapping[str, Any]) -> dict[str, Any]:
-        """Problems of the query side, and of options that do not go with stored documents."""
-        given = [name for name in ("query_side", "mined", "mine_every") if getattr(self, name) is not None]
-        if self.documents is None:
-            return {f"`{name}=` needs `documents=`": True for name in given}
-        side = self.query_side or "map"
-        others = (*NOT_STORED, *(() if side == "encoder" else OF_ENCODERS))
-        expected = f"expected map, low-rank:N, mlp or encoder; {_LARGEST}"
-        return {
-            f"`query_side=` {side}: {expected}": not re.fullmatch(QUERY_SIDES, side),
-            **{
-                f"`{name}=` does not go with `documents=` and `query_side=` {side}": getattr(self, name)
-                != default[name]
-                for name in others
-            },
-            "`documents=` needs `loss=` infonce": self.loss != "infonce",
-            "`documents=` needs the similarity of the export as `sim=`, not auto": self.sim == AUTO,
-        }
+        return [*super().combination_problems(), *(problem for problem, is_there in wrong.items() if is_there)]
 
     @property
     def losses(self) -> dict[str, float]:
@@ -331,12 +320,7 @@ class FinetuneConfig(TrainingConfig):
         return not TAUGHT.isdisjoint(self.losses)
 
     @property
-    def fixed_scale(self) -> float:
-        """The multiplier of the scores, before ``auto`` divides it."""
-        if isinstance(self.scale, float):
-            return self.scale
-        if self.temperature is not None:
-            return 1 / self.temperature
+    def default_scale(self) -> float:
         return max(DEFAULT_SCALE[name] for name in self.losses)
 
 
@@ -356,52 +340,9 @@ def differences(
     before: dict[str, Any], now: dict[str, Any], before_label: str = "was", now_label: str = "now"
 ) -> list[str]:
     """Differences of two identities, each as ``option was X, now Y``."""
-    names = [field.name for field in fields(FinetuneConfig)]
-    keys = sorted(set(before) | set(now), key=lambda key: names.index(key) if key in names else -1)
+    keys = [*now, *(key for key in before if key not in now)]
     return [
         f"{key.replace('_', '-')} {before_label} {before.get(key)}, {now_label} {now.get(key)}"
         for key in keys
         if before.get(key) != now.get(key)
     ]
-
-
-MAPS = rf"auto|orthogonal|affine|{_SIZES}"
-
-
-@dataclass(frozen=True)
-class BridgeSettings(Settings):
-    """The options of a bridge between two encoders."""
-
-    first = ("output", "into", "map", "queries", "texts", "sample", "on", "metrics", "seed", "as_json")
-
-    export: str = setting(
-        help="Folder of retrokit export, of the old encoder's documents.", argument=True, reads=FOLDER
-    )
-    encoder: str = setting(help="New encoder.", argument=True, names="encoders")
-    output: str = setting(help="New folder to write.", flags=("--output", "-o"), writes=FOLDER)
-    _: KW_ONLY
-    into: str = setting(
-        "old", "Map new queries into the old space, or old vectors into the new.", choices=("old", "new")
-    )
-    map: str = setting("auto", "Learn orthogonal, affine, low-rank:N or mlp. auto: the best of two.")
-    queries: str | None = setting(None, "Learn from these queries too, without labels: JSON lines or a BEIR folder.")
-    texts: str | None = setting(
-        None, "Texts of the export: JSON lines or a BEIR folder. Default: its source.", names="data"
-    )
-    sample: int = setting(5000, "Embed N of the texts with the new encoder.", minimum=10)
-    on: Sequence[str] = setting((), "Measure old, bridged and embedded again on this task. Repeatable.", names="tasks")
-    metrics: Sequence[str] = setting(
-        (), "Metrics to show. Default: the task's usual ones.", read=listed, canonical=metric_names, names="metrics"
-    )
-    seed: int = setting(0, "Seed the sample and an mlp.", minimum=0)
-    precision: str = setting("auto", PRECISION, choices=PRECISIONS)
-    device: str | None = setting(None)
-
-    def problems(self) -> Iterator[str]:
-        yield from super().problems()
-        if not re.fullmatch(MAPS, self.map):
-            yield f"`map=` {self.map}: expected auto, orthogonal, affine, low-rank:N or mlp; {_LARGEST}"
-        if self.metrics and not self.on:
-            yield "`metrics=` are those of `on=`, which is not given"
-        if self.queries is not None and self.into == "new":
-            yield "`queries=` is for `into=` old; the new encoder's own queries search its space"

@@ -11,20 +11,16 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from retrokit.core.errors import UsageError
 from retrokit.core.notices import notice
 from retrokit.data.beir import splits_of
-from retrokit.data.exports import Export
 from retrokit.data.overlap import JudgedTexts, overlaps
 from retrokit.data.pairs import Source
 from retrokit.evaluation import registry
 from retrokit.evaluation.task import Task
-from retrokit.training.config import FinetuneConfig
-
-if TYPE_CHECKING:  # a run without evaluations loads no task
-    from retrokit.evaluation.tasks.base import SearchTask
+from retrokit.training.config import TrainingConfig
 
 LOSS = "loss"
 HOLDOUT = "holdout"
@@ -90,7 +86,7 @@ class Evaluations:
             notice(warning)
         return [vars(result) for result in results]
 
-    def selection(self, config: FinetuneConfig, overlaps: Sequence[Mapping[str, Any]], folder: Path) -> dict[str, Any]:
+    def selection(self, config: TrainingConfig, overlaps: Sequence[Mapping[str, Any]], folder: Path) -> dict[str, Any]:
         """The task that chooses the step of a run that writes ``folder``, its texts that are in the training data
         exactly or nearly, and the command that tests a gain."""
         name = self.decides.rpartition(":")[0]
@@ -119,20 +115,6 @@ def _test_of(task: str) -> str:
             other_params = {name: value for name, value in spec.params.items() if name != "split"}
             return str(replace(spec, params=other_params))
     return task
-
-
-def search_tasks(specs: Sequence[str], stored: Export, name: str, device: str | None) -> list[SearchTask]:
-    """The tasks of an option called ``name``, whose documents are ``stored``. Raises :class:`UsageError` for others."""
-    from retrokit.evaluation.tasks.base import SearchTask
-    from retrokit.ranking.retrieval.dense import listed_rows
-
-    tasks = []
-    for task in [registry.create_on(spec, device) for spec in specs]:
-        if not isinstance(task, SearchTask):
-            raise UsageError(f"`{name}=` {task.spec}: stored documents are searched; give a task of retrieval")
-        listed_rows(stored, task.documents.ids)
-        tasks.append(task)
-    return tasks
 
 
 def task_names(specs: Sequence[str]) -> list[str]:

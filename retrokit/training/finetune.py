@@ -28,7 +28,7 @@ from retrokit.encoders.base import Encoder
 from retrokit.encoders.precision import name_of
 from retrokit.probing.settings import PAIRS, UNDECIDED
 from retrokit.similarities.base import Similarity
-from retrokit.training import guides, query_side
+from retrokit.training import guides
 from retrokit.training.batches import Batches, Collator, Loader, TrainingSet
 from retrokit.training.card import model_card
 from retrokit.training.config import AUTO, FinetuneConfig
@@ -56,7 +56,6 @@ from retrokit.training.preflight import (
     texts_of,
 )
 from retrokit.training.processes import ends_all, first_says, is_sharded, join, own_device, place
-from retrokit.training.query_side import QueryPlan
 from retrokit.training.run import (
     Job,
     carry_out,
@@ -165,15 +164,13 @@ class Plan(Job):
 
 
 @ends_all
-def plan(config: FinetuneConfig, *, dry_run: bool = False) -> Plan | QueryPlan:
+def plan(config: FinetuneConfig, *, dry_run: bool = False) -> Plan:
     """Read and check everything: data, encoder, task, options; measure lengths and the starting scale. A ``dry_run`` is
     not trained: ``sim=auto`` is not probed but planned as :data:`~retrokit.probing.settings.UNDECIDED`.
 
     Raises:
         UsageError, DataError: any problem, before the first step, in any of several processes.
     """
-    if config.documents is not None:
-        return query_side.plan(config, dry_run=dry_run)
     join(shares=True)
     if config.mini_batch is not None and is_sharded():
         raise UsageError("`mini_batch=` and FSDP exclude each other; give `gradient_checkpointing=`")
@@ -254,7 +251,14 @@ def plan(config: FinetuneConfig, *, dry_run: bool = False) -> Plan | QueryPlan:
 
 
 def _check_before_loading(config: FinetuneConfig, data: TrainingSet) -> None:
-    """Raise :class:`UsageError` for options that do not suit each other or the data, for any encoder."""
+    """Raise :class:`UsageError` for options that do not suit each other or the data, for any encoder, and as
+    :func:`~retrokit.encoders.loading.check_is_there` for the model of a guide."""
+    if config.guide is not None:
+        from retrokit.encoders.loading import check_is_there
+
+        guide = encoders.registry.parse(str(guides.parse(config.guide).params["encoder"]))
+        if guide.name == encoders.registry.fallback:
+            check_is_there(str(guide.params["path"]))
     if config.mini_batch is not None:
         batch, most = config.batch_size, config.mini_batch
         if most > batch and all(batch * len(data[index].document_ids) < most for index in range(len(data))):

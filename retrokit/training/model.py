@@ -25,10 +25,9 @@ from retrokit.encoders.adapters import base_of, is_adapter, is_quantized, merge
 from retrokit.encoders.base import Encoder
 from retrokit.encoders.modules import Prepare
 from retrokit.encoders.packed import cast
-from retrokit.encoders.precision import name_of
 from retrokit.encoders.saving import save_model
 from retrokit.encoders.torch_encoder import TorchEncoder
-from retrokit.encoders.towers import tower_of, with_modules
+from retrokit.encoders.towers import with_modules
 from retrokit.similarities.base import Similarity
 from retrokit.training.processes import part_of
 
@@ -172,24 +171,6 @@ def check_weights(model: nn.Module, source: str | Path) -> None:
     for name, parameter in model.named_parameters():
         if not bool(torch.isfinite(parameter.detach()).all()):
             raise DataError(source, f"weights are not finite: {name}")
-
-
-def check_documents(encoder: Encoder) -> None:
-    """Raise :class:`UsageError` unless documents are embedded by weights in float32, in which a model is saved: others
-    would get another fingerprint, which their stored vectors do not fit."""
-    for weight in tower_of(encoder.to_train().model, "document").parameters():
-        if weight.is_floating_point() and weight.dtype != torch.float32:
-            raise UsageError(
-                f"{encoder.spec}: its weights are {name_of(weight.dtype)}; give dtype=fp32 and export again"
-            )
-
-
-def check_whole(encoder: Encoder) -> None:
-    """Raise :class:`UsageError` if embeddings are cut to their first dimensions, which comes after a model's map."""
-    if (first := encoder.to_train().model.truncate_dim) is not None:
-        raise UsageError(
-            f"{encoder.spec}: cuts embeddings to {first} dimensions (truncate_dim), which a map cannot follow"
-        )
 
 
 def learning_rate(model: SentenceTransformer) -> float:

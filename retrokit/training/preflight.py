@@ -18,7 +18,7 @@ from retrokit.encoders.torch_encoder import in_words
 from retrokit.encoders.towers import tower_of
 from retrokit.similarities.base import Role, Similarity
 from retrokit.training.batches import Batches, TrainingSet
-from retrokit.training.config import FinetuneConfig, TrainingConfig
+from retrokit.training.config import EncoderTrainingConfig, TrainingConfig
 
 LENGTH_SAMPLE, SCALE_SAMPLE = 2000, 64
 PERCENTILES = (50, 90, 99, 100)
@@ -134,7 +134,7 @@ def lengths_of(encoder: Encoder, data: TrainingSet, seed: int, limit: int | None
     return lengths
 
 
-def check_max_length(config: FinetuneConfig, encoder: Encoder, *roles: Role) -> None:
+def check_max_length(config: EncoderTrainingConfig, encoder: Encoder, *roles: Role) -> None:
     """Raise :class:`UsageError` for a ``max_length`` above all that the encoder reads of texts in these roles."""
     limits = [encoder.max_length(role) or math.inf for role in roles]
     if config.max_length is not None and config.max_length > max(limits):

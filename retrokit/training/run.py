@@ -200,7 +200,7 @@ def _carry_out(job: Job, folder: RunFolder) -> Outcome:
     run, config = job.describe(), job.config
     trainer = job.trainer(_options(job, folder))
     # Only the first process reads and changes the folder; the others use its results.
-    checkpoint, planned, rows = first_says(lambda: _open(folder, run))
+    checkpoint, planned, rows = first_says(lambda: _open(folder, run, job.metric))
     history = History(folder.metrics, rows, job.metric, writes=is_first())
     trainer.write_to(folder, history, run)
     trainer.begin()
@@ -249,7 +249,7 @@ def _carry_out(job: Job, folder: RunFolder) -> Outcome:
     return outcome
 
 
-def _open(folder: RunFolder, run: Run) -> tuple[Path | None, int | None, list[dict[str, Any]]]:
+def _open(folder: RunFolder, run: Run, metric: str) -> tuple[Path | None, int | None, list[dict[str, Any]]]:
     """Begin a new folder, or find where to resume: the last checkpoint, the planned steps and the history until
     then."""
     if not folder.resumes:
@@ -259,7 +259,8 @@ def _open(folder: RunFolder, run: Run) -> tuple[Path | None, int | None, list[di
     checkpoint = folder.last_checkpoint()
     if checkpoint is not None:
         check_state(checkpoint)
-    return checkpoint, before.steps, folder.truncate_metrics(step_of(checkpoint) if checkpoint else -1)
+    step = step_of(checkpoint) if checkpoint else -1
+    return checkpoint, before.steps, folder.truncate_metrics(step, metric)
 
 
 def _options(job: Job, folder: RunFolder) -> Options:

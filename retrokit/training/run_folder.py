@@ -14,12 +14,14 @@ from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from zipfile import ZipFile
 
 import numpy as np
 import torch
 
 from retrokit.core.errors import DataError, UsageError, disk_errors, first_line, naming
 from retrokit.core.files import parents_of, replaced, writing
+from retrokit.core.notices import notice
 from retrokit.core.outputs import (
     beside,
     check_apart,
@@ -48,6 +50,7 @@ from retrokit.data.runs import (
     step_of,
     write_run,
 )
+from retrokit.encoders.folders import CARD
 from retrokit.training.config import differences
 
 CONFIG_FILE = "config.toml"
@@ -204,21 +207,33 @@ class RunFolder:
             if step_of(old) != best_step:
                 _remove_checkpoint(old)
 
-    def truncate_metrics(self, step: int) -> list[dict[str, Any]]:
-        """Drop the lines after ``step``, which a resumed run writes again, and return the others."""
+    def truncate_metrics(self, step: int, metric: str = "") -> list[dict[str, Any]]:
+        """Drop the lines after ``step``, which a resumed run writes again, and return the others. A kill may have cut
+        the last line. Raises :class:`DataError` for another damaged line, and for an evaluation without ``metric``."""
         if not self.metrics.is_file():
             return []
         rows: list[dict[str, Any]] = []
-        with suppress(DataError):  # a kill may have cut the last line
+        try:
             rows.extend(read_metrics(self.path))
+        except DataError as error:
+            content = self.metrics.read_bytes()
+            if content.endswith(b"\n") or error.line != content.count(b"\n") + 1:
+                raise
         remaining = [row for row in rows if row["step"] <= step]
+        for row in remaining:
+            if metric and metric not in row.get("evaluation", [metric]):
+                raise DataError(self.metrics, f"the evaluation of step {row['step']} lacks {metric!r}")
         write_jsonl(self.metrics, remaining)
         return remaining
 
     def finish(self, staged: Path, run: Run) -> None:
         """Move the staged model to the top, replace the earlier run, set ``finished``, and drop the training's state. A
-        kill before ``finished`` leaves a run to resume."""
+        kill before ``finished`` leaves a run to resume. A README.md that a user has put there stays."""
         let_read(staged)
+        card = self.path / CARD
+        if card.exists() and CARD not in (read_run(self.path).files or ()):
+            notice(f"{card}: stays; the card of this run is not written")
+            (staged / CARD).unlink(missing_ok=True)
         run = replace(run, files=sorted(os.listdir(staged)))
         self.describe(replace(run, status=TRAINING))
         move_content(staged, self.path)
@@ -252,15 +267,10 @@ def move_content(staged: Path, folder: Path) -> list[str]:
     return names
 
 
-TRAINABLE, STATE, NEGATIVES = "trainable.pt", "state.pt", "negatives.pt"
+TRAINABLE, STATE = "trainable.pt", "state.pt"
 _VERIFIER = "verifier.safetensors"
 """A verifier's weights: the one file of a checkpoint that has no ``retrokit.json``."""
-_FOR_TRAINING = (
-    STATE,
-    TRAINABLE,
-    NEGATIVES,
-    "trainer_state.json",
-)
+_FOR_TRAINING = (STATE, TRAINABLE, "trainer_state.json")
 _ADVICE = "remove this checkpoint to resume from the one before, or give `overwrite=` to start again"
 
 
@@ -289,7 +299,13 @@ def _remove(folder: Path, patterns: Iterable[str]) -> None:
 
 _TRAINER_STATE = {
     **{"global_step": COUNT, "max_steps": COUNT, "num_train_epochs": COUNT},
-    **{"epoch": float, "total_flos": float, "log_history": list[dict[str, Any]], "stateful_callbacks": dict},
+    **{
+        "epoch": float,
+        "total_flos": float,
+        "log_history": list[dict[str, Any]],
+        "stateful_callbacks": {"TrainerControl": dict},
+    },
+    "best_model_checkpoint?": str | None,
 }
 """What the library's trainer takes from its file without a look at it."""
 
@@ -306,8 +322,11 @@ def check_state(checkpoint: Path) -> None:
         TrainerState.load_from_json(str(path))
     for name in (TRAINABLE, STATE):
         with intact(checkpoint / name):
+            with ZipFile(checkpoint / name) as archive:  # torch.load does not compare its checksums
+                if damaged := archive.testzip():
+                    raise ValueError(f"the checksum of {damaged} differs")
             parts = torch.load(checkpoint / name, map_location="cpu", weights_only=True, mmap=True)
-            if name == STATE and not {"optimizer", "scheduler", "scaler", "random"} <= parts.keys():
+            if name == STATE and not {"optimizer", "scheduler", "scaler", "random", "further"} <= parts.keys():
                 raise ValueError("not the state of a run")
 
 

@@ -131,6 +131,13 @@ class RunTrainer(Trainer):
         """Write a checkpoint's model; whether it loads without another one."""
         raise NotImplementedError
 
+    def further_state(self) -> dict[str, Any]:
+        """What a run resumes from besides weights, optimizer, schedule and random numbers: tensors or plain values."""
+        return {}
+
+    def restore(self, further_state: dict[str, Any]) -> None:
+        """Take up a checkpoint's :meth:`further_state`; any error names the damaged file."""
+
     @contextmanager
     def settled(self, computes: bool = False) -> Iterator[None]:
         """All weights are those of the last step, and whole in the first process, to save or evaluate (``computes``).
@@ -274,6 +281,7 @@ class RunTrainer(Trainer):
             "scheduler": self.lr_scheduler.state_dict(),
             "scaler": None if scaler is None else scaler.state_dict(),
             "random": all_say(random_state(self.args.device)),
+            "further": self.further_state(),
         }
         best = self.history.best
         first_says(lambda: self.folder.complete(folder, state, best[0] if best else None))
@@ -286,6 +294,7 @@ class RunTrainer(Trainer):
             self.lr_scheduler.load_state_dict(state["scheduler"])
             if self.accelerator.scaler is not None:
                 self.accelerator.scaler.load_state_dict(state["scaler"])
+            self.restore(state["further"])
             random: dict[str, Any] = state["random"][place()[0]]
         return random
 

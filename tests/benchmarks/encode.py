@@ -1,17 +1,16 @@
-"""Documents per second: retrokit's backends, the library's default, and what the machine's matrix products allow.
+"""Documents per second: retrokit, the library's default, and what the machine's matrix products allow.
 
-    python tests/benchmarks/encode.py data/scifact [DOCUMENTS [ROUNDS]]
+    python tests/benchmarks/encode.py data/scifact [DOCUMENTS [ROUNDS [ENCODER...]]]
 
 All encode the same documents, in turns; the fastest round counts, for other work on the machine only makes it slower.
-Eight bits are calibrated with documents of the folder.
+Each ENCODER is one more way, in the precision that it has.
 """
 
 import os
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
-from itertools import product
 
 import numpy as np
 import torch
@@ -28,7 +27,6 @@ from retrokit.encoders.packed import computing
 
 ENCODER = "minilm"
 PRECISIONS = ("fp32", "bf16")
-BACKENDS = ("openvino", "onnx")
 
 
 def operations(encoder: Encoder, texts: list[str]) -> float:
@@ -61,7 +59,7 @@ def _cosines(some: np.ndarray, others: np.ndarray) -> np.ndarray:
     return np.asarray((some * others).sum(axis=1) / lengths)
 
 
-def main(folder: str, count: int = 1000, rounds: int = 3) -> None:
+def main(folder: str, count: int = 1000, rounds: int = 3, others: Sequence[str] = ()) -> None:
     """Print a row per way of encoding."""
     os.environ["RETROKIT_CACHE"] = "off"
     documents = list(read_corpus(corpus_file(folder)))
@@ -74,9 +72,8 @@ def main(folder: str, count: int = 1000, rounds: int = 3) -> None:
         "retrokit, fp32": lambda texts: encoder.embed(texts, "document", "fp32"),
         "retrokit, bf16": lambda texts: encoder.embed(texts, "document", "bf16"),
     }
-    for backend, name in product(BACKENDS, ("fp32", "int8")):
-        other = retrokit.encoder(f"{ENCODER}:backend={backend},dtype={name}", device="cpu")
-        ways[f"{backend}, {name}"] = partial(other.embed, role="document")
+    for spec in others:
+        ways[spec] = partial(retrokit.encoder(spec, device="cpu").embed, role="document")
     seconds: dict[str, list[float]] = {name: [] for name in ways}
     made: dict[str, np.ndarray] = {}
     rates: dict[str, float] = dict.fromkeys(PRECISIONS, 0.0)
@@ -104,4 +101,4 @@ def main(folder: str, count: int = 1000, rounds: int = 3) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], *map(int, sys.argv[2:]))
+    main(sys.argv[1], *map(int, sys.argv[2:4]), others=sys.argv[4:])

@@ -108,7 +108,7 @@ def main() -> None:
         ids = open_export(vectors).ids_at(chosen.tolist())
         pairs = ({"anchor": f"question {number}", "positive": ids[row]} for number, row in enumerate(chosen.tolist()))
         write_jsonl(given.folder / "pairs.jsonl", pairs)
-        words = ["finetune", note["encoder"]["spec"], "--documents", vectors, "--data", given.folder / "pairs.jsonl"]
+        words = ["vectors", "train", vectors, "--data", given.folder / "pairs.jsonl"]
         words += ["--batch-size", 256, "--steps", given.steps, "--overwrite", "-o", given.folder / "run"]
         print(f"{given.steps:6,} steps:", measured(*words), flush=True)
 

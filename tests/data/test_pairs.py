@@ -220,7 +220,8 @@ def test_scored_pairs_are_all_kept(tmp_path: Path) -> None:
         ('"score": "4"', "field 'score' should be a number, found a string"),
         ('"score": true', "field 'score' should be a number, found true or false"),
         ('"score": 1e999', "malformed JSON: 1e999 is larger than a number can be"),
-        ('"score": 1' + "0" * 400, "field 'score' should be a finite number"),
+        ('"score": 1' + "0" * 400, "field 'score' should be at most 2147483647"),
+        ('"score": -1e308', "field 'score' should be at least -1000000000"),
         ('"score": 1, "label": 1', "the score could be any of 'score', 'label'; keep one"),
         (
             '"points": 1',

@@ -176,7 +176,7 @@ def test_a_planted_fault_is_reported_and_nothing_else(
 
 
 def test_every_kind_is_planted() -> None:
-    assert {kind for kind, *_ in PLANTED} | {"truncated", "false-negatives"} == set(KINDS)
+    assert {kind for kind, *_ in PLANTED} | {"truncated"} == set(KINDS)
 
 
 def test_texts_longer_than_the_encoder_reads(tmp_path: Path, tiny_bert: Path) -> None:
@@ -311,9 +311,6 @@ def test_gates_and_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> N
         (["{0}", "--fail-on", "boiler"], "--fail-on boiler: unknown kind of fault (did you mean boilerplate?)"),
         (["{0}", "--metrics", "ndgc@10"], "unknown metric 'ndgc@10'"),
         (["{0}", "--examples", "-1"], "--examples"),
-        (["{0}", "--with", "maxsim"], "--with predicts relevance: give --judge or --verdicts, or training data"),
-        (["{0}", "--depth", "100"], "--depth is of what systems rank; give --systems"),
-        (["{0}", "--systems", "bm25", "--seed", "1"], "--seed draws the pairs of --judge, which is not given"),
         (["beir:{0},split=dev"], "has no split 'dev'; its splits are 'test'"),
         (["beir:{0}/qrels"], "is no BEIR folder"),
         (["nothing.jsonl"], "nothing.jsonl: does not exist"),
@@ -342,8 +339,6 @@ def test_an_evaluation_reports_in_one_line(
     copies = "1 times a document with the text of a relevant one is not judged relevant"
     expected = f"set: {copies}; 1 documents show a wrong encoding (see retrokit check)"
     assert expected in capsys.readouterr().err
-    assert cli.run(["check", f"beir:{folder}", "--systems", str(tiny_bert), "--device", "cpu"]) == 0
-    assert "see retrokit check" not in capsys.readouterr().err  # whose table has it
     monkeypatch.setattr(checks, "QUICK", 100)
     data, _ = checks.check_test(str(folder), "test", 1, True)
     assert quick_line(data) is None

@@ -3,8 +3,7 @@
 import pytest
 
 from retrokit.core.errors import UsageError
-from retrokit.evaluation.checking.settings import CheckSettings
-from retrokit.evaluation.settings import EvaluationSettings, TwoStageOptions, parse_gate
+from retrokit.evaluation.settings import CheckSettings, EvaluationSettings, TwoStageOptions, parse_gate
 from retrokit.metrics.names import metric_name
 from retrokit.metrics.ranking import DEFAULT_METRICS
 

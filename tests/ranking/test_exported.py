@@ -124,7 +124,10 @@ def test_a_pair_scores_as_in_the_search(tiny_bert, corpus, tmp_path):
 def test_what_does_not_fit_the_folder(tiny_bert, corpus, tmp_path):
     folder = made(tiny_bert, corpus, tmp_path / "out", sim="learn:query=0.3,document=0.8", dims=8)
     for given, problem in (
-        (("static:16",), "was written by .*bert, whose weights or settings static:16 does not have; retrokit bridge"),
+        (
+            ("static:16",),
+            "was written by .*bert, whose weights or settings static:16 does not have; give an encoder whose",
+        ),
         (("", None, "cosine"), "was written for the similarity learn.*, not cosine"),
         (("", None, "learn"), "was written for the similarity learn.*, not learn"),
         (("", None, None, 4), "was written with the first 8 dimensions; `dims=` 4 does not fit"),
@@ -138,7 +141,7 @@ def test_what_does_not_fit_the_folder(tiny_bert, corpus, tmp_path):
     orphan = made(gone, corpus, tmp_path / "orphan")
     shutil.rmtree(gone)
     with pytest.raises(
-        UsageError, match=r"orphan: needs \S*gone, which cannot be loaded .*; put it back, or map"
+        UsageError, match=r"orphan: needs \S*gone, which cannot be loaded .*; put it back, or give"
     ) as error:
         export_index(orphan)
     assert "\n" not in str(error.value)

@@ -12,17 +12,27 @@ from tests.evaluation.fakes import write_folder
 from tests.plugins import install
 
 ENTRIES = """
-from retrokit.core.registry import Entry
+from retrokit.core.registry import Entry, Param
 
+CAUTIOUS = Entry(
+    "cautious",
+    "nothing for a query of one letter",
+    "elsewhere_impl:cautious",
+    (Param("searcher", str, required=True),),
+    positional="searcher",
+)
 LONGEST = Entry("longest", "the longest documents first", "elsewhere_impl:Longest")
 SHARED = Entry("shared", "how many letters query and document share", "elsewhere_impl:shared")
 BACKWARDS = Entry("backwards", "a list from its end to its top", "elsewhere_impl:backwards")
 """
 IMPLEMENTATION = """
+import dataclasses
+
 import numpy as np
 
+from retrokit.ranking import retrieval
 from retrokit.ranking.reranking.base import PairwiseReranker, Reranker
-from retrokit.ranking.retrieval.base import Index, Searcher
+from retrokit.ranking.retrieval.base import FilteredIndex, Index, Searcher, account_of
 
 
 class Lengths(Index):
@@ -46,6 +56,47 @@ class Longest(Searcher):
 
     def fingerprint(self):
         return "longest"
+
+
+class Cautious(Searcher):
+    def __init__(self, inner):
+        self.inner = inner
+        self.similarity = inner.similarity
+
+    def index(self, documents):
+        return CautiousIndex(self.inner, self.inner.index(documents))
+
+    def over(self, export):
+        return CautiousIndex(self.inner, self.inner.over(export))
+
+    def fingerprint(self):
+        return f"cautious {self.inner.fingerprint()}"
+
+
+class CautiousIndex(FilteredIndex):
+    def __init__(self, searcher, index):
+        self.searcher, self.inner = searcher, index
+
+    def search_without(self, queries, k, left_out):
+        rankings = self.inner.search_without(queries, k, left_out)
+        self.empty = {query: "the query is too short" for query in queries if len(query) == 1}
+        nothing = np.empty(0, np.float32), np.empty(0, np.int64)
+        return [
+            nothing if query in self.empty else ranking for query, ranking in zip(queries, rankings, strict=True)
+        ]
+
+    def score_pairs(self, queries, texts):
+        return self.inner.score_pairs(queries, texts)
+
+    def account(self):
+        account = account_of(self.searcher, self.inner)
+        refused = {"queries_too_short": len(self.empty)}
+        note = f"{len(self.empty)} queries were too short"
+        return dataclasses.replace(account, counts=account.counts | refused, notes=(note,))
+
+
+def cautious(searcher, device=None):
+    return Cautious(retrieval.create(searcher, device))
 
 
 class Shared(PairwiseReranker):
@@ -93,14 +144,23 @@ def ran(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[int, str, s
         folder / "site",
         "elsewhere",
         {"elsewhere": ENTRIES, "elsewhere_impl": IMPLEMENTATION},
-        "[retrokit.searchers]\nlongest = elsewhere:LONGEST\n"
+        "[retrokit.searchers]\nlongest = elsewhere:LONGEST\ncautious = elsewhere:CAUTIOUS\n"
         "[retrokit.rerankers]\nshared = elsewhere:SHARED\nbackwards = elsewhere:BACKWARDS\n",
     )
     data = write_folder(folder / "data", DOCUMENTS, {"q": "cat"}, {"q": {"b": 1}})
     write_jsonl(folder / "pairs.jsonl", [{"anchor": "cat", "positive": "cat"}])
     write_jsonl(folder / "near.jsonl", [{"anchor": "a cat", "positive": "the cat", "negatives": ["no cat"]}])
     beir, mining = f"beir:{data}", ["augment", "mine", "pairs.jsonl", "--corpus", f"{data}/corpus.jsonl"]
+    short = write_folder(folder / "short", DOCUMENTS, {"q": "cat", "x": "c"}, {"q": {"b": 1}, "x": {"b": 1}})
+    search = ["search", "--corpus", f"{short}/corpus.jsonl", "--queries", f"{short}/queries.jsonl", "-k", "2"]
+    two_stage = "two-stage:cautious:longest,reranker=shared"
+    over = ["search", "--index-folder", "exported", "--queries", f"{short}/queries.jsonl", "--format", "jsonl"]
     asked = {
+        "exported": ["export", "static:8", "--on", str(short), "-o", "exported"],
+        "over an export": [*over, "static:8"],
+        "cautious over an export": [*over, "cautious:static:8"],
+        "a searcher of texts over an export": [*over, "cautious:longest"],
+        "another encoder over an export": [*over, "cautious:static:16"],
         "searched": ["eval", "longest", "--on", beir, "--json", "--per-query"],
         "composed": ["eval", "two-stage:longest,reranker=shared,depth=3", "--on", beir, "--json", "--save-run", "run"],
         "reranked": ["rerank", "longest", "--on", beir, "--with", "shared", "--with", "backwards", "--json"],
@@ -108,6 +168,12 @@ def ran(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[int, str, s
         "no lists": ["rerank", "--on", "pairs:near.jsonl", "--with", "backwards", "--json"],
         "mined": [*mining, "--encoder", "longest", "--judge", "backwards", "--scores", "--margin", "none"],
         "no embeddings": ["eval", "longest", "--on", "pairs:near.jsonl", "--json"],
+        "reasons": [*search, "cautious:longest", "--format", "jsonl"],
+        "reasons in a table": [*search, "cautious:longest"],
+        "reasons of two stages": [*search, two_stage, "--format", "jsonl"],
+        "reasons of a hybrid": [*search, "hybrid:a=cautious:longest,b=cautious:bm25", "--format", "jsonl"],
+        "notes": ["eval", "cautious:longest", two_stage, "--on", f"beir:{short}"],
+        "counts": ["eval", "cautious:longest", two_stage, "--on", f"beir:{short}", "--json"],
         "no index": ["eval", "longest", "--on", beir, "--index", "Flat", "--json"],
     }
     environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(folder / "site"), os.environ.get("PYTHONPATH", "")])}
@@ -147,6 +213,43 @@ def test_two_stages_are_a_searcher_again(ran):
     assert result["metrics"]["mrr@10"] == 1
 
 
+@pytest.mark.parametrize("searched", ["reasons", "reasons of two stages", "reasons of a hybrid"])
+def test_a_search_gives_the_reason_of_an_index_that_finds_nothing(ran, searched):
+    code, out, err = ran[searched]
+    assert code == 0, err
+    answered, refused = map(json.loads, out.splitlines())
+    assert "empty" not in answered
+    assert len(answered["documents"]) == 2
+    assert refused == {"id": "x", "query": "c", "documents": [], "empty": "the query is too short"}
+
+
+def test_a_table_of_hits_gives_the_reason(ran):
+    code, out, err = ran["reasons in a table"]
+    assert code == 0, err
+    assert out.count("the query is too short") == 1
+
+
+def test_a_searcher_around_an_encoder_searches_an_export(ran):
+    code, out, err = ran["over an export"]
+    assert code == 0, err
+    answered, plain = map(json.loads, out.splitlines())
+    code, out, err = ran["cautious over an export"]
+    assert code == 0, err
+    assert len(answered["documents"]) == len(plain["documents"]) == 4
+    expected = [answered, {**plain, "documents": [], "empty": "the query is too short"}]
+    assert [json.loads(line) for line in out.splitlines()] == expected
+
+
+def test_notes_and_counts_of_an_index_reach_the_table_and_the_json(ran):
+    code, out, err = ran["notes"]
+    assert code == 0, err
+    shown = " ".join(out.split())
+    assert "cautious:longest own: 1 queries were too short" in shown
+    assert "own + shared: 1 queries were too short" in shown
+    for result in results(ran, "counts"):
+        assert result["counts"]["queries_too_short"] == 1
+
+
 def test_both_kinds_of_rerankers_rerank(ran):
     first, shared, backwards = results(ran, "reranked")
     assert [one["similarity"] for one in (first, shared, backwards)] == ["own", "own + shared", "own + backwards"]
@@ -178,6 +281,8 @@ def test_mining_takes_both(ran):
     [
         ("no embeddings", "needs embeddings: give an encoder in place of longest"),
         ("no index", "no encoder is evaluated, and nothing else has embeddings to search"),
+        ("a searcher of texts over an export", "is searched with the encoder that wrote it, not with longest"),
+        ("another encoder over an export", "was written by static:8, whose weights or settings"),
     ],
 )
 def test_what_it_lacks_is_said_in_a_line(ran, name, message):

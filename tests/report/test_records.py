@@ -11,7 +11,7 @@ from retrokit.core.sheet import Sheet
 from retrokit.data.check import CheckedData, DataFault
 from retrokit.data.jsonl import to_json
 from retrokit.data.records import PrintedRecord
-from retrokit.evaluation.checking.check import DataCheck
+from retrokit.evaluation.check import DataCheck
 from retrokit.evaluation.comparison.comparison import evaluation_of
 from retrokit.metrics.significance import Share
 from retrokit.probing import registry as probes

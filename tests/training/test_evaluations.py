@@ -116,7 +116,7 @@ def test_several_tasks_of_a_run(tmp_path: Path) -> None:
     data, output = [str(tmp_path / "pairs.jsonl")], str(run)
     made = plan(FinetuneConfig("static:8", data, None, **options))
     shown = Console(file=io.StringIO(), width=120)
-    shown.print(*map(TerminalTable, preflight_sheets(made.preflight)))
+    shown.print(*map(TerminalTable, preflight_sheets(made.preflight, FinetuneConfig)))
     assert "best metric │ first:ndcg@10" in " ".join(shown.file.getvalue().split())
     outcome = finetune(FinetuneConfig("static:8", data, output, best_metric="second:mrr@10", **options))
     assert outcome.metric == "second:mrr@10"

@@ -7,6 +7,7 @@ import shutil
 import signal
 from itertools import product
 from pathlib import Path
+from zipfile import ZipFile
 
 import numpy as np
 import pytest
@@ -144,6 +145,13 @@ def test_the_share_that_a_guide_masks_is_logged(tiny_bert, pairs, tmp_path):
     assert lines[-1]["loss"] == 0.0  # nothing but the positive is left
 
 
+def test_a_guide_that_is_not_there_is_refused_before_a_model_loads(tiny_bert, pairs, tmp_path, monkeypatch):
+    monkeypatch.setattr("retrokit.encoders.loading._load", lambda *words, **options: pytest.fail("a model was loaded"))
+    gone = tmp_path / "gone"
+    with pytest.raises(UsageError, match=f"{gone} is not a registered encoder, a folder or a hub id"):
+        plan(configure(tiny_bert, pairs, tmp_path / "run", guide=str(gone)))
+
+
 @pytest.mark.parametrize(
     "options",
     [
@@ -250,6 +258,16 @@ def test_an_interrupted_run_resumes_to_the_same_weights(tiny_bert, encoder, pair
     assert_same_weights(tmp_path / "whole", tmp_path / "run")
 
 
+def test_a_trainers_further_state_is_resumed(tiny_bert, pairs, tmp_path, monkeypatch):
+    restored: list[int] = []
+    monkeypatch.setattr(FinetuneTrainer, "further_state", lambda self: {"seen": torch.tensor(self.state.global_step)})
+    monkeypatch.setattr(FinetuneTrainer, "restore", lambda self, state: restored.append(state["seen"].item()))
+    with stopping(3, signal.SIGINT), pytest.raises(Interrupted):
+        finetune(configure(tiny_bert, pairs, tmp_path / "run", steps=6))
+    finetune(configure(tiny_bert, pairs, tmp_path / "run", steps=6, resume=True))
+    assert restored == [4]
+
+
 @pytest.fixture(scope="module")
 def stopped(tmp_path_factory, tiny_bert) -> Path:
     """A folder with the data of a run, and the run, stopped after a checkpoint at step 2."""
@@ -267,6 +285,7 @@ def stopped(tmp_path_factory, tiny_bert) -> Path:
     [
         *product(["trainable.pt", "state.pt", "trainer_state.json"], ["cut", "nonsense", "another"]),
         *product(["trainable.pt", "trainer_state.json"], ["missing"]),  # without state.pt it is not complete
+        *product(["trainable.pt", "state.pt"], ["other byte"]),
     ],
 )
 def test_a_damaged_checkpoint_is_one_line(stopped, tiny_bert, tmp_path, name, damage):
@@ -275,7 +294,12 @@ def test_a_damaged_checkpoint_is_one_line(stopped, tiny_bert, tmp_path, name, da
     whole = path.read_bytes()
     other = b'{"global_step": 7}' if name.endswith("json") else b""
     path.unlink()
-    if damage == "another" and not other:
+    if damage == "other byte":
+        with ZipFile(io.BytesIO(whole)) as archive:
+            largest = max(archive.infolist(), key=lambda entry: entry.file_size)
+            numbers = archive.read(largest)
+        path.write_bytes(whole.replace(numbers, bytes([numbers[0] ^ 1]) + numbers[1:]))
+    elif damage == "another" and not other:
         torch.save({"some": torch.zeros(3)}, path)
     elif damage != "missing":
         path.write_bytes({"cut": whole[: len(whole) // 2], "nonsense": b"nonsense", "another": other}[damage])

@@ -56,7 +56,7 @@ def test_low_rank_updates_learn_and_are_merged(base, tmp_path):
     data = rows(tmp_path)
     plan = plan_verifier(config(base, data, tmp_path / "plan", lora=4))
     parameters = plan.preflight.parameters
-    (sheet,) = (sheet for sheet in verifier_preflight_sheets(plan.preflight) if sheet.title == "plan")
+    (sheet,) = (sheet for sheet in verifier_preflight_sheets(plan.preflight, VerifierConfig) if sheet.title == "plan")
     assert [("parameters of the decoder",), (f"{parameters['verifier']:,}",)] in sheet.rows
     assert 0 < parameters["trainable"] < parameters["verifier"] / 2
     texts = sentences(3, seed=9)

@@ -352,6 +352,33 @@ def test_the_last_checkpoint_is_that_of_the_highest_step(tmp_path: Path) -> None
     assert [row["step"] for _, row in read_jsonl(folder.metrics)] == [10, 11]
 
 
+LINE = '{"step": 1, "evaluation": {"ndcg": 0.5}}\n'
+
+
+@pytest.mark.parametrize(
+    ("content", "problem"),
+    [
+        ('{"step": 0}\n{"step"\n' + LINE, "metrics.jsonl:2: malformed JSON"),
+        ('{"step": 0}\n' + LINE + '{"step"\n', "metrics.jsonl:3: malformed JSON"),
+        (LINE + '{"step": 2, "evaluation": {"mrr": 0.5}}\n', "metrics.jsonl:2: its evaluation and the first have diff"),
+        (LINE.replace("ndcg", "mrr"), "metrics.jsonl: the evaluation of step 1 lacks 'ndcg'"),
+    ],
+)
+def test_a_damaged_line_of_metrics_is_named_and_stays(tmp_path: Path, content: str, problem: str) -> None:
+    folder = RunFolder(tmp_path)
+    folder.metrics.write_text(content)
+    with pytest.raises(DataError, match=problem):
+        folder.truncate_metrics(1, "ndcg")
+    assert folder.metrics.read_text() == content
+
+
+def test_a_last_line_that_a_kill_has_cut_is_dropped(tmp_path: Path) -> None:
+    folder = RunFolder(tmp_path)
+    folder.metrics.write_text(LINE + '{"step": 2, "evalu')
+    assert folder.truncate_metrics(2, "ndcg") == [{"step": 1, "evaluation": {"ndcg": 0.5}}]
+    assert folder.metrics.read_text() == LINE
+
+
 def test_a_kill_between_the_files_of_the_model_leaves_a_run_that_can_be_replaced(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -375,6 +402,19 @@ def test_a_kill_between_the_files_of_the_model_leaves_a_run_that_can_be_replaced
     assert not (tmp_path / "run" / "second.bin").exists()
     assert folder.read().status == "training"
     RunFolder(tmp_path / "run", overwrite=True).check()
+
+
+def test_a_readme_of_the_user_stays(tmp_path: Path) -> None:
+    folder, run = RunFolder(tmp_path / "run"), Run("training", "cosine", "minilm", {})
+    folder.begin(run)
+    (tmp_path / "run" / "README.md").write_text("years of work")
+    with staged_in(folder.path) as staged:
+        for name in ("README.md", "first.bin"):
+            (staged / name).write_text(name)
+        folder.finish(staged, run)
+    assert (tmp_path / "run" / "README.md").read_text() == "years of work"
+    assert (tmp_path / "run" / "first.bin").is_file()
+    assert folder.read().files == ["first.bin"]
 
 
 # --- folders that nothing could be done with

@@ -17,7 +17,7 @@ from retrokit.core.notices import listening
 from retrokit.data.jsonl import write_jsonl
 from retrokit.training.rerankers.cross_encoder import save
 from tests.close import assert_rounded
-from tests.evaluation.fakes import Notices, write_folder
+from tests.evaluation.fakes import Notices
 from tests.models import sentences
 from tests.test_docs import ROOT
 
@@ -108,17 +108,6 @@ def test_the_readmes_snippet_embeds_as_retrokit_does(name: str, tiny_bert: Path,
 def test_prompts_matter_to_these_texts(tiny_bert: Path, tmp_path: Path) -> None:
     folder = prompted(tmp_path / "base", tiny_bert, {"prompts": PAIR})
     assert np.abs(scores_of_readme(folder) - scores_of_retrokit(folder)).max() > 0.01
-
-
-def test_other_commands_save_prompts_too(tiny_bert: Path, tmp_path: Path) -> None:
-    base = str(prompted(tmp_path / "base", tiny_bert, {"prompts": PAIR}))
-    corpus = {f"d{number}": text for number, text in enumerate(sentences(12, seed=30))}
-    data = write_folder(tmp_path / "data", corpus, {"q1": QUERIES[0]}, {"q1": {"d1": 1}})
-    export = str(tmp_path / "export")
-    assert cli(["export", base, "--on", f"beir:{data}", "-o", export, "--precision", "fp32", "--device", "cpu"]) == 0
-    command = ["bridge", export, base, "--map", "orthogonal", "--into", "old", "--device", "cpu"]
-    assert cli([*command, "-o", str(tmp_path / "bridged")]) == 0
-    assert_read_alike(tmp_path / "bridged", ("who sees ", "the mountain is "))
 
 
 # --- servers

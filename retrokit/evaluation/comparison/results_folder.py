@@ -197,15 +197,17 @@ def _read(file: Path) -> Record:
     content = read_json(file, _EXPECTED)
     if content.pop("checksum", None) != _checksum(content):
         raise DataError(file, "is damaged: its checksum differs")
-    return cast(Record, checked(Record, content, file, _EXPECTED))
+    record = cast(Record, checked(Record, content, file, _EXPECTED))
+    for name in ("encoder", "similarity", "task"):
+        if getattr(record.result, name) != record.key.get(name):
+            raise DataError(file, f"is damaged: its result and its key differ in the {name}")
+    return record
 
 
 def plain(result: Result) -> dict[str, Any]:
     """A result as plain values, without its ranking."""
     plain = {
-        field.name: getattr(result, field.name)
-        for field in fields(result)
-        if field.name not in ("run", "resampled", "abstention")
+        field.name: getattr(result, field.name) for field in fields(result) if field.name not in ("run", "resampled")
     }
     drawn = {name: draws_of(metric) for name, metric in result.resampled.items()}
     resampled = {name: {**vars(draws), "drawn": [*map(known, draws.drawn.tolist())]} for name, draws in drawn.items()}

@@ -14,10 +14,8 @@ from typing import Any
 import numpy as np
 import torch
 
-from retrokit.core.notices import notice
-from retrokit.evaluation.result import AbstentionResult, Resampled, Result
+from retrokit.evaluation.result import Resampled, Result
 from retrokit.evaluation.task import Request, Task
-from retrokit.ranking.abstention import Abstainer
 from retrokit.ranking.retrieval.base import Index, Ranking, Searcher, TextList, account_of
 from retrokit.ranking.retrieval.embeddings import norm_statistics, row_norms
 from retrokit.similarities.base import Role, Similarity
@@ -155,29 +153,13 @@ class SearchTask(MeasuringTask):
         names, results = request.names(self), []
         depth = len(self.documents) if request.whole else self.depth(names)
         for searcher in request.searchers(self):
-            abstainer, unseen = None, np.empty(0, np.int64)
-            if request.abstain is not None:
-                abstainer = Abstainer(request.calibrations, request.abstain, searcher, self.documents)
-                unseen = abstainer.abstention.unseen(self.queries, self.spec)
-                if shared := len(self.queries) - len(unseen):
-                    shares = f"{shared:,} of {len(self.queries):,} queries calibrated `abstain=`"
-                    notice(f"{self.spec}: {shares} and are left out of its figures")
             index = searcher.index(self.documents)
             measured = self.measure_index(index, names, depth, searcher)
             account = account_of(searcher, index)
             measured = replace(measured, counts={**account.counts, **measured.counts})
             details = (measured, account.norms, account.configuration)
-            result = self.result(searcher.spec, searcher.similarity, names, *details)
-            if abstainer is not None:
-                result = replace(result, abstention=self.measure_abstention(index, abstainer, unseen, result))
-            results.append(result)
+            results.append(self.result(searcher.spec, searcher.similarity, names, *details))
         return results
-
-    def measure_abstention(
-        self, index: Index, abstainer: Abstainer, rows: np.ndarray, result: Result
-    ) -> AbstentionResult | None:
-        """Which of the queries at ``rows`` ``abstainer`` answers; ``None`` of a task without relevant documents."""
-        return None
 
 
 def run_of(

@@ -13,8 +13,6 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
-import numpy as np
-
 from retrokit.core.notices import notice
 from retrokit.data.beir import (
     RetrievalData,
@@ -28,12 +26,10 @@ from retrokit.data.beir import (
 from retrokit.data.bright import BrightData, bright_folder, digest_bright, instruction, read_bright
 from retrokit.data.images import with_images
 from retrokit.data.trec import write_run
-from retrokit.evaluation.result import AbstentionResult, Result
+from retrokit.evaluation.result import Result
 from retrokit.evaluation.tasks.base import Measured, SearchTask, left_out, run_of
 from retrokit.evaluation.tasks.sets import RetrievalSets
 from retrokit.metrics.ranking import DEFAULT_METRICS, check_metric, evaluate_run, mean
-from retrokit.metrics.significance import share_of
-from retrokit.ranking.abstention import DEPTH, Abstainer
 from retrokit.ranking.retrieval.base import Index, Ranking, Searcher, TextList, TuningQueries
 
 
@@ -157,39 +153,6 @@ class Retrieval(SearchTask):
             run[query] |= {id: score for id, score in scores.items() if id not in self._out[query]}
         per_query = evaluate_run(self.data.qrels, run, names, self.data.level)
         return Measured({name: mean(scores) for name, scores in per_query.items()}, per_query, run=run)
-
-    def measure_abstention(
-        self, index: Index, abstainer: Abstainer, rows: np.ndarray, result: Result
-    ) -> AbstentionResult:
-        """With and without the relevant documents of each query."""
-        ids = dict(enumerate(self.documents.ids))
-        removed = [left | own for left, own in zip(self.left_out, self.relevant, strict=True)]
-        sides = [index.search_without(self.queries, DEPTH, out) for out in (self.left_out, removed)]
-        signals, nulls = (abstainer.signals(self.queries, side, ids)[rows] for side in sides)
-        has_relevant = np.array([bool(own) for own in self.relevant])[rows]
-        answers = has_relevant & (signals > abstainer.threshold)
-        error = share_of(nulls > abstainer.threshold)
-        of_queries = {
-            name: np.array([own[id] for id in self.queries.ids])[rows] for name, own in result.per_query.items()
-        }
-        return AbstentionResult(
-            abstain=abstainer.alpha,
-            signal=abstainer.abstention.signal,
-            threshold=abstainer.threshold,
-            queries=int(has_relevant.sum()),
-            answered=float(answers.sum() / max(1, has_relevant.sum())),
-            without=error.pairs,
-            error=error.value,
-            low=error.low,
-            high=error.high,
-            metrics={name: _mean(own[answers]) for name, own in of_queries.items()},
-            baseline={name: _mean(own[has_relevant]) for name, own in of_queries.items()},
-            drift_p=abstainer.check_drift(nulls, abstainer.abstention.nulls),
-        )
-
-
-def _mean(values: np.ndarray) -> float | None:
-    return float(values.mean()) if len(values) else None
 
 
 # BEIR's folders whose tasks have ignore_identical_ids in mteb 2.26.24, by BEIR's names and by mteb's

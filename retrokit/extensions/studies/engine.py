@@ -196,7 +196,7 @@ def work(folder: str, name: str) -> int:
     check_own(done.parent)
     with FileLock(plan.marker(step, "lock")):  # of a study that was killed, a step may still be ending
         failed.unlink(missing_ok=True)
-        os.chdir(plan.started_in)
+        os.chdir(plan.working_folder())
         began = time.time()
         # a run may have been finished, from the same files, before a kill kept it from being marked
         is_finished = step.resumes and is_run(step.output) and read_run(step.output).status == FINISHED
@@ -294,7 +294,7 @@ def results_of(plan: StudyPlan) -> tuple[list[Path], bool]:
 def _compare(plan: StudyPlan, steps: Sequence[Step], path: Path) -> bool:
     """Write the evaluation of all systems as JSON; whether the gates hold."""
     words = comparing(steps, plan.gates)
-    ended = subprocess.run([sys.executable, "-m", "retrokit", *words], cwd=plan.started_in, capture_output=True)
+    ended = subprocess.run([sys.executable, "-m", "retrokit", *words], cwd=plan.working_folder(), capture_output=True)
     if ended.returncode not in (0, 1):
         last = ended.stderr.decode(errors="replace").strip().splitlines()[-1]
         error = RetrokitError(last.removeprefix("retrokit: "))

@@ -153,7 +153,7 @@ def _training(step: Step, timed: dict[str, float] | None) -> float | None:
 def _timed(plan: StudyPlan, step: Step) -> dict[str, float] | None:
     """Steps of an epoch, and seconds of one; ``None`` while its data are missing."""
     words = [sys.executable, "-m", "retrokit", *step.command[:-2], "--dry-run", "--time", "--json"]
-    ended = subprocess.run(words, cwd=plan.started_in, capture_output=True, text=True)
+    ended = subprocess.run(words, cwd=plan.working_folder(), capture_output=True, text=True)
     if ended.returncode:
         notice(f"{step.name} cannot be timed yet: {(ended.stderr.strip().splitlines() or ['no message'])[-1]}")
         return None

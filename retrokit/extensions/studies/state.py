@@ -176,6 +176,12 @@ class StudyPlan:
             raise DataError(path, "is not the plan of a study: a step without a command")
         return plan
 
+    def working_folder(self) -> str:
+        """The folder that it was started in. Raises :class:`DataError` if it is gone."""
+        if not os.path.isdir(self.started_in):
+            raise DataError(self.folder / PLAN, f"was started in {self.started_in}, which is no folder; put it back")
+        return self.started_in
+
     def to_frame(self) -> DataFrame:
         """A row for each step: its name, table and cell, its state and seconds."""
         names = ("name", "table", "cell")

@@ -139,7 +139,7 @@ def search(
     Args:
         searcher: an encoder, ``bm25``, ``two-stage:…``; with the ``options`` of :func:`create`.
         documents: texts; or an export (:func:`ranking.export.open_export`), which its own encoder searches, by default
-            (``""``) the one that it names.
+            (``""``) the one that it names, or a searcher that has :meth:`Searcher.over`.
 
     Raises:
         UsageError: a wrong spec, options that do not fit, or k below 1.
@@ -151,13 +151,6 @@ def search(
 
 def index_of(searcher: str, documents: Sequence[str] | Export, device: str | None = None, **options: Any) -> Index:
     """The index of :func:`search`; raises as it does."""
-    return opened(searcher, documents, device, **options)[1]
-
-
-def opened(
-    searcher: str, documents: Sequence[str] | Export, device: str | None = None, **options: Any
-) -> tuple[Searcher, Index]:
-    """What searches and the index of :func:`search`; raises as it does."""
     from retrokit.data.exports import Export
     from retrokit.ranking.retrieval.base import TextList
 
@@ -166,8 +159,7 @@ def opened(
             from retrokit.ranking.retrieval.dense import export_index
 
         if searcher and registry_of(searcher) is registry:
-            raise UsageError(f"{documents.folder}: is searched with the encoder that wrote it, not with {searcher}")
-        index = export_index(documents, searcher, device, **options)
-        return index.searcher, index
-    loaded = create(searcher, device, **options)
-    return loaded, loaded.index(documents if isinstance(documents, TextList) else TextList(documents))
+            return create(searcher, device, **options).over(documents)
+        return export_index(documents, searcher, device, **options)
+    texts = documents if isinstance(documents, TextList) else TextList(documents)
+    return create(searcher, device, **options).index(texts)

@@ -48,19 +48,22 @@ class TextList(list[str]):
 
 @dataclass(frozen=True)
 class Account:
-    """What results report of a search: ``configuration``, statistics of embeddings' ``norms``, and ``counts`` of what
-    was used and left out."""
+    """What results report of a search: ``configuration``, statistics of embeddings' ``norms``, ``counts`` of what was
+    used and left out, and ``notes``, sentences that are printed below a table."""
 
     configuration: dict[str, Any] = field(default_factory=dict)
     norms: dict[str, float] = field(default_factory=dict)
     counts: dict[str, int] = field(default_factory=dict)
+    notes: Sequence[str] = ()
 
 
 class Index(Protocol):
     """Documents that can be searched. A subclass gives :meth:`search` and :meth:`score_pairs`. ``unlisted`` has the
-    scores of documents of a TREC run that are not in the corpus, by the ids of query and document."""
+    scores of documents of a TREC run that are not in the corpus, by the ids of query and document. ``empty`` has the
+    reason for no document in the last search, by the text of the query."""
 
     unlisted: Mapping[str, Mapping[str, float]] = MappingProxyType({})
+    empty: Mapping[str, str] = MappingProxyType({})
 
     @abstractmethod
     def search(self, queries: TextList, k: int) -> Sequence[Ranking]:
@@ -129,12 +132,17 @@ class Searcher(Protocol):
         """A digest of all that decides a score except the documents."""
 
     def portable_fingerprint(self) -> str:
-        """The same without precision, device and libraries, which change a score by rounding only."""
+        """The same without precision, device, libraries and an export, which change a score by rounding only."""
         return self.fingerprint()
 
     def check(self, documents: TextList, queries: TextList) -> None:
         """Raise :class:`DataError` before any work for what it cannot rank."""
         return
+
+    def over(self, export: Export) -> Index:
+        """Make the documents of an export searchable, without their texts. By default a searcher needs texts, and
+        raises :class:`UsageError`, as for an export that does not fit."""
+        raise UsageError(f"{export.folder}: is searched with the encoder that wrote it, not with {self.spec}")
 
     def tuned(self, on: TuningQueries) -> Searcher:
         """The searcher with what its spec leaves open tuned on the queries ``on``."""
@@ -142,9 +150,13 @@ class Searcher(Protocol):
 
 
 def account_of(searcher: Searcher, index: Index) -> Account:
-    """The account of ``index``, with the fingerprint of its ``searcher`` if it has no configuration."""
+    """The account of ``index``, with the fingerprint of its ``searcher`` if it has no configuration. A configuration
+    contains the notes, so that systems of several searchers keep those of each."""
     account = index.account()
-    return replace(account, configuration=account.configuration or {"fingerprint": searcher.fingerprint()})
+    configuration = account.configuration or {"fingerprint": searcher.fingerprint()}
+    if account.notes:
+        configuration = {**configuration, "notes": [*account.notes]}
+    return replace(account, configuration=configuration)
 
 
 class Shared(Searcher):
@@ -183,7 +195,7 @@ class _SharedIndex(FilteredIndex):
         if last is None or last[0] is not queries or last[1] < k or last[2] != left_out:
             last = self._last = queries, k, left_out, self._index.search_without(queries, k, left_out)
             self._account = account_of(self._searcher, self._index)
-            self.unlisted = self._index.unlisted
+            self.unlisted, self.empty = self._index.unlisted, self._index.empty
         return [(scores[:k], positions[:k]) for scores, positions in last[3]]
 
     def score_pairs(self, queries: TextList, texts: TextList) -> np.ndarray:

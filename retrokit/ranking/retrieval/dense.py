@@ -52,15 +52,33 @@ class Dense(Searcher):
             return DenseIndex(self, documents)
         return StoredIndex(self, documents, stored_as(self.quantize))
 
+    def over(self, export: Export) -> ExportIndex:
+        """The documents of an export that this encoder wrote for this similarity, in its storage dtype."""
+        note, encoder = export.note, self.embeddings.encoder
+        if note["encoder"]["fingerprint"] not in (encoder.fingerprint(), encoder.document_fingerprint()):
+            raise UsageError(
+                f"{export.folder}: was written by {note['encoder']['spec']}, whose weights or settings {encoder.spec} "
+                "does not have; give an encoder whose queries fit its vectors"
+            )
+        check_export(export, self.similarity, self.embeddings.dims, self.quantize)
+        learned = note["similarity"]["learned"]
+        if self.scorer.statistics() != learned:
+            raise UsageError(
+                f"{export.folder}: was written for {self.similarity} with {learned}; {encoder.spec} has others"
+            )
+        searcher = Dense(self.embeddings, self.scorer, self.faiss, self.quantize or note["dtype"])
+        searcher.spec, searcher.export = self.spec, export
+        return ExportIndex(searcher, export)
+
     def fingerprint(self) -> str:
-        return f"{self.embeddings.encoder.key(self.embeddings.precision)} {self._settings()}"
+        stored = "" if self.export is None else f" {json.dumps(self.export.note, sort_keys=True)}"
+        return f"{self.embeddings.encoder.key(self.embeddings.precision)} {self._settings()}{stored}"
 
     def portable_fingerprint(self) -> str:
         return f"{self.embeddings.encoder.fingerprint()} {self._settings()}"
 
     def _settings(self) -> str:
-        stored = "" if self.export is None else f" {json.dumps(self.export.note, sort_keys=True)}"
-        return f"{self.scorer.fingerprint()} {self.embeddings.dims} {self.faiss} {self.quantize}{stored}"
+        return f"{self.scorer.fingerprint()} {self.embeddings.dims} {self.faiss} {self.quantize}"
 
 
 class DenseIndex(FilteredIndex):
@@ -250,8 +268,8 @@ def dense(
 class ExportIndex(StoredIndex):
     """The documents of an export, shard after shard."""
 
-    def __init__(self, searcher: Dense, export: Export, stored: Stored) -> None:
-        super().__init__(searcher, TextList(), stored)
+    def __init__(self, searcher: Dense, export: Export) -> None:
+        super().__init__(searcher, TextList(), stored_as(searcher.quantize or "float32"))
         self.export = export
 
     @cached_property
@@ -289,7 +307,7 @@ class ListedIndex(ExportIndex):
     """The documents of an export at ``rows``, int64 ``[n]``, by their places in this list."""
 
     def __init__(self, searcher: Dense, export: Export, rows: np.ndarray) -> None:
-        super().__init__(searcher, export, stored_as(searcher.quantize or "float32"))
+        super().__init__(searcher, export)
         self.rows = rows
 
     @cached_property
@@ -328,18 +346,24 @@ def listed_rows(export: Export, identifiers: Sequence[str]) -> np.ndarray:
 
 def encoder_of(export: Export, device: str | None = None) -> Encoder:
     """The encoder that wrote an export; raises as :func:`~retrokit.encoders.create_for`."""
-    advice = "put it back, or map the vectors into the space of another encoder (retrokit bridge, `into=` new)"
+    advice = "put it back, or give an encoder whose queries fit its vectors"
     return encoders.create_for(export.folder, export.note["encoder"]["spec"], device, advice)
 
 
-def check_export(export: Export, sim: str | None) -> None:
-    """Raise :class:`UsageError` for an export of queries, or for another similarity than ``sim``."""
+def check_export(export: Export, sim: str | None, dims: int | None = None, quantize: str | None = None) -> None:
+    """Raise :class:`UsageError` for an export of queries, or for another similarity than ``sim``, number of dimensions
+    or storage dtype."""
     note, folder = export.note, export.folder
     if note["role"] != "document":
         raise UsageError(f"{folder}: contains embeddings of the role {note['role']}; documents are searched")
     spec = note["similarity"]["spec"]
     if sim is not None and str(similarities.registry.parse(sim)) != spec:
         raise UsageError(f"{folder}: was written for the similarity {spec}, not {sim}")
+    written_dims = note["encoder"]["dims"]
+    if dims is not None and dims != written_dims:
+        raise UsageError(f"{folder}: was written with the first {written_dims} dimensions; `dims=` {dims} does not fit")
+    if quantize is not None and stored_as(quantize).dtype != note["dtype"]:
+        raise UsageError(f"{folder}: contains {note['dtype']}; `quantize=` {quantize} does not fit")
 
 
 def export_index(
@@ -363,29 +387,10 @@ def export_index(
         UsageError: an export of queries, or another storage dtype, encoder, similarity or number of dimensions.
         DataError: it is damaged.
     """
-    check_export(export, sim)
-    note, folder = export.note, export.folder
-    made_by, made_for = note["encoder"], note["similarity"]
-    if dims is not None and dims != made_by["dims"]:
-        raise UsageError(
-            f"{folder}: was written with the first {made_by['dims']} dimensions; `dims=` {dims} does not fit"
-        )
-    dims = made_by["dims"] if made_by["dims"] != made_by["dimension"] else None
-    dtype = note["dtype"]
-    stored = stored_as(quantize or dtype)
-    if stored.dtype != dtype:
-        raise UsageError(f"{folder}: contains {dtype}; `quantize=` {quantize} does not fit")
-    of_documents = encoders.registry.create(encoder, device=device) if encoder else encoder_of(export, device)
-    scorer = of_documents.similarity_of(made_for["spec"])
-    searcher = Dense(SharedEmbeddings(of_documents, [scorer], precision, dims), scorer, index, quantize or dtype)
-    searcher.export = export
-    if made_by["fingerprint"] not in (of_documents.fingerprint(), of_documents.document_fingerprint()):
-        raise UsageError(
-            f"{folder}: was written by {made_by['spec']}, whose weights or settings {of_documents.spec} does not have; "
-            "retrokit bridge maps one into the space of the other"
-        )
-    if searcher.scorer.statistics() != made_for["learned"]:
-        raise UsageError(
-            f"{folder}: was written for {made_for['spec']} with {made_for['learned']}; {of_documents.spec} has others"
-        )
-    return ExportIndex(searcher, export, stored)
+    check_export(export, sim, dims, quantize)
+    written_by = export.note["encoder"]
+    dims = written_by["dims"] if written_by["dims"] != written_by["dimension"] else None
+    loaded = encoders.registry.create(encoder, device=device) if encoder else encoder_of(export, device)
+    scorer = loaded.similarity_of(export.note["similarity"]["spec"])
+    embeddings = SharedEmbeddings(loaded, [scorer], precision, dims)
+    return Dense(embeddings, scorer, index, quantize or export.note["dtype"]).over(export)

@@ -1,9 +1,8 @@
 """Search from files: a corpus or an exported folder, and queries, to identifiers of documents."""
 
 import secrets
-from collections.abc import Iterator, Sequence, Set
-from dataclasses import dataclass
-from pathlib import Path
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from retrokit import encoders
@@ -14,12 +13,11 @@ from retrokit.core.registry import parse_all
 from retrokit.core.settings import taking
 from retrokit.data.beir import corpus_file, queries_file
 from retrokit.data.corpus import read_corpus, read_queries
-from retrokit.data.exports import ABSTENTION, open_export
+from retrokit.data.exports import open_export
 from retrokit.data.jsonl import write_jsonl
 from retrokit.data.pairs import texts_file
 from retrokit.data.trec import write_run
 from retrokit.ranking import retrieval
-from retrokit.ranking.abstention import DEPTH, Abstainer
 from retrokit.ranking.retrieval.base import TextList
 from retrokit.ranking.settings import SearchSettings
 
@@ -35,19 +33,22 @@ class Hit:
 
 @dataclass(frozen=True)
 class Hits:
-    """Documents of each query, best first; of those that are ``abstained`` from, by place, none."""
+    """Documents of each query, best first. ``empty`` has the searcher's reasons for no document, by the text of the
+    query."""
 
     queries: TextList
     found: Sequence[Sequence[Hit]]
-    abstained: Set[int] = frozenset()
+    empty: Mapping[str, str] = field(default_factory=dict)
 
     def rows(self) -> Iterator[dict[str, Any]]:
         """A JSON object a query: ``id``, ``query``, and ``documents`` of ``id``, ``score`` and, if known, ``text``;
-        ``abstained`` if the search does."""
-        for row, (id, query, hits) in enumerate(zip(self.queries.ids, self.queries, self.found, strict=True)):
+        ``empty``, the reason for no document, if there is one."""
+        for id, query, hits in zip(self.queries.ids, self.queries, self.found, strict=True):
             documents = [{name: value for name, value in vars(hit).items() if value is not None} for hit in hits]
-            abstained = {"abstained": True} if row in self.abstained else {}
-            yield {"id": id, "query": query, "documents": documents, **abstained}
+            row = {"id": id, "query": query, "documents": documents}
+            if not documents and query in self.empty:
+                row["empty"] = self.empty[query]
+            yield row
 
     def write(self, path: str, form: str) -> None:
         """Write a TREC run (``form`` trec) or JSON lines (jsonl), whole or not at all. Raises :class:`DataError`."""
@@ -75,11 +76,7 @@ class Opened:
         documents = [] if corpus is None else list(read_corpus(texts_file(corpus, corpus_file), images=True))
         self._texts = TextList([document.full_text for document in documents], [document.id for document in documents])
         searched = self._export or self._texts
-        system, self._index = retrieval.opened(searcher or "", searched, settings.device, **settings.options())
-        self._abstainer: Abstainer | None = None
-        if settings.abstain is not None:
-            calibration = settings.calibration or str(Path(index_folder or "") / ABSTENTION)
-            self._abstainer = Abstainer([calibration], settings.abstain, system, searched, settings.device)
+        self._index = retrieval.index_of(searcher or "", searched, settings.device, **settings.options())
 
     def make_ready(self) -> None:
         """Load the encoder and prepare the documents, so that each search is fast."""
@@ -88,26 +85,23 @@ class Opened:
 
     def search(self, queries: TextList, k: int) -> Hits:
         """The ``k`` best documents of each query; of an index of faiss, a notice reports its recall."""
-        rankings = self._index.search(queries, k if self._abstainer is None else max(k, DEPTH))
+        rankings = self._index.search(queries, k)
         ids: Any = self._texts.ids
         if self._export is not None:
             ids = self._export.ids_at(place for _, places in rankings for place in places.tolist())
-        answers = [True] * len(queries)
-        if self._abstainer is not None:
-            answers = self._abstainer.answers(queries, rankings, ids).tolist()
         if self._faiss is not None:
             shares = self._index.account().configuration["index_recall"].items()
             recall = ", ".join(f"{name} {share}" for name, share in shares)
             notice(f"index {self._faiss} in proportion to exact search: {recall}")
         texts = self._texts
         found = [
-            [Hit(ids[i], score, texts[i] if texts else None) for score, i in zip(*ranking, strict=True)]
-            for ranking in (
-                [side[: k if answer else 0].tolist() for side in ranking]
-                for ranking, answer in zip(rankings, answers, strict=True)
-            )
+            [
+                Hit(ids[position], score, texts[position] if texts else None)
+                for score, position in zip(scores.tolist(), positions.tolist(), strict=True)
+            ]
+            for scores, positions in rankings
         ]
-        return Hits(queries, found, {row for row, answer in enumerate(answers) if not answer})
+        return Hits(queries, found, self._index.empty)
 
 
 @taking(SearchSettings)

@@ -144,6 +144,7 @@ class HybridIndex(FilteredIndex):
         hybrid = self._searcher
         depth = min(max(k, hybrid.depth), self._most)
         rankings = [side.search_without(queries, depth, left_out) for side in self._sides]
+        self.empty = {query: reason for side in self._sides for query, reason in side.empty.items()}
         return [fuse(a, b, hybrid.fusion, float(hybrid.weight), k) for a, b in zip(*rankings, strict=True)]
 
     def score_pairs(self, queries: TextList, texts: TextList) -> np.ndarray:

@@ -105,6 +105,7 @@ class TwoStageIndex(FilteredIndex):
         fusion, depth = self._searcher.fusion, self._searcher.fusion.depth
         at_most = max(1, len(self._documents))
         firsts = self._first.search_without(queries, min(max(k, depth), at_most), left_out)
+        self.empty = self._first.empty
         rows = [row for row, (scores, _) in enumerate(firsts) if len(scores)]
         lists = [[self._documents[i] for i in firsts[row][1][:depth].tolist()] for row in rows]
         rankings = list(firsts)

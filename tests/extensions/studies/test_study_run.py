@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -16,7 +17,7 @@ import pytest
 pytest.importorskip("snakemake", reason="needs the extra study")
 
 from retrokit.cli import run
-from retrokit.core.errors import RetrokitError, UsageError
+from retrokit.core.errors import DataError, RetrokitError, UsageError
 from retrokit.core.outputs import locked
 from retrokit.data.processor import processor_in_words
 from retrokit.evaluation.comparison import results_folder
@@ -131,6 +132,12 @@ def test_what_comparing_reports_begins_with_the_program_once(monkeypatch: pytest
     monkeypatch.setattr(engine.subprocess, "run", lambda *words, **options: ended)
     evaluated = plan(EVALUATED)
     with pytest.raises(RetrokitError, match=r"^data: damaged$"):
+        engine._compare(evaluated, evaluated.steps, Path("out", "eval.json"))
+
+
+def test_a_folder_that_is_gone_is_named():
+    evaluated = replace(plan(EVALUATED), started_in="gone")
+    with pytest.raises(DataError, match=r"plan\.json: was started in gone, which is no folder; put it back"):
         engine._compare(evaluated, evaluated.steps, Path("out", "eval.json"))
 
 

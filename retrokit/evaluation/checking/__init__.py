@@ -1,1 +1,0 @@
-"""Checks of test sets and training data: faults of the files, and what the judgements do not know."""

@@ -1,0 +1,58 @@
+"""``retrokit judge``."""
+
+from retrokit.cli.api import JsonOption, show_result, takes
+from retrokit.core.errors import GateFailed
+from retrokit.extensions.judging.settings import EstimateSettings, NegativesSettings, PoolSettings, RepairSettings
+
+
+@takes(PoolSettings)
+def pool(settings: PoolSettings) -> None:
+    """Draw unjudged pairs that systems rank first, for people to judge.
+
+    retrokit judge pool beir:data/scifact --systems minilm --systems bm25 --pairs pairs.html
+    """
+    from retrokit.extensions.judging.systems import draw_pairs_to_judge
+
+    draw_pairs_to_judge(settings)
+
+
+@takes(EstimateSettings)
+def estimate(settings: EstimateSettings, as_json: JsonOption = False) -> None:
+    """Bound the metrics of systems, or estimate them from verdicts on a few pairs.
+
+    retrokit judge estimate beir:data/scifact --systems minilm --systems bm25
+
+    retrokit judge estimate beir:data/scifact --systems minilm --systems bm25 --verdicts verdicts.jsonl
+    """
+    from retrokit.extensions.judging.systems import estimate_metrics
+
+    result = estimate_metrics(settings)
+    show_result(as_json, "judge-estimate", result.to_json(), *result.sheets())
+
+
+@takes(RepairSettings)
+def repair(settings: RepairSettings, as_json: JsonOption = False) -> None:
+    """Write repaired copies of test sets and training data, and a list of every change.
+
+    retrokit judge repair beir:data/scifact --verdicts verdicts.jsonl -o repaired
+
+    retrokit judge repair pairs.jsonl --with maxsim:minilm --relabel -o repaired
+    """
+    from retrokit.extensions.judging.repair import repair_data
+
+    result = repair_data(settings)
+    show_result(as_json, "judge-repair", result.to_json(), *result.sheets())
+
+
+@takes(NegativesSettings)
+def negatives(settings: NegativesSettings, as_json: JsonOption = False) -> None:
+    """Count negatives of training data that rerankers score above the positive.
+
+    retrokit judge negatives pairs.jsonl --with maxsim:minilm --examples 3
+    """
+    from retrokit.extensions.judging.false_negatives import find_false_negatives
+
+    result = find_false_negatives(settings)
+    show_result(as_json, "judge-negatives", result.to_json(), *result.sheets())
+    if settings.fail and result.count:
+        raise GateFailed(f"{result.count:,} negatives that rerankers score above the positive")

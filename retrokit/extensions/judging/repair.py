@@ -1,0 +1,332 @@
+"""Repaired copies of test sets and training data, and a list of every change with its reason."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from retrokit.core.errors import DataError, UsageError
+from retrokit.core.notices import notice
+from retrokit.core.outputs import check_settings, folder_in_the_making
+from retrokit.core.registry import parse_all
+from retrokit.core.settings import taking
+from retrokit.core.sheet import Sheet
+from retrokit.data.beir import (
+    RetrievalData,
+    corpus_file,
+    located,
+    queries_of_all_splits,
+    read_answers,
+    write_beir,
+)
+from retrokit.data.check import copies_of, decoded_again, read_splits, repeated
+from retrokit.data.corpus import Document, read_corpus
+from retrokit.data.images import Image
+from retrokit.data.jsonl import gathering, write_jsonl
+from retrokit.data.pairs import Source, read_any_source
+from retrokit.data.pairs import registry as training_data
+from retrokit.data.records import PrintedRecord
+from retrokit.data.training_rows import Pair, ScoredPair, normal_form
+from retrokit.evaluation import registry as tasks
+from retrokit.extensions.judging.false_negatives import doubted_negatives
+from retrokit.extensions.judging.judged_splits import BEIR, JudgedSplit, completed, is_test_set
+from retrokit.extensions.judging.settings import RepairSettings
+from retrokit.extensions.judging.verdicts import read_relevance
+from retrokit.ranking import reranking
+
+Verdicts = Mapping[tuple[str, str], float]
+"""Query and document id → whether it is relevant, 0 to 1."""
+CHANGES = "changes.jsonl"
+"""The list of changes, next to the repaired copies."""
+
+
+@dataclass(frozen=True)
+class DataChange:
+    """One change.
+
+    Attributes:
+        data: the file or folder that is repaired.
+        where: the line, the ids, or the text that is changed.
+        change: what is done.
+        reason: the kind of fault, or ``verdict`` or ``rerankers``.
+    """
+
+    data: str
+    where: str
+    change: str
+    reason: str
+
+
+@dataclass(frozen=True)
+class DataRepair(PrintedRecord):
+    """Repaired copies.
+
+    Attributes:
+        folder: with the copies and ``changes.jsonl``.
+        changes: how many, by reason.
+    """
+
+    folder: str
+    changes: dict[str, int]
+
+    def sheets(self) -> list[Sheet]:
+        """A row for each reason."""
+        rows = [[reason, f"{count:,}"] for reason, count in self.changes.items()]
+        return [Sheet(f"{self.folder}: changes by reason", ["reason", "changes"], 1, rows)]
+
+
+@taking(RepairSettings)
+def repair_data(settings: RepairSettings) -> DataRepair:
+    """Write repaired copies of test sets and training data into a new folder, and the list of all changes.
+
+    Raises:
+        UsageError: a wrong name, data that cannot be repaired, or an output that would replace an input.
+        DataError: a file that cannot be read, verdicts on other data, or an output that cannot be written.
+    """
+    check_settings(settings)
+    specs = [completed(spec) for spec in settings.data]
+    test_specs = [spec for spec in specs if is_test_set(spec)]
+    training_specs = [spec for spec in specs if not is_test_set(spec)]
+    parse_all(
+        [
+            *((tasks, spec) for spec in test_specs),
+            *((training_data, spec) for spec in training_specs),
+            *((reranking.registry_of(spec), spec) for spec in settings.with_),
+        ]
+    )
+    if settings.verdicts and len(test_specs) != 1:
+        raise UsageError(f"`verdicts=`: give the test set that they are on, such as {BEIR}:PATH, not {len(test_specs)}")
+    if settings.with_ and not training_specs:
+        raise UsageError("`with_=` is for negatives; give training data")
+    verdicts: Verdicts = {}
+    if settings.verdicts:
+        verdicts = {pair: verdict.relevant for pair, verdict in read_relevance(settings.verdicts).items()}
+    with folder_in_the_making(settings.output) as unfinished:
+        tests = [JudgedSplit.of_spec(spec) for spec in test_specs]
+        for test in tests:
+            with gathering():  # faults that are repaired
+                data = test.read()
+            _check_verdicts(data, verdicts, ", ".join(settings.verdicts))
+        sources = [read_any_source(spec) for spec in training_specs]
+        for source in sources:
+            _check_kind(source)
+        _check_names(tests, sources)
+        changes = _write_repaired(tests, sources, verdicts, settings, unfinished)
+    notice(f"{settings.output}: repaired copies, with {len(changes):,} changes listed in {CHANGES}")
+    return DataRepair(settings.output, dict(Counter(change.reason for change in changes)))
+
+
+def _check_verdicts(data: RetrievalData, verdicts: Verdicts, files: str) -> None:
+    """Raise :class:`DataError` for verdicts that are on other data."""
+    queries = set(data.query_ids)
+    documents = set(data.document_ids)
+    for query, document in verdicts:
+        pair = f"query {query!r} and document {document!r}"
+        if query not in queries or document not in documents:
+            raise DataError(files, f"{pair} are not both in {data.name}; give the data of the draw")
+        if document in data.qrels.get(query, {}):
+            raise DataError(files, f"{pair} are judged in {data.name} already; give the data of the draw")
+
+
+def _check_kind(source: Source) -> None:
+    """Raise :class:`UsageError` for texts without labels."""
+    if len(source.records) and not isinstance(source.records[0], (Pair, ScoredPair)):
+        raise UsageError(f"{source.spec}: only pairs and scored pairs can be repaired")
+
+
+def _check_names(tests: Iterable[JudgedSplit], sources: Iterable[Source]) -> None:
+    """Raise :class:`UsageError` if two repaired copies, or a copy and the list of changes, would have one name."""
+    folders = dict.fromkeys(test.path for test in tests)
+    names = [Path(path).resolve().name for path in folders] + [f"{source.name}.jsonl" for source in sources]
+    if CHANGES in names:
+        raise UsageError(f"`output=`: a data set has the name of the list of changes, {CHANGES}; rename the data set")
+    if repeated_names := sorted({name for name in names if names.count(name) > 1}):
+        several = ", ".join(repeated_names)
+        raise UsageError(f"`output=`: several data sets are called {several}; repair them one by one")
+
+
+def _write_repaired(
+    tests: Sequence[JudgedSplit],
+    sources: Sequence[Source],
+    verdicts: Verdicts,
+    settings: RepairSettings,
+    folder: Path,
+) -> list[DataChange]:
+    """Write repaired copies of all data into the folder, and the list of changes."""
+    splits: dict[str, list[JudgedSplit]] = defaultdict(list)
+    for test in tests:
+        splits[test.path].append(test)
+    changes: list[DataChange] = []
+    for path, of_path in splits.items():
+        by_split = {test.split: verdicts for test in of_path}
+        changes += repair_beir(path, of_path[0].level, by_split, folder / Path(path).resolve().name)
+    for source in sources:
+        doubted = doubted_negatives(source, settings.with_, settings.device)
+        changes += repair_pairs(source, doubted, settings.relabel, folder / f"{source.name}.jsonl")
+    write_jsonl(folder / CHANGES, map(vars, changes))
+    return changes
+
+
+def repair_beir(path: str, level: int, verdicts: Mapping[str, Verdicts], target: Path) -> list[DataChange]:
+    """Write a repaired copy of a BEIR folder with all its splits. The judgements of each split in ``verdicts`` get its
+    verdicts, and those of exact copies of relevant documents.
+
+    Raises:
+        UsageError: documents are images.
+        DataError: as readers do, or the copy cannot be written.
+    """
+    folder, name = located(path), Path(path).resolve().name
+    with gathering() as gathered:
+        documents = {document.id: document for document in read_corpus(corpus_file(folder), images=True)}
+        queries = queries_of_all_splits(folder)
+        read, unreadable = read_splits(folder)
+    with gathering():  # the same faults again
+        answers = read_answers(folder)
+    if any(
+        isinstance(text, Image) for text in (*queries.values(), *(document.text for document in documents.values()))
+    ):
+        raise UsageError(f"{path}: contains images; only texts can be repaired")
+    done = {
+        **dict.fromkeys(("colliding", "contradicting", "repeated"), "line left out"),
+        "encoding": "read as Windows-1252",
+    }
+    changes = [
+        DataChange(name, f"{Path(met.path).name}:{met.line}", done[met.kind], met.kind)
+        for met in gathered
+        if met.kind in done
+    ]
+    changes += [DataChange(name, f"qrels of {split}", "left out", "unreadable-splits") for split in unreadable]
+    texts = {id: _decoded(document, name, changes) for id, document in documents.items()}
+    mended = {id: _mended(text, name, f"query {id}", changes) for id, text in queries.items()}
+    qrels: dict[str, dict[str, dict[str, int]]] = {}
+    for split, rows in read.items():
+        own: dict[str, dict[str, int]] = {}
+        for _, query, document, grade in rows:
+            if query in queries and document in documents:
+                own.setdefault(query, {})[document] = grade
+                continue
+            reason = "absent-documents" if query in queries else "absent-queries"
+            changes.append(DataChange(name, f"{split}: {query} {document}", f"judgement {grade} left out", reason))
+        qrels[split] = own
+    copies, _ = copies_of(list(texts), [text.full_text for text in texts.values()], near=False)
+    for split, given in verdicts.items():
+        changes += _judge_again(name, split, qrels[split], given, level, copies)
+    write_beir(target, texts.values(), mended.items(), qrels, answers)
+    return changes
+
+
+def _judge_again(
+    name: str,
+    split: str,
+    qrels: dict[str, dict[str, int]],
+    verdicts: Verdicts,
+    level: int,
+    copies: Mapping[str, Collection[str]],
+) -> Iterator[DataChange]:
+    for (query, document), relevant in verdicts.items():
+        grade = level if relevant >= 0.5 else 0
+        qrels.setdefault(query, {})[document] = grade
+        yield DataChange(name, f"{split}: {query} {document}", f"judged {grade}", "verdict")
+    for query, grades in qrels.items():
+        for document, grade in [*grades.items()]:
+            for copy in sorted(copies.get(document, ())) if grade >= level else ():
+                if grades.get(copy, 0) < grade:
+                    grades[copy] = grade
+                    yield DataChange(
+                        name, f"{split}: {query} {copy}", f"judged {grade}, as {document}", "repeated-texts"
+                    )
+
+
+def _decoded(document: Document, name: str, changes: list[DataChange]) -> Document:
+    title = _mended(document.title, name, f"document {document.id}, title", changes)
+    return Document(document.id, title, _mended(document.text, name, f"document {document.id}", changes))
+
+
+def _mended(text: str, name: str, where: str, changes: list[DataChange]) -> str:
+    mended = decoded_again(text)
+    if mended != text:
+        changes.append(DataChange(name, where, "decoded again", "encoding"))
+    return mended
+
+
+def repair_pairs(
+    source: Source, false_negatives: Mapping[int, Sequence[int]], relabel: bool, target: Path
+) -> list[DataChange]:
+    """Write a repaired copy of pairs or scored pairs as JSON lines. The ``false_negatives`` (record → its negatives)
+    are left out, or become positives if ``relabel``.
+
+    Raises:
+        DataError: the copy cannot be written.
+    """
+    changes: list[DataChange] = []
+    every: Sequence[Any] = source.records
+    for place in repeated(source):
+        changes.append(DataChange(source.spec, f"record {place + 1}", "left out", "repeated-lines"))
+    if every and isinstance(every[0], ScoredPair):
+        rows = _scored_rows(source.spec, every, changes)
+    else:
+        rows = _pair_rows(source, every, false_negatives, relabel, changes)
+    write_jsonl(target, rows)
+    return changes
+
+
+def _pair_rows(
+    source: Source,
+    pairs: Sequence[Pair],
+    false_negatives: Mapping[int, Sequence[int]],
+    relabel: bool,
+    changes: list[DataChange],
+) -> Iterator[dict[str, Any]]:
+    spec, positives, relabelled = source.spec, defaultdict[str, set[str]](set), defaultdict[str, set[str]](set)
+    for place, pair in enumerate(pairs):
+        positives[normal_form(pair.anchor)].add(normal_form(pair.positive))
+        if relabel:
+            more = {normal_form(pair.negatives[number]) for number in false_negatives.get(place, ())}
+            relabelled[normal_form(pair.anchor)] |= more
+    for place, pair in enumerate(pairs):
+        where = f"record {(source.places[place] if source.places else place) + 1}"
+        form = normal_form(pair.anchor)
+        known = positives[form]
+        if not pair.negatives and form == normal_form(pair.positive):
+            changes.append(DataChange(spec, where, "left out", "self-pairs"))
+            continue
+        doubted = set(false_negatives.get(place, ()))
+        negatives, answers = [], [pair.positive]
+        for number, text in enumerate(pair.negatives):
+            if normal_form(text) in known:
+                changes.append(DataChange(spec, f"{where}: {text}", "negative left out", "contradicting-labels"))
+            elif number not in doubted and normal_form(text) not in relabelled[form]:
+                negatives.append(text)
+            elif relabel and number in doubted:
+                answers.append(text)
+                changes.append(DataChange(spec, f"{where}: {text}", "negative made a positive", "rerankers"))
+            else:
+                changes.append(DataChange(spec, f"{where}: {text}", "negative left out", "rerankers"))
+        anchor = _mended(pair.anchor, spec, f"{where}: anchor", changes)
+        others = [_mended(text, spec, f"{where}: negative", changes) for text in negatives]
+        for text in answers:
+            row = {"anchor": anchor, "positive": _mended(text, spec, f"{where}: positive", changes)}
+            yield {**row, "negatives": others} if others else row
+
+
+def _scored_rows(spec: str, pairs: Sequence[ScoredPair], changes: list[DataChange]) -> Iterator[dict[str, Any]]:
+    """Scored pairs; those with several scores get the mean, once."""
+    scores: dict[tuple[str, ...], list[float]] = {}
+    forms = [tuple(sorted((normal_form(pair.sentence1), normal_form(pair.sentence2)))) for pair in pairs]
+    for form, pair in zip(forms, pairs, strict=True):
+        scores.setdefault(form, []).append(pair.score)
+    written: set[tuple[str, ...]] = set()
+    for place, (form, pair) in enumerate(zip(forms, pairs, strict=True)):
+        where, given = f"record {place + 1}", scores[form]
+        if len(set(given)) > 1:
+            if form in written:
+                changes.append(DataChange(spec, where, "left out", "contradicting-labels"))
+                continue
+            written.add(form)
+            pair = replace(pair, score=sum(given) / len(given))
+            changes.append(DataChange(spec, where, f"score {pair.score:g}, the mean", "contradicting-labels"))
+        first, second = (_mended(text, spec, where, changes) for text in (pair.sentence1, pair.sentence2))
+        yield {"sentence1": first, "sentence2": second, "score": pair.score}

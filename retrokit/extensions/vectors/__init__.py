@@ -1,0 +1,47 @@
+"""Vectors: encoders that search an existing export, and whether an encoder gives the vectors of one."""
+
+from typing import TYPE_CHECKING
+
+from retrokit.cli.commands import CommandEntry, GroupEntry
+from retrokit.core.registry import Extension
+
+if TYPE_CHECKING:
+    from retrokit.extensions.vectors.bridging import bridge as bridge
+    from retrokit.extensions.vectors.canaries import verify as verify
+    from retrokit.extensions.vectors.query_side import train as train
+    from retrokit.extensions.vectors.settings import VectorsConfig as VectorsConfig
+
+EXTENSION = Extension(
+    "vectors",
+    "Train, map and check encoders for the vectors of an export.",
+    commands=(
+        GroupEntry("vectors", "Train, map and check encoders for the vectors of an export.", ""),
+        CommandEntry(
+            "vectors train",
+            "Train queries only, against the vectors of an export, which stay as they are.",
+            "retrokit.extensions.vectors.cli:train",
+            kinds=("encoders", "data", "tasks"),
+            processes="every",
+        ),
+        CommandEntry(
+            "vectors bridge",
+            "Search old vectors with a new encoder, by a map learned from texts that both embed.",
+            "retrokit.extensions.vectors.cli:bridge",
+            kinds=("encoders", "tasks"),
+        ),
+        CommandEntry(
+            "vectors verify",
+            "Check that another server or model folder gives the vectors of an export.",
+            "retrokit.extensions.vectors.cli:verify",
+            kinds=("encoders",),
+            prints="json",
+        ),
+    ),
+    python={
+        "VectorsConfig": "retrokit.extensions.vectors.settings:VectorsConfig",
+        "bridge": "retrokit.extensions.vectors.bridging:bridge",
+        "train": "retrokit.extensions.vectors.query_side:train",
+        "verify": "retrokit.extensions.vectors.canaries:verify",
+    },
+)
+__getattr__ = EXTENSION.attribute

@@ -1,0 +1,64 @@
+"""``retrokit vectors train``, ``bridge`` and ``verify``."""
+
+from dataclasses import asdict, fields, replace
+
+from retrokit.cli.api import DryRunOption, JsonOption, TimeOption, in_options, show, show_result, takes, train_encoder
+from retrokit.core.errors import GateFailed
+from retrokit.extensions.vectors.settings import BridgeSettings, CanarySettings, VectorsConfig
+
+
+@takes(VectorsConfig)
+def train(
+    config: VectorsConfig,
+    dry_run: DryRunOption = False,
+    time: TimeOption = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Train queries only, against the vectors of an export, which stay as they are.
+
+    retrokit vectors train exported/documents --data beir:data/mine,split=train --holdout 0.1 -o runs/queries
+
+    retrokit vectors train exported/documents --data pairs.jsonl --query-side encoder -o runs/queries
+    """
+    train_encoder("retrokit.extensions.vectors.query_side:plan", config, dry_run, time, as_json)
+
+
+@takes(BridgeSettings)
+def bridge(settings: BridgeSettings, as_json: JsonOption = False) -> None:
+    """Search old vectors with a new encoder, by a map learned from texts that both embed.
+
+    retrokit vectors bridge exported/documents runs/new -o runs/bridge --on beir:data/mine
+
+    retrokit vectors bridge exported/documents runs/new --into new -o exported/bridged
+    """
+    from retrokit.extensions.vectors.bridging import bridge
+    from retrokit.extensions.vectors.sheets import bridge_sheets
+    from retrokit.report.evaluation import evaluation_sheets
+
+    result = bridge(settings)
+    result = replace(result, verdict=in_options(result.verdict))
+    evaluation = result.evaluation
+    shown = {field.name: getattr(result, field.name) for field in fields(result)}
+    shown["evaluation"] = None if evaluation is None else evaluation.to_json()
+    show_result(as_json, "bridge", shown, *bridge_sheets(result))
+    if evaluation is not None and not as_json:
+        show(*evaluation_sheets(evaluation))
+
+
+@takes(CanarySettings)
+def verify(settings: CanarySettings, as_json: JsonOption = False) -> None:
+    """Check that another server or model folder gives the vectors of an export.
+
+    retrokit vectors verify exported/documents api:MODEL,url=http://localhost:8080/v1
+
+    retrokit vectors verify exported/documents models/other
+
+    Exits with 1 if the vectors do not agree, and names the cause if one change makes them agree.
+    """
+    from retrokit.extensions.vectors.canaries import verify
+    from retrokit.extensions.vectors.sheets import canary_sheet
+
+    report = verify(settings)
+    show_result(as_json, "vectors-verify", asdict(report), canary_sheet(report))
+    if not report.agrees:
+        raise GateFailed(f"{report.encoder}: its vectors do not agree with those of {report.export}")

@@ -1,0 +1,17 @@
+"""The JSON that the commands print."""
+
+from retrokit.core.shapes import Either, Printed, but
+from retrokit.extensions.vectors.bridging import Bridged
+from retrokit.extensions.vectors.canaries import CanaryReport
+
+OUTPUTS = {
+    "vectors-bridge": but(
+        Bridged,
+        curve=([{"texts": int, "mrr": float}], "Of maps fitted to fewer texts."),
+        gained=({"*": float | None}, "Share of what embedding again would gain, by task; null: nothing."),
+        evaluation=(Either([Printed("eval"), None]), "Old, bridged and embedded again (--on)."),
+    ),
+    "vectors-train": Printed("finetune"),
+    "vectors-verify": CanaryReport,
+}
+KINDS = {"vectors-bridge": ["bridge"], "vectors-train": ["preflight", "training"]}

@@ -1,0 +1,632 @@
+"""Abstention: the promise in simulations, thresholds by brute force, drift, and the searcher ``abstain``."""
+
+import json
+import math
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.stats import ks_2samp, norm
+
+import retrokit
+from retrokit import cli
+from retrokit.core.errors import UsageError
+from retrokit.data.exports import open_export
+from retrokit.extensions import abstention
+from retrokit.extensions.abstention.searcher import ABSTAINED, BATCH, LEVEL
+from retrokit.extensions.abstention.signals import EMPTY, Hubs, drift_p, signal_of, threshold_of
+from retrokit.ranking import reranking
+from retrokit.ranking.retrieval.base import TextList
+from retrokit.report.records import read_record
+from tests.evaluation.fakes import write_folder
+from tests.models import sentences
+
+TEXTS = sentences(160, seed=5)
+DOCUMENTS = {f"d{number}": text for number, text in enumerate(TEXTS)}
+CORPUS = TextList(TEXTS, list(DOCUMENTS))
+QUERIES = {f"q{number}": " ".join(text.split()[:4]) for number, text in enumerate(TEXTS[:100])}
+
+
+def brute_force(nulls: list[float], alpha: float) -> float:
+    """The lowest of all thresholds whose corrected risk is at most ``alpha``."""
+    allowed = [t for t in nulls if (sum(value > t for value in nulls) + 1) / (len(nulls) + 1) <= alpha + 1e-12]
+    return min(allowed, default=math.inf)
+
+
+@given(st.lists(st.integers(0, 9), min_size=1, max_size=40), st.sampled_from([0.02, 0.05, 0.1, 0.29, 0.4, 0.5]))
+def test_the_threshold_is_that_of_brute_force(nulls, alpha):
+    assert threshold_of(np.array(nulls, dtype=float), alpha) == brute_force(nulls, alpha)
+
+
+@pytest.mark.parametrize(("count", "alpha"), [(19, 0.05), (57, 0.05), (200, 0.1), (18, 0.05)])
+def test_the_error_is_at_most_what_was_promised(count, alpha):
+    """Over 1,000 calibrations, the exact error of each; of continuous signals it is also no lower than it need be."""
+    random = np.random.default_rng(count)
+    errors = np.array([norm.sf(threshold_of(random.normal(size=count), alpha)) for _ in range(1000)])
+    noise = 5 * errors.std() / math.sqrt(len(errors))
+    expected = math.floor(alpha * (count + 1) + 1e-9) / (count + 1)
+    assert errors.mean() <= alpha + noise
+    assert errors.mean() == pytest.approx(expected, abs=noise + 1e-12)
+
+
+def test_the_promise_survives_ties():
+    random = np.random.default_rng(0)
+    values, shares = np.arange(4), np.array([0.5, 0.3, 0.15, 0.05])
+    errors = [
+        shares[values > threshold_of(random.choice(values, 39, p=shares).astype(float), 0.1)].sum() for _ in range(1000)
+    ]
+    assert 0.02 < np.mean(errors) <= 0.1  # over 20 seeds 0.048, with an SD of 0.001
+
+
+def test_one_reference_is_the_two_sample_test():
+    random = np.random.default_rng(3)
+    first, second = random.normal(size=80), random.normal(0.3, size=120)
+    expected = ks_2samp(first, second, method="asymp")
+    assert drift_p(first, second) == pytest.approx(expected.pvalue, rel=0.1)
+
+
+@pytest.mark.parametrize("share", [0.0, 0.3, 1.0])
+def test_no_mixture_of_the_calibration_is_a_drift(share):
+    random = np.random.default_rng(4)
+    alarms = 0
+    for _ in range(300):
+        nulls = random.normal(size=100)
+        answerable = nulls + random.gamma(2, 1, size=100)
+        live = random.normal(size=BATCH) + random.gamma(2, 1, size=BATCH) * (random.random(BATCH) < share)
+        alarms += drift_p(live, nulls, answerable) < LEVEL
+    assert alarms <= 300 * LEVEL + 3 * math.sqrt(300 * LEVEL)  # 8; over 20 seeds 1.3, with an SD of 1.2
+
+
+@pytest.mark.parametrize("move", [lambda x: x + 4, lambda x: x - 2, lambda x: 4 * x])
+def test_a_planted_drift_is_reported(move):
+    random = np.random.default_rng(5)
+    missed = 0
+    for _ in range(50):
+        nulls, answerable = random.normal(size=150), random.normal(1.5, size=150)
+        missed += drift_p(move(random.normal(size=2 * BATCH)), nulls, answerable) >= LEVEL
+    assert missed <= 1  # over 20 seeds none
+
+
+def test_hubs_and_signals_by_hand():
+    def ranking(**scores: float) -> tuple[np.ndarray, np.ndarray]:
+        return np.array([*scores.values()], np.float32), np.array(["abcdefghijkl".index(name) for name in scores])
+
+    ids = dict(enumerate("abcdefghijkl"))
+    bank = [ranking(a=0.9, b=0.5), ranking(a=0.7, c=0.4), ranking(b=0.8, a=0.3), ranking()]
+    hubs = Hubs.of(bank, ids)
+    rest = 0.4  # median of 0.5, 0.4 and 0.3
+    assert hubs.rest == pytest.approx(rest)
+    means = {"a": 0.9 + 0.7 + 0.3 + 7 * rest, "b": 0.8 + 0.5 + 8 * rest, "c": 0.4 + 9 * rest}
+    assert hubs.scores == pytest.approx({id: total / 10 for id, total in means.items()})
+    lists = [ranking(**{name: 1 - place / 20 for place, name in enumerate("abcdefghijkl")}), ranking(l=0.5), ranking()]
+    assert signal_of("score", lists, ids, hubs).tolist() == pytest.approx([1, 0.5, EMPTY])
+    assert signal_of("margin", lists, ids, hubs).tolist() == pytest.approx([0.45, 0, EMPTY])
+    csls = [2 - 0.775 - means["a"] / 10, 2 * 0.5 - 0.5 - rest, EMPTY]  # of ten scores from 1 to 0.55 the mean is 0.775
+    assert signal_of("hubness", lists, ids, hubs).tolist() == pytest.approx(csls)
+    twelve = [ranking(a=1 - number / 100) for number in range(12)]  # the ten best count
+    assert Hubs.of(twelve, ids).scores["a"] == pytest.approx(0.955)
+
+
+@pytest.fixture(scope="module")
+def beir(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    qrels = {f"q{number}": {f"d{number}": 1, f"d{number + 1}": 1} for number in range(95)}
+    qrels |= {f"q{number}": {"d1": 0} for number in range(95, 100)}  # nothing relevant, left out
+    return write_folder(tmp_path_factory.mktemp("data") / "toy", DOCUMENTS, QUERIES, qrels)
+
+
+@pytest.fixture(scope="module")
+def exported(tiny_bert: Path, beir: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    out = tmp_path_factory.mktemp("exported") / "documents"
+    assert cli.run(["export", str(tiny_bert), "--on", str(beir), "-o", str(out), "--precision", "fp32"]) == 0
+    return out
+
+
+@pytest.mark.parametrize("system", ["bm25", "bert"])
+def test_a_calibration_is_that_of_a_search_without_the_relevant_documents(system, beir, tiny_bert, tmp_path):
+    system, out = str(tiny_bert) if system == "bert" else system, tmp_path / "a.json"
+    report = abstention.calibrate(system, on=f"beir:{beir}", error=0.1, output=str(out), signal="score", splits=100)
+    rankings, nulls = retrokit.search(system, TEXTS, list(QUERIES.values()), k=len(TEXTS)), []
+    for number in range(95):
+        scores, places = rankings[number]
+        others = [float(s) for s, place in zip(scores, places, strict=True) if place not in (number, number + 1)]
+        nulls.append(others[0] if others else EMPTY)
+    if system != "bm25":  # which counts words in all documents
+        scores, _ = retrokit.search(system, TEXTS[2:], [QUERIES["q0"]], k=1)[0]
+        assert nulls[0] == pytest.approx(float(scores[0]), rel=1e-5)
+    assert (report.queries, report.calibrated, report.signal) == (95, 95, "score")
+    assert report.threshold == pytest.approx(brute_force(nulls, 0.1), rel=1e-5)
+    assert json.loads(out.read_text())["nulls"] == pytest.approx(sorted(nulls), rel=1e-5)
+    assert report.error.mean <= 0.1 + 5 * math.sqrt(0.1 * 0.9 / 95)
+    assert report.expected.mean == pytest.approx(9 / 96)
+    assert report.answered.mean > report.error.mean
+
+
+def test_the_same_calibration_has_the_same_bits(beir, tmp_path, capsys):
+    printed = []
+    for name in ("a.json", "b.json"):
+        words = ["abstain", "calibrate", "bm25", "--on", f"beir:{beir}", "--error", "0.1", "-o", str(tmp_path / name)]
+        assert cli.run([*words, "--json"]) == 0
+        printed.append(capsys.readouterr().out.replace(name, ""))
+    assert printed[0] == printed[1]
+    assert (tmp_path / "a.json").read_bytes() == (tmp_path / "b.json").read_bytes()
+    report = json.loads(printed[0])
+    assert sum(report["chosen"].values()) == report["splits"] == 200
+    assert cli.run(words) == 0
+    assert f"promised to be at most {report['promised']:g}" in " ".join(capsys.readouterr().out.split())
+
+
+def test_the_file_names_a_searcher_with_its_parameters(beir, tiny_bert, tmp_path):
+    """What the file stores is enough to rank as the system that was calibrated."""
+    dense = f"dense:{tiny_bert},sim=dot,quantize=int8,dims=8"
+    for system in ("bm25:b=0.5", dense, f"two-stage:bm25,reranker={tiny_bert}"):
+        out = str(tmp_path / "a.json")
+        report = abstention.calibrate(system, on=f"beir:{beir}", error=0.5, output=out, signal="score", splits=100)
+        assert json.loads(Path(out).read_text())["system"] == report.system
+        assert report.system.partition(":")[0] == system.partition(":")[0]
+        answered = retrokit.search(f"abstain:{out},error=0.5", CORPUS, [*QUERIES.values()], k=3)
+        plain = retrokit.search(system, CORPUS, [*QUERIES.values()], k=3)
+        compared = 0
+        for (scores, positions), (plain_scores, plain_positions) in zip(answered, plain, strict=True):
+            if len(scores):
+                assert scores.tolist() == plain_scores.tolist()
+                assert positions.tolist() == plain_positions.tolist()
+                compared += 1
+        assert compared
+
+
+def test_a_verifier_decides(beir, other, tiny_bert, tmp_path, capsys):
+    file = str(tmp_path / "a.json")
+    words = ["bm25", "--on", f"beir:{beir}", "--error", "0.1", "-o", file, "--splits", "100", "--json"]
+    words += ["--signal", "verifier", "--verifier", f"maxsim:{tiny_bert}"]
+    assert cli.run(["abstain", "calibrate", *words]) == 0
+    report = json.loads(capsys.readouterr().out)
+    assert report["signal"] == "verifier"
+    assert json.loads(Path(file).read_text())["verifier"][0].startswith("maxsim:")
+    words = ["search", f"abstain:{file},error=0.1", "--corpus", str(beir), "--queries", str(other), "-k", "1"]
+    assert cli.run([*words, "--format", "jsonl"]) == 0
+    rows = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    queries = [row["query"] for row in rows]
+    firsts = [CORPUS[int(positions[0])] for _, positions in retrokit.search("bm25", CORPUS, queries, k=1)]
+    scores = reranking.create(f"maxsim:{tiny_bert}").score_pairs(queries, firsts)
+    assert [bool(row["documents"]) for row in rows] == (scores > report["threshold"]).tolist()
+
+
+def test_an_export_is_calibrated_and_searched(beir, other, exported, tiny_bert, tmp_path, capsys):
+    texts, file = str(tmp_path / "texts.json"), str(tmp_path / "exported.json")
+    system = f"dense:{tiny_bert},precision=fp32"
+    abstention.calibrate(system, on=f"beir:{beir}", error=0.1, output=texts)
+    abstention.calibrate(system, on=f"beir:{beir}", error=0.1, index_folder=str(exported), output=file)
+    first, second = (json.loads(Path(name).read_text()) for name in (texts, file))
+    assert first["nulls"] == pytest.approx(second["nulls"], rel=1e-5)
+    assert first["corpus"] != second["corpus"]
+    words = ["search", "--index-folder", str(exported), "--query", "x"]
+    assert cli.run([f"{words[0]}", f"abstain:{file},error=0.1", *words[1:]]) == 0
+    assert cli.run([f"{words[0]}", f"abstain:{texts},error=0.1", *words[1:]]) == 2
+    assert f"{texts}: was calibrated for other documents" in capsys.readouterr().err
+    moved = shutil.copytree(exported, tmp_path / "moved")
+    assert cli.run(["search", f"abstain:{file},error=0.1", "--index-folder", str(moved), "--query", "x"]) == 0
+    capsys.readouterr()
+    assert cli.run(["eval", f"abstain:{file},error=0.1,export={moved}", "--on", f"beir:{other}", "--json"]) == 0
+    (result,) = json.loads(capsys.readouterr().out)["results"]
+    assert result["configuration"]["dtype"] == "float32", "the stored embeddings were used"
+    words = ["abstain", "report", file, "--on", f"beir:{other}", "--error", "0.1", "--index-folder", str(moved)]
+    assert cli.run([*words, "--json"]) == 0
+    measured = json.loads(capsys.readouterr().out)
+    assert measured["queries"] == 55
+    report = abstention.report(texts, on=f"beir:{other}", error=0.1)
+    assert (report.error, report.answered) == (measured["error"], measured["answered"])
+
+
+def test_an_export_of_eight_bits_is_calibrated_as_it_is_stored(beir, tiny_bert, tmp_path):
+    out, file = tmp_path / "int8", str(tmp_path / "a.json")
+    words = ["export", str(tiny_bert), "--on", str(beir), "-o", str(out), "--dtype", "int8", "--dims", "8"]
+    assert cli.run(words) == 0
+    report = abstention.calibrate(
+        str(tiny_bert), on=f"beir:{beir}", error=0.2, output=file, index_folder=str(out), signal="margin"
+    )
+    assert report.system == f"dense:{tiny_bert},dims=8,quantize=int8,sim=cosine"
+    queries = list(QUERIES.values())
+    answered = retrokit.search(f"abstain:{file},error=0.2", open_export(out), queries, k=3)
+    plain = retrokit.search("", open_export(out), queries, k=10)
+    for (scores, _), (all_scores, _) in zip(answered, plain, strict=True):
+        expected = all_scores[:3] if all_scores[0] - all_scores[9] > report.threshold else []
+        assert scores.tolist() == list(expected)
+
+
+@pytest.mark.parametrize(
+    ("words", "problem"),
+    [
+        ("bm25 --on beir:BEIR --error 0.01 -o OUT", "cannot promise an error of at most 0.01: 95 queries with rel"),
+        ("bm25 --on beir:BEIR", "Missing option '--output'"),
+        ("--on beir:BEIR --index-folder EXPORT", "Missing option '--output'"),
+        ("bm25 -o OUT", "Missing option '--on'"),
+        ("--on beir:BEIR -o OUT", "name what is calibrated: an encoder, bm25, … or an --index-folder"),
+        ("bm25 --on beir:BEIR -o OUT --signal verifier", "--signal verifier needs --verifier"),
+        ("bm25 --on beir:BEIR -o OUT --error 0.7", "--error 0.7 is out of range"),
+        ("bm25 --on beir:BEIR -o OUT --error 1e-300", "--error 1e-300 must be at least 1e-12"),
+        ("bm25 --on beir:BEIR -o OUT --error 1e-9", "and 2,249,999,993 are needed"),
+        ("bm25 --on beir:BEIR -o OUT --splits 10", "'--splits': Input should be greater than or equal to 100"),
+        ("bm25 --on sts:BEIR/corpus.jsonl -o OUT", "has no judged documents|sentence1"),
+        ("abstain:OUT --on beir:BEIR -o OUT", "abstains already; calibrate the system inside"),
+        ("bm25:sim=dot --on beir:BEIR -o OUT", "bm25 has no parameter 'sim'"),
+        ("bm25 --on beir:BEIR -o OUT --index-folder EXPORT", "is searched with the encoder that wrote it, not with bm"),
+        ("hybrid:a=bm25,b=static:8,weight=auto --on beir:BEIR -o OUT", "weight=auto is tuned on judged queries"),
+        ("--on beir:BEIR --index-folder OTHERS -o OUT", "0 queries with relevant documents in "),
+        ("--on beir:BEIR --index-folder EXPORT -o OUT --verifier maxsim", "a verifier reads texts, and an export has"),
+    ],
+)
+def test_what_cannot_be_calibrated(words, problem, beir, exported, tmp_path, capsys):
+    (tmp_path / "texts.jsonl").write_text('{"id": "x", "text": "other"}\n')
+    others = tmp_path / "others"
+    assert cli.run(["export", "static:8", "--on", str(tmp_path / "texts.jsonl"), "-o", str(others)]) == 0
+    places = {"BEIR": str(beir), "OUT": str(tmp_path / "out.json"), "EXPORT": str(exported), "OTHERS": str(others)}
+    given_words = words.split()
+    for name, place in places.items():
+        given_words = [word.replace(name, place) for word in given_words]
+    assert cli.run(["abstain", "calibrate", *given_words]) == 2
+    error = capsys.readouterr().err
+    assert any(part in error for part in problem.split("|")), error
+    assert not (tmp_path / "out.json").exists()
+
+
+@pytest.mark.parametrize(("signal", "least"), [("auto", 8), ("hubness", 5)])
+def test_few_queries_are_calibrated_or_refused(signal, least, tmp_path, capsys):
+    # four that are not held out allow 0.2; six are needed for one that chooses
+    for count in range(5, 9):
+        qrels = {f"q{number}": {f"d{number}": 1} for number in range(count)}
+        data = write_folder(tmp_path / f"{count}", DOCUMENTS, {id: QUERIES[id] for id in qrels}, qrels)
+        words = ["abstain", "calibrate", "bm25", "--on", f"beir:{data}", "--error", "0.2", "--signal", signal]
+        status = cli.run([*words, "--splits", "100", "-o", str(tmp_path / f"{count}.json")])
+        error = capsys.readouterr().err
+        assert (count, status) == (count, 0 if count >= least else 2), error
+        assert (f"cannot promise an error of at most 0.2: {count} queries" in error) == (count < least)
+
+
+@pytest.fixture(scope="module")
+def other(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The same documents with other queries."""
+    texts = {f"t{number}": " ".join(TEXTS[number].split()[1:5]) for number in range(100, 158)}
+    texts |= {"known": QUERIES["q1"]}  # calibrated on, and left out
+    qrels = {"known": {"d1": 1}}
+    qrels |= {f"t{number}": {f"d{number}": 1} for number in range(100, 155)}
+    qrels |= {f"t{number}": {"d1": 0} for number in range(155, 158)}  # nothing relevant
+    return write_folder(tmp_path_factory.mktemp("data") / "other", DOCUMENTS, texts, qrels)
+
+
+@pytest.fixture(scope="module")
+def calibrated(beir: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    out = tmp_path_factory.mktemp("calibrated") / "bm25.json"
+    abstention.calibrate("bm25", on=f"beir:{beir}", error=0.2, output=str(out), signal="score")
+    return out
+
+
+@pytest.fixture(scope="module")
+def calibrated_export(beir: Path, exported: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    out = tmp_path_factory.mktemp("calibrated") / "exported.json"
+    abstention.calibrate(on=f"beir:{beir}", error=0.2, output=str(out), index_folder=str(exported), signal="margin")
+    return out
+
+
+@pytest.mark.parametrize("system", ["bm25", "export"])
+def test_a_search_answers_above_the_threshold_alone(
+    system, beir, other, calibrated, calibrated_export, exported, capsys
+):
+    shared = ["--queries", str(other), "-k", "3", "--format", "jsonl"]
+    if system == "bm25":
+        plain, file, searched = ["bm25"], calibrated, ["--corpus", str(beir)]
+    else:
+        plain, file, searched = [], calibrated_export, ["--index-folder", str(exported)]
+    words = ["search", *searched, *shared]
+    assert cli.run([*words, *plain]) == 0
+    every = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    words[words.index("-k") + 1] = "10"
+    assert cli.run([*words, *plain]) == 0
+    deep = [json.loads(line)["documents"] for line in capsys.readouterr().out.splitlines()]
+    words[words.index("-k") + 1] = "3"
+    assert cli.run([*words, f"abstain:{file},error=0.2"]) == 0
+    rows = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    limit = threshold_of(np.array(json.loads(file.read_text())["nulls"]), 0.2)
+    answered = 0
+    for row, usual, documents in zip(rows, every, deep, strict=True):
+        signal = documents[0]["score"] - (0 if system == "bm25" else documents[-1]["score"]) if documents else EMPTY
+        assert row == usual if signal > limit else row == {**usual, "documents": [], "empty": ABSTAINED}
+        answered += signal > limit
+    assert 0 < answered < len(rows)
+    words = [word for word in words if word not in ("--format", "jsonl")]
+    assert cli.run([*words, f"abstain:{file},error=0.2"]) == 0
+    assert "abstained: no document is relevant enough" in capsys.readouterr().out
+
+
+def test_one_file_serves_every_error(beir, other, calibrated, capsys):
+    """A lower error answers fewer queries, all of which a higher one answers too."""
+    answered = []
+    for error in (0.05, 0.2, 0.5):
+        words = ["search", f"abstain:{calibrated},error={error}", "--corpus", str(beir), "--queries", str(other)]
+        assert cli.run([*words, "--format", "jsonl"]) == 0
+        rows = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+        answered.append({row["id"] for row in rows if row["documents"]})
+    assert answered[0] < answered[1] < answered[2]
+
+
+def report_of(words: list[str], capsys: pytest.CaptureFixture[str]) -> tuple[dict, str]:
+    """What ``abstain report`` prints as JSON, and its messages."""
+    assert cli.run(["abstain", "report", *words, "--json"]) == 0
+    captured = capsys.readouterr()
+    return json.loads(captured.out), captured.err
+
+
+def test_a_report_measures_error_and_answers(beir, other, calibrated, capsys):
+    words = [str(calibrated), "--on", f"beir:{other}", "--error", "0.2"]
+    report, messages = report_of(words, capsys)
+    assert f"1 of 59 queries calibrated {calibrated} and are left out" in messages
+    limit = threshold_of(np.array(json.loads(calibrated.read_text())["nulls"]), 0.2)
+    queries = [" ".join(TEXTS[number].split()[1:5]) for number in range(100, 158)]
+    rankings = retrokit.search("bm25", TEXTS, queries, k=len(TEXTS))
+    answered, nulls = [], []
+    for number, (scores, places) in zip(range(100, 158), rankings, strict=True):
+        others = scores[places != number] if number < 155 else scores
+        nulls.append(len(others) > 0 and others[0] > limit)
+        if number < 155:
+            answered.append(len(scores) > 0 and scores[0] > limit)
+    assert cli.run(["eval", "bm25", "--on", f"beir:{other}", "--json", "--per-query"]) == 0
+    (result,) = json.loads(capsys.readouterr().out)["results"]
+    ndcg = [result["per_query"]["ndcg@10"][f"t{number}"] for number in range(100, 155)]
+    assert (report["queries"], report["without"], report["threshold"]) == (55, 58, pytest.approx(limit))
+    assert report["answered"] == pytest.approx(np.mean(answered))
+    assert report["error"] == pytest.approx(np.mean(nulls))
+    assert report["low"] < report["error"] < report["high"]
+    assert report["metrics"]["ndcg@10"] == pytest.approx(np.mean(np.array(ndcg)[answered]))
+    assert report["baseline"]["ndcg@10"] == pytest.approx(np.mean(ndcg))
+    assert 0 < report["answered"] < 1
+    few, _ = report_of([*words, "--metrics", "accuracy@1"], capsys)
+    assert [*few["metrics"]] == ["accuracy@1"]
+    assert cli.run(["abstain", "report", *words]) == 0
+    assert "promised to be at most 0.2" in " ".join(capsys.readouterr().out.split())
+
+
+def test_what_was_printed_is_read_again(beir, other, calibrated, tmp_path, capsys):
+    """As a record of its kind, with the same tables."""
+    words = ["bm25", "--on", f"beir:{beir}", "--error", "0.2", "-o", str(tmp_path / "a.json")]
+    for command in (["calibrate", *words], ["report", str(calibrated), "--on", f"beir:{other}", "--error", "0.2"]):
+        assert cli.run(["abstain", *command, "--json"]) == 0
+        printed = tmp_path / "printed.json"
+        printed.write_text(capsys.readouterr().out)
+        source = read_record(str(printed), "a record")
+        assert source is not None
+        assert source.record.to_json() == {
+            name: value for name, value in json.loads(printed.read_text()).items() if name not in ("kind", "version")
+        }
+        assert cli.run(["abstain", *command]) == 0
+        shown = capsys.readouterr().out
+        (sheet,) = source.sheets
+        for row in sheet.rows:
+            assert str(row[1]) in shown
+
+
+def test_a_report_fails_above_the_error_that_is_allowed(other, calibrated, capsys):
+    words = [str(calibrated), "--on", f"beir:{other}", "--error", "0.2"]
+    report, _ = report_of(words, capsys)
+    assert cli.run(["abstain", "report", *words, "--max-error", str(report["error"])]) == 0
+    capsys.readouterr()
+    lower = report["error"] - 0.01
+    assert cli.run(["abstain", "report", *words, "--max-error", str(lower)]) == 1
+    captured = capsys.readouterr()
+    assert "error" in captured.out, "the report is printed all the same"
+    assert f"of 58 queries with nothing relevant on beir:{other}; --max-error {lower:g} allows" in captured.err
+
+
+def test_an_evaluation_counts_queries_without_an_answer_as_0(beir, other, calibrated, tmp_path, capsys):
+    system = f"abstain:{calibrated},error=0.2"
+    words = ["eval", "bm25", system, "--on", f"beir:{other}"]
+    assert cli.run([*words, "--json", "--per-query", "--fail-if-worse"]) == 1
+    captured = capsys.readouterr()
+    assert f"{system}: 1 of 59 queries calibrated it" in captured.err
+    plain, abstaining = json.loads(captured.out)["results"]
+    before, after = (result["per_query"]["ndcg@10"] for result in (plain, abstaining))
+    refused = {id for id in after if after[id] != before[id]}
+    assert all(after[id] == 0 for id in refused)
+    report = abstention.report(str(calibrated), on=f"beir:{other}", error=0.2)
+    answered = [value for id, value in after.items() if value and id != "known"]
+    assert np.sum(answered) == pytest.approx(report.metrics["ndcg@10"] * report.answered * report.queries)
+    count = abstaining["counts"]["queries_not_answered"]
+    assert count >= len(refused) > 0
+    assert abstaining["configuration"]["abstain"]["threshold"] == report.threshold
+    assert cli.run([*words, "--results", str(tmp_path / "results")]) == 0
+    shown = " ".join(capsys.readouterr().out.split())
+    assert f"{count} of 59 queries are not answered" in shown
+
+
+@pytest.mark.parametrize(
+    "system",
+    ["two-stage:ABSTAIN,reranker=maxsim:static:8", "hybrid:a=ABSTAIN,b=ABSTAIN_MORE", "hybrid:a=bm25:b=0.1,b=ABSTAIN"],
+)
+def test_systems_of_several_searchers_take_it_as_it_is(system, beir, other, calibrated, capsys):
+    more = "abstain:" + str(calibrated)
+    system = system.replace("ABSTAIN_MORE", f'"{more},error=0.05"').replace("ABSTAIN", f'"{more},error=0.2"')
+    words = [system, "--corpus", str(beir), "--queries", str(other), "-k", "5", "--format", "jsonl"]
+    assert cli.run(["search", *words]) == 0
+    rows = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert cli.run(["search", f"{more},error=0.2", *words[1:]]) == 0
+    alone = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    for row, answer in zip(rows, alone, strict=True):
+        if "bm25:" in system:
+            assert row["documents"]
+        elif answer["documents"]:
+            assert "empty" not in row
+        else:
+            assert row == answer
+    assert cli.run(["eval", system, "--on", f"beir:{other}"]) == 0
+    assert "queries are not answered" in " ".join(capsys.readouterr().out.split())
+
+
+def test_a_run_that_is_calibrated_keeps_its_documents_outside_the_corpus(beir, other, tmp_path, capsys):
+    """A TREC run may name documents that are not in the corpus; a query without an answer has none of them either."""
+    run = tmp_path / "bm25.trec"
+    words = ["search", "bm25", "--corpus", str(beir), "--queries", str(beir), "-k", "20", "-o", str(run)]
+    assert cli.run(words) == 0
+    of_others = tmp_path / "other.trec"
+    assert cli.run(["search", "bm25", "--corpus", str(beir), "--queries", str(other), "-o", str(of_others)]) == 0
+    lines = run.read_text() + of_others.read_text()
+    lines += "".join(f"t{number} Q0 outside 99 0.001 x\n" for number in range(100, 158))
+    run.write_text(lines)
+    file = str(tmp_path / "a.json")
+    abstention.calibrate(f"run:{run}", on=f"beir:{beir}", error=0.2, output=file, signal="score")
+    saved = tmp_path / "saved.trec"
+    assert cli.run(["eval", f"abstain:{file},error=0.2", "--on", f"beir:{other}", "--save-run", str(saved)]) == 0
+    queries: dict[str, set[str]] = {}
+    for line in saved.read_text().splitlines():
+        query, _, document, *_ = line.split()
+        queries.setdefault(query, set()).add(document)
+    assert 0 < len(queries) < 58
+    for query, documents in queries.items():
+        assert len(documents) > 1
+        assert ("outside" in documents) == (query != "known")
+
+
+def test_a_drift_of_a_search_is_reported(beir, other, calibrated, tmp_path, capsys):
+    words = ["search", f"abstain:{calibrated},error=0.2", "--corpus", str(beir)]
+    assert cli.run([*words, "--queries", str(beir), "-o", str(tmp_path / "a.trec")]) == 0
+    assert "has drifted" not in capsys.readouterr().err
+    longer = tmp_path / "queries.jsonl"
+    longer.write_text("".join(json.dumps({"id": id, "text": text}) + "\n" for id, text in list(DOCUMENTS.items())[:60]))
+    assert cli.run([*words, "--queries", str(longer), "-o", str(tmp_path / "b.trec")]) == 0
+    error = capsys.readouterr().err
+    assert "error=0.2: the score of 60 queries has drifted from the calibration" in error
+    assert "the promise is void" in error
+
+
+@pytest.mark.parametrize(
+    ("words", "problem"),
+    [
+        ("eval ABSTAIN --on beir:BEIR", "95 of 100 queries are those of the calibration; calibrate on another split"),
+        ("abstain report FILE --on beir:BEIR", "95 of 100 queries are those of the calibration; calibrate on another"),
+        ("eval ABSTAIN --on beir:CHANGED", "was calibrated for other documents"),
+        ("abstain report FILE --on beir:CHANGED", "was calibrated for other documents"),
+        ("abstain report FILE --on knn:LABELLED", "has no judged documents; give a task such as beir:"),
+        ("abstain report FILE", "Missing option '--on'"),
+        ("abstain report FILE --on beir:OTHER --metrics ndcg", "ndcg"),
+        ("eval abstain:no.json --on beir:OTHER", "no.json: no such file; retrokit abstain calibrate writes it"),
+        ("abstain report no.json --on beir:OTHER", "no.json: no such file; retrokit abstain calibrate writes it"),
+        ("eval ABSTAIN --on knn:LABELLED", "needs embeddings: give an encoder in place of abstain:"),
+        ("search ABSTAIN --corpus CHANGED --query x", "was calibrated for other documents"),
+        ("search abstain:FILE,error=0.001 --corpus BEIR --query x", "at least 999 are needed"),
+        ("search abstain:FILE,error=5e-324 --corpus BEIR --query x", "must be at least 1e-12"),
+        ("search abstain:FILE,error=0.7 --corpus BEIR --query x", "error=0.7 is out of range"),
+        ("search abstain:BEIR --corpus BEIR --query x", "is a folder; expected a file"),
+        ("search ABSTAIN --corpus BEIR --query x --sim dot", "are an encoder's, and abstain:"),
+        ("search abstain:BEIR/corpus.jsonl --corpus BEIR --query x", "calibration of retrokit abstain"),
+        ("search ABSTAIN --index-folder EXPORT --query x", "is searched with the encoder that wrote it, not with bm25"),
+        ("search ABSTAIN,export=EXPORT --corpus BEIR --query x", "bm25 has no parameter 'export'"),
+    ],
+)
+def test_a_calibration_of_something_else_is_refused(
+    words, problem, beir, other, calibrated, exported, tmp_path, capsys
+):
+    changed = write_folder(tmp_path / "changed", {**DOCUMENTS, "d0": "other"}, {"x": "a b"}, {"x": {"d1": 1}})
+    (tmp_path / "labelled.jsonl").write_text('{"text": "a", "label": "b"}\n{"text": "c", "label": "d"}\n' * 20)
+    places = {"ABSTAIN": f"abstain:{calibrated},error=0.2", "FILE": calibrated}
+    places |= {"BEIR": beir, "OTHER": other, "CHANGED": changed, "EXPORT": exported}
+    places |= {"LABELLED": tmp_path / "labelled.jsonl"}
+    for name, place in places.items():
+        words = words.replace(name, str(place))
+    assert cli.run(words.split()) == 2
+    captured = capsys.readouterr()
+    assert problem in captured.err, captured.err
+    assert len(captured.err.strip().splitlines()) <= 2  # what the task is, and the problem
+
+
+@pytest.mark.parametrize(
+    ("changed", "problem"),
+    [
+        ({"signal": "x"}, "field 'signal' is 'x'; expected score or margin or hubness or verifier"),
+        ({"verifier": ["x"]}, "its lists differ in length"),
+        ({"nulls": [1.0]}, "its lists differ in length"),
+        ({"version": 2}, "has version 2 of its format; expected version 1; update retrokit"),
+        ({"system": "bm26"}, "was calibrated for a system that cannot be opened: unknown searcher 'bm26'"),
+        (
+            {"system": "abstain:a.json"},
+            "for a system that cannot be opened: abstain:a.json: abstains already",
+        ),
+    ],
+)
+@pytest.mark.parametrize("command", ["search", "report"])
+def test_a_damaged_file_is_named(command, changed, problem, beir, other, calibrated, tmp_path, capsys):
+    file = tmp_path / "a.json"
+    file.write_text(json.dumps({**json.loads(calibrated.read_text()), **changed}))
+    words = {
+        "search": ["search", f"abstain:{file},error=0.2", "--corpus", str(beir), "--query", "x"],
+        "report": ["abstain", "report", str(file), "--on", f"beir:{other}", "--error", "0.2"],
+    }
+    assert cli.run(words[command]) == 2
+    error = capsys.readouterr().err
+    assert problem in error
+    assert str(file) in error
+
+
+def test_a_system_that_has_changed_is_refused(beir, other, tmp_path, capsys):
+    from tests.models import make_bert
+
+    model, file = make_bert(tmp_path / "model"), str(tmp_path / "a.json")
+    verifier = make_bert(tmp_path / "verifier")
+    abstention.calibrate(
+        str(model), on=f"beir:{beir}", error=0.2, output=file, signal="verifier", verifier=f"maxsim:{verifier}"
+    )
+    words = ["search", f"abstain:{file},error=0.2", "--corpus", str(beir), "--query", "x"]
+    assert cli.run(words) == 0
+    for folder, problem in (
+        (verifier, "is not the verifier of the calibration; calibrate again"),
+        (model, "with other weights or settings; calibrate again"),
+    ):
+        shutil.rmtree(folder)
+        make_bert(folder, layers=1)
+        assert cli.run(words) == 2
+        assert problem in capsys.readouterr().err
+
+
+def test_texts_without_ids_are_refused(calibrated):
+    with pytest.raises(UsageError, match="recognises its corpus by ids, and these documents have none"):
+        retrokit.search(f"abstain:{calibrated},error=0.2", TEXTS, ["x"])
+
+
+def test_every_system_is_refused_before_any_works(other, beir, calibrated, tmp_path, monkeypatch, capsys):
+    def measure(*args):
+        raise AssertionError("a system has worked")
+
+    monkeypatch.setattr("retrokit.evaluation.tasks.retrieval.Retrieval.measure_index", measure)
+    changed = write_folder(tmp_path / "changed", {**DOCUMENTS, "d0": "other"}, QUERIES, {"q0": {"d1": 1}})
+    for task in (beir, changed):
+        assert cli.run(["eval", "bm25", f"abstain:{calibrated},error=0.2", "--on", f"beir:{task}"]) == 2
+        assert "calibrat" in capsys.readouterr().err
+
+
+def test_questions_line_by_line_are_answered_or_not(beir, calibrated, monkeypatch, capsys):
+    import io
+
+    monkeypatch.setattr("sys.stdin", io.StringIO(f"{QUERIES['q3']}\nzzz\n\n"))
+    words = ["search", f"abstain:{calibrated},error=0.2", "--corpus", str(beir), "--interactive", "--format", "jsonl"]
+    assert cli.run(words) == 0
+    answered, refused = map(json.loads, capsys.readouterr().out.splitlines())
+    assert answered["documents"][0]["id"] == "d3"
+    assert refused == {"id": "query-2", "query": "zzz", "documents": [], "empty": ABSTAINED}
+
+
+def test_the_example_calibrates_checks_and_searches(beir, other, tmp_path):
+    data = shutil.copytree(beir, tmp_path / "data")
+    shutil.move(data / "qrels" / "test.tsv", data / "qrels" / "train.tsv")
+    shutil.copy(other / "qrels" / "test.tsv", data / "qrels")
+    (data / "queries.jsonl").write_text((beir / "queries.jsonl").read_text() + (other / "queries.jsonl").read_text())
+    example = Path(__file__).parents[3] / "examples" / "abstain.sh"
+    words = ["bash", str(example), str(data), "bm25", "0.2", str(tmp_path / "out")]
+    environment = {**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
+    done = subprocess.run(words, capture_output=True, text=True, env=environment, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "promised to be at most 0.2" in " ".join(done.stdout.split())
+    rows = [json.loads(line) for line in (tmp_path / "out" / "answers.jsonl").read_text().splitlines()]
+    assert {bool(row["documents"]) for row in rows if "empty" not in row} == {True}
+    assert 0 < sum("empty" in row for row in rows) < len(rows)

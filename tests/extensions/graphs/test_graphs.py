@@ -1,0 +1,254 @@
+"""Transformers computed by OpenVINO and by ONNX Runtime: the same embeddings as PyTorch's, or nearly, in 8 bits."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from retrokit.ranking.canaries import compare_canaries
+from transformers import BertModel
+
+import retrokit
+from retrokit.core.errors import DataError, MissingExtra, ServiceError, UsageError
+from retrokit.core.notices import listening
+from retrokit.core.registry import Spec
+from retrokit.encoders.kept import clear_kept, kept_in
+from retrokit.ranking.export import export
+from tests.evaluation.fakes import Notices, write_folder, write_lines
+from tests.models import make_bert, make_llama, sentences
+from tests.test_private_members import test_a_minor_version_that_was_not_tried_is_not_taken as check_bound
+
+BACKENDS = ("openvino", "onnx")
+TEXTS = [*sentences(20), "cat", "a dog runs over the far river and the bird sleeps " * 20, ""]
+
+
+@pytest.fixture(scope="module")
+def bert(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return make_bert(tmp_path_factory.mktemp("bert"), dimension=32)
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("RETROKIT_CACHE", str(tmp_path / "cache"))
+    return tmp_path / "cache"
+
+
+def around(backend: str, encoder: object, **params: str) -> str:
+    """The spec of an encoder whose transformer the engine computes."""
+    return str(Spec(backend, {"encoder": str(encoder), **params}, positional="encoder"))
+
+
+def cosines(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    found: np.ndarray = (a * b).sum(axis=1) / np.linalg.norm(a, axis=1) / np.linalg.norm(b, axis=1)
+    return found
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("pooling", ["mean", "last"])
+def test_fp32_is_the_models(backend: str, pooling: str, bert: Path, tmp_path: Path) -> None:
+    folder = bert if pooling == "mean" else make_llama(tmp_path / "llama")
+    prompts = 'query_prompt="who ",max_length=40'
+    plain = retrokit.encoder(f"{folder},{prompts},pooling={pooling}")
+    made = retrokit.encoder(around(backend, f"{folder},{prompts},pooling={pooling}"))
+    for role in ("query", "document"):
+        expected = plain.embed(TEXTS, role, "fp32")
+        tolerance = 2**8 * np.finfo(np.float32).eps * np.abs(expected).max()
+        np.testing.assert_allclose(made.embed(TEXTS, role), expected, rtol=0, atol=tolerance)
+    tokens = made.with_tokens().token_embeddings(TEXTS, "query")
+    for token, known in zip(tokens, plain.with_tokens().token_embeddings(TEXTS, "query", "fp32"), strict=True):
+        assert token.shape == known.shape
+        np.testing.assert_allclose(token, known, rtol=0, atol=2**10 * np.finfo(np.float32).eps)
+    assert made.computes_in() == "float32"
+    assert made.fingerprint() != plain.fingerprint()
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_int8_is_near_the_model_and_is_converted_once(
+    backend: str,
+    bert: Path,
+    cache: Path,
+    caplog: pytest.LogCaptureFixture,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    caplog.set_level("INFO")
+    spec = around(backend, bert, dtype="int8")
+    made = retrokit.encoder(spec)
+    embeddings = made.embed(TEXTS, "document")
+    assert cosines(embeddings, retrokit.encoder(str(bert)).embed(TEXTS, "document", "fp32")).min() > 0.9
+    assert made.computes_in() == "int8"
+    assert "cosine to fp32 at least" in caplog.text
+    (about,) = cache.glob("graphs/*/kept.json")
+    assert json.loads(about.read_text())["said"] in caplog.text
+
+    assert capfd.readouterr().out == "", "standard output is the command's"
+    (folder,) = kept_in(cache)
+    assert (folder.area, folder.name) == ("graphs", f"{backend}:{bert},dtype=int8")
+    assert made.spec == folder.name
+
+    caplog.clear()
+    again = retrokit.encoder(spec)
+    assert again.fingerprint() == made.fingerprint()
+    np.testing.assert_array_equal(again.embed([*TEXTS, "new"], "document")[:-1], embeddings)
+    assert "converted" not in caplog.text
+    clear_kept(cache)
+    assert kept_in(cache) == []
+
+
+def test_nobody_is_told_of_a_conversion(bert: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from openvino_telemetry.backend import backend_ga4
+
+    told = []
+    monkeypatch.setattr(backend_ga4.GA4Backend, "send", lambda *given: told.append(given))
+    monkeypatch.delenv("CI", raising=False)
+    retrokit.encoder(around("openvino", bert)).embed(["a cat"], "query")
+    assert told == []
+    assert "CI" not in os.environ
+
+
+@pytest.mark.parametrize(
+    ("spec", "problem"),
+    [
+        ("onnx:BERT,dtype=bf16", "dtype=bf16 is none of fp32, int8"),
+        ("BERT,backend=onnx", "no parameter 'backend'"),
+        ("BERT,dtype=int8", "dtype=int8 is none of auto, fp32"),
+        ("onnx:BERT,pooling=cls", "onnx has no parameter 'pooling'"),
+        ("onnx:model:BERT,pooling=cls", 'options of .* need quotes: onnx:"model:.*,pooling=cls"'),
+        ("onnx", "onnx needs encoder"),
+        ("onnx:static:8", "computes a transformer of texts, and static:8 has none"),
+        ('onnx:"BERT,chunks=16"', "onnx:.*: chunks join embeddings"),
+        ("onnx:openvino:BERT", "cannot be trained"),
+        ("onnx:mnilm", "did you mean minilm"),
+    ],
+)
+def test_what_does_not_fit(spec: str, problem: str, bert: Path) -> None:
+    with pytest.raises((UsageError, DataError, ServiceError), match=problem):
+        retrokit.encoder(spec.replace("BERT", str(bert)))
+
+
+def test_it_computes_on_the_cpu(bert: Path) -> None:
+    with pytest.raises(UsageError, match="computes on the CPU; leave `device=` cuda out"):
+        retrokit.encoder(around("onnx", bert), device="cuda")
+
+
+def test_long_documents_are_read_in_chunks(bert: Path) -> None:
+    chunked = retrokit.encoder(around("onnx", bert, chunks="16", pool="mean"))
+    plain = retrokit.encoder(f"{bert},chunks=16,pool=mean")
+    expected = plain.embed(TEXTS, "document", "fp32")
+    tolerance = 2**8 * np.finfo(np.float32).eps * np.abs(expected).max()
+    np.testing.assert_allclose(chunked.embed(TEXTS, "document"), expected, rtol=0, atol=tolerance)
+
+
+def test_weights_in_half_precision_are_computed_in_float32(bert: Path) -> None:
+    made = retrokit.encoder(around("onnx", f"{bert},dtype=bf16"))
+    rounded = retrokit.encoder(f"{bert},dtype=bf16").embed(TEXTS, "document", "fp32")
+    tolerance = 2**8 * np.finfo(np.float32).eps * np.abs(rounded).max()
+    np.testing.assert_allclose(made.embed(TEXTS, "document"), rounded, rtol=0, atol=tolerance)
+
+
+def test_other_weights_are_another_encoder_for_documents_too(bert: Path, tmp_path: Path) -> None:
+    """The cache stores documents under this fingerprint: two trainings of one model may not share them."""
+    other = make_bert(tmp_path / "other", dimension=32)
+    model = BertModel.from_pretrained(other)
+    with torch.no_grad():
+        model.embeddings.word_embeddings.weight.mul_(-1)
+    model.save_pretrained(other)
+    first, second = (retrokit.encoder(around("onnx", folder)) for folder in (bert, other))
+    assert first.document_fingerprint() != second.document_fingerprint()
+    assert not np.array_equal(first.embed(TEXTS, "document"), second.embed(TEXTS, "document"))
+    queries = retrokit.encoder(around("onnx", f'{bert},query_prompt="who "'))
+    assert queries.fingerprint() != first.fingerprint()
+    assert queries.document_fingerprint() == first.document_fingerprint()
+
+
+def test_what_a_graph_cannot_do(bert: Path) -> None:
+    made = retrokit.encoder(around("onnx", bert))
+    with pytest.raises(UsageError, match="shows no layers"):
+        made.with_layers()
+    with pytest.raises(UsageError, match="cannot be trained"):
+        made.to_train()
+
+
+@pytest.mark.parametrize("place", ["cache", "off"])
+def test_another_precision_is_refused_before_the_conversion(
+    place: str, bert: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RETROKIT_CACHE", str(tmp_path / place) if place == "cache" else place)
+    task = write_folder(tmp_path / "data", {"d1": "a cat"}, {"q1": "cat"}, {"q1": {"d1": 1}})
+    made = retrokit.encoder(around("onnx", bert))
+    refusal = "computes in fp32; leave `precision=` bf16 out"
+    with listening(said := Notices()):
+        with pytest.raises(UsageError, match=refusal):
+            made.embed(["a"], "query", "bf16")
+        with pytest.raises(UsageError, match=refusal):
+            made.with_tokens().token_embeddings(["a"], "query", "bf16")
+        with pytest.raises(UsageError, match=refusal):
+            retrokit.evaluate([around("onnx", bert)], [f"beir:{task}"], precision="bf16")
+    assert not [message for message in said.messages if "converting" in message]
+
+
+def test_canaries_ask_which_precisions_it_has(bert: Path, tmp_path: Path) -> None:
+    lines = [{"id": f"d{number}", "text": text} for number, text in enumerate(sentences(30))]
+    corpus = write_lines(tmp_path / "corpus.jsonl", lines)
+    folders = {
+        precision: str(export(str(bert), str(corpus), str(tmp_path / precision), precision=precision).folder)
+        for precision in ("fp32", "bf16")
+    }
+    same = compare_canaries(folders["fp32"], around("onnx", bert))
+    assert same.agrees
+    assert [trial.change for trial in same.trials] == ["as it is"]
+    rounded = compare_canaries(folders["bf16"], around("onnx", bert))
+    assert "precision" not in {trial.cause for trial in rounded.trials}
+
+
+@pytest.mark.parametrize(
+    ("backend", "module"), [("openvino", "openvino"), ("openvino", "nncf"), ("onnx", "onnxruntime"), ("onnx", "onnx")]
+)
+def test_the_engine_is_an_extra(backend: str, module: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is known before anything is read: there is no such model."""
+    monkeypatch.setitem(sys.modules, module, None)
+    with pytest.raises(MissingExtra, match=rf"retrokit-ir\[{backend}\]"):
+        retrokit.evaluate([f"{backend}:no/model"], ["beir:none"])
+
+
+@pytest.mark.parametrize("library", ["openvino", "nncf"])
+def test_a_minor_version_that_was_not_tried_is_not_taken(library: str) -> None:
+    """One has broken the package before."""
+    check_bound(library)
+
+
+def test_a_graph_that_computes_otherwise_is_refused(bert: Path, cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from retrokit.extensions.graphs import onnx
+
+    read = onnx.read
+
+    def wrong(folder: Path, threads: int) -> object:
+        compute = read(folder, threads)
+        return lambda inputs: compute(inputs)[:, ::-1].copy() - 3
+
+    monkeypatch.setattr(onnx, "read", wrong)
+    with pytest.raises(DataError, match="the median cosine to the model"):
+        retrokit.encoder(around("onnx", bert)).embed(["a"], "query")
+    assert not list(cache.glob("graphs/*/kept.json"))
+
+
+def test_ctrl_c_is_met_after_several_models(bert: Path, cache: Path) -> None:
+    code = f"""
+import gc, os, signal
+import retrokit
+held = []
+for dtype in ("fp32", "int8", "fp32"):
+    held.append(retrokit.encoder(f"openvino:{bert},dtype={{dtype}}"))
+    held[-1].embed(["cat"], "query")
+while held:
+    del held[0]
+    gc.collect()
+signal.signal(signal.SIGINT, lambda *_: print("asked to stop"))
+os.kill(os.getpid(), signal.SIGINT)
+"""
+    run = subprocess.run([sys.executable, "-X", "faulthandler", "-c", code], capture_output=True, text=True)
+    assert run.returncode == 0, run.stderr
+    assert "asked to stop" in run.stdout
