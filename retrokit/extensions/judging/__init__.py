@@ -27,6 +27,7 @@ EXTENSION = Extension(
             "Bound the metrics of systems, or estimate them from verdicts on a few pairs.",
             "retrokit.extensions.judging.cli:estimate",
             kinds=("tasks", "encoders", "searchers", "rerankers"),
+            prints="json",
         ),
         CommandEntry(
             "judge repair",
@@ -39,6 +40,7 @@ EXTENSION = Extension(
             "Count negatives of training data that rerankers score above the positive.",
             "retrokit.extensions.judging.cli:negatives",
             kinds=("data", "rerankers", "encoders"),
+            prints="json",
         ),
     ),
     entries={
