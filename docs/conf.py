@@ -42,7 +42,7 @@ NAVIGATION = {
     "Reference": [
         f"reference/{page}"
         for page in "cli names python schemas formats metrics similarities encoders prompts".split()
-        + "grammar caches plugins".split()
+        + "grammar caches plugins extensions".split()
     ],
     "Extensions": [f"extensions/{name}" for name in EXTENSIONS],
     "Explanation": [

@@ -1,4 +1,4 @@
-"""The parts of a third party's command (``docs/reference/plugins.md``); the commands here use the same."""
+"""The parts of a third party's command (``docs/reference/extensions.md``); the commands here use the same."""
 
 from retrokit.cli.common import DeviceOption as DeviceOption
 from retrokit.cli.common import EstimateOption as EstimateOption
