@@ -116,11 +116,6 @@ def test_what_is_moved_into_place_is_checked(tmp_path):
             {"embedding_dimension": 8, "position": "first", "token_id": None},
         ),
         (
-            "steps/a.begun.json",
-            {"kind": "begun", "version": 1, "files": {"a.jsonl": "sha256:0a"}},
-            {"kind": "begun", "version": 1, "files": {"a.jsonl": [3, 10**18]}},
-        ),
-        (
             "unfinished.json",
             {"kind": "unfinished-export", "version": 1, "about": None, "rows": 1, "texts": 1, "ids": 12},
             {"about": None, "rows": 1},
