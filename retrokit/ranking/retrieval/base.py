@@ -48,8 +48,8 @@ class TextList(list[str]):
 
 @dataclass(frozen=True)
 class Account:
-    """A search in results: its ``configuration``, statistics of embeddings' ``norms``, ``counts`` of texts used or left out,
-    and ``notes``, sentences that are printed below a table."""
+    """A search in results: its ``configuration``, statistics of embeddings' ``norms``, ``counts`` of texts used or
+    left out, and ``notes``, sentences that are printed below a table."""
 
     configuration: dict[str, Any] = field(default_factory=dict)
     norms: dict[str, float] = field(default_factory=dict)
