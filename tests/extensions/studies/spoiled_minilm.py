@@ -1,6 +1,6 @@
 """Does `retrokit study why-this-figure` name what was done to minilm?
 
-    python tests/benchmarks/spoiled_minilm.py ../shared/data/scifact work/spoiled
+    python tests/extensions/studies/spoiled_minilm.py ../shared/data/scifact work/spoiled
 
 Each case changes one thing of minilm's folder or of the task, and gives the figure without that change as the published
 one. Claims of SciFact's test search its abstracts. For identical ids, the title of an abstract has the id of its first
