@@ -109,4 +109,4 @@ def test_the_leaderboards_figure(shared_data: Path) -> None:
     assert cosine.metrics["spearman"] == pytest.approx(0.8203, abs=0.0005)
     assert cosine.metrics["cosine_spearman"] == cosine.metrics["spearman"]
     assert qnorm.metrics["cosine_spearman"] == cosine.metrics["spearman"]
-    assert qnorm.metrics["spearman"] < 0.75  # MAG, Table 5: one side's length does harm
+    assert qnorm.metrics["spearman"] < cosine.metrics["spearman"]  # MAG, Table 5: one side's length does harm
