@@ -18,6 +18,8 @@ from retrokit.cli.training import DryRunOption as DryRunOption
 from retrokit.cli.training import TimeOption as TimeOption
 from retrokit.cli.training import train_as_planned as train_as_planned
 from retrokit.cli.training import train_encoder as train_encoder
+from retrokit.core.errors import DataError as DataError
+from retrokit.core.errors import UsageError as UsageError
 from retrokit.core.notices import notice as notice
 from retrokit.core.notices import progress as progress
 from retrokit.core.settings import FILE as FILE

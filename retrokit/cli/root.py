@@ -86,11 +86,12 @@ class Root(Group):
         self.commands = CommandTable()  # type: ignore[assignment]
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        """As the base class; the message for a command that nobody has names the extensions that are not installed."""
+        """As the base class; the message for a name that resembles none says which extensions are not installed."""
         try:
             return super().resolve_command(ctx, args)
         except TyperException as error:
-            error.message = error.message.removesuffix(".") + missing_extensions()
+            if "Did you mean" not in error.message:
+                error.message = error.message.removesuffix(".") + missing_extensions()
             raise
 
 
