@@ -31,7 +31,7 @@ FILES = {
     r"canaries\.json": "file-canaries",
     r"ids\.jsonl": "file-ids",
     r"index-[^/]*\.json": "file-index-recall",
-    r"kept\.json": "file-kept",
+    r"[0-9a-f]{32}/kept\.json": "file-kept",
     r"retrokit/results/.*\.json": "file-mteb-queries",
     r"manifest\.jsonl": "file-sure-manifest",
     r"metrics\.jsonl": "file-metrics",

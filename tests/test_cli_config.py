@@ -99,7 +99,7 @@ def test_a_file_that_is_not_there_is_told_as_others_are(tmp_path, typed, command
     [
         ("lr = 0.0", "--lr 0.0 must be above 0"),
         ('eval = "x:y"', "unknown task 'x'"),
-        ('loss = "x"', "unknown loss 'x'"),
+        ('loss = "x"', "--loss x: expected one of infonce, kl, margin-mse, mse"),
     ],
 )
 def test_wrong_options_of_a_file_name_it(tmp_path, typed, line, problem):

@@ -67,12 +67,12 @@ def edit(path: Path, *keys: object, value: object = None) -> None:
 @pytest.mark.parametrize(
     ("kind", "keys", "value", "problem"),
     [
-        ("export, query side", ("source", "spec"), None, "is not the note of an export: no field 'source.spec'"),
+        ("export, search", ("source", "spec"), None, "is not the note of an export: no field 'source.spec'"),
         ("export, search", ("encoder", "dims"), 17, "'encoder.dims' is 17; expected at most 16; export again"),
         ("export, search", ("count",), -1, "field 'count' is -1; expected at least 0"),
         ("export, search", ("role",), "x", "field 'role' is 'x'; expected document or query"),
         ("export, search", ("similarity", "spec"), "x", "'similarity.spec': unknown similarity 'x'; known: cosine"),
-        ("export, doctor", ("similarity", "spec"), "sfs:0", "'similarity.spec': sfs:0: size"),
+        ("export, search", ("similarity", "spec"), "sfs:0", "'similarity.spec': sfs:0: size"),
         ("prepare", ("similarity_spec",), "x", "unknown similarity 'x'; known: cosine"),
         ("export, search", ("one_length",), True, "has 16 dimensions, and queries 17; export again"),
         (

@@ -216,7 +216,7 @@ def test_what_is_no_value_is_one_clear_line(tmp_path: Path, reader: str, content
 WRONG = [None, [], {}, -1, 10**400, True, "", "x", [None], {"a": None}]
 
 
-@pytest.mark.parametrize("reader", ["run", "baseline", "plan"])
+@pytest.mark.parametrize("reader", ["run", "baseline"])
 def test_a_field_of_another_type_is_named(tmp_path: Path, reader: str) -> None:
     sound, name, read = WHOLE[reader]
 

@@ -151,7 +151,7 @@ def test_memory_counts_the_updates_asked_for(tiny_bert, pairs):
 
 
 def test_few_bits_need_their_package(tiny_bert, monkeypatch):
-    with pytest.raises(UsageError, match="leave out backend and dtype"):
+    with pytest.raises(UsageError, match="leave out dtype"):
         retrokit.encoder(f"model:{tiny_bert},bits=4,dtype=bf16")
     monkeypatch.setitem(sys.modules, "bitsandbytes", None)
     with pytest.raises(MissingExtra, match=r"bits=4 needs an optional package: .*retrokit-ir\[bits\]"):

@@ -148,7 +148,7 @@ def test_the_share_that_a_guide_masks_is_logged(tiny_bert, pairs, tmp_path):
 def test_a_guide_that_is_not_there_is_refused_before_a_model_loads(tiny_bert, pairs, tmp_path, monkeypatch):
     monkeypatch.setattr("retrokit.encoders.loading._load", lambda *words, **options: pytest.fail("a model was loaded"))
     gone = tmp_path / "gone"
-    with pytest.raises(UsageError, match=f"{gone} is not a registered encoder, a folder or a hub id"):
+    with pytest.raises(UsageError, match=f"'{gone}' is not a registered encoder, a folder or a hub id"):
         plan(configure(tiny_bert, pairs, tmp_path / "run", guide=str(gone)))
 
 

@@ -352,7 +352,7 @@ def test_the_last_checkpoint_is_that_of_the_highest_step(tmp_path: Path) -> None
     assert [row["step"] for _, row in read_jsonl(folder.metrics)] == [10, 11]
 
 
-LINE = '{"step": 1, "evaluation": {"ndcg": 0.5}}\n'
+LINE = '{"step": 1, "seconds": 0.5, "evaluation": {"ndcg": 0.5}}\n'
 
 
 @pytest.mark.parametrize(
@@ -375,7 +375,7 @@ def test_a_damaged_line_of_metrics_is_named_and_stays(tmp_path: Path, content: s
 def test_a_last_line_that_a_kill_has_cut_is_dropped(tmp_path: Path) -> None:
     folder = RunFolder(tmp_path)
     folder.metrics.write_text(LINE + '{"step": 2, "evalu')
-    assert folder.truncate_metrics(2, "ndcg") == [{"step": 1, "evaluation": {"ndcg": 0.5}}]
+    assert folder.truncate_metrics(2, "ndcg") == [json.loads(LINE)]
     assert folder.metrics.read_text() == LINE
 
 

@@ -9,7 +9,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from retrokit.ranking.canaries import compare_canaries
 from transformers import BertModel
 
 import retrokit
@@ -197,10 +196,11 @@ def test_canaries_ask_which_precisions_it_has(bert: Path, tmp_path: Path) -> Non
         precision: str(export(str(bert), str(corpus), str(tmp_path / precision), precision=precision).folder)
         for precision in ("fp32", "bf16")
     }
-    same = compare_canaries(folders["fp32"], around("onnx", bert))
+    vectors = pytest.importorskip("retrokit.extensions.vectors")
+    same = vectors.verify(folders["fp32"], around("onnx", bert))
     assert same.agrees
     assert [trial.change for trial in same.trials] == ["as it is"]
-    rounded = compare_canaries(folders["bf16"], around("onnx", bert))
+    rounded = vectors.verify(folders["bf16"], around("onnx", bert))
     assert "precision" not in {trial.cause for trial in rounded.trials}
 
 
