@@ -127,7 +127,7 @@ def test_what_is_moved_into_place_is_checked(tmp_path):
             {"recall": {"10": None}, "queries": 5},
         ),
         (
-            "kept.json",
+            "0123456789abcdef0123456789abcdef/kept.json",
             {"kind": "kept", "version": 1, "name": "a", "said": "b"},
             {"name": "a"},
         ),
