@@ -89,6 +89,7 @@ def edit(path: Path, *keys: object, value: object = None) -> None:
             None,
             "no field 'stateful_callbacks.TrainerControl'",
         ),
+        ("trainer state", ("train_batch_size",), "2", "field 'train_batch_size' should be a whole number"),
         ("trainer state", ("best_model_checkpoint",), {"": 1}, "field 'best_model_checkpoint' should be a string"),
         *(
             (kind, ("version",), 2, "has version 2 of its format; expected version 1; update retrokit")

@@ -305,7 +305,10 @@ _TRAINER_STATE = {
         "log_history": list[dict[str, Any]],
         "stateful_callbacks": {"TrainerControl": dict},
     },
-    "best_model_checkpoint?": str | None,
+    **{"train_batch_size?": int | None, "num_input_tokens_seen?": int, "best_global_step?": int | None},
+    **{"logging_steps?": float, "eval_steps?": float, "save_steps?": float, "best_metric?": float | None},
+    **{"is_local_process_zero?": bool, "is_world_process_zero?": bool, "is_hyper_param_search?": bool},
+    **{"best_model_checkpoint?": str | None, "trial_name?": str | None},
 }
 """What the library's trainer takes from its file without a look at it."""
 
