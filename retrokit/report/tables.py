@@ -110,9 +110,11 @@ def outcome_sheet(outcome: Outcome) -> Sheet:
     if outcome.evaluations:
         first, last = outcome.evaluations[0], outcome.evaluations[-1]
         best = next((row for row in outcome.evaluations if row["step"] == outcome.best_step), last)
-        for metric in first["evaluation"]:
-            change = f"{first['evaluation'][metric]:.4f} → {best['evaluation'][metric]:.4f}"
-            rows[metric] = f"{change} (step {first['step']} → {best['step']})"
+        for metric, before in first["evaluation"].items():
+            after = best["evaluation"].get(metric)
+            if before is None or after is None:  # undefined
+                continue
+            rows[metric] = f"{before:.4f} → {after:.4f} (step {first['step']} → {best['step']})"
         if outcome.baseline is not None:
             own = ", ".join(f"{metric} {value:.4f}" for metric, value in outcome.baseline["evaluation"].items())
             rows[f"as it came, under its own {outcome.baseline['similarity']}"] = own
