@@ -298,17 +298,25 @@ def _remove(folder: Path, patterns: Iterable[str]) -> None:
 
 
 _TRAINER_STATE = {
-    **{"global_step": COUNT, "max_steps": COUNT, "num_train_epochs": COUNT},
-    **{
-        "epoch": float,
-        "total_flos": float,
-        "log_history": list[dict[str, Any]],
-        "stateful_callbacks": {"TrainerControl": dict},
-    },
-    **{"train_batch_size?": int | None, "num_input_tokens_seen?": int, "best_global_step?": int | None},
-    **{"logging_steps?": float, "eval_steps?": float, "save_steps?": float, "best_metric?": float | None},
-    **{"is_local_process_zero?": bool, "is_world_process_zero?": bool, "is_hyper_param_search?": bool},
-    **{"best_model_checkpoint?": str | None, "trial_name?": str | None},
+    "global_step": COUNT,
+    "max_steps": COUNT,
+    "num_train_epochs": COUNT,
+    "epoch": float,
+    "total_flos": float,
+    "log_history": list[dict[str, Any]],
+    "stateful_callbacks": {"TrainerControl": dict},
+    "train_batch_size?": int | None,
+    "num_input_tokens_seen?": int,
+    "logging_steps?": float,
+    "eval_steps?": float,
+    "save_steps?": float,
+    "best_metric?": float | None,
+    "best_global_step?": int | None,
+    "best_model_checkpoint?": str | None,
+    "trial_name?": str | None,
+    "is_local_process_zero?": bool,
+    "is_world_process_zero?": bool,
+    "is_hyper_param_search?": bool,
 }
 """What the library's trainer takes from its file without a look at it."""
 
