@@ -32,7 +32,6 @@ if TYPE_CHECKING:  # its import is a fifth of the start
 
 Value = str | int | float | bool
 
-_KEY = re.compile(r"[a-z][a-z0-9_]*\Z")
 _NEEDS_QUOTES = re.compile(r'[,="\\]|^\s|\s$|^$')
 
 
