@@ -79,6 +79,12 @@ def test_a_dry_run_asks_nothing(build_sure, tmp_path, data):
     assert [path.name for path in tmp_path.iterdir()] == ["law"]
 
 
+def test_a_dry_run_says_where_texts_would_go(build_sure, data):
+    said = build_sure(data, "--llm", "openai:m,url=http://localhost:9/v1", "--dry-run")[2]
+    assert "openai:m: texts would be sent to localhost:9\n" in said
+    assert "texts are sent" not in said
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [

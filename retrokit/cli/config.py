@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
-from retrokit.core.errors import DataError, UsageError, did_you_mean
+from retrokit.core.errors import DataError, ServiceError, UsageError, did_you_mean
 
 _NOT_IN_A_FILE = {"config", "help"}
 
@@ -27,12 +27,12 @@ def standing_for(
     command: Callable[..., Any], run: Callable[..., Any], parameters: Sequence[inspect.Parameter]
 ) -> Callable[..., Any]:
     """``run`` under the name and with the help of ``command``, for Typer to read: it takes ``parameters`` by name. An
-    error of use or of data says if options are from a file."""
+    error of use, of data or of a service says if options are from a file."""
 
     def run_named(config: str | None, **options: Any) -> Any:
         try:
             return run(**options)
-        except (DataError, UsageError) as error:
+        except (DataError, ServiceError, UsageError) as error:
             if config is not None:
                 error.args = (f"{error} (some options are from {config})",)
             raise

@@ -18,6 +18,7 @@ from retrokit.core.errors import ServiceError, UsageError
 from retrokit.core.frames import flat, frame
 from retrokit.core.notices import progress
 from retrokit.core.outputs import check_apart, folder_in_the_making
+from retrokit.core.registry import estimating
 from retrokit.core.settings import taking
 from retrokit.data.jsonl import COUNT, restored
 from retrokit.data.records import PrintedRecord
@@ -154,6 +155,7 @@ def estimate(config: SureConfig, items: Items, prompts: Mapping[str, PromptTempl
 
 
 @taking(SureConfig)
+@estimating()
 def estimate_sure(config: SureConfig) -> Estimate:
     """Count the calls that a build would make and estimate its tokens. No model is called, and none need be named.
 

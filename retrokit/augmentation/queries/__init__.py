@@ -21,7 +21,7 @@ from retrokit.core.errors import DataError, ServiceError, UsageError
 from retrokit.core.files import named
 from retrokit.core.notices import progress
 from retrokit.core.outputs import check_settings
-from retrokit.core.registry import Registry, parse_all
+from retrokit.core.registry import Registry, estimating, parse_all
 from retrokit.core.settings import taking
 from retrokit.data import pairs as training_data
 from retrokit.data.beir import corpus_file, queries_file
@@ -248,6 +248,7 @@ def queries(settings: QuerySettings) -> WrittenQueries:
 
 
 @taking(QuerySettings)
+@estimating()
 def estimate_queries(settings: QuerySettings) -> dict[str, int]:
     """An estimate of the least calls, from the texts only: ``passages``, ``queries`` to write, and about
     how many ``prompt_tokens``. Grading takes as many calls again at the most. Raises as :func:`queries` does before the

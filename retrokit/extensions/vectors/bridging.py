@@ -287,14 +287,15 @@ def _sample(stored: Export, settings: BridgeSettings) -> tuple[np.ndarray, list[
     wanted, texts = set(ids.values()), dict[str, str]()
     try:
         path = texts_file(source, corpus_file)
-        if settings.texts is None and not _is_unchanged(path, stored):
-            raise UsageError(f"{source}: is not what {stored.folder} was written from; give its texts as `texts=`")
-        corpus = read_corpus(path)
+        is_unchanged = settings.texts is not None or _is_unchanged(path, stored)
+        corpus = read_corpus(path) if is_unchanged else ()
         texts = {document.id: document.full_text for document in corpus if document.id in wanted}
-    except DataError as error:
+    except (DataError, UsageError) as error:
         if settings.texts is not None:
             raise
         raise UsageError(f"{error}; give the texts of {stored.folder} as `texts=`") from error
+    if not is_unchanged:
+        raise UsageError(f"{source}: is not what {stored.folder} was written from; give its texts as `texts=`")
     if missing := [id for id in ids.values() if id not in texts]:
         raise UsageError(f"{source}: lacks {len(missing):,} documents of {stored.folder}; give `texts=`")
     if len(rows) < 10:

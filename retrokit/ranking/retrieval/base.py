@@ -148,6 +148,10 @@ class Searcher(Protocol):
         """The searcher with what its spec leaves open tuned on the queries ``on``."""
         return self
 
+    def within(self, set_name: str) -> Searcher:
+        """The searcher for one of several sets that are searched: their ids may be the same."""
+        return self
+
 
 def account_of(searcher: Searcher, index: Index) -> Account:
     """The account of ``index``, with the fingerprint of its ``searcher`` if it has no configuration. A configuration
@@ -174,6 +178,9 @@ class Shared(Searcher):
 
     def check(self, documents: TextList, queries: TextList) -> None:
         self._searcher.check(documents, queries)
+
+    def within(self, set_name: str) -> Searcher:
+        return Shared(self._searcher.within(set_name))
 
     def fingerprint(self) -> str:
         return self._searcher.fingerprint()

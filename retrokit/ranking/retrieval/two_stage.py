@@ -89,6 +89,11 @@ class TwoStage(Searcher):
         searcher.first = self.first.tuned(on)
         return searcher
 
+    def within(self, set_name: str) -> Searcher:
+        searcher = copy.copy(self)
+        searcher.first = self.first.within(set_name)
+        return searcher
+
 
 class TwoStageIndex(FilteredIndex):
     """The documents of the first stage."""

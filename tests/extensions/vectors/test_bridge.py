@@ -249,6 +249,9 @@ def test_texts_are_those_of_the_export(tiny_bert, other, tmp_path, monkeypatch):
     note.write_text(json.dumps(piped | {"source": {"spec": str(tmp_path / "gone.jsonl"), "digest": "x"}}))
     with pytest.raises(UsageError, match=r"gone.jsonl: does not exist; give the texts of .*old as `texts=`$"):
         bridge(str(old), str(other), str(tmp_path / "run"), sample=60)
+    note.write_text(json.dumps(piped | {"source": {"spec": "", "digest": "x"}}))
+    with pytest.raises(UsageError, match=r"unknown training data ''; .*; give the texts of .*old as `texts=`$"):
+        bridge(str(old), str(other), str(tmp_path / "run"), sample=60)
     note.write_text(json.dumps(piped))
     bridge(str(old), str(other), str(tmp_path / "run"), sample=60, texts=str(texts))
 
