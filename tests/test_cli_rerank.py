@@ -131,7 +131,8 @@ def test_a_reranker_that_moves_nothing_fails_its_gate(
     rerank: Command, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     words = ("--run", folder.parent / "first.trec", "--on", f"beir:{folder}", "--with", "fake", "--fail-if-idle")
-    assert rerank(*words)[0] == 0
+    assert rerank(*words, "--junit", folder.parent / "gates.xml")[0] == 0
+    assert 'failures="0"' in (folder.parent / "gates.xml").read_text(encoding="utf-8")
     register(monkeypatch, fake=lambda query, document: 0.5)
     code, _, err = rerank(*words)
     assert code == 1

@@ -125,17 +125,22 @@ def test_a_similarity_from_elsewhere(run, tmp_path, tiny_bert):
 
 
 @pytest.mark.parametrize("name", ["cosine", "tilted"])
-def test_a_name_that_is_taken_is_an_error(run, tmp_path, name):
+def test_a_name_that_is_taken_is_refused_where_it_is_used(run, tmp_path, name):
     install(tmp_path / "site", "first_similarity", name)
     if name == "tilted":
         install(tmp_path / "site", "second_similarity", name)
-    done = run("-m", "retrokit", "eval", "--help-all")
-    assert done.returncode == 2
     both = "retrokit.similarities.magnitude:cosine and first_similarity_impl:make"
     if name == "tilted":
         both = "first_similarity_impl:make and second_similarity_impl:make"
-    lines = [line for line in done.stderr.splitlines() if line.strip()]
-    assert lines == [f"retrokit: similarity {name!r} is registered twice ({both})"]
+    problem = f"similarity {name!r} is registered twice ({both})"
+    done = run("-m", "retrokit", "eval", "static:8", "--on", "beir:nowhere", "--sim", name)
+    assert (done.returncode, done.stderr) == (2, f"retrokit: {problem}\n")
+    done = run("-m", "retrokit", "eval", "static:8", "--on", "beir:nowhere", "--sim", "dot")
+    assert done.stderr.startswith("retrokit: nowhere: does not exist")
+    done = run("-m", "retrokit", "doctor", "--json")
+    assert done.returncode == 1
+    statuses = [finding["status"] for finding in json.loads(done.stdout)["findings"] if finding["name"] == "plugin"]
+    assert statuses == [problem]
 
 
 BROKEN = {
@@ -264,3 +269,17 @@ def test_an_extension_that_does_not_load_is_no_obstacle(run, tmp_path, source, p
     done = run("-m", "retrokit", "tilt")
     assert f"extension 'tilting' (tilting:EXTENSION) {problem}" in done.stderr
     assert run("-m", "retrokit", "names", "similarities").returncode == 0
+
+
+def test_a_command_with_the_name_of_one_of_the_core_is_no_obstacle(run, tmp_path):
+    install_extension(tmp_path / "site")
+    source = EXTENSION.replace('"tilt show"', '"doctor"')
+    (tmp_path / "site" / "tilting.py").write_text(source, encoding="utf-8")
+    done = run("-m", "retrokit", "--help")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "Tilt texts." in done.stdout
+    done = run("-m", "retrokit", "doctor", "--json")
+    statuses = [finding["status"] for finding in json.loads(done.stdout)["findings"] if finding["name"] == "plugin"]
+    assert statuses == [
+        "command 'doctor' is registered twice (retrokit.cli.doctor:doctor and tilting_impl:show_number)"
+    ]

@@ -395,3 +395,10 @@ def test_importing_puts_collection_back_as_it_was(was_on):
         assert gc.isenabled() is was_on
     finally:
         (gc.enable if before else gc.disable)()
+
+
+def test_a_name_that_is_also_a_path_says_how_to_mean_the_path(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "needy").mkdir()
+    with pytest.raises(UsageError, match=r"^needy: needy needs size \(needy:size=N\); for the path: \./needy$"):
+        things().parse("needy")

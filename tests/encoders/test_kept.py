@@ -57,7 +57,7 @@ def test_commands_list_count_and_clear_it(cache: Path, typed: Callable[..., tupl
     assert (code, entry) == (0, {"area": AREA, "name": "table:cab", "said": "3 letters"})
     assert size == sum(file.stat().st_size for file in cache.rglob("*") if file.is_file() and file.suffix != ".lock")
     assert f"table:cab: {size} bytes; 3 letters" in typed("cache")[1]
-    (counted,) = [finding for finding in doctor.examine() if finding.name == "embedding cache"]
+    (counted,) = [finding for finding in doctor.examine([]) if finding.name == "embedding cache"]
     assert counted.status.startswith(f"{size} bytes of at most")
 
     assert typed("cache", "--limit", "1KB")[0] == 0
