@@ -89,15 +89,3 @@ def test_a_run_file_is_measured_as_pytrec_eval_measures_it(folder, capsys):
         gains = {one["id"]: one["after"] - one["before"] for one in explained["queries"]}
         assert gains == pytest.approx(changed, abs=1e-9)
         assert all(abs(a) >= abs(b) for a, b in pairwise(gains.values()))
-
-
-@pytest.mark.parametrize("fusion", ["", "rrf", "minmax", "zscore"])
-@pytest.mark.parametrize("kind", KINDS)
-def test_no_metric_depends_on_how_deep_another_one_looks(kind, fusion, folder, capsys):
-    spec, other = (f"run:{folder.parent / name}" for name in (kind, KINDS[KINDS.index(kind) - 1]))
-    spec = f"hybrid:a={spec},b={other},fusion={fusion}" if fusion else spec
-    (deep,) = told(folder, capsys, spec)["results"]
-    (shallow,) = told(folder, capsys, spec, metrics="ndcg@10,recall@5")["results"]
-    for metric, values in shallow["per_query"].items():
-        assert values == pytest.approx(deep["per_query"][metric], abs=1e-9)
-        assert fusion or values == pytest.approx(by_trec_eval(RUNS[kind])[metric], abs=1e-9)

@@ -2,17 +2,14 @@
 
 import json
 from pathlib import Path
-from xml.etree import ElementTree
 
 import pytest
 
 import retrokit
 from retrokit import cli
 from retrokit.core.errors import UsageError
-from retrokit.core.notices import listening
 from retrokit.data.jsonl import to_json
 from retrokit.evaluation.comparison.comparison import Evaluation
-from tests.evaluation.fakes import Notices, write_lines
 from tests.evaluation.test_gates import data, run_at  # noqa: F401  # a fixture
 
 
@@ -90,44 +87,6 @@ def test_the_answers_and_files_are_those_of_the_command(settings, code, data, tm
         assert after != before
 
 
-def test_reranking_has_the_same_gates(data, tmp_path, capsys):  # noqa: F811
-    run_at(tmp_path / "run", 3)
-    task, run, reranker = f"beir:{data}", str(tmp_path / "run"), "maxsim:static"
-    retrokit.rerank(None, [task], [reranker], run=run, save_baseline=str(tmp_path / "before.json"))
-    settings = {
-        "run": run,
-        "fail_under": ["mrr@10=0.5"],
-        "baseline": str(tmp_path / "before.json"),
-        "max_drop": 0.1,
-        "fail_if_idle": True,
-        "fail_if_worse": True,
-        "save_baseline": str(tmp_path / "after.json"),
-    }
-    said = Notices()
-    with listening(said):
-        reranking = retrokit.rerank(None, [task], [reranker], retrokit.TwoStageOptions(**settings))
-    assert said.messages[-1] == f"{tmp_path / 'after.json'}: not changed, because a gate failed"
-    capsys.readouterr()
-    words = ["rerank", "--on", task, "--with", reranker, "--json", *option_words(settings)]
-    assert cli.run(words) == 1
-    out, err = capsys.readouterr()
-    gates = json.loads(to_json([vars(gate) for gate in reranking.whole.gates]))
-    assert json.loads(out)["gates"] == gates
-    assert {gate["setting"] for gate in gates} == {"fail_under", "max_drop", "fail_if_idle", "fail_if_worse"}
-    exit_code, failures = raised(reranking.whole)
-    assert exit_code == 1
-    assert failures == [line.removeprefix("retrokit: ") for line in err.splitlines()[-len(failures) :]]
-    assert not (tmp_path / "after.json").exists()
-
-
-def test_no_baseline_is_saved_if_nothing_is_compared(data, tmp_path):  # noqa: F811
-    run, kept = run_at(tmp_path / "run", 1), tmp_path / "kept.json"
-    evaluation = retrokit.evaluate([run], [f"beir:{data}"], fail_if_worse=True, save_baseline=str(kept))
-    with pytest.raises(UsageError, match=r"^`fail_if_worse=` compares nothing here: one system alone"):
-        retrokit.check_gates(evaluation.gates)
-    assert not kept.exists()
-
-
 @pytest.mark.parametrize("name", ["save_run", "save_baseline", "junit"])
 def test_an_output_that_is_an_input_is_refused(name, data, tmp_path):  # noqa: F811
     run, corpus = run_at(tmp_path / "run", 1), data / "corpus.jsonl"
@@ -138,20 +97,3 @@ def test_an_output_that_is_an_input_is_refused(name, data, tmp_path):  # noqa: F
     with pytest.raises(UsageError, match=r"corpus\.jsonl: is an input too"):
         retrokit.rerank(run, [f"beir:{data}"], ["maxsim:static"], **settings)
     assert corpus.read_bytes() == before
-
-
-def test_a_stress_test_writes_its_gates(tmp_path):
-    texts = [{"text": f"In {1950 + number} the red truck number {number} was in Kenya."} for number in range(40)]
-    corpus = str(write_lines(tmp_path / "corpus.jsonl", texts))
-    findings = retrokit.probe.stress(
-        ["static:8"],
-        corpus,
-        with_="none",
-        capabilities=["typos"],
-        fail_under=["typos=1"],
-        junit=str(tmp_path / "gates.xml"),
-    )
-    suite = ElementTree.parse(tmp_path / "gates.xml").getroot()
-    assert suite.get("failures") == str(sum(gate.verdict == "failed" for gate in findings.verdicts)) == "1"
-    with pytest.raises(retrokit.GateFailed, match=r"^static:8 on .*: typos = \d"):
-        retrokit.check_gates(findings.verdicts)

@@ -6,7 +6,6 @@ import pytest
 
 from retrokit import cli
 from tests.core.test_interrupts import SIGNALS, interrupted, reading
-from tests.test_architecture import REPORT, imports_of
 from tests.test_damaged_outputs import line_about
 
 
@@ -24,12 +23,6 @@ from tests.test_damaged_outputs import line_about
 def test_what_is_wrong_is_named(workshop, kind, keys, value, problem, monkeypatch, capsys):
     monkeypatch.chdir(workshop.folder)
     assert problem in line_about(workshop, kind, keys, value, capsys)
-
-
-def test_a_page_is_written_without_the_libraries_of_models():
-    names, _ = imports_of(f"import retrokit.extensions.page.page; {REPORT}")
-    assert "torch" in names
-    assert names & {"sentence_transformers", "transformers", "peft", "sklearn"} == set()
 
 
 def test_a_folder_of_results_is_a_source(workshop, monkeypatch):
