@@ -13,7 +13,7 @@ import pytest
 from retrokit.data.trec import read_run, write_run
 from tests.evaluation.fakes import write_folder, write_lines
 from tests.models import sentences
-from tests.ranking.scorers import BREAK, hashed, register
+from tests.ranking.scorers import hashed, register
 from tests.trec import trec_order
 
 Command = Callable[..., tuple[int, str, str]]
@@ -118,26 +118,6 @@ def test_forms_of_output(rerank: Command, folder: Path, tiny_bert: Path, pairs: 
     assert len(json.loads(out)["results"][1]["per_query"]["ndcg@10"]) == 10
 
 
-def test_gates(rerank: Command, folder: Path) -> None:
-    words = ("--run", folder.parent / "first.trec", "--on", f"beir:{folder}", "--with", "fake")
-    assert rerank(*words, "--fail-under", "recall@3=0")[0] == 0
-    code, _, err = rerank(*words, "--fail-under", "ndcg@10=0.99")
-    assert code == 1
-    assert "is under 0.99" in err
-    assert rerank(*words, "--fail-if-worse")[0] in (0, 1)
-
-
-def test_a_reranker_that_moves_nothing_fails_its_gate(
-    rerank: Command, folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    words = ("--run", folder.parent / "first.trec", "--on", f"beir:{folder}", "--with", "fake", "--fail-if-idle")
-    assert rerank(*words)[0] == 0
-    register(monkeypatch, fake=lambda query, document: 0.5)
-    code, _, err = rerank(*words)
-    assert code == 1
-    assert "the reranker changes the order of no query" in err
-
-
 @pytest.mark.parametrize(
     ("words", "message"),
     [
@@ -163,15 +143,6 @@ def test_wrong_use(rerank: Command, folder: Path, pairs: Path, words: list[str],
     assert code == 2
     assert out == ""
     assert message in err
-
-
-def test_a_break_says_how_to_go_on(rerank: Command, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    words = ("--run", folder.parent / "first.trec", "--on", f"beir:{folder}", "--with", "fake")
-    monkeypatch.setitem(BREAK, "at", 0)
-    code, _, err = rerank(*words, "--work", folder.parent / "kept")
-    assert code == 130
-    assert f"scores are in {folder.parent / 'kept'}" in err
-    assert "resume with: retrokit rerank --run" in err
 
 
 def test_one_command_pipes_into_another(folder: Path, tiny_bert: Path, python: str) -> None:

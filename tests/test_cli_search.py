@@ -53,29 +53,6 @@ def test_a_run_is_what_the_python_api_finds(name, tiny_bert, beir, exported, tmp
     assert any(run.values())
 
 
-@pytest.mark.parametrize("head", ["", "id\ttext\n", "query-id\tText\r\n", "qid\tquery\n"])
-def test_queries_may_stand_in_a_table(head, beir, tmp_path, capsys):
-    (tmp_path / "queries.tsv").write_text(head + "".join(f"{id}\t{text}\n\n" for id, text in QUERIES.items()))
-    found = []
-    for queries in (tmp_path / "queries.tsv", beir / "queries.jsonl"):
-        assert cli.run(["search", "bm25", "--corpus", str(beir), "--queries", str(queries), "--format", "trec"]) == 0
-        found.append(capsys.readouterr().out)
-    assert found[0] == found[1] != ""
-
-
-@pytest.mark.parametrize(
-    ("line", "said"),
-    [
-        ("q9 no tab", "queries.tsv:2: expected 2 columns (id, text), found 1"),
-        ("q1\tagain", "queries.tsv:2: the id 'q1' is already on line 1"),
-    ],
-)
-def test_a_wrong_line_of_a_table_is_named(line, said, beir, tmp_path, capsys):
-    (tmp_path / "queries.tsv").write_text(f"q1\tcat\n{line}\n")
-    assert cli.run(["search", "bm25", "--corpus", str(beir), "--queries", str(tmp_path / "queries.tsv")]) == 2
-    assert said in capsys.readouterr().err
-
-
 def test_json_lines_have_texts_where_there_are_any(tiny_bert, beir, exported, tmp_path, capsys):
     shared = ["--query", "a b", "--query", DOCUMENTS["d7"], "-k", "2", "--format", "jsonl"]
     assert cli.run(["search", str(tiny_bert), "--corpus", str(beir), *shared]) == 0
@@ -184,19 +161,6 @@ def test_a_line_without_end_is_refused(beir, capsys, monkeypatch):
     problem = "standard input:1: the line is longer than 1 MiB; expected a query"
     assert capsys.readouterr().err == f"retrokit: {problem}\n"
     assert endless.buffer.raw.count < 4 << 20
-
-
-def test_a_closed_standard_input_is_one_line(beir, capsys, monkeypatch):
-    monkeypatch.setattr("sys.stdin", None)
-    assert cli.run(["search", "bm25", "--corpus", str(beir), "--interactive"]) == 2
-    assert capsys.readouterr().err == "retrokit: standard input: could not be read: it is closed\n"
-
-
-def test_ids_that_meet(tmp_path, capsys):
-    folder = write_folder(tmp_path / "toy", {"a": "x"}, {"query-1": "x"}, {"query-1": {"a": 1}})
-    words = ["search", "bm25", "--corpus", str(folder), "--queries", str(folder), "--query", "y"]
-    assert cli.run(words) == 2
-    assert "has the id query-1, which --query would get" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("options", [{"sim": "cosine"}, {"sim": "l2"}, {"index": "Flat"}, {"quantize": "int8"}, {}])

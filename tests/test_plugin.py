@@ -124,20 +124,6 @@ def test_a_similarity_from_elsewhere(run, tmp_path, tiny_bert):
     assert told["score"] == pytest.approx(told["expected"], rel=1e-5)
 
 
-@pytest.mark.parametrize("name", ["cosine", "tilted"])
-def test_a_name_that_is_taken_is_an_error(run, tmp_path, name):
-    install(tmp_path / "site", "first_similarity", name)
-    if name == "tilted":
-        install(tmp_path / "site", "second_similarity", name)
-    done = run("-m", "retrokit", "eval", "--help-all")
-    assert done.returncode == 2
-    both = "retrokit.similarities.magnitude:cosine and first_similarity_impl:make"
-    if name == "tilted":
-        both = "first_similarity_impl:make and second_similarity_impl:make"
-    lines = [line for line in done.stderr.splitlines() if line.strip()]
-    assert lines == [f"retrokit: similarity {name!r} is registered twice ({both})"]
-
-
 BROKEN = {
     "ENTRY = 'tilted'\n": "entry point 'tilted' of retrokit.similarities is not a retrokit.core.registry.Entry",
     "import nowhere_to_be_found\n": "entry point 'tilted' (broken_similarity:ENTRY) does not load: "
@@ -222,16 +208,6 @@ def test_an_extension_brings_commands_entries_kinds_of_names_and_python(run, tmp
     done = run("-c", "from tilting import number; print(number); import tilting; tilting.nothing")
     assert done.stdout == "3\n"
     assert done.stderr.endswith("AttributeError: extension tilting has no attribute 'nothing'\n")
-
-
-def test_importing_an_extension_imports_only_entries(run, tmp_path):
-    install_extension(tmp_path / "site")
-    code = "import sys; from retrokit.core.registry import extensions; extensions(); print(*sys.modules)"
-    loaded = set(run("-c", code, own=True).stdout.split())
-    assert "tilting" in loaded
-    assert not loaded & {"tilting_impl", "tilted_entry", "torch", "numpy", "typer"}
-    rooms = {name.split(".")[1] for name in loaded if name.startswith("retrokit.")}
-    assert rooms <= {"cli", "core", "extensions"}
 
 
 def test_an_extension_that_is_not_there_is_refused_by_name(run, tmp_path):

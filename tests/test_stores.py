@@ -1,7 +1,6 @@
 """Stores that know nothing of similarities find what exact search finds: by the inner product, and by cosine or L2
 where documents have one length."""
 
-import sys
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -105,14 +104,6 @@ def test_what_one_length_does_not_go_with(folder, tmp_path, options, problem):
         export("static:8", folder, str(tmp_path / "out"), one_length=True, **options)
 
 
-def test_sides_of_different_lengths_are_told_apart(stores, tiny_bert, folder, tmp_path, monkeypatch):
-    export(str(tiny_bert), folder, str(tmp_path / "document"), one_length=True)
-    export(str(tiny_bert), folder, str(tmp_path / "query"), role="query")
-    monkeypatch.setattr(sys, "argv", ["search", "duckdb", str(tmp_path / "document"), str(tmp_path / "query")])
-    with pytest.raises(SystemExit, match="one of them alone was made with --one-length"):
-        stores.main()
-
-
 @pytest.fixture(scope="module")
 def cisi(shared_data: Path, tmp_path_factory: pytest.TempPathFactory) -> Any:
     """Exports of CISI by minilm, with what exact search finds; texts are encoded once."""
@@ -130,24 +121,6 @@ def cisi(shared_data: Path, tmp_path_factory: pytest.TempPathFactory) -> Any:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("RETROKIT_CACHE", str(out / "cache"))
         yield sides
-
-
-@pytest.mark.slow
-@pytest.mark.shared_data
-@pytest.mark.parametrize("sim", ["qnorm", "learn", "sfs:16"])
-@pytest.mark.parametrize("store", PACKAGES)
-def test_all_queries_of_cisi(stores, cisi, store, sim):
-    sides, exact = cisi(sim, store not in INNER_PRODUCT)
-    assert len(exact) == 112
-    assert agreeing(stores, store, sides, exact) == 112
-
-
-@pytest.mark.slow
-@pytest.mark.shared_data
-@pytest.mark.parametrize("store", ["langchain", "llama-index", "sqlite-vec", "sqlite-vec-cosine"])
-def test_without_one_length_qnorm_is_another_ranking(stores, cisi, store):
-    sides, exact = cisi("qnorm", False)
-    assert agreeing(stores, store, sides, exact) < 20
 
 
 @pytest.mark.parametrize("framework", ["llama_index.embeddings.huggingface", "langchain_huggingface"])
