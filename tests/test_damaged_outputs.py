@@ -13,7 +13,7 @@ from retrokit import cli
 from tests import damage, forked_python
 from tests.damage import KINDS, Outcome, Workshop
 
-SAMPLE, MANY = 5, 500
+SAMPLE = 3
 
 
 @pytest.fixture(scope="session")

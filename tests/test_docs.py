@@ -9,6 +9,7 @@ import shlex
 import sys
 import tomllib
 from collections.abc import Iterator
+from contextlib import contextmanager
 from itertools import dropwhile
 from pathlib import Path
 from types import ModuleType
@@ -113,18 +114,18 @@ def retrokit_lines(text: str) -> list[list[str]]:
     return found
 
 
-ALL_BLOCKS = [block for page in PAGES for block in blocks(page)]
-SHELL_LINES = [
-    pytest.param(block.page, words, id=f"{block.page}:{block.line}:{i}")
-    for block in ALL_BLOCKS
-    if block.language == "bash"
-    for i, words in enumerate(retrokit_lines(block.text))
-]
+def blocks_of(language: str) -> Iterator[Block]:
+    return (block for page in PAGES for block in blocks(page) if block.language == language)
 
 
-def of_language(language: str) -> list[Any]:
-    """The blocks of a language, as parameters of a test."""
-    return [pytest.param(b, id=f"{b.page}:{b.line}") for b in ALL_BLOCKS if b.language == language]
+@contextmanager
+def noted(where: str) -> Iterator[None]:
+    """What fails within tells where the text stands."""
+    try:
+        yield
+    except Exception as error:
+        error.add_note(where)
+        raise
 
 
 def _script(name: str) -> ModuleType:
@@ -225,35 +226,39 @@ def test_every_similarity_and_encoder_is_explained():
             assert re.search(rf"`{entry.name}\b", text), f"{path.name} does not mention {entry.name}"
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_links_lead_somewhere(page):
+def test_links_lead_somewhere():
     wrong = []
-    for target in re.findall(r"\]\(([^)\s]+)\)", prose(page)):
-        if re.match(r"https?://", target):
-            continue
-        path, _, anchor = target.partition("#")
-        file = (page.parent / path).resolve() if path else page
-        if CORE_ALONE and "retrokit/extensions/" in path:
-            continue
-        if not file.exists() or (anchor and anchor not in anchors(file)):
-            wrong.append(target)
+    for page in PAGES:
+        for target in re.findall(r"\]\(((?!https?://)[^)\s]+)\)", prose(page)):
+            path, _, anchor = target.partition("#")
+            file = (page.parent / path).resolve() if path else page
+            if CORE_ALONE and "retrokit/extensions/" in path:
+                continue
+            if not file.exists() or (anchor and anchor not in anchors(file)):
+                wrong.append((page.name, target))
     assert not wrong
 
 
-@pytest.mark.parametrize(("page", "words"), SHELL_LINES)
-def test_commands_parse(page, words, tmp_path, monkeypatch):
+def test_commands_parse(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for block in blocks_of("bash"):
+        for words in retrokit_lines(block.text):
+            with noted(f"{block.page}:{block.line}"):
+                _check_command(block.page, words)
+
+
+def _check_command(page: str, words: list[str]) -> None:
     words = list(dropwhile(lambda word: word.startswith("--"), words))  # options of all commands stand before
     size = 2 if " ".join(words[:2]) in COMMANDS else 1
     name, arguments = " ".join(words[:size]), words[size:]
     if CORE_ALONE and name not in COMMANDS:
-        pytest.skip("a command of an extension, which is left out")
+        return
     if page.endswith("plugins.md") and name not in COMMANDS:  # the command of its example package
         assert name == "count-words"
         return
     assert name in COMMANDS
     if "--config" in arguments:  # the file that the page shows
         (shown,) = re.findall(r"^```toml\n(.*?)^```$", (ROOT / page).read_text("utf-8"), re.DOTALL | re.MULTILINE)
-        monkeypatch.chdir(tmp_path)
         path = Path(arguments[arguments.index("--config") + 1])
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(shown, encoding="utf-8")
@@ -275,16 +280,19 @@ def test_commands_parse(page, words, tmp_path, monkeypatch):
     parse_all([(tasks, spec) for spec in _listed(given.get("on") or given.get("evaluate_on"))])
 
 
-@pytest.mark.parametrize("page", [*PAGES, *sorted((ROOT / "examples").rglob("*.sh"))], ids=lambda page: page.name)
-def test_every_option_exists(page):
+def test_every_option_exists():
     """Of the code within sentences, and of the scripts of examples, whose words depend on variables."""
     if CORE_ALONE:
         pytest.skip("pages show options of extensions, which are left out")
     params = [param for command in [GROUP, *COMMANDS.values()] for param in command.params]
     known = {name for param in params for name in (*param.opts, *param.secondary_opts)} | {"--help", "--help-all"}
-    text = page.read_text("utf-8")
-    codes = re.findall(r"`((?:retrokit |--)[^`]+)`", prose(page)) if page.suffix == ".md" else _shell_lines(text)
-    assert {name for code in codes for name in re.findall(r"(?<![\w-])--[a-z][\w-]*", code)} <= known
+    for page in [*PAGES, *sorted((ROOT / "examples").rglob("*.sh"))]:
+        if page.suffix == ".md":
+            codes = re.findall(r"`((?:retrokit |--)[^`]+)`", prose(page))
+        else:
+            codes = _shell_lines(page.read_text("utf-8"))
+        unknown = {name for code in codes for name in re.findall(r"(?<![\w-])--[a-z][\w-]*", code)} - known
+        assert not unknown, page
 
 
 def _shell_lines(text: str) -> list[str]:
@@ -301,32 +309,33 @@ def _listed(value: Any) -> list[str]:
     return [value] if isinstance(value, str) else list(value or [])
 
 
-@pytest.mark.parametrize("line", README_LINES)
-def test_the_readme_has_the_command(line):
-    assert [block.text for block in blocks(ROOT / "README.md")].count(line) == 1
+def test_the_readme_has_the_commands():
+    shown = [block.text for block in blocks(ROOT / "README.md")]
+    assert [shown.count(line) for line in README_LINES] == [1, 1, 1]
 
 
-@pytest.mark.parametrize("block", of_language("python"))
-def test_snippets_compile_and_import_what_is_there(block):
-    tree = ast.parse(block.text)
-    for node in ast.walk(tree):
-        if isinstance(node, ast.ImportFrom) and (node.module or "").partition(".")[0] == "retrokit":
-            module = importlib.import_module(str(node.module))
-            assert all(hasattr(module, alias.name) for alias in node.names), ast.unparse(node)
-        if isinstance(node, ast.Attribute) and ast.unparse(node.value) == "retrokit":
-            assert hasattr(retrokit, node.attr), ast.unparse(node)
+def test_snippets_compile_and_import_what_is_there():
+    for block in blocks_of("python"):
+        with noted(f"{block.page}:{block.line}"):
+            for node in ast.walk(ast.parse(block.text)):
+                if isinstance(node, ast.ImportFrom) and (node.module or "").partition(".")[0] == "retrokit":
+                    module = importlib.import_module(str(node.module))
+                    assert all(hasattr(module, alias.name) for alias in node.names), ast.unparse(node)
+                if isinstance(node, ast.Attribute) and ast.unparse(node.value) == "retrokit":
+                    assert hasattr(retrokit, node.attr), ast.unparse(node)
 
 
-@pytest.mark.parametrize("block", of_language("json"))
-def test_json_lines_are_json(block):
-    assert all(isinstance(json.loads(line), dict) for line in block.text.splitlines())
+def test_json_lines_are_json():
+    for block in blocks_of("json"):
+        with noted(f"{block.page}:{block.line}"):
+            assert all(isinstance(json.loads(line), dict) for line in block.text.splitlines())
 
 
-@pytest.mark.parametrize("page", [*PAGES, *sorted((ROOT / "docs").glob("*.py"))], ids=lambda page: page.name)
-def test_no_path_of_a_machine(page):
+def test_no_path_of_a_machine():
     pattern = re.compile(r"(?<![\w.~-])/(home|work|tmp|root|mnt|opt|usr|var|Users)\b")
-    lines = page.read_text(encoding="utf-8").splitlines()
-    assert [f"{i}: {line}" for i, line in enumerate(lines, start=1) if pattern.search(line)] == []
+    for page in [*PAGES, *sorted((ROOT / "docs").glob("*.py"))]:
+        lines = page.read_text(encoding="utf-8").splitlines()
+        assert [f"{page.name}:{i}" for i, line in enumerate(lines, start=1) if pattern.search(line)] == []
 
 
 def test_the_changelog_keeps_its_form():

@@ -4,6 +4,7 @@ When a test fails here after an upgrade, that release broke what the file named 
 library below that release in pyproject.toml.
 """
 
+import ast
 import importlib
 import inspect
 import tomllib
@@ -17,6 +18,7 @@ from packaging.requirements import Requirement
 from packaging.version import Version
 
 ROOT = Path(__file__).resolve().parents[1]
+PACKAGE = ROOT / "retrokit"
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 REQUIRED = {
     (one := Requirement(line)).name: one
@@ -56,8 +58,50 @@ USED = [
     Private("_forward_pre_hooks", "torch.nn:Module", "torch", "encoders/packed.py"),
     Private("_create_dataloaders", "mteb._create_dataloaders:create_dataloader", "mteb", "evaluation/mteb/model.py"),
 ]
+STANDARD = {"_replace", "_exit"}
 BROKE_US = {"peft", "faiss-cpu", "snakemake", "typer"}
 """Libraries of which a minor version has broken the package; their private members are not used."""
+
+
+def _own_names(tree: ast.AST) -> set[str]:
+    """Private names that a file itself gives to something."""
+    given = {
+        node.name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef)
+    }
+    given |= {node.id for node in ast.walk(tree) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
+    return given | {
+        node.attr
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store) and ast.unparse(node.value) == "self"
+    }
+
+
+def _asked(tree: ast.AST) -> set[str]:
+    """Private names that a file asks something else than ``self`` for, and private modules that it imports."""
+    found: set[str] = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Attribute) and ast.unparse(node.value) not in ("self", "cls"):
+            found.add(node.attr)
+        elif isinstance(node, ast.Call) and ast.unparse(node.func) in ("getattr", "hasattr", "setattr"):
+            found |= {
+                one.value for one in node.args[1:2] if isinstance(one, ast.Constant) and isinstance(one.value, str)
+            }
+        elif isinstance(node, ast.ImportFrom) and node.module and not node.module.startswith("retrokit"):
+            found |= {*node.module.split("."), *(alias.name for alias in node.names)}
+    return {name for name in found if name.startswith("_") and not name.startswith("__")}
+
+
+def test_each_is_used_in_one_file():
+    trees = {path: ast.parse(path.read_text(encoding="utf-8")) for path in PACKAGE.rglob("*.py")}
+    known = {one.name for one in USED}
+    own = set().union(*map(_own_names, trees.values())) - known
+    found = {
+        (name, path.relative_to(PACKAGE).as_posix())
+        for path, tree in trees.items()
+        for name in _asked(tree) | (_own_names(tree) & {one.name for one in USED if one.home == TRAINER[0]})
+        if name not in own | STANDARD
+    }
+    assert found == {(one.name, one.file) for one in USED}
 
 
 @pytest.mark.parametrize("one", USED, ids=lambda one: one.name)

@@ -17,7 +17,7 @@ from tests.close import assert_rounded
 from tests.encoders.damages import damaged, damages
 
 TEXTS = ["a cat", "the dog runs " * 40]
-PARTS = 24  # of the damages; one by one their tests would take longer than their work
+PARTS = 6  # of the damages; one by one their tests would take longer than their work
 MEANS_SOMETHING_ELSE = (  # valid settings and weights, of another model
     "of whole numbers",
     "static model.safetensors of another shape",
@@ -75,7 +75,7 @@ def outcome(place: Path) -> tuple[np.ndarray, RetrokitError | None]:
         return np.empty(0), error
 
 
-EVERY = 6  # so many damages of which one is tried; the rest are its like
+EVERY = 24  # so many damages of which one is tried; the rest are its like
 
 
 @pytest.mark.parametrize(
