@@ -3,7 +3,6 @@
 import gzip
 import io
 import json
-import os
 import signal
 import subprocess
 import sys
@@ -14,13 +13,10 @@ from typing import Any
 
 import pytest
 
-import retrokit.augmentation.mining as mining
 from retrokit.augmentation.masking import Masker, masked_rows
 from retrokit.augmentation.near_misses import sentence
 from retrokit.augmentation.near_misses.family import load_families
-from retrokit.augmentation.settings import MiningSettings
 from retrokit.augmentation.texts import Rows
-from tests.forked_python import light_python
 
 Command = Callable[..., tuple[int, str, str]]
 
@@ -116,37 +112,6 @@ def test_options_of_mask(augment, tiny_bert, tmp_path):
     assert len(found) == 20
 
 
-def test_options_of_mine(augment, monkeypatch):
-    asked: dict[str, Any] = {}
-
-    class Found:
-        def summary(self) -> str:
-            return "mined"
-
-    def record(**given: object) -> Found:
-        asked.update(given)
-        return Found()
-
-    monkeypatch.setattr(mining, "mine", record)
-    words = "a.jsonl b.jsonl --encoder minilm -o o.jsonl --sim sfs:16 --index Flat --corpus c.jsonl --judge ce"
-    numbers = "--negatives 3 --sampling random --first-rank 2 --last-rank 9 --margin 0.5 --relative-margin 0.1"
-    bounds = "--max-score 0.9 --min-score 0.2 --replace --drop-rows-without --scores --seed 4"
-    code, _, err = augment(
-        "mine", *words.split(), *numbers.split(), *bounds.split(), "--precision", "fp32", "--device", "cpu"
-    )
-    assert (code, err) == (0, "mined\n")
-    chosen = {"absolute_margin": 0.5, "relative_margin": 0.1, "max_score": 0.9, "min_score": 0.2}
-    flags = {"keep_negatives": False, "drop_rows_without": True, "scores": True, "seed": 4}
-    assert asked.pop("settings") == MiningSettings(3, "random", 2, 9, **chosen, **flags)
-    files = {"searcher": "minilm", "data": ("a.jsonl", "b.jsonl"), "output": "o.jsonl", "sim": "sfs:16"}
-    more = {"index": "Flat", "corpus": "c.jsonl", "judge": "ce", "precision": "fp32", "device": "cpu"}
-    assert asked == files | more
-    assert augment("mine", "a.jsonl", "--encoder", "minilm")[0] == 0
-    assert asked["settings"] == MiningSettings()  # the defaults are SFS's recipe
-    assert augment("mine", "a.jsonl", "--encoder", "minilm", "--margin", "none")[0] == 0
-    assert asked["settings"] == MiningSettings(absolute_margin=None)
-
-
 def test_the_near_misses_that_the_page_shows_are_made():
     page = (ROOT / "docs" / "how-to" / "training-data.md").read_text(encoding="utf-8")
     rows = [json.loads(line) for line in page.splitlines() if line.startswith('{"anchor": ')]
@@ -160,18 +125,6 @@ def test_the_near_misses_that_the_page_shows_are_made():
 
 
 # --- pipes
-
-
-@pytest.mark.parametrize("name", ALL)
-def test_a_reader_that_leaves_early_is_no_error(augment, commands, monkeypatch, name):
-    reading, writing = os.pipe()
-    os.close(reading)
-    with os.fdopen(writing, "wb") as pipe:
-        monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(pipe, encoding="utf-8"))
-        code, _, err = augment(*commands[name])
-        sys.stdout.flush()  # nothing is left that could fail at the interpreter's end
-    assert code == 0
-    assert "Broken pipe" not in err
 
 
 # --- bad input
@@ -275,16 +228,3 @@ def test_ctrl_c_leaves_no_half_file(tmp_path, python):
     assert process.wait(timeout=60) == 130
     process.stdin.close()
     assert names(tmp_path) == set()
-
-
-@pytest.mark.parametrize(
-    "words",
-    ["crops corpus.jsonl --sentences 1", "dropout corpus.jsonl --sentences 1", "mix pairs.jsonl", "split pairs.jsonl"],
-)
-def test_what_only_cuts_texts_takes_no_pytorch(tmp_path, words):
-    (tmp_path / "corpus.jsonl").write_bytes(CORPUS)
-    (tmp_path / "pairs.jsonl").write_bytes(lines_of(*PAIRS))
-    program = "import sys; from retrokit.cli import run; print(run(sys.argv[1:]), 'torch' in sys.modules)"
-    command = [light_python(), "-c", program, "augment", *words.split(), "-o", "made.jsonl"]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
-    assert done.stdout.splitlines()[-1] == "0 False", done.stderr

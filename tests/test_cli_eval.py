@@ -2,23 +2,16 @@
 
 import json
 import re
-import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
-from scipy.stats import spearmanr
 from sentence_transformers import SentenceTransformer
 
-from retrokit import encoders
-from retrokit.core.registry import Entry, Param
-from retrokit.data.trec import read_run
 from retrokit.metrics.ranking import DEFAULT_METRICS, evaluate_run, mean
 from tests.evaluation.fakes import write_folder
-from tests.forked_python import light_python
 from tests.models import sentences
-from tests.sure_folders import small_folder
 
 Command = Callable[..., tuple[int, str, str]]
 
@@ -160,25 +153,6 @@ def test_wrong_use(
         assert problem.format(encoder=tiny_bert) in line
 
 
-def test_saved_runs(retrokit_eval: Command, tiny_bert: Path, folder: Path, tmp_path: Path) -> None:
-    words = (tiny_bert, "--on", f"beir:{folder}", "--json", "--save-run")
-    code, out, _ = retrokit_eval(*words, tmp_path / "run.trec")
-    assert code == 0
-    scores = evaluate_run(QRELS, read_run(tmp_path / "run.trec"))
-    assert {name: mean(found) for name, found in scores.items()} == json.loads(out)["results"][0]["metrics"]
-    code, out, _ = retrokit_eval(*words, tmp_path / "runs", "--sim", "cosine", "--sim", "dot")
-    assert code == 0
-    found = [evaluate_run(QRELS, read_run(path)) for path in (tmp_path / "runs").iterdir()]
-    values = {mean(scores["map@100"]) for scores in found}
-    assert values == {result["metrics"]["map@100"] for result in json.loads(out)["results"]}
-    assert len(values) == 2
-    assert retrokit_eval(*words, tmp_path / "missing" / "run.trec")[0] == 0
-    assert (tmp_path / "missing" / "run.trec").read_bytes() == (tmp_path / "run.trec").read_bytes()
-    code, out, err = retrokit_eval(*words, tmp_path / "run.trec" / "run.trec")
-    assert (code, out) == (2, "")
-    assert f"{tmp_path / 'run.trec' / 'run.trec'}: could not be written" in err
-
-
 # --- formats, results folders, cross-evaluation, pictures
 
 
@@ -193,60 +167,6 @@ def test_formats(retrokit_eval: Command, tiny_bert: Path, folder: Path, expected
     assert out.startswith(start)
     assert f"{expected['cosine']['mrr@10']:.4f}"[:-1] in out
     assert err == "small (test): 10 queries, 24 documents, 20 judgements\n"
-
-
-def test_showing_results_loads_no_model_library(
-    retrokit_eval: Command, tiny_bert: Path, folder: Path, tmp_path: Path
-) -> None:
-    retrokit_eval(tiny_bert, "--on", f"beir:{folder}", "--results", tmp_path / "results")
-    code = (
-        "import sys; from retrokit import cli; end = cli.run(sys.argv[1:]); "
-        "print([m for m in ('torch', 'transformers', 'sentence_transformers', 'matplotlib') if m in sys.modules])"
-    )
-    command = [light_python(), "-c", code, "eval", "--results", str(tmp_path / "results")]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
-    assert done.returncode == 0, done.stderr
-    assert "ndcg@10" in done.stdout
-    assert done.stdout.splitlines()[-1] == "[]"
-
-
-def finished_run(folder: Path, source: Path, similarity: str, seed: int) -> Path:
-    """A run whose weights are those of ``source``."""
-    SentenceTransformer(str(source), device="cpu").save(str(folder))
-    identity = {"encoder": "minilm", "sim": similarity, "seed": seed, "encoder_fingerprint": "x"}
-    described = {"status": "finished", "similarity": similarity, "identity": identity}
-    (folder / "retrokit.json").write_text(json.dumps(described))
-    return folder
-
-
-def test_cross_evaluation_of_runs_with_seeds(
-    retrokit_eval: Command, tiny_bert: Path, folder: Path, tmp_path: Path, expected: dict
-) -> None:
-    runs = [
-        finished_run(tmp_path / f"{similarity}-{seed}", tiny_bert, similarity, seed)
-        for similarity, seed in (("cosine", 0), ("cosine", 1), ("dot", 0), ("learn", 0))
-    ]
-    words = (*runs, "--on", f"beir:{folder}", "--precision", "fp32", "--cross")
-    code, out, _ = retrokit_eval(*words, "--json", "--plot", tmp_path / "plots")
-    assert code == 0
-    (cross,) = json.loads(out)["cross"]
-    assert cross["similarities"] == ["cosine", "dot", "learn"]
-    assert [(row["encoder"], row["trained_with"]) for row in cross["encoders"]] == [
-        (f"{tmp_path}/cosine-* (2 seeds)", "cosine"),
-        (str(runs[2]), "dot"),
-        (str(runs[3]), "learn"),
-    ]
-    values = [pytest.approx(expected[name]["ndcg@10"], abs=1e-6) for name in ("cosine", "dot")]
-    for row in cross["encoders"]:
-        assert row["values"][:2] == values
-    # what learn has learned lies in its own run
-    assert [row["values"][2] is None for row in cross["encoders"]] == [True, True, False]
-    assert [row["deviations"][0] for row in cross["encoders"]] == [0.0, None, None]
-    drawn = {path.suffix for path in (tmp_path / "plots").glob("*-cross.*")}
-    assert drawn == {".png", ".svg"}
-    code, out, _ = retrokit_eval(*words)
-    assert code == 0
-    assert out.count(" < ") == 3 + 1  # and in the caption
 
 
 def test_an_approximate_search(retrokit_eval: Command, tiny_bert: Path, folder: Path) -> None:
@@ -265,46 +185,3 @@ def test_an_approximate_search(retrokit_eval: Command, tiny_bert: Path, folder: 
     code, table, _ = retrokit_eval(tiny_bert, *task, "--index", "Flat")
     told = "Flat against exact search: recall@10 1.000, recall@20 1.000 (10 queries)"
     assert (code, told in " ".join(table.split())) == (0, True)
-
-
-def test_correlations_over_two_data_sets(
-    retrokit_eval: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    entry = Entry("hashed", "", "tests.evaluation.fakes:hashed", (Param("number", int, required=True),), "number")
-    monkeypatch.setitem(encoders.registry._entries, "hashed", entry)
-    words: list[str] = ["hashed:1", "hashed:2", "hashed:3"]
-    for name, count in (("a", 12), ("b", 15)):
-        sure = small_folder(tmp_path / name, count)
-        ids = range(count)
-        beir = write_folder(
-            tmp_path / "beir" / name,
-            {f"p{i}": f"passage {i}" for i in ids},
-            {f"q{i}": f"query {i}" for i in ids},
-            {f"q{i}": {f"p{i}": 1} for i in ids},
-        )
-        words += ["--on", f"sure:{sure},reference=bm25", "--on", f"beir:{beir}"]
-    results = ["--results", tmp_path / "results"]
-    code, shown, said = retrokit_eval(*words, *results, "--correlations", "--json", "--metrics", "rdc,ndcg@10")
-    assert code == 0, said
-    found = json.loads(shown)
-    by_task = {task: [one for one in found["results"] if one["task"] == task] for task in words[4::2]}
-    for one in found["correlations"]:
-        sure = [by_task[task] for task in one["tasks"]]
-        other = [by_task[words[words.index(task) + 2]] for task in one["tasks"]]
-        sides = [
-            np.mean([[row["metrics"][metric] for row in rows] for rows in (other if "@" in metric else sure)], axis=0)
-            for metric in (one["first"], one["second"])
-        ]
-        assert one["systems"] == 3
-        expected = spearmanr(*sides).statistic if all(np.ptp(side) for side in sides) else None
-        assert one["spearman"] == (pytest.approx(expected) if expected is not None else None)
-    assert [len(one["tasks"]) for one in found["correlations"]] == [1] * 16 + [2] * 8
-    code, shown, _ = retrokit_eval("--results", tmp_path / "results", "--correlations")
-    assert code == 0
-    table = re.split(r"^correlations\s*$", shown, flags=re.MULTILINE)[1]
-    assert "mean of 2" in table
-    assert table.count("equivalence_roc") == 2, "with precision and with abstraction"
-    code, shown, _ = retrokit_eval("--results", tmp_path / "results", "--correlations", "--format", "csv")
-    assert sum(line.startswith('mean of 2 tasks,,,,,"spearman(') for line in shown.splitlines()) == 8
-    code, _, said = retrokit_eval(*words[:2], "--on", words[4], "--correlations")
-    assert (code, "at least 3 systems" in said) == (2, True)

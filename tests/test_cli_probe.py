@@ -145,57 +145,8 @@ def pixels(path: Path) -> tuple[int, int]:
     return width, height
 
 
-def rows_of(path: Path) -> list[dict[str, str]]:
-    with open(path, encoding="utf-8", newline="") as file:
-        return list(csv.DictReader(file))
-
-
 def files(folder: Path) -> set[str]:
     return {path.name for path in folder.iterdir()}
-
-
-def test_magnitude_prints_writes_and_draws(probe, tiny_bert, tmp_path):
-    specs = [write_set(tmp_path, f"set{seed}", seed) for seed in range(3)]
-    on = [word for spec in specs for word in ("--on", spec)]
-    code, out, err = probe("magnitude", tiny_bert, *on, "--plot", "out", "--precision", "fp32")
-    assert code == 0, err
-    assert "set0 (test): 20 queries, 40 documents, 20 judgements" in err
-    assert "relevant: judged with a grade above 0" in out
-    assert "d and the gain over data sets" in out
-    assert out.rstrip().endswith(".")
-    code, shown, _ = probe("magnitude", tiny_bert, *on, "--precision", "fp32", "--json")
-    found = json.loads(shown, parse_constant=lambda word: pytest.fail(f"{word} is no JSON"))
-    assert out.rstrip().endswith(found["conclusion"])
-    assert [result["task"] for result in found["results"]] == specs
-    effect = found["results"][0]["effect"]
-    assert f"{effect['value']:+.2f} ({effect['low']:+.2f} to {effect['high']:+.2f})" in out
-    pictures = {f"{name}.{end}" for name in ("effect", "correlation") for end in ("png", "svg")}
-    assert files(tmp_path / "out") == pictures | {"magnitude.csv", "correlation.csv"}
-    rows = rows_of(tmp_path / "out" / "magnitude.csv")
-    assert [float(row["d"]) for row in rows] == [result["effect"]["value"] for result in found["results"]]
-    assert float(rows[1]["gain_percent"]) == found["results"][1]["gain"]["percent"]
-    assert pixels(tmp_path / "out" / "correlation.png") == (800, 550)
-
-
-def test_fisher_prints_writes_and_draws(probe, tiny_bert, tmp_path):
-    spec = write_set(tmp_path, "set")
-    code, out, err = probe("fisher", tiny_bert, "static:8", "--on", spec, "--plot", "out")
-    assert code == 0, err
-    assert "20 pairs, not 1,000: all are used" in err
-    code, shown, _ = probe("fisher", tiny_bert, "static:8", "--on", spec, "--json")
-    found = json.loads(shown, parse_constant=lambda word: pytest.fail(f"{word} is no JSON"))
-    assert out.rstrip().endswith(found["conclusion"])
-    assert "fewer pairs than dimensions" in out.replace("\n", " ")
-    first = found["results"][0]
-    assert f" {first['prediction']['log_kappa']['qnorm']:.3f} " in out
-    cosine = next(one for one in first["information"] if one["similarity"] == "cosine")
-    assert (cosine["document"], cosine["query"], cosine["log10"]["query"]) == (0.0, 0.0, None)
-    assert files(tmp_path / "out") == {"fisher.png", "fisher.svg", "fisher.csv", "kappa.csv"}
-    zero = rows_of(tmp_path / "out" / "fisher.csv")[0]
-    assert (zero["component"], zero["information"], zero["log10"]) == ("document", "0.0", "")
-    kappas = rows_of(tmp_path / "out" / "kappa.csv")
-    assert [row["pairs"] for row in kappas] == ["20"] * 4
-    assert float(kappas[0]["log10_kappa"]) == first["prediction"]["log_kappa"]["qnorm"]
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,6 @@
 import csv
 import io
 import json
-import subprocess
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -143,24 +142,3 @@ def test_wrong_use(rerank: Command, folder: Path, pairs: Path, words: list[str],
     assert code == 2
     assert out == ""
     assert message in err
-
-
-def test_one_command_pipes_into_another(folder: Path, tiny_bert: Path, python: str) -> None:
-    command = [python, "-m", "retrokit", "rerank", "--run", "-", "--on", f"beir:{folder}"]
-    command += ["--with", f"maxsim:{tiny_bert}", "--depth", "4", "--save-run", "-"]
-    first = subprocess.run(command, input=(folder.parent / "first.trec").read_bytes(), capture_output=True)
-    assert first.returncode == 0, first.stderr.decode()
-    second = subprocess.run(command, input=first.stdout, capture_output=True)
-    assert second.returncode == 0, second.stderr.decode()
-    target = folder.parent / "twice.trec"
-    for output in (first.stdout, second.stdout):
-        target.write_bytes(output)
-        found = read_run(target)
-        assert {query: trec_order(scores)[4:] for query, scores in found.items()} == {
-            query: trec_order(scores)[4:] for query, scores in RUN.items()
-        }
-    assert first.stdout == second.stdout, "what is in order stays as it is"
-    process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-    process.stdout.close()  # as head does, once it has its lines
-    _, told = process.communicate((folder.parent / "first.trec").read_bytes())
-    assert (process.returncode, b"Traceback" in told) == (0, False), told.decode()

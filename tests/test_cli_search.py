@@ -9,8 +9,6 @@ import pytest
 import retrokit
 from retrokit import cli
 from retrokit.data.trec import read_run
-from retrokit.encoders.torch_encoder import TorchEncoder
-from retrokit.ranking.retrieval.base import TextList
 from tests.evaluation.fakes import write_folder
 from tests.models import sentences
 
@@ -161,21 +159,6 @@ def test_a_line_without_end_is_refused(beir, capsys, monkeypatch):
     problem = "standard input:1: the line is longer than 1 MiB; expected a query"
     assert capsys.readouterr().err == f"retrokit: {problem}\n"
     assert endless.buffer.raw.count < 4 << 20
-
-
-@pytest.mark.parametrize("options", [{"sim": "cosine"}, {"sim": "l2"}, {"index": "Flat"}, {"quantize": "int8"}, {}])
-def test_an_index_made_ready_finds_the_same_and_looks_at_the_model_once(options, tiny_bert, tmp_path, monkeypatch):
-    monkeypatch.setenv("RETROKIT_CACHE", str(tmp_path))
-    documents, queries = TextList(DOCUMENTS.values()), TextList(QUERIES.values())
-    searcher = retrokit.ranking.retrieval.create(str(tiny_bert), precision="fp32", **options)
-    expected = searcher.index(documents).search(queries, 5)
-    ready = searcher.index(documents).ready()
-    ready.search(TextList(["a day", "a night"]), 5)
-    monkeypatch.setattr(TorchEncoder, "fingerprint", lambda self: pytest.fail("looked at again"))
-    for one, two in zip(expected, ready.search(TextList(queries), 5), strict=True):
-        assert one[1].tolist() == two[1].tolist()
-        assert one[0] == pytest.approx(two[0], rel=1e-5)
-    assert len(ready.search(TextList(["a question that nobody has asked"]), 5)[0][0]) == 5
 
 
 def test_what_is_typed_is_utf_8_in_any_locale(tmp_path, capsys, monkeypatch):

@@ -244,10 +244,10 @@ def test_commands_parse(tmp_path, monkeypatch):
     for block in blocks_of("bash"):
         for words in retrokit_lines(block.text):
             with noted(f"{block.page}:{block.line}"):
-                _check_command(block.page, words)
+                check_command(block.page, words)
 
 
-def _check_command(page: str, words: list[str]) -> None:
+def check_command(page: str, words: list[str]) -> None:
     words = list(dropwhile(lambda word: word.startswith("--"), words))  # options of all commands stand before
     size = 2 if " ".join(words[:2]) in COMMANDS else 1
     name, arguments = " ".join(words[:size]), words[size:]

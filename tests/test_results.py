@@ -19,13 +19,6 @@ make, reproduce, get_data = (importlib.import_module(name) for name in ("make", 
 sys.path.remove(str(FOLDER))
 
 RECORDS = [make.records("claims"), make.records("runs"), make.records("benchmarks"), make.data()]
-READS = [
-    pytest.param(words, id=f"{name}:{field}:{number}")
-    for records in RECORDS
-    for name, record in records.items()
-    for field in ("command", "read", "make")
-    for number, words in enumerate(test_docs.retrokit_lines(record.get(field, "")))
-]
 
 
 def test_every_file_is_complete():
@@ -39,9 +32,13 @@ def test_the_pages_are_up_to_date():
         assert text.startswith(make.MARK)
 
 
-@pytest.mark.parametrize("words", READS)
-def test_the_commands_of_claims_runs_benchmarks_and_data_parse(words, tmp_path, monkeypatch):
-    test_docs.test_commands_parse("claims", words, tmp_path, monkeypatch)
+def test_the_commands_of_claims_runs_benchmarks_and_data_parse():
+    for records in RECORDS:
+        for name, record in records.items():
+            for field in ("command", "read", "make"):
+                for words in test_docs.retrokit_lines(record.get(field, "")):
+                    with test_docs.noted(f"{name}: {field}"):
+                        test_docs.check_command("claims", words)
 
 
 def test_scripts_and_pictures_exist():
@@ -118,12 +115,6 @@ def test_reproduce_reads_without_running(small, capsys):
     assert not (small / "out" / "ran").exists()
 
 
-def _print_figures(path, command):
-    """Make the run at ``path`` one whose command prints the figures."""
-    text = path.read_text().replace("touch $OUT/ran", command)
-    path.write_text(re.sub("^read = .*\n", "", text, flags=re.MULTILINE))
-
-
 def test_reproduce_reports_a_command_that_fails(small, capsys):
     path = small / "runs" / "small.toml"
     path.write_text(path.read_text().replace("touch $OUT/ran", "exit 3"))
@@ -133,22 +124,6 @@ def test_reproduce_reports_a_command_that_fails(small, capsys):
     path.write_text(path.read_text().replace("exit 3", "exit 1"))
     assert reproduce.main(["good"]) == 1
     assert capsys.readouterr().out == "fail  exit status 1: exit 1\n"
-
-
-def test_a_skipped_test_is_no_result(small, capsys):
-    path, test = small / "runs" / "small.toml", small / "test_one.py"
-    test.write_text("import pytest\n@pytest.mark.skip(reason='no data')\ndef test_a(): ...\ndef test_b(): ...\n")
-    command = f"{sys.executable} -m pytest -c /dev/null -ra {test}"
-    _print_figures(path, command)
-    claim = small / "claims" / "good.toml"
-    claim.write_text(claim.read_text().partition("at =")[0] + "line = '(\\d+) passed'\nvalue = 1\nwithin = 0\n")
-    assert reproduce.main(["good"]) == 2
-    said = capsys.readouterr().out.splitlines()
-    assert said[0] == "not run:"
-    assert re.fullmatch(r"SKIPPED \[1\] .*test_one.py:2: no data", said[1])
-    assert reproduce.main(["good", "--read"]) == 2
-    test.write_text("def test_b(): ...\n")
-    assert reproduce.main(["good"]) == 0
 
 
 def test_each_sentence_of_what_we_learned_names_a_claim(small):

@@ -351,27 +351,6 @@ def write_pairs(path: Path, rows: list[dict]) -> str:
     return str(path)
 
 
-def test_from_specs_to_a_file(tiny_bert, tmp_path):
-    texts = sentences(60, seed=3)
-    data = [
-        write_pairs(tmp_path / f"{i}.jsonl", [{"query": q, "answer": a} for q, a in zip(texts[:20], part, strict=True)])
-        for i, part in enumerate((texts[20:40], texts[40:]))
-    ]
-    out = tmp_path / "out.jsonl.gz"
-    settings = MiningSettings(negatives=3, absolute_margin=None)
-    done = mine(str(tiny_bert), data, str(out), sim="dot", settings=settings, precision="fp32", device="cpu")
-    assert (done.encoder, done.similarity) == (str(tiny_bert), "dot")
-    assert (done.counts["rows"], done.counts["anchors"], done.counts["candidates"]) == (40, 20, 40)
-    assert done.summary().startswith("120 negatives for 40 rows from 40 candidates; mean score ")
-    records = read_source(str(out), "pairs").records
-    positives: dict[str, set[str]] = {}
-    for record in [*read_source(data[0], "pairs").records, *read_source(data[1], "pairs").records]:
-        positives.setdefault(record.anchor, set()).add(record.positive)
-    for pair in records:
-        assert len(pair.negatives) == len(set(pair.negatives)) == 3
-        assert not {pair.anchor, *positives[pair.anchor]} & set(pair.negatives)
-
-
 @pytest.mark.parametrize(
     ("changes", "message"),
     [

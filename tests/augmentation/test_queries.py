@@ -138,14 +138,6 @@ def test_each_filter_drops_what_it_is_there_for(corpus, cause):
     assert f"keywords: 9 of 10 (1: {CAUSES[cause]})" in written.summary()
 
 
-def test_a_limit_draws_passages_and_searches_all(corpus):
-    few, written, _ = write(corpus, limit=3, types=("claim",), k=10, negatives=9)
-    more, _, _ = write(corpus, name="more.jsonl", limit=6, types=("claim",), k=10, negatives=9)
-    assert written.counts["passages"] == len(few) == 3
-    assert {row["id"] for row in few} < {row["id"] for row in more}
-    assert {text for row in few for text in row["negatives"]} - {row["positive"] for row in more}
-
-
 @pytest.mark.parametrize(
     ("answer", "failure", "told"),
     [

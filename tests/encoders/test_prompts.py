@@ -2,7 +2,6 @@
 
 import json
 import pickle
-import re
 import shutil
 from pathlib import Path
 from types import SimpleNamespace
@@ -177,21 +176,6 @@ def test_prompts_that_the_library_leaves_out_are_reported(
         assert have_one_prompt or f"{role} '" in message or f"{role}_prompt" in options
 
 
-def test_a_name_like_a_familys_is_reported(tiny_bert: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("RETROKIT_CACHE", str(tmp_path / "cache"))
-    folder = tmp_path / "my-e5"
-    SentenceTransformer(str(tiny_bert), device="cpu").save(str(folder), create_model_card=False)
-    known_by = "named like E5 (folder's name my-e5)"
-    message = f"has no prompts, but is {known_by}, which has some; choose them with `query_prompt=`, `document_prompt=`"
-    for _ in range(2):  # loaded, then remembered
-        encoder, messages = heard(str(folder))
-        assert encoder.prompts == {"query": None, "document": None}
-        assert messages == [f"{folder}: {message}"]
-    assert heard(f"{folder},query_prompt=")[1] == []
-    (folder / "retrokit.json").write_text(json.dumps({"status": "finished", "similarity": "cosine"}))
-    assert heard(str(folder))[1] == []
-
-
 CARD = "---\nlanguage: en\n{}\n---\n# A model\nbase_model: intfloat/e5-base\n"
 
 
@@ -282,11 +266,6 @@ def data(tmp_path: Path) -> Path:
     return folder
 
 
-def shown_by(words: list[str], capsys: pytest.CaptureFixture[str]) -> list[str]:
-    assert cli(words) == 0
-    return [line for line in capsys.readouterr().err.splitlines() if re.search(r", (query|document) \d+: ", line)]
-
-
 def expected(folder: Path, role: str, number: int, text: str, limit: int) -> str:
     """As transformers' own tokenizer reads a text, and what it leaves."""
     tokenizer = AutoTokenizer.from_pretrained(folder)
@@ -297,35 +276,6 @@ def expected(folder: Path, role: str, number: int, text: str, limit: int) -> str
         rest = text[encoding["offset_mapping"][len(ids) - 1][0] :]
     count = f"{len(ids)} of {len(whole)}" if rest else f"{len(ids)}"
     return f", {role} {number}: {count} tokens: {tokenizer.decode(ids)}" + (f"; cut off: {rest}" if rest else "")
-
-
-def test_commands_show_what_the_model_reads(
-    tiny_bert: Path, data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("RETROKIT_CACHE", str(tmp_path / "cache"))
-    folder = e5(tmp_path, tiny_bert)
-    spec, count = f"{folder},max_length=16", ["--show-inputs", "2"]
-    queries, documents = sentences(5, seed=9), [f"cat {text} {text}" for text in sentences(5, seed=8)]
-    of_queries = [expected(folder, "query", n + 1, f"query: {queries[n]}", 16) for n in range(2)]
-    of_documents, from_last = (
-        [expected(folder, "document", n + 1, f"passage: {texts[n]}", 16) for n in range(2)]
-        for texts in (documents, documents[::-1])
-    )
-    assert all("; cut off: " in line and "cat" in line for line in of_documents)
-    for _ in range(2):  # with an empty cache, and from it
-        lines = shown_by(["eval", spec, "--on", f"beir:{data}", *count], capsys)
-        assert sorted(lines) == sorted(f"{spec}{line}" for line in of_queries + from_last)  # by descending id
-    lines = shown_by(["search", spec, "--corpus", str(data), "--query", queries[0], *count], capsys)
-    assert sorted(lines) == sorted(f"{spec}{line}" for line in of_queries[:1] + of_documents)
-    lines = shown_by(["export", spec, "--on", f"beir:{data}", "-o", str(tmp_path / "exported"), *count], capsys)
-    assert lines == [f"{spec}{line}" for line in of_documents]
-    assert json.loads((tmp_path / "exported/export.json").read_text())["encoder"]["prompts"]["document"] == "passage: "
-    source = f'{tmp_path / "pairs.jsonl"},document_prompt="small: "'
-    words = ["finetune", str(folder), "--data", source, "--dry-run", "--max-length", "24", "--show-inputs", "1"]
-    words += ["--batch-size", "2"]
-    now = expected(folder, "document", 1, f"small: {queries[0]} now", 24)
-    assert shown_by(words, capsys) == [f"{folder}{of_queries[0]}", f"{folder}{now}"]
-    assert shown_by(["eval", spec, "--on", f"beir:{data}"], capsys) == []
 
 
 def test_results_contain_prompts_and_comparisons_report_different_ones(

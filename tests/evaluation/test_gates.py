@@ -110,27 +110,3 @@ def test_wrong_use_is_one_line(words, told, data, tmp_path, capsys):
     lines = [line for line in capsys.readouterr().err.splitlines() if line.startswith("retrokit: ")]
     assert len(lines) == 1
     assert told.format(run=run) in lines[0]
-
-
-def test_reranking_has_the_same_gates(data, tmp_path, capsys):
-    run = run_at(tmp_path / "run", 3)
-    kept, junit, summary = (tmp_path / name for name in ("kept.json", "junit.xml", "summary.md"))
-    words = ["rerank", "--run", run.removeprefix("run:"), "--on", f"beir:{data}", "--with", "maxsim:static"]
-    assert cli.run([*words, "--save-baseline", str(kept)]) == 0
-    gates = ["--fail-if-worse", "--gate-metric", "mrr@10", "--baseline-system", f"{run} own + maxsim:static"]
-    gates += ["--baseline", str(kept), "--max-drop", "0.1", "--junit", str(junit), "--markdown-summary", str(summary)]
-    capsys.readouterr()
-    assert cli.run([*words, *gates, "--json"]) == 1
-    told = json.loads(capsys.readouterr().out)
-    assert [(one["setting"], one["system"], one["verdict"]) for one in told["gates"]] == [
-        ("max_drop", f"{run} own + maxsim:static", "passed"),
-        ("max_drop", f"{run} own", "passed"),
-        ("fail_if_worse", f"{run} own", "failed"),
-    ]
-    assert [case.get("classname") for case in ElementTree.parse(junit).iter("testcase")] == [
-        one["system"] for one in told["gates"]
-    ]
-    assert summary.read_text().startswith("### retrokit: gates: 2 passed, 1 failed\n")
-    assert cli.run([*words, *gates]) == 1
-    assert "since the baseline" in (shown := capsys.readouterr().out)
-    assert "2 passed, 1 failed" in shown

@@ -24,7 +24,7 @@ mteb = pytest.importorskip("mteb", reason="the extra mteb is not installed")
 
 from retrokit.evaluation.mteb.data import use_hub  # noqa: E402 - they import mteb
 from retrokit.evaluation.mteb.model import MtebModel  # noqa: E402
-from retrokit.evaluation.mteb.tasks import GROUPS, _averaged, _blocks  # noqa: E402  # noqa: E402
+from retrokit.evaluation.mteb.tasks import _blocks  # noqa: E402  # noqa: E402
 from retrokit.ranking.retrieval.dense import Dense  # noqa: E402
 from retrokit.ranking.retrieval.embeddings import SharedEmbeddings  # noqa: E402
 
@@ -168,35 +168,6 @@ def test_roles_and_prompts() -> None:
     assert encoded("Compare", None) == ("document", "Instruct: Compare\nQuery: x")
     assert encoded(None, query) == ("query", "x")
     assert encoded({"query": "Find"}, query, task_prompts=False) == ("query", "x")
-
-
-def test_undefined_figures_are_left_out() -> None:
-    scores = {"test": [{"a": 1.0, "b": float("nan"), "ndcg_at_3": 0.5, "nauc_x": 1.0, "hf_subset": "x"}]}
-    assert _averaged(scores) == {"a": 1.0, "ndcg@3": 0.5}
-    scores["dev"] = [{"a": 2.0, "b": 1.0, "ndcg_at_3": float("inf"), "hf_subset": "x"}]
-    assert _averaged(scores) == {"a": 1.5}
-
-
-def test_several_tasks(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(GROUPS, "@two", {"Retrieval": ("SciFact", "NFCorpus"), "STS": ("STSBenchmark",)})
-    data = tmp_path / "data"
-    rows = [{"sentence1": TEXTS[i], "sentence2": TEXTS[i + 9], "score": i % 7} for i in range(25)]
-    (data / "STSBenchmark").mkdir(parents=True)
-    write_lines(data / "STSBenchmark" / "test.jsonl", rows)
-    for name in ("SciFact", "NFCorpus"):
-        (data / name).symlink_to(folder)
-    task = tasks.create(f"mteb:@two,data={data},cache={tmp_path}")
-    assert (task.main_metric, task.shown_metrics) == ("average", ("average", "block_average", "Retrieval", "STS"))
-    (result,) = task.evaluate(Request(hashed(1), [retrokit.similarity("dot")]))
-    retrieval, sts = result.metrics["SciFact"], result.metrics["STSBenchmark"]
-    assert result.metrics["NFCorpus"] == retrieval
-    assert result.metrics["average"] == pytest.approx((2 * retrieval + sts) / 3)
-    assert result.metrics["block_average"] == pytest.approx((retrieval + sts) / 2)
-    assert result.metrics["Retrieval"] == pytest.approx(retrieval)
-    assert result.per_query == {"average": {"SciFact": retrieval, "NFCorpus": retrieval, "STSBenchmark": sts}}
-    task.check_metrics(["average", "SciFact"])
-    with pytest.raises(UsageError, match=r"unknown metric 'Scifact' \(did you mean SciFact\?\)"):
-        task.check_metrics(["Scifact"])
 
 
 def test_a_benchmark(monkeypatch: pytest.MonkeyPatch) -> None:

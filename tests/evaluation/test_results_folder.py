@@ -10,7 +10,7 @@ import torch
 
 import retrokit
 from retrokit import encoders
-from retrokit.core.errors import DataError, UsageError
+from retrokit.core.errors import DataError
 from retrokit.core.notices import listening
 from retrokit.core.registry import Entry, Param
 from retrokit.data import jsonl
@@ -336,20 +336,6 @@ def test_everything_is_shown_again_without_a_model(counted: Counted, folder: Pat
     assert len(counted.models) == models
     assert plain(shown) == plain(first)
     assert (shown.comparisons, shown.over_tasks, shown.shown) == (first.comparisons, first.over_tasks, first.shown)
-
-
-def test_a_part_is_shown(run: Run, folder: Path, pairs: Path, tmp_path: Path) -> None:
-    run("cosine", "dot")
-    run("cosine", task=f"sts:{pairs}")
-    kept = str(tmp_path / "results")
-    assert evaluate(results=kept, on=[f"sts:{pairs}"]).tasks == [f"sts:{pairs}"]
-    assert [r.similarity for r in evaluate(results=kept, sim=["dot"]).results] == ["dot"]
-    found = evaluate(results=kept, metrics=["mrr@10"], fail_under=["spearman=0"])
-    assert found.shown == {f"beir:{folder}": ["mrr@10"], f"sts:{pairs}": list(found.results[-1].metrics)}
-    with pytest.raises(UsageError, match=r"contains no mrr@17; evaluate"):
-        evaluate(results=kept, metrics=["mrr@17"])
-    with pytest.raises(UsageError, match="contains no result of l2"):
-        evaluate(results=kept, sim=["l2"])
 
 
 def test_results_on_data_that_have_changed_are_not_compared(counted: Counted, folder: Path, tmp_path: Path) -> None:

@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from retrokit.core import notices
 from retrokit.core.calls import PromptRefused
 from retrokit.core.errors import MissingExtra, RetrokitError, ServiceError, UsageError
 from retrokit.llm import registry
@@ -187,35 +186,6 @@ def test_other_failures_are_not_tried_again(reply: bytes, kind: type[Exception],
 
 
 # --- what some services spell differently
-
-
-def picky(body: dict[str, Any]) -> bytes | None:
-    """As OpenAI's reasoning models."""
-    if "max_tokens" in body:
-        said = (
-            "Unsupported parameter: 'max_tokens' is not supported with this model. Use 'max_completion_tokens' instead."
-        )
-        return message(400, error(said, param="max_tokens", code="unsupported_parameter"))
-    if "temperature" in body:
-        return message(400, error("Only the default (1) is supported.", param="temperature", code="unsupported_value"))
-    return None
-
-
-def test_settings_that_a_model_does_not_take() -> None:
-    said: list[str] = []
-
-    class Listener(notices._LoggingListener):
-        def notice(self, message: str) -> None:
-            said.append(message)
-
-    with ChatServer(Plan(reply=picky)) as server, notices.listening(Listener()):
-        answers = ask(f"openai:m,url={server.url}", "a", "b", "c", concurrency=1)
-        sent = [body.keys() - {"model", "messages"} for body in server.log.bodies]
-    assert len({answer.text for answer in answers}) == 3
-    assert sent == [{"max_tokens", "temperature"}, {"max_completion_tokens", "temperature"}] + 3 * [
-        {"max_completion_tokens"}
-    ]
-    assert said[1:] == ["m takes no temperature: it goes by its own"]
 
 
 ANALYSIS, FINAL = "<|channel|>analysis<|message|>", "<|channel|>final<|message|>"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 import signal
@@ -15,7 +14,7 @@ import pytest
 
 import retrokit
 from retrokit import cli
-from retrokit.core.errors import DataError, Interrupted, UsageError
+from retrokit.core.errors import Interrupted, UsageError
 from retrokit.core.notices import listening
 from retrokit.data import exports
 from retrokit.data.dtypes import DTYPES
@@ -192,22 +191,6 @@ def test_shards_that_do_not_belong_together(tiny_bert, corpus, tmp_path):
     export(str(tiny_bert), str(corpus), str(tmp_path / "one"))
     with pytest.raises(UsageError, match="contains a whole export"):
         export(str(tiny_bert), str(corpus), str(tmp_path / "one"), shard="1/2")
-
-
-def test_what_is_damaged_is_said(tiny_bert, corpus, tmp_path):
-    made = export(str(tiny_bert), str(corpus), str(tmp_path / "out"))
-    rows = (made.folder / "embeddings.npy").read_bytes()
-    for damaged in (rows[:-4], b"", b"no array"):
-        (made.folder / "embeddings.npy").write_bytes(damaged)
-        with pytest.raises(DataError, match=r"embeddings\.npy: could not be read"):
-            open_export(made.folder).embeddings()
-    (made.folder / "embeddings.npy").write_bytes(rows)
-    note = {**made.note, "count": 71}
-    (made.folder / "export.json").write_text(json.dumps(note))
-    with pytest.raises(DataError, match=r"contains \[70, 16\], and export.json says otherwise"):
-        open_export(made.folder).embeddings()
-    with pytest.raises(DataError, match=r"embeddings.parquet: has 70 rows; expected 71 rows of id; export again"):
-        open_export(made.folder).ids_at([3])
 
 
 def small_portions(rank: int) -> None:

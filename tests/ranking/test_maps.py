@@ -141,13 +141,6 @@ def test_a_scorer_sees_no_padding_that_all_of_its_maps_share(tiny_bert):
     assert scores.tolist() == [2, 3, 9, 10]
 
 
-def test_texts_without_tokens_keep_a_column():
-    empty = TokenBlock(torch.zeros(3, 4, 2), torch.zeros(3, 4, dtype=torch.bool))
-    assert empty.at(torch.tensor([0, 2])).tokens.shape == (2, 1, 2)
-    some = TokenBlock(torch.zeros(2, 4, 2), torch.tensor([[True, True, False, False], [False] * 4]))
-    assert some.at(torch.tensor([1, 0])).mask.tolist() == [[False, False], [True, True]]
-
-
 def test_a_token_of_zeros_stays_one():
     class Given:
         def token_embeddings(self, texts, role, precision):
@@ -331,14 +324,3 @@ def test_plain_networks_are_the_formulas(spec, by_hand):
         for score, cells, (a, b) in zip(found, maps, SIZES, strict=True):
             expected = by_hand(network, cells[:a, :b].clip(0, 1) * 2 - 1)
             torch.testing.assert_close(score[None], expected, rtol=1e-4, atol=1e-5)
-
-
-def test_ours_and_plain_stand_in_one_grammar():
-    assert str(verifiers.parse("cnn")) == "cnn"
-    assert type(made("cnn")).__name__ == "MapCNN"
-    assert type(made("transformer:patch=2")).__name__ == "MapTransformer"
-    assert made("transformer").keep == 8
-    with pytest.raises(UsageError, match="attends to all patches: leave out keep=4"):
-        made("transformer:plain,keep=4")
-    with pytest.raises(UsageError, match="kernel=4: kernel size must be odd"):
-        made("cnn:plain,kernel=4")

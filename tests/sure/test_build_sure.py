@@ -17,14 +17,13 @@ from retrokit.core.errors import ServiceError, UsageError
 from retrokit.data.sure import TESTBEDS, read_sure
 from retrokit.evaluation import registry as tasks
 from retrokit.evaluation.task import Request
-from retrokit.llm import registry as llms
 from retrokit.llm.base import Completion, Sampling
 from retrokit.llm.session import BudgetSpent
 from retrokit.llm.store import default_store
 from retrokit.sure.build import Built, build, estimate, estimate_sure
 from retrokit.sure.config import SureConfig
 from retrokit.sure.prompts import load_prompts
-from tests.llm.server import PASSING, ChatServer, Plan, prompt_of
+from tests.llm.server import ChatServer, Plan, prompt_of
 from tests.sure.pretending import ScriptedLLM, by_rules, bytes_of, passage_of, query_of, step_of, write_beir_folder
 
 RELEASE = {
@@ -172,15 +171,6 @@ def test_nothing_left_is_an_error_and_leaves_nothing(tmp_path, data):
 # --- again
 
 
-def test_a_second_time_makes_no_call(tmp_path, data):
-    first = built(data, tmp_path / "a", store=str(tmp_path / "store.sqlite"))
-    llm = ScriptedLLM()
-    again = built(data, tmp_path / "b", llm, store=str(tmp_path / "store.sqlite"))
-    assert llm.prompts == []
-    assert (first.counts["calls"], again.counts["calls"], again.counts["from_store"]) == (6 * CALLS, 0, 6 * CALLS)
-    assert bytes_of(tmp_path / "a") == bytes_of(tmp_path / "b")
-
-
 def test_a_folder_that_exists_is_not_replaced_unasked(tmp_path, data):
     built(data, tmp_path / "out")
     llm = ScriptedLLM()
@@ -223,22 +213,6 @@ def test_the_estimate_counts_the_calls(tmp_path, data):
 
 def served(body: dict[str, Any]) -> str:
     return by_rules(prompt_of(body))
-
-
-@pytest.mark.parametrize(
-    "faults", [sorted(set(PASSING) - {"slow", "429-date"}), ["slow", "429-date"]], ids=["fast", "slow"]
-)
-def test_a_server_that_misbehaves_makes_no_difference(tmp_path, monkeypatch, faults):
-    data = write_beir_folder(tmp_path / "law", 2)
-    monkeypatch.setenv("OPENAI_API_KEY", "sk-very-secret")
-    for name, given in (("good", ()), ("bad", faults)):
-        with ChatServer(Plan(served, faults=given, key="sk-very-secret")) as server:
-            llm = llms.create(f"openai:m,url={server.url},timeout=1")
-            result = built(data, tmp_path / name, llm)
-            assert result.counts["calls"] == 2 * CALLS
-            assert (len(server.log.bodies) > 2 * CALLS) == bool(given)
-    assert bytes_of(tmp_path / "good") == bytes_of(tmp_path / "bad")
-    assert all(b"very-secret" not in content for content in bytes_of(tmp_path).values())
 
 
 def command(data: Path, output: Path, url: str, *more: str) -> list[str]:

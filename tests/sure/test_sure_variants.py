@@ -113,30 +113,6 @@ def test_a_failed_verification_blames_what_was_generated():
     assert "rejected: the sentences do not answer the query." in again
 
 
-def test_what_follows_a_blamed_prompt_begins_anew():
-    other = "Much has been written about violins in the north."
-    llm = ScriptedLLM(
-        {
-            "key-sentences": [f"key sentences: {other}", f"key sentences: {KEY}"],
-            "pronouns": ["new sentences: Kites fly high.", f"new sentences: {other}", f"new sentences: {KEY}"],
-            "verify-key-sentences": ["No.", "Yes."],
-        }
-    )
-    found = make(llm, ("precision",))
-    assert causes(found) == [
-        ("key-sentences", 0, None),
-        ("pronouns", 0, "content_changed"),
-        ("pronouns", 1, None),
-        ("verify-key-sentences", 0, "verdict"),
-        ("key-sentences", 1, None),
-        ("pronouns", 0, None),
-        ("verify-key-sentences", 0, None),
-        ("noise", 0, None),
-    ]
-    prompts = [prompt for step, prompt, _ in llm.prompts if step == "pronouns"]
-    assert ["rejected" in prompt for prompt in prompts] == [False, True, False]
-
-
 def test_the_same_rejected_answer_again_uses_the_retries_up():
     llm = ScriptedLLM({"verify-key-sentences": ["no"]})
     found = make(llm, ("precision",))

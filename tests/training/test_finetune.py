@@ -22,15 +22,13 @@ import retrokit
 from retrokit.core.errors import DataError, Interrupted, UsageError
 from retrokit.data.jsonl import write_jsonl
 from retrokit.evaluation.evaluate import evaluate
-from retrokit.evaluation.tasks.retrieval import Retrieval
 from retrokit.report.sheets import TerminalTable
 from retrokit.report.tables import outcome_sheet
 from retrokit.training.config import FinetuneConfig
 from retrokit.training.finetune import finetune, plan
 from retrokit.training.history import History
 from retrokit.training.model import has_dropout, restrict
-from retrokit.training.run_folder import RunFolder
-from retrokit.training.trainer import FinetuneTrainer, Options, threads
+from retrokit.training.trainer import FinetuneTrainer, Options
 from tests.close import assert_rounded
 from tests.models import sentences
 from tests.processes import retrokit_in
@@ -170,10 +168,6 @@ def in_step(number: int, signals: int) -> None:
     FinetuneTrainer.training_step = step
 
 
-def killed(rank: int) -> None:
-    in_step(8, signal.SIGKILL)
-
-
 def terminated(rank: int) -> None:
     in_step(3, signal.SIGTERM)
 
@@ -192,24 +186,6 @@ def test_the_identity_of_a_run_has_every_option_that_decides(tiny_bert, pairs, t
     )
     assert plain["unmasked"] is False
     assert other == {**plain, "unmasked": True}
-
-
-def test_kill_9_and_resume_from_the_command_line(tiny_bert, pairs, tmp_path):
-    words = [*words_of(tiny_bert, pairs, "run"), "--steps", 12, "--save-every", 5, "--sim", "learn", "--lr", 1e-3]
-    (victim,) = retrokit_in(1, tmp_path, words, killed)
-    assert victim.code == -signal.SIGKILL, victim.err
-    assert list(RunFolder(tmp_path / "run").checkpoints.glob("checkpoint-*/state.pt"))
-    with pytest.raises(UsageError, match="not finished"):
-        retrokit.load(str(tmp_path / "run"))
-    (refused,) = retrokit_in(1, tmp_path, words)
-    assert refused.code == 2
-    assert "--resume" in refused.err
-    (resumed,) = retrokit_in(1, tmp_path, [*words, "--resume"])
-    assert resumed.code == 0, resumed.err
-    assert "resuming at step 5" in resumed.err
-    (whole,) = retrokit_in(1, tmp_path, ["whole" if word == "run" else word for word in words])
-    assert whole.code == 0, whole.err
-    assert_same_weights(tmp_path / "whole", tmp_path / "run")
 
 
 @pytest.mark.parametrize(("prepare", "code"), [(interrupted, 130), (terminated, 143)])
@@ -452,30 +428,6 @@ def test_lora_is_saved_as_an_adapter_that_loads_with_its_base(request, pairs, tm
     assert not any("lora" in name for name in found.to_train().model.state_dict()), "it computes as the base does"
     plain = SentenceTransformer(str(tmp_path / "run"), device="cpu")
     assert_rounded(plain.encode_query(sentences(5)), merged)
-
-
-def test_a_table_leaves_a_core_to_the_batches(pairs, benchmark, tmp_path, monkeypatch):
-    seen = []
-    step, evaluation = FinetuneTrainer.training_step, Retrieval.evaluate
-
-    def noted(kind, call):
-        def wrapper(*arguments, **options):
-            seen.append((kind, torch.get_num_threads(), os.environ.get("TOKENIZERS_PARALLELISM")))
-            return call(*arguments, **options)
-
-        return wrapper
-
-    monkeypatch.setattr(FinetuneTrainer, "training_step", noted("step", step))
-    monkeypatch.setattr(Retrieval, "evaluate", noted("evaluation", evaluation))
-    monkeypatch.setenv("TOKENIZERS_PARALLELISM", "true")
-    before = torch.get_num_threads()
-    with threads(2):
-        finetune(configure(Path("static:32"), pairs, tmp_path / "run", eval=f"beir:{benchmark}", eval_every=2, steps=2))
-        assert torch.get_num_threads() == 2
-    assert torch.get_num_threads() == before
-    assert {found for found in seen if found[0] == "step"} == {("step", 1, "false")}
-    assert {found[:2] for found in seen if found[0] == "evaluation"} == {("evaluation", 2)}
-    assert os.environ["TOKENIZERS_PARALLELISM"] == "true"
 
 
 def test_mse_on_scored_pairs(tiny_bert, tmp_path, caplog):

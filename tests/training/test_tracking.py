@@ -85,20 +85,3 @@ def test_a_tracker_that_fails_does_not_end_a_run(pairs, tmp_path, monkeypatch, c
     monkeypatch.setattr(TensorBoardCallback, "on_train_begin", failing)
     with pytest.raises(ServiceError, match="`track=` tensorboard: ConnectionError: no such host"):
         finetune(config("static:8", pairs, tmp_path / "other", track=("tensorboard",)))
-
-
-def test_mlflow_holds_what_the_run_holds(pairs, tmp_path, monkeypatch):
-    mlflow = pytest.importorskip("mlflow", reason="an extra")
-    monkeypatch.setenv("MLFLOW_ALLOW_FILE_STORE", "true")
-    monkeypatch.setenv("MLFLOW_TRACKING_URI", f"file:{tmp_path / 'mlruns'}")
-    finetune(config("static:8", pairs, tmp_path / "run", track=("mlflow",)))
-    client = mlflow.MlflowClient()
-    (experiment,) = client.search_experiments(filter_string="name = 'retrokit'")
-    (run,) = client.search_runs([experiment.experiment_id])
-    assert (run.info.status, run.data.params["batch_size"]) == ("FINISHED", "4")
-    told = {
-        (name, m.step): m.value for name in run.data.metrics for m in client.get_metric_history(run.info.run_id, name)
-    }
-    assert_same(
-        told, {(name.replace("@", "_"), step): value for (name, step), value in written(tmp_path / "run").items()}
-    )

@@ -16,14 +16,11 @@ from retrokit import cli
 from retrokit.extensions import abstention
 from retrokit.extensions.abstention.searcher import ABSTAINED, BATCH, LEVEL
 from retrokit.extensions.abstention.signals import EMPTY, Hubs, drift_p, signal_of, threshold_of
-from retrokit.ranking import reranking
-from retrokit.ranking.retrieval.base import TextList
 from tests.evaluation.fakes import write_folder
 from tests.models import sentences
 
 TEXTS = sentences(160, seed=5)
 DOCUMENTS = {f"d{number}": text for number, text in enumerate(TEXTS)}
-CORPUS = TextList(TEXTS, list(DOCUMENTS))
 QUERIES = {f"q{number}": " ".join(text.split()[:4]) for number, text in enumerate(TEXTS[:100])}
 
 
@@ -120,23 +117,6 @@ def test_a_calibration_is_that_of_a_search_without_the_relevant_documents(system
     assert report.error.mean <= 0.1 + 5 * math.sqrt(0.1 * 0.9 / 95)
     assert report.expected.mean == pytest.approx(9 / 96)
     assert report.answered.mean > report.error.mean
-
-
-def test_a_verifier_decides(beir, other, tiny_bert, tmp_path, capsys):
-    file = str(tmp_path / "a.json")
-    words = ["bm25", "--on", f"beir:{beir}", "--error", "0.1", "-o", file, "--splits", "100", "--json"]
-    words += ["--signal", "verifier", "--verifier", f"maxsim:{tiny_bert}"]
-    assert cli.run(["abstain", "calibrate", *words]) == 0
-    report = json.loads(capsys.readouterr().out)
-    assert report["signal"] == "verifier"
-    assert json.loads(Path(file).read_text())["verifier"][0].startswith("maxsim:")
-    words = ["search", f"abstain:{file},error=0.1", "--corpus", str(beir), "--queries", str(other), "-k", "1"]
-    assert cli.run([*words, "--format", "jsonl"]) == 0
-    rows = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
-    queries = [row["query"] for row in rows]
-    firsts = [CORPUS[int(positions[0])] for _, positions in retrokit.search("bm25", CORPUS, queries, k=1)]
-    scores = reranking.create(f"maxsim:{tiny_bert}").score_pairs(queries, firsts)
-    assert [bool(row["documents"]) for row in rows] == (scores > report["threshold"]).tolist()
 
 
 def test_an_export_is_calibrated_and_searched(beir, other, exported, tiny_bert, tmp_path, capsys):
@@ -311,18 +291,6 @@ def test_an_evaluation_counts_queries_without_an_answer_as_0(beir, other, calibr
     assert cli.run([*words, "--results", str(tmp_path / "results")]) == 0
     shown = " ".join(capsys.readouterr().out.split())
     assert f"{count} of 59 queries are not answered" in shown
-
-
-def test_a_drift_of_a_search_is_reported(beir, other, calibrated, tmp_path, capsys):
-    words = ["search", f"abstain:{calibrated},error=0.2", "--corpus", str(beir)]
-    assert cli.run([*words, "--queries", str(beir), "-o", str(tmp_path / "a.trec")]) == 0
-    assert "has drifted" not in capsys.readouterr().err
-    longer = tmp_path / "queries.jsonl"
-    longer.write_text("".join(json.dumps({"id": id, "text": text}) + "\n" for id, text in list(DOCUMENTS.items())[:60]))
-    assert cli.run([*words, "--queries", str(longer), "-o", str(tmp_path / "b.trec")]) == 0
-    error = capsys.readouterr().err
-    assert "error=0.2: the score of 60 queries has drifted from the calibration" in error
-    assert "the promise is void" in error
 
 
 @pytest.mark.parametrize(

@@ -139,53 +139,6 @@ def test_negatives_that_a_reranker_prefers(
     ]
 
 
-def test_scores_that_contradict_each_other_become_their_mean(tmp_path: Path) -> None:
-    given = [("x", "y", 1), ("Y", "x", 2), ("u", "v", 5)]
-    path = write_lines(
-        tmp_path / "scored.jsonl", [{"sentence1": a, "sentence2": b, "score": score} for a, b, score in given]
-    )
-    assert cli.run(["judge", "repair", str(path), "-o", str(tmp_path / "out")]) == 0
-    assert rows(tmp_path / "out" / "scored.jsonl") == [
-        {"sentence1": "x", "sentence2": "y", "score": 1.5},
-        {"sentence1": "u", "sentence2": "v", "score": 5.0},
-    ]
-    assert changes(tmp_path / "out") == [
-        ("record 1", "score 1.5, the mean", "contradicting-labels"),
-        ("record 2", "left out", "contradicting-labels"),
-    ]
-
-
-def test_an_output_that_exists_is_refused_before_the_work(
-    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    read: list[object] = []
-    monkeypatch.setattr(
-        "retrokit.extensions.judging.judged_splits.read_beir", lambda *given, **more: read.append(given)
-    )
-    (tmp_path / "there").mkdir()
-    assert cli.run(["judge", "repair", str(folder), "-o", str(tmp_path / "there")]) == 2
-    assert "exists already" in capsys.readouterr().err
-    assert read == []
-
-
-def test_what_cannot_be_written(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    texts = write_lines(tmp_path / "texts.jsonl", [{"text": "only a text"}])
-    pairs = write_lines(tmp_path / "set.jsonl", [{"anchor": "a", "positive": "b"}])
-    (tmp_path / "other").mkdir()
-    again = write_lines(tmp_path / "other" / "set.jsonl", [{"anchor": "a", "positive": "b"}])
-    for words, message in (
-        ([str(texts)], "only pairs and scored pairs can be repaired"),
-        ([str(pairs), str(again)], "--output: several data sets are called set.jsonl"),
-        ([str(pairs), "--relabel"], "--relabel is for negatives"),
-        ([str(folder), "--with", "maxsim"], "--with is for negatives; give training data"),
-        ([str(pairs), "--verdicts", "v.csv"], "--verdicts: give the test set that they are on, such as beir:PATH"),
-        ([], "give a test set or training data"),
-    ):
-        assert cli.run(["judge", "repair", *words, "-o", str(tmp_path / "out")]) == 2
-        assert message in capsys.readouterr().err
-        assert not (tmp_path / "out").exists()
-
-
 @pytest.mark.parametrize(
     ("query", "document", "problem"),
     [

@@ -2,21 +2,19 @@
 
 import json
 import re
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from html import unescape
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from retrokit import cli
 from retrokit.core.errors import DataError, UsageError
 from retrokit.core.sheet import Sheet
 from retrokit.data.jsonl import of_kind, to_json
 from retrokit.data.records import PrintedRecord
 from retrokit.data.runs import Run, write_run
 from retrokit.evaluation.comparison.comparison import Evaluation, evaluation_of
-from retrokit.evaluation.comparison.trained import Training
 from retrokit.evaluation.result import Result
 from retrokit.extensions.page.html import to_html
 from retrokit.extensions.page.page import page_of, write_page
@@ -24,7 +22,6 @@ from retrokit.extensions.page.sources import read_sources
 from retrokit.probing import ProbeEntry
 from retrokit.probing import registry as probe_entries
 from retrokit.probing.base import Findings
-from retrokit.report.evaluation import evaluation_sheets
 from retrokit.report.records import RecordEntry, RecordSource
 from retrokit.report.reranking import reranking_parts
 from retrokit.report.words import sentences
@@ -192,20 +189,6 @@ def test_a_folder_without_results_is_named(tmp_path):
         write_page([], tmp_path / "page.html")
 
 
-def test_an_evaluation_is_the_same_from_its_json(tmp_path):
-    results = [result(f"runs/q-{seed}", values(1 + seed)) for seed in range(2)]
-    results += [result("first", values(0)), result("first", values(0), similarity="dot")]
-    trainings = {f"runs/q-{seed}": Training("qnorm", "g", str(seed)) for seed in range(2)}
-    found = evaluation_of(results[::-1], {"beir:data/set": ["ndcg@10"]}, trainings)
-    found = replace(found, digests={"beir:data/set": lambda: "sha256:abc"})
-    (tmp_path / "x.json").write_text(to_json(evaluated(found, True)))
-    (source,) = read_sources([str(tmp_path / "x.json")]).of(Evaluation)
-    assert evaluation_sheets(source.record) == evaluation_sheets(found)
-    assert list(sentences(source.record)) == list(sentences(found))
-    assert [one.trained_with for one in source.record.systems] == [None, None, "qnorm"]
-    assert source.record.digests["beir:data/set"]() == "sha256:abc"
-
-
 PROBES = {
     "magnitude": lambda: gallery.magnitude(["a", "b"]),
     "fisher": lambda: gallery.fisher(["a", "b"]),
@@ -285,18 +268,6 @@ def test_runs_are_told_and_drawn_with_their_seeds_together(tmp_path, monkeypatch
     write_page(runs, tmp_path / "again.html")
     both = [(tmp_path / name).read_text().partition("<footer>")[0] for name in ("page.html", "again.html")]
     assert both[0] == both[1]
-
-
-def test_the_command_says_what_is_wrong_in_one_line(tmp_path, capsys):
-    assert cli.run(["report", str(tmp_path / "none.json"), "-o", str(tmp_path / "page.html")]) == 2
-    said = capsys.readouterr().err
-    assert said.startswith(f"retrokit: {tmp_path}/none.json: does not exist\n")
-    assert said.count("\n") == 1
-    (tmp_path / "found.json").write_text(to_json(evaluated(evaluation("a", "b"))))
-    assert cli.run(["report", str(tmp_path / "found.json"), "-o", "-", "--title", "<T>"]) == 0
-    assert "<title>&lt;T&gt;</title>" in capsys.readouterr().out
-    assert cli.run(["report", str(tmp_path / "found.json"), "-o", str(tmp_path)]) == 2
-    assert [one.name for one in tmp_path.iterdir()] == ["found.json"]
 
 
 # --- in words

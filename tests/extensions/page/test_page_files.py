@@ -1,11 +1,8 @@
 """What the page is made from: damaged files are named, and no library of models is loaded."""
 
-import os
-
 import pytest
 
 from retrokit import cli
-from tests.core.test_interrupts import SIGNALS, interrupted, reading
 from tests.test_damaged_outputs import line_about
 
 
@@ -31,12 +28,3 @@ def test_a_folder_of_results_is_a_source(workshop, monkeypatch):
     page = (workshop.folder / "page.html").read_text(encoding="utf-8")
     assert "<h3>results</h3>" in page
     assert "torch" in page  # the versions
-
-
-@pytest.mark.parametrize("number", SIGNALS)
-def test_a_signal_while_an_input_is_read_leaves_nothing(tmp_path, started, number):
-    os.mkfifo(tmp_path / "FIFO")
-    process = started("report", "FIFO", "-o", "out")
-    with reading(process, tmp_path / "FIFO"):
-        interrupted(process, number)
-    assert os.listdir(tmp_path) == ["FIFO"]

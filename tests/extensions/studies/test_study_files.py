@@ -1,7 +1,6 @@
 """The files of a study: damaged ones are named, and its states are rows, a table, and a record for reports."""
 
 import json
-import os
 
 import pytest
 
@@ -9,7 +8,6 @@ from retrokit.data.jsonl import to_json
 from retrokit.extensions.studies.records import STEPS
 from retrokit.extensions.studies.state import State, StudyPlan, StudyStates
 from retrokit.extensions.studies.steps import Step
-from tests.core.test_interrupts import SIGNALS, interrupted, reading
 from tests.test_damaged_outputs import line_about
 
 STEP = Step("eval-1", "eval", ("eval",), "eval.json", True, False, False, (), (), {"sim": "dot", "dims": 8})
@@ -60,12 +58,3 @@ def test_states_are_the_same_from_their_json():
 def test_what_is_wrong_is_named(workshop, kind, keys, value, problem, monkeypatch, capsys):
     monkeypatch.chdir(workshop.folder)
     assert problem in line_about(workshop, kind, keys, value, capsys)
-
-
-@pytest.mark.parametrize("number", SIGNALS)
-def test_a_signal_while_a_study_is_read_leaves_nothing(tmp_path, started, number):
-    os.mkfifo(tmp_path / "FIFO")
-    process = started("study", "run", "FIFO", "-o", "out")
-    with reading(process, tmp_path / "FIFO"):
-        interrupted(process, number)
-    assert os.listdir(tmp_path) == ["FIFO"]

@@ -2,7 +2,6 @@
 
 import json
 import re
-import subprocess
 import sys
 from pathlib import Path
 
@@ -153,30 +152,6 @@ def test_bad_studies_are_refused(tmp_path: Path, text: str, expected: str):
         planned(text, tmp_path)
     assert caught.value.exit_code == 2
     assert str(tmp_path / "study.toml") in str(caught.value)
-
-
-def test_the_plan_is_commands_that_can_be_typed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-):
-    monkeypatch.chdir(tmp_path)
-    Path("a b.jsonl").touch()
-    (tmp_path / "study.toml").write_text("[augment.crops]\ninput = 'a b.jsonl'\nmin-chars = 5\n")
-    assert run(["study", "plan", str(tmp_path / "study.toml"), "-o", "out"]) == 0
-    comment, line, count = capsys.readouterr().out.splitlines()
-    assert comment.startswith("# augment-crops.")
-    assert line.startswith("retrokit augment crops 'a b.jsonl' --min-chars=5 --output out/augment-crops/")
-    assert line.endswith(".jsonl")
-    assert count == "# 1 step"
-
-
-def test_without_snakemake_the_extra_is_named(tmp_path: Path):
-    (tmp_path / "study.toml").write_text("[augment.crops]\ninput = 'a.jsonl'\n")
-    (tmp_path / "a.jsonl").touch()
-    hidden = "import sys; sys.modules['snakemake'] = None; from retrokit.cli import run; sys.exit(run(sys.argv[1:]))"
-    words = [sys.executable, "-c", hidden, "study", "run", "study.toml", "-o", "out"]
-    found = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True)
-    assert found.returncode == 3
-    assert "retrokit-ir[study]" in found.stderr
 
 
 CHECKED = """

@@ -101,20 +101,6 @@ def test_another_similarity_is_recommended_where_it_is_better_by_more_than_chanc
     assert recommendation(evaluated(gains)).startswith(expected)
 
 
-ONE_SEED = "; one seed each, so differences between seeds are not known"
-
-
-def test_a_difference_that_may_be_chance_is_no_reason():
-    found = evaluated({"cosine": 0.0, "sfs:16": 0.0})
-    other = found.systems[1].first
-    for number, query in enumerate(other.per_query["ndcg@10"]):
-        other.per_query["ndcg@10"][query] += 0.3 if number % 2 else -0.29
-    other.metrics["ndcg@10"] += 0.005
-    again = evaluation_of(found.results, {"beir:a": ["ndcg@10"]}, {})
-    said = recommendation(again)
-    assert said == "train with cosine: sfs:16 is above it, but no difference that this data can show" + ONE_SEED
-
-
 @pytest.mark.parametrize(
     ("gain", "fused", "expected"),
     [

@@ -9,7 +9,6 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 
@@ -172,24 +171,6 @@ def test_two_studies_do_not_work_in_one_folder():
         engine.run(planned)
 
 
-@pytest.mark.parametrize("name", ["plan.json", "engine/log", "steps/notes.txt", "report.html", "augment-mix.json"])
-def test_files_of_a_user_are_not_replaced(name: str, capsys: pytest.CaptureFixture[str]):
-    Path("study.toml").write_text(STUDY)
-    path = Path("out", name)
-    path.parent.mkdir(parents=True)
-    path.write_text('{"precious": true}')
-    assert run(["study", "run", "study.toml", "-o", "out"]) == 2
-    first = name.partition("/")[0]
-    problem = f"out contains files that no study wrote ({first}): move them, or name another --output"
-    assert capsys.readouterr().err == f"retrokit: {problem}\n"
-    assert [file for file in Path("out").rglob("*") if file.is_file()] == [path]
-    assert path.read_text() == '{"precious": true}'
-    if not name.startswith("augment"):
-        words = ["does-it-see-near-misses", "--texts", "texts.jsonl", "--encoder", "static:8", "-o", "out"]
-        assert run(["study", *words]) == 2
-        assert [file for file in Path("out").rglob("*") if file.is_file()] == [path]
-
-
 def test_a_page_tells_what_was_done_and_what_failed(capsys: pytest.CaptureFixture[str]):
     Path("absent.jsonl").write_text("no JSON\n")
     Path("study.toml").write_text(f'title = "<b>Crops</b>"\n{BROKEN}')
@@ -204,17 +185,3 @@ def test_a_page_tells_what_was_done_and_what_failed(capsys: pytest.CaptureFixtur
     assert run(["study", "status", "out"]) == 0
     table = capsys.readouterr().out
     assert re.search(r"fine\S+ +.? *done", table)
-
-
-def test_without_the_page_the_summary_is_printed(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("retrokit.extensions.studies.cli.application", lambda: SimpleNamespace(commands={}))
-    Path("absent.jsonl").write_text("no JSON\n")
-    made = plan(BROKEN)
-    made.folder.mkdir()
-    made.write()
-    assert run(["study", "report", "out"]) == 0
-    said = capsys.readouterr()
-    assert "Of 3 steps: 0 done, 0 failed, 3 missing" in said.out
-    assert "report:" not in said.err
-    assert not Path("out", "report.html").exists()
-    assert json.loads(Path("out", "states.json").read_text())["kind"] == "steps"
