@@ -13,10 +13,7 @@ from typing import Any
 
 import pytest
 
-from retrokit.augmentation.masking import Masker, masked_rows
 from retrokit.augmentation.near_misses import sentence
-from retrokit.augmentation.near_misses.family import load_families
-from retrokit.augmentation.texts import Rows
 
 Command = Callable[..., tuple[int, str, str]]
 
@@ -30,9 +27,6 @@ TEXTS = [
 PAIRS = [
     {"anchor": f"the {thing} of {name}", "positive": f"{name} has the {thing}"} for thing in THINGS for name in NAMES
 ]
-
-
-ROOT = Path(__file__).resolve().parents[1]
 
 
 def lines_of(*rows: dict[str, Any]) -> bytes:
@@ -97,31 +91,6 @@ def test_a_file_standard_output_and_gzip_hold_the_same(augment, commands, tmp_pa
 
 
 # --- every option reaches the library
-
-
-def test_options_of_mask(augment, tiny_bert, tmp_path):
-    from retrokit import encoder
-
-    (tmp_path / "bodies.jsonl").write_bytes(lines_of(*({"body": text} for text in TEXTS)))
-    words = ("--encoder", tiny_bert, "--fraction", 0.4, "--field", "body", "--epochs", 2, "--seed", 3)
-    code, out, _ = augment("mask", "bodies.jsonl", *words)
-    masker = Masker(encoder(str(tiny_bert)).model.tokenizer, 0.4)
-    assert code == 0
-    found = [json.loads(line) for line in out.splitlines()]
-    assert found == list(masked_rows(Rows("bodies.jsonl"), masker, "body", epochs=2, seed=3))
-    assert len(found) == 20
-
-
-def test_the_near_misses_that_the_page_shows_are_made():
-    page = (ROOT / "docs" / "how-to" / "training-data.md").read_text(encoding="utf-8")
-    rows = [json.loads(line) for line in page.splitlines() if line.startswith('{"anchor": ')]
-    shown = [row for row in rows if "family" in row]
-    families = {family.name: family for family in load_families()}
-    assert [row["family"] for row in shown] == list(families)
-    for row in shown:
-        assert row["positive"] == row["anchor"]
-        made = {(edit.name, edit.text) for edit in families[row["family"]].edits(sentence.tag(row["anchor"]))}
-        assert (row["edit"], *row["negatives"]) in made
 
 
 # --- pipes

@@ -51,14 +51,6 @@ def test_build_in_short_and_in_full(build_sure, tmp_path, data, llm):
     assert len(read_sure(tmp_path / "a").queries) == 2
 
 
-def test_a_dry_run_asks_nothing(build_sure, tmp_path, data):
-    code, shown, _ = build_sure(data, "--dry-run")
-    assert code == 0
-    assert "54" in shown
-    assert json.loads(build_sure(data, "--dry-run", "--json", "--retries", 1)[1])["most_calls"] == 108
-    assert [path.name for path in tmp_path.iterdir()] == ["law"]
-
-
 @pytest.mark.parametrize(
     ("words", "message"),
     [

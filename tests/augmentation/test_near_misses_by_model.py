@@ -9,12 +9,10 @@ from typing import Any
 import pytest
 
 from retrokit.augmentation.near_misses import by_model, registry
-from retrokit.augmentation.near_misses.by_model import CAUSES, SYSTEM, answered, estimate, why_rejected
+from retrokit.augmentation.near_misses.by_model import CAUSES, SYSTEM, answered, why_rejected
 from retrokit.augmentation.near_misses.family import load_families
 from retrokit.augmentation.near_misses.files import write_near_misses
-from retrokit.cli.entry import run
 from retrokit.core.errors import ServiceError
-from retrokit.llm.base import estimated_tokens
 from retrokit.llm.session import BudgetSpent
 from tests.llm.server import ChatServer, Plan, error, message
 
@@ -141,23 +139,6 @@ def test_a_useless_model_is_given_up(corpus: Path, answer: str, reason: str, mon
             write(server, corpus)
         assert len(server.log.bodies) <= 60
     assert sorted(path.name for path in corpus.parent.iterdir()) == ["corpus.jsonl", "near.jsonl.answers.sqlite"]
-
-
-def test_the_estimate_counts_the_calls(
-    corpus: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    assert run(["augment", "near-misses", str(corpus), "--dry-run"]) == 0
-    assert re.fullmatch(
-        r"56 texts: 56 sentences, at most 168 calls, about [\d,]+ tokens of prompts and [\d,]+ of answers\n",
-        capsys.readouterr().out,
-    )
-    assert [path.name for path in corpus.parent.iterdir()] == ["corpus.jsonl"]
-    found = estimate(TEXTS, by_model.prompts_of(FAMILIES, "ours"))
-    with ChatServer(Plan(edit)) as server:
-        write(server, corpus)
-        assert len(server.log.bodies) == found.calls
-        asked = sum(estimated_tokens(*(part["content"] for part in body["messages"])) for body in server.log.bodies)
-        assert found.prompt_tokens == pytest.approx(asked, rel=0.02)
 
 
 @pytest.mark.parametrize(

@@ -526,23 +526,6 @@ def test_what_appears_meanwhile_stays(tmp_path: Path, kind: str) -> None:
     assert kind == "link" or (out if kind == "file" else out / "thesis").read_text() == "years of work"
 
 
-def test_what_may_be_replaced_is_asked_before_and_after(tmp_path: Path) -> None:
-    out = tmp_path / "out"
-    out.mkdir()
-    (out / "old").write_text("old")
-
-    def check() -> None:
-        check_replaceable(out, ["old"])
-
-    with folder_in_the_making(out, check) as folder:
-        (folder / "old").write_text("new")
-        assert (out / "old").read_text() == "old"
-    assert everything_in(tmp_path) == {"out": None, "out/old": "new"}
-    with pytest.raises(UsageError, match="thesis"), folder_in_the_making(out, check) as folder:
-        (out / "thesis").write_text("years of work")
-    assert everything_in(tmp_path) == {"out": None, "out/old": "new", "out/thesis": "years of work"}
-
-
 @pytest.mark.parametrize("killed", ["while writing", "between the renames", "after the renames"])
 def test_what_a_kill_leaves_is_no_hindrance(tmp_path: Path, killed: str) -> None:
     out = tmp_path / "out"

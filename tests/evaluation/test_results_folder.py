@@ -165,34 +165,6 @@ def bright(tmp_path: Path) -> Path:
     return tmp_path / "bright"
 
 
-@pytest.mark.parametrize(
-    ("part", "old", "new"),
-    [
-        ("examples", '"excluded_ids": ["d1"]', '"excluded_ids": ["d2"]'),
-        ("examples", '"excluded_ids": ["d1"]', '"excluded_ids": ["N/A"]'),
-        ("examples", '"gold_ids": ["d0"]', '"gold_ids": ["d7"]'),
-        ("documents", TEXTS[3], "another text"),
-    ],
-)
-def test_bright_is_used_again_until_an_id_or_a_document_changes(
-    run: Run, counted: Counted, bright: Path, part: str, old: str, new: str
-) -> None:
-    task = f"bright:{bright},domain=biology"
-    first = run(task=task)
-    assert counted.texts == 30
-    assert plain(run(task=task)) == plain(first)
-    assert counted.texts == 30
-    for domain, embedded in (("pony", 30), ("biology", 60)):  # another domain's files are no part of it
-        file = bright / domain / f"{part}.jsonl"
-        assert file.read_text().count(old) == 1
-        file.write_text(file.read_text().replace(old, new))
-        again = run(task=task)
-        assert counted.texts == embedded
-    assert plain(run(task=task)) == plain(again)
-    assert counted.texts == 60
-    assert plain(again) == plain(evaluate_anew(again))
-
-
 def test_what_a_similarity_has_learned_counts(run: Run, counted: Counted, monkeypatch: pytest.MonkeyPatch) -> None:
     own = retrokit.similarity("learn")
     make = COUNTED.__class__.__call__

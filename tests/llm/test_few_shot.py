@@ -3,7 +3,6 @@
 import asyncio
 import json
 import re
-from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -14,21 +13,17 @@ from retrokit.augment import queries
 from retrokit.augmentation.near_misses import by_model
 from retrokit.augmentation.near_misses.family import load_families
 from retrokit.augmentation.near_misses.files import write_near_misses
-from retrokit.augmentation.queries import SHAPES, Asker
-from retrokit.augmentation.settings import TYPES
+from retrokit.augmentation.queries import SHAPES
 from retrokit.core.errors import DataError
 from retrokit.data.jsonl import write_jsonl
 from retrokit.llm import registry
-from retrokit.llm.base import Completion, Sampling
+from retrokit.llm.base import Sampling
 from retrokit.llm.local import LocalLLM
 from retrokit.llm.prompts import load_prompts
 from retrokit.llm.session import IN_VAIN, Session
 from retrokit.sure import prompts as sure
 from tests.llm.server import ChatServer, Plan, completion, error, message, prompt_of
 from tests.llm.test_llm_local import TEXTS, complete, greedy
-
-QUERIES = load_prompts("few-shot", SHAPES, "retrokit.augmentation.queries", ("ours", "few-shot"))
-
 
 # --- the end of an answer
 
@@ -143,32 +138,7 @@ def examples(template: str, *fields: str) -> list[tuple[str, ...]]:
     return [match.groups() for part in template.split("\n\n")[:-1] if (match := re.fullmatch(pattern, part))]
 
 
-@pytest.mark.parametrize("name", TYPES)
-def test_examples_of_queries_pass(name: str) -> None:
-    class Example:
-        sampling = Sampling()
-
-        async def ask_until(self, prompt: Any, retry: Any, retries: int, read: Any, **fields: str) -> str:
-            return read(Completion(answer, 1, 1))
-
-        def whole(self, completion: Completion) -> str:
-            return completion.text
-
-    pairs = examples(QUERIES[name].template, "Passage:", "{marker}")
-    assert len(pairs) == 3
-    for passage, answer in pairs:
-        asker = Asker(Example(), QUERIES, 0, Counter())  # type: ignore[arg-type]
-        assert asyncio.run(asker.query(passage, name)) == answer
-
-
 FAMILY_PROMPTS = {prompt.name: prompt for prompt in by_model.prompts_of(load_families(), "few-shot")}
-
-
-@pytest.mark.parametrize("family", load_families(), ids=lambda family: family.name)
-def test_examples_of_near_misses_pass(family: Any) -> None:
-    pairs = examples(FAMILY_PROMPTS[family.name].template, "Sentence:", "Edited:")
-    causes = [by_model.why_rejected(*pair, family.least_overlap) for pair in pairs]
-    assert (len(pairs), set(causes) - {"none"}) == (4, {None})
 
 
 @pytest.mark.parametrize(

@@ -96,25 +96,6 @@ def test_what_is_drawn(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     }
 
 
-def test_axes_are_plain_and_legends_cover_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    figures = {}
-    monkeypatch.setattr(plots, "save", lambda figure, folder, name: figures.update({name: figure}) or [])
-    rows = [{"step": 2 * i, "gamma_query": 0.5 + 1e-6 * i, "gamma_document": 0.5 - 1e-6 * i} for i in range(1, 12)]
-    training_plots(log(tmp_path, [*rows, *ROWS]))
-    for name, figure in figures.items():
-        figure.draw_without_rendering()
-        (axes,) = figure.axes
-        assert axes.yaxis.get_offset_text().get_text() == axes.xaxis.get_offset_text().get_text() == ""
-        assert all(tick == int(tick) for tick in axes.get_xticks())
-        assert axes.get_legend() is None
-        for legend in figure.legends:
-            assert not legend.get_window_extent().overlaps(axes.get_window_extent()), name
-        plt.close(figure)
-    assert len(figures["gamma"].legends) == 1
-    low, high = figures["gamma"].axes[0].get_ylim()
-    assert high - low >= 0.02
-
-
 RNG = np.random.default_rng(0)
 VALUES = RNG.uniform(0, 1, 50)
 

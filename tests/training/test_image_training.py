@@ -96,17 +96,3 @@ def test_what_is_wrong_is_said_with_its_line(tmp_path: Path, row, said: str):
         read_source(str(tmp_path / "pairs.jsonl"), "pairs", images=True)
     assert str(error.value).startswith(f"{tmp_path / 'pairs.jsonl'}:2: ")
     assert said in str(error.value)
-
-
-def test_negatives_may_be_images_where_positives_are(tmp_path: Path, tiny_clip: Path):
-    for i in range(3):
-        make_picture(tmp_path / f"{i}.png", i)
-    rows = [
-        {"anchor": text, "positive": {"image": "0.png"}, "negatives": [{"image": "1.png"}, {"image": "2.png"}]}
-        for text in sentences(4)
-    ]
-    write_jsonl(tmp_path / "pairs.jsonl", rows)
-    made = plan(config(tiny_clip, tmp_path / "pairs.jsonl"))
-    batch = made.loader.collate_fn([made.data[i] for i in range(4)])
-    assert batch["document"]["pixel_values"].shape == (12, 3, 24, 24)
-    assert len(set(batch["document"]["text_ids"].tolist())) == 3

@@ -1,14 +1,13 @@
 """Transformers computed by OpenVINO and by ONNX Runtime: the same embeddings as PyTorch's, or nearly, in 8 bits."""
 
 import json
-import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 import retrokit
-from retrokit.core.errors import DataError, MissingExtra, ServiceError, UsageError
+from retrokit.core.errors import DataError, ServiceError, UsageError
 from retrokit.core.notices import listening
 from retrokit.core.registry import Spec
 from retrokit.encoders.kept import clear_kept, kept_in
@@ -128,16 +127,6 @@ def test_another_precision_is_refused_before_the_conversion(
         with pytest.raises(UsageError, match=refusal):
             retrokit.evaluate([around("onnx", bert)], [f"beir:{task}"], precision="bf16")
     assert not [message for message in said.messages if "converting" in message]
-
-
-@pytest.mark.parametrize(
-    ("backend", "module"), [("openvino", "openvino"), ("openvino", "nncf"), ("onnx", "onnxruntime"), ("onnx", "onnx")]
-)
-def test_the_engine_is_an_extra(backend: str, module: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It is known before anything is read: there is no such model."""
-    monkeypatch.setitem(sys.modules, module, None)
-    with pytest.raises(MissingExtra, match=rf"retrokit-ir\[{backend}\]"):
-        retrokit.evaluate([f"{backend}:no/model"], ["beir:none"])
 
 
 @pytest.mark.parametrize("library", ["openvino", "nncf"])

@@ -264,22 +264,6 @@ def test_of_a_part_of_the_pairs_follows_the_whole(
         assert 2 * 0.068 < rate["high"] - share < 3 * 0.068
 
 
-def test_the_page_has_the_pairs_and_its_lines_are_verdicts(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert cli.run(words(folder, "pool", "--sample", 20, "--pairs", folder / "pairs.html")) == 0
-    page = (folder / "pairs.html").read_text()
-    data = json.loads(page.partition('id="data">')[2].partition("</script>")[0])
-    assert (data["verdict"], len(data["items"])) == ("relevant", 20)
-    assert "<title>Relevance in set</title>" in page
-    assert {len(item["variant"]) for item in data["items"]} == {0}
-    more = {"annotator": "anna", "sample": data["sample"]}
-    lines = [{**item["row"], "relevant": place < 7, **more} for place, item in enumerate(data["items"])]
-    capsys.readouterr()
-    assert (
-        cli.run(words(folder, "estimate", "--verdicts", write_lines(folder / "verdicts.jsonl", lines), "--json")) == 0
-    )
-    assert unjudged(capsys)["relevant"] == 7
-
-
 @pytest.mark.parametrize("grade", [1, 2])
 def test_bounds_of_ndcg_are_none_with_higher_grades(
     folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, grade: int
