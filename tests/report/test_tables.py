@@ -4,7 +4,6 @@ import csv
 import io
 import json
 import re
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -18,7 +17,6 @@ from retrokit.evaluation.comparison.trained import Training
 from retrokit.evaluation.result import Result
 from retrokit.metrics.significance import randomisation_test
 from retrokit.report.evaluation import FORMATS, evaluation_csv, evaluation_sheets, form
-from retrokit.report.reranking import cost_sheet
 from retrokit.report.sheets import TerminalTable, to_latex, to_markdown
 from retrokit.report.terminal import console
 
@@ -83,16 +81,6 @@ def test_differences_stars_and_p(capsys: pytest.CaptureFixture[str]) -> None:
     )
 
 
-def test_a_table_for_each_task(capsys: pytest.CaptureFixture[str]) -> None:
-    results = [result("one", BASE), result("one", BETTER, "beir:y"), result("two", BASE, "beir:y")]
-    first, second = shown(results, ["ndcg@10"], capsys)
-    assert first.startswith("beir:x")
-    assert "p=" not in first
-    assert second.startswith("beir:y")
-    assert second.count("p=") == 1
-    assert f"{BASE.mean() - BETTER.mean():+.4f}*" in second
-
-
 def labels_result(encoder: str, accuracy: float, spread: float) -> Result:
     return Result(
         encoder=encoder,
@@ -138,16 +126,6 @@ def seeded() -> Evaluation:
 
 MEAN = BETTER.mean() + 0.01
 DEVIATION = 0.02 / np.sqrt(2)
-
-
-def test_seeds_are_one_row_with_their_deviation(capsys: pytest.CaptureFixture[str]) -> None:
-    sheet = evaluation_sheets(seeded())[0]
-    assert [row[0] for row in sheet.rows] == [("base_1",), ("runs/q-* (2 seeds)",)]
-    value, difference, p = sheet.rows[1][2]
-    assert value == f"{MEAN:.4f} ± {DEVIATION:.4f}"
-    assert difference == f"{MEAN - BASE.mean():+.4f}*"
-    assert p == "p=0.0002"
-    assert "± SD over seeds" in sheet.caption
 
 
 def test_over_tasks_and_the_tests() -> None:
@@ -236,41 +214,3 @@ def test_every_format_shows_the_values(name: str, capsys: pytest.CaptureFixture[
 
 
 # --- cross-evaluation
-
-
-def crossed() -> Evaluation:
-    values = {("c", "cosine"): 0.4, ("c", "dot"): 0.3, ("d", "cosine"): 0.45, ("d", "dot"): 0.5, ("m", "cosine"): 0.2}
-    results = []
-    for (encoder, similarity), shift in values.items():
-        made = result(encoder, BASE - BASE.mean() + shift)
-        results.append(Result(**{**vars(made), "similarity": similarity}))
-    trainings = {"c": Training("cosine", "c", "0"), "d": Training("dot", "d", "0")}
-    return evaluation_of(results, {"beir:x": ["ndcg@10"]}, trainings, is_cross=True)
-
-
-def test_training_against_evaluation_similarity() -> None:
-    (sheet,) = evaluation_sheets(crossed())
-    assert list(sheet.columns) == ["system", "trained with", "cosine", "dot"]
-    assert [[cell[0] for cell in row] for row in sheet.rows] == [
-        ["c", "cosine", "0.4000 <", "0.3000"],
-        ["d", "dot", "0.4500", "0.5000 <"],
-        ["m", "–", "0.2000", "–"],
-    ]
-    assert sheet.caption.startswith("ndcg@10; columns: evaluated with")
-    (cross,) = crossed().to_json()["cross"]
-    assert cross["similarities"] == ["cosine", "dot"]
-    assert cross["encoders"][1] == {
-        "encoder": "d",
-        "trained_with": "dot",
-        "values": pytest.approx([0.45, 0.5]),
-        "deviations": [None, None],
-    }
-    assert cross["encoders"][2]["values"] == [pytest.approx(0.2), None]
-
-
-def test_costs_are_plain_numbers() -> None:
-    cost = {"pairs": 4567, "pairs_computed": 45, "seconds": 196.5}
-    cost |= {"milliseconds_per_pair": 0.04213, "milliseconds_per_query": 16380.4}
-    of = replace(result("bm25", BASE), configuration={"reranker": "maxsim", "depth": 20, "cost": cost})
-    (row,) = cost_sheet([of]).rows
-    assert [cell for (cell,) in row[3:]] == ["4,567", "45", "196.5", "0.0421", "16,380", "–"]
