@@ -91,17 +91,23 @@ def record_sheet(title: str, records: Sequence[Any], notes: Sequence[str] = ()) 
     headings: list[str] = []
     columns: list[list[str]] = []
     words = 0
-    for field, hint in get_type_hints(type(records[0]), include_extras=True).items():
-        for column in get_args(hint):
-            if not isinstance(column, Column):
-                continue
-            cells = [column.cell(record, field) for record in records]
-            if any(cells):
-                if words == len(columns) and get_args(hint)[0] is str:
-                    words += 1
-                headings.append(column.heading)
-                columns.append(cells)
+    for field, column in columns_of(type(records[0])):
+        cells = [column.cell(record, field) for record in records]
+        if not any(cells):
+            continue
+        if words == len(columns) and isinstance(getattr(records[0], field), str):
+            words += 1
+        headings.append(column.heading)
+        columns.append(cells)
     return Sheet(title, headings, words, list(zip(*columns, strict=True)), notes)
+
+
+def columns_of(record: type) -> list[tuple[str, Column]]:
+    """The declared columns of a class of records, each with the name of its field."""
+    columns = []
+    for field, hint in get_type_hints(record, include_extras=True).items():
+        columns += [(field, declared) for declared in get_args(hint) if isinstance(declared, Column)]
+    return columns
 
 
 def number(value: float | None, form: str = ".4f", absent: str = "–") -> str:
