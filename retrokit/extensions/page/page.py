@@ -5,7 +5,6 @@ All texts are escaped. The page's policy lets no other script run than its own, 
 
 from __future__ import annotations
 
-import math
 import platform
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -20,7 +19,7 @@ from retrokit.core.files import writing
 from retrokit.core.judging import code_source
 from retrokit.core.outputs import check_outputs
 from retrokit.core.settings import FILE
-from retrokit.core.sheet import Sheet
+from retrokit.core.sheet import Sheet, number
 from retrokit.core.version import __version__
 from retrokit.data.jsonl import checked
 from retrokit.data.runs import RUN_FILE
@@ -223,10 +222,10 @@ def _outcome_row(source: RunSource) -> list[str]:
     cells = ["–", "–", "–", "–", "–"]
     if outcome.evaluations:
         first = outcome.evaluations[0]
-        best = next((row for row in outcome.evaluations if row["step"] == outcome.best_step), outcome.evaluations[-1])
+        best = outcome.best
         metric = outcome.metric or next(iter(first["evaluation"]), "–")
-        values = [f"{row['evaluation'].get(metric, math.nan):.4f}" for row in (first, best)]
-        cells = [metric, *values, f"{best['step']:,}", "–" if outcome.gain is None else f"{outcome.gain:+.4f}"]
+        values = [number(row["evaluation"].get(metric)) for row in (first, best)]
+        cells = [metric, *values, f"{best['step']:,}", number(outcome.gain, "+.4f")]
     return [source.path, *cells, losses[0], losses[-1]]
 
 
