@@ -71,7 +71,7 @@ class Column:
             if value is None:
                 return ""
             value = getattr(value, self.attribute)
-        return value if isinstance(value, str) else number(value, self.form, self.absent)
+        return value if isinstance(value, str) else digits(value, self.form, self.absent)
 
 
 def record_sheet(title: str, records: Sequence[Any], notes: Sequence[str] = ()) -> Sheet:
@@ -110,10 +110,10 @@ def columns_of(record: type) -> list[tuple[str, Column]]:
     return columns
 
 
-def number(value: float | None, form: str = ".4f", absent: str = "–") -> str:
+def digits(value: float | None, form: str = ".4f", absent: str = "–") -> str:
     """The value in a format; ``absent`` if it is undefined: ``None``, or no finite number.
 
-    >>> number(0.5), number(None), number(float("nan"), "+.2f", absent="")
+    >>> digits(0.5), digits(None), digits(float("nan"), "+.2f", absent="")
     ('0.5000', '–', '')
     """
     if value is None or not math.isfinite(value):

@@ -19,7 +19,7 @@ from retrokit.core.errors import DataError, UsageError
 from retrokit.core.notices import notice, progress
 from retrokit.core.registry import Registry, parse_all
 from retrokit.core.settings import taking
-from retrokit.core.sheet import Sheet, number
+from retrokit.core.sheet import Sheet, digits
 from retrokit.data.pairs import read_source
 from retrokit.data.pairs import registry as sources
 from retrokit.data.training_rows import texts_of_record
@@ -267,7 +267,7 @@ class FisherProbe(Findings):
         information, kappas = [], []
         for result in self.results:
             for label, values in zip(COMPONENTS.values(), result.logs.tolist(), strict=True):
-                information.append([result.encoder, label, *(number(value, ".2f", "none") for value in values)])
+                information.append([result.encoder, label, *(digits(value, ".2f", "none") for value in values)])
             prediction = result.prediction
             logs = [f"{prediction.log_kappa[name]:.3f}" for name in CANDIDATES]
             difference = f"{prediction.difference:+.3f} ({prediction.low:+.3f} to {prediction.high:+.3f})"

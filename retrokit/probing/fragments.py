@@ -21,7 +21,7 @@ from retrokit import evaluation, similarities
 from retrokit.core.errors import UsageError
 from retrokit.core.notices import progress
 from retrokit.core.settings import taking
-from retrokit.core.sheet import Sheet, grouped, number
+from retrokit.core.sheet import Sheet, digits, grouped
 from retrokit.encoders.base import Encoder
 from retrokit.encoders.views import EncoderSlice, MemoizedEncoder
 from retrokit.evaluation.task import Task
@@ -170,7 +170,7 @@ class FragmentProbe(Findings):
         for encoder, prefixes in grouped(self.prefixes, "encoder").items():
             for dims, of_dims in sorted(grouped(prefixes, "dims").items()):
                 by_size = {row.size: row.as_fragments for row in of_dims}
-                cells = [number(by_size.get(size), absent="") for size in sizes]
+                cells = [digits(by_size.get(size), absent="") for size in sizes]
                 rows.append([encoder, str(dims), f"{of_dims[0].as_one:.4f}", *cells])
         columns = ["encoder", "dimensions", "cosine", *(f"sfs:{size}" for size in sizes)]
         return Sheet(f"{self.metric} of the first dimensions", columns, 1, rows)

@@ -21,7 +21,7 @@ from retrokit import evaluation, similarities
 from retrokit.core.errors import DataError, RetrokitError, UsageError
 from retrokit.core.notices import notice
 from retrokit.core.settings import taking
-from retrokit.core.sheet import Column, Sheet, grouped, number, record_sheet
+from retrokit.core.sheet import Column, Sheet, digits, grouped, record_sheet
 from retrokit.data.beir import has_judgements, read_unjudged
 from retrokit.data.records import plain
 from retrokit.data.runs import RUN_FILE, checkpoints_in, is_run, read_metrics, read_run
@@ -92,7 +92,7 @@ def _effect_cell(result: LengthFinding) -> str:
     effect = result.effect
     if math.isfinite(effect.value) and math.isfinite(effect.low):
         return f"{effect.value:+.2f} ({effect.low:+.2f} to {effect.high:+.2f})"
-    return number(effect.value, "+.2f")
+    return digits(effect.value, "+.2f")
 
 
 def _scores_cell(result: LengthFinding) -> str:

@@ -7,7 +7,7 @@ from typing import Any
 from retrokit.core.errors import UsageError, did_you_mean
 from retrokit.core.files import writing
 from retrokit.core.frames import to_csv
-from retrokit.core.sheet import Cell, Sheet, number
+from retrokit.core.sheet import Cell, Sheet, digits
 from retrokit.data.jsonl import to_json
 from retrokit.evaluation.comparison.comparison import (
     BOOTSTRAP,
@@ -115,7 +115,7 @@ def _task_notes(systems: Sequence[System], metrics: Sequence[str], methods: Sequ
 def value_of(system: System, metric: str, absent: str = "–") -> str:
     """The metric of a system, and its SD over seeds."""
     deviation = system.deviation(metric)
-    value = number(system.metrics.get(metric), absent=absent)
+    value = digits(system.metrics.get(metric), absent=absent)
     return value if value == absent or deviation is None else f"{value} ± {deviation:.4f}"
 
 
@@ -237,7 +237,7 @@ def _tests_sheet(evaluation: Evaluation, tested: Sequence[Comparison]) -> Sheet:
     rows = []
     for c in tested:
         interval = f"{c.test.low:+.4f} … {c.test.high:+.4f}"
-        randomised = number(c.randomisation_p, ".2g")
+        randomised = digits(c.randomisation_p, ".2g")
         numbers = [difference_of(c), interval, f"{c.test.p:.2g}", randomised, f"{c.corrected_p:.2g}"]
         rows.append([c.task, c.result, c.metric, c.method, *numbers])
     columns = ["task", "system", "metric", "test", "difference", "95% interval", "p", "randomisation p", "Holm p"]
@@ -256,7 +256,7 @@ def _explanation_sheet(explanation: Explanation) -> Sheet:
     for query in explanation.queries:
         cells = [query.id, _short(query.query), f"{query.before:.4f} → {query.after:.4f}"]
         for document in query.documents:
-            ranks = f"{number(document.before, '')} → {number(document.after, '')}"
+            ranks = f"{digits(document.before, '')} → {digits(document.after, '')}"
             rows.append([*cells, document.id, _short(document.text), ranks])
             cells = ["", "", ""]
         if query.others:
@@ -279,8 +279,8 @@ def _changes_sheet(changes: Sequence[BaselineChange]) -> Sheet:
         test = ["–", "–", "–", "–"]
         if (c := change.comparison) is not None:
             interval = f"{c.test.low:+.4f} … {c.test.high:+.4f}"
-            test = [difference_of(c), interval, f"{c.corrected_p:.2g}", number(change.visible)]
-        values = [number(change.before), number(change.after)]
+            test = [difference_of(c), interval, f"{c.corrected_p:.2g}", digits(change.visible)]
+        values = [digits(change.before), digits(change.after)]
         rows.append([change.task, change.system, change.baseline, change.metric, *values, *test])
     names = ["task", "system", "baseline", "metric"]
     columns = [*names, "before", "after", "difference", "95% interval", "Holm p", "visible"]
@@ -310,7 +310,7 @@ def _correlations_sheet(correlations: Sequence[Correlation]) -> Sheet:
     sets = list(dict.fromkeys(correlation.data_set for correlation in correlations))
     cells: dict[tuple[str, str], dict[str, Cell]] = {}
     for correlation in correlations:
-        value = number(correlation.spearman, ".2f")
+        value = digits(correlation.spearman, ".2f")
         row = cells.setdefault((correlation.first, correlation.second), {})
         row[correlation.data_set] = (value, f"n={correlation.systems}")
     rows = [[*pair, *(row.get(name, "–") for name in sets)] for pair, row in cells.items()]
@@ -320,7 +320,7 @@ def _correlations_sheet(correlations: Sequence[Correlation]) -> Sheet:
 
 def gates_sheet(gates: Sequence[Gate]) -> Sheet:
     """A table with a line for each gate."""
-    rows = [[gate.task, gate.system, gate.metric, gate.asked, gate.verdict, number(gate.value)] for gate in gates]
+    rows = [[gate.task, gate.system, gate.metric, gate.asked, gate.verdict, digits(gate.value)] for gate in gates]
     columns = ["task", "system", "metric", "required", "verdict", "value"]
     return Sheet("gates", columns, 5, rows, ", ".join(f"{count} {word}" for word, count in verdicts(gates).items()))
 

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from retrokit.core.sheet import Sheet, number
+from retrokit.core.sheet import Sheet, digits
 from retrokit.data.jsonl import to_json
 from retrokit.evaluation.result import Result
 from retrokit.evaluation.tasks.pairs import FALSE_ACCEPTS
@@ -41,7 +41,7 @@ def _near_miss_sheet(near_misses: Sequence[Mapping[str, Any]], task: str) -> She
         if row["task"] == task:
             area = f"{row['roc_auc']:.3f} [{row['roc_auc_low']:.3f}, {row['roc_auc_high']:.3f}]"
             words = [row["scorer"], row["similarity"], row["family"]]
-            numbers = [f"{row['near_misses']:,}", f"{row['near_miss']:.3f}", number(row["positive"], ".3f"), area]
+            numbers = [f"{row['near_misses']:,}", f"{row['near_miss']:.3f}", digits(row["positive"], ".3f"), area]
             rows.append([*words, *numbers, f"{row[FALSE_ACCEPTS]:.1%}"])
     columns = ["system", "similarity", "family", "pairs", "near-misses", "positives", "ROC-AUC", "false-accept rate"]
     caption = (
@@ -70,7 +70,7 @@ def cost_sheet(results: Sequence[Result]) -> Sheet:
                 f"{cost['seconds']:.1f}",
                 _milliseconds(cost.get("milliseconds_per_pair")),
                 _milliseconds(cost.get("milliseconds_per_query")),
-                number(recall),
+                digits(recall),
             ]
         )
     columns = [
@@ -91,4 +91,4 @@ def cost_sheet(results: Sequence[Result]) -> Sheet:
 
 
 def _milliseconds(duration: float | None) -> str:
-    return number(duration, ".3g" if duration is not None and duration < 100 else ",.0f")
+    return digits(duration, ".3g" if duration is not None and duration < 100 else ",.0f")

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from rich.filesize import decimal
 
 from retrokit.core.notices import harmless
-from retrokit.core.sheet import Sheet, facts, number
+from retrokit.core.sheet import Sheet, digits, facts
 from retrokit.data.jsonl import to_json
 from retrokit.ranking.reranking import kind_of
 from retrokit.report.sheets import SHOWN, overlap_sheets
@@ -124,7 +124,7 @@ def _measured(outcome: Outcome) -> dict[str, str]:
         if before is not None and after is not None:
             rows[metric] = f"{before:.4f} → {after:.4f} (step {first['step']} → {best['step']})"
     if outcome.baseline is not None:
-        metrics = [f"{metric} {number(value)}" for metric, value in outcome.baseline["evaluation"].items()]
+        metrics = [f"{metric} {digits(value)}" for metric, value in outcome.baseline["evaluation"].items()]
         rows[f"as it came, under its own {outcome.baseline['similarity']}"] = ", ".join(metrics)
     if outcome.gain is not None:
         rows["gain over the start"] = "; ".join([f"{outcome.gain:+.4f} {outcome.metric}", *_what_chose(outcome)])

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from retrokit.core.sheet import number
+from retrokit.core.sheet import digits
 from retrokit.similarities.base import Similarity
 from retrokit.training.preflight import Preflight
 
@@ -112,7 +112,7 @@ def results_section(history: list[dict[str, Any]], tasks: Mapping[str, str]) -> 
     for task, spec in tasks.items():
         names = [name for name in evaluations[0]["evaluation"] if name.rpartition(":")[0] == task]
         rows = [
-            [row["step"], *(number(row["evaluation"].get(name), absent="") for name in names)] for row in evaluations
+            [row["step"], *(digits(row["evaluation"].get(name), absent="") for name in names)] for row in evaluations
         ]
         columns = ["step", *(name.rpartition(":")[2] for name in names)]
         parts.append(f"## Results on `{spec}`\n\n" + _table(dict.fromkeys(columns, "---:"), rows))

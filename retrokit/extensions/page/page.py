@@ -19,7 +19,7 @@ from retrokit.core.files import writing
 from retrokit.core.judging import code_source
 from retrokit.core.outputs import check_outputs
 from retrokit.core.settings import FILE
-from retrokit.core.sheet import Sheet, number
+from retrokit.core.sheet import Sheet, digits
 from retrokit.core.version import __version__
 from retrokit.data.jsonl import checked
 from retrokit.data.runs import RUN_FILE
@@ -36,8 +36,7 @@ from retrokit.report.plots import (
     curves_of,
     curves_plots,
     evaluation_plots,
-    ranking_rows,
-    rows_plots,
+    reranking_plots,
 )
 from retrokit.report.records import RecordSource, whole
 from retrokit.report.reranking import cost_sheet, near_miss_sheets
@@ -172,13 +171,14 @@ def changes_sheets(evaluation: Evaluation) -> Iterator[Sheet]:
 
 def reranking(source: RecordSource) -> Iterator[Markup]:
     """Both stages, near-misses, and what the second stage took."""
-    both, rows = source.record, source.record.near_miss_rows()
+    record: Reranking = source.record
     yield write("heading", source.path)
-    ranked = evaluation_sheets(both.rankings, every_test=True) if both.rankings is not None else []
-    yield from map(to_html, [*ranked, *near_miss_sheets(rows), cost_sheet(both.whole.results)])
-    rows_by_name = {"reranking": ranking_rows(both), "near-misses": rows}
+    if record.rankings is not None:
+        yield from map(to_html, evaluation_sheets(record.rankings, every_test=True))
+    yield from map(to_html, near_miss_sheets(record.near_miss_rows()))
+    yield to_html(cost_sheet(record.whole.results))
     titles = {"reranking": "Rerankers and the first stage", "near-misses": "Scores of near-misses, and ROC-AUC"}
-    yield pictures(rows_plots, rows_by_name, "", titles)
+    yield pictures(reranking_plots, record, "", titles)
 
 
 def trainings(runs: Sequence[RunSource]) -> Iterator[Markup]:
@@ -224,8 +224,8 @@ def _outcome_row(source: RunSource) -> list[str]:
         first = outcome.evaluations[0]
         best = outcome.best
         metric = outcome.metric or next(iter(first["evaluation"]), "–")
-        values = [number(row["evaluation"].get(metric)) for row in (first, best)]
-        cells = [metric, *values, f"{best['step']:,}", number(outcome.gain, "+.4f")]
+        values = [digits(row["evaluation"].get(metric)) for row in (first, best)]
+        cells = [metric, *values, f"{best['step']:,}", digits(outcome.gain, "+.4f")]
     return [source.path, *cells, losses[0], losses[-1]]
 
 
