@@ -42,7 +42,7 @@ def machine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 
 def findings() -> dict[str, Finding]:
-    return {finding.name: finding for finding in doctor.examine()}
+    return {finding.name: finding for finding in doctor.examine([])}
 
 
 def test_packages_that_are_too_old_are_broken_and_missing_extras_are_not():

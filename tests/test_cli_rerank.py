@@ -117,6 +117,12 @@ def test_forms_of_output(rerank: Command, folder: Path, tiny_bert: Path, pairs: 
     assert len(json.loads(out)["results"][1]["per_query"]["ndcg@10"]) == 10
 
 
+def test_gates_can_be_that_a_reranker_moves_something(rerank: Command, folder: Path) -> None:
+    words = ("--run", folder.parent / "first.trec", "--on", f"beir:{folder}", "--with", "fake", "--fail-if-idle")
+    assert rerank(*words, "--junit", folder.parent / "gates.xml")[0] == 0
+    assert 'failures="0"' in (folder.parent / "gates.xml").read_text(encoding="utf-8")
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [

@@ -124,6 +124,15 @@ def test_a_similarity_from_elsewhere(run, tmp_path, tiny_bert):
     assert told["score"] == pytest.approx(told["expected"], rel=1e-5)
 
 
+def test_a_name_that_is_taken_is_refused_where_it_is_used(run, tmp_path):
+    install(tmp_path / "site", "first_similarity", "cosine")
+    both = "retrokit.similarities.magnitude:cosine and first_similarity_impl:make"
+    done = run("-m", "retrokit", "eval", "static:8", "--on", "beir:nowhere", "--sim", "cosine")
+    assert (done.returncode, done.stderr) == (2, f"retrokit: similarity 'cosine' is registered twice ({both})\n")
+    done = run("-m", "retrokit", "eval", "static:8", "--on", "beir:nowhere", "--sim", "dot")
+    assert done.stderr.startswith("retrokit: nowhere: does not exist")
+
+
 BROKEN = {
     "ENTRY = 'tilted'\n": "entry point 'tilted' of retrokit.similarities is not a retrokit.core.registry.Entry",
     "import nowhere_to_be_found\n": "entry point 'tilted' (broken_similarity:ENTRY) does not load: "
@@ -240,3 +249,17 @@ def test_an_extension_that_does_not_load_is_no_obstacle(run, tmp_path, source, p
     done = run("-m", "retrokit", "tilt")
     assert f"extension 'tilting' (tilting:EXTENSION) {problem}" in done.stderr
     assert run("-m", "retrokit", "names", "similarities").returncode == 0
+
+
+def test_a_command_with_the_name_of_one_of_the_core_is_no_obstacle(run, tmp_path):
+    install_extension(tmp_path / "site")
+    source = EXTENSION.replace('"tilt show"', '"doctor"')
+    (tmp_path / "site" / "tilting.py").write_text(source, encoding="utf-8")
+    done = run("-m", "retrokit", "--help")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "Tilt texts." in done.stdout
+    done = run("-m", "retrokit", "doctor", "--json")
+    statuses = [finding["status"] for finding in json.loads(done.stdout)["findings"] if finding["name"] == "plugin"]
+    assert statuses == [
+        "command 'doctor' is registered twice (retrokit.cli.doctor:doctor and tilting_impl:show_number)"
+    ]

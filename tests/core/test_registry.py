@@ -339,3 +339,10 @@ def test_products_of_a_spec_registry_carry_the_canonical_spec():
     assert registry.create("made:size=4,kind=b").spec == "made:kind=b"
     assert registry.create(registry.parse("made:size=8")).spec == "made:8"
     assert registry.create("made").options == {"size": 4, "kind": "a"}
+
+
+def test_a_name_that_is_also_a_path_says_how_to_mean_the_path(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "needy").mkdir()
+    with pytest.raises(UsageError, match=r"^needy: needy needs size \(needy:size=N\); for the path: \./needy$"):
+        things().parse("needy")

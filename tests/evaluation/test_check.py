@@ -221,6 +221,10 @@ def test_gates_and_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> N
     assert cli.run(["check", f"beir:{folder}", "--fail-on", "any", "--json"]) == 1
     shown = capsys.readouterr()
     assert shown.err == "retrokit: present: encoding\n"
+    assert json.loads(shown.out)["failing"] == ["encoding"]
+    checked = retrokit.check([f"beir:{folder}"], fail_on=["any"])
+    assert checked.failing == ["encoding"]
+    assert retrokit.check([f"beir:{folder}"], fail_on=["boilerplate"]).failing == []
     (data,) = json.loads(shown.out)["data"]
     assert [(fault["kind"], fault["count"], fault["of"]) for fault in data["faults"]] == [
         ("encoding", 1, DOCUMENTS + 1)

@@ -15,6 +15,7 @@ from retrokit.probing import fisher
 from retrokit.probing.fisher import (
     FAMILY,
     Fisher,
+    Information,
     Prediction,
     condition_number,
     gradients,
@@ -206,3 +207,8 @@ def test_auto_trains_with_what_the_probe_says(tiny_bert, pairs, tmp_path):
 def test_auto_is_refused_where_there_are_no_roles(tiny_bert, pairs, tmp_path):
     with pytest.raises(UsageError, match="`sim=` auto is for `loss=` infonce, not for scored pairs"):
         configure(tiny_bert, pairs, tmp_path / "run", loss="mse")
+
+
+def test_log10_of_zero_is_none():
+    logs = Information("dot", 0.0, 1e-3, 1e-300).log10
+    assert logs == {"document": None, "query": pytest.approx(-3), "angle": pytest.approx(-300)}

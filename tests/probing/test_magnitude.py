@@ -325,7 +325,7 @@ def test_the_change_of_d_is_judged_on_the_same_queries(shift, is_clear):
     stages = []
     for step, groups in enumerate([lengths, again]):
         effect = bootstrapped_d(*(Moments.of(side, 10.0) for side in zip(*groups, strict=True)))
-        stages.append(LengthFinding("run", "task", size, size, size, effect, None, step=step))
+        stages.append(LengthFinding("run", "task", step, size, None, size, size, effect, None))
     first, last = (stage.effect for stage in stages)
     assert first.high > last.low  # each by itself says nothing
     (change,) = MagnitudeProbe(stages, [], []).changes
@@ -345,8 +345,8 @@ def test_every_stage_of_a_run_is_probed(run, tiny_bert, benchmark):
     first = probe_magnitude([str(tiny_bert)], [f"beir:{benchmark}"], **settings)
     assert found.results[0].effect == first.results[0].effect
     assert found.results[0].effect != last.effect
-    assert [row["step"] for row in found.curve] == [2, 4, 6]
+    assert [row["step"] for row in found.gamma] == [2, 4, 6]
     logged = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
-    assert found.curve[-1]["gamma_document"] == logged[-1]["gamma_document"]
+    assert found.gamma[-1]["gamma_document"] == logged[-1]["gamma_document"]
     assert "from step 0 to 6, d on beir:" in found.conclusion
     assert f"γd at {logged[-1]['gamma_document']:.4f}" in found.conclusion

@@ -3,7 +3,9 @@
 import csv
 import io
 import json
+import math
 import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -17,8 +19,11 @@ from retrokit.evaluation.comparison.trained import Training
 from retrokit.evaluation.result import Result
 from retrokit.metrics.significance import randomisation_test
 from retrokit.report.evaluation import FORMATS, evaluation_csv, evaluation_sheets, form
+from retrokit.report.reranking import cost_sheet
 from retrokit.report.sheets import TerminalTable, to_latex, to_markdown
+from retrokit.report.tables import outcome_sheet
 from retrokit.report.terminal import console
+from retrokit.training.history import Outcome
 
 RNG = np.random.default_rng(0)
 BASE = RNG.uniform(0.3, 0.8, 40)
@@ -214,3 +219,58 @@ def test_every_format_shows_the_values(name: str, capsys: pytest.CaptureFixture[
 
 
 # --- cross-evaluation
+
+
+def crossed() -> Evaluation:
+    values = {("c", "cosine"): 0.4, ("c", "dot"): 0.3, ("d", "cosine"): 0.45, ("d", "dot"): 0.5, ("m", "cosine"): 0.2}
+    results = []
+    for (encoder, similarity), shift in values.items():
+        made = result(encoder, BASE - BASE.mean() + shift)
+        results.append(Result(**{**vars(made), "similarity": similarity}))
+    trainings = {"c": Training("cosine", "c", "0"), "d": Training("dot", "d", "0")}
+    return evaluation_of(results, {"beir:x": ["ndcg@10"]}, trainings, is_cross=True)
+
+
+def test_training_against_evaluation_similarity() -> None:
+    (sheet,) = evaluation_sheets(crossed())
+    assert list(sheet.columns) == ["system", "trained with", "cosine", "dot"]
+    assert [[cell[0] for cell in row] for row in sheet.rows] == [
+        ["c", "cosine", "0.4000 <", "0.3000"],
+        ["d", "dot", "0.4500", "0.5000 <"],
+        ["m", "–", "0.2000", "–"],
+    ]
+    assert sheet.caption.startswith("ndcg@10; columns: evaluated with")
+    (cross,) = crossed().to_json()["cross"]
+    assert cross["similarities"] == ["cosine", "dot"]
+    assert cross["encoders"][1] == {
+        "encoder": "d",
+        "trained_with": "dot",
+        "values": pytest.approx([0.45, 0.5]),
+        "deviations": [None, None],
+    }
+    assert cross["encoders"][2]["values"] == [pytest.approx(0.2), None]
+
+
+def test_costs_are_plain_numbers() -> None:
+    cost = {"pairs": 4567, "pairs_computed": 45, "seconds": 196.5}
+    cost |= {"milliseconds_per_pair": 0.04213, "milliseconds_per_query": 16380.4}
+    of = replace(result("bm25", BASE), configuration={"reranker": "maxsim", "depth": 20, "cost": cost})
+    (row,) = cost_sheet([of]).rows
+    assert [cell for (cell,) in row[3:]] == ["4,567", "45", "196.5", "0.0421", "16,380", "–"]
+
+
+def test_an_undefined_metric_of_an_outcome_is_a_dash_or_left_out() -> None:
+    rows = [
+        {"step": 0, "evaluation": {"a": 0.5, "b": None, "c": 0.5}},
+        {"step": 4, "evaluation": {"a": 0.75, "b": 0.5, "c": None}},
+    ]
+    baseline = {"similarity": "dot", "evaluation": {"a": 0.25, "b": None, "c": math.nan}}
+    outcome = Outcome("run", 4, None, 4, None, rows, [], baseline, metric="a")
+    cells = {name: text for (name,), (text,) in outcome_sheet(outcome).rows}
+    assert cells == {
+        "run": "run",
+        "steps": "4",
+        "a": "0.5000 → 0.7500 (step 0 → 4)",
+        "as it came, under its own dot": "a 0.2500, b –, c –",
+        "converged (MAG, C.1)": "not yet",
+    }
