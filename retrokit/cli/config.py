@@ -1,48 +1,13 @@
 """``--config FILE.toml``: options of a command from a file; command-line options override it."""
 
 import inspect
-from collections.abc import Callable, Sequence
 from typing import Annotated, Any
 
 import typer
 
-from retrokit.core.errors import DataError, UsageError, did_you_mean
+from retrokit.core.errors import DataError, did_you_mean
 
 _NOT_IN_A_FILE = {"config", "help"}
-
-
-def taking_config(command: Callable[..., Any]) -> Callable[..., Any]:
-    """The command with an option ``--config``, which gives every other one its default; or itself, if it has one."""
-    parameters = inspect.signature(command, eval_str=True).parameters
-    if "config" in parameters:
-        return command
-
-    def run(**given: Any) -> Any:
-        return command(**given)
-
-    return standing_for(command, run, [*parameters.values(), CONFIG])
-
-
-def standing_for(
-    command: Callable[..., Any], run: Callable[..., Any], parameters: Sequence[inspect.Parameter]
-) -> Callable[..., Any]:
-    """``run`` under the name and with the help of ``command``, for Typer to read: it takes ``parameters`` by name. An
-    error of use or of data says if options are from a file."""
-
-    def run_named(config: str | None, **options: Any) -> Any:
-        try:
-            return run(**options)
-        except (DataError, UsageError) as error:
-            if config is not None:
-                error.args = (f"{error} (some options are from {config})",)
-            raise
-
-    by_name = [param.replace(kind=inspect.Parameter.KEYWORD_ONLY) for param in parameters]
-    run_named.__name__, run_named.__doc__, run_named.__module__ = command.__name__, command.__doc__, command.__module__
-    vars(run_named).update(vars(run))
-    run_named.__signature__ = inspect.Signature(by_name)  # type: ignore[attr-defined]
-    run_named.__annotations__ = {param.name: param.annotation for param in by_name}
-    return run_named
 
 
 def _read(ctx: typer.Context, path: str | None) -> str | None:

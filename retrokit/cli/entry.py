@@ -14,7 +14,7 @@ import typer
 from typer.exceptions import TyperException
 
 from retrokit.cli.commands import CommandEntry, registry
-from retrokit.cli.common import is_first_process, option
+from retrokit.cli.common import is_first_process, option, placeholder
 from retrokit.cli.root import app as app
 from retrokit.cli.root import application
 from retrokit.cli.streams import prepare_streams, print_at_once, printing
@@ -72,13 +72,15 @@ def _all_commands(command: Any) -> Iterator[Any]:
 
 
 def _options_of(command: Any) -> dict[str, str]:
-    """The option of each parameter of a command: by its name, and by the option's own."""
+    """How the help calls each parameter of a command: by its name, and by the option's own."""
     options: dict[str, str] = {}
     for param in command.params:
-        for flag in param.opts:
-            if flag.startswith("--"):
-                options.setdefault(param.name, flag)
-                options[flag[2:].replace("-", "_")] = flag
+        if param.param_type_name == "argument":
+            options[param.name] = placeholder(param)
+            continue
+        flag = max(param.opts, key=len)
+        options.setdefault(param.name, flag)
+        options[flag.lstrip("-").replace("-", "_")] = flag
     return options
 
 

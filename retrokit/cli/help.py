@@ -1,10 +1,12 @@
 """``retrokit help``."""
 
-import typer
+from collections.abc import Sequence
+
+from retrokit.core.settings import setting
 
 
 def show_help(
-    words: list[str] | None = typer.Argument(None, metavar="COMMAND", help="Command, e.g. finetune or augment crops."),
+    words: Sequence[str] = setting((), "Command, e.g. finetune or augment crops.", argument=True, metavar="COMMAND"),
 ) -> None:
     """Show the help of a command.
 
@@ -12,4 +14,4 @@ def show_help(
     """
     from retrokit.cli.root import application
 
-    application().main([*(words or []), "--help"], prog_name="retrokit", standalone_mode=False)
+    application().main([*words, "--help"], prog_name="retrokit", standalone_mode=False)

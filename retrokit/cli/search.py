@@ -3,29 +3,21 @@
 import itertools
 import sys
 
-import typer
-
-from retrokit.cli.common import show, writes
-from retrokit.cli.settings import takes
+from retrokit.cli.common import show
 from retrokit.cli.streams import readers_may_leave
 from retrokit.core.errors import UsageError
-from retrokit.core.settings import FILE
+from retrokit.core.settings import FILE, common, setting
 from retrokit.ranking.settings import SearchSettings
 
 FORMS = ("table", "trec", "jsonl")
 
 
-@takes(SearchSettings)
 def search(
     settings: SearchSettings,
-    interactive: bool = typer.Option(
-        False, "--interactive", "-i", help="Read queries line by line; an empty line ends."
-    ),
-    output: str | None = typer.Option(
-        None, "--output", "-o", callback=writes(FILE), help="File to write; - is standard output."
-    ),
-    form: str | None = typer.Option(
-        None, "--format", help="table, trec or jsonl. Default: table; for a file, by its name."
+    interactive: bool = setting(False, "Read queries line by line; an empty line ends.", flags=("--interactive", "-i")),
+    output: str | None = common("output", default=None, help="File to write; - is standard output.", writes=FILE),
+    form: str | None = setting(
+        None, "table, trec or jsonl. Default: table; for a file, by its name.", flags=("--format",)
     ),
 ) -> None:
     """Search documents, or the embeddings that retrokit export wrote.

@@ -25,12 +25,11 @@ from urllib.parse import urlsplit
 from weakref import WeakSet
 
 from retrokit.core.errors import UsageError, check_extra, did_you_mean, first_line
-from retrokit.core.settings import Values
+from retrokit.core.settings import Param as Param
+from retrokit.core.settings import Value, text_of
 
 if TYPE_CHECKING:  # its import is a fifth of the start
     from importlib.metadata import EntryPoint
-
-Value = str | int | float | bool
 
 _NEEDS_QUOTES = re.compile(r'[,="\\]|^\s|\s$|^$')
 
@@ -52,55 +51,6 @@ def importing() -> Iterator[None]:
     finally:
         if was_on:
             gc.enable()
-
-
-@dataclass(frozen=True)
-class Param(Values):
-    """One parameter of an entry: its type, its default (``None``: none), and the values it may take. The environment
-    variable ``env`` gives a value that a spec leaves out; one of the two is needed. ``receives_texts``: it is the
-    address of a service, whose host a notice names."""
-
-    name: str
-    type: type[str] | type[int] | type[float] | type[bool] = str
-    default: Value | None = None
-    required: bool = False
-    env: str | None = None
-    receives_texts: bool = False
-
-    def value_of(self, spec: Spec) -> Value | None:
-        """The value that ``spec`` gives, else that of the environment, else the default."""
-        value = spec.params.get(self.name)
-        if value is None and self.env is not None:
-            value = os.environ.get(self.env) or None
-        return self.default if value is None else value
-
-    def read(self, text: str, of: str) -> Value:
-        """The value that ``text`` stands for; raises :class:`UsageError` with the expected type or range."""
-        value = text if text in self.words else self._convert(text, of)
-        if problem := self.problem(value):
-            raise UsageError(f"{of}: {self.name}={text} {problem}")
-        return value
-
-    def _convert(self, text: str, of: str) -> Value:
-        if self.type is bool:
-            if text.lower() in ("true", "false"):
-                return text.lower() == "true"
-            raise UsageError(f"{of}: {self.name}={text} is neither true nor false")
-        try:
-            return self.type(text)
-        except ValueError:
-            kind = {int: "a whole number", float: "a number"}[self.type]  # str never fails
-            raise UsageError(f"{of}: {self.name}={text} is not {kind}") from None
-
-    def describe(self) -> str:
-        """``name=default`` or ``name=TYPE``, for help texts."""
-        if self.choices:
-            shown = "|".join(self.choices)
-        elif self.default is not None:
-            shown = _text(self.default)
-        else:
-            shown = {str: "TEXT", int: "N", float: "X", bool: "true|false"}[self.type]
-        return f"{self.name}={shown}"
 
 
 @dataclass(frozen=True)
@@ -233,8 +183,8 @@ class Spec:
     def __str__(self) -> str:
         items = []
         if self.positional is not None and self.positional in self.params:
-            items.append(_quoted(_text(self.params[self.positional])))
-        items += [f"{k}={_quoted(_text(v))}" for k, v in sorted(self.params.items()) if k != self.positional]
+            items.append(_quoted(text_of(self.params[self.positional])))
+        items += [f"{k}={_quoted(text_of(v))}" for k, v in sorted(self.params.items()) if k != self.positional]
         if self.bare:
             return ",".join(items)
         return f"{self.name}:{','.join(items)}" if items else self.name
@@ -248,10 +198,6 @@ class Spec:
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Spec) and (self.name, dict(self.params)) == (other.name, dict(other.params))
-
-
-def _text(value: Value) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def _quoted(text: str) -> str:
@@ -418,7 +364,7 @@ class Registry:
                 problems.append(f"{text}: {key} is given twice")
             else:
                 try:
-                    params[key] = param.read(value, text)
+                    params[key] = param.value_from(value, text)
                 except UsageError as error:
                     problems.append(str(error))
         problems += [
@@ -435,7 +381,7 @@ class Registry:
         """Whether the entry's name may be left out in print: the fallback's, before a value that reads as no name."""
         if entry.name != self.fallback or entry.positional is None or entry.positional not in given:
             return False
-        value = _text(given[entry.positional])
+        value = text_of(given[entry.positional])
         return not (
             _NEEDS_QUOTES.search(value) or ":" in value or value in self._entries or self._resembles_a_name(value)
         )
@@ -457,7 +403,7 @@ class Registry:
         for param in entry.params:
             param.check_extra(f"{param.name}=", spec.params.get(param.name))
             if param.env is not None and param.value_of(spec) is None:
-                raise UsageError(f"{spec}: {param.name}= is missing; add {param.summary}, or set {param.env}")
+                raise UsageError(f"{spec}: {param.name}= is missing; add {param.help}, or set {param.env}")
             if param.receives_texts:
                 _name_host(spec, str(param.value_of(spec)))
 

@@ -14,11 +14,9 @@ guides = Registry(
             "an encoder that masks false negatives (GISTEmbed)",
             "retrokit.training.loss:Guide",
             (
-                Param("encoder", required=True, summary="its spec, with parameters in quotes"),
-                Param("margin", float, 0.0, minimum=0, maximum=1e6, summary="distance below the positive"),
-                Param(
-                    "type", str, "absolute", choices=("absolute", "relative"), summary="margin as a score or as a share"
-                ),
+                Param("encoder", required=True, help="its spec, with parameters in quotes"),
+                Param("margin", 0.0, minimum=0, maximum=1e6, help="distance below the positive"),
+                Param("type", "absolute", choices=("absolute", "relative"), help="margin as a score or as a share"),
             ),
             positional="encoder",
         )
@@ -35,13 +33,13 @@ lora = Registry(
             "low-rank updates of linear layers (LoRA)",
             "retrokit.training.model:LowRank",
             (
-                Param("rank", int, required=True, minimum=1, summary="rank of an update"),
+                Param("rank", int, required=True, minimum=1, help="rank of an update"),
                 Param(
-                    "alpha", float, minimum=1e-6, maximum=1e6, summary="scales updates by alpha / rank; default: 2 rank"
+                    "alpha", float, minimum=1e-6, maximum=1e6, help="scales updates by alpha / rank; default: 2 rank"
                 ),
-                Param("dropout", float, 0.0, minimum=0, maximum=0.99, summary="dropout of the updates' input"),
-                Param("targets", str, "all-linear", summary="names of linear layers, with + between"),
-                Param("last", int, minimum=1, summary="number of last layers to update; default: all"),
+                Param("dropout", 0.0, minimum=0, maximum=0.99, help="dropout of the updates' input"),
+                Param("targets", "all-linear", help="names of linear layers, with + between"),
+                Param("last", int, minimum=1, help="number of last layers to update; default: all"),
             ),
             positional="rank",
         )

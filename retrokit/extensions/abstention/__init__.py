@@ -14,14 +14,14 @@ ABSTAIN = Entry(
     "a calibrated searcher that finds nothing for queries with nothing relevant",
     "retrokit.extensions.abstention.searcher:abstain",
     (
-        Param("file", str, required=True, summary="file of retrokit abstain calibrate"),
+        Param("file", required=True, help="file of retrokit abstain calibrate"),
         Param(
             *("error", float, 0.05),
             above=0,
             maximum=0.5,
-            summary="share of queries with nothing relevant that are answered",
+            help="share of queries with nothing relevant that are answered",
         ),
-        Param("export", str, summary="folder of retrokit export, whose documents are not embedded again"),
+        Param("export", help="folder of retrokit export, whose documents are not embedded again"),
     ),
     positional="file",
 )

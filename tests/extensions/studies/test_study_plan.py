@@ -412,7 +412,7 @@ def test_an_estimate_names_the_steps_that_it_is_without(
 PLUGIN = """
 from dataclasses import dataclass
 
-from retrokit.cli.api import FILE, JsonOption, Settings, setting, show_result, takes
+from retrokit.cli.api import FILE, Settings, common, setting, show_result
 from retrokit.cli.commands import CommandEntry
 
 ENTRY = CommandEntry("count-words", "Count words.", "words_counted:count_words", prints="json")
@@ -424,8 +424,7 @@ class CountSettings(Settings):
     measure: str = setting("cosine", "Similarity.", names="similarities")
 
 
-@takes(CountSettings)
-def count_words(settings: CountSettings, as_json: JsonOption = False) -> None:
+def count_words(settings: CountSettings, as_json: bool = common("as_json")) -> None:
     show_result(as_json, "words", {}, "")
 """
 
