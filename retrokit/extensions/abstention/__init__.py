@@ -16,7 +16,8 @@ ABSTAIN = Entry(
     (
         Param("file", required=True, help="file of retrokit abstain calibrate"),
         Param(
-            *("error", float, 0.05),
+            "error",
+            0.05,
             above=0,
             maximum=0.5,
             help="share of queries with nothing relevant that are answered",

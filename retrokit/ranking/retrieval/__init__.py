@@ -60,7 +60,8 @@ registry = SpecRegistry(
                 Param("b", required=True, help="another one"),
                 Param("fusion", "rrf", choices=("rrf", "minmax", "zscore"), help="ranks, or which scores"),
                 Param(
-                    *("weight", float, 0.5),
+                    "weight",
+                    0.5,
                     minimum=0,
                     maximum=1,
                     words=("auto",),
