@@ -43,7 +43,7 @@ class Option:
         else:
             info = self._info(hint, text)
         empty = inspect.Parameter.empty if default is MISSING else default
-        annotation = Annotated[hint, info]
+        annotation = Annotated[hint, info]  # type: ignore[valid-type] # a type at run time
         return inspect.Parameter(self.name, inspect.Parameter.KEYWORD_ONLY, default=empty, annotation=annotation)
 
     def _typed(self) -> tuple[Any, Any]:

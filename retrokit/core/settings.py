@@ -273,12 +273,12 @@ class Settings:
         value."""
         name, _, value = condition.partition("=")
         if value:
-            return value in self.chosen(name)
+            return value in self.values_of(name)
         default = next(field.default for field in fields(self) if field.name == name)
         given = getattr(self, name)
         return given not in (None, False, (), default) and given != []
 
-    def chosen(self, name: str) -> Sequence[Any]:
+    def values_of(self, name: str) -> Sequence[Any]:
         """The value of a setting, or the values, as conditions name them."""
         return _items(getattr(self, name))
 

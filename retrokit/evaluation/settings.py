@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from typing import TYPE_CHECKING
 
 from retrokit.core.errors import UsageError, out_of_range
@@ -136,7 +136,6 @@ class EvaluationSettings(GateSettings):
         writes=FOLDER,
     )
     keep_runs: bool = setting(False, is_option=False)
-    fail_if_idle: bool = setting(False, is_option=False)
     trained_on: Sequence[str] = setting(
         (),
         "Training data of the encoders, to warn of texts that the tests share with them: FILE.jsonl, beir:PATH, "
@@ -174,6 +173,8 @@ class EvaluationSettings(GateSettings):
         writes=EITHER,
     )
     strict: bool = setting(False, STRICT, result=False)
+    _: KW_ONLY
+    fail_if_idle: bool = setting(False, is_option=False)
 
     def problems(self) -> Iterator[str]:
         yield from super().problems()

@@ -305,9 +305,9 @@ class FinetuneConfig(EncoderTrainingConfig):
             elif "bits" in spec.params:
                 yield f"`load=` and {self.encoder} both name bits; give one"
 
-    def chosen(self, name: str) -> Sequence[Any]:
+    def values_of(self, name: str) -> Sequence[Any]:
         """As the base class; for ``loss``, the losses of the sum."""
-        return list(self.losses) if name == "loss" else super().chosen(name)
+        return list(self.losses) if name == "loss" else super().values_of(name)
 
     @property
     def losses(self) -> dict[str, float]:

@@ -39,7 +39,7 @@ THING = Entry(
     (
         Param("text", str),
         Param("count", 5, minimum=1, maximum=1000),
-        Param("size", int),
+        Param("size", int, minimum=-LARGEST_WHOLE),
         Param("rate", float),
         Param("share", 0.5, minimum=0.0, maximum=1.0),
         Param("on", False),

@@ -189,9 +189,9 @@ class VerifierConfig(TrainingConfig, _What):
 
         return [(reranking.verifiers, self.verifier), *super().specs(), *((sources, spec) for spec in self.dev)]
 
-    def chosen(self, name: str) -> Sequence[Any]:
+    def values_of(self, name: str) -> Sequence[Any]:
         """As the base class; for ``verifier``, its registered name."""
-        return [reranking.verifiers.parse(self.verifier).name] if name == "verifier" else super().chosen(name)
+        return [reranking.verifiers.parse(self.verifier).name] if name == "verifier" else super().values_of(name)
 
     def problems(self) -> Iterator[str]:
         yield from super().problems()
