@@ -84,7 +84,8 @@ class Command(Described, TyperCommand):
         options: dict[str, Any] = {
             param.name: copy(param) for param in self.params if param.param_type_name == "option"
         }
-        first = [options.pop(name) for name in self.callback.call.first()  # type: ignore[union-attr] # with_options gave it]
+        callback: Any = self.callback
+        first = [options.pop(name) for name in callback.call.first()]
         for param in first:
             param.rich_help_panel = "Common options" if shows_all else None
         arguments = [param for param in self.params if param.param_type_name == "argument"]
