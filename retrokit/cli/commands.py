@@ -176,7 +176,7 @@ registry = CommandRegistry(
             "Fine-tune an encoder with any similarity.",
             "retrokit.cli.finetune:finetune",
             panel=CARD,
-            kinds=("encoders", "similarities", "data", "augmentations", "tasks"),
+            kinds=("encoders", "similarities", "losses", "data", "augmentations", "tasks"),
             processes="every",
         ),
         CommandEntry(
@@ -304,6 +304,5 @@ registry = CommandRegistry(
             "retrokit.cli.doctor:doctor",
             panel=NEXT,
         ),
-        CommandEntry("help", "Show the help of a command.", "retrokit.cli.help:show_help", panel=NEXT),
     ],
 )

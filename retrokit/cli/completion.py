@@ -10,6 +10,7 @@ CORE_KINDS = [
     Entry("encoders", "Encoders", "retrokit.encoders:registry"),
     Entry("similarities", "Similarities", "retrokit.similarities:registry"),
     Entry("data", "Training data", "retrokit.data.pairs:registry"),
+    Entry("losses", "Losses of fine-tuning", "retrokit.training:losses"),
     Entry("augmentations", "Augmentations", "retrokit.augmentation:registry"),
     Entry("tasks", "Tasks", "retrokit.evaluation:registry"),
     Entry("searchers", "Searchers", "retrokit.ranking.retrieval:registry"),

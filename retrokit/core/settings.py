@@ -276,7 +276,9 @@ class Settings:
             return value in self.values_of(name)
         default = next(field.default for field in fields(self) if field.name == name)
         given = getattr(self, name)
-        return given not in (None, False, (), default) and given != []
+        if given is None or given is False or given == default:
+            return False
+        return not isinstance(given, (list, tuple)) or bool(given)
 
     def values_of(self, name: str) -> Sequence[Any]:
         """The value of a setting, or the values, as conditions name them."""

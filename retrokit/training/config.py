@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterator, Sequence
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import KW_ONLY, dataclass, fields
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from retrokit import augmentation, encoders, evaluation, similarities
-from retrokit.core.registry import Registry, parse_all
+from retrokit.core.errors import UsageError
+from retrokit.core.registry import Registry, Spec, Value, parse_all
 from retrokit.core.settings import (
     FOLDER,
-    OVERLAP_EXAMPLES,
     PRECISIONS,
     SHOW_INPUTS,
     STRICT,
@@ -24,14 +25,12 @@ from retrokit.core.settings import (
     setting,
 )
 from retrokit.metrics.names import metric_names
-from retrokit.training import guides, lora
+from retrokit.training import lora, losses
 
 if TYPE_CHECKING:
     from retrokit.data.training_rows import Kind
     from retrokit.training.model import LowRank
 
-DIRECTIONS = ("query-to-document", "document-to-query", "both")
-LOSSES = ("infonce", "kl", "margin-mse", "mse")
 TAUGHT = {"kl", "margin-mse"}
 """Losses against a teacher's scores."""
 TRACKERS = ("tensorboard", "trackio", "wandb", "mlflow")
@@ -60,6 +59,9 @@ class TrainingConfig(Settings):
     Raises:
         UsageError: all problems at once.
     """
+
+    adapts_weights: ClassVar[bool] = False
+    """Whether ``load`` and ``merge`` of ``lora`` are for it."""
 
     encoder: str = setting(help="Encoder to start from.", argument=True, names="encoders")
     data: Sequence[str] = setting(
@@ -126,6 +128,11 @@ class TrainingConfig(Settings):
     lora: int | str | None = None
 
     @property
+    def lora_options(self) -> Mapping[str, Value]:
+        """The parameters that ``lora`` gives."""
+        return lora.parse(str(self.lora)).params if self.lora is not None else {}
+
+    @property
     def low_rank(self) -> LowRank | None:
         """The updates that ``lora`` names."""
         adapter: LowRank | None = lora.create(str(self.lora)) if self.lora is not None else None
@@ -133,6 +140,8 @@ class TrainingConfig(Settings):
 
     def problems(self) -> Iterator[str]:
         yield from super().problems()
+        if not self.adapts_weights and not self.lora_options.keys().isdisjoint(("load", "merge")):
+            yield f"`lora=` {self.lora}: load and merge are for retrokit finetune"
         if self.warmup > 1 and self.warmup % 1:
             yield f"`warmup=` {self.warmup:g}: expected whole steps, or a share of them below 1"
 
@@ -163,7 +172,6 @@ class EncoderTrainingConfig(TrainingConfig):
         needs=("loss=infonce", "loss=kl"),
         excludes=("scale",),
     )
-    directions: str = setting("query-to-document", "Rank in this direction.", LOSS, choices=DIRECTIONS, needs=INFONCE)
     batch_size: int = setting(64, "Batch N examples per process.", BATCHES)
     no_duplicates: bool = setting(False, "Avoid duplicate texts within a global batch.", BATCHES, needs=INFONCE)
     lr: float | None = setting(
@@ -193,7 +201,6 @@ class EncoderTrainingConfig(TrainingConfig):
         None, "Hold out a fraction or N anchors, and evaluate on them.", EVALUATION, above=0
     )
     eval: Sequence[str] = setting((), "Evaluate on this task before and after. Repeatable.", EVALUATION, names="tasks")
-    overlap_examples: int = setting(0, OVERLAP_EXAMPLES, EVALUATION, minimum=0, result=False)
     strict: bool = setting(False, STRICT, EVALUATION, result=False)
 
     def __post_init__(self) -> None:
@@ -230,6 +237,7 @@ class EncoderTrainingConfig(TrainingConfig):
 class FinetuneConfig(EncoderTrainingConfig):
     """The options of fine-tuning an encoder."""
 
+    adapts_weights = True
     panels = (None, EVALUATION, LOSS, BATCHES, OPTIMIZER, TRAINED, CHECKPOINTS, OUTPUT)
     first = (
         *("data", "output", "eval", "holdout", "sim", "epochs", "batch_size", "max_length", "lr", "seed"),
@@ -238,27 +246,12 @@ class FinetuneConfig(EncoderTrainingConfig):
 
     _: KW_ONLY
     sim: str = setting("cosine", "Train with this similarity, or auto (by a probe).", LOSS, names="similarities")
-    loss: str = setting("infonce", "Minimise infonce, mse, kl, margin-mse; sum: infonce+kl=0.5.", LOSS)
-    teacher_temperature: float = setting(
-        1.0, "Divide the teacher's scores by this (kl).", LOSS, above=0, needs=("loss=kl",)
-    )
-    guide: str | None = setting(
-        None,
-        "Mask false negatives by an encoder: minilm,margin=0.05.",
-        LOSS,
-        names="encoders",
-        needs=INFONCE,
-        excludes=("augment",),
-    )
-    max_score: float | None = setting(
-        None, "Count this score as 1 (mse). Default: the highest.", LOSS, above=0, needs=("loss=mse",)
-    )
+    loss: str = setting("infonce", "Minimise infonce, mse, kl, margin-mse; sum: infonce+kl:0.5.", LOSS, names="losses")
     augment: Sequence[str] = setting(
         (),
         "Make pairs of texts: crops, dropout, mask. Repeatable.",
         excludes=("loss=kl", "loss=mse", "loss=margin-mse"),
     )
-    unmasked: bool = setting(False, "Count an anchor's other positives as negatives (MAG, Eq. 2).", LOSS, needs=INFONCE)
     mini_batch: int | None = setting(None, "Hold activations of N texts (gradient caching).", BATCHES)
     gradient_checkpointing: bool = setting(False, "Recompute activations to save memory.", BATCHES, result=False)
     sim_lr: float | None = setting(
@@ -268,57 +261,82 @@ class FinetuneConfig(EncoderTrainingConfig):
     matryoshka: Sequence[int] = setting(
         (), "Train these prefixes of the embedding too: 64,128.", LOSS, minimum=1, read=numbers("matryoshka", int)
     )
-    load: str | None = setting(
-        None,
-        "Load weights in this many bits, for `lora=` (QLoRA).",
-        TRAINED,
-        choices=("4bit", "8bit"),
-        extra="bits",
-        needs=("lora",),
-    )
-    merge_lora: bool = setting(
-        False, "Save a whole model, the updates of `lora=` merged.", TRAINED, needs=("lora",), excludes=("load",)
-    )
 
     def specs(self) -> list[tuple[Registry, str]]:
         specs: list[tuple[Registry, str]] = [(similarities.registry, self.sim)] if self.sim != AUTO else []
         specs += [(augmentation.registry, spec) for spec in self.augment]
-        if self.guide is not None:
-            specs += [(guides, self.guide), (encoders.registry, str(guides.parse(self.guide).params["encoder"]))]
+        specs += [(losses, text) for text in self._summands]
+        with suppress(UsageError):  # which parsing the losses raises too
+            specs += [(encoders.registry, self.guide)] if self.guide is not None else []
         return [*super().specs(), *specs]
 
     def problems(self) -> Iterator[str]:
         yield from super().problems()
-        names = LOSSES[:-1] if "+" in self.loss else LOSSES
-        is_known = all(name in names and 0 < weight < math.inf for name, weight in self.losses.items())
-        if not is_known or len(self.losses) < len(self.loss.split("+")):
-            expected = f"one of {', '.join(LOSSES)}, or a sum of the first three such as infonce+kl=0.5"
-            yield f"`loss=` {self.loss}: expected {expected}"
-        if self.scale == AUTO and self.losses.keys() == {"margin-mse"}:
+        if len(self.weights) < len(self._summands):
+            yield f"`loss=` {self.loss} names a loss twice"
+        if "mse" in self.weights and len(self.weights) > 1:
+            yield f"`loss=` {self.loss}: mse is for scored pairs, and no part of a sum"
+        if self.scale == AUTO and self.weights.keys() == {"margin-mse"}:
             yield "`scale=` auto is for `loss=` infonce, kl or mse"
-        if self.sim == AUTO and self.loss == "mse":
+        if self.sim == AUTO and "mse" in self.weights:
             yield "`sim=` auto is for `loss=` infonce, not for scored pairs"
+        if self.guide is not None and self.augment:
+            yield "`loss=` with a guide and `augment=` exclude each other"
+        if self.merges and self.load is not None:
+            yield f"`lora=` {self.lora}: load and merge exclude each other"
         if self.load is not None:
             spec = encoders.registry.parse(self.encoder)
             if encoders.registry.entry(spec.name).param("bits") is None:
-                yield f"`load=`: {self.encoder} cannot be loaded in bits; give a folder or a hub id"
+                yield f"`lora=` {self.lora}: {self.encoder} cannot be loaded in bits; give a folder or a hub id"
             elif "bits" in spec.params:
-                yield f"`load=` and {self.encoder} both name bits; give one"
+                yield f"`lora=` {self.lora} and {self.encoder} both name bits; give one"
 
     def values_of(self, name: str) -> Sequence[Any]:
         """As the base class; for ``loss``, the losses of the sum."""
-        return list(self.losses) if name == "loss" else super().values_of(name)
+        return list(self.weights) if name == "loss" else super().values_of(name)
 
     @property
-    def losses(self) -> dict[str, float]:
-        """Each loss with its weight in the sum; NaN for a weight that is not a number."""
-        parts = (part.partition("=") for part in self.loss.split("+"))
-        return {name: _weight(text) if is_weighted else 1.0 for name, is_weighted, text in parts}
+    def _summands(self) -> list[str]:
+        return re.split(r"\+(?=[a-z-]+(?:[:+]|$))", self.loss)  # not within the path of a guide
+
+    @property
+    def weights(self) -> dict[str, float]:
+        """Each loss with its weight in the sum."""
+        parsed = [losses.parse(text) for text in self._summands]
+        return {spec.name: losses.options(spec).get("weight", 1.0) for spec in parsed}
+
+    def of_loss(self, name: str) -> Any:
+        """The parameter of that name, of the loss that has it; its default if that is no part of the sum."""
+        entry = next(entry for entry in losses.entries() if entry.param(name) is not None)
+        parsed = [losses.parse(text) for text in self._summands]
+        spec = next((spec for spec in parsed if spec.name == entry.name), Spec(entry.name))
+        return losses.options(spec)[name]
+
+    @property
+    def guide(self) -> str | None:
+        """The spec of the encoder that masks false negatives."""
+        guide: str | None = self.of_loss("guide")
+        return guide
 
     @property
     def kind(self) -> Kind:
         """The records that it trains on."""
-        return "texts" if self.augment else "scored" if self.loss == "mse" else "taught" if self.is_taught else "pairs"
+        if self.augment:
+            return "texts"
+        if "mse" in self.weights:
+            return "scored"
+        return "taught" if self.is_taught else "pairs"
+
+    @property
+    def load(self) -> str | None:
+        """The bits that weights are loaded in."""
+        bits: Any = self.lora_options.get("load")
+        return bits
+
+    @property
+    def merges(self) -> bool:
+        """Whether low-rank updates are merged into the model that is saved."""
+        return bool(self.lora_options.get("merge"))
 
     @property
     def start(self) -> str:
@@ -331,18 +349,11 @@ class FinetuneConfig(EncoderTrainingConfig):
     @property
     def is_taught(self) -> bool:
         """Whether it needs a teacher's scores."""
-        return not TAUGHT.isdisjoint(self.losses)
+        return not TAUGHT.isdisjoint(self.weights)
 
     @property
     def default_scale(self) -> float:
-        return max(DEFAULT_SCALE[name] for name in self.losses)
-
-
-def _weight(text: str) -> float:
-    try:
-        return float(text)
-    except ValueError:
-        return math.nan
+        return max(DEFAULT_SCALE[name] for name in self.weights)
 
 
 def differences(

@@ -27,6 +27,7 @@ MAPS = rf"auto|orthogonal|affine|{SIZES}"
 OF_ENCODERS = ("lora", "freeze", "dropout", "max_length")
 """Options of a query side that is an encoder."""
 QUERY_SIDE = "Query side"
+DIRECTIONS = ("query-to-document", "document-to-query", "both")
 
 
 @dataclass(frozen=True)
@@ -50,6 +51,7 @@ class VectorsConfig(EncoderTrainingConfig, _Export):
     encoder: str | None = setting(  # type: ignore[assignment] # the export's by default
         None, "Encoder of the queries at the start. Default: the export's.", names="encoders"
     )
+    directions: str = setting("query-to-document", "Rank in this direction.", LOSS, choices=DIRECTIONS)
     query_side: str = setting(
         "map",
         "Train map, low-rank:16, mlp or encoder.",
