@@ -138,7 +138,7 @@ def test_layers_computed_twice_take_less_memory(run: Command, tiny_bert: Path, t
     for more in ([], ["--gradient-checkpointing"]):
         gc.collect()
         torch.cuda.reset_peak_memory_stats()
-        run(*made, "--steps", 3, "--dropout", "0", "--lora", lora, "-o", tmp_path / f"run{len(most)}")
+        run(*made, "--steps", 3, "--dropout", "0", *more, "-o", tmp_path / f"run{len(most)}")
         most.append(torch.cuda.max_memory_allocated())
         weights.append(retrokit.load(str(tmp_path / f"run{len(weights)}"), device="cpu").embed(TEXTS, "query", "fp32"))
     assert most[1] < most[0]
