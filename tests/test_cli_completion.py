@@ -88,9 +88,9 @@ def test_every_kind_that_a_setting_takes_is_one():
     while commands:
         command = commands.pop()
         commands += getattr(command, "commands", {}).values()
-        for content in getattr(command.callback, "contents", {}).values():
-            kinds.update(content.names)
-            assert content.reads in (None, FILE, FOLDER, EITHER)
+        for option in command.callback.call.options.values() if hasattr(command.callback, "call") else ():
+            kinds.update(option.param.kinds)
+            assert option.param.reads in (None, FILE, FOLDER, EITHER)
     assert {METRIC_NAMES, RUNS, "encoders", "searchers", "tasks", "similarities", "contrasts", "corpora"} <= kinds
     for kind in kinds - {METRIC_NAMES, RUNS}:
         assert named(kind).names()

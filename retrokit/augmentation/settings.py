@@ -15,10 +15,9 @@ from retrokit.core.settings import (
     numbers,
     setting,
 )
-from retrokit.llm.settings import PROMPTS, Asking
+from retrokit.llm.settings import Asking
 
 OUTPUT, FLAGS = "Write JSON lines to this file; -: standard output.", ("--output", "-o")
-FIELD, SEED = "Field that contains the text.", "Random seed."
 SHARES = (0.8, 0.1, 0.1)
 SAMPLINGS = ("top", "random")
 POSITIVES = ("anchor", "paraphrase")
@@ -38,7 +37,7 @@ class PairSettings(Settings):
     _: KW_ONLY
     per_text: int = setting(1, "Pairs per text and epoch.", minimum=1)
     epochs: int = setting(1, _EPOCHS, minimum=1)
-    field: str = setting("text", FIELD)
+    field: str = common("field")
     seed: int = common("seed")
 
 
@@ -52,7 +51,7 @@ class MaskSettings(Settings):
     encoder: str = setting(help="Encoder whose tokenizer is used.", names="encoders")
     fraction: float = setting(0.15, "Share of the tokens to mask.", minimum=0, maximum=1)
     epochs: int = setting(1, _EPOCHS, minimum=1)
-    field: str = setting("text", FIELD)
+    field: str = common("field")
     seed: int = common("seed")
 
 
@@ -185,20 +184,22 @@ class NearMissSettings(Settings):
         help="JSON lines of texts, or of pairs for paraphrases; -: standard input.", **_INPUT, reads=FILE
     )
     output: str = common("output", default="-", help=OUTPUT, writes=FILE)
-    families: Sequence[str] = setting("negation,binding,spatial", "Families, comma-separated.", read=listed)
+    families: Sequence[str] = setting(
+        "negation,binding,spatial", "Families, comma-separated.", read=listed, names="near-misses"
+    )
     positive: str = setting("anchor", "Positive: the sentence (COMP), or the pair's paraphrase.", choices=POSITIVES)
     per_family: int | None = setting(None, "Near-misses per family. Default: all.", minimum=1)
     split: float | None = setting(
         None, "Share of NAME.train.jsonl; the rest: NAME.test.jsonl.", above=0, below=1, needs=("output",)
     )
     llm: str | None = setting(None, "Language model that writes near-misses. Default: rules.", names="llms")
-    prompts: str | None = setting(None, PROMPTS, needs=("llm",))
+    prompts: str | None = common("prompts", needs=("llm",))
     store: str | None = setting(None, "Answer cache. Default: OUTPUT.answers.sqlite.", writes=FILE, needs=("llm",))
-    max_tokens: int | None = setting(
-        None, "Budget in tokens, prompts and answers. Default: 10,000,000.", minimum=1, maximum=2**53, needs=("llm",)
+    max_tokens: int | None = common(
+        "max_tokens", help="Budget in tokens, prompts and answers. Default: 10,000,000.", needs=("llm",)
     )
-    concurrency: int = setting(16, "Concurrent calls.", minimum=1, maximum=1024)
-    field: str = setting("text", FIELD)
+    concurrency: int = common("concurrency")
+    field: str = common("field")
     seed: int = common("seed")
 
 
@@ -236,7 +237,7 @@ class QuerySettings(Asking):
     existing: Sequence[str] = setting((), "Skip these queries: JSONL, TSV or BEIR folder. Repeatable.", reads=EITHER)
     limit: int | None = setting(None, "Passages, a random sample. Default: all.", minimum=1)
     retries: int = setting(2, "Retries of a rejected answer.", minimum=0, maximum=100)
-    prompts: str | None = setting(None, PROMPTS)
+    prompts: str | None = common("prompts")
     seed: int = common("seed", help="Random seed of `limit=`.")
     device: str | None = common("device")
 

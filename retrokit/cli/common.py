@@ -68,10 +68,7 @@ class GroupWithDefault(Group):
 
 
 class Command(Described, TyperCommand):
-    """A command. ``kinds`` are those of the names that it takes. ``--help`` shows the options that come first,
-    ``--help-all`` all options and the names."""
-
-    kinds: ClassVar[tuple[str, ...]] = ()
+    """A command. ``--help`` shows the options that come first, ``--help-all`` all options and the names."""
 
     def get_help_option(self, ctx: Any) -> Any:
         option: Any = super().get_help_option(ctx)
@@ -79,26 +76,38 @@ class Command(Described, TyperCommand):
         return option
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
-        """Show a copy of the command that has the options of the page."""
-        page, shows_all = copy(self), ctx.meta.get(_ALL, False)
-        options: dict[str, Any] = {
-            param.name: copy(param) for param in self.params if param.param_type_name == "option"
-        }
         callback: Any = self.callback
-        first = [options.pop(name) for name in callback.call.first()]
+        kinds = callback.call.kinds
+        if ctx.meta.get(_ALL, False):
+            self._page(shows_all=True).format_page(ctx, formatter)
+            show(_names_of(kinds))
+            return
+        page = self._page(shows_all=False)
+        page.format_page(ctx, formatter)
+        missing = len(self.params) - len(page.params)
+        more = f" {missing} more options: {_ALL}.\n" if missing else ""
+        names = f" Names: retrokit names {' '.join(kinds)}\n" if kinds else ""
+        formatter.write(f"\n{more}{names}".rstrip() + "\n")
+
+    def format_page(self, ctx: Any, formatter: Any) -> None:
+        """The page as Typer writes it."""
+        super().format_help(ctx, formatter)
+
+    def _page(self, shows_all: bool) -> "Command":
+        """A copy of the command that has the parameters of the page."""
+        page, callback = copy(self), self.callback
+        call: Any = vars(callback)["call"]
+        arguments = [param for param in self.params if param.param_type_name == "argument"]
+        options = {param.name: copy(param) for param in self.params if param.param_type_name == "option"}
+        first: list[Any] = [options.pop(name) for name in call.first()]
         for param in first:
             param.rich_help_panel = "Common options" if shows_all else None
-        arguments = [param for param in self.params if param.param_type_name == "argument"]
-        page.params = [*arguments, *first, *(options.values() if shows_all or not first else ())]
+        others = list(options.values()) if shows_all or not first else []
+        page.params = [*arguments, *first, *others]
         if not shows_all:
-            page.rich_markup_mode, page.help = None, "\n\n".join(map(_copyable, (self.help or "").split("\n\n")))
-        super(Command, page).format_help(ctx, formatter)
-        if shows_all:
-            show(_names_of(self.kinds))
-        else:
-            more = f" {len(options)} more options: {_ALL}.\n" if first else ""
-            names = f" Names: retrokit names {' '.join(self.kinds)}\n" if self.kinds else ""
-            formatter.write(f"\n{more}{names}".rstrip() + "\n")
+            paragraphs = (self.help or "").split("\n\n")
+            page.rich_markup_mode, page.help = None, "\n\n".join(map(_copyable, paragraphs))
+        return page
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """As the base class; notes which help is asked for."""
@@ -129,11 +138,6 @@ class Commands(typer.Typer):
             return function
 
         return add
-
-
-def with_names(*kinds: str) -> type[TyperCommand]:
-    """A command that takes names of the given kinds, third parties' included."""
-    return type("WithNames", (Command,), {"kinds": kinds})
 
 
 def _names_of(kinds: Sequence[str]) -> str:

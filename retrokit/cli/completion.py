@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from glob import glob
 
 from retrokit.core.registry import Entry, Registry, WordRegistry, imported
-from retrokit.core.settings import METRIC_NAMES, RUNS, Param
+from retrokit.core.settings import METRIC_NAMES, RUNS, Param, listed
 
 CORE_KINDS = [
     Entry("encoders", "Encoders", "retrokit.encoders:registry"),
@@ -30,9 +30,12 @@ kinds_of_names = WordRegistry("kind", "retrokit.registries", CORE_KINDS)
 """The registries, by the kind of names that each has."""
 
 
+KINDS = "kinds"
+
+
 def named(kind: str) -> Registry:
-    """The registry of a kind of names; of ``kinds``, the kinds themselves."""
-    if kind == "kinds":
+    """The registry of a kind of names; of :data:`KINDS`, the kinds themselves."""
+    if kind == KINDS:
         return kinds_of_names
     return imported(kinds_of_names.entry(kind).target)
 
@@ -48,7 +51,7 @@ METRICS: tuple[str, ...] = (
 
 def completing(param: Param) -> Callable[[str], Iterator[Completion]] | None:
     """What completes the values of a parameter, by the names that it takes; ``None`` if it takes none."""
-    return _values_of(param.kinds) if param.names else None
+    return _values_of(param.kinds, METRIC_NAMES in param.kinds or param.read is listed) if param.names else None
 
 
 def choosing(choices: Iterable[str]) -> Callable[[str], list[str]]:
@@ -56,9 +59,9 @@ def choosing(choices: Iterable[str]) -> Callable[[str], list[str]]:
     return lambda incomplete: [choice for choice in choices if choice.startswith(incomplete)]
 
 
-def _values_of(kinds: Sequence[str]) -> Callable[[str], Iterator[Completion]]:
+def _values_of(kinds: Sequence[str], takes_list: bool) -> Callable[[str], Iterator[Completion]]:
     def values(incomplete: str) -> Iterator[Completion]:
-        before, comma, last = incomplete.rpartition(",") if METRIC_NAMES in kinds else ("", "", incomplete)
+        before, comma, last = incomplete.rpartition(",") if takes_list else ("", "", incomplete)
         for value, about in _candidates(kinds):
             if value.startswith(last):
                 yield f"{before}{comma}{value}", about

@@ -70,13 +70,14 @@ def _names(param: Any) -> list[str]:
 def typed(path: str, key: str, param: Any, value: Any) -> Any:
     """The value as it would come from the command line: a text, several, or whether a switch is on; raises
     :class:`DataError`, which begins with ``path``, for what the parameter does not take."""
-    is_switch, takes_several = getattr(param, "is_flag", False), getattr(param, "multiple", False) or param.nargs != 1
-    if is_switch:
+    if getattr(param, "is_flag", False):
         if not isinstance(value, bool):
             raise DataError(path, f"{key} is a switch; expected true or false")
         return value
-    values = value if isinstance(value, list) else [value]
-    if any(isinstance(item, (bool, dict, list)) or not isinstance(item, (str, int, float)) for item in values):
-        raise DataError(path, f"{key} should be a text or a number, or a list of them")
-    texts = [item if isinstance(item, str) else repr(item) for item in values]
+    texts = []
+    for item in value if isinstance(value, list) else [value]:
+        if isinstance(item, bool) or not isinstance(item, (str, int, float)):
+            raise DataError(path, f"{key} should be a text or a number, or a list of them")
+        texts.append(item if isinstance(item, str) else repr(item))
+    takes_several = getattr(param, "multiple", False) or param.nargs != 1
     return texts if takes_several else ",".join(texts)

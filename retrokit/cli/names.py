@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from retrokit.cli.common import named, show
-from retrokit.cli.completion import CORE_KINDS, kinds_of_names
+from retrokit.cli.completion import CORE_KINDS, KINDS, kinds_of_names
 from retrokit.core.errors import UsageError
 from retrokit.core.settings import setting
 
@@ -12,7 +12,7 @@ _SHOWN = ", ".join(kind.name for kind in CORE_KINDS)
 
 def names(
     kinds: Sequence[str] = setting(
-        (), f"{_SHOWN}. Default: all. Repeatable.", argument=True, metavar="KIND", names="kinds"
+        (), f"{_SHOWN}. Default: all. Repeatable.", argument=True, metavar="KIND", names=KINDS
     ),
 ) -> None:
     """List registered names with descriptions and parameters, including those of plugins.

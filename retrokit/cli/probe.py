@@ -31,7 +31,6 @@ def commands() -> list[ProbeCommand]:
             f"probe {probe.name}",
             probe.summary,
             probe.target,
-            kinds=tuple(probe.settings.names),
             prints="json",
             probe=probe,
         )

@@ -11,7 +11,7 @@ from typing import Annotated, Any, get_args, get_origin
 
 import typer
 
-from retrokit.cli.completion import choosing, completing, named
+from retrokit.cli.completion import KINDS, choosing, completing, named
 from retrokit.cli.config import CONFIG
 from retrokit.core.errors import DataError, UsageError
 from retrokit.core.settings import METRIC_NAMES, RUNS, Param, Settings, param_of
@@ -83,7 +83,7 @@ class Option:
 
 
 class Call:
-    """How a command is called: ``options`` has its options by name."""
+    """How a command is called: its ``options`` by name, and the ``kinds`` of names that they take."""
 
     def __init__(self, command: Callable[..., None]) -> None:
         self.command = command
@@ -98,6 +98,8 @@ class Call:
                 self.single[parameter.name] = Option(parameter.name, parameter.annotation, param)
         declared = [*(option for _, options in self.settings.values() for option in options), *self.single.values()]
         self.options = {option.name: option for option in declared}
+        kinds = [kind for option in declared for kind in option.param.kinds]
+        self.kinds = [kind for kind in dict.fromkeys(kinds) if kind not in (METRIC_NAMES, RUNS, KINDS)]
 
     def signature(self) -> list[inspect.Parameter]:
         """The command's parameters as Typer reads them."""
@@ -151,10 +153,9 @@ class Call:
             return
         from retrokit.core.outputs import check_outputs
 
-        declared = self.options.values()
-        others = [typed[option.name] for option in declared if not option.param.writes]
+        others = [typed[name] for name, option in self.options.items() if not option.param.writes]
         if any(map(_exists, others)):
-            for kind in {kind for option in declared for kind in option.param.kinds} - {METRIC_NAMES, RUNS}:
+            for kind in self.kinds:
                 named(kind)  # a name that it knows is no path
         check_outputs(outputs, others, typed)
 

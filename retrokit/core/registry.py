@@ -347,35 +347,45 @@ class Registry:
         params: dict[str, Value] = {}
         problems = []
         for index, (key, value) in enumerate(items):
-            if key is None:
-                if index or entry.positional is None:
-                    expected = ", ".join(param.describe() for param in entry.params) or "no parameters"
-                    problems.append(f"{text}: {value!r} has no name; {entry.name} takes {expected}")
-                    continue
+            if key is None and index == 0:
                 key = entry.positional
-            param = entry.param(key)
-            if param is None:
-                known = [param.name for param in entry.params]
-                hint = did_you_mean(key, known)
-                problems.append(f"{text}: {entry.name} has no parameter {key!r}{hint}; it takes {', '.join(known)}")
-                if ":" in (inner := str(params.get(entry.positional or "", ""))):
-                    problems.append(f'options of {inner} need quotes: {entry.name}:"{inner},{key}={value}"')
-            elif key in params:
-                problems.append(f"{text}: {key} is given twice")
+            try:
+                name, converted = self._parameter(entry, key, value, text, params)
+            except UsageError as error:
+                problems.append(str(error))
             else:
-                try:
-                    params[key] = param.value_from(value, text)
-                except UsageError as error:
-                    problems.append(str(error))
-        problems += [
-            f"{text}: {entry.name} needs {param.name} ({entry.name}:{param.describe()})"
-            for param in entry.params
-            if param.required and param.name not in params and not problems
-        ]
+                params[name] = converted
+        if not problems:
+            problems = [
+                f"{text}: {entry.name} needs {param.name} ({entry.name}:{param.describe()})"
+                for param in entry.params
+                if param.required and param.name not in params
+            ]
         if problems:
             raise UsageError("; ".join(problems))
-        given = {k: v for k, v in params.items() if v != entry.param(k).default}  # type: ignore[union-attr]
-        return Spec(entry.name, given, entry.positional, self._may_be_bare(entry, given))
+        defaults = {param.name: param.default for param in entry.params}
+        changed = {name: value for name, value in params.items() if value != defaults[name]}
+        return Spec(entry.name, changed, entry.positional, self._may_be_bare(entry, changed))
+
+    def _parameter(
+        self, entry: Entry, key: str | None, value: str, text: str, earlier: Mapping[str, Value]
+    ) -> tuple[str, Value]:
+        """The name and the value of a parameter, of which ``text`` gives ``earlier`` ones."""
+        if key is None:
+            expected = ", ".join(param.describe() for param in entry.params) or "no parameters"
+            raise UsageError(f"{text}: {value!r} has no name; {entry.name} takes {expected}")
+        param = entry.param(key)
+        if param is None:
+            names = [param.name for param in entry.params]
+            problem = f"{text}: {entry.name} has no parameter {key!r}{did_you_mean(key, names)}"
+            problem += f"; it takes {', '.join(names)}"
+            inner = str(earlier.get(entry.positional or "", ""))
+            if ":" in inner:
+                problem += f'; options of {inner} need quotes: {entry.name}:"{inner},{key}={value}"'
+            raise UsageError(problem)
+        if key in earlier:
+            raise UsageError(f"{text}: {key} is given twice")
+        return key, param.value_from(value, text)
 
     def _may_be_bare(self, entry: Entry, given: Mapping[str, Value]) -> bool:
         """Whether the entry's name may be left out in print: the fallback's, before a value that reads as no name."""

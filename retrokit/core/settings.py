@@ -11,9 +11,6 @@ from typing import Any, ClassVar, ParamSpec, Protocol, TypeVar, overload
 
 from retrokit.core.errors import SMALLEST, UsageError, check_extra, out_of_range
 
-OVERLAP_EXAMPLES = "Show N texts of a test that are in training data too."
-SHOW_INPUTS = "Show the first N queries and documents as the model reads them."
-STRICT = "Stop at data faults: absent documents, repeated lines."
 FILE, FOLDER, EITHER = "a file", "a folder", "a file or a folder"  # no setting is named so
 PRECISIONS = ("auto", "fp32", "bf16", "fp16")
 METRIC_NAMES, RUNS = "metrics", "runs"
@@ -156,12 +153,18 @@ class Param:
             return None
         if self.choices and value not in self.choices:
             return f"is none of {', '.join(self.choices)}"
-        if self.pattern and not re.fullmatch(self.pattern, str(value)):
+        if isinstance(value, str):
+            return self._text_problem(value)
+        return None if isinstance(value, bool) else self._number_problem(value)
+
+    def _text_problem(self, text: str) -> str | None:
+        if self.pattern and not re.fullmatch(self.pattern, text):
             return f"is not {self.form or self.help}"
-        if self.writes and value == "":
+        if self.writes and not text:
             return "is empty; expected a path to write"
-        if isinstance(value, bool) or not isinstance(value, (int, float)):
-            return None
+        return None
+
+    def _number_problem(self, value: float) -> str | None:
         if self.above is not None and value <= self.above:
             return f"must be above {self.above}"
         if self.above == 0 and value < SMALLEST:
@@ -440,6 +443,20 @@ COMMON = {
         Param("as_json", False, help="Print one JSON object instead of tables.", flags=("--json",)),
         Param("dry_run", False, help="Estimate calls and tokens, and exit."),
         Param("price_per_hour", float, minimum=0, help="Price of a machine hour, to show costs; any currency."),
+        Param("overwrite", False, help="Replace the output.", result=False),
+        Param("strict", False, help="Stop at data faults: absent documents, repeated lines.", result=False),
+        Param(
+            "show_inputs",
+            0,
+            help="Show the first N queries and documents as the model reads them.",
+            minimum=0,
+            result=False,
+        ),
+        Param("field", "text", help="Field that contains the text."),
+        Param("prompts", help="ours, few-shot (base models), or a folder. Default: by model."),
+        Param("concurrency", 16, help="Concurrent calls.", minimum=1, maximum=1024),
+        Param("max_tokens", int, help="Budget of prompt and answer tokens. Default: none.", maximum=2**53),
+        Param("metrics", (), help="Metrics to show. Default: the task's usual ones.", names="metrics", read=listed),
         Param("on", MISSING, required=True, help="Task, e.g. beir:data/scifact. Repeatable.", names="tasks"),
         Param("sim", help="Similarity. Default: the encoder's own.", names="similarities"),
         Param("dims", int, minimum=1, help="Use the first N dimensions of the encoder."),

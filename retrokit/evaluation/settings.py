@@ -12,12 +12,8 @@ from retrokit.core.settings import (
     EITHER,
     FILE,
     FOLDER,
-    OVERLAP_EXAMPLES,
-    SHOW_INPUTS,
-    STRICT,
     Settings,
     common,
-    listed,
     setting,
 )
 from retrokit.data.dtypes import stored_as
@@ -114,13 +110,11 @@ class EvaluationSettings(GateSettings):
     sim: Sequence[str] = setting(
         (), "Similarity to score with; default: the encoder's own. Repeatable.", SCORES, names="similarities"
     )
-    metrics: Sequence[str] = setting(
-        (),
-        "Metrics to compute and show, e.g. ndcg@10,recall@100. Default: the task's usual ones.",
-        SCORES,
-        read=listed,
+    metrics: Sequence[str] = common(
+        "metrics",
+        help="Metrics to compute and show, e.g. ndcg@10,recall@100. Default: the task's usual ones.",
+        panel=SCORES,
         canonical=metric_names,
-        names="metrics",
     )
     precision: str = common("precision", panel=SCORES)
     dims: int | None = common(
@@ -143,14 +137,14 @@ class EvaluationSettings(GateSettings):
         OUTPUT,
         names="data",
     )
-    overlap_examples: int = setting(0, OVERLAP_EXAMPLES, OUTPUT, minimum=0)
+    overlap_examples: int = setting(0, "Show N texts of a test that are in training data too.", OUTPUT, minimum=0)
     explain: int | None = setting(
         None,
         "Show the N queries of retrieval that differ most from the first system, with their relevant documents.",
         OUTPUT,
         minimum=1,
     )
-    show_inputs: int = setting(0, SHOW_INPUTS, OUTPUT, minimum=0, result=False)
+    show_inputs: int = common("show_inputs", panel=OUTPUT)
     index: str | None = common(
         "index",
         help="Search documents with this index of faiss, not exactly, and report its recall: HNSW32, "
@@ -172,7 +166,7 @@ class EvaluationSettings(GateSettings):
         OUTPUT,
         writes=EITHER,
     )
-    strict: bool = setting(False, STRICT, result=False)
+    strict: bool = common("strict")
     _: KW_ONLY
     fail_if_idle: bool = setting(False, is_option=False)
 
@@ -206,13 +200,11 @@ class TwoStageOptions(GateSettings):
     run: str | None = setting(
         None, "Rerank this TREC run in place of a search; - is standard input.", STAGES, reads=FILE
     )
-    metrics: Sequence[str] = setting(
-        (),
-        "Metrics to compute and show. Default of rankings: ndcg@10,accuracy@1,mrr@10.",
-        FIRST_STAGE,
-        read=listed,
+    metrics: Sequence[str] = common(
+        "metrics",
+        help="Metrics to compute and show. Default of rankings: ndcg@10,accuracy@1,mrr@10.",
+        panel=FIRST_STAGE,
         canonical=metric_names,
-        names="metrics",
     )
     results: str | None = setting(
         None,
@@ -245,7 +237,7 @@ class TwoStageOptions(GateSettings):
         OUTPUT,
         writes=FOLDER,
     )
-    strict: bool = setting(False, STRICT, result=False)
+    strict: bool = common("strict")
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -278,12 +270,11 @@ class CheckSettings(Settings):
         names="data",
         missing="give a test set or training data, e.g. beir:data/scifact or pairs.jsonl",
     )
-    metrics: Sequence[str] = setting(
-        "ndcg@10,recall@100,mrr@10",
-        "Metrics whose highest values and losses are shown.",
-        read=listed,
+    metrics: Sequence[str] = common(
+        "metrics",
+        default="ndcg@10,recall@100,mrr@10",
+        help="Metrics whose highest values and losses are shown.",
         canonical=metric_names,
-        names="metrics",
     )
     examples: int = setting(0, "Show N examples of each fault.", minimum=0)
     encoder: str | None = setting(None, "Encoder: count the texts that it truncates.", names="encoders")

@@ -21,11 +21,9 @@ class ProbeSettings(Settings):
     """Of which encoders, and how they encode.
 
     Attributes:
-        names: the kinds of registered names that its help lists.
         needs_folder: whether there is nothing to see without pictures.
     """
 
-    names: ClassVar[tuple[str, ...]] = ("encoders", "tasks")
     needs_folder: ClassVar[bool] = False
 
     encoders: Sequence[str] = setting(help="Encoders to probe.", argument=True, names="encoders")
@@ -91,8 +89,6 @@ class FisherSettings(ProbeSettings):
     retrokit probe fisher minilm --on beir:data/scifact,split=train
     """
 
-    names = ("encoders", "tasks", "data")
-
     on: Sequence[str] = common("on", default=(), help="Task with queries and relevant documents. Repeatable.")
     data: Sequence[str] = setting((), "Training data with pairs, as in finetune. Repeatable.", names="data")
     pairs: int = setting(PAIRS, "Maximum of pairs, a random sample.", minimum=10)
@@ -127,8 +123,6 @@ class ContrastSettings(ProbeSettings):
     retrokit probe contrast minilm --on pairs:paradetox.jsonl,a=toxic,b=neutral --size 32
     """
 
-    names = ("encoders", "contrasts")
-
     on: str = setting(
         help="pairs:FILE,a=FIELD,b=FIELD, e.g. pairs:paradetox.jsonl,a=toxic,b=neutral.", names="contrasts"
     )
@@ -141,8 +135,6 @@ class NearMissProbeSettings(ProbeSettings):
 
     retrokit probe near-miss minilm runs/a --on pairs:near-misses.jsonl --paraphrases beir:data/scifact,split=train
     """
-
-    names = ("encoders", "similarities", "data")
 
     on: str = common("on", help="pairs:FILE of near-misses, e.g. from augment near-misses.")
     sim: str = setting("cosine", "Similarity.", names="similarities")
@@ -159,8 +151,6 @@ class LayerSettings(ProbeSettings):
     retrokit probe layers minilm runs/crops --on knn:labelled.jsonl --plot pictures
     """
 
-    names = ("encoders", "similarities", "tasks")
-
     on: str = common("on", help="Task, e.g. knn:FILE or beir:PATH.")
     metric: str | None = setting(None, METRIC, canonical=metric_names, names="metrics")
     sim: str | None = common("sim")
@@ -173,8 +163,6 @@ class GeometrySettings(ProbeSettings):
 
     retrokit probe geometry minilm runs/sfs16 --on beir:data/scifact --size 16
     """
-
-    names = ("encoders", "corpora")
 
     on: str = setting(help="Texts: beir:PATH, or JSON lines with a field text.", names="corpora")
     size: int | None = setting(None, f"{FRAGMENT} Default: only the whole.")
@@ -203,7 +191,6 @@ class StressSettings(ProbeSettings):
     retrokit probe stress runs/mine --on beir:data/scifact --fail-under negation=0.3 --junit stress.xml
     """
 
-    names = ("encoders", "searchers", "rerankers", "capabilities")
     first = (
         *("texts", "on", "capabilities", "with_", "limit", "save_edits", "fail_under", "junit", "plot", "seed"),
         "as_json",
@@ -215,7 +202,9 @@ class StressSettings(ProbeSettings):
     texts: str | None = setting(None, "JSON lines of texts: a sentence is its own query.", reads=FILE)
     on: str | None = setting(None, "Judged queries instead of texts, e.g. beir:data/scifact.", names="tasks")
     _: KW_ONLY
-    capabilities: Sequence[str] = setting((), "Capabilities, comma-separated. Default: all.", read=listed)
+    capabilities: Sequence[str] = setting(
+        (), "Capabilities, comma-separated. Default: all.", read=listed, names="capabilities"
+    )
     with_: str | None = setting(
         None,
         "Reranker of what the first fails; none: skip. Default: default.",
@@ -227,12 +216,12 @@ class StressSettings(ProbeSettings):
         0.1, "Share of the way to an unrelated text that a control may cost.", minimum=0, maximum=1
     )
     seed: int = common("seed", help="Random seed of the sample and the edits.")
-    field: str = setting("text", "Field of the text in `texts=`.", needs=("texts",))
+    field: str = common("field", help="Field of the text in `texts=`.", needs=("texts",))
     translations: str | None = setting(None, "JSON lines of the same texts or queries, by id, in another language.")
     llm: str | None = setting(None, "Language model for more edits of negation, binding, spatial.", names="llms")
     store: str | None = setting(None, "Answer cache of the model. Default: none.", writes=FILE, needs=("llm",))
-    max_tokens: int | None = setting(
-        None, "Budget in tokens, prompts and answers. Default: 10,000,000.", minimum=1, maximum=2**53, needs=("llm",)
+    max_tokens: int | None = common(
+        "max_tokens", help="Budget in tokens, prompts and answers. Default: 10,000,000.", needs=("llm",)
     )
     sure: str | None = setting(None, "SURE next to the rates: FOLDER,reference=RERANKER.", needs=("encoders",))
     save_edits: str | None = setting(None, "Write the edits as JSON lines; systems may be left out.", writes=FILE)

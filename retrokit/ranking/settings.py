@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, Literal
 
-from retrokit.core.settings import FILE, FOLDER, SHOW_INPUTS, Settings, common, setting
+from retrokit.core.settings import FILE, FOLDER, Settings, common, setting
 from retrokit.data.dtypes import DTYPES
 
 
@@ -49,7 +49,7 @@ class SearchSettings(Settings):
         None, "Storage dtype: float16, int8, binary, binary+rescore; default: float32, or the folder's."
     )
     precision: str = common("precision")
-    show_inputs: int = setting(0, SHOW_INPUTS, minimum=0)
+    show_inputs: int = common("show_inputs")
     device: str | None = common("device")
 
     def options(self) -> dict[str, Any]:
@@ -84,9 +84,9 @@ class ExportSettings(Settings):
     )
     shard: str | None = setting(None, "i/n: the i-th of n parts of the texts; under torchrun each process makes one.")
     precision: str = common("precision")
-    show_inputs: int = setting(0, SHOW_INPUTS, minimum=0)
+    show_inputs: int = common("show_inputs")
     device: str | None = common("device")
-    overwrite: bool = setting(False, "Replace the export, or the shard, in the output folder.")
+    overwrite: bool = common("overwrite", help="Replace the export, or the shard, in the output folder.")
 
     def problems(self) -> Iterator[str]:
         yield from super().problems()

@@ -60,7 +60,7 @@ class SureConfig(Asking):
     prompts: str | None = setting(None, "ours, paper (SURE, A), few-shot, or a folder. Default: by model.")
     language: str = setting("en", "Language of the texts: en, de, zh …")
     seed: int = common("seed", help="Seed of queries, ties and key-sentence positions.")
-    overwrite: bool = setting(False, "Replace an existing benchmark.")
+    overwrite: bool = common("overwrite", help="Replace an existing benchmark.")
 
     @property
     def chosen(self) -> tuple[str, ...]:

@@ -14,8 +14,6 @@ from retrokit.core.registry import Registry, Spec, Value, parse_all
 from retrokit.core.settings import (
     FOLDER,
     PRECISIONS,
-    SHOW_INPUTS,
-    STRICT,
     Settings,
     common,
     duration,
@@ -109,7 +107,7 @@ class TrainingConfig(Settings):
         (), "Log metrics to this tracker. Repeatable.", OUTPUT, choices=TRACKERS, result=False, extra="{}"
     )
     device: str | None = common("device")
-    overwrite: bool = setting(False, "Replace the model folder.", OUTPUT, result=False)
+    overwrite: bool = common("overwrite", help="Replace the model folder.", panel=OUTPUT)
     resume: bool = setting(
         False, "Resume from the last checkpoint.", CHECKPOINTS, result=False, excludes=("overwrite",)
     )
@@ -201,7 +199,7 @@ class EncoderTrainingConfig(TrainingConfig):
         None, "Hold out a fraction or N anchors, and evaluate on them.", EVALUATION, above=0
     )
     eval: Sequence[str] = setting((), "Evaluate on this task before and after. Repeatable.", EVALUATION, names="tasks")
-    strict: bool = setting(False, STRICT, EVALUATION, result=False)
+    strict: bool = common("strict", panel=EVALUATION)
 
     def __post_init__(self) -> None:
         if isinstance(self.eval, str):  # one task, from Python
@@ -251,13 +249,14 @@ class FinetuneConfig(EncoderTrainingConfig):
         (),
         "Make pairs of texts: crops, dropout, mask. Repeatable.",
         excludes=("loss=kl", "loss=mse", "loss=margin-mse"),
+        names="augmentations",
     )
     mini_batch: int | None = setting(None, "Hold activations of N texts (gradient caching).", BATCHES)
     gradient_checkpointing: bool = setting(False, "Recompute activations to save memory.", BATCHES, result=False)
     sim_lr: float | None = setting(
         None, "Set the learning rate of a learned similarity (γ).", OPTIMIZER, above=0, maximum=100
     )
-    show_inputs: int = setting(0, SHOW_INPUTS, OUTPUT, minimum=0, result=False)
+    show_inputs: int = common("show_inputs", panel=OUTPUT)
     matryoshka: Sequence[int] = setting(
         (), "Train these prefixes of the embedding too: 64,128.", LOSS, minimum=1, read=numbers("matryoshka", int)
     )

@@ -35,13 +35,11 @@ EXTENSION = Extension(
             "abstain calibrate",
             "Calibrate when a search abstains, because nothing relevant is in the corpus.",
             "retrokit.extensions.abstention.cli:calibrate",
-            kinds=("encoders", "searchers", "tasks", "rerankers"),
         ),
         CommandEntry(
             "abstain report",
             "Measure the error of a calibrated searcher, and what its answers are worth.",
             "retrokit.extensions.abstention.cli:report",
-            kinds=("tasks",),
             prints="json",
         ),
     ),

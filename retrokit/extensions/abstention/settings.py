@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import KW_ONLY, dataclass
 
-from retrokit.core.settings import FILE, FOLDER, Settings, common, listed, setting
+from retrokit.core.settings import FILE, FOLDER, Settings, common, setting
 from retrokit.metrics.names import metric_names
 
 SIGNALS = ("auto", "score", "margin", "hubness", "verifier")
@@ -59,11 +59,9 @@ class ReportSettings(Settings):
     index_folder: str | None = setting(
         None, "Folder of retrokit export, whose documents are not embedded again.", reads=FOLDER
     )
-    metrics: Sequence[str] = setting(
-        (),
-        "Metrics of the answers, e.g. ndcg@10,recall@100. Default: those that tables show.",
-        read=listed,
+    metrics: Sequence[str] = common(
+        "metrics",
+        help="Metrics of the answers, e.g. ndcg@10,recall@100. Default: those that tables show.",
         canonical=metric_names,
-        names="metrics",
     )
     device: str | None = common("device")

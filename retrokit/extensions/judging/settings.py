@@ -6,7 +6,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import KW_ONLY, dataclass
 
 from retrokit.cli.api import FILE, FOLDER, Settings, common, setting
-from retrokit.core.settings import listed
 from retrokit.metrics.names import metric_names
 
 FRACTIONS = ("ndcg", "precision", "recall")
@@ -23,12 +22,11 @@ class PooledSettings(Settings):
         names="encoders,searchers",
         missing="give `systems=`: what ranks documents, such as bm25 or run:FILE",
     )
-    metrics: Sequence[str] = setting(
-        "ndcg@10,recall@100",
-        "Metrics to bound and estimate: ndcg, precision, recall.",
-        read=listed,
+    metrics: Sequence[str] = common(
+        "metrics",
+        default="ndcg@10,recall@100",
+        help="Metrics to bound and estimate: ndcg, precision, recall.",
         canonical=metric_names,
-        names="metrics",
         missing=f"`metrics=` is empty; give some of {', '.join(FRACTIONS)}, each with a cut-off",
     )
     depth: int | None = setting(

@@ -14,7 +14,7 @@ from retrokit.cli.root import application
 from retrokit.cli.settings import Option
 from retrokit.core.errors import DataError, UsageError, did_you_mean
 from retrokit.core.files import check_exists
-from retrokit.core.settings import METRIC_NAMES, RUNS, listed
+from retrokit.core.settings import METRIC_NAMES, RUNS, Param, listed
 from retrokit.data.beir import check_split
 from retrokit.extensions.studies.steps import Form
 from retrokit.metrics.names import metric_names
@@ -55,7 +55,7 @@ def line_of(words: tuple[str, ...], options: Mapping[str, Any], where: str) -> l
     flags: list[str] = []
     for key, given in options.items():
         value = typed(where, key, params[key], given)
-        _check_names(where, key, _declared(_runs(words))[params[key].name].param.kinds, value)
+        _check_names(where, key, _declared(_runs(words))[params[key].name].param, value)
         if params[key].param_type_name == "argument":
             arguments[params[key].name] = value if isinstance(value, list) else [value]
         elif isinstance(value, bool):
@@ -77,13 +77,14 @@ def _declared(command: Any) -> dict[str, Option]:
     return options
 
 
-def _check_names(where: str, key: str, kinds: tuple[str, ...], given: Any) -> None:
+def _check_names(where: str, key: str, param: Param, value: Any) -> None:
     """Raises :class:`DataError` for a wrong name, or wrong parameters of one. Names of places may also be those of
     files, which may not exist yet."""
-    kinds = tuple(kind for kind in kinds if kind not in (METRIC_NAMES, RUNS, "data", "mixture"))
+    kinds = tuple(kind for kind in param.kinds if kind not in (METRIC_NAMES, RUNS, "data", "mixture", "losses"))
     if not kinds:
         return
-    for name in given if isinstance(given, list) else [given]:
+    texts = value if isinstance(value, list) else [value]
+    for name in [name for text in texts for name in listed(text)] if param.read is listed else texts:
         head = name.partition(":")[0]
         whatever = next((kind for kind in kinds if named(kind).fallback is not None), kinds[0])
         kind = next((kind for kind in kinds if head in named(kind).names()), whatever)

@@ -7,7 +7,6 @@ from dataclasses import KW_ONLY, dataclass
 
 from retrokit.cli.api import FOLDER, Settings, common, setting
 from retrokit.core.registry import Registry
-from retrokit.core.settings import listed
 from retrokit.metrics.names import metric_names
 from retrokit.training.config import (
     BATCHES,
@@ -120,12 +119,10 @@ class BridgeSettings(Settings):
     on: Sequence[str] = common(
         "on", default=(), help="Measure old, bridged and embedded again on this task. Repeatable."
     )
-    metrics: Sequence[str] = setting(
-        (),
-        "Metrics to show. Default: the task's usual ones.",
-        read=listed,
+    metrics: Sequence[str] = common(
+        "metrics",
+        help="Metrics to show. Default: the task's usual ones.",
         canonical=metric_names,
-        names="metrics",
         needs=("on",),
     )
     seed: int = common("seed", help="Seed the sample and an mlp.")
