@@ -76,10 +76,16 @@ class Option:
     def value(self, typed: Any) -> Any:
         """The value of the setting, from what is typed."""
         if self.param.read is not None:
-            return self.param.default if typed is None else self.param.read(typed)
+            return self.param.default if typed is None else self._read(typed, self.param.read)
         if self.param.default == () or isinstance(typed, list):
             return tuple(typed or ())
         return typed
+
+    def _read(self, typed: str, read: Callable[[str], Any]) -> Any:
+        try:
+            return read(typed)
+        except ValueError as error:
+            raise UsageError(f"`{self.name}=` {typed}: expected {error}") from None
 
 
 class Call:

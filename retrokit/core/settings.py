@@ -6,7 +6,6 @@ import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import KW_ONLY, MISSING, Field, dataclass, field, fields, replace
-from functools import partial
 from typing import Any, ClassVar, ParamSpec, Protocol, TypeVar, overload
 
 from retrokit.core.errors import SMALLEST, UsageError, check_extra, out_of_range
@@ -48,7 +47,7 @@ class Param:
         reads: for a path that is read and must exist: ``FILE``, ``FOLDER`` or ``EITHER``.
         writes: for a path that is written: ``FILE``, ``FOLDER``, or ``EITHER``, as the path is or says; or the name of
             the setting whose file it may update.
-        read: its value from what is typed.
+        read: its value from what is typed; raises :class:`UsageError`, or :class:`ValueError` with what is expected.
         canonical: the usual form of its value, however it is given; not called for ``None``.
         needs: settings of which one must be given with it, each as ``name`` or, if only this value counts,
             ``name=value``.
@@ -389,31 +388,36 @@ def listed(text: str) -> tuple[str, ...]:
     return tuple(name.strip() for name in text.split(","))
 
 
-def numbers(name: str, kind: type, count: int | None = None) -> Callable[[str], tuple[Any, ...]]:
-    """What reads the numbers of the setting ``name`` from a text, with commas between; ``count`` of them, where given.
-    Raises :class:`UsageError` if (when it reads) a part is no number, or out of range, or there are not ``count`` of
-    them."""
-    return partial(_numbers, name, kind, count)
+def numbers(kind: type, count: int | None = None) -> Callable[[str], tuple[Any, ...]]:
+    """What reads numbers from a text, with commas between; ``count`` of them, where given. It raises
+    :class:`ValueError`, which names what is expected."""
+    what = "whole numbers" if kind is int else "numbers"
+    expected = f"{what} with commas between" if count is None else f"{count} {what}"
+
+    def read(text: str) -> tuple[Any, ...]:
+        try:
+            values = tuple(kind(number) for number in text.split(","))
+        except ValueError:
+            raise ValueError(expected) from None
+        if count not in (None, len(values)):
+            raise ValueError(expected)
+        return values
+
+    return read
 
 
-def _numbers(name: str, kind: type, count: int | None, text: str, otherwise: str = "") -> tuple[Any, ...]:
-    try:
-        numbers = tuple(kind(part) for part in text.split(","))
-    except ValueError:
-        numbers = ()
-    if not numbers or (count is not None and len(numbers) != count):
-        what = "whole numbers" if kind is int else "numbers"
-        expected = f"{count} {what}" if count and count > 1 else "a number" if count else f"{what} with commas between"
-        raise UsageError(f"`{name}=` {text}: expected {expected}{otherwise}")
-    for number in numbers:
-        if allowed := out_of_range(number):
-            raise UsageError(f"`{name}=` {text} is out of range ({allowed})")
-    return numbers
+def number_or(word: str) -> Callable[[str], Any]:
+    """What reads a number from a text that may be ``word`` instead, which stands for itself; as :func:`numbers`."""
 
+    def read(text: str) -> Any:
+        if text == word:
+            return text
+        try:
+            return float(text)
+        except ValueError:
+            raise ValueError(f"a number or {word}") from None
 
-def number_or(word: str, name: str) -> Callable[[str], Any]:
-    """What reads a number of the setting ``name`` from a text that may be ``word`` instead, which stands for itself."""
-    return lambda text: text if text == word else _numbers(name, float, 1, text, f" or {word}")[0]
+    return read
 
 
 def usable_device(device: str) -> str:

@@ -13,17 +13,8 @@ class SearchSettings(Settings):
     """Which documents are searched by what, and for what. ``k`` is the number of documents of a query."""
 
     first = (
-        "corpus",
-        "index_folder",
-        "queries",
-        "query",
-        "k",
-        "sim",
-        "index",
-        "quantize",
-        "interactive",
-        "output",
-        "form",
+        *("corpus", "index_folder", "queries", "query", "k", "sim", "index", "quantize"),
+        *("interactive", "output", "format"),
     )
 
     searcher: str | None = setting(

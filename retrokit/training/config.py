@@ -83,7 +83,7 @@ class TrainingConfig(Settings):
     schedule: str = setting("linear", "Decay the learning rate after the warm-up.", OPTIMIZER, choices=SCHEDULES)
     max_grad_norm: float = setting(1.0, "Clip gradients to this norm.", OPTIMIZER, above=0)
     adam_betas: tuple[float, float] = setting(
-        "0.9,0.999", "Set Adam's β1,β2.", OPTIMIZER, minimum=0, below=1, read=numbers("adam_betas", float, 2)
+        "0.9,0.999", "Set Adam's β1,β2.", OPTIMIZER, minimum=0, below=1, read=numbers(float, 2)
     )
     precision: str = setting("auto", "Compute in this type; auto: bf16 if faster.", OPTIMIZER, choices=PRECISIONS)
     tf32: bool = setting(False, "Allow TF32 matrix products on a GPU.", OPTIMIZER)
@@ -160,7 +160,7 @@ class EncoderTrainingConfig(TrainingConfig):
         "Multiply scores; auto: as sharp as cosine. Default: 20 or 1.",
         LOSS,
         above=0,
-        read=number_or("auto", "scale"),
+        read=number_or("auto"),
     )
     temperature: float | None = setting(
         None,
@@ -258,7 +258,7 @@ class FinetuneConfig(EncoderTrainingConfig):
     )
     show_inputs: int = common("show_inputs", panel=OUTPUT)
     matryoshka: Sequence[int] = setting(
-        (), "Train these prefixes of the embedding too: 64,128.", LOSS, minimum=1, read=numbers("matryoshka", int)
+        (), "Train these prefixes of the embedding too: 64,128.", LOSS, minimum=1, read=numbers(int)
     )
 
     def specs(self) -> list[tuple[Registry, str]]:
@@ -284,11 +284,14 @@ class FinetuneConfig(EncoderTrainingConfig):
         if self.merges and self.load is not None:
             yield f"`lora=` {self.lora}: load and merge exclude each other"
         if self.load is not None:
-            spec = encoders.registry.parse(self.encoder)
-            if encoders.registry.entry(spec.name).param("bits") is None:
-                yield f"`lora=` {self.lora}: {self.encoder} cannot be loaded in bits; give a folder or a hub id"
-            elif "bits" in spec.params:
-                yield f"`lora=` {self.lora} and {self.encoder} both name bits; give one"
+            yield from self._load_problems()
+
+    def _load_problems(self) -> Iterator[str]:
+        spec = encoders.registry.parse(self.encoder)
+        if encoders.registry.entry(spec.name).param("bits") is None:
+            yield f"`lora=` {self.lora}: {self.encoder} cannot be loaded in bits; give a folder or a hub id"
+        elif "bits" in spec.params:
+            yield f"`lora=` {self.lora} and {self.encoder} both name bits; give one"
 
     def values_of(self, name: str) -> Sequence[Any]:
         """As the base class; for ``loss``, the losses of the sum."""
