@@ -70,7 +70,11 @@ class GateSettings(Settings):
         needs=("baseline",),
     )
     junit: str | None = setting(
-        None, "Write gate results as JUnit XML.", GATES, writes=FILE, needs=("fail_under", "fail_if_worse", "max_drop")
+        None,
+        "Write gate results as JUnit XML.",
+        GATES,
+        writes=FILE,
+        needs=("fail_under", "fail_if_worse", "fail_if_idle", "max_drop"),
     )
     fail_if_idle: bool = setting(False, "Exit 1 if a reranker changes the order of no query.", GATES)
 
