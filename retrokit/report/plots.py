@@ -21,6 +21,7 @@ from retrokit.core.figures import (
     ROWS,
     SKY,
     WIDTH,
+    Curve,
     color_of,
     fitting,
     legend_above,
@@ -29,9 +30,8 @@ from retrokit.core.figures import (
     plt,
     save,
     shown,
-    steps_axis,
+    steps_figure,
     told_in_cells,
-    widen,
     wrapped,
 )
 from retrokit.core.frames import write_csv
@@ -343,20 +343,16 @@ def curves_plots(curves: Mapping[str, Sequence[tuple[str, Points]]], folder: str
     """Draw the result of :func:`curves_of`: a picture each, in which runs of one name, seeds of one training, share a
     colour. Returns the files written."""
     written = []
-    every = dict.fromkeys(name for drawn in curves.values() for name, _ in drawn)
-    names = fitting(list(every), CURVES, "runs", "curves")
+    runs = dict.fromkeys(name for drawn in curves.values() for name, _ in drawn)
+    names = fitting(list(runs), CURVES, "runs", "curves")
     for number, (quantity, drawn) in enumerate(curves.items(), start=1):
-        figure, (axes,) = panels(1, 3.4)
         labels = {name: wrapped(name) for name in names}
+        looks = []
         for name, points in drawn:
             if name in names:
-                place = names.index(name)
-                look: dict[str, Any] = {"color": color_of(place)}
-                look |= {"linestyle": line_of(place), "label": labels.pop(name, None)}
-                axes.plot(*zip(*points, strict=True), marker="." if len(points) < 60 else None, **look)
-        axes.set_ylabel(shown(quantity))
-        steps_axis(axes)
-        legend_above(figure, axes, columns=2)
+                index = names.index(name)
+                looks.append(Curve(labels.pop(name, None), points, color_of(index), line_of(index)))
+        figure = steps_figure(looks, shown(quantity), height=3.4, columns=2)
         written += save(figure, folder, f"{number:02}-curves")
     return written
 
@@ -412,16 +408,9 @@ def _by_task(name: str, series: Series, label: str) -> dict[str, tuple[Series, s
 
 
 def _draw(series: Series, label: str, folder: Path, name: str) -> list[Path]:
-    figure, (axes,) = panels(1, 4)
-    for i, curve in enumerate(fitting(list(series), CURVES, "metrics", name)):
-        steps, values = zip(*series[curve], strict=True)
-        style = line_of(i)
-        marker = "." if len(steps) < 60 else None
-        axes.plot(steps, values, style, color=color_of(i), marker=marker, label=shown(curve))
-    axes.set_ylabel(label)
-    if name == "gamma":
-        widen(axes, LEAST_GAMMA_RANGE)
-    steps_axis(axes)
-    if len(series) > 1:
-        legend_above(figure, axes)
+    curves = []
+    for index, curve in enumerate(fitting(list(series), CURVES, "metrics", name)):
+        in_legend = shown(curve) if len(series) > 1 else None
+        curves.append(Curve(in_legend, series[curve], color_of(index), line_of(index)))
+    figure = steps_figure(curves, label, LEAST_GAMMA_RANGE if name == "gamma" else 0.0)
     return save(figure, folder, name)
