@@ -172,10 +172,10 @@ def test_fewer_pairs_than_dimensions_are_said():
     texts = sentences(80)
     few = measure(hashed(0), list(zip(texts[:12], texts[12:24], strict=True)), "texts")
     many = measure(hashed(0), list(zip(texts[:40], texts[40:], strict=True)), "texts")
-    assert "12 pairs, 16 dimensions" in few.method
-    assert "fewer pairs than dimensions: κ covers at most 12 directions" in few.method
-    assert "fewer" not in many.method
-    assert "1e-10 of the largest" in many.method
+    assert "12 pairs, 16 dimensions" in few.kappa
+    assert "fewer pairs than dimensions: κ covers at most 12 directions" in few.kappa
+    assert "fewer" not in many.kappa
+    assert "1e-10 of the largest" in many.kappa
 
 
 @pytest.mark.parametrize(("pairs", "is_too_few"), [(344, True), (1536, False)])
