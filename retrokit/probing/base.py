@@ -39,7 +39,7 @@ class Findings(PrintedRecord, ABC):
     @property
     @abstractmethod
     def conclusion(self) -> str:
-        """One plain sentence: what the numbers mean for the user."""
+        """What the numbers mean, in one sentence."""
 
     @abstractmethod
     def sheets(self) -> list[Sheet]:

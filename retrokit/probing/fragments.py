@@ -122,7 +122,7 @@ class FragmentProbe(Findings):
 
     @property
     def conclusion(self) -> str:
-        """About the first encoder and the size whose best fragment is best."""
+        # about the first encoder, and the size whose best fragment is best
         encoder, whole = self.wholes[0].encoder, self.wholes[0].value  # under cosine
         best = max((row for row in self.fragments if row.encoder == encoder), key=lambda row: row.value)
         in_fragments = self.whole(encoder, f"sfs:{best.size}")

@@ -75,7 +75,10 @@ class Gain:
 
     @property
     def percent(self) -> float | None:
-        """Percent of the baseline (MAG, Figure 4); ``None`` if that is 0."""
+        """Percent of the baseline.
+
+        ``None`` if the baseline is 0 (MAG, Figure 4).
+        """
         return 100 * (self.score - self.baseline) / self.baseline if self.baseline else None
 
 
