@@ -97,7 +97,7 @@ def _task_sheet(evaluation: Evaluation, task: str) -> Sheet:
 
 
 def _task_notes(systems: Sequence[System], metrics: Sequence[str], methods: Sequence[str]) -> Iterator[str]:
-    """How large the task is, how its systems were compared, and what each of them needs to be said."""
+    """How large the task is, how its systems were compared, and remarks on single systems."""
     yield _sizes(systems[0])
     if len(systems) > 1:
         yield _how_compared(methods)
