@@ -70,21 +70,21 @@ def wrapped(name: str, width: int = 34) -> str:
     return "\n".join(lines) if len(lines) <= 3 else "…" + "\n".join(lines[-3:])
 
 
-def fitting(things: Sequence[Thing], most: int, what: str, picture: str) -> list[Thing]:
-    """The first ``most`` of the things; a notice says so where there are more."""
-    if len(things) > most:
-        notice(f"picture {picture}: {most} of {len(things):,} {what} are drawn; the data has all")
-    return list(things[:most])
+def fitting(things: Sequence[Thing], limit: int, what: str, picture: str) -> list[Thing]:
+    """The things up to ``limit``; a notice says so if there are more."""
+    if len(things) > limit:
+        notice(f"picture {picture}: {limit} of {len(things):,} {what} are drawn; the data has all")
+    return list(things[:limit])
 
 
-def color_of(place: int) -> str:
-    """The colour of what is drawn at that place, from 0; they repeat."""
-    return COLORS[place % len(COLORS)]
+def color_of(index: int) -> str:
+    """The colour of the curve of that index; they repeat."""
+    return COLORS[index % len(COLORS)]
 
 
-def line_of(place: int) -> str:
+def line_of(index: int) -> str:
     """The line of a curve: the next one whenever the colours have run out."""
-    return LINES[place // len(COLORS) % len(LINES)]
+    return LINES[index // len(COLORS) % len(LINES)]
 
 
 def panels(count: int, height: float, columns: int = 1) -> tuple[Figure, list[Axes]]:

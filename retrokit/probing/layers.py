@@ -60,8 +60,8 @@ class LayerProbe(Findings):
         words = f"{encoder} is best after layer {best.layer} of {rows[-1].layer} ({self.metric} {best.value:.4f}; "
         words += f"last layer {rows[-1].value:.4f}, embedding layer {rows[0].value:.4f})"
         if rows[0].moved is not None:
-            most = max(rows, key=lambda row: row.moved or 0.0)
-            words += f", and training moved layer {most.layer} most ({most.moved:.2%} of its weights' norm)"
+            furthest = max(rows, key=lambda row: row.moved or 0.0)
+            words += f", and training moved layer {furthest.layer} most ({furthest.moved:.2%} of its weights' norm)"
         return words
 
     def sheets(self) -> list[Sheet]:

@@ -274,14 +274,14 @@ def _near_misses(rows: list[dict[str, Any]], folder: str | Path, name: str) -> l
     figure, (upper, lower) = plt.subplots(2, 1, figsize=(WIDTH, 6.2), layout="constrained", sharex=True)
     width = 0.8 / len(scorers)
     for index, scorer in enumerate(scorers):
-        by_family = {row["family"]: row for row in rows if (row["scorer"], row["similarity"]) == scorer}
-        own_rows = [by_family[family] for family in families]
+        of_scorer = {row["family"]: row for row in rows if (row["scorer"], row["similarity"]) == scorer}
+        measured = [of_scorer[family] for family in families]
         positions = np.arange(len(families)) + (index - (len(scorers) - 1) / 2) * width
         color = color_of(index)
         label = wrapped(scorer[0] if scorer[1] == "own" else " ".join(scorer), 2 * LABEL)
-        upper.bar(positions, [row["near_miss"] for row in own_rows], width, color=color, label=label)
+        upper.bar(positions, [row["near_miss"] for row in measured], width, color=color, label=label)
         areas, lows, highs = (
-            np.array([row[key] for row in own_rows]) for key in ("roc_auc", "roc_auc_low", "roc_auc_high")
+            np.array([row[key] for row in measured]) for key in ("roc_auc", "roc_auc_low", "roc_auc_high")
         )
         errors = np.maximum(0.0, [areas - lows, highs - areas])
         lower.errorbar(positions, areas, yerr=errors, fmt="o", markersize=5, capsize=3, color=color)
