@@ -70,9 +70,10 @@ def to_csv(rows: DataFrame) -> str:
 
 def write_csv(tables: Mapping[str, Sequence[Mapping[str, Any]]], folder: str | Path) -> list[Path]:
     """Write each table as ``NAME.csv`` into the folder; returns the files. A value that there is none of is empty."""
-    files = [Path(folder) / f"{name}.csv" for name in tables]
-    for file, rows in zip(files, tables.values(), strict=True):
-        with writing(file) as stream:
+    files = []
+    for name, rows in tables.items():
+        files.append(Path(folder) / f"{name}.csv")
+        with writing(files[-1]) as stream:
             stream.write(to_csv(frame(rows)))
     return files
 

@@ -34,7 +34,7 @@ from retrokit.core.figures import (
     told_in_cells,
     wrapped,
 )
-from retrokit.core.frames import write_csv
+from retrokit.core.frames import flat, write_csv
 from retrokit.core.sheet import digits
 from retrokit.data.runs import read_metrics
 from retrokit.evaluation.comparison.comparison import Cross, Evaluation, cross_of
@@ -308,16 +308,22 @@ def training_plots(folder: str | Path) -> list[Path]:
     target = Path(folder) / "plots"
     with disk_errors(target):
         target.mkdir(exist_ok=True)
-    losses, window = full_windows(_series(rows, ("loss",)).get("loss", []))
+    series = _series(rows)
+    losses, window = full_windows(series.get("loss", []))
     label = f"loss, mean of {window} steps or more" if window > 1 else "loss"
-    evaluations, norms = _nested(rows, "evaluation", ""), _nested(rows, "norms", "_norm_mean")
-    trained = {"loss": losses} if losses else {}
-    held_out = {name: evaluations.pop(name) for name in list(evaluations) if lower_is_better(name)}
+    if losses:
+        label += f"\n{loss_change(tenths(rows))}"
+    lower, evaluations, norms = {}, {}, {}
+    for name, points in _within(series, "evaluation.").items():
+        (lower if lower_is_better(name) else evaluations)[name] = points
+    for name, points in _within(series, "norms.").items():
+        if name.endswith("_norm_mean"):
+            norms[name] = points
     pictures = {
-        "loss": (trained | held_out, f"{label}\n{loss_change(tenths(rows))}" if losses else label),
+        "loss": ({"loss": losses, **lower} if losses else lower, label),
         **_by_task("evaluation", evaluations, "metric"),
         **_by_task("norms", norms, "mean norm of raw embeddings"),
-        "gamma": (_series(rows, ("gamma_query", "gamma_document")), "γ (0: the norm counts in full, 1: not at all)"),
+        "gamma": (_gammas(series), "γ (0: the norm counts in full, 1: not at all)"),
     }
     written = []
     for name, (series, label) in pictures.items():
@@ -331,9 +337,9 @@ def curves_of(runs: Sequence[tuple[str, Sequence[Mapping[str, Any]]]]) -> dict[s
     measured, the name and the points of each run that has it."""
     curves: dict[str, list[tuple[str, Points]]] = {}
     for name, rows in runs:
-        losses, _ = full_windows(_series(rows, ("loss",)).get("loss", []))
-        gammas = _series(rows, ("gamma_query", "gamma_document"))
-        for quantity, points in {"loss": losses, **_nested(rows, "evaluation", ""), **gammas}.items():
+        series = _series(rows)
+        losses, _ = full_windows(series.get("loss", []))
+        for quantity, points in {"loss": losses, **_within(series, "evaluation."), **_gammas(series)}.items():
             if points:
                 curves.setdefault(quantity.replace("_", " "), []).append((name, points))
     return {quantity: curves[quantity] for quantity in fitting(list(curves), PANELS, "metrics", "curves")}
@@ -383,17 +389,21 @@ def full_windows(points: Sequence[tuple[int, float]]) -> tuple[Points, int]:
     return [(step, total / count) for step, total, count in windows], full
 
 
-def _series(rows: Sequence[Mapping[str, Any]], keys: tuple[str, ...]) -> Series:
-    series = {key: [(row["step"], row[key]) for row in rows if key in row] for key in keys}
-    return {key: points for key, points in series.items() if points}
+def _series(rows: Sequence[Mapping[str, Any]]) -> Series:
+    """The points of every value of the lines of ``metrics.jsonl``, by its name, those within a record with a dot."""
+    series: Series = {}
+    for row in rows:
+        for name, value in flat(row).items():
+            series.setdefault(name, []).append((row["step"], value))
+    return series
 
 
-def _nested(rows: Sequence[Mapping[str, Any]], key: str, ending: str) -> Series:
-    names = [name for row in rows for name in row.get(key, {}) if name.endswith(ending)]
-    return {
-        name: [(row["step"], row[key][name]) for row in rows if name in row.get(key, {})]
-        for name in dict.fromkeys(names)
-    }
+def _within(series: Series, prefix: str) -> Series:
+    return {name.removeprefix(prefix): points for name, points in series.items() if name.startswith(prefix)}
+
+
+def _gammas(series: Series) -> Series:
+    return {name: series[name] for name in ("gamma_query", "gamma_document") if name in series}
 
 
 def _by_task(name: str, series: Series, label: str) -> dict[str, tuple[Series, str]]:
