@@ -92,12 +92,10 @@ class LayerProbe(Findings):
             values[encoder] = [row.value for row in rows]
             if rows[0].moved is not None:
                 moved[encoder] = [100 * (row.moved or 0.0) for row in rows]
-        written = _plot_curves(
-            values, encoders, "after layer (0: embedding layer)", shown(self.metric), folder, "layers"
-        )
+        xlabel = "layer (0: embedding layer)"
+        written = _plot_curves(values, encoders, f"after {xlabel}", shown(self.metric), folder, "layers")
         if moved:
-            label = "‖W − W₀‖ / ‖W₀‖ (%)"
-            written += _plot_curves(moved, encoders, "layer (0: embedding layer)", label, folder, "moved")
+            written += _plot_curves(moved, encoders, xlabel, "‖W − W₀‖ / ‖W₀‖ (%)", folder, "moved")
         return written
 
 

@@ -267,22 +267,19 @@ def _near_misses(rows: list[dict[str, Any]], folder: str | Path, name: str) -> l
     """COMP, Figure 3: mean scores of near-misses by family, and below their areas under the ROC curve."""
     scorers = list(dict.fromkeys((row["scorer"], row["similarity"]) for row in rows))
     scorers = fitting(scorers, len(COLORS), "scorers", name)
-    counts = {row["family"]: row["near_misses"] for row in rows}
-    largest = sorted(counts, key=lambda family: (family != ALL, -counts[family]))
-    chosen = fitting(largest, PANELS, "families", name)
-    families = [family for family in counts if family in chosen]
+    families = _largest_families(rows, name)
     figure, (upper, lower) = plt.subplots(2, 1, figsize=(WIDTH, 6.2), layout="constrained", sharex=True)
     width = 0.8 / len(scorers)
-    for index, scorer in enumerate(scorers):
-        of_scorer = {row["family"]: row for row in rows if (row["scorer"], row["similarity"]) == scorer}
-        measured = [of_scorer[family] for family in families]
+    for index, (scorer, similarity) in enumerate(scorers):
+        by_family = {row["family"]: row for row in rows if (row["scorer"], row["similarity"]) == (scorer, similarity)}
+        measured = [by_family[family] for family in families]
         positions = np.arange(len(families)) + (index - (len(scorers) - 1) / 2) * width
         color = color_of(index)
-        label = wrapped(scorer[0] if scorer[1] == "own" else " ".join(scorer), 2 * LABEL)
+        label = wrapped(scorer if similarity == "own" else f"{scorer} {similarity}", 2 * LABEL)
         upper.bar(positions, [row["near_miss"] for row in measured], width, color=color, label=label)
-        areas, lows, highs = (
-            np.array([row[key] for row in measured]) for key in ("roc_auc", "roc_auc_low", "roc_auc_high")
-        )
+        areas = np.array([row["roc_auc"] for row in measured])
+        lows = np.array([row["roc_auc_low"] for row in measured])
+        highs = np.array([row["roc_auc_high"] for row in measured])
         errors = np.maximum(0.0, [areas - lows, highs - areas])
         lower.errorbar(positions, areas, yerr=errors, fmt="o", markersize=5, capsize=3, color=color)
     lower.axhline(0.5, color=GREY, linestyle=":", linewidth=1.2)
@@ -296,6 +293,14 @@ def _near_misses(rows: list[dict[str, Any]], folder: str | Path, name: str) -> l
         axes.set_axisbelow(True)
     legend_above(figure, upper, columns=2)
     return save(figure, folder, name)
+
+
+def _largest_families(rows: list[dict[str, Any]], name: str) -> list[str]:
+    """The families that fit into a picture, in their order."""
+    counts = {row["family"]: row["near_misses"] for row in rows}
+    by_size = sorted(counts, key=lambda family: (family != ALL, -counts[family]))
+    chosen = fitting(by_size, PANELS, "families", name)
+    return [family for family in counts if family in chosen]
 
 
 Points = list[tuple[int, float]]
