@@ -123,7 +123,7 @@ class LengthFinding:
     task: Annotated[str, Column("data set")]
     step: Annotated[int | None, Column("step", absent="")]
     queries: Annotated[Lengths, Column("queries", ".4g", "mean"), Column("CV", ".1%", "cv")]
-    cv_ratio: Annotated[CvRatio | None, Column("CV ratio", ".2f", "value")]
+    cv_ratio: Annotated[CvRatio | None, Column("CV ratio", ".2f", "value", absent="")]
     relevant: Annotated[Lengths, Column("relevant", ".4g", "mean")]
     irrelevant: Annotated[Lengths, Column("irrelevant", ".4g", "mean")]
     effect: Annotated[EffectSize, Column("d (95%)", _effect_cell), Column("effect", attribute="size")]
