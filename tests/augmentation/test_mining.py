@@ -1,7 +1,9 @@
 """Mining: choices worked out by hand, the library's own choices, every similarity, and a break in the middle."""
 
 import json
+import sqlite3
 from collections.abc import Callable, Sequence
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
@@ -409,7 +411,7 @@ def test_a_judges_scores_outlive_a_break(tmp_path, judged):
     judged("whole.jsonl")
     judged("out.jsonl", breaks=True)
     assert not (tmp_path / "out.jsonl").exists()
-    assert len(list((tmp_path / "out.jsonl.work").iterdir())) == 3
+    assert (tmp_path / "out.jsonl.work" / "scores.sqlite").is_file()
     assert {query for query, _ in judged("out.jsonl").asked} == {f"q{i}" for i in range(12, 30)}
     assert (tmp_path / "out.jsonl").read_bytes() == (tmp_path / "whole.jsonl").read_bytes()
     assert sorted(path.name for path in tmp_path.iterdir()) == ["out.jsonl", "whole.jsonl"]
@@ -419,11 +421,10 @@ def test_damaged_scores_are_made_again(tmp_path, judged):
     judged("whole.jsonl")
     judged("out.jsonl", breaks=True)
     work = tmp_path / "out.jsonl.work"
-    shards = sorted(work.glob("*.npy"))
-    shards[0].write_bytes(shards[0].read_bytes()[:-20])
-    flipped = bytearray(shards[1].read_bytes())
-    flipped[140] ^= 1  # within a number
-    shards[1].write_bytes(bytes(flipped))
+    with closing(sqlite3.connect(work / "scores.sqlite")) as opened, opened:
+        (cut, flipped, _), *_ = zip(*opened.execute("SELECT rowid FROM shards"), strict=True)
+        opened.execute("UPDATE shards SET content = substr(content, 5) WHERE rowid = ?", (cut,))
+        opened.execute("UPDATE shards SET content = zeroblob(length(content)) WHERE rowid = ?", (flipped,))
     (work / "mine.txt").write_text("a user's own")
     assert len({query for query, _ in judged("out.jsonl").asked}) == 18 + 8
     assert (tmp_path / "out.jsonl").read_bytes() == (tmp_path / "whole.jsonl").read_bytes()

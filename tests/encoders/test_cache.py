@@ -17,6 +17,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from retrokit.core import databases
+from retrokit.core.databases import Database
 from retrokit.core.errors import DataError, UsageError
 from retrokit.core.notices import listening
 from retrokit.encoders import cached as embeddings
@@ -449,7 +451,7 @@ def test_a_cache_that_cannot_be_written_does_not_end_the_work(tmp_path):
 def test_a_cache_that_cannot_be_shrunk_says_so(tmp_path, monkeypatch):
     embed(tmp_path, ["a"])
 
-    monkeypatch.setattr(database, "PATIENCE", 0.0)
+    monkeypatch.setattr(databases, "PATIENCE", 0.0)
     with closing(sqlite3.connect(tmp_path / FILE, isolation_level=None)) as other:
         other.execute("BEGIN IMMEDIATE")
         with pytest.raises(DataError, match="could not be written: database is locked"):
@@ -461,7 +463,7 @@ def test_clearing_a_damaged_cache(tmp_path):
     listener = Notices()
     with listening(listener):
         assert EmbeddingCache(tmp_path, 10**9).shrink(0) == 5500
-    assert "cache corrupt (file is not a database)" in listener.messages[0]
+    assert listener.messages[0].endswith(f"{FILE}: file is not a database; removed")
     assert not (tmp_path / FILE).exists()
 
 
@@ -474,9 +476,7 @@ def test_a_cache_with_a_damaged_header_is_removed(tmp_path, position, limit):
     listener = Notices()
     with listening(listener):
         assert EmbeddingCache(tmp_path, 10**9).shrink(limit) == size
-    assert re.search(
-        r"cache corrupt \((unsupported file|attempt to write a readonly).*\); recreating", *listener.messages
-    )
+    assert re.search(rf"{FILE}: (unsupported file|attempt to write a readonly).*; removed", *listener.messages)
     assert list(tmp_path.iterdir()) == []
 
 
@@ -492,7 +492,7 @@ def test_a_cache_of_a_later_version_is_named_and_stays(tmp_path):
     with closing(sqlite3.connect(tmp_path / FILE)) as later:
         later.execute("PRAGMA user_version = 9")
     before = (tmp_path / FILE).read_bytes()
-    later_version = rf"{FILE} is of a later retrokit \(version 9, not 2\)"
+    later_version = r"the file is of a later retrokit \(version 9, not 2\)"
     listener = Notices()
     with listening(listener):
         assert embed(tmp_path, ["a"])[1] == ["a"]
@@ -501,21 +501,21 @@ def test_a_cache_of_a_later_version_is_named_and_stays(tmp_path):
     assert len(listener.messages) == 3, "once for each cache that was opened"
     for message in listener.messages:
         assert re.search(rf"cannot write the embedding cache \({later_version}\); continuing without it", message)
-    with pytest.raises(DataError, match=f"could not be written: {later_version}$"):
+    with pytest.raises(DataError, match=f"{FILE}: could not be written: {later_version}$"):
         EmbeddingCache(tmp_path, 10**9).shrink(1)
     assert (tmp_path / FILE).read_bytes() == before
     with listening(listener):
         assert EmbeddingCache(tmp_path, 10**9).shrink(0) == len(before)
-    assert re.fullmatch(f"{later_version}; file removed", listener.messages[-1])
+    assert re.search(f"{FILE}: {later_version}; removed$", listener.messages[-1])
     assert not (tmp_path / FILE).exists()
 
 
-class FullDisk(EmbeddingCache):
+class FullDisk(Database):
     """On a full disk, SQLite cannot write down what it is to change."""
 
-    def _writing(self, in_memory=False):
-        if in_memory:
-            return super()._writing(in_memory=True)
+    def writing(self, settings=""):
+        if settings:
+            return super().writing(settings)
         full = sqlite3.OperationalError("database or disk is full")
         full.sqlite_errorcode = sqlite3.SQLITE_FULL
         raise full
@@ -526,11 +526,13 @@ def test_a_cache_on_a_full_disk_is_cleared_and_shrunk(tmp_path, monkeypatch):
     embed(tmp_path, texts(0, 20))
     (held,) = EmbeddingCache(tmp_path, 10**9).held()
     size = held.size // held.rows
-    assert FullDisk(tmp_path, 10**9).shrink(10 * size) == 12 * size, "three blocks of four"
+    full = EmbeddingCache(tmp_path, 10**9)
+    full.database = FullDisk(**vars(full.database))
+    assert full.shrink(10 * size) == 12 * size, "three blocks of four"
     (held,) = EmbeddingCache(tmp_path, 10**9).held()
     assert held.rows == 8
-    assert FullDisk(tmp_path, 10**9).shrink(10 * size) == 0
-    assert FullDisk(tmp_path, 10**9).shrink(0) > 8 * size
+    assert full.shrink(10 * size) == 0
+    assert full.shrink(0) > 8 * size
     assert list(tmp_path.iterdir()) == []
 
 
@@ -582,9 +584,9 @@ def test_other_blocks_cost_next_to_nothing(tmp_path, monkeypatch, work):
     cache = EmbeddingCache(tmp_path, 10**9)
     cache.add(b"e", {}, [(b"k", b"row")])
     steps = [0]
-    real = EmbeddingCache._open
+    real = Database.connect
 
-    def opened(self: EmbeddingCache, mode: str) -> sqlite3.Connection:
+    def opened(self: Database, mode: str = "rwc") -> sqlite3.Connection:
         database = real(self, mode)
         database.set_progress_handler(lambda: steps.__setitem__(0, steps[0] + 1), 1)
         return database
@@ -598,7 +600,7 @@ def test_other_blocks_cost_next_to_nothing(tmp_path, monkeypatch, work):
         return steps[0] - before
 
     cost()
-    monkeypatch.setattr(EmbeddingCache, "_open", opened)
+    monkeypatch.setattr(Database, "connect", opened)
     few = cost()
     with closing(sqlite3.connect(tmp_path / FILE)) as database, database:
         rows = [(7, 1, 1, time.time())] * 1000
