@@ -15,7 +15,7 @@ from retrokit.data.exports import Quantization
 from retrokit.ranking.retrieval import approximate, exact
 from retrokit.ranking.retrieval.approximate import Approximate, ApproximateIndex, empty_index
 from retrokit.ranking.retrieval.base import TextList
-from retrokit.ranking.retrieval.dense import Dense, StoredIndex
+from retrokit.ranking.retrieval.dense import Dense
 from retrokit.ranking.retrieval.embeddings import SharedEmbeddings
 from retrokit.ranking.retrieval.exact import top_k
 from retrokit.similarities.base import Role
@@ -260,8 +260,8 @@ def test_an_index_keeps_the_same_numbers(quantize, faiss):
 def test_an_index_takes_the_memory_of_its_numbers(quantize, codec):
     faiss = pytest.importorskip("faiss", reason="of the extra faiss")
     index = searcher("cosine", quantize, "Flat").index(DOCUMENTS)
-    assert isinstance(index, StoredIndex)
-    made = index.parts[0].approximate.faiss_index
+    index.search(QUERIES, K)
+    made = index.source.blocks[0].approximate.faiss_index
     codes = faiss.vector_to_array(made.xb if quantize == "binary" else made.codes)
     assert codes.nbytes == len(DOCUMENTS) * codec
 
