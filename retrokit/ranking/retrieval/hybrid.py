@@ -91,8 +91,8 @@ class Hybrid(Searcher):
     def __init__(self, a: Searcher, b: Searcher, fusion: str, weight: float | str, depth: int) -> None:
         self.a, self.b, self.fusion, self.weight, self.depth = a, b, fusion, weight, depth
         self.by_ids = a.by_ids or b.by_ids
-        given: dict[str, Any] = {"a": a.spec, "b": b.spec, "fusion": fusion, "weight": weight, "depth": depth}
-        self.spec = str(retrieval.registry.parse(str(Spec("hybrid", given))))
+        params: dict[str, Any] = {"a": a.spec, "b": b.spec, "fusion": fusion, "weight": weight, "depth": depth}
+        self.spec = str(retrieval.registry.parse(str(Spec("hybrid", params))))
 
     def index(self, documents: TextList) -> HybridIndex:
         if self.weight == AUTO:
@@ -192,9 +192,10 @@ def placed(scores: np.ndarray, score: float, fusion: str) -> float:
     if not len(scores):
         return 0.0
     rounding = _ROUNDING * max(abs(float(scores[0])), abs(float(score)))
-    values, place = NORMALISED[fusion](scores), int(np.count_nonzero(scores > score + rounding))
+    values = NORMALISED[fusion](scores)
     if fusion == "rrf":
-        return float(values[place]) if place < len(values) else 0.0
+        rank = int(np.count_nonzero(scores > score + rounding))
+        return float(values[rank]) if rank < len(values) else 0.0
     reach = float(scores[0]) - float(scores[-1])
     above = max(float(score) - float(scores[-1]), 0.0)
     return float(values[-1] + (values[0] - values[-1]) * (above / reach if reach else 0.0))
