@@ -56,17 +56,18 @@ CREATE TABLE IF NOT EXISTS facts (
 """
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Held:
     """What the cache contains of one encoder: the spec under which it was last seen, the ``kind`` of its embeddings
-    (``pooled``, ``tokens``), ``rows`` of them, ``size`` in bytes, and the time of last use in seconds since 1970."""
+    (``pooled``, ``tokens``), ``rows`` of them, ``size`` in bytes, and the time of last use in seconds since 1970. A
+    damaged description is unknown."""
 
-    spec: str
-    kind: str
-    fingerprint: str
-    precision: str
-    device: str
-    dimension: int
+    spec: str = "unknown"
+    kind: str = "unknown"
+    fingerprint: str = "unknown"
+    precision: str = "unknown"
+    device: str = "unknown"
+    dimension: int = 0
     rows: int
     size: int
     last_used: float
@@ -201,8 +202,15 @@ class EmbeddingCache:
             "SELECT about, sum(rows), sum(size), max(used) FROM blocks JOIN encoders ON encoders.id = encoder "
             "WHERE rows > 0 GROUP BY encoder ORDER BY max(used) DESC"
         )
-        rows = self._look(lambda connection: connection.execute(grouped).fetchall()) or []
-        return [_held(about, {"rows": count, "size": size, "last_used": used}) for about, count, size, used in rows]
+        held = []
+        rows = self._look(lambda connection: connection.execute(grouped).fetchall())
+        for about, count, size, used in rows or ():
+            counts = {"rows": count, "size": size, "last_used": used}
+            try:
+                held.append(restored(Held, {**json.loads(about), **counts}))
+            except (ValueError, TypeError):
+                held.append(Held(**counts))
+        return held
 
     def shrink(self, limit: int) -> int:
         """Remove the least recently used until at most ``limit`` bytes are left; 0 removes all. Returns the bytes
@@ -319,17 +327,6 @@ def _evict(connection: sqlite3.Connection, limit: int, but: Collection[int] = ()
             connection.execute("DELETE FROM blocks WHERE id = ?", (block,))
             remaining -= size
     return remaining
-
-
-def _held(about: str, counted: dict[str, Any]) -> Held:
-    """What is known of an encoder; of one whose description is damaged, what is counted."""
-    names = ("spec", "kind", "fingerprint", "precision", "device")
-    unknown: dict[str, Any] = {**dict.fromkeys(names, "unknown"), "dimension": 0}
-    try:
-        held: Held = restored(Held, {**unknown, **json.loads(about), **counted})
-    except (ValueError, TypeError):
-        held = Held(**unknown, **counted)
-    return held
 
 
 # --- where it lies, and how large it may get

@@ -16,6 +16,7 @@ from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from retrokit.core.databases import PATIENCE, Database, code_of, database_errors, transaction
 from retrokit.core.errors import DataError, Interrupted, disk_errors
@@ -140,15 +141,7 @@ class ResponseStore:
         """The completions that are stored for the answers, after one transaction."""
         if not jobs:
             return []
-        rows = [
-            (
-                *(request.key, request.identity, json.dumps(request.sampling.to_json(), sort_keys=True)),
-                *(request.system, request.prompt, request.attempt),
-                *(completion.text, completion.prompt_tokens, completion.completion_tokens),
-                *(completion.finish, completion.estimated, time.time()),
-            )
-            for request, completion, _ in jobs
-        ]
+        rows = [_row(request, completion) for request, completion, _ in jobs]
         connection = self._writer_connection
         with transaction(connection):
             connection.executemany(f"INSERT OR IGNORE INTO responses VALUES ({', '.join('?' * 12)})", rows)
@@ -176,6 +169,24 @@ def default_store(output: str | Path) -> Path:
     'sure/law.answers.sqlite'
     """
     return Path(output).with_name(f"{Path(output).name}.answers.sqlite")
+
+
+def _row(request: CompletionRequest, completion: Completion) -> tuple[Any, ...]:
+    """In the order of the table's columns."""
+    return (
+        request.key,
+        request.identity,
+        json.dumps(request.sampling.to_json(), sort_keys=True),
+        request.system,
+        request.prompt,
+        request.attempt,
+        completion.text,
+        completion.prompt_tokens,
+        completion.completion_tokens,
+        completion.finish,
+        completion.estimated,
+        time.time(),
+    )
 
 
 def _completion(text: str, prompt_tokens: int, completion_tokens: int, finish: str, estimated: int) -> Completion:

@@ -77,7 +77,9 @@ class ApproximateIndex:
         stored: Quantization | None = None,
     ) -> None:
         self._similarity = copy.deepcopy(similarity).to(device)
-        self._documents, self._index, self._device = documents, index, device
+        self._documents = documents
+        self._index = index
+        self._device = device
         self._stored = stored or Quantization("float32", documents.shape[-1])
         self.faiss_index = empty_index(index, self._similarity, documents.shape[-1], self._stored.dtype)
         self._recall: dict[int, float] = {}

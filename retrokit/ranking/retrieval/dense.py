@@ -6,7 +6,6 @@ is given is checked against these."""
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence, Set
 
 import numpy as np
 import torch
@@ -19,7 +18,7 @@ from retrokit.encoders.base import Encoder
 from retrokit.encoders.chunks import best_chunks, starts_of
 from retrokit.ranking.reranking.base import check_counts
 from retrokit.ranking.retrieval.approximate import empty_index
-from retrokit.ranking.retrieval.base import Account, FilteredIndex, Ranking, Searcher, TextList, check_k, without
+from retrokit.ranking.retrieval.base import Account, Index, Ranking, Searcher, TextList, check_k
 from retrokit.ranking.retrieval.embeddings import SharedEmbeddings
 from retrokit.ranking.retrieval.exact import in_order
 from retrokit.ranking.retrieval.vectors import EmbeddedTexts, ExportedVectors, SearchMethod, VectorSource, listed_rows
@@ -87,7 +86,7 @@ class Dense(Searcher):
         return f"{self.scorer.fingerprint()} {self.embeddings.dims} {self.faiss} {self.quantize}"
 
 
-class DenseIndex(FilteredIndex):
+class DenseIndex(Index):
     """The vectors of ``source``. Searchers of one encoder share the embeddings of a list of texts."""
 
     def __init__(self, searcher: Dense, source: VectorSource) -> None:
@@ -96,19 +95,16 @@ class DenseIndex(FilteredIndex):
         self._queries = TextList()
         self._pair_texts = TextList()
 
-    def search_without(self, queries: TextList, k: int, left_out: Sequence[Set[int]]) -> list[Ranking]:
+    def search(self, queries: TextList, k: int) -> list[Ranking]:
         """The ``k`` best documents of each query, approximately through an index of faiss. Raises :class:`UsageError`
         for too few documents to train it on, :class:`DataError` for scores that are not finite."""
         check_k(k)
         self._queries = queries
         prepared = self.source.prepared(self.searcher.embeddings.of(queries, "query"), "query")
-        depth = k + max(map(len, left_out), default=0)
         owners = self.source.owners
         if owners is None:
-            rankings = self._best_vectors(prepared, depth)
-        else:
-            rankings = best_chunks(self._best_vectors, prepared, depth, owners)
-        return [without(ranking, out, k) for ranking, out in zip(rankings, left_out, strict=True)]
+            return self._best_vectors(prepared, k)
+        return best_chunks(self._best_vectors, prepared, k, owners)
 
     def _best_vectors(self, prepared: np.ndarray, k: int) -> list[Ranking]:
         """The ``k`` best vectors of all blocks for each prepared query."""

@@ -40,7 +40,9 @@ class StoredProduct(Similarity):
         super().__init__()
         self.spec = spec
         self.dimension = quantization.dimension
-        scale = offset = signs = None
+        scale: Tensor | None = None
+        offset: Tensor | None = None
+        signs: Tensor | None = None
         if quantization.ranges is not None:
             scale, offset = map(torch.from_numpy, quantization.linear())
         if quantization.dtype == "binary":
