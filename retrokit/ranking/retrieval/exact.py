@@ -52,7 +52,9 @@ def top_k(
     queries, documents, k = checked(queries, documents, k)
     similarity = copy.deepcopy(similarity).to(device)  # the caller's stays where it is
     prepared = prepared_queries(similarity, queries, documents, device)
-    memory = prepared.new_empty(min(QUERY_BLOCK, len(prepared)) * min(_rows_of_a_block(documents), len(documents)))
+    block_queries = min(QUERY_BLOCK, len(prepared))
+    block_documents = min(_rows_of_a_block(documents), len(documents))
+    memory = prepared.new_empty(block_queries * block_documents)
     search = _Search(similarity, queries, documents, device, k, memory)
     blocks = [_Best(search, block) for block in prepared.split(QUERY_BLOCK)] if len(prepared) else []
     with progress("searching", len(queries) * len(documents), "pairs") as advance:
@@ -63,21 +65,26 @@ def top_k(
     results = [in_order(*block.scored()) for block in blocks]
     if not results:
         return np.empty((0, k), dtype=np.float32), np.empty((0, k), dtype=np.int64)
-    values, indices = (torch.cat(side).cpu().numpy() for side in zip(*results, strict=True))
-    if not np.isfinite(values).all():
-        raise DataError(similarity.spec, f"{(~np.isfinite(values)).sum()} of the best scores are not finite")
-    return values.astype(np.float32, copy=False), indices
+    scores = torch.cat([block_scores for block_scores, _ in results]).cpu().numpy()
+    indices = torch.cat([block_indices for _, block_indices in results]).cpu().numpy()
+    is_finite = np.isfinite(scores)
+    if not is_finite.all():
+        raise DataError(similarity.spec, f"{(~is_finite).sum()} of the best scores are not finite")
+    return scores.astype(np.float32, copy=False), indices
 
 
 def checked(queries: Embeddings, documents: Embeddings, k: int) -> tuple[Embeddings, Embeddings, int]:
     """Both sides as rows, and ``k`` or as many documents as there are."""
-    queries, documents = (
-        torch.atleast_2d(side) if isinstance(side, Tensor) else np.atleast_2d(side) for side in (queries, documents)
-    )
+    queries = _rows(queries)
+    documents = _rows(documents)
     check_k(k)
     if queries.shape[-1] != documents.shape[-1]:
         raise UsageError(f"queries have {queries.shape[-1]} dimensions, documents {documents.shape[-1]}")
     return queries, documents, min(k, len(documents))
+
+
+def _rows(embeddings: Embeddings) -> Embeddings:
+    return torch.atleast_2d(embeddings) if isinstance(embeddings, Tensor) else np.atleast_2d(embeddings)
 
 
 def prepared_queries(
@@ -177,15 +184,18 @@ class _Best:
 
     def scored(self) -> tuple[Tensor, Tensor]:
         """Scores and rows of the best. From here on there are no ceilings."""
-        if self.margin is not None:
-            exact = self.queries.double()
-            low = -torch.inf if self.least is None else (self.least - self.margin)[:, None]
-            queries, columns = (self.values > low).nonzero(as_tuple=True)
-            self.margin, self.values = None, torch.full_like(self.values, -torch.inf)
-            for query, column in zip(queries.split(PAIRS), columns.split(PAIRS), strict=True):
-                query_embeddings = exact.index_select(0, query)  # far faster than by brackets
-                self.values[query, column] = self.search.score_pairs(query_embeddings, self.rows[query, column]).float()
-            self._cut()
+        if self.margin is None:
+            return self.values, self.rows
+        exact_queries = self.queries.double()
+        low = -torch.inf if self.least is None else (self.least - self.margin)[:, None]
+        queries, columns = (self.values > low).nonzero(as_tuple=True)
+        self.margin = None
+        self.values = torch.full_like(self.values, -torch.inf)
+        for query, column in zip(queries.split(PAIRS), columns.split(PAIRS), strict=True):
+            query_embeddings = exact_queries.index_select(0, query)  # far faster than by brackets
+            scores = self.search.score_pairs(query_embeddings, self.rows[query, column])
+            self.values[query, column] = scores.float()
+        self._cut()
         return self.values, self.rows
 
     def _add_ceilings(self, documents: Tensor, offset: int) -> bool:
