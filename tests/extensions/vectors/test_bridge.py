@@ -12,12 +12,12 @@ from sentence_transformers import SentenceTransformer
 
 import retrokit
 from retrokit.cli.entry import run
+from retrokit.core.errors import UsageError
 from retrokit.core.files import digest
 from retrokit.data.dtypes import DTYPES
 from retrokit.data.jsonl import write_jsonl
 from retrokit.evaluation.evaluate import evaluate
 from retrokit.extensions.vectors import bridging
-from retrokit.core.errors import UsageError
 from retrokit.extensions.vectors.bridging import BridgeSample, bridge
 from retrokit.extensions.vectors.maps import RIDGES, VectorMap, fit, ridge
 from retrokit.extensions.vectors.query_side import train
