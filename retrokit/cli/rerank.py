@@ -18,6 +18,7 @@ from retrokit.cli.streams import readers_may_leave
 from retrokit.core.errors import UsageError
 from retrokit.core.registry import importing
 from retrokit.core.settings import FOLDER, Content, setting
+from retrokit.data.jsonl import to_json
 from retrokit.evaluation.settings import OUTPUT, TwoStageOptions
 
 
@@ -78,10 +79,13 @@ def run_two_stages(
 
         reranking_plots(result, output.plot)
     from retrokit.evaluation.comparison.gates import check_gates
-    from retrokit.report.evaluation import write_summary
-    from retrokit.report.reranking import reranking_parts, reranking_sheets
+    from retrokit.report.evaluation import evaluation_sheets, form, write_summary
 
-    show(*reranking_parts(result, output.shape, output.per_query), error=to_output)
+    if output.shape == "json":
+        parts = [to_json(result.to_json(output.per_query), kind="reranking")]
+    else:
+        parts = form(output.shape)(result.whole, False)
+    show(*parts, error=to_output)
     if output.markdown_summary is not None:
-        write_summary(result.whole.gates, reranking_sheets(result), output.markdown_summary)
+        write_summary(result.whole.gates, evaluation_sheets(result.whole), output.markdown_summary)
     check_gates(result.whole.gates)

@@ -140,6 +140,9 @@ registry = _Tasks(
             "do scores tell near-misses or non-duplicates apart: JSONL of pairs",
             "pairs:pairs",
             Param("family", str, "family", summary="field that names the family of a near-miss"),
+            Param("gate", bool, False, summary="near-misses: test a gate, which rerankers can be (COMP, Evaluation 2)"),
+            Param("paraphrases", str, summary="of a gate: pairs that do mean the same; default: the file's positives"),
+            Param("max_paraphrases", int, 10_000, minimum=2, summary="of them, a random sample"),
             path="what augment near-misses writes, or labelled pairs",
         ),
         _task(

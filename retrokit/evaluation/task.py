@@ -24,7 +24,7 @@ if TYPE_CHECKING:  # tasks are listed and results shown where no model is loaded
     from retrokit.data.overlap import JudgedTexts
     from retrokit.encoders.base import Encoder
     from retrokit.evaluation.result import Result
-    from retrokit.ranking.reranking.base import Reranker
+    from retrokit.ranking.reranking.kept import KeptReranker
     from retrokit.ranking.retrieval.base import Searcher, TuningQueries
     from retrokit.ranking.retrieval.embeddings import SharedEmbeddings
     from retrokit.similarities.base import Similarity
@@ -44,7 +44,6 @@ class Request:
         quantize: how documents are stored for the search (:mod:`ranking.retrieval.stored`); ``None``: as float32.
         searcher: what searches in place of the encoder.
         reranker: what scores pairs of texts in place of the encoder.
-        whole: rank all that the searcher has, however deep.
         alone: compute only ``metrics``.
     """
 
@@ -55,15 +54,14 @@ class Request:
     dims: int | None = None
     index: str | None = None
     searcher: Searcher | None = None
-    reranker: Reranker | None = None
-    whole: bool = False
+    reranker: KeptReranker | None = None
     alone: bool = False
     quantize: str | None = None
 
     @property
     def name(self) -> str:
         """Of what is measured, for messages."""
-        measured = self.encoder or self.searcher
+        measured = self.encoder or self.searcher or self.reranker
         return measured.spec if measured is not None else ""
 
     @property
@@ -117,6 +115,7 @@ class Task(Protocol):
         known_metrics: all that it measures, where that is more.
         symmetric: whether the texts are of one kind, so that a similarity must not depend on the roles (MAG, 2.1).
         searches: whether it takes a searcher, and an index.
+        takes_rerankers: whether it takes a reranker without a search, which scores its pairs.
     """
 
     spec: str = ""
@@ -126,6 +125,7 @@ class Task(Protocol):
     known_metrics: tuple[str, ...] = ()
     symmetric: bool = False
     searches: bool = False
+    takes_rerankers: bool = False
     _warned: frozenset[str] = frozenset()
 
     def describe(self) -> str:
@@ -178,11 +178,6 @@ class Task(Protocol):
 
     def tuning(self, metric: str) -> TuningQueries | None:
         """Queries of another split of the same data, to tune a searcher on by ``metric``; ``None``: there are none."""
-        return None
-
-    def staged(self, reference: Sequence[tuple[str, str]] = ()) -> Task | None:
-        """The task that two stages are measured on: for rankings the task itself; for near-misses the test of a gate,
-        with the pairs of ``reference`` as positives; else ``None``."""
         return None
 
     def scored_with(self, encoder: Encoder, similarities: Sequence[Similarity]) -> list[Similarity]:

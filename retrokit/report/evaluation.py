@@ -1,8 +1,10 @@
 """An evaluation as tables for people, Markdown, LaTeX, CSV, and strict JSON."""
 
+from __future__ import annotations
+
 import textwrap
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from retrokit.core.errors import UsageError, did_you_mean
 from retrokit.core.files import writing
@@ -24,10 +26,15 @@ from retrokit.evaluation.comparison.comparison import (
 )
 from retrokit.evaluation.comparison.correlations import Correlation
 from retrokit.evaluation.comparison.gates import verdicts
+from retrokit.evaluation.comparison.near_misses import near_miss_rows, tests_gate
 from retrokit.evaluation.comparison.systems import System, comparable, precisions_of
 from retrokit.evaluation.result import known
 from retrokit.metrics.significance import DRAWS, EXACT_UP_TO
+from retrokit.report.reranking import cost_sheet, near_miss_sheets
 from retrokit.report.sheets import SHOWN, in_markdown, overlap_sheets, to_latex, to_markdown
+
+if TYPE_CHECKING:
+    from retrokit.evaluation.two_stage import Reranking
 
 Form = Callable[[Evaluation, bool], list[Any]]
 
@@ -42,11 +49,23 @@ def form(name: str) -> Form:
 
 def evaluation_sheets(evaluation: Evaluation, every_test: bool = False) -> list[Sheet]:
     """A table per task, then one over tasks and one of the tests, where there are any; of a cross-evaluation, one per
-    task of training against evaluation similarity. Correlations come last. The tests are those in each task's main
-    metric and in that of gates, or with ``every_test`` in all metrics that are shown."""
+    task of training against evaluation similarity. Near-misses that test a gate have tables of their own. Correlations
+    and the cost of reranking come last. The tests are those in each task's main metric and in that of gates, or with
+    ``every_test`` in all metrics that are shown."""
     correlated = [_correlations_sheet(evaluation.correlations)] if evaluation.correlations else []
     if evaluation.is_cross:
         return [*(_cross_sheet(cross) for cross in cross_of(evaluation)), *correlated]
+    sheets = table_sheets(evaluation, every_test)
+    sheets += near_miss_sheets(near_miss_rows(evaluation.systems))
+    costs = [result for result in evaluation.results if "cost" in result.configuration]
+    return [*sheets, *gate_sheets(evaluation), *correlated, *([cost_sheet(costs)] if costs else [])]
+
+
+def table_sheets(evaluation: Evaluation, every_test: bool = False) -> list[Sheet]:
+    """The tables of :func:`evaluation_sheets` on all tasks but gates."""
+    others = list(dict.fromkeys(system.task for system in evaluation.systems if not tests_gate(system)))
+    if len(others) < len(evaluation.tasks):
+        evaluation = evaluation.part(others)
     sheets = [_task_sheet(evaluation, task) for task in evaluation.tasks]
     if evaluation.over_tasks:
         sheets.append(_over_tasks_sheet(evaluation))
@@ -55,8 +74,13 @@ def evaluation_sheets(evaluation: Evaluation, every_test: bool = False) -> list[
     if tested:
         sheets.append(_tests_sheet(evaluation, tested))
     sheets += [_explanation_sheet(explanation) for explanation in evaluation.explanations]
-    sheets += overlap_sheets([vars(overlap) for overlap in evaluation.overlaps if overlap.examples])
-    return [*sheets, *gate_sheets(evaluation), *correlated]
+    return [*sheets, *overlap_sheets([vars(overlap) for overlap in evaluation.overlaps if overlap.examples])]
+
+
+def reranking_sheets(reranking: Reranking) -> list[Sheet]:
+    """The tables of what ``rerank`` measured."""
+    sheets = table_sheets(reranking.whole) + near_miss_sheets(reranking.near_miss_rows())
+    return [*sheets, *gate_sheets(reranking.whole), cost_sheet(reranking.whole.results)]
 
 
 def gate_sheets(evaluation: Evaluation) -> list[Sheet]:

@@ -72,7 +72,7 @@ registry = RecordRegistry(
             "reranking",
             "What rerank measured.",
             "retrokit.evaluation.two_stage:Reranking",
-            sheets="retrokit.report.reranking:reranking_sheets",
+            sheets="retrokit.report.evaluation:reranking_sheets",
             sentence="retrokit.report.words:conclusion_of_reranking",
         ),
         RecordEntry(

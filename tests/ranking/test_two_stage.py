@@ -311,8 +311,8 @@ def test_seeds_of_either_stage_are_averaged(many, tmp_path, monkeypatch):
     [
         (None, {}, "needs a first stage"),
         ("bm25", {"run": "x"}, "takes the place of bm25"),
-        ("bm25", {"sim": "dot"}, "are an encoder's"),
-        (None, {"run": "x", "dims": 8}, "are an encoder's"),
+        ("bm25", {"sim": "dot"}, "`sim=` dot: no encoder is evaluated"),
+        (None, {"run": "x", "dims": 8}, "`dims=` 8: no encoder is evaluated"),
         ("bm25", {"paraphrases": "pairs.jsonl"}, "is for near-misses"),
         ("bm25", {"metrics": ("ndgc@10",)}, "did you mean ndcg@10"),
         ("nonsense:x", {"sim": "cosin"}, "cosin"),
@@ -400,5 +400,5 @@ def test_tasks_of_another_kind_are_refused(tmp_path: Path, monkeypatch: pytest.M
     register(monkeypatch, fake=SCORES)
     labelled = [{"sentence1": "a", "sentence2": "b", "label": i} for i in (0, 1)]
     path = write_lines(tmp_path / "labelled.jsonl", labelled)
-    with pytest.raises(UsageError, match=r"neither ranks documents.*nor contains near-misses"):
+    with pytest.raises(UsageError, match="has labelled pairs; a gate is tested with near-misses"):
         rerank(None, [f"pairs:{path}"], ["fake"])

@@ -17,11 +17,8 @@ from typing import TYPE_CHECKING, Any
 
 from retrokit.core.frames import frame
 from retrokit.core.notices import notice
-from retrokit.data.beir import RetrievalData
 from retrokit.data.jsonl import restored
-from retrokit.data.overlap import Overlap
 from retrokit.data.records import PrintedRecord
-from retrokit.evaluation.comparison.correlations import Correlation, correlations
 from retrokit.evaluation.comparison.systems import System, comparable, led_by, precisions_of, prompts_of, systems_of
 from retrokit.evaluation.comparison.trained import Training
 from retrokit.evaluation.result import Result, known, leading_metric, settled
@@ -30,6 +27,10 @@ from retrokit.metrics.significance import PairedTest, alike, holm, paired_bootst
 
 if TYPE_CHECKING:
     from pandas import DataFrame
+
+    from retrokit.data.beir import RetrievalData
+    from retrokit.data.overlap import Overlap
+    from retrokit.evaluation.comparison.correlations import Correlation
 
 
 SIGNIFICANCE = 0.05
@@ -239,7 +240,7 @@ class Evaluation(PrintedRecord):
     @classmethod
     def from_json(cls, plain: Mapping[str, Any]) -> Evaluation:
         """What :meth:`to_json` gave; its tests are taken as they are."""
-        plain = restored(_JSON, plain)
+        plain = restored(_json_types(), plain)
         results = [Result.from_json(result) for result in plain["results"]]
         main_metrics: dict[str, str] = {}
         for result in results:
@@ -269,6 +270,28 @@ class Evaluation(PrintedRecord):
             explanations=plain["explanations"],
             gates=plain["gates"],
         )
+
+
+def _json_types() -> dict[str, Any]:
+    """What is read of the JSON of an evaluation."""
+    from retrokit.data.overlap import Overlap
+    from retrokit.evaluation.comparison.correlations import Correlation
+
+    return {
+        "results": list[dict[str, Any]],
+        "seeds": [{"encoders": list[str], "similarities": list[str], "seeds": list[str]}],
+        "trained_with": dict[str, str | None],
+        "comparisons": list[Comparison],
+        "over_tasks": list[OverTasks],
+        "shown": dict[str, list[str]],
+        "cross": list,
+        "correlations": list[Correlation],
+        "data": dict[str, str | None],
+        "changes": list[BaselineChange],
+        "overlaps": list[Overlap],
+        "explanations": list[Explanation],
+        "gates": list[Gate],
+    }
 
 
 def _seeds_json(system: System) -> dict[str, Any]:
@@ -349,16 +372,20 @@ def evaluation_of(
     if len(by_prompts := prompts_of(systems)) > 1:
         sides = "; ".join(f"{', '.join(names)}: {prompts}" for prompts, names in by_prompts.items())
         notice(f"the compared systems have different prompts: {sides}")
-    return Evaluation(
+    evaluation = Evaluation(
         results,
         systems,
         corrected(comparisons),
         _over_tasks(systems),
         {task: list(names) for task, names in shown.items()},
         is_cross,
-        correlations(systems) if correlate else [],
         gate_metric=gate_metric,
     )
+    if not correlate:
+        return evaluation
+    from retrokit.evaluation.comparison.correlations import correlations
+
+    return replace(evaluation, correlations=correlations(systems))
 
 
 def tested(first: System, other: System, metric: str) -> Comparison | None:
@@ -550,21 +577,3 @@ def counted(change: Collection[float]) -> tuple[int, int, int]:
     """The number of values above 0, below 0 and neither."""
     better, worse = (sum(sign * value > 0 for value in change) for sign in (1, -1))
     return better, worse, len(change) - better - worse
-
-
-_JSON = {
-    "results": list[dict[str, Any]],
-    "seeds": [{"encoders": list[str], "similarities": list[str], "seeds": list[str]}],
-    "trained_with": dict[str, str | None],
-    "comparisons": list[Comparison],
-    "over_tasks": list[OverTasks],
-    "shown": dict[str, list[str]],
-    "cross": list,
-    "correlations": list[Correlation],
-    "data": dict[str, str | None],
-    "changes": list[BaselineChange],
-    "overlaps": list[Overlap],
-    "explanations": list[Explanation],
-    "gates": list[Gate],
-}
-"""What is read of the JSON of an evaluation."""

@@ -122,9 +122,6 @@ class Retrieval(SearchTask):
         )
         return Retrieval(part, self.ignore_identical_ids, self._out)
 
-    def staged(self, reference: Sequence[tuple[str, str]] = ()) -> Retrieval:
-        return self
-
     def describe(self) -> str:
         counts, level = self.counts, self.data.level
         lacking = "with no relevant document" if level == 1 else f"without a grade of {level} or above"
@@ -147,7 +144,10 @@ class Retrieval(SearchTask):
         return max(int(name.partition("@")[2]) for name in names)
 
     def measure_index(self, index: Index, names: Sequence[str], depth: int, searcher: Searcher) -> Measured:
-        """The metrics of the best documents of each query that are not taken out of its ranking before the cut-off."""
+        """The metrics of the best documents of each query that are not taken out of its ranking before the cut-off.
+        Whole rankings are not cut."""
+        if searcher.has_whole_rankings:
+            depth = len(self.documents)
         run = run_of(index.search_without(self.queries, depth, self.left_out), self.data.query_ids, self.documents.ids)
         for query, scores in index.unlisted.items():
             run[query] |= {id: score for id, score in scores.items() if id not in self._out[query]}

@@ -96,22 +96,23 @@ class RerankerReference:
         """For each query (its position) and its entries, scores ``[n]``; NaN if there is none. Those of a listwise
         reference order these entries, and cannot be compared with others. Always of the same ``candidates``."""
         nothing = np.empty(0, dtype=np.int64), np.empty(0, dtype=np.float32)
-        before = [self._known.get(query, nothing) for query, _ in wanted]
-        new = [
-            np.setdiff1d(candidates.text_of[entries], known)
-            for (_, entries), (known, _) in zip(wanted, before, strict=True)
-        ]
-        queries = candidates.queries_at([query for (query, _), texts in zip(wanted, new, strict=True) for _ in texts])
-        texts = TextList(candidates.texts[text] for part in new for text in part)
-        for (query, _), *both in zip(wanted, new, _split(self._score(candidates, queries, texts), new), strict=True):
-            known = self._known.get(query, nothing)
-            own_texts, own_scores = (np.concatenate(side) for side in zip(known, both, strict=True))
-            order = np.argsort(own_texts)
-            self._known[query] = own_texts[order], own_scores[order]
+        new_texts = []
+        for query, entries in wanted:
+            known_texts, _ = self._known.get(query, nothing)
+            new_texts.append(np.setdiff1d(candidates.text_of[entries], known_texts))
+        rows = [query for (query, _), texts in zip(wanted, new_texts, strict=True) for _ in texts]
+        texts = TextList(candidates.texts[text] for part in new_texts for text in part)
+        new_scores = _split(self._score(candidates, candidates.queries_at(rows), texts), new_texts)
+        for (query, _), added_texts, added_scores in zip(wanted, new_texts, new_scores, strict=True):
+            known_texts, known_scores = self._known.get(query, nothing)
+            all_texts = np.concatenate([known_texts, added_texts])
+            all_scores = np.concatenate([known_scores, added_scores])
+            order = np.argsort(all_texts)
+            self._known[query] = all_texts[order], all_scores[order]
         scores = []
         for query, entries in wanted:
-            own_texts, own_scores = self._known[query]
-            scores.append(own_scores[np.searchsorted(own_texts, candidates.text_of[entries])])
+            known_texts, known_scores = self._known[query]
+            scores.append(known_scores[np.searchsorted(known_texts, candidates.text_of[entries])])
         return scores
 
     def _score(self, candidates: SureCandidates, queries: TextList, texts: TextList) -> np.ndarray:
@@ -240,26 +241,14 @@ class Sure(SearchTask):
         self.data, self.reference, self.counting, self.identical = data, reference, counting, identical
         self._depth = depth
         self.data_digest = data_digest
-        entries = sorted(data.passages.items() if corpus is None else corpus, reverse=True)
-        self._passages = len(entries)
+        passages = sorted(data.passages.items() if corpus is None else corpus, reverse=True)
+        self._passages = len(passages)
         self._queries = [query for query in data.queries if query in data.originals]
-        place = {identifier: position for position, (identifier, _) in enumerate(entries)}
-        self._originals = [place.get(data.originals[query], -1) for query in self._queries]
-        if max(self._originals) < 0:
-            first = data.originals[self._queries[0]]
-            raise DataError(data.name, f"none of its passages is in the corpus by its id (the first is {first!r})")
+        self._originals = self._positions_of_originals([identifier for identifier, _ in passages])
         self._members = {testbed: set(queries) for testbed, queries in data.testbeds.items()}
-        self._kinds: list[list[str]] = []  # the kinds of variants that each query has, in the testbeds that it is in
-        self._variant_entries: list[np.ndarray] = []
-        place_of_variant: dict[tuple[str, str], int] = {}
-        for query in self._queries:
-            passage, own = data.originals[query], [name for name in self._members if query in self._members[name]]
-            kinds = [kind for name in own for kind in TESTBEDS[name] if kind != ORIGINAL]
-            for kind in kinds:
-                if place_of_variant.setdefault((passage, kind), len(entries)) == len(entries):
-                    entries.append((variant_id(passage, kind), data.variants[kind][passage]))
-            self._kinds.append(kinds)
-            self._variant_entries.append(np.array([place_of_variant[passage, kind] for kind in kinds], dtype=np.int64))
+        self._kinds = [self._kinds_of(query) for query in self._queries]
+        variants, self._variant_entries = self._number_variants()
+        entries = [*passages, *variants]
         distinct = DistinctTexts()
         text_of = distinct.add(text for _, text in entries)
         ids = [identifier for identifier, _ in entries]
@@ -267,13 +256,49 @@ class Sure(SearchTask):
         self._candidates = SureCandidates(self.queries, ids, distinct.texts, text_of, self._passages)
         self.documents = self._candidates.of(np.arange(self._passages))
         self.counts = {"queries": len(self._queries), "documents": self._passages}
-        by_testbed = tuple(f"{testbed}_{measure}" for testbed in data.testbeds for measure in MEASURES)
-        self._before, self._reranked = f"mrr@{depth}", f"reranked_mrr@{depth}"
+        self._name_metrics()
+
+    def _positions_of_originals(self, ids: Sequence[str]) -> list[int]:
+        """The position of each query's passage in the corpus, whose documents have these ids; −1: it is not there.
+        Raises :class:`DataError` if none is."""
+        position_of = {identifier: position for position, identifier in enumerate(ids)}
+        positions = [position_of.get(self.data.originals[query], -1) for query in self._queries]
+        if max(positions) < 0:
+            first = self.data.originals[self._queries[0]]
+            problem = f"none of its passages is in the corpus by its id (the first is {first!r})"
+            raise DataError(self.data.name, problem)
+        return positions
+
+    def _kinds_of(self, query: str) -> list[str]:
+        """The kinds of variants that a query has, in the testbeds that it is in."""
+        kinds = []
+        for testbed, queries in self._members.items():
+            if query in queries:
+                kinds += [kind for kind in TESTBEDS[testbed] if kind != ORIGINAL]
+        return kinds
+
+    def _number_variants(self) -> tuple[list[tuple[str, str]], list[np.ndarray]]:
+        """Each variant once, as id and text, and the entries of each query's variants, which follow the passages."""
+        variants: list[tuple[str, str]] = []
+        entry_of: dict[tuple[str, str], int] = {}
+        entries_by_query = []
+        for query, kinds in zip(self._queries, self._kinds, strict=True):
+            passage = self.data.originals[query]
+            for kind in kinds:
+                if (passage, kind) not in entry_of:
+                    entry_of[passage, kind] = self._passages + len(variants)
+                    variants.append((variant_id(passage, kind), self.data.variants[kind][passage]))
+            entries_by_query.append(np.array([entry_of[passage, kind] for kind in kinds], dtype=np.int64))
+        return variants, entries_by_query
+
+    def _name_metrics(self) -> None:
+        by_testbed = tuple(f"{testbed}_{measure}" for testbed in self.data.testbeds for measure in MEASURES)
+        ranges = (f"{testbed}_range" for testbed in self.data.testbeds)
+        self._before, self._reranked = f"mrr@{self._depth}", f"reranked_mrr@{self._depth}"
         self.shown_metrics: tuple[str, ...] = (*MEASURES, *by_testbed)
-        ranges = (f"{testbed}_range" for testbed in data.testbeds)
         self.known_metrics = (*self.shown_metrics, self._before, self._reranked, *ranges)
         # a listwise reference would have to order one more list for the reranked metric
-        left_out = {self._reranked} if reference.listwise else set()
+        left_out = {self._reranked} if self.reference.listwise else set()
         self.default_metrics: tuple[str, ...] = tuple(name for name in self.known_metrics if name not in left_out)
 
     def describe(self) -> str:

@@ -31,7 +31,7 @@ from retrokit.evaluation.two_stage import Reranking
 from retrokit.extensions.page.html import pictures, template, to_html, write
 from retrokit.extensions.page.sources import RunSource, Sources, read_sources
 from retrokit.probing.base import Findings
-from retrokit.report.evaluation import evaluation_sheets
+from retrokit.report.evaluation import evaluation_sheets, table_sheets
 from retrokit.report.plots import (
     cross_plots,
     curves_of,
@@ -175,7 +175,7 @@ def reranking(source: RecordSource) -> Iterator[Markup]:
     """Both stages, near-misses, and what the second stage took."""
     both, rows = source.record, source.record.near_miss_rows()
     yield write("heading", source.path)
-    ranked = evaluation_sheets(both.rankings, every_test=True) if both.rankings is not None else []
+    ranked = table_sheets(both.whole, every_test=True)
     yield from map(to_html, [*ranked, *near_miss_sheets(rows), cost_sheet(both.whole.results)])
     rows_by_name = {"reranking": ranking_rows(both), "near-misses": rows}
     titles = {"reranking": "Rerankers and the first stage", "near-misses": "Scores of near-misses, and ROC-AUC"}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from retrokit import encoders
@@ -83,11 +84,12 @@ registry = SpecRegistry(
             "a searcher, and a reranker that puts the best of what it finds in order",
             "retrokit.ranking.retrieval.two_stage:two_stage",
             (
-                Param("first", str, required=True, summary="encoder or searcher; with parameters in quotes"),
+                Param("first", str, summary="encoder or searcher, in quotes with parameters; none: pairs only"),
                 Param("reranker", str, required=True, summary="such as maxsim; with parameters in quotes"),
                 Param("depth", int, 100, minimum=1, summary="documents of a query that are reranked"),
                 Param("blend", float, minimum=0, maximum=1, summary="share of the reranker in a sum of both scores"),
                 Param("fusion", str, choices=("rrf",), summary="join the ranks of both stages in place of scores"),
+                Param("work", str, summary="folder that keeps the reranker's scores, to resume after a break"),
             ),
             positional="first",
         ),
@@ -98,6 +100,47 @@ registry = SpecRegistry(
 def registry_of(spec: str) -> Registry:
     """The registry of a searcher's or an encoder's name; any other text is an encoder's path or hub id."""
     return registry if spec.partition(":")[0] in registry.names() else encoders.registry
+
+
+@dataclass(frozen=True)
+class Stages:
+    """The stages of the system ``spec``: what finds documents, and what reranks the ``depth`` best of them.
+
+    Attributes:
+        first: spec of an encoder or a searcher; ``None``: only pairs are scored.
+        reranker: its spec; ``None``: the first stage is all there is.
+        blend, fusion: how the scores of both become one (:class:`ranking.retrieval.two_stage.Fusion`).
+        work: the folder that keeps the reranker's scores; ``None``: they are not kept.
+    """
+
+    spec: str
+    first: str | None
+    reranker: str | None = None
+    depth: int = 100
+    blend: float | None = None
+    fusion: str | None = None
+    work: str | None = None
+
+    @property
+    def embeds(self) -> bool:
+        """Whether an encoder is what finds documents."""
+        return self.first is not None and registry_of(self.first) is encoders.registry
+
+    @property
+    def names(self) -> list[str]:
+        """The specs of the stages, those that there are."""
+        return [spec for spec in (self.first, self.reranker) if spec is not None]
+
+
+def stages_of(spec: str) -> Stages:
+    """The stages of a searcher or an encoder: one, unless it is ``two-stage``. Raises :class:`UsageError` for a wrong
+    spec of a searcher."""
+    if registry_of(spec) is not registry:
+        return Stages(spec, spec)
+    parsed = registry.parse(spec)
+    if parsed.name != "two-stage":
+        return Stages(spec, spec)
+    return Stages(spec, **registry.options(parsed))
 
 
 def leaves_open(spec: str) -> bool:

@@ -32,6 +32,7 @@ class RunSearcher(Searcher):
     Raises :class:`DataError` for a wrong line."""
 
     by_ids = True
+    has_whole_rankings = True
 
     def __init__(self, path: str) -> None:
         self.spec = f"run:{path}"

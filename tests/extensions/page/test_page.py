@@ -29,7 +29,7 @@ from retrokit.probing import registry as probe_entries
 from retrokit.probing.base import Findings
 from retrokit.report.evaluation import evaluation_sheets
 from retrokit.report.records import RecordEntry, RecordSource
-from retrokit.report.reranking import near_miss_sheets, reranking_parts
+from retrokit.report.reranking import near_miss_sheets
 from retrokit.report.words import sentences
 from tests.report import gallery
 
@@ -240,7 +240,7 @@ def test_a_probe_is_the_same_from_its_json(tmp_path, kind):
 
 def test_a_reranking_is_shown_from_its_json(tmp_path):
     found = gallery.reranking(["a", "b"], ["swap"])
-    page = page_from(tmp_path, reranking_parts(found, "json", True)[0])
+    page = page_from(tmp_path, to_json(found.to_json(True), kind="reranking"))
     for sheet in near_miss_sheets(found.near_miss_rows()):
         assert to_html(sheet) in page
     assert re.findall("<h2>(.*?)</h2>", page)[0] == "Reranking"
@@ -250,7 +250,7 @@ def test_a_reranking_is_shown_from_its_json(tmp_path):
 def test_what_cannot_be_drawn_is_one_line_with_the_file(tmp_path):
     probe = of_probe(gallery.fisher(["a"]))
     probe["results"][0]["information"].append(probe["results"][0]["information"][0])
-    reranked = json.loads(reranking_parts(gallery.reranking(["a", "b"], ["swap"]), "json", True)[0])
+    reranked = json.loads(to_json(gallery.reranking(["a", "b"], ["swap"]).to_json(True), kind="reranking"))
     reranked["shown"] = {task: ["nothing"] for task in reranked["shown"]}
     for number, content in enumerate((probe, reranked)):
         folder = tmp_path / str(number)
