@@ -1,12 +1,10 @@
 """Fixtures that every test may use."""
 
 import gc
-import importlib.util
 import os
 import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import pytest
@@ -181,18 +179,6 @@ def tiny_t5(tmp_path_factory: pytest.TempPathFactory, tiny_bert: Path) -> Path:
     from tests.models import make_t5
 
     return make_t5(tmp_path_factory.mktemp("models") / "t5", tiny_bert)
-
-
-@pytest.fixture(scope="session")
-def stores() -> ModuleType:
-    """The example that searches exports in stores."""
-    script = Path(__file__).resolve().parents[1] / "examples" / "search_in_stores.py"
-    spec = importlib.util.spec_from_file_location("search_in_stores", script)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
 
 
 @pytest.fixture(scope="module")

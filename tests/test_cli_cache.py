@@ -95,19 +95,6 @@ def test_the_second_time_nothing_is_encoded(retrokit, encoded, benchmark, others
     assert without_times(second) == without_times(first)
 
 
-@pytest.mark.parametrize("name", ["magnitude", "fisher", "fragments", "layers", "map"])
-def test_without_a_cache_a_probe_still_encodes_each_text_once(
-    retrokit, encoded, benchmark, others, tiny_bert, tmp_path, name
-):
-    words = COMMANDS[name].format(bert=tiny_bert, beir=benchmark, out="x", **others).split()
-    for _ in range(2):
-        del encoded[:]
-        code, _, err = retrokit("--no-cache", *words)
-        assert code == 0, err
-        assert 0 < len(encoded) == len({*encoded})
-    assert not (tmp_path / "cache").exists()
-
-
 def test_what_one_command_has_encoded_serves_another(retrokit, encoded, benchmark, others, tiny_bert):
     for name in ("eval", "magnitude"):
         retrokit(*COMMANDS[name].format(bert=tiny_bert, beir=benchmark, out="x", **others).split())
@@ -152,11 +139,3 @@ def test_what_is_there_and_making_it_smaller(retrokit, benchmark, tmp_path, tiny
 )
 def test_wrong_use(retrokit, words, message):
     assert retrokit(*words) == (2, "", f"retrokit: {message}\n")
-
-
-def test_a_limit_that_is_no_size_is_said_before_anything_is_encoded(retrokit, benchmark, encoded, monkeypatch):
-    monkeypatch.setenv("RETROKIT_CACHE_LIMIT", "lots")
-    code, _, err = retrokit("eval", "static:8", "--on", benchmark)
-    assert (code, err.splitlines()[-1], encoded) == (
-        *(2, "retrokit: RETROKIT_CACHE_LIMIT: 'lots' is not a size; expected for example 500MB or 20GB", []),
-    )

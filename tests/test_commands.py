@@ -61,12 +61,6 @@ def test_help_of_a_command(words, capsys):
     assert first == capsys.readouterr().out
 
 
-def test_help_without_a_command_is_the_page(capsys):
-    assert cli.run(["help"]) == 0
-    assert "Train, stress-test and rerank" in capsys.readouterr().out
-    assert cli.run(["help", "nothing"]) == 2
-
-
 def test_a_name_is_taken_once_and_a_group_exists():
     own = CommandRegistry("command", "nowhere", [GroupEntry("group", "A group.", "")])
     own.add(CommandEntry("group one", "One.", "here:one"))

@@ -18,5 +18,5 @@ def check(settings: CheckSettings, as_json: JsonOption = False) -> None:
 
     result = check_data(settings)
     show_result(as_json, "check", result.to_json(), *result.sheets())
-    if failing := result.failing(settings.fail_on):
-        raise GateFailed(f"present: {', '.join(failing)}")
+    if result.failing:
+        raise GateFailed(f"present: {', '.join(result.failing)}")

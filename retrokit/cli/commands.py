@@ -70,10 +70,11 @@ class CommandRegistry(WordRegistry):
 
     def _scan(self) -> None:
         if not self._scanned:
-            self._broken |= extensions().broken
+            for name, problem in extensions().broken.items():
+                self._broken[name] = f"command {name!r}: {problem}"
             commands = [entry for extension in extensions().loaded for entry in extension.commands]
             for entry in sorted(commands, key=lambda entry: " " in entry.name):  # a group is there before its commands
-                self.add(entry)
+                self._add_or_refuse(entry)
         super()._scan()
 
     def below(self, group: str) -> list[Entry]:

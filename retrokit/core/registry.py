@@ -298,7 +298,7 @@ class Registry:
         self.group = group
         self.fallback = fallback
         self._entries: dict[str, Entry] = {}
-        self._broken: dict[str, str] = {}  # name of an entry point → why it has no entry
+        self._broken: dict[str, str] = {}  # name → why its entry point has no entry
         self._scanned = False
         self.every.add(self)
         for entry in entries:
@@ -337,19 +337,32 @@ class Registry:
                 entry = point.load()
             except Exception as error:  # whatever a third party's import may raise
                 problem = f"{type(error).__name__}: {first_line(error)}"
-                self._broken[point.name] = f"entry point {point.name!r} ({point.value}) does not load: {problem}"
+                problem = f"entry point {point.name!r} ({point.value}) does not load: {problem}"
+                self._broken[point.name] = f"{self.kind} {point.name!r}: {problem}"
                 continue
             if not isinstance(entry, Entry):
-                problem = "is not a retrokit.core.registry.Entry"
-                self._broken[point.name] = f"entry point {point.name!r} of {self.group} {problem}"
+                problem = f"entry point {point.name!r} of {self.group} is not a retrokit.core.registry.Entry"
+                self._broken[point.name] = f"{self.kind} {point.name!r}: {problem}"
                 continue
+            self._add_or_refuse(entry)
+
+    def _add_or_refuse(self, entry: Entry) -> None:
+        """Register the entry of an entry point. What is wrong with it is refused where its name is used."""
+        try:
             self.add(entry)
+        except UsageError as error:
+            self._broken[entry.name] = str(error)
+
+    def broken(self) -> list[str]:
+        """What is wrong with each entry point that adds no entry."""
+        self._scan()
+        return list(self._broken.values())
 
     def check_loaded(self, name: str) -> None:
-        """Raise :class:`UsageError` if the name is that of an entry point that does not load."""
+        """Raise :class:`UsageError` if the name is that of an entry point that does not load, or is taken twice."""
         self._scan()
-        if name not in self._entries and name in self._broken:
-            raise UsageError(f"{self.kind} {name!r}: {self._broken[name]}")
+        if name in self._broken:
+            raise UsageError(self._broken[name])
 
     def entry(self, name: str) -> Entry:
         """The entry of that name; an unknown name raises :class:`UsageError` with the nearest names and the list."""
@@ -421,11 +434,13 @@ class Registry:
                     params[key] = param.read(value, text)
                 except UsageError as error:
                     problems.append(str(error))
-        problems += [
-            f"{text}: {entry.name} needs {param.name} ({entry.name}:{param.describe()})"
-            for param in entry.params
-            if param.required and param.name not in params and not problems
-        ]
+        if not problems:
+            path = f"; for the path: ./{text}" if os.path.exists(text) else ""
+            problems = [
+                f"{text}: {entry.name} needs {param.name} ({entry.name}:{param.describe()}){path}"
+                for param in entry.params
+                if param.required and param.name not in params
+            ]
         if problems:
             raise UsageError("; ".join(problems))
         given = {k: v for k, v in params.items() if v != entry.param(k).default}  # type: ignore[union-attr]

@@ -80,7 +80,8 @@ class GateSettings(Settings):
     def problems(self) -> Iterator[str]:
         yield from super().problems()
         _ = self.minimums  # raises for one that is not METRIC=VALUE
-        if self.junit is not None and not self.fail_under and not self.fail_if_worse and self.max_drop is None:
+        has_gate = self.fail_under or self.fail_if_worse or self.fail_if_idle or self.max_drop is not None
+        if self.junit is not None and not has_gate:
             yield "`junit=` reports gates: give `fail_under=`, `fail_if_worse=` or `max_drop=`"
         if self.max_drop is not None and self.baseline is None:
             yield "`max_drop=` needs `baseline=` FILE"

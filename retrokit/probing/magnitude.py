@@ -12,7 +12,7 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import numpy as np
 
@@ -21,9 +21,9 @@ from retrokit import evaluation, similarities
 from retrokit.core.errors import DataError, RetrokitError, UsageError
 from retrokit.core.notices import notice
 from retrokit.core.settings import taking
-from retrokit.core.sheet import Sheet, grouped
+from retrokit.core.sheet import Column, Sheet, digits, grouped, record_sheet
 from retrokit.data.beir import has_judgements, read_unjudged
-from retrokit.data.jsonl import restored
+from retrokit.data.records import plain
 from retrokit.data.runs import RUN_FILE, checkpoints_in, is_run, read_metrics, read_run
 from retrokit.encoders.base import Encoder
 from retrokit.encoders.views import MemoizedEncoder
@@ -49,23 +49,23 @@ _SAME_NORM = 1e-5  # a coefficient of variation below this is rounding
 class Lengths:
     """Norms of embeddings: how many, mean, population SD; ``cv`` is SD / mean (MAG, Eq. 27)."""
 
+    derived: ClassVar = ("cv",)
+
     count: int
     mean: float
     deviation: float
 
     @property
     def cv(self) -> float:
-        """Coefficient of variation."""
+        """Deviation over mean."""
         return self.deviation / self.mean if self.mean else 0.0
-
-    def to_json(self) -> dict[str, float]:
-        """Plain values."""
-        return {**vars(self), "cv": self.cv}
 
 
 @dataclass(frozen=True)
 class Gain:
     """nDCG@10 of one way to score and of another, ``over`` which it is a gain."""
+
+    derived: ClassVar = ("percent",)
 
     of: str
     over: str
@@ -74,7 +74,7 @@ class Gain:
 
     @property
     def percent(self) -> float | None:
-        """(score − baseline) / baseline × 100 (MAG, Figure 4); ``None`` where the baseline is 0."""
+        """Percent of the baseline (MAG, Figure 4); ``None`` if that is 0."""
         return 100 * (self.score - self.baseline) / self.baseline if self.baseline else None
 
 
@@ -88,34 +88,42 @@ class CvRatio:
     value: float | None
 
 
+def _effect_cell(result: LengthFinding) -> str:
+    effect = result.effect
+    if math.isfinite(effect.value) and math.isfinite(effect.low):
+        return f"{effect.value:+.2f} ({effect.low:+.2f} to {effect.high:+.2f})"
+    return digits(effect.value, "+.2f")
+
+
+def _scores_cell(result: LengthFinding) -> str:
+    return "" if result.gain is None else f"{result.gain.baseline:.4f} → {result.gain.score:.4f}"
+
+
+def _gain_cell(result: LengthFinding) -> str:
+    return "" if result.gain is None or result.gain.percent is None else f"{result.gain.percent:+.1f}%"
+
+
 @dataclass(frozen=True)
 class LengthFinding:
     """The findings for one encoder on one data set.
 
     Attributes:
+        step: of a model folder's checkpoint; 0 is the encoder that it started from.
+        cv_ratio: ``None`` without an encoder to compare with.
         effect: Cohen's d of relevant against irrelevant documents' norms, with the interval over resampled queries.
         gain: of qnorm's scores over cosine's on the same embeddings; with a reference, of the encoder with its own
             similarity over the reference with its own; ``None`` without labels.
-        cv_ratio: ``None`` without an encoder to compare with.
-        step: of a model folder's checkpoint; 0 is the encoder that it started from.
     """
 
-    encoder: str
-    task: str
-    queries: Lengths
-    relevant: Lengths
-    irrelevant: Lengths
-    effect: EffectSize
-    gain: Gain | None
-    cv_ratio: CvRatio | None = None
-    step: int | None = None
-
-    def to_json(self) -> dict[str, Any]:
-        """Plain values for strict JSON."""
-        gain = None if self.gain is None else {**vars(self.gain), "percent": self.gain.percent}
-        ratio = None if self.cv_ratio is None else dict(vars(self.cv_ratio))
-        lengths = {name: getattr(self, name).to_json() for name in ("queries", "relevant", "irrelevant")}
-        return {**vars(self), **lengths, "effect": self.effect.to_json(), "gain": gain, "cv_ratio": ratio}
+    encoder: Annotated[str, Column("encoder")]
+    task: Annotated[str, Column("data set")]
+    step: Annotated[int | None, Column("step", absent="")]
+    queries: Annotated[Lengths, Column("queries", ".4g", "mean"), Column("CV", ".1%", "cv")]
+    cv_ratio: Annotated[CvRatio | None, Column("CV ratio", ".2f", "value")]
+    relevant: Annotated[Lengths, Column("relevant", ".4g", "mean")]
+    irrelevant: Annotated[Lengths, Column("irrelevant", ".4g", "mean")]
+    effect: Annotated[EffectSize, Column("d (95%)", _effect_cell), Column("effect", attribute="size")]
+    gain: Annotated[Gain | None, Column(METRIC, _scores_cell), Column("gain", _gain_cell)]
 
     def row(self) -> dict[str, Any]:
         """One flat row of a table."""
@@ -123,8 +131,8 @@ class LengthFinding:
         if self.step is not None:
             values["step"] = self.step
         for name in ("queries", "relevant", "irrelevant"):
-            values |= {f"{name}_{key}": value for key, value in getattr(self, name).to_json().items()}
-        effect = self.effect.to_json()
+            values |= {f"{name}_{key}": value for key, value in plain(getattr(self, name)).items()}
+        effect = plain(self.effect)
         values |= {"d": effect["value"], "d_low": effect["low"], "d_high": effect["high"]}
         if self.gain is not None:
             values |= {"gain_of": self.gain.of, "gain_over": self.gain.over, METRIC: self.gain.score}
@@ -138,11 +146,11 @@ class LengthFinding:
 class LengthCorrelation:
     """Pearson's r of d with the gain in percent over data sets, its two-sided p, and the regression line (Figure 4)."""
 
-    encoder: str
-    datasets: int
-    r: float
-    p: float
-    slope: float
+    encoder: Annotated[str, Column("encoder")]
+    datasets: Annotated[int, Column("data sets")]
+    r: Annotated[float, Column("r", "+.2f")]
+    p: Annotated[float, Column("p", ".2g")]
+    slope: Annotated[float, Column("gain in % of a d higher by 1", "+.1f")]
     intercept: float
 
 
@@ -166,7 +174,7 @@ class EffectChange:
 
 @dataclass(frozen=True)
 class MagnitudeProbe(Findings):
-    """All findings; ``notes`` describe the groups; ``curve`` is γ by step of a model folder."""
+    """All findings; ``notes`` describe the groups; ``gamma`` is γ by step of a model folder."""
 
     pictures: ClassVar = {
         "effect": "Cohen's d of the norms of relevant documents",
@@ -175,10 +183,12 @@ class MagnitudeProbe(Findings):
         "gamma": "γ through training",
     }
 
+    derived: ClassVar = ("changes", "conclusion")
+
     results: list[LengthFinding]
     correlations: list[LengthCorrelation]
     notes: list[str]
-    curve: list[dict[str, float]] = field(default_factory=list)
+    gamma: list[dict[str, float]] = field(default_factory=list)
 
     @property
     def changes(self) -> list[EffectChange]:
@@ -196,47 +206,27 @@ class MagnitudeProbe(Findings):
             text += f"; {line.encoder}: r of d and the gain = {line.r:+.2f} (p = {line.p:.2g})"
         return f"{text}."
 
-    @classmethod
-    def from_json(cls, plain: Mapping[str, Any]) -> MagnitudeProbe:
-        return restored(cls, {**plain, "curve": plain.get("gamma", [])})
-
-    def to_json(self) -> dict[str, Any]:
-        return {
-            "results": [result.to_json() for result in self.results],
-            "correlations": [dict(vars(correlation)) for correlation in self.correlations],
-            "changes": [dict(vars(change)) for change in self.changes],
-            "gamma": self.curve,
-            "notes": self.notes,
-            "conclusion": self.conclusion,
-        }
-
     def rows(self) -> dict[str, list[dict[str, Any]]]:
-        plain = self.to_json()
         tables = {
             "magnitude": [result.row() for result in self.results],
-            "correlation": plain["correlations"],
-            "change": plain["changes"],
-            "gamma": plain["gamma"],
+            "correlation": plain(self.correlations),
+            "change": plain(self.changes),
+            "gamma": self.gamma,
         }
         return {name: rows for name, rows in tables.items() if rows}
 
     def sheets(self) -> list[Sheet]:
-        cells = [_cells(result) for result in self.results]
-        columns = [title for title in cells[0] if any(row[title] for row in cells)]
-        notes = list(self.notes)
-        if ratios := dict.fromkeys((r.cv_ratio.of, r.cv_ratio.over) for r in self.results if r.cv_ratio is not None):
-            notes += [f"CV ratio: {of} over {over}" for of, over in ratios]
+        ratios = dict.fromkeys((r.cv_ratio.of, r.cv_ratio.over) for r in self.results if r.cv_ratio is not None)
         gains = dict.fromkeys((r.gain.over, r.gain.of) for r in self.results if r.gain is not None)
-        notes += [f"{METRIC}: {over} → {of}" for over, of in gains]
+        notes = [
+            *self.notes,
+            *(f"CV ratio: {encoder} over {other}" for encoder, other in ratios),
+            *(f"{METRIC}: {before} → {after}" for before, after in gains),
+        ]
         title = "norms of embeddings: mean, and Cohen's d of relevant documents"
-        sheets = [Sheet(title, columns, 2, [[row[column] for column in columns] for row in cells], notes)]
+        sheets = [record_sheet(title, self.results, notes)]
         if self.correlations:
-            lines = [
-                [line.encoder, str(line.datasets), f"{line.r:+.2f}", f"{line.p:.2g}", f"{line.slope:+.1f}"]
-                for line in self.correlations
-            ]
-            names = ["encoder", "data sets", "r", "p", "gain in % of a d higher by 1"]
-            sheets.append(Sheet("d and the gain over data sets", names, 1, lines))
+            sheets.append(record_sheet("d and the gain over data sets", self.correlations))
         return sheets
 
     def plot(self, folder: str | Path) -> list[Path]:
@@ -244,26 +234,6 @@ class MagnitudeProbe(Findings):
         if any(result.step is not None for result in self.results):
             return [*_plot_training(self, folder), *_plot_gamma(self, folder)]
         return [*_plot_effects(self, folder), *(_plot_correlations(self, folder) if self.correlations else [])]
-
-
-def _cells(result: LengthFinding) -> dict[str, str]:
-    """A row of the table by column; columns that are empty in every row are not shown."""
-    queries, effect, gain, ratio = result.queries, result.effect, result.gain, result.cv_ratio
-    interval = "" if math.isnan(effect.low) else f" ({effect.low:+.2f} to {effect.high:+.2f})"
-    return {
-        "encoder": result.encoder,
-        "data set": result.task,
-        "step": "" if result.step is None else str(result.step),
-        "queries": f"{queries.mean:.4g}",
-        "CV": f"{queries.cv:.1%}",
-        "CV ratio": "" if ratio is None else "–" if ratio.value is None else f"{ratio.value:.2f}",
-        "relevant": f"{result.relevant.mean:.4g}",
-        "irrelevant": f"{result.irrelevant.mean:.4g}",
-        "d (95%)": "–" if math.isnan(effect.value) else f"{effect.value:+.2f}{interval}",
-        "effect": effect.size,
-        METRIC: "" if gain is None else f"{gain.baseline:.4f} → {gain.score:.4f}",
-        "gain": "" if gain is None or gain.percent is None else f"{gain.percent:+.1f}%",
-    }
 
 
 def points_of(results: Sequence[LengthFinding]) -> list[tuple[float, float]]:
@@ -322,8 +292,8 @@ def _through_training(probe: MagnitudeProbe) -> str:
         text = f"from step {change.first_step} to {change.last_step}, d on {change.task} changed by "
         text += f"{change.difference:+.2f} (95%: {change.low:+.2f} to {change.high:+.2f}), "
         text += "a clear change" if change.is_clear else "within the sampling error"
-    if probe.curve:
-        ends = probe.curve[-1]
+    if probe.gamma:
+        ends = probe.gamma[-1]
         text += f"; γq ends at {ends['gamma_query']:.4f} and γd at {ends['gamma_document']:.4f}"
     return text
 
@@ -406,12 +376,12 @@ def _plot_gamma(probe: MagnitudeProbe, folder: str | Path) -> list[Path]:
     """MAG, Figure 6; nothing for a run that learns no γ."""
     from retrokit.core.figures import BLUE, LEAST_GAMMA_RANGE, RED, legend_above, panels, save, steps_axis, widen
 
-    if not probe.curve:
+    if not probe.gamma:
         return []
     figure, (axes,) = panels(1, 4)
-    steps = [row["step"] for row in probe.curve]
+    steps = [row["step"] for row in probe.gamma]
     for key, label, color, style in (("gamma_query", "γq", BLUE, "-"), ("gamma_document", "γd", RED, "--")):
-        axes.plot(steps, [row[key] for row in probe.curve], style, marker=".", color=color, label=label)
+        axes.plot(steps, [row[key] for row in probe.gamma], style, marker=".", color=color, label=label)
     axes.set_ylabel("γ (0: the norm counts in full, 1: not at all)")
     widen(axes, LEAST_GAMMA_RANGE)
     steps_axis(axes)
@@ -460,7 +430,17 @@ def measure(
         cv = _query_norms(cv_reference, task, precision).cv
         ratio = CvRatio(_named(encoder), _named(cv_reference), queries.cv / cv if cv > _SAME_NORM else None)
     effect = bootstrapped_d(*groups, settings.seed)
-    return LengthFinding(encoder.spec, task.spec, queries, relevant, irrelevant, effect, gain, ratio, step)
+    return LengthFinding(
+        encoder=encoder.spec,
+        task=task.spec,
+        step=step,
+        queries=queries,
+        cv_ratio=ratio,
+        relevant=relevant,
+        irrelevant=irrelevant,
+        effect=effect,
+        gain=gain,
+    )
 
 
 def _named(encoder: Encoder) -> str:

@@ -72,27 +72,25 @@ class MapProbe(Findings):
             "counts": self.data.counts,
             "classes": self.data.classes,
             "labels": self.data.labels,
-            "maps": [{**vars(of), "positions": of.positions.round(3).tolist()} for of in self.maps],
+            "maps": [{**vars(text_map), "positions": text_map.positions.round(3).tolist()} for text_map in self.maps],
             "conclusion": self.conclusion,
         }
 
     def rows(self) -> dict[str, list[dict[str, Any]]]:
-        return {
-            "map": [
-                {"encoder": projection.encoder, "line": line, "label": self.data.classes[label], "x": x, "y": y}
-                for projection in self.maps
-                for line, label, (x, y) in zip(
-                    self.data.ids, self.data.labels, projection.positions.tolist(), strict=True
-                )
-            ]
-        }
+        labels = [self.data.classes[label] for label in self.data.labels]
+        rows = []
+        for text_map in self.maps:
+            for line, label, (x, y) in zip(self.data.ids, labels, text_map.positions.tolist(), strict=True):
+                rows.append({"encoder": text_map.encoder, "line": line, "label": label, "x": x, "y": y})
+        return {"map": rows}
 
     @classmethod
     def from_json(cls, plain: Mapping[str, Any]) -> MapProbe:
         """What can be drawn of :meth:`to_json`. Raises :class:`ValueError` where labels and positions do not fit."""
         plain = restored(_MAP, plain)
         labels, classes, maps = plain["labels"], plain["classes"], plain["maps"]
-        if any(one.positions.shape != (len(labels), 2) for one in maps) or not set(labels) <= set(range(len(classes))):
+        has_positions = all(text_map.positions.shape == (len(labels), 2) for text_map in maps)
+        if not has_positions or not set(labels) <= set(range(len(classes))):
             raise ValueError("expected a label of the classes and two coordinates for each text")
         data = LabelledSplit(plain["data"], [""] * len(labels), [], labels, classes, [], [])
         return cls(plain["task"], plain["neighbours"], data, maps)
@@ -100,15 +98,20 @@ class MapProbe(Findings):
     @property
     def conclusion(self) -> str:
         majority = max(np.bincount(self.data.labels)) / len(self.data.labels)
-        parts = [
-            f"{of.encoder}: kNN accuracy {of.accuracy:.1%}, within the picture {of.map_accuracy:.1%}"
-            for of in self.maps
+        accuracies = [
+            f"{text_map.encoder}: kNN accuracy {text_map.accuracy:.1%}, within the picture {text_map.map_accuracy:.1%}"
+            for text_map in self.maps
         ]
-        return "; ".join(parts) + f" (majority class: {majority:.1%}). Distances between clusters carry no meaning."
+        return (
+            "; ".join(accuracies) + f" (majority class: {majority:.1%}). Distances between clusters carry no meaning."
+        )
 
     def sheets(self) -> list[Sheet]:
         columns = ["encoder", "laid out by", f"kNN accuracy (k = {self.neighbours})", "within the picture"]
-        rows = [[of.encoder, of.algorithm, f"{of.accuracy:.1%}", f"{of.map_accuracy:.1%}"] for of in self.maps]
+        rows = []
+        for text_map in self.maps:
+            accuracies = [f"{text_map.accuracy:.1%}", f"{text_map.map_accuracy:.1%}"]
+            rows.append([text_map.encoder, text_map.algorithm, *accuracies])
         note = f"{len(self.data.labels):,} texts, {len(self.data.classes):,} labels"
         return [Sheet(f"map of {self.data.name}", columns, 2, rows, note)]
 
@@ -121,18 +124,18 @@ class MapProbe(Findings):
         frequent = most_frequent[: len(COLORS) * len(MARKERS)]
         rest = ~np.isin(labels, frequent)
         size = float(np.clip(12_000 / len(labels), 1.5, 18))
-        look: dict[str, Any] = {"s": size, "linewidths": 0, "rasterized": len(labels) > MOST_POINTS}
+        style: dict[str, Any] = {"s": size, "linewidths": 0, "rasterized": len(labels) > MOST_POINTS}
         written = []
-        for place, text_map in enumerate(self.maps, start=1):
+        for number, text_map in enumerate(self.maps, start=1):
             figure, axes = plt.subplots(figsize=(WIDTH, 5.6), layout="constrained")
             x, y = text_map.positions.T
             if rest.any():
                 others = len(np.unique(labels[rest]))
-                axes.scatter(x[rest], y[rest], c="#C8C8C8", **look, label=f"{others} other labels")
+                axes.scatter(x[rest], y[rest], c="#C8C8C8", **style, label=f"{others} other labels")
             for i, label in enumerate(frequent.tolist()):
                 chosen, marker = labels == label, MARKERS[i // len(COLORS)]
                 name = shown(classes[label], 26)
-                axes.scatter(x[chosen], y[chosen], c=color_of(i), marker=marker, **look, label=name)
+                axes.scatter(x[chosen], y[chosen], c=color_of(i), marker=marker, **style, label=name)
             title = f"{shown(text_map.encoder)}: kNN accuracy {text_map.accuracy:.1%} (k = {self.neighbours})"
             axes.set_title(f"{title}\n{shown(self.data.name)}, {text_map.algorithm}", fontsize=9)
             axes.set_xlabel("first coordinate (no unit)", fontsize=8)
@@ -141,7 +144,7 @@ class MapProbe(Findings):
             axes.set_yticks([])
             axes.set_aspect("equal", adjustable="datalim")
             figure.legend(loc="outside right upper", fontsize=7, markerscale=2.5, frameon=False)
-            written += save(figure, folder, "map" if len(self.maps) == 1 else f"map-{place}")
+            written += save(figure, folder, "map" if len(self.maps) == 1 else f"map-{number}")
         return written
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from rich.filesize import decimal
 
 from retrokit.core.notices import harmless
-from retrokit.core.sheet import Sheet, facts
+from retrokit.core.sheet import Sheet, digits, facts
 from retrokit.data.jsonl import to_json
 from retrokit.ranking.reranking import kind_of
 from retrokit.report.sheets import SHOWN, overlap_sheets
@@ -108,23 +108,27 @@ def outcome_sheet(outcome: Outcome) -> Sheet:
     stopped = f" ({outcome.stopped_because})" if outcome.stopped_because else ""
     rows = {"run": outcome.folder, "steps": f"{outcome.steps:,}{stopped}"}
     if outcome.evaluations:
-        first, last = outcome.evaluations[0], outcome.evaluations[-1]
-        best = next((row for row in outcome.evaluations if row["step"] == outcome.best_step), last)
-        for metric, before in first["evaluation"].items():
-            after = best["evaluation"].get(metric)
-            if before is None or after is None:  # undefined
-                continue
-            rows[metric] = f"{before:.4f} → {after:.4f} (step {first['step']} → {best['step']})"
-        if outcome.baseline is not None:
-            own = ", ".join(f"{metric} {value:.4f}" for metric, value in outcome.baseline["evaluation"].items())
-            rows[f"as it came, under its own {outcome.baseline['similarity']}"] = own
-        if outcome.gain is not None:
-            rows["gain over the start"] = "; ".join([f"{outcome.gain:+.4f} {outcome.metric}", *_what_chose(outcome)])
-        converged = f"at step {outcome.converged_at}" if outcome.converged_at is not None else "not yet"
-        rows["converged (MAG, C.1)"] = converged
+        rows |= _measured(outcome)
+        rows["converged (MAG, C.1)"] = "not yet" if outcome.converged_at is None else f"at step {outcome.converged_at}"
     if outcome.losses:
         rows["training loss"] = outcome.loss_change
     return facts(None, rows)
+
+
+def _measured(outcome: Outcome) -> dict[str, str]:
+    """Metrics before and after, those of the encoder as it came, and the gain. Undefined metrics are left out."""
+    rows = {}
+    first, best = outcome.evaluations[0], outcome.best
+    for metric, before in first["evaluation"].items():
+        after = best["evaluation"].get(metric)
+        if before is not None and after is not None:
+            rows[metric] = f"{before:.4f} → {after:.4f} (step {first['step']} → {best['step']})"
+    if outcome.baseline is not None:
+        metrics = [f"{metric} {digits(value)}" for metric, value in outcome.baseline["evaluation"].items()]
+        rows[f"as it came, under its own {outcome.baseline['similarity']}"] = ", ".join(metrics)
+    if outcome.gain is not None:
+        rows["gain over the start"] = "; ".join([f"{outcome.gain:+.4f} {outcome.metric}", *_what_chose(outcome)])
+    return rows
 
 
 def _what_chose(outcome: Outcome) -> Iterator[str]:

@@ -10,6 +10,7 @@ from retrokit.core.sheet import grouped
 from retrokit.evaluation.comparison.comparison import Comparison, Evaluation
 from retrokit.evaluation.comparison.systems import System
 from retrokit.evaluation.result import known
+from retrokit.report.evaluation import value_of
 
 if TYPE_CHECKING:
     from retrokit.evaluation.two_stage import Reranking
@@ -100,11 +101,7 @@ def difference_in_words(comparison: Comparison | None) -> str:
 
 
 def _value(system: System, metric: str) -> str:
-    value = known(system.metrics.get(metric))
-    if value is None:
-        return "no value"
-    deviation = system.deviation(metric)
-    return f"{value:.4f}" + (f" ± {deviation:.4f}" if deviation is not None else "")
+    return value_of(system, metric, absent="no value")
 
 
 def _on_many(standings: Sequence[Standing]) -> Iterator[str]:

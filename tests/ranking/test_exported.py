@@ -61,17 +61,6 @@ def test_it_finds_what_the_numbers_say(tiny_bert, corpus, tmp_path, dtype, shard
         assert twins in ([], [3], [3, 40])
 
 
-@pytest.mark.parametrize("sim", ["dot", "qnorm", "dnorm", "learn:query=0.3,document=0.8", "sfs:4", "sfs:4,dims=8"])
-def test_it_ranks_as_the_encoder_does(tiny_bert, corpus, tmp_path, sim):
-    for dims in (None, 8):
-        folder = made(tiny_bert, corpus, tmp_path / f"out{dims}", sim=sim, dims=dims)
-        expected = retrokit.search(str(tiny_bert), TEXTS, QUERIES, k=60, sim=sim, dims=dims, precision="fp32")
-        found = retrokit.search(str(tiny_bert), folder, QUERIES, k=60, sim=sim, dims=dims, precision="fp32")
-        for (scores, places), (exact, best) in zip(found, expected, strict=True):
-            assert scores == pytest.approx(exact, rel=1e-5, abs=1e-6)
-            assert sorted(places) == sorted(best)
-
-
 @pytest.mark.parametrize("index", [None, "HNSW8:efSearch=100"])
 @pytest.mark.parametrize("quantize", ["float16", "int8", "binary", "binary+rescore"])
 def test_it_finds_what_an_evaluation_of_those_numbers_does(tiny_bert, corpus, tmp_path, quantize, index):
@@ -112,13 +101,6 @@ def test_no_document_is_embedded(tiny_bert, corpus, tmp_path, monkeypatch):
     assert index.search(TextList(), 3) == []
     with pytest.raises(UsageError, match="k must be at least 1"):
         index.search(TextList(QUERIES), 0)
-
-
-def test_a_pair_scores_as_in_the_search(tiny_bert, corpus, tmp_path):
-    index = export_index(made(tiny_bert, corpus, tmp_path / "out"), precision="fp32")
-    ((scores, places),) = index.search(TextList(QUERIES[:1]), 5)
-    pairs = index.score_pairs(TextList(QUERIES[:1] * 5), TextList(TEXTS[place] for place in places))
-    assert pairs == pytest.approx(scores, rel=1e-5)
 
 
 def test_what_does_not_fit_the_folder(tiny_bert, corpus, tmp_path):

@@ -37,7 +37,17 @@ def magnitude(names: Names, steps: Sequence[int | None] = (None,)) -> MagnitudeP
             gain = Gain("qnorm", "cosine", 0.5 + 0.02 * d, 0.5)
             effect = EffectSize(d, d - 0.15, d + 0.2)
             found.append(
-                LengthFinding(names[0] if step is not None else name, name, *[lengths] * 3, effect, gain, None, step)
+                LengthFinding(
+                    encoder=names[0] if step is not None else name,
+                    task=name,
+                    step=step,
+                    queries=lengths,
+                    cv_ratio=None,
+                    relevant=lengths,
+                    irrelevant=lengths,
+                    effect=effect,
+                    gain=gain,
+                )
             )
     curve = [{"step": s, "gamma_query": 0.5 - 0.001 * s, "gamma_document": 0.5} for s in steps if s is not None]
     points = [(0.1, 3.0), (0.2, 4.0), (0.3, 9.0)]
