@@ -277,7 +277,7 @@ KINDS = {
     "eval": ["evaluation"],
     "finetune": ["preflight", "training"],
     "rerank-calibrate": ["calibration"],
-    "rerank-run": ["reranking"],
+    "rerank-run": ["evaluation"],
     "rerank-train": ["preflight", "training"],
 }
 """The ``kind`` of what a command prints, if it is not the command's own name."""

@@ -6,32 +6,20 @@ folder that has the name of a command.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Annotated
 
 import typer
 
-from retrokit.cli.common import show
-from retrokit.cli.evaluate import EvaluationOutput
+from retrokit.cli.evaluate import EvaluationOutput, show_evaluation
 from retrokit.cli.settings import takes
 from retrokit.cli.streams import readers_may_leave
 from retrokit.core.errors import UsageError
 from retrokit.core.registry import importing
-from retrokit.core.settings import FOLDER, Content, setting
-from retrokit.data.jsonl import to_json
-from retrokit.evaluation.settings import OUTPUT, TwoStageOptions
+from retrokit.core.settings import Content
+from retrokit.evaluation.settings import TwoStageOptions
 
 
-@dataclass(frozen=True)
-class RerankingOutput(EvaluationOutput):
-    """How both stages are shown."""
-
-    plot: str | None = setting(
-        None, "Folder for a chart of each task as PNG and SVG, and the data as CSV.", OUTPUT, writes=FOLDER
-    )
-
-
-@takes(TwoStageOptions, RerankingOutput)
+@takes(TwoStageOptions, EvaluationOutput)
 def run_two_stages(
     encoders: Annotated[
         list[str] | None,
@@ -50,7 +38,7 @@ def run_two_stages(
     ] = None,
     *,
     options: TwoStageOptions,
-    output: RerankingOutput,
+    output: EvaluationOutput,
 ) -> None:
     """Rerank first-stage results and evaluate both stages; test rerankers on near-misses (COMP 3.2).
 
@@ -78,14 +66,4 @@ def run_two_stages(
         from retrokit.report.plots import reranking_plots
 
         reranking_plots(result, output.plot)
-    from retrokit.evaluation.comparison.gates import check_gates
-    from retrokit.report.evaluation import evaluation_sheets, form, write_summary
-
-    if output.shape == "json":
-        parts = [to_json(result.to_json(output.per_query), kind="reranking")]
-    else:
-        parts = form(output.shape)(result.whole, False)
-    show(*parts, error=to_output)
-    if output.markdown_summary is not None:
-        write_summary(result.whole.gates, evaluation_sheets(result.whole), output.markdown_summary)
-    check_gates(result.whole.gates)
+    show_evaluation(result, output, error=to_output)

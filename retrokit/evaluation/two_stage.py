@@ -9,73 +9,25 @@ specs.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from retrokit.core.errors import UsageError
 from retrokit.core.outputs import check_folder, check_own, check_settings
 from retrokit.core.registry import Spec
 from retrokit.core.shards import Shards
-from retrokit.data.jsonl import restored
-from retrokit.data.records import PrintedRecord
 from retrokit.evaluation import registry as tasks
 from retrokit.evaluation.comparison.comparison import Evaluation
-from retrokit.evaluation.comparison.near_misses import ALL as ALL
-from retrokit.evaluation.comparison.near_misses import ROW, near_miss_rows, tests_gate
 from retrokit.evaluation.evaluate import evaluate_systems
 from retrokit.evaluation.settings import EvaluationSettings
 from retrokit.evaluation.settings import TwoStageOptions as TwoStageOptions
 from retrokit.evaluation.tasks.retrieval import save_runs
 
-if TYPE_CHECKING:
-    from pandas import DataFrame
-
 METRICS = ("ndcg@10", "accuracy@1", "mrr@10")
 """What is shown of a ranking by default; the first two are COMP's (D.4)."""
-
-
-@dataclass(frozen=True)
-class Reranking(PrintedRecord):
-    """The evaluation of all results, the first stage's first on each task; and its parts on rankings and on
-    near-misses, each ``None`` if there is none."""
-
-    whole: Evaluation
-    rows: list[dict[str, Any]] | None = None
-    """Rows of near-misses that were read; ``None``: they are computed."""
-
-    @property
-    def rankings(self) -> Evaluation | None:
-        """The tasks that rank documents."""
-        return self._part(False)
-
-    @property
-    def near_misses(self) -> Evaluation | None:
-        """The tasks of near-misses."""
-        return self._part(True)
-
-    def _part(self, gated: bool) -> Evaluation | None:
-        tasks = {system.task for system in self.whole.systems if tests_gate(system) is gated}
-        return self.whole.part(tasks) if tasks else None
-
-    def to_frame(self) -> DataFrame:
-        """All results, as :meth:`Evaluation.to_frame` gives them."""
-        return self.whole.to_frame()
-
-    def near_miss_rows(self) -> list[dict[str, Any]]:
-        """A row per scorer and family of near-misses, and one of all families; ``None`` where there is no value."""
-        return near_miss_rows(self.whole.systems) if self.rows is None else self.rows
-
-    def to_json(self, with_queries: bool = False) -> dict[str, Any]:
-        """Plain values for strict JSON; ``with_queries``: the values of every query too."""
-        return {**self.whole.to_json(with_queries), "near_misses": self.near_miss_rows()}
-
-    @classmethod
-    def from_json(cls, plain: Mapping[str, Any]) -> Reranking:
-        """What :meth:`to_json` gave."""
-        return cls(Evaluation.from_json(plain), restored({"near_misses": [ROW]}, plain)["near_misses"])
 
 
 def rerank(
@@ -84,7 +36,7 @@ def rerank(
     rerankers: Sequence[str],
     options: TwoStageOptions | None = None,
     **more: Any,
-) -> Reranking:
+) -> Evaluation:
     """Rerank what a first stage finds on every task, and measure both stages.
 
     Args:
@@ -125,7 +77,7 @@ def rerank(
         save_runs(reranked, options.save_run)
     if work is not None and options.work is None:
         Shards(work).remove()
-    return Reranking(evaluation)
+    return evaluation
 
 
 def _first_stages(encoder: str | Sequence[str] | None, options: TwoStageOptions) -> list[str]:

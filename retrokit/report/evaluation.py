@@ -1,10 +1,8 @@
 """An evaluation as tables for people, Markdown, LaTeX, CSV, and strict JSON."""
 
-from __future__ import annotations
-
 import textwrap
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from retrokit.core.errors import UsageError, did_you_mean
 from retrokit.core.files import writing
@@ -26,14 +24,11 @@ from retrokit.evaluation.comparison.comparison import (
 )
 from retrokit.evaluation.comparison.correlations import Correlation
 from retrokit.evaluation.comparison.gates import verdicts
-from retrokit.evaluation.comparison.near_misses import near_miss_rows, tests_gate
+from retrokit.evaluation.comparison.near_misses import tests_gate
 from retrokit.evaluation.comparison.systems import System, comparable, precisions_of
 from retrokit.metrics.significance import DRAWS, EXACT_UP_TO
 from retrokit.report.reranking import cost_sheet, near_miss_sheets
 from retrokit.report.sheets import SHOWN, in_markdown, overlap_sheets, to_latex, to_markdown
-
-if TYPE_CHECKING:
-    from retrokit.evaluation.two_stage import Reranking
 
 Form = Callable[[Evaluation, bool], list[Any]]
 
@@ -55,7 +50,7 @@ def evaluation_sheets(evaluation: Evaluation, every_test: bool = False) -> list[
     if evaluation.is_cross:
         return [*map(_cross_sheet, cross_of(evaluation)), *correlated]
     sheets = table_sheets(evaluation, every_test)
-    sheets += near_miss_sheets(near_miss_rows(evaluation.systems))
+    sheets += near_miss_sheets(evaluation.near_misses)
     costs = [result for result in evaluation.results if "cost" in result.configuration]
     return [*sheets, *gate_sheets(evaluation), *correlated, *([cost_sheet(costs)] if costs else [])]
 
@@ -75,12 +70,6 @@ def table_sheets(evaluation: Evaluation, every_test: bool = False) -> list[Sheet
     sheets += map(_explanation_sheet, evaluation.explanations)
     sheets += overlap_sheets([vars(overlap) for overlap in evaluation.overlaps if overlap.examples])
     return sheets
-
-
-def reranking_sheets(reranking: Reranking) -> list[Sheet]:
-    """The tables of what ``rerank`` measured."""
-    sheets = table_sheets(reranking.whole) + near_miss_sheets(reranking.near_miss_rows())
-    return [*sheets, *gate_sheets(reranking.whole), cost_sheet(reranking.whole.results)]
 
 
 def gate_sheets(evaluation: Evaluation) -> list[Sheet]:

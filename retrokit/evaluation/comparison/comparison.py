@@ -19,6 +19,7 @@ from retrokit.core.frames import frame
 from retrokit.core.notices import notice
 from retrokit.data.jsonl import restored
 from retrokit.data.records import PrintedRecord
+from retrokit.evaluation.comparison.near_misses import ROW, near_miss_rows
 from retrokit.evaluation.comparison.systems import System, comparable, led_by, precisions_of, prompts_of, systems_of
 from retrokit.evaluation.comparison.trained import Training
 from retrokit.evaluation.result import Result, known, leading_metric, settled
@@ -155,6 +156,7 @@ class Evaluation(PrintedRecord):
         gate_metric: the metric of gates on the tasks that have it.
         keys: all that each result of a folder depends on.
         overlaps: texts of the tasks in the training data of encoders.
+        near_misses: rows of :func:`near_miss_rows`, where a gate is tested.
     """
 
     results: list[Result]
@@ -171,6 +173,7 @@ class Evaluation(PrintedRecord):
     gates: Sequence[Gate] = ()
     keys: Sequence[Mapping[str, Any]] = ()
     overlaps: Sequence[Overlap] = ()
+    near_misses: Sequence[Mapping[str, Any]] = ()
 
     @property
     def tasks(self) -> list[str]:
@@ -223,6 +226,7 @@ class Evaluation(PrintedRecord):
                 for change in self.changes
             ],
             "gates": [asdict(gate) for gate in self.gates],
+            "near_misses": list(self.near_misses),
             "overlaps": [asdict(overlap) for overlap in self.overlaps],
             "over_tasks": [asdict(entry) for entry in self.over_tasks],
             "correlations": [asdict(correlation) for correlation in self.correlations],
@@ -269,6 +273,7 @@ class Evaluation(PrintedRecord):
             overlaps=plain["overlaps"],
             explanations=plain["explanations"],
             gates=plain["gates"],
+            near_misses=plain["near_misses"],
         )
 
 
@@ -291,6 +296,7 @@ def _json_types() -> dict[str, Any]:
         "overlaps": list[Overlap],
         "explanations": list[Explanation],
         "gates": list[Gate],
+        "near_misses": [ROW],
     }
 
 
@@ -380,6 +386,7 @@ def evaluation_of(
         {task: list(names) for task, names in shown.items()},
         is_cross,
         gate_metric=gate_metric,
+        near_misses=near_miss_rows(systems),
     )
     if not correlate:
         return evaluation
