@@ -110,8 +110,8 @@ class Bench:
     def _measure_texts(
         self, task: Task, systems: Sequence[Stages], load: Callable[[], Request], before: Measured
     ) -> Measured:
-        """Systems with one first stage on a task without a search: encoders, and rerankers by themselves, each of
-        which is measured once."""
+        """Systems with one first stage on a task without a search: encoders, and rerankers alone, each of which is
+        measured once."""
         from retrokit.ranking.reranking.kept import KeptReranker
         from retrokit.ranking.retrieval.two_stage import store_at
 

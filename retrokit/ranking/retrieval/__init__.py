@@ -110,7 +110,7 @@ class Stages:
         first: spec of an encoder or a searcher; ``None``: only pairs are scored.
         reranker: its spec; ``None``: the first stage is all there is.
         blend, fusion: how the scores of both become one (:class:`ranking.retrieval.two_stage.Fusion`).
-        work: the folder that keeps the reranker's scores; ``None``: they are not kept.
+        work: the folder that caches the reranker's scores; ``None``: there is none.
     """
 
     spec: str

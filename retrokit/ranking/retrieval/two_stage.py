@@ -72,7 +72,7 @@ def fusion_of(stages: Stages) -> Fusion:
 
 
 class TwoStage(Searcher):
-    """What ``first`` finds, in the order of ``reranker``, whose scores are kept in ``store``."""
+    """What ``first`` finds, in the order of ``reranker``, whose scores are cached in ``store``."""
 
     def __init__(self, first: Searcher, reranker: Reranker, fusion: Fusion, store: Shards) -> None:
         self.spec, self.has_whole_rankings = first.spec, first.has_whole_rankings
