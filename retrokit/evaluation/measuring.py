@@ -110,7 +110,7 @@ class Bench:
     def _measure_texts(
         self, task: Task, systems: Sequence[Stages], load: Callable[[], Request], before: Measured
     ) -> Measured:
-        """Systems with one first stage on a task without a search: encoders, and rerankers alone, each of which is
+        """Systems with one first stage on a task without a search: encoders, and rerankers without one; each is
         measured once."""
         from retrokit.ranking.reranking.kept import KeptReranker
         from retrokit.ranking.retrieval.two_stage import store_at

@@ -89,7 +89,7 @@ class GateSettings(Settings):
 
 @dataclass(frozen=True, kw_only=True)
 class MeasuringSettings(GateSettings):
-    """How systems are measured, and where results are kept."""
+    """How systems are measured, and where results are stored."""
 
     metrics: Sequence[str] = setting(
         (),
