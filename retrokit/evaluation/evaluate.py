@@ -192,14 +192,22 @@ def _check(
         raise UsageError("`explain=` is about retrieval, and no task here is (beir:…, bright:…)")
     if not any(system.embeds for system in systems):
         _check_nothing_of_encoders(settings)
-    _check_searched(settings, loaded, systems)
-    for folder in dict.fromkeys(system.work for system in systems):
-        if folder is not None:
-            check_folder(folder)
-    for task in loaded:
-        for system in systems:
-            if retrieval.leaves_open(system.spec):
-                check_tunable(task, system.spec, task.main_metric)
+    check_searched(loaded, settings.index, quantization_name(settings.quantize))
+    for system in systems:
+        _check_system(system, loaded)
+
+
+def _check_system(system: Stages, loaded: Sequence[Task]) -> None:
+    """Raise :class:`UsageError` for a fusion without a search, or parameters that cannot be tuned, and
+    :class:`DataError` if scores cannot be cached."""
+    is_fused = system.blend is not None or system.fusion is not None
+    if is_fused and not any(task.searches for task in loaded):
+        raise UsageError("blend and fusion are for rankings, and no task here has any")
+    if system.work is not None:
+        check_folder(system.work)
+    if retrieval.leaves_open(system.spec):
+        for task in loaded:
+            check_tunable(task, system.spec, task.main_metric)
 
 
 def _check_fits(task: Task, systems: Sequence[Stages]) -> None:
@@ -217,14 +225,6 @@ def _check_fits(task: Task, systems: Sequence[Stages]) -> None:
             raise UsageError(needs_embeddings(task, others))
     elif searchers and len(searchers) == len(systems):
         raise UsageError(needs_embeddings(task, searchers))
-
-
-def _check_searched(settings: EvaluationSettings, loaded: Sequence[Task], systems: Sequence[Stages]) -> None:
-    """Raise :class:`UsageError` for settings of a search, if a task does not search."""
-    check_searched(loaded, settings.index, quantization_name(settings.quantize))
-    is_fused = any(system.blend is not None or system.fusion is not None for system in systems)
-    if is_fused and not any(task.searches for task in loaded):
-        raise UsageError("blend and fusion are for rankings, and no task here has any")
 
 
 def _check_nothing_of_encoders(settings: EvaluationSettings) -> None:

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from retrokit.core.frames import frame
 from retrokit.core.notices import notice
+from retrokit.core.sheet import grouped
 from retrokit.data.jsonl import restored
 from retrokit.data.records import PrintedRecord
 from retrokit.evaluation.comparison.near_misses import ROW, near_miss_rows
@@ -368,13 +369,13 @@ def evaluation_of(
     results = [settled(result) for result in results]
     if baseline_system is not None:
         results = led_by(baseline_system, results, systems_of(results, trainings))
-    systems, comparisons = systems_of(results, trainings), []
-    for task in dict.fromkeys(system.task for system in systems):
-        first, *others = [system for system in systems if system.task == task]
-        metrics = [first.first.main_metric, *shown.get(task, ()), *([] if gate_metric is None else [gate_metric])]
-        for other, metric in product(others, dict.fromkeys(metrics)):
-            if (comparison := tested(first, other, metric)) is not None:
-                comparisons.append(replace(comparison, precisions=_precisions([first], [other])))
+    systems = systems_of(results, trainings)
+    comparisons = []
+    for task, of_task in grouped(systems, "task").items():
+        metrics = [of_task[0].first.main_metric, *shown.get(task, ())]
+        if gate_metric is not None:
+            metrics.append(gate_metric)
+        comparisons += _compared_with_first(of_task, list(dict.fromkeys(metrics)))
     if len(by_prompts := prompts_of(systems)) > 1:
         sides = "; ".join(f"{', '.join(names)}: {prompts}" for prompts, names in by_prompts.items())
         notice(f"the compared systems have different prompts: {sides}")
@@ -393,6 +394,17 @@ def evaluation_of(
     from retrokit.evaluation.comparison.correlations import correlations
 
     return replace(evaluation, correlations=correlations(systems))
+
+
+def _compared_with_first(systems: Sequence[System], metrics: Sequence[str]) -> list[Comparison]:
+    """The tests of the other systems of a task against the first one, not corrected."""
+    first, *others = systems
+    comparisons = []
+    for other, metric in product(others, metrics):
+        comparison = tested(first, other, metric)
+        if comparison is not None:
+            comparisons.append(replace(comparison, precisions=_precisions([first], [other])))
+    return comparisons
 
 
 def tested(first: System, other: System, metric: str) -> Comparison | None:
@@ -434,28 +446,44 @@ def _over_tasks(systems: Sequence[System]) -> list[OverTasks]:
     """Each system over the tasks of one main metric that it shares with the first one, if there are two or more."""
     averages = []
     for metric in dict.fromkeys(system.first.main_metric for system in systems):
-        of_metric = [system for system in systems if system.first.main_metric == metric]
-        baseline = of_metric[0].name
-        by_name: dict[str, dict[str, System]] = {baseline: {}}
-        for system in of_metric:
-            if math.isfinite(system.metrics[metric]):
-                by_name.setdefault(system.name, {})[system.task] = system
-        tasks = by_name[baseline]
-        shared = {name: {t: s for t, s in own.items() if t in tasks} for name, own in by_name.items()}
-        shared = {name: own for name, own in shared.items() if len(own) > 1}
-        values = {name: {task: system.metrics[metric] for task, system in own.items()} for name, own in shared.items()}
-        comparisons = []
-        for name, b in values.items():
-            if name != baseline:
-                a, about = values[baseline], (f"mean of {len(b)} tasks", metric, baseline, name, T_TEST)
-                precisions = _precisions([*tasks.values()], [*shared[name].values()])
-                comparisons.append(
-                    Comparison(*about, paired_t_test(a, b), randomisation_test(a, b), precisions=precisions)
+        averages += _over_tasks_of([system for system in systems if system.first.main_metric == metric], metric)
+    return averages
+
+
+def _over_tasks_of(systems: Sequence[System], metric: str) -> list[OverTasks]:
+    """The systems over the tasks of one main metric."""
+    baseline = systems[0].name
+    by_name: dict[str, dict[str, System]] = {baseline: {}}
+    for system in systems:
+        if math.isfinite(system.metrics[metric]):
+            by_name.setdefault(system.name, {})[system.task] = system
+    tasks = by_name[baseline]
+    values: dict[str, dict[str, float]] = {}
+    comparisons = []
+    for name, by_task in by_name.items():
+        shared = {task: system for task, system in by_task.items() if task in tasks}
+        if len(shared) < 2:
+            continue
+        values[name] = {task: system.metrics[metric] for task, system in shared.items()}
+        if name != baseline:
+            comparisons.append(
+                Comparison(
+                    f"mean of {len(shared)} tasks",
+                    metric,
+                    baseline,
+                    name,
+                    T_TEST,
+                    paired_t_test(values[baseline], values[name]),
+                    randomisation_test(values[baseline], values[name]),
+                    precisions=_precisions([*tasks.values()], [*shared.values()]),
                 )
-        by_result = {comparison.result: comparison for comparison in corrected(comparisons)}
-        for name, own in values.items():
-            spread = (statistics.fmean(own.values()), statistics.stdev(own.values()))
-            averages.append(OverTasks(name, metric, tuple(own), *spread, by_result.get(name)))
+            )
+    by_result = {comparison.result: comparison for comparison in corrected(comparisons)}
+    averages = []
+    for name, by_task_value in values.items():
+        mean = statistics.fmean(by_task_value.values())
+        deviation = statistics.stdev(by_task_value.values())
+        averages.append(OverTasks(name, metric, tuple(by_task_value), mean, deviation, by_result.get(name)))
     return averages
 
 

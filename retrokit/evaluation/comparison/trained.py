@@ -70,25 +70,37 @@ def training_of_stages(first: str | None, reranker: str | None) -> Training | No
         first: spec of an encoder, or of a searcher, of which nothing is recorded; ``None`` without a first stage.
         reranker: spec of a reranker, or of an encoder that reranks; ``None`` without one.
     """
-    of_first = training_of(first) if first is not None and retrieval.registry_of(first) is encoders.registry else None
+    of_first = None
+    if first is not None and retrieval.registry_of(first) is encoders.registry:
+        of_first = training_of(first)
     if reranker is None:
         return of_first
-    from retrokit.ranking import reranking
-
-    if reranking.registry_of(reranker) is encoders.registry:
-        of_reranker = training_of(reranker)
-    else:  # its own training, or that of the encoder that it scores with
-        parsed = reranking.registry.parse(reranker)
-        own = {name: training_of(str(parsed.params[name])) for name in ("path", "encoder") if name in parsed.params}
-        options = {name: value for name, value in parsed.params.items() if name not in own}
-        groups = {name: training.group if training else parsed.params[name] for name, training in own.items()}
-        of_reranker = None
-        if any(own.values()):
-            of_reranker = Training(None, _digest([parsed.name, options, groups]), _seeds(own.values()))
+    of_reranker = _training_of_reranker(reranker)
     if of_first is None and of_reranker is None:
         return None
+    similarity = of_first.similarity if of_first is not None else None
     group = [of_first.group if of_first else first, of_reranker.group if of_reranker else reranker]
-    return Training(of_first.similarity if of_first else None, _digest(group), _seeds([of_first, of_reranker]))
+    return Training(similarity, _digest(group), _seeds([of_first, of_reranker]))
+
+
+def _training_of_reranker(spec: str) -> Training | None:
+    """The training of a reranker: its own, or that of the encoder that it scores with."""
+    from retrokit.ranking import reranking
+
+    if reranking.registry_of(spec) is encoders.registry:
+        return training_of(spec)
+    parsed = reranking.registry.parse(spec)
+    trainings, groups, options = [], {}, {}
+    for name, value in parsed.params.items():
+        if name in ("path", "encoder"):
+            training = training_of(str(value))
+            trainings.append(training)
+            groups[name] = training.group if training is not None else value
+        else:
+            options[name] = value
+    if not any(trainings):
+        return None
+    return Training(None, _digest([parsed.name, options, groups]), _seeds(trainings))
 
 
 def _seeds(trainings: Iterable[Training | None]) -> str:

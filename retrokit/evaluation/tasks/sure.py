@@ -12,6 +12,7 @@ testbed's variants in it, in that retriever's order. Ranks of two lists are neve
 """
 
 import hashlib
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -332,7 +333,10 @@ class Sure(SearchTask):
         """The searcher's ranks against the reference's. Raises :class:`DataError` if no query of a testbed has its
         original in its list, or has the reference's scores."""
         rankings = self.search(index)
-        reference = self._reference_scores(rankings, [*self.data.testbeds, *[_ALONE][: self._reranked in names]])
+        lists = list(self.data.testbeds)
+        if self._reranked in names:
+            lists.append(_ALONE)
+        reference = self._reference_scores(rankings, lists)
         counts: dict[str, int | float] = {}
         per_query: dict[str, dict[str, float]] = {}
         columns: dict[str, list[np.ndarray]] = {measure: [] for measure in MEASURES}
@@ -343,28 +347,33 @@ class Sure(SearchTask):
                 "roc": order_consistency(ranked.ranks, ranked.reference),
                 "range": rank_range(ranked.reference).astype(np.float64),
             }
+            ids = [self._queries[query] for query in ranked.queries]
             for measure, scores in values.items():
-                scored = zip((self._queries[query] for query in ranked.queries), scores.tolist(), strict=True)
-                per_query[f"{testbed}_{measure}"] = {id: score for id, score in scored if score == score}
+                scored = zip(ids, scores.tolist(), strict=True)
+                per_query[f"{testbed}_{measure}"] = {id: score for id, score in scored if not math.isnan(score)}
             for measure in MEASURES:
                 column = np.full(len(self._queries), np.nan)
                 column[ranked.queries] = values[measure]
                 columns[measure].append(column)
-            counts[f"{testbed}_queries"] = len(ranked.queries)
-            reasons = {**self.data.dropped[testbed], **ranked.dropped}
-            counts |= {f"{testbed}_{reason}": count for reason, count in reasons.items()}
-            counts[f"{testbed}_identical_variant"] = self.data.identical[testbed]
+            counts |= self._counts_of(testbed, ranked)
             if lost := _lost(ranked.dropped):
                 queries = f"of {len(self.data.testbeds[testbed]):,} queries dropped"
                 notice(f"{searcher.spec} {searcher.similarity}, {testbed}: {queries}: {lost}")
-        before: dict[str, float] = {}
-        after: dict[str, float] = {}
+        per_query[self._before] = {}
+        if _ALONE in reference:
+            per_query[self._reranked] = {}
         for query, (name, ranking) in enumerate(zip(self._queries, rankings, strict=True)):
-            place = np.flatnonzero(ranking.passages == self._originals[query])
-            before[name] = float(1 / (place[0] + 1)) if len(place) else 0.0
-            if _ALONE in reference and not np.isnan(listed := reference[_ALONE][query]).any():
-                after[name] = 1 / ranks_after_insertion(listed, place[0], np.empty(0))[0] if len(place) else 0.0
-        per_query |= {self._before: before} | ({self._reranked: after} if _ALONE in reference else {})
+            ranks = np.flatnonzero(ranking.passages == self._originals[query])
+            per_query[self._before][name] = float(1 / (ranks[0] + 1)) if len(ranks) else 0.0
+            if _ALONE not in reference:
+                continue
+            scores = reference[_ALONE][query]
+            if np.isnan(scores).any():
+                continue
+            after = 0.0
+            if len(ranks):
+                after = 1 / ranks_after_insertion(scores, ranks[0], np.empty(0))[0]
+            per_query[self._reranked][name] = after
         return Measured(
             {metric: mean(scores) for metric, scores in per_query.items()},
             per_query,
@@ -378,6 +387,14 @@ class Sure(SearchTask):
             counts=counts,
             run=SureRun(self._candidates, rankings, self._variant_entries),
         )
+
+    def _counts_of(self, testbed: str, ranked: RankedTestbed) -> dict[str, int]:
+        """The queries of a testbed that are used, and those that are left out, by reason."""
+        reasons = {**self.data.dropped[testbed], **ranked.dropped}
+        counts = {f"{testbed}_queries": len(ranked.queries)}
+        counts |= {f"{testbed}_{reason}": count for reason, count in reasons.items()}
+        counts[f"{testbed}_identical_variant"] = self.data.identical[testbed]
+        return counts
 
     def search(self, index: Index) -> list[VariantRanking]:
         """The rankings of all queries in ``index``, which is of :attr:`documents`."""

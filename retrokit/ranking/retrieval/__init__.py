@@ -126,11 +126,6 @@ class Stages:
         """Whether an encoder is what finds documents."""
         return self.first is not None and registry_of(self.first) is encoders.registry
 
-    @property
-    def names(self) -> list[str]:
-        """The specs of the stages, those that there are."""
-        return [spec for spec in (self.first, self.reranker) if spec is not None]
-
 
 def stages_of(spec: str) -> Stages:
     """The stages of a searcher or an encoder: one, unless it is ``two-stage``. Raises :class:`UsageError` for a wrong
