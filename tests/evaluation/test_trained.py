@@ -11,7 +11,8 @@ from retrokit.core.errors import DataError, UsageError
 from retrokit.core.notices import listening
 from retrokit.evaluation import registry
 from retrokit.evaluation.comparison import trained
-from retrokit.evaluation.comparison.trained import overlaps_with_training, training_of
+from retrokit.evaluation.comparison.leaks import overlaps_with_training
+from retrokit.evaluation.comparison.trained import training_of
 from retrokit.evaluation.evaluate import evaluate
 from retrokit.report.evaluation import evaluation_sheets
 from retrokit.training.config import FinetuneConfig
