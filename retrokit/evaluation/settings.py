@@ -11,13 +11,8 @@ from retrokit.core.settings import (
     EITHER,
     FILE,
     FOLDER,
-    OVERLAP_EXAMPLES,
-    PRECISION,
-    PRECISIONS,
-    SHOW_INPUTS,
-    STRICT,
     Settings,
-    listed,
+    common,
     setting,
 )
 from retrokit.data.dtypes import stored_as
@@ -68,8 +63,15 @@ class GateSettings(Settings):
         "Exit 1 if the drop from --baseline exceeds X and is significant.",
         GATES,
         minimum=0,
+        needs=("baseline",),
     )
-    junit: str | None = setting(None, "Write gate results as JUnit XML.", GATES, writes=FILE)
+    junit: str | None = setting(
+        None,
+        "Write gate results as JUnit XML.",
+        GATES,
+        writes=FILE,
+        needs=("fail_under", "fail_if_worse", "fail_if_idle", "max_drop"),
+    )
     fail_if_idle: bool = setting(False, "Exit 1 if a reranker changes the order of no query.", GATES)
 
     @property
@@ -80,34 +82,28 @@ class GateSettings(Settings):
     def problems(self) -> Iterator[str]:
         yield from super().problems()
         _ = self.minimums  # raises for one that is not METRIC=VALUE
-        has_gate = self.fail_under or self.fail_if_worse or self.fail_if_idle or self.max_drop is not None
-        if self.junit is not None and not has_gate:
-            yield "`junit=` reports gates: give `fail_under=`, `fail_if_worse=` or `max_drop=`"
-        if self.max_drop is not None and self.baseline is None:
-            yield "`max_drop=` needs `baseline=` FILE"
 
 
 @dataclass(frozen=True, kw_only=True)
 class MeasuringSettings(GateSettings):
     """How systems are measured, and where results are stored."""
 
-    metrics: Sequence[str] = setting(
-        (),
-        "Metrics to compute and show, e.g. ndcg@10,recall@100. Default: the usual ones.",
-        SCORES,
-        read=listed,
+    metrics: Sequence[str] = common(
+        "metrics",
+        help="Metrics to compute and show, e.g. ndcg@10,recall@100. Default: the usual ones.",
+        panel=SCORES,
         canonical=metric_names,
-        names="metrics",
     )
-    precision: str = setting("auto", PRECISION, SCORES, choices=PRECISIONS)
-    dims: int | None = setting(None, "Use the first N dimensions only: for sfs, N / size fragments.", SCORES, minimum=1)
-    device: str | None = setting(None)
-    index: str | None = setting(
-        None,
-        "Search documents with this index of faiss, not exactly, and report its recall: HNSW32, "
+    precision: str = common("precision", panel=SCORES)
+    dims: int | None = common(
+        "dims", help="Use the first N dimensions only: for sfs, N / size fragments.", panel=SCORES
+    )
+    device: str | None = common("device")
+    index: str | None = common(
+        "index",
+        help="Search documents with this index of faiss, not exactly, and report its recall: HNSW32, "
         "IVF4096,PQ32:nprobe=64.",
-        SCORES,
-        extra="faiss",
+        panel=SCORES,
     )
     results: str | None = setting(
         None,
@@ -122,7 +118,7 @@ class MeasuringSettings(GateSettings):
         OUTPUT,
         writes=EITHER,
     )
-    strict: bool = setting(False, STRICT, result=False)
+    strict: bool = common("strict")
 
 
 @dataclass(frozen=True)
@@ -152,7 +148,7 @@ class EvaluationSettings(MeasuringSettings):
         (), "Similarity to score with; default: the encoder's own. Repeatable.", SCORES, names="similarities"
     )
     cross: bool = setting(False, "Score every run with every run's similarity: training against evaluation.", SCORES)
-    keep_runs: bool = setting(False)
+    keep_runs: bool = setting(False, is_option=False)
     trained_on: Sequence[str] = setting(
         (),
         "Training data of the encoders, to warn of texts that the tests share with them: FILE.jsonl, beir:PATH, "
@@ -160,14 +156,14 @@ class EvaluationSettings(MeasuringSettings):
         OUTPUT,
         names="data",
     )
-    overlap_examples: int = setting(0, OVERLAP_EXAMPLES, OUTPUT, minimum=0)
+    overlap_examples: int = setting(0, "Show N texts of a test that are in training data too.", OUTPUT, minimum=0)
     explain: int | None = setting(
         None,
         "Show the N queries of retrieval that differ most from the first system, with their relevant documents.",
         OUTPUT,
         minimum=1,
     )
-    show_inputs: int = setting(0, SHOW_INPUTS, OUTPUT, minimum=0, result=False)
+    show_inputs: int = common("show_inputs", panel=OUTPUT)
     quantize: str | None = setting(
         None, "Storage dtype: float16, int8, binary, binary+rescore (:N: N times k rescored).", SCORES
     )
@@ -203,7 +199,9 @@ class TwoStageOptions(MeasuringSettings):
     blend: float | None = setting(
         None, "Share of the reranker in a sum with the first stage's normalised scores.", STAGES, minimum=0, maximum=1
     )
-    fusion: str | None = setting(None, "Fuse the ranks of both stages, not scores.", STAGES, choices=("rrf",))
+    fusion: str | None = setting(
+        None, "Fuse the ranks of both stages, not scores.", STAGES, choices=("rrf",), excludes=("blend",)
+    )
     sim: str | None = setting(
         None, "Similarity of the first stage; default: the encoder's own.", SCORES, names="similarities"
     )
@@ -225,13 +223,8 @@ class TwoStageOptions(MeasuringSettings):
         writes=FOLDER,
     )
 
-    def problems(self) -> Iterator[str]:
-        yield from super().problems()
-        if self.blend is not None and self.fusion is not None:
-            yield "`blend=` sums scores and `fusion=` goes by ranks: give one of them"
 
-
-def requested(settings: EvaluationSettings | TwoStageOptions) -> list[str]:
+def requested(settings: MeasuringSettings) -> list[str]:
     """All metrics that are named."""
     gates = [metric for metric, _ in settings.minimums]
     if settings.gate_metric is not None:
@@ -248,17 +241,17 @@ class CheckSettings(Settings):
         "Test sets (a BEIR folder, or beir:PATH,split=dev) and training data (FILE.jsonl, beir:PATH,split=train).",
         argument=True,
         names="data",
+        missing="give a test set or training data, e.g. beir:data/scifact or pairs.jsonl",
     )
-    metrics: Sequence[str] = setting(
-        "ndcg@10,recall@100,mrr@10",
-        "Metrics whose highest values and losses are shown.",
-        read=listed,
+    metrics: Sequence[str] = common(
+        "metrics",
+        default="ndcg@10,recall@100,mrr@10",
+        help="Metrics whose highest values and losses are shown.",
         canonical=metric_names,
-        names="metrics",
     )
     examples: int = setting(0, "Show N examples of each fault.", minimum=0)
     encoder: str | None = setting(None, "Encoder: count the texts that it truncates.", names="encoders")
-    device: str | None = setting(None)
+    device: str | None = common("device")
     fail_on: Sequence[str] = setting(
         (), "Exit 1 if a fault of this kind, or `any`, is present. Repeatable.", result=False
     )
@@ -279,5 +272,3 @@ class CheckSettings(Settings):
             if kind != ANY and kind not in KINDS:
                 hint = did_you_mean(kind, KINDS)
                 yield f"`fail_on=` {kind}: unknown kind of fault{hint}; it is {ANY}, or one of {', '.join(KINDS)}"
-        if not self.data:
-            yield "give a test set or training data, e.g. beir:data/scifact or pairs.jsonl"
