@@ -28,8 +28,8 @@ class _Tasks(SpecRegistry):
 
 def _task(name: str, summary: str, target: str, *params: Param, path: str = "the folder") -> Entry:
     """A task that reads what lies at a path; ``target`` is in :mod:`retrokit.evaluation.tasks`."""
-    place = Param("path", required=True, help=path)
-    return Entry(name, summary, f"retrokit.evaluation.tasks.{target}", (place, *params), positional="path")
+    path_param = Param("path", required=True, help=path)
+    return Entry(name, summary, f"retrokit.evaluation.tasks.{target}", (path_param, *params), positional="path")
 
 
 _LABELLED = "JSONL of text and label"

@@ -166,7 +166,7 @@ def _columns(settings: EvaluationSettings, trainings: Iterable[Training | None])
     """The similarities that every encoder is scored under; none: its own."""
     columns = list(settings.sim)
     if settings.cross and not columns:
-        columns = list(dict.fromkeys(one.similarity for one in trainings if one and one.similarity))
+        columns = list(dict.fromkeys(training.similarity for training in trainings if training and training.similarity))
         if not columns:
             raise UsageError("`cross=`: no encoder here is a run of finetune; name the similarities with `sim=`")
     return columns
@@ -290,14 +290,14 @@ def _loaded(
         if system.first is not None and not system.embeds and system.first not in searchers:
             searchers[system.first] = retrieval.create(system.first, settings.device)
     check_searchers(list(searchers.values()), [data for task in loaded if (data := task.judged()) is not None])
-    shown = {task.spec: shown_metrics(task, settings.metrics, task.shown_metrics) for task in loaded}
+    columns_by_task = {task.spec: shown_metrics(task, settings.metrics, task.shown_metrics) for task in loaded}
     from retrokit.evaluation.measuring import Bench
 
     return Bench(
         settings,
         loaded,
-        metrics={task.spec: _metrics(settings, task, shown[task.spec], systems) for task in loaded},
-        shown=shown,
+        metrics={task.spec: _metrics(settings, task, columns_by_task[task.spec], systems) for task in loaded},
+        shown=columns_by_task,
         columns=columns,
         searchers=searchers,
         rerankers=rerankers,
@@ -378,11 +378,11 @@ def _stored(settings: EvaluationSettings) -> Evaluation:
     records = _stored_records(ResultsFolder(settings.results), settings)
     task_order = list(dict.fromkeys(record.result.task for record in records))
     results = sorted((record.result for record in records), key=lambda result: task_order.index(result.task))
-    shown = _stored_columns(settings, records)
+    columns_by_task = _stored_columns(settings, records)
     trainings = {record.result.name: record.training for record in records}
     evaluation = evaluation_of(
         results,
-        shown,
+        columns_by_task,
         trainings,
         is_cross=settings.cross,
         correlate=settings.correlations,
@@ -425,10 +425,10 @@ def _stored_columns(settings: EvaluationSettings, records: Sequence[Record]) -> 
     all_names = set(chain.from_iterable(stored.values()))
     if unknown := [name for name in requested(settings) if name not in all_names]:
         raise UsageError(f"{settings.results} contains no {', '.join(unknown)}; evaluate the encoders for it")
-    shown = {}
+    columns_by_task = {}
     for task, names in stored.items():
-        shown[task] = _among(names, settings.metrics) or _among(names, usual[task]) or names[:1]
-    return shown
+        columns_by_task[task] = _among(names, settings.metrics) or _among(names, usual[task]) or names[:1]
+    return columns_by_task
 
 
 def _among(names: Sequence[str], metrics: Sequence[str]) -> list[str]:

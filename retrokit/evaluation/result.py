@@ -94,8 +94,8 @@ class Result:
     def to_json(self, with_queries: bool = False) -> dict[str, Any]:
         """Plain values for strict JSON."""
         names = ("encoder", "similarity", "task", "main_metric", "metrics", "counts", "norms", "configuration")
-        shown = {name: getattr(self, name) for name in (*names, *["per_query"][:with_queries])}
-        return {**shown, "metrics": {name: known(value) for name, value in self.metrics.items()}}
+        fields_by_name = {name: getattr(self, name) for name in (*names, *["per_query"][:with_queries])}
+        return {**fields_by_name, "metrics": {name: known(value) for name, value in self.metrics.items()}}
 
     @classmethod
     def from_json(cls, plain: Mapping[str, Any]) -> Result:

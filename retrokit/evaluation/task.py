@@ -144,11 +144,11 @@ class Task(Protocol):
     def check_metrics(self, names: Sequence[str]) -> None:
         """Raise :class:`UsageError` for a name that the task does not measure, with the nearest one; of many that it
         does measure the first forty are listed."""
-        known = self.known_metrics or self.default_metrics
+        measured = self.known_metrics or self.default_metrics
         for name in names:
-            if name not in known:
-                problem = f"unknown metric {name!r}{did_you_mean(name, known)}"
-                raise UsageError(f"{problem}; {self.spec} has {', '.join(known[:40])}")
+            if name not in measured:
+                problem = f"unknown metric {name!r}{did_you_mean(name, measured)}"
+                raise UsageError(f"{problem}; {self.spec} has {', '.join(measured[:40])}")
 
     def digest(self) -> str | None:
         """A digest of all data that a result depends on; ``None`` if there is none (a pipe, a service), so that no
@@ -236,6 +236,6 @@ def needs_embeddings(task: Task, searchers: Sequence[str]) -> str:
 def check_searched(tasks: Sequence[Task], index: str | None, quantize: str | None) -> None:
     """Raise :class:`UsageError` for an index or a quantisation if a task does not search."""
     exact = [task.spec for task in tasks if not task.searches]
-    for name, given in (("index", index), ("quantize", quantize)):
-        if exact and given is not None:
-            raise UsageError(f"`{name}=` {given} is for what is searched, and {', '.join(exact)} is not")
+    for name, value in (("index", index), ("quantize", quantize)):
+        if exact and value is not None:
+            raise UsageError(f"`{name}=` {value} is for what is searched, and {', '.join(exact)} is not")

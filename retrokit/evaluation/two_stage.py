@@ -102,7 +102,7 @@ def _systems(firsts: Sequence[str], rerankers: Sequence[str], options: TwoStageO
         if first is not None:
             systems.append(first)
         for reranker in dict.fromkeys(rerankers):
-            given = {
+            options_by_name = {
                 "first": first,
                 "reranker": reranker,
                 "depth": options.depth,
@@ -110,7 +110,7 @@ def _systems(firsts: Sequence[str], rerankers: Sequence[str], options: TwoStageO
                 "fusion": options.fusion,
                 "work": str(work) if work is not None else None,
             }
-            params = {name: value for name, value in given.items() if value is not None}
+            params = {name: value for name, value in options_by_name.items() if value is not None}
             systems.append(str(Spec("two-stage", params, "first")))
     return systems
 

@@ -622,12 +622,17 @@ def explanations(
                     for id, grade in task_data.qrels[query].items()
                     if grade >= task_data.level and id in texts
                 ]
-                documents.sort(key=lambda one: -abs(1 / (one.before or 10**9) - 1 / (one.after or 10**9)))
+                documents.sort(key=_movement, reverse=True)
                 top, left_out = documents[:MOST_DOCUMENTS], len(documents[MOST_DOCUMENTS:])
                 moved.append(MovedQuery(query, queries[query], before[query], after[query], top, left_out))
             counts = counted(change.values())
             entries.append(Explanation(first.task, metric, first.name, other.name, *counts, moved))
     return entries
+
+
+def _movement(document: MovedDocument) -> float:
+    """The difference of its reciprocal ranks."""
+    return abs(1 / (document.before or 10**9) - 1 / (document.after or 10**9))
 
 
 def counted(change: Collection[float]) -> tuple[int, int, int]:

@@ -62,7 +62,10 @@ class Baseline:
 
     def measured_on(self, task: str, data: str | None) -> list[System]:
         """The systems measured on ``task``, on ``data`` of that digest. Raises :class:`UsageError` if none was."""
-        of_task = [(digest, own) for digest, own in self.systems if own.task == task or (data and digest == data)]
+        of_task = []
+        for digest, system in self.systems:
+            if system.task == task or (data and digest == data):
+                of_task.append((digest, system))
         if not of_task:
             there = ", ".join(dict.fromkeys(system.task for _, system in self.systems)) or "nothing"
             raise UsageError(f"{named(self.path)}: contains no baseline on {task}; it contains {there}")

@@ -159,8 +159,8 @@ class ResultsFolder:
 
     def _file(self, key: dict[str, Any]) -> Path:
         label = [key[name] for name in _LABEL]
-        shown = re.sub(r"[^A-Za-z0-9.=_-]+", "_", "-".join(map(str, label[:3])))[:120].strip("._-")
-        return self.path / f"{shown}-{hashlib.sha256(json.dumps(label).encode()).hexdigest()[:16]}.json"
+        name = re.sub(r"[^A-Za-z0-9.=_-]+", "_", "-".join(map(str, label[:3])))[:120].strip("._-")
+        return self.path / f"{name}-{hashlib.sha256(json.dumps(label).encode()).hexdigest()[:16]}.json"
 
     def _valid(self, key: dict[str, Any]) -> Record | None:
         """The record of exactly this key; a damaged one is named and counts as none."""

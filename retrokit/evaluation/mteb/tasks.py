@@ -149,8 +149,9 @@ class MtebTask(Task):
 
     def digest(self) -> str | None:
         """Of local data the digest; of the hub's, the revisions that this mteb asks for."""
-        parts = [leaf for task in self.tasks for leaf in leaves(task)]
-        return " ".join([library.__version__, *(f"{part.metadata.name}={part.metadata.revision}" for part in parts)])
+        all_leaves = [leaf for task in self.tasks for leaf in leaves(task)]
+        revisions = [f"{leaf.metadata.name}={leaf.metadata.revision}" for leaf in all_leaves]
+        return " ".join([library.__version__, *revisions])
 
     def describe(self) -> str:
         names = [task.metadata.name for task in self.tasks]
@@ -241,16 +242,16 @@ class MtebTask(Task):
             overall = {"average": [*headlines.values()], "block_average": [*blocks.values()]}
             metrics = {**{name: float(np.mean(values)) for name, values in overall.items()}, **blocks, **headlines}
             per_query = {"average": headlines}  # a mean over tasks is compared over tasks
-        wanted = request.names(self) if request.metrics else list(dict.fromkeys([self.main_metric, *metrics]))
-        if missing := [name for name in wanted if name not in metrics]:
+        requested = request.names(self) if request.metrics else list(dict.fromkeys([self.main_metric, *metrics]))
+        if missing := [name for name in requested if name not in metrics]:
             notice(f"{self.spec}: mteb has no number for {', '.join(missing)} under {searcher.similarity}")
         return Result(
             searcher.spec,
             searcher.similarity,
             self.spec,
             self.main_metric,
-            metrics={name: metrics.get(name, math.nan) for name in wanted},
-            per_query={name: values for name, values in per_query.items() if name in wanted},
+            metrics={name: metrics.get(name, math.nan) for name in requested},
+            per_query={name: values for name, values in per_query.items() if name in requested},
             counts={"tasks": len(self.tasks)},
             norms={},
             configuration={**configuration, "mteb_results": [scores.file for scores in task_scores.values()]},
@@ -331,21 +332,21 @@ def mteb(
         DataError: a folder that does not hold a task's data.
     """
     blocks = _blocks(name, language)
-    parts = [leaf for tasks in blocks.values() for task in tasks for leaf in leaves(task)]
+    all_leaves = [leaf for tasks in blocks.values() for task in tasks for leaf in leaves(task)]
     folders: dict[str, Path] = {}
     if data is not None:
-        candidates = {part.metadata.name: Path(data) / part.metadata.name for part in parts}
-        folders = {part: folder for part, folder in candidates.items() if folder.is_dir()}
-        if not folders and len(parts) == 1:
-            folders = {parts[0].metadata.name: Path(data)}
+        candidates = {leaf.metadata.name: Path(data) / leaf.metadata.name for leaf in all_leaves}
+        folders = {task_name: folder for task_name, folder in candidates.items() if folder.is_dir()}
+        if not folders and len(all_leaves) == 1:
+            folders = {all_leaves[0].metadata.name: Path(data)}
         elif not folders:
             raise DataError(data, f"contains no folder of any task's name, such as {next(iter(candidates))}")
-    where = "into FOLDER" if len(parts) == 1 else "each into FOLDER/TASK"
-    for part in parts:
-        if part.metadata.name in folders:
-            use_folder(part, folders[part.metadata.name])
+    where = "into FOLDER" if len(all_leaves) == 1 else "each into FOLDER/TASK"
+    for leaf in all_leaves:
+        if leaf.metadata.name in folders:
+            use_folder(leaf, folders[leaf.metadata.name])
         else:
-            use_hub(part, f"{where} and name it: mteb:{name},data=FOLDER")
+            use_hub(leaf, f"{where} and name it: mteb:{name},data=FOLDER")
     by_neighbours = (classifier or CLASSIFIERS.get(name)) == "knn"
     return MtebTask(blocks, folders, cache, task_prompts, by_neighbours)
 
@@ -355,7 +356,7 @@ def _blocks(name: str, language: str | None) -> dict[str, list[Any]]:
     if name.startswith("@"):
         if name not in GROUPS:
             raise UsageError(f"mteb:{name}: no such set; the sets are {', '.join(GROUPS)}")
-        return {block: [_in_english(part) for part in names] for block, names in GROUPS[name].items()}
+        return {block: [*map(_in_english, names)] for block, names in GROUPS[name].items()}
     chosen = {"languages": [language], "exclusive_language_filter": True} if language else {}
     try:
         tasks = [library.get_task(name, **chosen)]

@@ -163,12 +163,12 @@ def _set_up(
 def _chat_template(path: str, template: str, instruction: str, tokenizer: Any) -> str:
     """The template of the library for one with the places ``{query}``, ``{document}`` and perhaps ``{instruction}``.
     Raises :class:`UsageError` unless the document comes once, after the query: its end is what is cut."""
-    parts = re.split(r"\{(query|document)\}", template.replace("{instruction}", instruction))
-    if parts[1::2] != ["query", "document"]:
+    texts = re.split(r"\{(query|document)\}", template.replace("{instruction}", instruction))
+    if texts[1::2] != ["query", "document"]:
         raise UsageError(f"{path}: the template {template[:80]!r} needs {{query}} and then {{document}}, each once")
     begins = tokenizer("")["input_ids"][:1] == [tokenizer.bos_token_id]
     filled = [
-        _CONTENT.format(part) if place % 2 else f"{{{{ {json.dumps(part)} }}}}" for place, part in enumerate(parts)
+        _CONTENT.format(text) if number % 2 else f"{{{{ {json.dumps(text)} }}}}" for number, text in enumerate(texts)
     ]
     return "".join(["{{ bos_token }}" if begins else "", *filled])
 
