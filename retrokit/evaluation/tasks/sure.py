@@ -420,8 +420,8 @@ class Sure(SearchTask):
     def _reference_scores(
         self, rankings: Sequence[VariantRanking], testbeds: Sequence[str]
     ) -> dict[str, list[np.ndarray]]:
-        """For each of ``testbeds``, a testbed or the list :data:`_ALONE`, the reference's scores of each query's list and, after
-        them, of its variants, ``[n + v]``; NaN if unknown. None of the queries that are not in the testbed."""
+        """For each testbed, or the list :data:`_ALONE`, the reference's scores of each query's list and, after them, of
+        its variants, ``[n + v]``; NaN if unknown. None of the queries that are not in the testbed."""
         pairs = []
         for testbed in testbeds:
             pairs += [(testbed, query) for query in range(len(rankings)) if self._is_in(testbed, query)]
