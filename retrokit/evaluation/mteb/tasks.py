@@ -17,6 +17,7 @@ import numpy as np
 from retrokit.core.errors import DataError, UsageError
 from retrokit.core.notices import no_progress_bars, notice, progress
 from retrokit.data.jsonl import read_json, write_json
+from retrokit.encoders.base import Encoder
 from retrokit.encoders.prompts import template_of
 from retrokit.encoders.views import MemoizedEncoder
 from retrokit.evaluation.mteb.data import folder_digest, judgements, leaves, use_folder, use_hub
@@ -162,25 +163,11 @@ class MtebTask(Task):
     def evaluate(self, request: Request) -> list[Result]:
         """One result per similarity; the texts of a task are encoded once for all of them. Raises :class:`DataError`
         for local data that are wrong, or a headline that is undefined."""
-        if self.task_prompts and request.encoder is not None and any(request.encoder.prompts.values()):
-            template = template_of(request.encoder.prompts)
-            own = "its own prompts stay, which have no place for mteb's instructions"
-            place = own if template is None else f"mteb's instructions go into its own template {template!r}"
-            notice(f"{request.encoder.spec}: {place}")
+        if self.task_prompts and request.encoder is not None:
+            _report_prompts(request.encoder)
         cache = library.ResultCache(self.cache)
         memory = MemoizedEncoder(request.encoder) if request.encoder is not None else None
-        systems: list[tuple[Searcher, dict[str, Any]]]
-        if request.searcher is not None:
-            if not self.searches:
-                raise UsageError(needs_embeddings(self, [request.name]))
-            systems = [(request.searcher, {"fingerprint": request.searcher.fingerprint()})]
-        else:
-            embeddings, chosen = replace(request, encoder=memory).embeddings(self)
-            about = {name: value for name, value in embeddings.configuration().items() if name != "encoding_seconds"}
-            given = {"index": request.index, "quantize": request.quantize}
-            about |= {name: value for name, value in given.items() if value is not None}
-            denses = [Dense(embeddings, similarity, request.index, request.quantize) for similarity in chosen]
-            systems = [(dense, {**about, **dense.scorer.statistics()}) for dense in denses]
+        systems = self._systems(replace(request, encoder=memory))
         system_scores: list[dict[str, MtebScores]] = [{} for _ in systems]
         with progress("MTEB", len(self.tasks) * len(systems), "tasks") as advance, no_progress_bars("datasets"):
             for task in self.tasks:
@@ -194,6 +181,25 @@ class MtebTask(Task):
             self._result(searcher, scores, request, {**about, **where})
             for (searcher, about), scores in zip(systems, system_scores, strict=True)
         ]
+
+    def _systems(self, request: Request) -> list[tuple[Searcher, dict[str, Any]]]:
+        """The searchers of a request, each with its configuration."""
+        if request.searcher is not None:
+            if not self.searches:
+                raise UsageError(needs_embeddings(self, [request.name]))
+            return [(request.searcher, {"fingerprint": request.searcher.fingerprint()})]
+        embeddings, similarities = request.embeddings(self)
+        configuration = embeddings.configuration()
+        configuration.pop("encoding_seconds", None)
+        if request.index is not None:
+            configuration["index"] = request.index
+        if request.quantize is not None:
+            configuration["quantize"] = request.quantize
+        systems: list[tuple[Searcher, dict[str, Any]]] = []
+        for similarity in similarities:
+            dense = Dense(embeddings, similarity, request.index, request.quantize)
+            systems.append((dense, {**configuration, **dense.scorer.statistics()}))
+        return systems
 
     def _measure(self, searcher: Any, embeds: bool, task: Any, cache: library.ResultCache) -> MtebScores:
         """What mteb measures of a task; from its cache, if that has the result of the same model."""
@@ -256,6 +262,17 @@ class MtebTask(Task):
             norms={},
             configuration={**configuration, "mteb_results": [scores.file for scores in task_scores.values()]},
         )
+
+
+def _report_prompts(encoder: Encoder) -> None:
+    """Report where mteb's instructions go, if the encoder has prompts."""
+    if not any(encoder.prompts.values()):
+        return
+    template = template_of(encoder.prompts)
+    if template is None:
+        notice(f"{encoder.spec}: its own prompts stay, which have no place for mteb's instructions")
+    else:
+        notice(f"{encoder.spec}: mteb's instructions go into its own template {template!r}")
 
 
 def _per_query(task: Any, model: MtebSearch, file: Path) -> dict[str, dict[str, float]]:
