@@ -122,8 +122,9 @@ def _as_gate(spec: str, options: TwoStageOptions) -> str:
         if parsed.name == "pairs":
             if options.paraphrases is None:
                 return str(parsed.changed(gate=True))
-            of_reference = {"paraphrases": options.paraphrases, "max_paraphrases": options.max_paraphrases}
-            return str(parsed.changed(gate=True, **of_reference))
+            return str(
+                parsed.changed(gate=True, paraphrases=options.paraphrases, max_paraphrases=options.max_paraphrases)
+            )
     return spec
 
 

@@ -66,9 +66,10 @@ class Retrieval(SearchTask):
         for query, position in queries_with_document:
             text = " ".join(self.documents[position].split())
             self._same_texts += bool(query) and f" {text}".endswith(f" {query}")
-        self.counts = dict(data.counts)
+        counts = dict(data.counts)
         if ignore_identical_ids:
-            self.counts["identical_ids_left_out"] = len(queries_with_document)
+            counts["identical_ids_left_out"] = len(queries_with_document)
+        self.counts = counts
         self._out = excluded or {query: {query} if ignore_identical_ids else set() for query in data.query_ids}
         self.left_out, self.relevant = self.places(lambda ids: {id: position_of[id] for id in ids if id in position_of})
 
