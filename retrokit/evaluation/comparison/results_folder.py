@@ -238,13 +238,13 @@ def _read(file: Path) -> Record:
 
 def plain(result: Result) -> dict[str, Any]:
     """A result as plain values, without its ranking."""
-    plain = {
-        field.name: getattr(result, field.name) for field in fields(result) if field.name not in ("run", "resampled")
-    }
-    drawn = {name: draws_of(metric) for name, metric in result.resampled.items()}
-    resampled = {name: {**vars(draws), "drawn": [*map(known, draws.drawn.tolist())]} for name, draws in drawn.items()}
-    metrics = {name: known(value) for name, value in result.metrics.items()}
-    return {**plain, "metrics": metrics, "resampled": resampled}
+    plain = {field.name: getattr(result, field.name) for field in fields(result) if field.name != "run"}
+    plain["metrics"] = {name: known(value) for name, value in result.metrics.items()}
+    plain["resampled"] = {}
+    for name, metric in result.resampled.items():
+        draws = draws_of(metric)
+        plain["resampled"][name] = {**vars(draws), "drawn": [*map(known, draws.drawn.tolist())]}
+    return plain
 
 
 def _key_of_no_use(result: Result, data: str | None) -> dict[str, Any]:
