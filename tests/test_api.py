@@ -78,7 +78,7 @@ def test_train_evaluate_probe_and_rerank(folder, tmp_path, tiny_bert, capsys):
     probed = retrokit.probe.geometry([run], on, precision="fp32", device="cpu")
     assert probed.to_json()
     ranked = retrokit.rerank(run, [on], ["maxsim"])
-    assert [result.configuration.get("reranker") for result in ranked.whole.results] == [None, "maxsim"]
+    assert [result.configuration.get("reranker") for result in ranked.results] == [None, "maxsim"]
 
 
 def test_an_evaluation_is_asked_for_by_its_settings():

@@ -38,8 +38,8 @@ from retrokit.core.frames import flat, write_csv
 from retrokit.core.sheet import digits
 from retrokit.data.runs import read_metrics
 from retrokit.evaluation.comparison.comparison import Cross, Evaluation, cross_of
+from retrokit.evaluation.comparison.near_misses import ALL, tests_gate
 from retrokit.evaluation.comparison.systems import System
-from retrokit.evaluation.two_stage import ALL, Reranking
 from retrokit.metrics.significance import Draws, PairedTest, draw
 from retrokit.training.evaluations import lower_is_better
 from retrokit.training.history import loss_change, tenths
@@ -183,13 +183,13 @@ def _heat_map(cross: Cross, folder: str | Path, name: str) -> list[Path]:
 LABEL = 26  # letters of a name on one line
 
 
-def reranking_plots(reranking: Reranking, folder: str | Path) -> list[Path]:
+def reranking_plots(evaluation: Evaluation, folder: str | Path) -> list[Path]:
     """Draw each task as PNG and SVG into ``folder``, with the data as CSV; returns the files written. Raises
     :class:`DataError` if the folder or a file could not be written."""
     written = []
     for name, rows, draw_task in (
-        ("reranking", _ranking_rows(reranking), _rankings),
-        ("near-misses", reranking.near_miss_rows(), _near_misses),
+        ("reranking", _ranking_rows(evaluation), _rankings),
+        ("near-misses", evaluation.near_misses, _near_misses),
     ):
         if not rows:
             continue
@@ -203,14 +203,16 @@ def reranking_plots(reranking: Reranking, folder: str | Path) -> list[Path]:
 DIFFERENCE = ("difference", "difference_low", "difference_high")
 
 
-def _ranking_rows(reranking: Reranking) -> list[dict[str, Any]]:
+def _ranking_rows(evaluation: Evaluation) -> list[dict[str, Any]]:
     """A row per task, system and shown metric, with the 95% bootstrap interval over queries, and with the difference
     from the first stage and its paired 95% interval."""
     rows = []
-    for system in reranking.rankings.systems if reranking.rankings is not None else []:
-        for metric in reranking.whole.shown[system.task]:
+    for system in evaluation.systems:
+        if tests_gate(system):
+            continue
+        for metric in evaluation.shown[system.task]:
             low, high = interval_of(system, metric) or (None, None)
-            test = tests_of(reranking.whole, system.task, metric).get(system.name)
+            test = tests_of(evaluation, system.task, metric).get(system.name)
             differences = (None, None, None) if test is None else (test.difference, test.low, test.high)
             rows.append(
                 {

@@ -220,7 +220,7 @@ def _rankings(spec: str, settings: PooledSettings, depth: int) -> Runs:
     options = EvaluationSettings(settings.systems, [spec], metrics=[f"recall@{depth}"], device=settings.device)
     results = evaluate_systems(replace(options, keep_runs=True)).results
     runs = {result.encoder: result.run for result in results}
-    if len(runs) < len(results):
+    if len(runs) < len(results) or any("reranker" in result.configuration for result in results):
         runs = {result.name: result.run for result in results}
     return runs
 

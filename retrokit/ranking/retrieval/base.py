@@ -117,10 +117,12 @@ class TuningQueries:
 
 class Searcher(Protocol):
     """Ranks documents. A subclass gives :meth:`index` and :meth:`fingerprint`. ``similarity`` is its name in results;
-    ``by_ids``: it ranks by ids, not by texts. Documents that ``export`` contains are not embedded again."""
+    ``by_ids``: it ranks by ids, not by texts; ``has_whole_rankings``: they are there already, and none is
+    cut. Documents that ``export`` contains are not embedded again."""
 
     spec: str
     by_ids: bool = False
+    has_whole_rankings: bool = False
     export: Export | None = None
     similarity: str = OWN_SIMILARITY
 
@@ -170,6 +172,7 @@ class Shared(Searcher):
 
     def __init__(self, searcher: Searcher) -> None:
         self.spec, self.similarity, self.by_ids = searcher.spec, searcher.similarity, searcher.by_ids
+        self.has_whole_rankings = searcher.has_whole_rankings
         self._searcher, self.export = searcher, searcher.export
         self._index: _SharedIndex | None = None
 

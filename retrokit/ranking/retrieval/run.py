@@ -33,6 +33,7 @@ class RunSearcher(Searcher):
     document of each query. Raises :class:`DataError` for a wrong line."""
 
     by_ids = True
+    has_whole_rankings = True
 
     def __init__(self, path: str) -> None:
         self.spec = f"run:{path}"
