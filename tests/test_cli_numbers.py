@@ -14,7 +14,6 @@ import typer
 from retrokit import cli
 from retrokit.cli.completion import CORE_KINDS, named
 from retrokit.core.errors import LARGEST, LARGEST_WHOLE, UsageError
-from retrokit.core.settings import Content
 from retrokit.training.config import FinetuneConfig
 from retrokit.training.rerankers.config import VerifierConfig
 
@@ -52,8 +51,8 @@ def kind(command: Any, param: Any) -> type | None:
 
 def content(command: Any, param: Any) -> str:
     """What a parameter that takes text declares: names of which kind, or what it reads or writes."""
-    hint = get_type_hints(command.callback, include_extras=True)[param.name]
-    return str([one for one in getattr(hint, "__metadata__", ()) if isinstance(one, Content)])
+    option = command.callback.call.options.get(param.name)
+    return "" if option is None else str((option.param.kinds, option.param.reads, option.param.writes))
 
 
 def takes_text(command: Any, param: Any) -> bool:
