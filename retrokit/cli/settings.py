@@ -89,23 +89,30 @@ class Option:
 
 
 class Call:
-    """How a command is called: its ``options`` by name, and the ``kinds`` of names that they take."""
+    """How a command is called; ``options`` has its options by name."""
 
     def __init__(self, command: Callable[..., None]) -> None:
         self.command = command
         self.parameters = inspect.signature(command, eval_str=True).parameters.values()
         self.settings: dict[str, tuple[type[Settings], list[Option]]] = {}
         self.single: dict[str, Option] = {}
+        declared: list[Option] = []
         for parameter in self.parameters:
-            if isinstance(parameter.annotation, type) and issubclass(parameter.annotation, Settings):
-                self.settings[parameter.name] = parameter.annotation, options_of_settings(parameter.annotation)
+            name, kind = parameter.name, parameter.annotation
+            if isinstance(kind, type) and issubclass(kind, Settings):
+                options = options_of_settings(kind)
+                self.settings[name] = kind, options
+                declared += options
             elif isinstance(parameter.default, Field):
-                param = param_of(parameter.default)
-                self.single[parameter.name] = Option(parameter.name, parameter.annotation, param)
-        declared = [*(option for _, options in self.settings.values() for option in options), *self.single.values()]
+                self.single[name] = Option(name, kind, param_of(parameter.default))
+                declared.append(self.single[name])
         self.options = {option.name: option for option in declared}
-        kinds = [kind for option in declared for kind in option.param.kinds]
-        self.kinds = [kind for kind in dict.fromkeys(kinds) if kind not in (METRIC_NAMES, RUNS, KINDS)]
+
+    @property
+    def kinds(self) -> list[str]:
+        """The kinds of names that its options take."""
+        kinds = [kind for option in self.options.values() for kind in option.param.kinds]
+        return [kind for kind in dict.fromkeys(kinds) if kind not in (METRIC_NAMES, RUNS, KINDS)]
 
     def signature(self) -> list[inspect.Parameter]:
         """The command's parameters as Typer reads them."""
