@@ -206,12 +206,10 @@ def from_beir(path: str, split: str, level: int, *, kind: Kind, spec_text: str, 
         what = "scored sentences" if kind == "scored" else "a teacher's scores, which 'retrokit augment score' adds"
         raise UsageError(f"{spec_text}: a BEIR folder gives pairs or texts, not {what}")
     data = read_beir(path, split, images=True, level=level)
-    documents = dict(zip(data.document_ids, data.documents, strict=True))
-    queries = dict(zip(data.query_ids, data.queries, strict=True))
-    for query_id, query in queries.items():
+    for query_id, query in data.queries_by_id.items():
         if not query.strip():
             raise DataError(path, f"query {query_id!r} of split {split!r} has no text")
-    pairs = [(queries[query_id], documents[document_id]) for query_id, document_id in data.pairs()]
+    pairs = [*data.pairs_of_texts()]
     records = [Pair(query, document) for query, document in pairs if document]
     without_text = len(pairs) - len(records)
     if not records:

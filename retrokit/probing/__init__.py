@@ -72,9 +72,9 @@ class ProbeEntry(Entry):
 
 
 def _probe(name: str, module: str, function: str, findings: str, options: type[settings.ProbeSettings]) -> ProbeEntry:
-    place = f"retrokit.probing.{module}"
+    path = f"retrokit.probing.{module}"
     summary = (options.__doc__ or "").partition("\n")[0]
-    return ProbeEntry(name, summary, f"{place}:{function}", settings=options, findings=f"{place}:{findings}")
+    return ProbeEntry(name, summary, f"{path}:{function}", settings=options, findings=f"{path}:{findings}")
 
 
 PROBES = [

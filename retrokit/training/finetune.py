@@ -322,8 +322,8 @@ def choose_similarity(encoder: Encoder, data: TrainingSet, seed: int) -> tuple[s
 
     pairs = list(dict.fromkeys(zip(*texts_of(data, PAIRS, seed), strict=True)))
     probe = fisher.measure(encoder, pairs, "the training data", seed=seed)
-    notice(f"`sim=` auto: {probe.prediction.choice}. {probe.verdict}. {probe.method}")
-    return probe.prediction.choice, {"kappa": probe.method, **vars(probe.prediction)}
+    notice(f"`sim=` auto: {probe.prediction.choice}. {probe.verdict}. {probe.kappa}")
+    return probe.prediction.choice, {"kappa": probe.kappa, **vars(probe.prediction)}
 
 
 def read_data(

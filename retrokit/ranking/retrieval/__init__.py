@@ -103,10 +103,10 @@ def leaves_open(spec: str) -> bool:
     """Whether a part of a searcher is to be tuned."""
     if registry_of(spec) is not registry:
         return False
-    given = registry.parse(spec).params
-    return given.get("weight") == "auto" or any(
-        isinstance(value, str) and leaves_open(value) for value in given.values()
-    )
+    values = registry.parse(spec).params
+    if values.get("weight") == "auto":
+        return True
+    return any(isinstance(value, str) and leaves_open(value) for value in values.values())
 
 
 def create(spec: str, device: str | None = None, **options: Any) -> Searcher:
