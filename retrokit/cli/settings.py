@@ -14,7 +14,7 @@ import typer
 
 from retrokit.cli.completion import KINDS, choosing, completing, named
 from retrokit.cli.config import CONFIG
-from retrokit.core.errors import DataError, UsageError
+from retrokit.core.errors import LARGEST, DataError, UsageError
 from retrokit.core.settings import METRIC_NAMES, RUNS, Param, Settings, param_of
 
 
@@ -65,6 +65,8 @@ class Option:
         minimum, maximum = None, None
         if int in (hint, *get_args(hint)):
             minimum, maximum = param.minimum, param.maximum
+        if maximum is not None and maximum > LARGEST:  # nothing that a reader of the help needs to know
+            maximum = None
         if (minimum, maximum) == (1, None):  # as every whole number has
             minimum = None
         about: dict[str, Any] = {"help": text, "rich_help_panel": param.panel, "min": minimum, "max": maximum}
