@@ -71,7 +71,8 @@ class Option:
             minimum = None
         about: dict[str, Any] = {"help": text, "rich_help_panel": param.panel, "min": minimum, "max": maximum}
         if param.choices:
-            about |= {"metavar": f"[{'|'.join(param.choices)}]", "autocompletion": choosing(param.choices)}
+            metavar = param.metavar or f"[{'|'.join(param.choices)}]"
+            about |= {"metavar": metavar, "autocompletion": choosing(param.choices)}
         else:
             about["autocompletion"] = completing(param)
         return typer.Option(*flags, **about)

@@ -57,7 +57,8 @@ class Param:
         is_option: whether commands have it.
         panel: heading of the help page that it is listed under.
         flags: names of its option, where they are not the field's.
-        argument: it is an argument of the command, and no option; ``metavar`` is how its help calls it.
+        argument: it is an argument of the command, and no option.
+        metavar: how the help calls its value.
     """
 
     name: str = ""

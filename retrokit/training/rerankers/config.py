@@ -76,6 +76,7 @@ class VerifierConfig(TrainingConfig, _What):
         "Minimise binary, lambda, ranknet, kl, margin-mse or mse. Default: binary.",
         LOSS,
         choices=LOSSES,
+        metavar="TEXT",
         needs=_PAIRS,
     )
     teacher_temperature: float | None = setting(
@@ -124,7 +125,7 @@ class VerifierConfig(TrainingConfig, _What):
         excludes=_PAIRS,
     )
     precision: str = setting(
-        "auto", "Compute in fp32, bf16 or fp16; auto: bf16 if faster.", OPTIMIZER, choices=PRECISIONS
+        "auto", "Compute in fp32, bf16 or fp16; auto: bf16 if faster.", OPTIMIZER, choices=PRECISIONS, metavar="TEXT"
     )
     eval_every: int | None = setting(None, "Evaluate every N steps. Default: a tenth.", EVALUATION)
     best_metric: str | None = setting(
@@ -133,6 +134,7 @@ class VerifierConfig(TrainingConfig, _What):
         EVALUATION,
         canonical=metric_names,
         choices=METRICS,
+        metavar="TEXT",
     )
     cache: str | None = setting(
         None,
