@@ -155,7 +155,8 @@ class Param:
             return f"is none of {', '.join(self.choices)}"
         if isinstance(value, str):
             return self._text_problem(value)
-        return None if isinstance(value, bool) else self._number_problem(value)
+        is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
+        return self._number_problem(value) if is_number else None
 
     def _text_problem(self, text: str) -> str | None:
         if self.pattern and not re.fullmatch(self.pattern, text):

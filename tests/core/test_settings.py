@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
+from pathlib import Path
 
 import pytest
 
@@ -45,6 +46,7 @@ class Work(Settings):
         ({"share": 0.0, "every": 0}, ["`every=` 0 is out of range (at least 1)", "`share=` 0.0 must be above 0"]),
         ({"seed": -1, "loss": "none"}, ["`loss=` none is none of plain, taught, both", "`seed=` -1 is out of range"]),
         ({"other": True}, []),
+        ({"data": [Path("x")]}, []),
     ],
 )
 def test_all_problems_are_said_at_once(given, problems):
