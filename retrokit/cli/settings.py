@@ -92,7 +92,7 @@ class Option:
             raise UsageError(f"`{self.name}=` {typed}: expected {error}") from None
 
 
-class Call:
+class CommandCall:
     """How a command is called: with settings, and with values of parameters that are a single setting each."""
 
     def __init__(self, command: Callable[..., None]) -> None:
@@ -164,7 +164,7 @@ def _exists(value: Any) -> bool:
 
 def with_options(command: Callable[..., None]) -> Callable[..., None]:
     """The command for Typer to read. An error of use or of data says if options are from a file."""
-    call = Call(command)
+    call = CommandCall(command)
 
     def run(config: str | None, **typed: Any) -> None:
         try:
