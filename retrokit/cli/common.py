@@ -116,7 +116,7 @@ class Command(Described, TyperCommand):
         return page
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """As the base class; notes which help is asked for."""
+        """As the base class; notes which help is requested."""
         ctx.meta[_ALL] = _ALL in args
         return super().parse_args(ctx, args)
 
