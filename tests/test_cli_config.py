@@ -92,7 +92,7 @@ def test_a_run_leaves_what_repeats_it(tiny_bert, tmp_path, typed):
     [
         ("lr = 0.0", "--lr 0.0 must be above 0"),
         ('eval = "x:y"', "unknown task 'x'"),
-        ('loss = "x"', "--loss x: expected one of infonce, kl, margin-mse, mse"),
+        ('loss = "x"', "unknown loss 'x'; known: infonce, kl, margin-mse, mse"),
     ],
 )
 def test_wrong_options_of_a_file_name_it(tmp_path, typed, line, problem):

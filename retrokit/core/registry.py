@@ -383,11 +383,10 @@ class Registry:
             else:
                 params[name] = converted
         if not problems:
+            missing = [param for param in entry.params if param.required and param.name not in params]
             path = f"; for the path: ./{text}" if os.path.exists(text) else ""
             problems = [
-                f"{text}: {entry.name} needs {param.name} ({entry.name}:{param.describe()}){path}"
-                for param in entry.params
-                if param.required and param.name not in params
+                f"{text}: {entry.name} needs {param.name} ({entry.name}:{param.describe()}){path}" for param in missing
             ]
         if problems:
             raise UsageError("; ".join(problems))

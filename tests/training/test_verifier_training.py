@@ -92,7 +92,7 @@ def test_wrong_use_is_told_before_a_step(tiny_bert, triplets, tmp_path, monkeypa
         configure("cnn", tiny_bert, triplets, None, lr=-1, epochs=1, best_metric="mrr", cache="x", end_to_end=True)
     for part in (
         "`lr=` -1 must be above 0",
-        "`epochs=`, `steps=`",
+        "`steps=` and `epochs=` exclude each other",
         "`best_metric=` mrr",
         "`cache=` and `end_to_end=` exclude",
     ):

@@ -207,7 +207,7 @@ def test_the_command_prints_it_all(tiny_bert, other, task, tmp_path, monkeypatch
 @pytest.mark.parametrize(
     ("options", "complaint"),
     [
-        (["--map", "cube"], "--map cube: expected auto, orthogonal, affine, low-rank:N or mlp"),
+        (["--map", "cube"], "--map cube is not auto, orthogonal, affine, low-rank:N or mlp"),
         (["--map", "low-rank:17"], "--map low-rank:17: the rank is above the 16 dimensions of the embeddings"),
         (["--map", "low-rank:999999999"], "low-rank:N or mlp; at most low-rank:9999 and mlp:99999"),
         (["--texts", "gone.jsonl"], "gone.jsonl: does not exist"),
