@@ -598,10 +598,3 @@ def quick_line(data: RetrievalData) -> str | None:
     if wrong:
         parts.append(f"{wrong:,} documents show a wrong encoding")
     return f"{data.name}: {'; '.join(parts)} (see retrokit check)" if parts else None
-
-
-def quick_training_line(sources: Sequence[Source]) -> str | None:
-    """A line about texts of training data that are both positive and negative for one anchor."""
-    counts = {source.spec: source.counts.get("contradictions", 0) for source in sources}
-    parts = [f"{spec}: {count:,} negatives are positives of their anchor" for spec, count in counts.items() if count]
-    return f"{'; '.join(parts)} (see retrokit check)" if parts else None

@@ -77,9 +77,10 @@ class _PoolEveryLayer(nn.Module):
         states = features.pop("all_layer_embeddings")
         if len(states) != self.count + 1:
             raise UsageError(f"the model has {self.count} layers but gives {len(states)} hidden states")
-        pooled = [
-            self.rest[0]({**features, "token_embeddings": state.float()})["sentence_embedding"] for state in states[:-1]
-        ]
+        pooled = []
+        for state in states[:-1]:
+            layer = self.rest[0]({**features, "token_embeddings": state.float()})
+            pooled.append(layer["sentence_embedding"])
         features["sentence_embedding"] = torch.cat([*pooled, embeddings_of(self._tower[0], features, task)], dim=1)
         return features
 
@@ -97,18 +98,27 @@ def weights(transformers: Sequence[Transformer], spec: str) -> list[dict[str, Te
     if len(transformers) > 1:
         raise UsageError(f"{spec} has two transformers, of queries and of documents, whose layers are not compared")
     model, count = transformers[0].model, _count(transformers[0])
-    stacks = [name for name, part in model.named_modules() if isinstance(part, nn.ModuleList) and len(part) == count]
-    if not stacks:
+    stack, table_path = "", ""
+    for path, module in model.named_modules():
+        if isinstance(module, nn.ModuleList) and len(module) == count and not stack:
+            stack = path
+        if module is model.get_input_embeddings():
+            table_path = path
+    if not stack:
         raise UsageError(f"{spec}: its layers are not found in {type(model).__name__}")
-    stack = stacks[0]
-    # the largest part of the model that holds the input embeddings and none of the layers
-    table = model.get_input_embeddings()
-    words = next(name for name, part in model.named_modules() if part is table).split(".")
-    ancestors = (".".join(words[:size]) for size in range(1, len(words) + 1))
-    embedding = next(part for part in ancestors if not f"{stack}.".startswith(f"{part}."))
-    places = [embedding, *(f"{stack}.{k}" for k in range(count))]
     parameters = {name: parameter.detach().cpu() for name, parameter in model.named_parameters()}
-    return [{name: value for name, value in parameters.items() if name.startswith(f"{place}.")} for place in places]
+    layer_paths = [_outermost_without(table_path, stack)] + [f"{stack}.{k}" for k in range(count)]
+    by_layer = []
+    for path in layer_paths:
+        by_layer.append({name: value for name, value in parameters.items() if name.startswith(f"{path}.")})
+    return by_layer
+
+
+def _outermost_without(path: str, stack: str) -> str:
+    """The path of the largest module that contains the one at ``path``, and none of the layers at ``stack``."""
+    names = path.split(".")
+    ancestors = (".".join(names[:size]) for size in range(1, len(names) + 1))
+    return next(ancestor for ancestor in ancestors if not f"{stack}.".startswith(f"{ancestor}."))
 
 
 def layer_changes(start: Encoder, end: Encoder) -> list[float]:

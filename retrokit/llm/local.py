@@ -266,11 +266,11 @@ class LocalLLM(LLM):
         ids = generator.tokens(generator.chat(prompt, system))
         new_tokens = sampling.max_tokens
         if generator.window is not None:
-            left = generator.window - len(ids)
-            if left < (0 if generator.writes_anew else 1):
+            room = generator.window - len(ids)
+            if room < (0 if generator.writes_anew else 1):
                 raise PromptRefused(f"{generator.name} reads {generator.window} tokens, and a prompt has {len(ids)}")
             if not generator.writes_anew:
-                new_tokens = min(left, new_tokens)
+                new_tokens = min(room, new_tokens)
         stop = (*sampling.stop, *self._stop)
         request = LocalRequest(ids, replace(sampling, max_tokens=new_tokens, stop=stop))
         self._waiting.append(request)

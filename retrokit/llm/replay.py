@@ -41,9 +41,9 @@ class ReplayLLM(LLM):
         """
         answer = self._answers.get(_key(prompt, system))
         if answer is None:
-            shown = " ".join(prompt.split())
-            shown = shown if len(shown) <= 80 else shown[:79] + "…"
-            raise DataError(self.path, f"contains no answer to the prompt {shown!r}")
+            line = " ".join(prompt.split())
+            start = line if len(line) <= 80 else line[:79] + "…"
+            raise DataError(self.path, f"contains no answer to the prompt {start!r}")
         tokens = estimated_tokens(system, prompt), estimated_tokens(answer)
         return Completion(without_thinking(encodable(answer)), *tokens, estimated=True).until(self._stop)
 

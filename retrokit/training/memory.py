@@ -26,7 +26,10 @@ def step_memory(
     """
     weights = sum(tensor.nbytes for tensor in (*model.parameters(), *model.buffers()))
     gradients = sum(parameter.nbytes for parameter in model.parameters() if parameter.requires_grad)
-    linear = [module for name, module in model.named_modules() if isinstance(module, nn.Linear) and "lora_" not in name]
+    linear = []
+    for name, module in model.named_modules():
+        if isinstance(module, nn.Linear) and "lora_" not in name:
+            linear.append(module)
     features = sum(module.in_features + module.out_features for module in linear)
     config = model.config.get_text_config()
     if dtype == torch.float32:

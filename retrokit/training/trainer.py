@@ -200,19 +200,17 @@ class RunTrainer(Trainer):
     def create_optimizer(self, model: Any = None) -> torch.optim.Optimizer:
         """AdamW, each parameter at its rate; weights decay as in the library, but not those of a similarity."""
         if self.optimizer is None:
-            trained = [(name, value) for name, value in self.model.named_parameters() if value.requires_grad]
             decayed = {name for name in self.get_decay_parameter_names(self.model) if ".similarity." not in name}
-            groups = [
-                {"params": values, "lr": rate, "weight_decay": decays * self.args.weight_decay}
-                for start, rate in self.rates.items()
-                for decays in (True, False)
-                if (values := [v for name, v in trained if (self._start_of(name), name in decayed) == (start, decays)])
-            ]
-            self.optimizer = self.make_optimizer(groups)
+            groups: dict[tuple[str, bool], dict[str, Any]] = {}
+            for start, rate in self.rates.items():
+                groups[start, True] = {"params": [], "lr": rate, "weight_decay": self.args.weight_decay}
+                groups[start, False] = {"params": [], "lr": rate, "weight_decay": 0.0}
+            for name, parameter in self.model.named_parameters():
+                if parameter.requires_grad:
+                    start = max((start for start in self.rates if name.startswith(start)), key=len)
+                    groups[start, name in decayed]["params"].append(parameter)
+            self.optimizer = self.make_optimizer([group for group in groups.values() if group["params"]])
         return self.optimizer
-
-    def _start_of(self, name: str) -> str:
-        return max((start for start in self.rates if name.startswith(start)), key=len)
 
     def make_optimizer(self, groups: list[dict[str, Any]]) -> torch.optim.Optimizer:
         """The optimizer of groups of parameters."""
@@ -312,9 +310,9 @@ class FinetuneTrainer(RunTrainer):
     ``start`` is the encoder before training."""
 
     def __init__(
-        self, *of_any: Any, loss: PreparedLoss, evaluations: Evaluations, held_out: "HeldOut | None", start: Encoder
+        self, *shared: Any, loss: PreparedLoss, evaluations: Evaluations, held_out: "HeldOut | None", start: Encoder
     ) -> None:
-        super().__init__(*of_any)
+        super().__init__(*shared)
         self.loss = loss.to(self.args.device)
         self.evaluations, self.held_out, self.start = evaluations, held_out, start
 
@@ -330,20 +328,24 @@ class FinetuneTrainer(RunTrainer):
 
     def measure(self) -> dict[str, float]:
         """The metrics of all tasks; before the first step, notes those of the encoder's own similarity too."""
-        encoder, own = as_encoder(self.model, self.start.spec), self.start.similarity
-        also = [own] if self.state.global_step == 0 and own.spec != encoder.similarity.spec else []
+        encoder = as_encoder(self.model, self.start.spec)
+        similarities = [encoder.similarity]
+        if self.state.global_step == 0 and self.start.similarity.spec != encoder.similarity.spec:
+            similarities.append(self.start.similarity)
         metrics, norms, baseline = dict[str, float](), dict[str, float](), dict[str, float]()
         for name, task in self.evaluations.tasks.items():
-            metrics_of = self.evaluations.metrics_of(name)
-            request = Request(encoder, [encoder.similarity, *also], metrics_of, precision=self.precision)
-            result, *start = task.evaluate(request)
-            metrics |= {f"{name}:{key}": value for key, value in result.metrics.items()}
-            norms |= {f"{name}:{key}": value for key, value in result.norms.items()}
-            baseline |= {f"{name}:{key}": value for own_result in start for key, value in own_result.metrics.items()}
+            request = Request(encoder, similarities, self.evaluations.metrics_of(name), precision=self.precision)
+            result, *of_start = task.evaluate(request)
+            metrics |= _prefixed(name, result.metrics)
+            norms |= _prefixed(name, result.norms)
+            for start_result in of_start:
+                baseline |= _prefixed(name, start_result.metrics)
         if self.held_out is not None:
             metrics[f"{HOLDOUT}:{LOSS}"] = self._held_out_loss(self.held_out)
-        notes = {"baseline": {"similarity": own.spec, "evaluation": baseline}} if baseline else {}
-        self.evaluation_notes = {**notes, "norms": norms}
+        self.evaluation_notes = {}
+        if baseline:
+            self.evaluation_notes["baseline"] = {"similarity": self.start.similarity.spec, "evaluation": baseline}
+        self.evaluation_notes["norms"] = norms
         return metrics
 
     @torch.no_grad()
@@ -377,6 +379,10 @@ class FinetuneTrainer(RunTrainer):
     def write_model(self, folder: Path) -> bool:
         export(self.model, folder)
         return True
+
+
+def _prefixed(task: str, values: Mapping[str, float]) -> dict[str, float]:
+    return {f"{task}:{name}": value for name, value in values.items()}
 
 
 class TableTrainer(FinetuneTrainer):

@@ -445,8 +445,11 @@ def plan(config: VectorsConfig, *, dry_run: bool = False) -> QueryPlan:
             overlaps=evaluations.overlaps(_with_texts(sources, texts), config.overlap_examples),
         ),
         identity=identity_of(
-            *(config, encoder.device, encoder.computes_in(config.precision), encoder.fingerprint(), digests),
-            documents_digest=whole,
+            config,
+            encoder.device,
+            computes_in=encoder.computes_in(config.precision),
+            fingerprint=encoder.fingerprint(),
+            digests={**digests, "documents_digest": whole},
         ),
         encoder=encoder,
         model=model,
