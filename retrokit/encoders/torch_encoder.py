@@ -17,7 +17,7 @@ from torch import Tensor
 from retrokit.core.errors import UsageError
 from retrokit.data.images import Image, check_texts
 from retrokit.data.prompted import texts_of
-from retrokit.encoders import engine, layers, processes
+from retrokit.encoders import engine, processes
 from retrokit.encoders.base import (
     Batch,
     Encoder,
@@ -276,11 +276,15 @@ class TorchEncoder(TokenEncoder, LayeredEncoder, TrainableEncoder):
         return self._model.tokenizer
 
     def every_layer(self) -> tuple[Encoder, list[int]]:
-        encoder = _EveryLayer(self)
+        from retrokit.encoders.layers import EveryLayer
+
+        encoder = EveryLayer(self)
         return encoder, encoder.widths
 
     def layer_weights(self) -> list[dict[str, Tensor]]:
-        return layers.weights(self._transformers(), self.spec)
+        from retrokit.encoders.layers import weights
+
+        return weights(self.transformers(), self.spec)
 
     @property
     def model(self) -> SentenceTransformer:
@@ -292,7 +296,7 @@ class TorchEncoder(TokenEncoder, LayeredEncoder, TrainableEncoder):
         return self if fit else super().with_tokens()
 
     def with_layers(self) -> LayeredEncoder:
-        self._transformers()
+        self.transformers()
         return self
 
     def to_train(self) -> TrainableEncoder:
@@ -301,8 +305,8 @@ class TorchEncoder(TokenEncoder, LayeredEncoder, TrainableEncoder):
     def _computing_in(self, precision: str) -> torch.dtype:
         return choose_precision(precision, self.device, multiplies(self._model))
 
-    def _transformers(self) -> list[Transformer]:
-        """The transformer of each tower."""
+    def transformers(self) -> list[Transformer]:
+        """The transformer of each tower; raises :class:`UsageError` if there is none."""
         firsts = list({id(tower[0]): tower[0] for tower in towers(self._model)}.values())
         if not all(isinstance(first, Transformer) and gives_tokens(first) for first in firsts):
             raise UsageError(f"{self.spec} has no layers: it is not a transformer")
@@ -312,27 +316,3 @@ class TorchEncoder(TokenEncoder, LayeredEncoder, TrainableEncoder):
 def gives_tokens(first: Any) -> bool:
     """Whether a model's first module embeds tokens. One with two towers, of texts and of images, pools them."""
     return getattr(first, "module_output_name", "token_embeddings") == "token_embeddings"
-
-
-class _EveryLayer(TorchEncoder):
-    """Embeddings after every layer, side by side; layer k takes ``widths[k]`` columns."""
-
-    def __init__(self, encoder: TorchEncoder) -> None:
-        model, self.widths = layers.every_layer(encoder.model, encoder.spec)
-        super().__init__(encoder.spec, model, encoder.similarity)
-        self._encoder = encoder
-
-    @property
-    def dimension(self) -> int:
-        return sum(self.widths)
-
-    def batches(self, items: Sequence[Item], role: Role, precision: str = "auto") -> Iterator[Batch]:
-        dtype = self._computing_in(precision)
-        with layers.hidden_states(self._transformers()):
-            yield from engine.batches(self._model, texts_of(items), role, self.prompt_of(items, role), dtype)
-
-    def use_with(self, similarity: Similarity, dims: int | None = None) -> None:
-        self._encoder.use_with(similarity, dims)
-
-    def fingerprint(self) -> str:
-        return f"{self._encoder.fingerprint()} after every layer"

@@ -273,56 +273,21 @@ def training_plots(folder: str | Path) -> list[Path]:
     target = Path(folder) / "plots"
     with disk_errors(target):
         target.mkdir(exist_ok=True)
-    losses, window = full_windows(_series(rows, ("loss",)).get("loss", []))
+    losses, window = full_windows(series_of(rows, ("loss",)).get("loss", []))
     label = f"loss, mean of {window} steps or more" if window > 1 else "loss"
-    evaluations, norms = _nested(rows, "evaluation", ""), _nested(rows, "norms", "_norm_mean")
+    evaluations, norms = nested_series(rows, "evaluation", ""), nested_series(rows, "norms", "_norm_mean")
     trained = {"loss": losses} if losses else {}
     held_out = {name: evaluations.pop(name) for name in list(evaluations) if lower_is_better(name)}
     pictures = {
         "loss": (trained | held_out, f"{label}\n{loss_change(tenths(rows))}" if losses else label),
         **_by_task("evaluation", evaluations, "metric"),
         **_by_task("norms", norms, "mean norm of raw embeddings"),
-        "gamma": (_series(rows, ("gamma_query", "gamma_document")), "γ (0: the norm counts in full, 1: not at all)"),
+        "gamma": (series_of(rows, ("gamma_query", "gamma_document")), "γ (0: the norm counts in full, 1: not at all)"),
     }
     written = []
     for name, (series, label) in pictures.items():
         if series:
             written += _draw(series, label, target, name)
-    return written
-
-
-def curves_of(runs: Sequence[tuple[str, Sequence[Mapping[str, Any]]]]) -> dict[str, list[tuple[str, Points]]]:
-    """The loss, each metric and γ of several runs, given as a name and the lines of ``metrics.jsonl``: by what is
-    measured, the name and the points of each run that has it."""
-    curves: dict[str, list[tuple[str, Points]]] = {}
-    for name, rows in runs:
-        losses, _ = full_windows(_series(rows, ("loss",)).get("loss", []))
-        gammas = _series(rows, ("gamma_query", "gamma_document"))
-        for quantity, points in {"loss": losses, **_nested(rows, "evaluation", ""), **gammas}.items():
-            if points:
-                curves.setdefault(quantity.replace("_", " "), []).append((name, points))
-    return {quantity: curves[quantity] for quantity in fitting(list(curves), PANELS, "metrics", "curves")}
-
-
-def curves_plots(curves: Mapping[str, Sequence[tuple[str, Points]]], folder: str | Path) -> list[Path]:
-    """Draw the result of :func:`curves_of`: a picture each, in which runs of one name, seeds of one training, share a
-    colour. Returns the files written."""
-    written = []
-    every = dict.fromkeys(name for drawn in curves.values() for name, _ in drawn)
-    names = fitting(list(every), CURVES, "runs", "curves")
-    for number, (quantity, drawn) in enumerate(curves.items(), start=1):
-        figure, (axes,) = panels(1, 3.4)
-        labels = {name: wrapped(name) for name in names}
-        for name, points in drawn:
-            if name in names:
-                place = names.index(name)
-                look: dict[str, Any] = {"color": color_of(place)}
-                look |= {"linestyle": line_of(place), "label": labels.pop(name, None)}
-                axes.plot(*zip(*points, strict=True), marker="." if len(points) < 60 else None, **look)
-        axes.set_ylabel(shown(quantity))
-        steps_axis(axes)
-        legend_above(figure, axes, columns=2)
-        written += save(figure, folder, f"{number:02}-curves")
     return written
 
 
@@ -352,12 +317,14 @@ def full_windows(points: Sequence[tuple[int, float]]) -> tuple[Points, int]:
     return [(step, total / count) for step, total, count in windows], full
 
 
-def _series(rows: Sequence[Mapping[str, Any]], keys: tuple[str, ...]) -> Series:
+def series_of(rows: Sequence[Mapping[str, Any]], keys: tuple[str, ...]) -> Series:
+    """The points (step, value) of each key that a line of the history has."""
     series = {key: [(row["step"], row[key]) for row in rows if key in row] for key in keys}
     return {key: points for key, points in series.items() if points}
 
 
-def _nested(rows: Sequence[Mapping[str, Any]], key: str, ending: str) -> Series:
+def nested_series(rows: Sequence[Mapping[str, Any]], key: str, ending: str) -> Series:
+    """The points of each name in the tables under ``key`` that has the ``ending``."""
     names = [name for row in rows for name in row.get(key, {}) if name.endswith(ending)]
     return {
         name: [(row["step"], row[key][name]) for row in rows if name in row.get(key, {})]

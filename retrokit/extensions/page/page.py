@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import platform
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from importlib import resources
@@ -28,24 +28,18 @@ from retrokit.evaluation.comparison.comparison import Evaluation, counted
 from retrokit.evaluation.comparison.systems import comparable, in_common
 from retrokit.evaluation.comparison.trained import training_of
 from retrokit.evaluation.two_stage import Reranking
+from retrokit.extensions.page.curves import curves_of, curves_plots
 from retrokit.extensions.page.html import pictures, template, to_html, write
 from retrokit.extensions.page.sources import RunSource, Sources, read_sources
 from retrokit.probing.base import Findings
 from retrokit.report.evaluation import evaluation_sheets
-from retrokit.report.plots import (
-    cross_plots,
-    curves_of,
-    curves_plots,
-    evaluation_plots,
-    ranking_rows,
-    rows_plots,
-)
+from retrokit.report.plots import cross_plots, evaluation_plots, ranking_rows, rows_plots
 from retrokit.report.records import RecordSource, whole
 from retrokit.report.reranking import cost_sheet, near_miss_sheets
 from retrokit.training.history import Outcome, tenths
 
-_WITH_PARTS = (Evaluation, Reranking, Findings)
-"""Records that have parts of the page to themselves."""
+_WITH_SECTIONS = (Evaluation, Reranking, Findings)
+"""Records that have sections of the page to themselves."""
 OUTERMOST = 3  # queries that are named on each side
 SHORT = 12  # letters of a digest that tell it from others
 
@@ -76,21 +70,21 @@ def _data_rows(evaluations: Iterable[Evaluation]) -> list[list[str]]:
         for task in evaluation.tasks:
             digest = evaluation.digests[task]() if task in evaluation.digests else None
             counts = evaluation.systems_on(task)[0].first.counts
-            text = ", ".join(f"{count:,} {name.replace('_', ' ')}" for name, count in counts.items() if count)
-            rows[task, digest] = [task, digest or "–", text]
-    digested = {task for task, digest in rows if digest}
-    return [row for (task, digest), row in rows.items() if digest or task not in digested]
+            contents = [f"{count:,} {name.replace('_', ' ')}" for name, count in counts.items() if count]
+            rows[task, digest] = [task, digest or "–", ", ".join(contents)]
+    with_digest = {task for task, digest in rows if digest}
+    return [row for (task, digest), row in rows.items() if digest or task not in with_digest]
 
 
 def _system_rows(evaluations: Iterable[Evaluation]) -> list[list[str]]:
     rows = {}
     for evaluation in evaluations:
         for result in evaluation.results:
-            of = result.configuration
-            digest = str(of.get("fingerprint", "–"))[:SHORT]
-            cells = [str(of.get(name) or "–") for name in ("precision", "device")]
-            row = [result.encoder, result.similarity, *cells, digest, str(of.get("retrokit", "–"))]
-            rows[tuple(row)] = [*row, str(of.get("dims") or "–")]
+            configuration = result.configuration
+            digest = str(configuration.get("fingerprint", "–"))[:SHORT]
+            cells = [str(configuration.get(name) or "–") for name in ("precision", "device")]
+            row = [result.encoder, result.similarity, *cells, digest, str(configuration.get("retrokit", "–"))]
+            rows[tuple(row)] = [*row, str(configuration.get("dims") or "–")]
     return list(rows.values())
 
 
@@ -103,11 +97,22 @@ def _training_sheet(runs: Sequence[RunSource]) -> Sheet:
     circumstances: dict[str, None] = {}
     for source in runs:
         run, notes = source.run, source.run.notes
-        data = ", ".join(f"{of['name']} {of['digest'].removeprefix('sha256:')[:SHORT]}" for of in notes.get("data", []))
-        commit = str((notes.get("git") or {}).get("commit", "–"))[:SHORT]
-        seconds = "–" if (taken := seconds_of(source)) is None else f"{taken:,.0f}"
-        cells = [run.encoder or run.verifier or "–", run.similarity, data or "–", commit, run.status]
-        rows.append([source.path, *cells, str(run.identity.get("seed", "–")), f"{run.steps or 0:,}", seconds])
+        data = []
+        for data_set in notes.get("data", []):
+            data.append(f"{data_set['name']} {data_set['digest'].removeprefix('sha256:')[:SHORT]}")
+        seconds = seconds_of(source)
+        row = [
+            source.path,
+            run.encoder or run.verifier or "–",
+            run.similarity,
+            ", ".join(data) or "–",
+            str((notes.get("git") or {}).get("commit", "–"))[:SHORT],
+            run.status,
+            str(run.identity.get("seed", "–")),
+            f"{run.steps or 0:,}",
+            "–" if seconds is None else f"{seconds:,.0f}",
+        ]
+        rows.append(row)
         release = f"retrokit {notes['retrokit']}" if "retrokit" in notes else ""
         circumstances |= dict.fromkeys((release, _versions(notes.get("versions", {})), notes.get("processor", "")))
     columns = ["run", "started from", "similarity", "data", "commit", "status", "seed", "steps", "seconds"]
@@ -158,14 +163,12 @@ def changes_sheets(evaluation: Evaluation) -> Iterator[Sheet]:
             after = other.per_item(metric)
             if not before or after is None or not comparable(first, other, metric):
                 continue
-            change = {item: after[item] - value for item, value in before.items() if item in after}
-            order = sorted(change, key=lambda item: -change[item])
-            best, worst = (
-                ", ".join(f"{item} ({change[item]:+.3f})" for item in side[:OUTERMOST] if sign * change[item] > 0)
-                or "–"
-                for sign, side in ((1, order), (-1, order[::-1]))
-            )
-            rows.append([other.name, best, worst, *(f"{count:,}" for count in counted(change.values()))])
+            changes = {item: after[item] - value for item, value in before.items() if item in after}
+            order = sorted(changes, key=lambda item: -changes[item])
+            gains = [f"{item} ({changes[item]:+.3f})" for item in order[:OUTERMOST] if changes[item] > 0]
+            losses = [f"{item} ({changes[item]:+.3f})" for item in order[::-1][:OUTERMOST] if changes[item] < 0]
+            counts = [f"{count:,}" for count in counted(changes.values())]
+            rows.append([other.name, ", ".join(gains) or "–", ", ".join(losses) or "–", *counts])
         if rows:
             columns = ["system", "gain most", "lose most", "better", "worse", "equal"]
             yield Sheet(f"{metric} by query: {task}", columns, 3, rows, f"against the first row, {first.name}")
@@ -189,18 +192,20 @@ def trainings(runs: Sequence[RunSource]) -> Iterator[Markup]:
     groups: dict[str, list[RunSource]] = {}
     for source in runs:
         groups.setdefault(_group(source), []).append(source)
-    if finished := [row for source in runs if (row := _outcome_row(source))]:
+    finished = [row for row in map(_outcome_row, runs) if row]
+    if finished:
         columns = ["run", "metric", "start", "best", "at step", "gain over the start", "loss, first", "loss, last"]
         note = (
             "gain: over the encoder as it came, under its own similarity. "
             "loss: training loss, means over the first and last tenth of the steps"
         )
         yield to_html(Sheet("what training yielded", columns, 2, finished, note))
-    named = [
-        (in_common([run.path for run in own]) + f" ({len(own)} seeds)" if len(own) > 1 else own[0].path, source.rows)
-        for own in groups.values()
-        for source in own
-    ]
+    named = []
+    for group in groups.values():
+        name = group[0].path
+        if len(group) > 1:
+            name = f"{in_common([run.path for run in group])} ({len(group)} seeds)"
+        named += [(name, source.rows) for source in group]
     curves = curves_of(named)
     titles = {f"{number:02}-": f"Through training: {quantity}" for number, quantity in enumerate(curves, start=1)}
     yield pictures(curves_plots, curves, "", titles)
@@ -222,8 +227,10 @@ def _outcome_row(source: RunSource) -> list[str]:
     losses = [f"{row['loss']:.4g}" for row in tenths(source.rows)] or ["–"]
     cells = ["–", "–", "–", "–", "–"]
     if outcome.evaluations:
-        first = outcome.evaluations[0]
-        best = next((row for row in outcome.evaluations if row["step"] == outcome.best_step), outcome.evaluations[-1])
+        first, best = outcome.evaluations[0], outcome.evaluations[-1]
+        for row in outcome.evaluations:
+            if row["step"] == outcome.best_step:
+                best = row
         metric = outcome.metric or next(iter(first["evaluation"]), "–")
         values = [f"{row['evaluation'].get(metric, math.nan):.4f}" for row in (first, best)]
         cells = [metric, *values, f"{best['step']:,}", "–" if outcome.gain is None else f"{outcome.gain:+.4f}"]
@@ -277,14 +284,14 @@ def page_of(sources: Sources, title: str | None = None, price_per_hour: float | 
         f"script-src {code_source(script)}"
     )
     origin = f"Made by retrokit {__version__} at {datetime.now(UTC):%Y-%m-%d %H:%M} UTC"
-    parts = [(name, blocks) for name, blocks in _parts(sources, price_per_hour) if any(blocks)]
+    sections = {name: blocks for name, blocks in _sections(sources, price_per_hour).items() if any(blocks)}
     return template().render(
         title=title or "retrokit report",
         policy=policy,
         style=Markup(style),
         script=Markup(script),
         summary=summary(sources),
-        parts=parts,
+        parts=list(sections.items()),
         made=f"{origin}, on {platform.system()} {platform.machine()} with Python {platform.python_version()}.",
     )
 
@@ -294,32 +301,57 @@ def summary(sources: Sources) -> list[str]:
     return [text for source in sources.records if (text := source.conclusion)]
 
 
-def _parts(sources: Sources, price_per_hour: float | None) -> Iterator[tuple[str, list[Markup]]]:
-    """The parts by their headings; the page leaves out those without a block."""
-    evaluations, rerankings, probes = sources.of(Evaluation), sources.of(Reranking), sources.of(Findings)
-    yield "Results", [block for source in evaluations for block in _drawn(source.path, evaluation(source))]
-    yield "Cross-evaluation", list(crossed(evaluations))
-    yield "Reranking", [block for source in rerankings for block in _drawn(source.path, reranking(source))]
-    changes = [sheet for found in _evaluations(sources).values() for sheet in changes_sheets(found)]
-    yield "Wins and losses by query", list(map(to_html, changes))
-    yield "Training", list(trainings(sources.runs))
-    yield "Probes", [block for source in probes for block in _drawn(source.path, probe(source))]
-    others = [source for source in sources.records if not isinstance(source.record, _WITH_PARTS)]
-    yield "Other results", [block for source in others for block in _drawn(source.path, tables(source))]
-    missing = [to_html(sheet) for source in sources.records for sheet in source.record.missing()]
-    unfinished = (f"{of.path}: its training is not finished" for of in sources.runs if of.run.status != "finished")
-    yield "Missing or failed", [*missing, *(write("paragraph", text) for text in (*sources.notices, *unfinished))]
+def _sections(sources: Sources, price_per_hour: float | None) -> dict[str, list[Markup]]:
+    """The sections by their headings; the page leaves out those without a block."""
+    evaluations = sources.of(Evaluation)
+    others = [source for source in sources.records if not isinstance(source.record, _WITH_SECTIONS)]
+    return {
+        "Results": _drawn(evaluations, evaluation),
+        "Cross-evaluation": list(crossed(evaluations)),
+        "Reranking": _drawn(sources.of(Reranking), reranking),
+        "Wins and losses by query": list(_wins_and_losses(sources)),
+        "Training": list(trainings(sources.runs)),
+        "Probes": _drawn(sources.of(Findings), probe),
+        "Other results": _drawn(others, tables),
+        "Missing or failed": list(_missing(sources)),
+        "Provenance": [*_cost(sources, price_per_hour), *provenance(sources)],
+    }
+
+
+def _wins_and_losses(sources: Sources) -> Iterator[Markup]:
+    for evaluation in _evaluations(sources).values():
+        yield from map(to_html, changes_sheets(evaluation))
+
+
+def _missing(sources: Sources) -> Iterator[Markup]:
+    for source in sources.records:
+        yield from map(to_html, source.record.missing())
+    for notice in sources.notices:
+        yield write("paragraph", notice)
+    for run in sources.runs:
+        if run.run.status != "finished":
+            yield write("paragraph", f"{run.path}: its training is not finished")
+
+
+def _cost(sources: Sources, price_per_hour: float | None) -> Iterator[Markup]:
+    """The hours of all results, and their cost at a price."""
     seconds = [source.record.seconds for source in sources.records if source.record.seconds is not None]
     seconds = seconds or [seconds_of(run) for run in sources.runs]  # a record may be of these runs
     hours = sum(filter(None, seconds)) / 3600
-    if price_per_hour is not None and not hours:
-        raise UsageError("`price_per_hour=`: no run or other result here has hours")
-    cost = f"; at {price_per_hour:,g} an hour, {hours * price_per_hour:,.2f}" if price_per_hour is not None else ""
-    took = [write("paragraph", f"{hours:,.2f} hours, added up{cost}.")] if hours else []
-    yield "Provenance", [*took, *provenance(sources)]
+    if not hours:
+        if price_per_hour is not None:
+            raise UsageError("`price_per_hour=`: no run or other result here has hours")
+        return
+    line = f"{hours:,.2f} hours, added up"
+    if price_per_hour is not None:
+        line += f"; at {price_per_hour:,g} an hour, {hours * price_per_hour:,.2f}"
+    yield write("paragraph", f"{line}.")
 
 
-def _drawn(path: str, blocks: Iterator[Markup]) -> list[Markup]:
-    """The blocks of a file; raises :class:`DataError` if its values do not fit each other."""
-    with whole(path):
-        return list(blocks)
+def _drawn(sources: Iterable[RecordSource], draw: Callable[[RecordSource], Iterator[Markup]]) -> list[Markup]:
+    """The blocks of files; raises :class:`DataError` about one whose values do not fit each other."""
+    blocks: list[Markup] = []
+    for source in sources:
+        with whole(source.path):
+            blocks += draw(source)
+    return blocks

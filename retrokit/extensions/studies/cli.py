@@ -82,8 +82,8 @@ def which_similarity(
     retrokit study which-similarity --data pairs.jsonl --encoder minilm --budget 1h -o out
     """
     parameters = {"data": data, "encoder": encoder, "budget": budget, "batch-size": str(batch_size)}
-    given = (data, encoder, duration(budget), batch_size)
-    _answer(output, "which-similarity", parameters, lambda questions: questions.which_similarity(*given))
+    arguments = (data, encoder, duration(budget), batch_size)
+    _answer(output, "which-similarity", parameters, lambda questions: questions.which_similarity(*arguments))
     from retrokit.extensions.studies.answers import recommendation
 
     show(f"\n{recommendation(_evaluation(output))}")
@@ -151,8 +151,10 @@ def _answer(
 
     check_extra("study", "study", MODULES)
     check_outputs([(output, FOLDER)], parameters.values())
-    given = [(name, [one] if isinstance(one, str) else one) for name, one in parameters.items()]
-    options = [word for name, values in given for value in values for word in (f"--{name}", value)]
+    options: list[str] = []
+    for name, values in parameters.items():
+        for value in [values] if isinstance(values, str) else values:
+            options += [f"--{name}", value]
     path = kept_study(
         output, (question, *options), lambda: study_of(import_module("retrokit.extensions.studies.questions"))
     )
@@ -168,8 +170,8 @@ def _work(planned: StudyPlan, jobs: int, retries: int, further: Sequence[str], p
         missing = sum(state.state == "missing" for state in states)
         logs = [(state.step.name, planned.marker(state.step, "log"), state.last_word) for state in failed]
         lines = [f"{name} failed, see {log}: {last_word}" for name, log, last_word in logs]
-        left = f"; {missing} that depend on them were not started" if missing else ""
-        message = "\n".join([*lines, f"{len(failed)} of {len(states)} steps failed{left}"])
+        not_started = f"; {missing} that depend on them were not started" if missing else ""
+        message = "\n".join([*lines, f"{len(failed)} of {len(states)} steps failed{not_started}"])
         raise StepsFailed(message, failed[0].code or StepsFailed.exit_code)
     if not gates_hold:
         raise GateFailed(f"a gate failed; see {page}")
@@ -192,13 +194,15 @@ def plan(
 
         seconds = estimates(planned)
     if as_json:
-        return show_result(True, "step", [{**of.to_json(), "seconds": seconds.get(of.name)} for of in planned.steps])
+        return show_result(
+            True, "step", [{**step.to_json(), "seconds": seconds.get(step.name)} for step in planned.steps]
+        )
     show(_script(planned, seconds))
     if estimate:
         unknown = Counter(step.table for step in planned.steps if seconds[step.name] is None)
         steps = ", ".join(f"{count} of {table}" for table, count in unknown.items())
-        left = f", without steps that have no estimate yet ({steps})" if unknown else ""
-        notice(f"about {timedelta(seconds=round(sum(filter(None, seconds.values()))))}{left}")
+        without_estimate = f", without steps that have no estimate yet ({steps})" if unknown else ""
+        notice(f"about {timedelta(seconds=round(sum(filter(None, seconds.values()))))}{without_estimate}")
 
 
 def status(folder: FolderArgument, as_json: JsonOption = False) -> None:

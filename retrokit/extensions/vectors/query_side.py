@@ -91,10 +91,10 @@ class QueryMap(nn.Module):
 
     def forward(self, features: dict[str, Any]) -> dict[str, Any]:
         """Replace ``features["sentence_embedding"]`` by its image."""
-        given = features["sentence_embedding"]
-        inner = given if self.first is None else self.first(given)
+        embeddings = features["sentence_embedding"]
+        inner = embeddings if self.first is None else self.first(embeddings)
         change = self.last(inner.relu() if self.bends else inner)
-        return {**features, "sentence_embedding": given + self.share * change}
+        return {**features, "sentence_embedding": embeddings + self.share * change}
 
     @torch.no_grad()
     def layers(self) -> list[nn.Module]:
@@ -164,7 +164,7 @@ class MinedNegatives:
 
     def __init__(self, index: ExportIndex, anchors: Iterable[str], every: int, count: int, seed: int) -> None:
         self.index, self.every, self.count, self.seed = index, every, count, seed
-        self.place = {anchor: place for place, anchor in enumerate(dict.fromkeys(anchors))}
+        self.place = {anchor: number for number, anchor in enumerate(dict.fromkeys(anchors))}
         self.nearest = torch.full((len(self.place), min(DEPTH, index.export.note["count"])), -1)
         self.turn = torch.full((len(self.place),), -1)
         self._sample: tuple[int, ListedIndex] | None = None
@@ -172,14 +172,12 @@ class MinedNegatives:
     def draw(self, anchors: Sequence[str], step: int, encoder: Encoder) -> Tensor:
         """Rows of ``count`` documents for each anchor, which the step's own random numbers choose."""
         turn, places = step // self.every, torch.tensor([self.place[anchor] for anchor in anchors])
-        old = {
-            anchor: place for anchor, place in zip(anchors, places.tolist(), strict=True) if self.turn[place] != turn
-        }
-        if old:
+        outdated = {anchor: row for anchor, row in zip(anchors, places.tolist(), strict=True) if self.turn[row] != turn}
+        if outdated:
             sample = self._index_of(turn)
-            rankings = sample.asked_by(encoder).search(TextList(old), self.nearest.shape[1])
-            self.nearest[[*old.values()]] = torch.from_numpy(sample.rows[np.stack([rows for _, rows in rankings])])
-            self.turn[[*old.values()]] = turn
+            rankings = sample.asked_by(encoder).search(TextList(outdated), self.nearest.shape[1])
+            self.nearest[[*outdated.values()]] = torch.from_numpy(sample.rows[np.stack([rows for _, rows in rankings])])
+            self.turn[[*outdated.values()]] = turn
         random = np.random.default_rng([self.seed, step, text_id(anchors[0])])
         columns = random.random((len(places), self.nearest.shape[1])).argsort(axis=1)[:, : self.count]
         return self.nearest[places[:, None], torch.from_numpy(columns)].flatten()
@@ -364,13 +362,13 @@ class QueryPlan(Job):
             modules = [_router([merged(query[0]), *query[1:]], tower_of(start, "document"))]
         last = copy.deepcopy(list(build(self.encoder, self.similarity.spec)[0])[-1])
         export(with_modules(start, [*modules, last]), staged)
-        shown = {key: value for key, value in facts.items() if value is not None}
+        outcome_facts = {key: value for key, value in facts.items() if value is not None}
         name, encoder = trainer.folder.target.name, self.config.start
         documents = f"documents are embedded as by `{encoder}`, whose stored vectors it searches"
         more = f" Only its query side was trained: {documents}."
         configuration = {key: value for key, value in self.preflight.configuration.items() if key != "export"}
         preflight = replace(self.preflight, configuration=configuration)
-        card = model_card(name, self.similarity, preflight, trainer.history.rows, shown, more)
+        card = model_card(name, self.similarity, preflight, trainer.history.rows, outcome_facts, more)
         (staged / "README.md").write_text(card, encoding="utf-8")
         return {}
 
@@ -391,7 +389,7 @@ def _router(query: Iterable[nn.Module], documents: Iterable[nn.Module]) -> Route
 
 def export_digest(folder: Export) -> str:
     """The digest of all files of an export."""
-    names = [(part.folder / name).relative_to(folder.folder) for part in folder.parts for name in exports.FILES]
+    names = [(shard.folder / name).relative_to(folder.folder) for shard in folder.parts for name in exports.FILES]
     return digest(folder.folder, [str(name) for name in names if (folder.folder / name).is_file()])
 
 
@@ -429,7 +427,7 @@ def plan(config: VectorsConfig, *, dry_run: bool = False) -> QueryPlan:
     is_map = isinstance(learns, QueryMap)
     config = replace(config, lr=config.lr or (MAP_RATE if is_map else learning_rate(learns)))
     texts = _texts_of(evaluations.tasks.values())
-    model, whole = QuerySide(learns, similarity), export_digest(stored)
+    model, documents_digest = QuerySide(learns, similarity), export_digest(stored)
     resolved = {"sim": similarity.spec, "best_metric": evaluations.decides or None}
     if not is_map:
         resolved["precision"] = name_of(training_precision(config, learns, encoder.device))
@@ -449,7 +447,7 @@ def plan(config: VectorsConfig, *, dry_run: bool = False) -> QueryPlan:
             encoder.device,
             computes_in=encoder.computes_in(config.precision),
             fingerprint=encoder.fingerprint(),
-            digests={**digests, "documents_digest": whole},
+            digests={**digests, "documents_digest": documents_digest},
         ),
         encoder=encoder,
         model=model,
@@ -457,7 +455,7 @@ def plan(config: VectorsConfig, *, dry_run: bool = False) -> QueryPlan:
         similarity=similarity,
         rows=rows,
         evaluations=evaluations,
-        digest=whole,
+        digest=documents_digest,
     )
 
 
@@ -522,8 +520,8 @@ def _trained_queries(config: VectorsConfig, similarity: Similarity, device: str 
     check_max_length(config, copied, "query")
     tower = TorchEncoder(copied.spec, tower_of(copied.to_train().model, "query"), similarity)
     of_queries = (config.freeze, config.low_rank, config.dropout, config.seed)
-    model, own = build(tower, similarity.spec, (), *of_queries, merge_lora=True)
-    own.requires_grad_(False)  # what it has learned is in the documents
+    model, own_similarity = build(tower, similarity.spec, (), *of_queries, merge_lora=True)
+    own_similarity.requires_grad_(False)  # what it has learned is in the documents
     return model
 
 
@@ -578,7 +576,7 @@ def _documents(record: Any) -> tuple[str, ...]:
 
 def _ids_of_texts(texts: Iterable[str], stored: Export, data: Sequence[str]) -> dict[str, str]:
     """The ids of texts, from the file that was exported, or one like it to the bit in a BEIR folder of the ``data``."""
-    source, wanted = stored.note["source"], {text_id(text): text for text in texts}
+    source, text_of = stored.note["source"], {text_id(text): text for text in texts}
     for spec in (source["spec"], *data):
         try:
             path = texts_file(spec, corpus_file)
@@ -587,7 +585,7 @@ def _ids_of_texts(texts: Iterable[str], stored: Export, data: Sequence[str]) -> 
         except (UsageError, DataError):
             continue
         corpus = ((text_id(document.full_text), document.id) for document in read_corpus(path))
-        return {wanted[code]: id for code, id in corpus if code in wanted}
+        return {text_of[code]: id for code, id in corpus if code in text_of}
     return {}
 
 
@@ -629,8 +627,8 @@ def evaluations_of(config: VectorsConfig, stored: Export, held_out: Sequence[Pai
         qrels: dict[str, dict[str, int]] = {}
         for pair in held_out:
             qrels.setdefault(pair.anchor, {})[pair.positive] = 1
-        known = _texts_of(tasks)
-        texts = {id: known.get(id, id) for id in sorted(among)}
+        task_texts = _texts_of(tasks)
+        texts = {id: task_texts.get(id, id) for id in sorted(among)}
         task = Retrieval(retrieval_data(HOLDOUT, "held out", texts, {query: query for query in qrels}, qrels))
         task.spec, task.shown_metrics = HOLDOUT, (task.main_metric,)
         named[HOLDOUT] = task
