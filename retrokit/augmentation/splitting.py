@@ -54,8 +54,7 @@ def split_pairs(
         UsageError: wrong specs, shares that do not add up to 1, or a folder that exists.
         DataError: data that cannot be used, or a split for which no group is small enough.
     """
-    if min(shares) < 0 or not math.isclose(sum(shares), 1, abs_tol=1e-6) or shares[0] == 0:
-        raise UsageError(f"`shares=` {','.join(f'{share:g}' for share in shares)}: expected three that add up to 1")
+    _check_shares(shares)
     pairs = read_pairs(data)
     group_of = _groups(pairs)
     split_of = _assigned(group_of, dict(zip(SPLITS, shares, strict=True)), seed, ", ".join(data))
@@ -70,10 +69,20 @@ def split_pairs(
     corpus = (Document(id=id, title="", text=text) for text, id in documents.items())
     write_beir(output, corpus, ((id, text) for text, id in queries.items()), qrels)
     groups = Counter(group_of.values())
-    judgements = {name: sum(map(len, judged.values())) for name, judged in qrels.items()}
-    counts = {name: len(judged) for name, judged in qrels.items()}
-    unjudged = len(documents) - len(positives)
-    return SplitCounts(output, counts, judgements, len(documents), unjudged, len(groups), max(groups.values()))
+    return SplitCounts(
+        output,
+        queries={name: len(judged) for name, judged in qrels.items()},
+        judgements={name: sum(map(len, judged.values())) for name, judged in qrels.items()},
+        documents=len(documents),
+        unjudged=len(documents) - len(positives),
+        groups=len(groups),
+        largest=max(groups.values()),
+    )
+
+
+def _check_shares(shares: Sequence[float]) -> None:
+    if min(shares) < 0 or not math.isclose(sum(shares), 1, abs_tol=1e-6) or shares[0] == 0:
+        raise UsageError(f"`shares=` {','.join(f'{share:g}' for share in shares)}: expected three that add up to 1")
 
 
 def _groups(pairs: Sequence[Pair]) -> dict[str, int]:

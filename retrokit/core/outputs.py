@@ -130,8 +130,11 @@ def check_outputs(
         if updated is not None and os.path.realpath(updated) == os.path.realpath(path):
             check_file(path)
             continue
-        is_folder = kind == FOLDER or (kind == EITHER and (str(path).endswith(os.sep) or os.path.isdir(path)))
-        (check_folder if is_folder else check_file)(path)
+        is_folder = kind == FOLDER or (kind == EITHER and _is_folder_path(path))
+        if is_folder:
+            check_folder(path)
+        else:
+            check_file(path)
         if os.path.exists(path) and not os.path.isfile(path) and not os.path.isdir(path):
             continue  # a pipe or a device
         name = "-" if str(path) == "-" else os.path.realpath(path)
@@ -140,6 +143,10 @@ def check_outputs(
         names[name] = path
         if name != "-" and os.path.exists(path):
             _check_no_input(path, inputs, "folder" if is_folder else "file")
+
+
+def _is_folder_path(path: str | Path) -> bool:
+    return str(path).endswith(os.sep) or os.path.isdir(path)
 
 
 def _check_no_input(path: str | Path, inputs: Iterable[str], kind: str) -> None:

@@ -212,12 +212,13 @@ class Service:
         for position, row in enumerate(rows):
             try:
                 index, value = read(row, position)
-                if isinstance(index, bool) or index in values or index not in range(count):
-                    wrong = f"the index {self._said(repr(index))} in answer {position}"
-                    raise ServiceError(f"{self.where}: {wrong}; expected each of 0 to {count - 1} once")
-                values[index] = value
+                is_wrong = isinstance(index, bool) or index in values or index not in range(count)
             except (LookupError, TypeError, ValueError, OverflowError) as error:
                 raise self.unexpected(row, f"{expected} for each text") from error
+            if is_wrong:
+                wrong = f"the index {self._said(repr(index))} in answer {position}"
+                raise ServiceError(f"{self.where}: {wrong}; expected each of 0 to {count - 1} once")
+            values[index] = value
         return [values[index] for index in range(count)]
 
     def check_finite(self, values: np.ndarray, what: str, named: Callable[[int], str]) -> None:

@@ -60,17 +60,15 @@ def _check_weights(model: PreTrainedModel, info: dict[str, Any], unused: Collect
     missing = [name for name in info["missing_keys"] if not _is_within(name, unused)]
     if not head:
         missing = [name for name in missing if name.startswith(f"{model.base_model_prefix}.")]
-    unexpected = [name for name in info["unexpected_keys"] if _belongs(model, name)]
     mismatched = []
     for name, shape, expected in info["mismatched_keys"]:
         mismatched.append(f"{name} ({_shape(shape)} for {_shape(expected)})")
-    problems = []
-    if missing:
-        problems.append(f"its weights lack {listed(missing)}")
-    if unexpected:
-        problems.append(f"its weights have no place for {listed(unexpected)}")
-    if mismatched:
-        problems.append(f"its weights have another shape in {listed(mismatched)}")
+    names_by_problem = {
+        "lack": missing,
+        "have no place for": [name for name in info["unexpected_keys"] if _belongs(model, name)],
+        "have another shape in": mismatched,
+    }
+    problems = [f"its weights {problem} {listed(names)}" for problem, names in names_by_problem.items() if names]
     problems += [f"its weights cannot be read: {message}" for message in info.get("error_msgs", ())]
     if problems:
         raise ValueError("; ".join(problems))

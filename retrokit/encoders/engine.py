@@ -283,8 +283,10 @@ def start_of(text: str, tokenizer: Any, limit: int | None) -> str:
     """
     size = CHARACTERS_A_TOKEN * (limit or 0)
     backend = getattr(tokenizer, "backend_tokenizer", tokenizer)
-    if len(text) > ENDLESS and getattr(getattr(backend, "model", None), "max_input_chars_per_word", ENDLESS) < ENDLESS:
-        text = re.sub(rf"([A-Za-z0-9]{{{ENDLESS}}})[A-Za-z0-9]+", r"\1", text)
+    if len(text) > ENDLESS:
+        longest_word = getattr(getattr(backend, "model", None), "max_input_chars_per_word", ENDLESS)
+        if longest_word < ENDLESS:
+            text = re.sub(rf"([A-Za-z0-9]{{{ENDLESS}}})[A-Za-z0-9]+", r"\1", text)
     if limit is None or not hasattr(backend, "truncation") or truncates_left(tokenizer):
         return text
     while 2 * size < len(text):

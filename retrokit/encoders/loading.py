@@ -78,13 +78,7 @@ def load_model(
         raise UsageError(f"{name}: bits={bits} is for weights as they are stored: leave out dtype")
     if trust_remote_code:
         notice(f"{name}: runs the code that comes with the model (trust_remote_code)")
-    kwargs: dict[str, Any] = {"dtype": PRECISIONS.get(dtype, "auto")}
-    if attention is not None:
-        kwargs["attn_implementation"] = "flash_attention_2" if attention == "flash" else attention
-    if bits is not None:
-        kwargs |= _in_bits(bits, device)
-    if device_map is not None:
-        kwargs["device_map"] = device_map
+    kwargs = _transformer_options(dtype, attention, bits, device, device_map)
     similarity = run_similarity(path) if is_run(path) else None
     loaded = _load(path, device, kwargs, revision=revision, trust_remote_code=trust_remote_code)
     if images and not loaded.supports("image"):
@@ -106,6 +100,20 @@ def load_model(
         remarks.append(_without_prompts(path, is_reported=bool(remarks[0]), **options))
     encoder.assumed = "; ".join(filter(None, remarks))
     return encoder
+
+
+def _transformer_options(
+    dtype: str, attention: str | None, bits: str | None, device: str | None, device_map: str | None
+) -> dict[str, Any]:
+    """What the library takes to load a transformer."""
+    options: dict[str, Any] = {"dtype": PRECISIONS.get(dtype, "auto")}
+    if attention is not None:
+        options["attn_implementation"] = "flash_attention_2" if attention == "flash" else attention
+    if bits is not None:
+        options |= _in_bits(bits, device)
+    if device_map is not None:
+        options["device_map"] = device_map
+    return options
 
 
 def _is_used(
@@ -319,16 +327,7 @@ def _finish(
     if pooling is not None:
         _set_pooling(loaded, pooling, name)
     for tower in towers(loaded):
-        if (truncation is not None or end_token is not None) and not isinstance(tower[0], Transformer):
-            raise UsageError(f"{name}: truncation= and end_token= are for transformers")
-        if truncation is not None:
-            tower.tokenizer.truncation_side = truncation
-        if end_token is None and _pools_last_token(tower):
-            _append_eos(tower, name, "pooling=last")
-        elif end_token:
-            _append_eos(tower, name, "end_token=true")
-        elif end_token is False:
-            _set_ends(tower.tokenizer, None)
+        _set_tokenizer(tower, name, truncation, end_token)
     user_prompts = {"query": given_prompt(query_prompt), "document": given_prompt(document_prompt)}
     loaded.prompts = resolve_prompts(loaded.prompts, user_prompts, family)
     for tower in towers(loaded):
@@ -352,6 +351,20 @@ def _take_off_similarity(loaded: SentenceTransformer, similarity: Similarity | N
     if similarity is None:
         similarity = similarities.create((_OF_UNIT_LENGTH if had_normalize else _DECLARED)[declared])
     return similarity, had_normalize
+
+
+def _set_tokenizer(tower: SentenceTransformer, name: str, truncation: str | None, end_token: bool | None) -> None:
+    """Set the end at which long texts are cut, and whether texts end with a token; by default if the last is pooled."""
+    if (truncation is not None or end_token is not None) and not isinstance(tower[0], Transformer):
+        raise UsageError(f"{name}: truncation= and end_token= are for transformers")
+    if truncation is not None:
+        tower.tokenizer.truncation_side = truncation
+    if end_token is None and _pools_last_token(tower):
+        _append_eos(tower, name, "pooling=last")
+    elif end_token:
+        _append_eos(tower, name, "end_token=true")
+    elif end_token is False:
+        _set_ends(tower.tokenizer, None)
 
 
 def _pools_last_token(tower: SentenceTransformer) -> bool:

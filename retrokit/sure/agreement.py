@@ -115,8 +115,6 @@ def agreement(verdicts: Mapping[str, Mapping[Variant, bool]]) -> Agreement:
     Raises:
         UsageError: there is no variant that all have judged.
     """
-    from sklearn.metrics import cohen_kappa_score
-
     annotators = tuple(verdicts)
     common = [variant for variant in verdicts[annotators[0]] if all(variant in judged for judged in verdicts.values())]
     if not common:
@@ -127,11 +125,7 @@ def agreement(verdicts: Mapping[str, Mapping[Variant, bool]]) -> Agreement:
         is_kind = np.array([variant[1] == kind for variant in common])
         if is_kind.any():
             kinds[kind] = _joint(annotators, table, is_kind)
-    cohen: dict[tuple[str, str], float | None] = {}
-    for first, second in combinations(annotators, 2):
-        both = np.concatenate([table[first], table[second]])
-        is_constant = bool(both.all() or not both.any())
-        cohen[first, second] = None if is_constant else float(cohen_kappa_score(table[first], table[second]))
+    cohen = {pair: _cohen_kappa(table[pair[0]], table[pair[1]]) for pair in combinations(annotators, 2)}
     qualified = np.sum(list(table.values()), axis=0)  # by how many annotators
     count = len(annotators)
     return Agreement(
@@ -143,6 +137,15 @@ def agreement(verdicts: Mapping[str, Mapping[Variant, bool]]) -> Agreement:
         fleiss=fleiss_kappa(np.column_stack([qualified, count - qualified]).tolist()) if count > 1 else None,
         same=float(np.mean((qualified == 0) | (qualified == count))),
     )
+
+
+def _cohen_kappa(first: np.ndarray, second: np.ndarray) -> float | None:
+    """``None`` if all verdicts are the same, so that chance explains the agreement."""
+    from sklearn.metrics import cohen_kappa_score
+
+    if len({*first.tolist(), *second.tolist()}) == 1:
+        return None
+    return float(cohen_kappa_score(first, second))
 
 
 def _groups(annotators: Sequence[str]) -> Iterator[tuple[str, ...]]:

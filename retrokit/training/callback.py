@@ -78,21 +78,21 @@ class TrainingCallback(TrainerCallback):
         self._spent += time.perf_counter() - self.trainer.step_began  # the time budget counts steps only
         self.advance(1)
         step, is_last = state.global_step, state.global_step >= state.max_steps
-        is_interrupted, is_over = self._stops(args.world_size, is_last)
+        is_interrupted, is_over = self._stops(args.world_size)
+        if is_over and not is_last:
+            self.stopped_because = "time budget spent"
+        if is_interrupted:
+            self.stopped_because = "interrupted"
         ends = is_last or is_interrupted or is_over
         control.should_evaluate = self.eval_every is not None and (step % self.eval_every == 0 or is_last)
         control.should_save = (step % self.save_every == 0 and not is_last) or is_interrupted
         # A checkpoint ends a logging window, so that a resumed run logs the same windows.
         control.should_log = step % self.log_every == 0 or ends or control.should_save
-        if is_over:
-            self.stopped_because = "time budget spent"
-        if is_interrupted:
-            self.stopped_because = "interrupted"
         control.should_training_stop = control.should_training_stop or ends
 
-    def _stops(self, processes: int, is_last: bool) -> tuple[bool, bool]:
-        """Whether any process is interrupted, and whether the time budget of any is spent before the last step."""
-        is_over = self.time_budget is not None and self._spent >= self.time_budget and not is_last
+    def _stops(self, processes: int) -> tuple[bool, bool]:
+        """Whether any process is interrupted, and whether the time budget of any is spent."""
+        is_over = self.time_budget is not None and self._spent >= self.time_budget
         flags = torch.tensor([self.stop.is_set(), is_over], dtype=torch.int32)
         if processes > 1:  # on CPUs, so that no GPU is waited for
             torch.distributed.all_reduce(flags, torch.distributed.ReduceOp.MAX)

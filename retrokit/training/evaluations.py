@@ -55,16 +55,7 @@ class Evaluations:
         name, _, metric = best_metric.rpartition(":")
         if name and name not in tasks:
             raise UsageError(f"`best_metric=` {best_metric}: expected one of the tasks {', '.join(tasks)}")
-        problems, measuring = [], []
-        for task_name in [name] if name else tasks:
-            try:
-                if (task_name, metric) != (HOLDOUT, LOSS):
-                    tasks[task_name].check_metrics([metric])
-                measuring.append(f"{task_name}:{metric}")
-            except UsageError as error:
-                problems.append(str(error))
-        if not measuring:
-            raise UsageError("\n".join(dict.fromkeys(problems)))
+        measuring = _measuring(metric, {name: tasks[name]} if name else tasks)
         if len(measuring) > 1:
             raise UsageError(f"`best_metric=` {best_metric}: several tasks measure it; give {' or '.join(measuring)}")
         return cls(tasks, measuring[0])
@@ -104,6 +95,21 @@ class Evaluations:
             }
         words = ["retrokit", "eval", config.encoder, str(folder), "--on", _test_of(task)]
         return {"task": task, "overlap": overlap, "test": shlex.join(words)}
+
+
+def _measuring(metric: str, tasks: Mapping[str, Task]) -> list[str]:
+    """The metric by its names in the tasks that measure it; raises :class:`UsageError` if none does."""
+    problems, measuring = dict[str, None](), []
+    for name, task in tasks.items():
+        try:
+            if (name, metric) != (HOLDOUT, LOSS):
+                task.check_metrics([metric])
+            measuring.append(f"{name}:{metric}")
+        except UsageError as error:
+            problems[str(error)] = None
+    if not measuring:
+        raise UsageError("\n".join(problems))
+    return measuring
 
 
 def _test_of(task: str) -> str:

@@ -73,18 +73,18 @@ def tenths(rows: Iterable[Mapping[str, Any]]) -> list[dict[str, float]]:
     [{'from_step': 1, 'step': 10, 'loss': 4.0}, {'from_step': 11, 'step': 21, 'loss': 3.0}]
     """
     logged = [row for row in rows if "loss" in row]
-    steps = [0] + [row["step"] for row in logged]
-    seen = [0.0] + [row.get("epoch", row["step"]) for row in logged]  # examples up to each step
+    steps = np.array([0] + [row["step"] for row in logged])
     tenth = -(-steps[-1] // 10)
-    end = next(index for index, step in enumerate(steps) if step >= tenth)
-    start = next(index for index in reversed(range(len(steps))) if steps[-1] - steps[index] >= tenth)
+    end = int(np.flatnonzero(steps >= tenth)[0])
+    start = int(np.flatnonzero(steps[-1] - steps >= tenth)[-1])
     ranges = [(0, end), (start, len(logged))] if end <= start else [(0, len(logged))]
+    seen = [0.0] + [row.get("epoch", row["step"]) for row in logged]  # examples up to each step
     means = []
     for first, last in ranges:
         if seen[first] < seen[last]:
             total = sum(logged[i]["loss"] * (seen[i + 1] - seen[i]) for i in range(first, last))
             mean = total / (seen[last] - seen[first])
-            means.append({"from_step": steps[first] + 1, "step": steps[last], "loss": mean})
+            means.append({"from_step": int(steps[first]) + 1, "step": int(steps[last]), "loss": mean})
     return means
 
 

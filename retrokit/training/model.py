@@ -96,17 +96,23 @@ class LowRank:
         if self.targets == ALL:
             return paths
         targets = self.targets.split("+")
-        matches = {target: [path for path in paths if f".{path}".endswith(f".{target}")] for target in targets}
-        missing = [target for target in targets if not matches[target]]
+        missing = set(targets)
+        matching = []
+        for path in paths:
+            matches = [target for target in targets if f".{path}".endswith(f".{target}")]
+            missing -= {*matches}
+            if matches:
+                matching.append(path)
         if missing:
-            layers = sorted({path.rpartition(".")[2] for path in paths})
-            hint = did_you_mean(missing[0], layers)
-            no_layer = f"{name} has no linear layer called {', '.join(missing)}{hint}; it has {', '.join(layers)}"
-            raise UsageError(f"`lora=` targets: {no_layer}")
-        if self.last is None:
-            return targets
-        matched = set().union(*matches.values())
-        return [path for path in paths if path in matched]
+            raise _no_layers([target for target in targets if target in missing], paths, name)
+        return targets if self.last is None else matching
+
+
+def _no_layers(targets: Sequence[str], paths: Sequence[str], name: str) -> UsageError:
+    layers = sorted({path.rpartition(".")[2] for path in paths})
+    hint = did_you_mean(targets[0], layers)
+    no_layer = f"{name} has no linear layer called {', '.join(targets)}{hint}; it has {', '.join(layers)}"
+    return UsageError(f"`lora=` targets: {no_layer}")
 
 
 def _in_last_layers(paths: Sequence[str], last: int, count: int, name: str) -> list[str]:

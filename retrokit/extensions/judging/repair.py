@@ -90,14 +90,7 @@ def repair_data(settings: RepairSettings) -> DataRepair:
     specs = [completed(spec) for spec in settings.data]
     test_specs = [spec for spec in specs if is_test_set(spec)]
     training_specs = [spec for spec in specs if not is_test_set(spec)]
-    requests: list[tuple[Registry, str]] = [(tasks, spec) for spec in test_specs]
-    requests += [(training_data, spec) for spec in training_specs]
-    requests += [(reranking.registry_of(spec), spec) for spec in settings.with_]
-    parse_all(requests)
-    if settings.verdicts and len(test_specs) != 1:
-        raise UsageError(f"`verdicts=`: give the test set that they are on, such as {BEIR}:PATH, not {len(test_specs)}")
-    if settings.with_ and not training_specs:
-        raise UsageError("`with_=` is for negatives; give training data")
+    _check_specs(test_specs, training_specs, settings)
     verdicts: Verdicts = {}
     if settings.verdicts:
         verdicts = {pair: verdict.relevant for pair, verdict in read_relevance(settings.verdicts).items()}
@@ -114,6 +107,17 @@ def repair_data(settings: RepairSettings) -> DataRepair:
         changes = _write_repaired(tests, sources, verdicts, settings, unfinished)
     notice(f"{settings.output}: repaired copies, with {len(changes):,} changes listed in {CHANGES}")
     return DataRepair(settings.output, dict(Counter(change.reason for change in changes)))
+
+
+def _check_specs(test_specs: Sequence[str], training_specs: Sequence[str], settings: RepairSettings) -> None:
+    requests: list[tuple[Registry, str]] = [(tasks, spec) for spec in test_specs]
+    requests += [(training_data, spec) for spec in training_specs]
+    requests += [(reranking.registry_of(spec), spec) for spec in settings.with_]
+    parse_all(requests)
+    if settings.verdicts and len(test_specs) != 1:
+        raise UsageError(f"`verdicts=`: give the test set that they are on, such as {BEIR}:PATH, not {len(test_specs)}")
+    if settings.with_ and not training_specs:
+        raise UsageError("`with_=` is for negatives; give training data")
 
 
 def _check_verdicts(data: RetrievalData, verdicts: Verdicts, files: str) -> None:
@@ -193,9 +197,8 @@ def repair_beir(path: str, level: int, verdicts: Mapping[str, Verdicts], target:
     changes += [DataChange(name, f"qrels of {split}", "left out", "unreadable-splits") for split in unreadable]
     decoded = {id: _decoded(document, name, changes) for id, document in documents.items()}
     mended = {id: _mended(text, name, f"query {id}", changes) for id, text in queries.items()}
-    qrels: dict[str, dict[str, dict[str, int]]] = {}
+    qrels: dict[str, dict[str, dict[str, int]]] = {split: {} for split in read}
     for split, rows in read.items():
-        qrels[split] = {}
         for _, query, document, grade in rows:
             if query in queries and document in documents:
                 qrels[split].setdefault(query, {})[document] = grade
@@ -290,26 +293,37 @@ def _pair_rows(
         if not pair.negatives and form == normal_form(pair.positive):
             changes.append(DataChange(spec, where, "left out", "self-pairs"))
             continue
-        doubted = set(false_negatives.get(index, ()))
         negatives, answers = [], [pair.positive]
         for number, text in enumerate(pair.negatives):
-            change, reason = "negative left out", "rerankers"
-            if normal_form(text) in positives[form]:
-                reason = "contradicting-labels"
-            elif number not in doubted and normal_form(text) not in relabelled[form]:
-                negatives.append(text)
-                continue
-            elif relabel and number in doubted:
+            is_doubted, text_form = number in false_negatives.get(index, ()), normal_form(text)
+            if text_form in positives[form]:
+                changes.append(DataChange(spec, f"{where}: {text}", "negative left out", "contradicting-labels"))
+            elif is_doubted and relabel:
                 answers.append(text)
-                change = "negative made a positive"
-            changes.append(DataChange(spec, f"{where}: {text}", change, reason))
-        anchor = _mended(pair.anchor, spec, f"{where}: anchor", changes)
-        mended = [_mended(text, spec, f"{where}: negative", changes) for text in negatives]
-        for text in answers:
-            row: dict[str, Any] = {"anchor": anchor, "positive": _mended(text, spec, f"{where}: positive", changes)}
-            if mended:
-                row["negatives"] = mended
-            yield row
+                changes.append(DataChange(spec, f"{where}: {text}", "negative made a positive", "rerankers"))
+            elif is_doubted or text_form in relabelled[form]:
+                changes.append(DataChange(spec, f"{where}: {text}", "negative left out", "rerankers"))
+            else:
+                negatives.append(text)
+        yield from _mended_rows(pair.anchor, answers, negatives, spec, where, changes)
+
+
+def _mended_rows(
+    anchor: str,
+    positives: Sequence[str],
+    negatives: Sequence[str],
+    spec: str,
+    where: str,
+    changes: list[DataChange],
+) -> Iterator[dict[str, Any]]:
+    """A row for each positive."""
+    anchor = _mended(anchor, spec, f"{where}: anchor", changes)
+    negatives = [_mended(text, spec, f"{where}: negative", changes) for text in negatives]
+    for text in positives:
+        row: dict[str, Any] = {"anchor": anchor, "positive": _mended(text, spec, f"{where}: positive", changes)}
+        if negatives:
+            row["negatives"] = negatives
+        yield row
 
 
 def _scored_rows(spec: str, pairs: Sequence[ScoredPair], changes: list[DataChange]) -> Iterator[dict[str, Any]]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import chain
 
 import numpy as np
 
@@ -79,21 +80,34 @@ class JudgingPool:
 
 def pool_of(data: RetrievalData, runs: Runs, depth: int) -> JudgingPool:
     """The first ``depth`` documents of each query in each run."""
-    there = set(data.document_ids)
-    query, documents, places, grades = [], [], [], []
+    corpus = set(data.document_ids)
+    query, documents, document_ranks, grades = [], [], [], []
+    relevant_grades: list[list[int]] = []
     for number, id in enumerate(data.query_ids):
-        listed = [{d: rank for d, rank in ranks(run.get(id, {})).items() if rank <= depth} for run in runs.values()]
         judged = data.qrels.get(id, {})
-        for document in dict.fromkeys(document for ranked in listed for document in ranked):
-            if document in there:
+        relevant_grades.append(sorted((grade for grade in judged.values() if grade > 0), reverse=True))
+        rankings = [_first(run.get(id, {}), depth) for run in runs.values()]
+        for document in dict.fromkeys(chain.from_iterable(rankings)):
+            if document in corpus:
                 query.append(number)
                 documents.append(document)
-                places.append([ranked.get(document, NOWHERE) for ranked in listed])
+                document_ranks.append([ranking.get(document, NOWHERE) for ranking in rankings])
                 grades.append(max(judged[document], 0) if document in judged else -1)
-    known = [sorted((g for g in data.qrels.get(id, {}).values() if g > 0), reverse=True) for id in data.query_ids]
-    table = np.array(places, dtype=np.int64).reshape(-1, len(runs)).T
-    numbers = np.array(query, dtype=np.int64), np.array(grades, dtype=np.int64)
-    return JudgingPool([*runs], data.query_ids, numbers[0], documents, table, numbers[1], known, data.level)
+    return JudgingPool(
+        [*runs],
+        data.query_ids,
+        np.array(query, dtype=np.int64),
+        documents,
+        np.array(document_ranks, dtype=np.int64).reshape(-1, len(runs)).T,
+        np.array(grades, dtype=np.int64),
+        relevant_grades,
+        data.level,
+    )
+
+
+def _first(scores: Mapping[str, float], depth: int) -> dict[str, int]:
+    """The ranks of the first ``depth`` documents."""
+    return {document: rank for document, rank in ranks(scores).items() if rank <= depth}
 
 
 @dataclass(frozen=True)

@@ -161,17 +161,21 @@ def changes_sheets(evaluation: Evaluation) -> Iterator[Sheet]:
         before, rows = first.per_item(metric) or {}, []
         for other in others:
             after = other.per_item(metric)
-            if not before or after is None or not comparable(first, other, metric):
-                continue
-            changes = {item: after[item] - value for item, value in before.items() if item in after}
-            order = sorted(changes, key=lambda item: -changes[item])
-            gains = [f"{item} ({changes[item]:+.3f})" for item in order[:OUTERMOST] if changes[item] > 0]
-            losses = [f"{item} ({changes[item]:+.3f})" for item in order[::-1][:OUTERMOST] if changes[item] < 0]
-            counts = [f"{count:,}" for count in counted(changes.values())]
-            rows.append([other.name, ", ".join(gains) or "–", ", ".join(losses) or "–", *counts])
+            if before and after is not None and comparable(first, other, metric):
+                changes = {item: after[item] - value for item, value in before.items() if item in after}
+                rows.append([other.name, *_change_cells(changes)])
         if rows:
             columns = ["system", "gain most", "lose most", "better", "worse", "equal"]
             yield Sheet(f"{metric} by query: {task}", columns, 3, rows, f"against the first row, {first.name}")
+
+
+def _change_cells(changes: Mapping[str, float]) -> list[str]:
+    """The queries that gain and that lose most, and how many are better, worse and equal."""
+    order = sorted(changes, key=lambda item: -changes[item])
+    gains = [f"{item} ({changes[item]:+.3f})" for item in order[:OUTERMOST] if changes[item] > 0]
+    losses = [f"{item} ({changes[item]:+.3f})" for item in order[::-1][:OUTERMOST] if changes[item] < 0]
+    counts = [f"{count:,}" for count in counted(changes.values())]
+    return [", ".join(gains) or "–", ", ".join(losses) or "–", *counts]
 
 
 def reranking(source: RecordSource) -> Iterator[Markup]:

@@ -52,12 +52,7 @@ def push(settings: PushSettings) -> Pushed:
         DataError: a model, a card or results that cannot be read, or a folder that cannot be written.
         ServiceError: the Hub refuses or cannot be reached; nothing was uploaded then.
     """
-    try:
-        validate_repo_id(settings.repo)
-    except HFValidationError as error:
-        raise UsageError(f"`repo` {settings.repo}: {first_line(error)}") from None
-    if "/" not in settings.repo:
-        raise UsageError(f"`repo` {settings.repo}: expected OWNER/NAME")
+    _check_repository(settings.repo)
     run = read_run(settings.folder).finished(settings.folder)
     check_folder(settings.folder)
     if run.files is None or run.verifier is not None:
@@ -82,6 +77,15 @@ def push(settings: PushSettings) -> Pushed:
         if submission is not None:
             _write_submission(settings, records, commit, Path(submission))
     return Pushed(url, commit, files)
+
+
+def _check_repository(name: str) -> None:
+    try:
+        validate_repo_id(name)
+    except HFValidationError as error:
+        raise UsageError(f"`repo` {name}: {first_line(error)}") from None
+    if "/" not in name:
+        raise UsageError(f"`repo` {name}: expected OWNER/NAME")
 
 
 def _copy(source: Path, target: Path) -> None:

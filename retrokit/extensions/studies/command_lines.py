@@ -1,7 +1,7 @@
 """The application's commands as a study names them: which there are, and the words that give one its options."""
 
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -162,31 +162,25 @@ def _context(words: Iterable[str]) -> Any:
 
 def _input_problems(context: Any, written: set[str]) -> Iterator[str]:
     """The inputs of a command that do not exist and are not below what is ``written``, and unknown metrics."""
-    values = {}
+    values: dict[str, Sequence[Any]] = {}
     for name, value in context.params.items():
         if value is not None:
             values[name] = value if isinstance(value, (list, tuple)) else [value]
-    contents = _contents(context.command)
-    for name, content in contents.items():
-        if content.reads is not None:
-            for path in values.get(name, ()):
-                yield from _path_problems(path, None, written)
     tasks = []
-    for name, content in contents.items():
+    for name, content in _contents(context.command).items():
         kind = next(iter(content.names), "")
-        if kind not in _PLACES:
-            continue
         for text in values.get(name, ()):
-            if os.path.exists(text) or _is_below(text, written):
-                continue
-            try:
-                spec = named(kind).parse(text)
-            except UsageError as error:
-                yield str(error)
-                continue
-            if kind == "tasks":
-                tasks.append(spec.name)
-            yield from _spec_problems(kind, spec, written)
+            if content.reads is not None:
+                yield from _path_problems(text, None, written)
+            if kind in _PLACES and not os.path.exists(text) and not _is_below(text, written):
+                try:
+                    spec = named(kind).parse(text)
+                except UsageError as error:
+                    yield str(error)
+                    continue
+                if kind == "tasks":
+                    tasks.append(spec.name)
+                yield from _spec_problems(kind, spec, written)
     if tasks and _RANKING.issuperset(tasks) and "gate_metric" in context.params:
         names = [*listed(context.params.get("metrics") or ""), *values.get("gate_metric", ())]
         names += [gate.partition("=")[0].strip() for gate in values.get("fail_under", ())]

@@ -113,13 +113,9 @@ def verify(settings: CanarySettings) -> CanaryReport:
         explanations.append("normalisation (one of the two gives norm 1)")
     uses_norms = similarities.registry.create(similarity).uses_magnitude
     agrees = same is first and not (uses_norms and first.norms_differ)
-    verdict = [f"the vectors of {encoder} {'agree' if agrees else 'do not agree'} with those of {folder}"]
-    if explanations:
-        verdict.append(f"explained by {' or '.join(explanations)}")
-    elif not agrees:
-        verdict.append("no single change makes them agree")
+    verdict = _verdict(encoder, folder, agrees, explanations)
     if agrees and first.norms_differ:
-        verdict.append(f"{similarity} does not use norms")
+        verdict += f"; {similarity} does not use norms"
     return CanaryReport(
         export=folder,
         encoder=encoder,
@@ -129,8 +125,15 @@ def verify(settings: CanarySettings) -> CanaryReport:
         trials=trials,
         explanations=explanations,
         agrees=agrees,
-        verdict="; ".join(verdict),
+        verdict=verdict,
     )
+
+
+def _verdict(encoder: str, folder: str, agrees: bool, explanations: Sequence[str]) -> str:
+    verdict = f"the vectors of {encoder} {'agree' if agrees else 'do not agree'} with those of {folder}"
+    if explanations:
+        return f"{verdict}; explained by {' or '.join(explanations)}"
+    return verdict if agrees else f"{verdict}; no single change makes them agree"
 
 
 class _Comparison:

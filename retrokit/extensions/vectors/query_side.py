@@ -9,6 +9,7 @@ given ones, and documents that the export itself ranks high. A model folder has 
 import copy
 from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -164,23 +165,26 @@ class MinedNegatives:
 
     def __init__(self, index: ExportIndex, anchors: Iterable[str], every: int, count: int, seed: int) -> None:
         self.index, self.every, self.count, self.seed = index, every, count, seed
-        self.place = {anchor: number for number, anchor in enumerate(dict.fromkeys(anchors))}
-        self.nearest = torch.full((len(self.place), min(DEPTH, index.export.note["count"])), -1)
-        self.turn = torch.full((len(self.place),), -1)
+        self.number = {anchor: number for number, anchor in enumerate(dict.fromkeys(anchors))}
+        self.nearest = torch.full((len(self.number), min(DEPTH, index.export.note["count"])), -1)
+        self.turn = torch.full((len(self.number),), -1)
         self._sample: tuple[int, ListedIndex] | None = None
 
     def draw(self, anchors: Sequence[str], step: int, encoder: Encoder) -> Tensor:
         """Rows of ``count`` documents for each anchor, which the step's own random numbers choose."""
-        turn, places = step // self.every, torch.tensor([self.place[anchor] for anchor in anchors])
-        outdated = {anchor: row for anchor, row in zip(anchors, places.tolist(), strict=True) if self.turn[row] != turn}
+        turn, numbers = step // self.every, [self.number[anchor] for anchor in anchors]
+        outdated = {}
+        for anchor, number in zip(anchors, numbers, strict=True):
+            if self.turn[number] != turn:
+                outdated[anchor] = number
         if outdated:
-            sample = self._index_of(turn)
+            sample, changed = self._index_of(turn), list(outdated.values())
             rankings = sample.asked_by(encoder).search(TextList(outdated), self.nearest.shape[1])
-            self.nearest[[*outdated.values()]] = torch.from_numpy(sample.rows[np.stack([rows for _, rows in rankings])])
-            self.turn[[*outdated.values()]] = turn
+            self.nearest[changed] = torch.from_numpy(sample.rows[np.stack([rows for _, rows in rankings])])
+            self.turn[changed] = turn
         random = np.random.default_rng([self.seed, step, text_id(anchors[0])])
-        columns = random.random((len(places), self.nearest.shape[1])).argsort(axis=1)[:, : self.count]
-        return self.nearest[places[:, None], torch.from_numpy(columns)].flatten()
+        columns = random.random((len(numbers), self.nearest.shape[1])).argsort(axis=1)[:, : self.count]
+        return self.nearest[torch.tensor(numbers)[:, None], torch.from_numpy(columns)].flatten()
 
     def _index_of(self, turn: int) -> ListedIndex:
         """The sample of a turn: all documents, or blocks of neighbours, which are read from disk together."""
@@ -197,8 +201,8 @@ class MinedNegatives:
 class QueryTrainer(RunTrainer):
     """Trains a :class:`QuerySide`, and measures it on tasks by search in the export."""
 
-    def __init__(self, *of_any: Any, plan: "QueryPlan") -> None:
-        super().__init__(*of_any)
+    def __init__(self, *shared: Any, plan: "QueryPlan") -> None:
+        super().__init__(*shared)
         self.plan = plan
         self.loss = plan.loss().to(self.args.device)
         self.mined = plan.negatives()
@@ -519,9 +523,16 @@ def _trained_queries(config: VectorsConfig, similarity: Similarity, device: str 
     copied: Encoder = encoders.registry.create(config.start, device=device)
     check_max_length(config, copied, "query")
     tower = TorchEncoder(copied.spec, tower_of(copied.to_train().model, "query"), similarity)
-    of_queries = (config.freeze, config.low_rank, config.dropout, config.seed)
-    model, own_similarity = build(tower, similarity.spec, (), *of_queries, merge_lora=True)
-    own_similarity.requires_grad_(False)  # what it has learned is in the documents
+    model, query_similarity = build(
+        tower,
+        similarity.spec,
+        freeze=config.freeze,
+        lora=config.low_rank,
+        dropout=config.dropout,
+        seed=config.seed,
+        merge_lora=True,
+    )
+    query_similarity.requires_grad_(False)  # what it has learned is in the documents
     return model
 
 
@@ -537,18 +548,21 @@ def read_by_id(
         UsageError: a document that the export does not have, or prompts, which its queries have not.
     """
     sources = [read_source(spec, "pairs") for spec in config.data]
-    if prompted := [source.spec for source in sources if (source.query_prompt, source.document_prompt) != (None, None)]:
-        raise UsageError(f"{prompted[0]}: documents are exported with their prompts; leave prompts out")
-    named = {text: None for pair in _pairs(sources) for text in _documents(pair)}
-    rows = stored.rows_of(named)
+    for source in sources:
+        if source.query_prompt is not None or source.document_prompt is not None:
+            raise UsageError(f"{source.spec}: documents are exported with their prompts; leave prompts out")
+    documents = list(dict.fromkeys(chain.from_iterable(map(_documents, _pairs(sources)))))
+    rows = stored.rows_of(documents)
     ids = {text: text for text in rows}
-    if missing := named.keys() - ids.keys():
+    missing = {*documents} - ids.keys()
+    if missing:
         ids |= _ids_of_texts(missing, stored, config.data)
         ids |= _ids_of_crops(missing - ids.keys(), stored, config.data)
         rows |= stored.rows_of(ids.values())
-    if lost := [text for text in named if ids.get(text) not in rows]:
-        problem = f"{len(lost):,} of {len(named):,} documents are no ids or texts of {stored.folder}"
-        raise UsageError(f"{', '.join(config.data)}: {problem}, the first {lost[0][:60]!r}")
+    absent = [text for text in documents if ids.get(text) not in rows]
+    if absent:
+        problem = f"{len(absent):,} of {len(documents):,} documents are no ids or texts of {stored.folder}"
+        raise UsageError(f"{', '.join(config.data)}: {problem}, the first {absent[0][:60]!r}")
     by_id = []
     for source in sources:
         records = [Pair(pair.anchor, *_named(pair, ids)) for pair in _pairs([source])]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import chain, pairwise
 from pathlib import Path
 from typing import Any
 
@@ -151,18 +151,15 @@ class Material:
 
 def read_material(config: VerifierConfig) -> Material:
     """Read and check it all; raises :class:`DataError` and :class:`UsageError`."""
-    max_held_out, others = MOST_HELD_OUT, OTHERS
-    if config.reads_pairs:
-        max_held_out, others = FEW_HELD_OUT, FEW_OTHERS
     sources = [read_source(spec, config.kind) for spec in config.data]
     dev = [read_source(spec, "pairs") for spec in config.dev]
     if config.is_taught:
         check_taught(sources)
     measured = dev
     if not dev:
-        sources, measured = hold_out(sources, HELD_OUT, most=max_held_out)
-    held_out = [record for source in measured for record in pairs_of(source)]
-    lists = RankedLists.of(held_out, others)
+        sources, measured = hold_out(sources, HELD_OUT, most=FEW_HELD_OUT if config.reads_pairs else MOST_HELD_OUT)
+    held_out = list(chain.from_iterable(map(pairs_of, measured)))
+    lists = RankedLists.of(held_out, FEW_OTHERS if config.reads_pairs else OTHERS)
     has_negatives = sum(lists.negatives) > 0
     if config.best_metric == "roc_auc" and not has_negatives:
         raise UsageError("`best_metric=` roc_auc: the held-out examples have no negatives")
