@@ -206,3 +206,9 @@ def did_you_mean(name: str, names: Iterable[str], limit: int = 1) -> str:
 def first_line(error: BaseException) -> str:
     """The first line of an error's text, or its type's name."""
     return (str(error).strip().splitlines() or [type(error).__name__])[0]
+
+
+def shortened(text: str, limit: int) -> str:
+    """``text`` on one line; of a longer one, ``limit`` characters that end in ``…``."""
+    line = " ".join(text.split())
+    return line if len(line) <= limit else line[: limit - 1] + "…"

@@ -25,7 +25,7 @@ from openai import (
 )
 
 from retrokit.core.calls import PromptRefused, ServerFailed, encodable
-from retrokit.core.errors import ServiceError, UsageError
+from retrokit.core.errors import ServiceError, UsageError, shortened
 from retrokit.core.notices import notice
 
 OFFICIAL = "https://api.openai.com/v1"
@@ -260,8 +260,7 @@ class Service:
 
     def _said(self, words: object) -> str:
         """The words of a service or a library on one line, not too long, and without the key."""
-        line = self.redacted(" ".join(str(words).split()))
-        return line if len(line) <= 300 else line[:299] + "…"
+        return shortened(self.redacted(str(words)), 300)
 
 
 def service(entry: str, model: str, url: str, path: str, key_env: str, timeout: float) -> Service:

@@ -5,7 +5,7 @@ Layer 0 is the embedding layer (CROP, Figure 4).
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -150,12 +150,15 @@ def _outermost_without(path: str, stack: str) -> str:
     return next(ancestor for ancestor in ancestors if not f"{stack}.".startswith(f"{ancestor}."))
 
 
+def _shapes(layers: Sequence[Mapping[str, Tensor]]) -> list[dict[str, torch.Size]]:
+    return [{name: tensor.shape for name, tensor in layer.items()} for layer in layers]
+
+
 def layer_changes(start: Encoder, end: Encoder) -> list[float]:
     """How far each layer of ``end`` is from the same layer of ``start``: ``‖W − W₀‖_F / ‖W₀‖_F`` over all of a
     layer's weights, the embedding layer first."""
     before, after = start.with_layers().layer_weights(), end.with_layers().layer_weights()
-    shapes = [[{name: tensor.shape for name, tensor in layer.items()} for layer in side] for side in (before, after)]
-    if shapes[0] != shapes[1]:
+    if _shapes(before) != _shapes(after):
         raise UsageError(f"{end.spec} and {start.spec} are not of one architecture: their weights cannot be compared")
     changes = []
     for old, new in zip(before, after, strict=True):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import combinations
+from itertools import chain, combinations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -175,7 +175,7 @@ def fleiss_kappa(counts: Sequence[Sequence[int]]) -> float | None:
     (1.0, None)
     """
     raters, subjects = sum(counts[0]), len(counts)
-    observed = sum(sum(count * (count - 1) for count in row) for row in counts) / (subjects * raters * (raters - 1))
+    observed = sum(count * (count - 1) for count in chain.from_iterable(counts)) / (subjects * raters * (raters - 1))
     shares = [sum(column) / (subjects * raters) for column in zip(*counts, strict=True)]
     expected = sum(share * share for share in shares)
     return None if expected == 1 else (observed - expected) / (1 - expected)

@@ -7,6 +7,7 @@ The bounds were set on the published FiQA and MS MARCO sets: nearly all that is 
 from collections.abc import Sequence
 from itertools import combinations
 
+from retrokit.core.errors import shortened
 from retrokit.llm.answers import Rejected, holds_run, share_within, words_of
 
 NEARLY = 0.8
@@ -168,5 +169,4 @@ def _check_changed(variant: Sequence[str], passage: Sequence[str]) -> None:
 
 
 def _shown(text: str) -> str:
-    text = " ".join(text.split())
-    return repr(text if len(text) <= 60 else text[:59] + "…")
+    return repr(shortened(text, 60))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain
@@ -436,17 +436,21 @@ def _read_sources(config: FinetuneConfig, augmentation: Augmentation | None) -> 
 
 def _from_0_to_1(sources: list[Source], config: FinetuneConfig) -> list[Source]:
     """Sources of scored pairs, their scores divided by the highest."""
-    pairs = [[record for record in source.records if isinstance(record, ScoredPair)] for source in sources]
-    scores = [pair.score for pair in chain.from_iterable(pairs)]
+    scores = [pair.score for pair in chain.from_iterable(map(_scored_pairs, sources))]
     highest = config.max_score or max(scores)
     if min(scores) < 0 or max(scores) > highest or highest <= 0:
         problem = f"scores run from {min(scores):g} to {max(scores):g}"
         raise DataError(", ".join(config.data), f"{problem}; expected 0 to {highest:g}")
     notice(f"scores are divided by {highest:g}, to run from 0 to 1")
     divided = []
-    for source, records in zip(sources, pairs, strict=True):
-        divided.append(replace(source, records=[replace(pair, score=pair.score / highest) for pair in records]))
+    for source in sources:
+        records = [replace(pair, score=pair.score / highest) for pair in _scored_pairs(source)]
+        divided.append(replace(source, records=records))
     return divided
+
+
+def _scored_pairs(source: Source) -> Iterator[ScoredPair]:
+    return (record for record in source.records if isinstance(record, ScoredPair))
 
 
 @taking(FinetuneConfig)

@@ -51,7 +51,8 @@ def own_device(device: str | None) -> str | None:
     _, world = place()
     if world == 1:
         return device
-    kind = torch.device(device if device is not None else "cuda" if torch.cuda.is_available() else "cpu")
+    default = "cuda" if torch.cuda.is_available() else "cpu"
+    kind = torch.device(default if device is None else device)
     if kind.type != "cuda":
         return str(kind)
     if kind.index is not None:

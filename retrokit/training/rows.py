@@ -200,15 +200,15 @@ class RowAdamW(torch.optim.AdamW):
     def state_dict(self) -> dict[str, Any]:
         """AdamW's, and of each table its rows as they are, so that going on gives the same bits."""
         state = super().state_dict()
-        state["tables"] = {
-            index: {
-                "table": table.detach(),
-                **{name: getattr(self.tables[table], name) for name in _OF_ROWS},
-                **{name: getattr(self.tables[table].catchup, name) for name in _OF_STEPS},
-            }
-            for index, (table, _) in enumerate(self._placed())
-            if table in self.tables
-        }
+        state["tables"] = {}
+        for index, (table, _) in enumerate(self._placed()):
+            if table in self.tables:
+                rows = self.tables[table]
+                state["tables"][index] = {
+                    "table": table.detach(),
+                    **{name: getattr(rows, name) for name in _OF_ROWS},
+                    **{name: getattr(rows.catchup, name) for name in _OF_STEPS},
+                }
         return state
 
     @torch.no_grad()

@@ -223,7 +223,9 @@ class RunTrainer(Trainer):
     @property
     def precision(self) -> str:
         """The type that a step computes in, as encoders name it."""
-        return "bf16" if self.args.bf16 else "fp16" if self.args.fp16 else "fp32"
+        if self.args.bf16:
+            return "bf16"
+        return "fp16" if self.args.fp16 else "fp32"
 
     def autocast(self) -> AbstractContextManager[Any]:
         """The type that a step computes in, for use outside of one."""

@@ -109,14 +109,16 @@ def _log_odds(pool: JudgingPool, scores: np.ndarray) -> np.ndarray:
     """The log-odds of each pair to be relevant, up to a constant, from the pairs of queries with known ones."""
     from sklearn.linear_model import LogisticRegression
 
-    places = np.minimum(pool.ranks, 1000).astype(float)
-    columns = [np.log1p(places), 1 / places, pool.ranks >= NOWHERE, [np.prod(1 / np.log2(1 + places), axis=0)]]
-    table = np.concatenate([*columns, *([_standard(pool, scores)] if len(scores) else [])]).T
+    rank = np.minimum(pool.ranks, 1000).astype(float)
+    columns = [np.log1p(rank), 1 / rank, pool.ranks >= NOWHERE, [np.prod(1 / np.log2(1 + rank), axis=0)]]
+    if len(scores):
+        columns.append(_standard(pool, scores))
+    table = np.concatenate(columns).T
     table = (table - table.mean(0)) / (table.std(0) + 1e-9)
     has_known = pool.relevant[pool.query] > 0
     labels = pool.grades >= pool.level
     if len(set(labels[has_known].tolist())) < 2:
-        return -np.log1p(places).sum(0)
+        return -np.log1p(rank).sum(0)
     odds: np.ndarray = (
         LogisticRegression(max_iter=500).fit(table[has_known], labels[has_known]).decision_function(table)
     )

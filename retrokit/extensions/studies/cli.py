@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
 from importlib import import_module
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -235,7 +236,7 @@ def _planned(path: str, output: str) -> StudyPlan:
     study = read_study(path, command_lines)
     gates = tuple(command_lines.line_of(("eval",), study.gates, f"{path}: gates")[1:])
     steps = steps_of(study, output, command_lines)
-    check_outputs([(output, FOLDER)], [word for step in steps for word in step.command])
+    check_outputs([(output, FOLDER)], chain.from_iterable(step.command for step in steps))
     command_lines.check([(f"{path}: {step.table}", step.command) for step in steps], output)
     for evaluations in evaluations_of(steps).values() if gates else ():
         checked = command_lines.check([(f"{path}: gates", comparing(evaluations, gates))], output)
@@ -298,4 +299,5 @@ def _script(plan: StudyPlan, seconds: Mapping[str, float | None]) -> str:
         prints = f" > {shlex.quote(step.output)}" if step.prints else ""
         estimate = f": about {seconds[step.name]:,.0f} s" if seconds.get(step.name) is not None else ""
         lines.append(f"# {step.name}{estimate}\nretrokit {shlex.join(step.command)}{prints}")
-    return "\n".join([*lines, f"# {len(plan.steps)} step{'s' * (len(plan.steps) != 1)}"])
+    lines.append("# 1 step" if len(plan.steps) == 1 else f"# {len(plan.steps)} steps")
+    return "\n".join(lines)

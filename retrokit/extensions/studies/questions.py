@@ -1,6 +1,7 @@
 """Studies that answer one question each, given pairs, texts, an encoder or a time to spend; and how long the steps of
 any study take."""
 
+import itertools
 import json
 import math
 import subprocess
@@ -48,9 +49,12 @@ def which_similarity(data: str, encoder: str, budget: float, batch_size: int) ->
     speed = _speed(data, encoder, batch_size)
     max_steps = math.ceil(MOST_EPOCHS * speed.per_epoch)
     few = min(FEW_STEPS, max_steps)
-    sizes = [(seeds, count) for seeds in range(SEEDS, 0, -1) for count in range(len(SIMILARITIES), 1, -1)]
-    fits = [(*size, speed.steps(budget, size[0] * size[1])) for size in sizes]
-    seeds, count, steps = next((size for size in fits if size[2] >= few), (1, 2, few))
+    sweeps = []
+    for seeds, count in itertools.product(range(SEEDS, 0, -1), range(len(SIMILARITIES), 1, -1)):
+        steps = speed.steps(budget, seeds * count)
+        if steps >= few:
+            sweeps.append((seeds, count, steps))
+    seeds, count, steps = sweeps[0] if sweeps else (1, 2, few)
     steps, runs = min(steps, max_steps), seeds * count
     takes = runs * (steps * speed.each + speed.besides)
     if takes > SLACK * budget:

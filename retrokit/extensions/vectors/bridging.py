@@ -319,8 +319,9 @@ def _write_model(
     notes = {"bridged": _about(settings, stored, new), **provenance()}
     similarity = old.similarity_of(stored.note["similarity"]["spec"])
     start = old.to_train().model
-    queries = [*tower_of(new.to_train().model, "query"), *([Normalize()] if new.similarity.unit_length else [])]
-    queries = [module.float() for module in queries]  # as the map is
+    queries = [module.float() for module in tower_of(new.to_train().model, "query")]  # as the map is
+    if new.similarity.unit_length:
+        queries.append(Normalize())
     documents = [*tower_of(start, "document")]
     router = Router({"query": [*queries, *fitted.layers()], "document": documents}, default_route="document")
     last = list(build(old, similarity.spec)[0])[-1]

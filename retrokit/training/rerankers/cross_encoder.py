@@ -43,30 +43,30 @@ Scored = tuple[str, list[str], list[float]]
 
 def pairs(scored: Sequence[Scored]) -> list[dict[str, Any]]:
     """A row a pair, for the library's pointwise losses."""
-    return [
-        {"query": anchor, "document": document, "label": value}
-        for anchor, documents, values in scored
-        for document, value in zip(documents, values, strict=True)
-    ]
+    rows: list[dict[str, Any]] = []
+    for anchor, documents, labels in scored:
+        for document, label in zip(documents, labels, strict=True):
+            rows.append({"query": anchor, "document": document, "label": label})
+    return rows
 
 
 def lists(scored: Sequence[Scored]) -> list[dict[str, Any]]:
     """A row an anchor, for its listwise losses."""
-    return [{"query": anchor, "documents": documents, "label": values} for anchor, documents, values in scored]
+    return [{"query": anchor, "documents": documents, "label": labels} for anchor, documents, labels in scored]
 
 
 def tuples(scored: Sequence[Scored]) -> list[dict[str, Any]]:
     """A row an anchor with a column a document, for MarginMSELoss; a row a negative if their numbers differ."""
-    if len({len(documents) for _, documents, _ in scored}) > 1:
-        scored = [
-            (anchor, [documents[0], documents[i]], [values[0], values[i]])
-            for anchor, documents, values in scored
-            for i in range(1, len(documents))
-        ]
-    return [
-        {"query": anchor, **{str(i): document for i, document in enumerate(documents)}, "label": values}
-        for anchor, documents, values in scored
-    ]
+    is_even = len({len(documents) for _, documents, _ in scored}) <= 1
+    rows: list[dict[str, Any]] = []
+    for anchor, documents, labels in scored:
+        if is_even:
+            columns = {str(index): document for index, document in enumerate(documents)}
+            rows.append({"query": anchor, **columns, "label": labels})
+            continue
+        for document, label in zip(documents[1:], labels[1:], strict=True):
+            rows.append({"query": anchor, "0": documents[0], "1": document, "label": [labels[0], label]})
+    return rows
 
 
 @dataclass(frozen=True)

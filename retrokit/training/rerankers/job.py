@@ -194,8 +194,8 @@ def draw_candidates(
     A document that is a known positive of the anchor (``positives``: sorted codes) is never among the others.
     """
     anchors, lists = zip(*(texts_of_record(example.record) for example in examples), strict=True)
-    documents = [text for texts in lists for text in texts]
-    ids = torch.tensor([number for example in examples for number in example.document_ids])
+    documents = list(chain.from_iterable(lists))
+    ids = torch.tensor(list(chain.from_iterable(example.document_ids for example in examples)))
     is_positive = known_pairs(positives, torch.tensor([example.anchor_id for example in examples]), ids).numpy()
     counts = [len(example.document_ids) for example in examples]
     starts = np.cumsum([0, *counts])

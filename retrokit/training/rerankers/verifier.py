@@ -138,11 +138,14 @@ class VerifierTrainer(RerankerTrainer):
         return TokenCache(cache, self.encoder.with_tokens(), self.config.precision)
 
     def _encode_all(self) -> None:
-        records = [record for source in self.loader.data.sources for record in pairs_of(source)]
-        documents = [text for record in records for text in (record.positive, *record.negatives)]
+        queries, documents = dict.fromkeys(self.lists.queries), dict.fromkeys(self.lists.documents)
+        for source in self.loader.data.sources:
+            for pair in pairs_of(source):
+                queries[pair.anchor] = None
+                documents |= dict.fromkeys((pair.positive, *pair.negatives))
         cache = self._cache()
-        cache.fill(list(dict.fromkeys([*self.lists.queries, *(record.anchor for record in records)])), "query")
-        cache.fill(list(dict.fromkeys([*self.lists.documents, *documents])), "document")
+        cache.fill(list(queries), "query")
+        cache.fill(list(documents), "document")
 
     def get_decay_parameter_names(self, model: nn.Module) -> list[str]:
         """Matrices, not biases and norms."""
