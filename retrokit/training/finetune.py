@@ -29,7 +29,6 @@ from retrokit.encoders.base import Encoder
 from retrokit.encoders.precision import name_of
 from retrokit.probing.settings import PAIRS, UNDECIDED
 from retrokit.similarities.base import Similarity
-from retrokit.training import guides
 from retrokit.training.batches import Batches, Collator, Loader, TrainingSet
 from retrokit.training.card import model_card
 from retrokit.training.config import AUTO, FinetuneConfig
@@ -125,22 +124,22 @@ class Plan(Job):
         prefixes = list(self.model)[-1].prefixes
         embeddings = [torch.ones(1, size, device=self.model.device) for size in prefixes or []]
         widths = [self.similarity.prepare(embedding, "query").shape[-1] for embedding in embeddings] or None
-        if config.loss == "mse":
+        if "mse" in config.weights:
             return ScoredMSE(self.model, self.similarity, scale, config.mini_batch, widths)
         positives = self.data.positives
         if self.held_out is not None:
             positives = torch.cat([positives, self.held_out.data.positives]).unique()
-        if config.unmasked:
+        if config.of_loss("unmasked"):
             positives = positives[:0]
         options: dict[str, Any] = {
             "positives": positives,
-            "directions": config.directions,
+            "directions": config.of_loss("directions"),
             "mini_batch": config.mini_batch,
             "widths": widths,
             "guide": self.guide,
         }
         if config.is_taught:
-            weights, temperature = config.losses, config.teacher_temperature
+            weights, temperature = config.weights, config.of_loss("temperature")
             return Taught(self.model, self.similarity, scale, weights=weights, temperature=temperature, **options)
         return InfoNCE(self.model, self.similarity, scale, **options)
 
@@ -217,7 +216,7 @@ def plan(config: FinetuneConfig, *, dry_run: bool = False) -> Plan:
         dropout=config.dropout,
         seed=config.seed,
         checkpointed=config.gradient_checkpointing,
-        merge_lora=config.merge_lora,
+        merge_lora=config.merges,
         dtype=dtype,
     )
     encoder.use_with(similarity)
@@ -230,7 +229,7 @@ def plan(config: FinetuneConfig, *, dry_run: bool = False) -> Plan:
     guide: Guide | None = None
     digests = dict(inputs.digests)
     if config.guide is not None:
-        guide = guides.create_on(config.guide, device)
+        guide = Guide(config.guide, config.of_loss("margin"), config.of_loss("margin_type"), device)
         digests["guide_fingerprint"] = guide.fingerprint()
     identity = identity_of(config, encoder.device, encoder.computes_in(config.precision), fingerprint, digests)
     preflight = _preflight(config, inputs, encoder, model, similarity, dtype)
@@ -327,7 +326,7 @@ def _preflight(
         parameters=describe_parameters(model),
         scale=first_says(scale),  # devices may round differently
         evaluated={name: task.spec for name, task in evaluations.tasks.items()},
-        overlaps=first_says(lambda: evaluations.overlaps(data.sources, config.overlap_examples, held_out_texts)),
+        overlaps=first_says(lambda: evaluations.overlaps(data.sources, held_out_texts)),
         memory=_memory(config, model, dtype, data, lengths),
     )
 
@@ -335,7 +334,7 @@ def _preflight(
 def _check_before_loading(config: FinetuneConfig, data: TrainingSet) -> None:
     """Raise :class:`UsageError` for options that do not suit each other or the data, for any encoder."""
     if config.guide is not None:
-        encoders.registry.check_is_there(str(guides.parse(config.guide).params["encoder"]))
+        encoders.registry.check_is_there(config.guide)
     batch, mini_batch = config.batch_size, config.mini_batch
     if mini_batch is not None and mini_batch > batch:
         most_documents = batch * max(len(data[index].document_ids) for index in range(len(data)))
@@ -402,8 +401,8 @@ def choose_similarity(encoder: Encoder, data: TrainingSet, seed: int) -> tuple[s
 
     pairs = list(dict.fromkeys(zip(*texts_of(data, PAIRS, seed), strict=True)))
     probe = fisher.measure(encoder, pairs, "the training data", seed=seed)
-    notice(f"`sim=` auto: {probe.prediction.choice}. {probe.verdict}. {probe.method}")
-    return probe.prediction.choice, {"kappa": probe.method, **vars(probe.prediction)}
+    notice(f"`sim=` auto: {probe.prediction.choice}. {probe.verdict}. {probe.kappa}")
+    return probe.prediction.choice, {"kappa": probe.kappa, **vars(probe.prediction)}
 
 
 def _read_evaluations(config: FinetuneConfig, held_out: HeldOut | None, device: str | None) -> Evaluations:
@@ -437,7 +436,7 @@ def _read_sources(config: FinetuneConfig, augmentation: Augmentation | None) -> 
 def _from_0_to_1(sources: list[Source], config: FinetuneConfig) -> list[Source]:
     """Sources of scored pairs, their scores divided by the highest."""
     scores = [pair.score for pair in chain.from_iterable(map(_scored_pairs, sources))]
-    highest = config.max_score or max(scores)
+    highest = config.of_loss("max_score") or max(scores)
     if min(scores) < 0 or max(scores) > highest or highest <= 0:
         problem = f"scores run from {min(scores):g} to {max(scores):g}"
         raise DataError(", ".join(config.data), f"{problem}; expected 0 to {highest:g}")

@@ -95,7 +95,7 @@ def pool_of(data: RetrievalData, runs: Runs, depth: int) -> JudgingPool:
                 grades.append(max(judged[document], 0) if document in judged else -1)
     return JudgingPool(
         [*runs],
-        data.query_ids,
+        list(data.query_ids),
         np.array(query, dtype=np.int64),
         documents,
         np.array(document_ranks, dtype=np.int64).reshape(-1, len(runs)).T,

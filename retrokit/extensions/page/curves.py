@@ -4,20 +4,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from retrokit.core.figures import (
-    CURVES,
-    PANELS,
-    color_of,
-    fitting,
-    legend_above,
-    line_of,
-    panels,
-    save,
-    shown,
-    steps_axis,
-    wrapped,
-)
-from retrokit.report.plots import Points, full_windows, nested_series, series_of
+from retrokit.core.figures import CURVES, PANELS, Curve, color_of, fitting, line_of, save, shown, steps_figure, wrapped
+from retrokit.report.plots import Points, full_windows, gammas_of, series_of, within
 
 
 def curves_of(runs: Sequence[tuple[str, Sequence[Mapping[str, Any]]]]) -> dict[str, list[tuple[str, Points]]]:
@@ -25,9 +13,9 @@ def curves_of(runs: Sequence[tuple[str, Sequence[Mapping[str, Any]]]]) -> dict[s
     measured, the name and the points of each run that has it."""
     curves: dict[str, list[tuple[str, Points]]] = {}
     for name, rows in runs:
-        losses, _ = full_windows(series_of(rows, ("loss",)).get("loss", []))
-        gammas = series_of(rows, ("gamma_query", "gamma_document"))
-        for quantity, points in {"loss": losses, **nested_series(rows, "evaluation", ""), **gammas}.items():
+        series = series_of(rows)
+        losses, _ = full_windows(series.get("loss", []))
+        for quantity, points in {"loss": losses, **within(series, "evaluation."), **gammas_of(series)}.items():
             if points:
                 curves.setdefault(quantity.replace("_", " "), []).append((name, points))
     return {quantity: curves[quantity] for quantity in fitting(list(curves), PANELS, "metrics", "curves")}
@@ -36,28 +24,18 @@ def curves_of(runs: Sequence[tuple[str, Sequence[Mapping[str, Any]]]]) -> dict[s
 def curves_plots(curves: Mapping[str, Sequence[tuple[str, Points]]], folder: str | Path) -> list[Path]:
     """Draw the result of :func:`curves_of`: a picture each, in which runs of one name, seeds of one training, share a
     colour. Returns the files written."""
-    all_names: dict[str, None] = {}
-    for named_points in curves.values():
-        all_names |= dict.fromkeys(name for name, _ in named_points)
-    names = fitting(list(all_names), CURVES, "runs", "curves")
+    runs: dict[str, None] = {}
+    for drawn in curves.values():
+        runs |= dict.fromkeys(name for name, _ in drawn)
+    names = fitting(list(runs), CURVES, "runs", "curves")
     written = []
-    for number, (quantity, named_points) in enumerate(curves.items(), start=1):
-        figure, (axes,) = panels(1, 3.4)
+    for number, (quantity, drawn) in enumerate(curves.items(), start=1):
         labels = {name: wrapped(name) for name in names}
-        for name, points in named_points:
+        looks = []
+        for name, points in drawn:
             if name in names:
                 index = names.index(name)
-                steps, values = zip(*points, strict=True)
-                axes.plot(
-                    steps,
-                    values,
-                    marker="." if len(points) < 60 else None,
-                    color=color_of(index),
-                    linestyle=line_of(index),
-                    label=labels.pop(name, None),
-                )
-        axes.set_ylabel(shown(quantity))
-        steps_axis(axes)
-        legend_above(figure, axes, columns=2)
+                looks.append(Curve(labels.pop(name, None), points, color_of(index), line_of(index)))
+        figure = steps_figure(looks, shown(quantity), height=3.4, columns=2)
         written += save(figure, folder, f"{number:02}-curves")
     return written

@@ -5,7 +5,6 @@ All texts are escaped. The page's policy lets no other script run than its own, 
 
 from __future__ import annotations
 
-import math
 import platform
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -20,7 +19,7 @@ from retrokit.core.files import writing
 from retrokit.core.judging import code_source
 from retrokit.core.outputs import check_outputs
 from retrokit.core.settings import FILE
-from retrokit.core.sheet import Sheet
+from retrokit.core.sheet import Sheet, digits
 from retrokit.core.version import __version__
 from retrokit.data.jsonl import checked
 from retrokit.data.runs import RUN_FILE
@@ -33,7 +32,11 @@ from retrokit.extensions.page.html import pictures, template, to_html, write
 from retrokit.extensions.page.sources import RunSource, Sources, read_sources
 from retrokit.probing.base import Findings
 from retrokit.report.evaluation import evaluation_sheets
-from retrokit.report.plots import cross_plots, evaluation_plots, ranking_rows, rows_plots
+from retrokit.report.plots import (
+    cross_plots,
+    evaluation_plots,
+    reranking_plots,
+)
 from retrokit.report.records import RecordSource, whole
 from retrokit.report.reranking import cost_sheet, near_miss_sheets
 from retrokit.training.history import Outcome, tenths
@@ -81,9 +84,14 @@ def _system_rows(evaluations: Iterable[Evaluation]) -> list[list[str]]:
     for evaluation in evaluations:
         for result in evaluation.results:
             configuration = result.configuration
-            digest = str(configuration.get("fingerprint", "–"))[:SHORT]
-            cells = [str(configuration.get(name) or "–") for name in ("precision", "device")]
-            row = [result.encoder, result.similarity, *cells, digest, str(configuration.get("retrokit", "–"))]
+            row = [
+                result.encoder,
+                result.similarity,
+                str(configuration.get("precision") or "–"),
+                str(configuration.get("device") or "–"),
+                str(configuration.get("fingerprint", "–"))[:SHORT],
+                str(configuration.get("retrokit", "–")),
+            ]
             rows[tuple(row)] = [*row, str(configuration.get("dims") or "–")]
     return list(rows.values())
 
@@ -97,22 +105,20 @@ def _training_sheet(runs: Sequence[RunSource]) -> Sheet:
     circumstances: dict[str, None] = {}
     for source in runs:
         run, notes = source.run, source.run.notes
-        data = []
-        for data_set in notes.get("data", []):
-            data.append(f"{data_set['name']} {data_set['digest'].removeprefix('sha256:')[:SHORT]}")
-        seconds = seconds_of(source)
-        row = [
-            source.path,
-            run.encoder or run.verifier or "–",
-            run.similarity,
-            ", ".join(data) or "–",
-            str((notes.get("git") or {}).get("commit", "–"))[:SHORT],
-            run.status,
-            str(run.identity.get("seed", "–")),
-            f"{run.steps or 0:,}",
-            "–" if seconds is None else f"{seconds:,.0f}",
-        ]
-        rows.append(row)
+        data = [f"{entry['name']} {entry['digest'].removeprefix('sha256:')[:SHORT]}" for entry in notes.get("data", [])]
+        rows.append(
+            [
+                source.path,
+                run.encoder or run.verifier or "–",
+                run.similarity,
+                ", ".join(data) or "–",
+                str((notes.get("git") or {}).get("commit", "–"))[:SHORT],
+                run.status,
+                str(run.identity.get("seed", "–")),
+                f"{run.steps or 0:,}",
+                digits(seconds_of(source), ",.0f"),
+            ]
+        )
         release = f"retrokit {notes['retrokit']}" if "retrokit" in notes else ""
         circumstances |= dict.fromkeys((release, _versions(notes.get("versions", {})), notes.get("processor", "")))
     columns = ["run", "started from", "similarity", "data", "commit", "status", "seed", "steps", "seconds"]
@@ -161,32 +167,33 @@ def changes_sheets(evaluation: Evaluation) -> Iterator[Sheet]:
         before, rows = first.per_item(metric) or {}, []
         for other in others:
             after = other.per_item(metric)
-            if before and after is not None and comparable(first, other, metric):
-                changes = {item: after[item] - value for item, value in before.items() if item in after}
-                rows.append([other.name, *_change_cells(changes)])
+            if not before or after is None or not comparable(first, other, metric):
+                continue
+            changes = {item: after[item] - value for item, value in before.items() if item in after}
+            counts = [f"{count:,}" for count in counted(changes.values())]
+            rows.append([other.name, _outermost(changes, sign=1), _outermost(changes, sign=-1), *counts])
         if rows:
             columns = ["system", "gain most", "lose most", "better", "worse", "equal"]
             yield Sheet(f"{metric} by query: {task}", columns, 3, rows, f"against the first row, {first.name}")
 
 
-def _change_cells(changes: Mapping[str, float]) -> list[str]:
-    """The queries that gain and that lose most, and how many are better, worse and equal."""
-    order = sorted(changes, key=lambda item: -changes[item])
-    gains = [f"{item} ({changes[item]:+.3f})" for item in order[:OUTERMOST] if changes[item] > 0]
-    losses = [f"{item} ({changes[item]:+.3f})" for item in order[::-1][:OUTERMOST] if changes[item] < 0]
-    counts = [f"{count:,}" for count in counted(changes.values())]
-    return [", ".join(gains) or "–", ", ".join(losses) or "–", *counts]
+def _outermost(changes: Mapping[str, float], sign: int) -> str:
+    """The queries that gained most, or with a negative sign lost most, and how much."""
+    ordered = sorted(changes, key=lambda item: -changes[item])[::sign]
+    changed = [f"{item} ({changes[item]:+.3f})" for item in ordered[:OUTERMOST] if sign * changes[item] > 0]
+    return ", ".join(changed) or "–"
 
 
 def reranking(source: RecordSource) -> Iterator[Markup]:
     """Both stages, near-misses, and what the second stage took."""
-    both, rows = source.record, source.record.near_miss_rows()
+    record: Reranking = source.record
     yield write("heading", source.path)
-    ranked = evaluation_sheets(both.rankings, every_test=True) if both.rankings is not None else []
-    yield from map(to_html, [*ranked, *near_miss_sheets(rows), cost_sheet(both.whole.results)])
-    rows_by_name = {"reranking": ranking_rows(both), "near-misses": rows}
+    if record.rankings is not None:
+        yield from map(to_html, evaluation_sheets(record.rankings, every_test=True))
+    yield from map(to_html, near_miss_sheets(record.near_miss_rows()))
+    yield to_html(cost_sheet(record.whole.results))
     titles = {"reranking": "Rerankers and the first stage", "near-misses": "Scores of near-misses, and ROC-AUC"}
-    yield pictures(rows_plots, rows_by_name, "", titles)
+    yield pictures(reranking_plots, record, "", titles)
 
 
 def trainings(runs: Sequence[RunSource]) -> Iterator[Markup]:
@@ -196,8 +203,7 @@ def trainings(runs: Sequence[RunSource]) -> Iterator[Markup]:
     groups: dict[str, list[RunSource]] = {}
     for source in runs:
         groups.setdefault(_group(source), []).append(source)
-    finished = [row for row in map(_outcome_row, runs) if row]
-    if finished:
+    if finished := [row for row in map(_outcome_row, runs) if row]:
         columns = ["run", "metric", "start", "best", "at step", "gain over the start", "loss, first", "loss, last"]
         note = (
             "gain: over the encoder as it came, under its own similarity. "
@@ -208,7 +214,7 @@ def trainings(runs: Sequence[RunSource]) -> Iterator[Markup]:
     for group in groups.values():
         name = group[0].path
         if len(group) > 1:
-            name = f"{in_common([run.path for run in group])} ({len(group)} seeds)"
+            name = f"{in_common([source.path for source in group])} ({len(group)} seeds)"
         named += [(name, source.rows) for source in group]
     curves = curves_of(named)
     titles = {f"{number:02}-": f"Through training: {quantity}" for number, quantity in enumerate(curves, start=1)}
@@ -231,13 +237,11 @@ def _outcome_row(source: RunSource) -> list[str]:
     losses = [f"{row['loss']:.4g}" for row in tenths(source.rows)] or ["–"]
     cells = ["–", "–", "–", "–", "–"]
     if outcome.evaluations:
-        first, best = outcome.evaluations[0], outcome.evaluations[-1]
-        for row in outcome.evaluations:
-            if row["step"] == outcome.best_step:
-                best = row
+        first = outcome.evaluations[0]
+        best = outcome.best
         metric = outcome.metric or next(iter(first["evaluation"]), "–")
-        values = [f"{row['evaluation'].get(metric, math.nan):.4f}" for row in (first, best)]
-        cells = [metric, *values, f"{best['step']:,}", "–" if outcome.gain is None else f"{outcome.gain:+.4f}"]
+        values = [digits(row["evaluation"].get(metric)) for row in (first, best)]
+        cells = [metric, *values, f"{best['step']:,}", digits(outcome.gain, "+.4f")]
     return [source.path, *cells, losses[0], losses[-1]]
 
 
@@ -288,14 +292,14 @@ def page_of(sources: Sources, title: str | None = None, price_per_hour: float | 
         f"script-src {code_source(script)}"
     )
     origin = f"Made by retrokit {__version__} at {datetime.now(UTC):%Y-%m-%d %H:%M} UTC"
-    sections = {name: blocks for name, blocks in _sections(sources, price_per_hour).items() if any(blocks)}
+    sections = [(name, blocks) for name, blocks in _sections(sources, price_per_hour) if any(blocks)]
     return template().render(
         title=title or "retrokit report",
         policy=policy,
         style=Markup(style),
         script=Markup(script),
         summary=summary(sources),
-        parts=list(sections.items()),
+        parts=sections,
         made=f"{origin}, on {platform.system()} {platform.machine()} with Python {platform.python_version()}.",
     )
 
@@ -305,21 +309,28 @@ def summary(sources: Sources) -> list[str]:
     return [text for source in sources.records if (text := source.conclusion)]
 
 
-def _sections(sources: Sources, price_per_hour: float | None) -> dict[str, list[Markup]]:
+def _sections(sources: Sources, price_per_hour: float | None) -> Iterator[tuple[str, list[Markup]]]:
     """The sections by their headings; the page leaves out those without a block."""
     evaluations = sources.of(Evaluation)
     others = [source for source in sources.records if not isinstance(source.record, _WITH_SECTIONS)]
-    return {
-        "Results": _drawn(evaluations, evaluation),
-        "Cross-evaluation": list(crossed(evaluations)),
-        "Reranking": _drawn(sources.of(Reranking), reranking),
-        "Wins and losses by query": list(_wins_and_losses(sources)),
-        "Training": list(trainings(sources.runs)),
-        "Probes": _drawn(sources.of(Findings), probe),
-        "Other results": _drawn(others, tables),
-        "Missing or failed": list(_missing(sources)),
-        "Provenance": [*_cost(sources, price_per_hour), *provenance(sources)],
-    }
+    yield "Results", _drawn(evaluations, evaluation)
+    yield "Cross-evaluation", list(crossed(evaluations))
+    yield "Reranking", _drawn(sources.of(Reranking), reranking)
+    yield "Wins and losses by query", list(_wins_and_losses(sources))
+    yield "Training", list(trainings(sources.runs))
+    yield "Probes", _drawn(sources.of(Findings), probe)
+    yield "Other results", _drawn(others, tables)
+    yield "Missing or failed", list(_missing(sources))
+    yield "Provenance", [*_hours(sources, price_per_hour), *provenance(sources)]
+
+
+def _drawn(sources: Iterable[RecordSource], draw: Callable[[RecordSource], Iterator[Markup]]) -> list[Markup]:
+    """The blocks of all records; raises :class:`DataError` if the values of a file do not fit each other."""
+    blocks: list[Markup] = []
+    for source in sources:
+        with whole(source.path):
+            blocks += draw(source)
+    return blocks
 
 
 def _wins_and_losses(sources: Sources) -> Iterator[Markup]:
@@ -328,6 +339,7 @@ def _wins_and_losses(sources: Sources) -> Iterator[Markup]:
 
 
 def _missing(sources: Sources) -> Iterator[Markup]:
+    """Failures, notices from reading the sources, and trainings that are not finished."""
     for source in sources.records:
         yield from map(to_html, source.record.missing())
     for notice in sources.notices:
@@ -337,25 +349,14 @@ def _missing(sources: Sources) -> Iterator[Markup]:
             yield write("paragraph", f"{run.path}: its training is not finished")
 
 
-def _cost(sources: Sources, price_per_hour: float | None) -> Iterator[Markup]:
-    """The hours of all results, and their cost at a price."""
-    seconds = [source.record.seconds for source in sources.records if source.record.seconds is not None]
-    seconds = seconds or [seconds_of(run) for run in sources.runs]  # a record may be of these runs
-    hours = sum(filter(None, seconds)) / 3600
-    if not hours:
-        if price_per_hour is not None:
-            raise UsageError("`price_per_hour=`: no run or other result here has hours")
-        return
-    line = f"{hours:,.2f} hours, added up"
-    if price_per_hour is not None:
-        line += f"; at {price_per_hour:,g} an hour, {hours * price_per_hour:,.2f}"
-    yield write("paragraph", f"{line}.")
-
-
-def _drawn(sources: Iterable[RecordSource], draw: Callable[[RecordSource], Iterator[Markup]]) -> list[Markup]:
-    """The blocks of files; raises :class:`DataError` about one whose values do not fit each other."""
-    blocks: list[Markup] = []
-    for source in sources:
-        with whole(source.path):
-            blocks += draw(source)
-    return blocks
+def _hours(sources: Sources, price_per_hour: float | None) -> Iterator[Markup]:
+    """How long all took, and what it cost: by the records, or else by the runs, which a record may be of."""
+    durations = [source.record.seconds for source in sources.records if source.record.seconds is not None]
+    if not durations:
+        durations = [seconds_of(run) or 0.0 for run in sources.runs]
+    hours = sum(durations) / 3600
+    if hours:
+        cost = "" if price_per_hour is None else f"; at {price_per_hour:,g} an hour, {hours * price_per_hour:,.2f}"
+        yield write("paragraph", f"{hours:,.2f} hours, added up{cost}.")
+    elif price_per_hour is not None:
+        raise UsageError("`price_per_hour=`: no run or other result here has hours")

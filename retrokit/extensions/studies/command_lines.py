@@ -2,19 +2,21 @@
 
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
 from typer.exceptions import TyperException
 
 from retrokit.cli.api import options_of, typed, wrong_use
-from retrokit.cli.common import OUTPUTS, GroupWithDefault
+from retrokit.cli.common import GroupWithDefault
 from retrokit.cli.completion import named
 from retrokit.cli.root import application
+from retrokit.cli.settings import Option
 from retrokit.core.errors import DataError, UsageError, did_you_mean
 from retrokit.core.files import check_exists
 from retrokit.core.registry import Spec
-from retrokit.core.settings import METRIC_NAMES, RUNS, Content, listed
+from retrokit.core.settings import METRIC_NAMES, RUNS, Param, listed
 from retrokit.data.beir import check_split
 from retrokit.extensions.studies.steps import Form
 from retrokit.metrics.names import metric_names
@@ -55,7 +57,7 @@ def line_of(words: tuple[str, ...], options: Mapping[str, Any], where: str) -> l
     for key, option in options.items():
         param = params[key]
         value = typed(where, key, param, option)
-        _check_names(where, key, _contents(command)[param.name].names, value)
+        _check_names(where, key, _declared(command)[param.name].param, value)
         values = value if isinstance(value, list) else [value]
         if param.param_type_name == "argument":
             arguments[param.name] = values
@@ -93,20 +95,23 @@ def _check_word(word: str, where: str) -> None:
         raise DataError(where, f"{word[:40]!r}… {problem}, which no command line takes")
 
 
-def _contents(command: Any) -> dict[str, Content]:
-    """What the values of a command's parameters stand for, by parameter."""
-    contents: dict[str, Content] = command.callback.contents
-    return contents
+def _declared(command: Any) -> dict[str, Option]:
+    """The options of a command, by name."""
+    options: dict[str, Option] = command.callback.call.options
+    return options
 
 
-def _check_names(where: str, key: str, kinds: tuple[str, ...], value: Any) -> None:
+def _check_names(where: str, key: str, param: Param, value: Any) -> None:
     """Raises :class:`DataError` for a wrong name, or wrong parameters of one. Names of :data:`_PLACES` may also be
     those of files, which may not exist yet."""
-    kinds = tuple(kind for kind in kinds if kind not in (METRIC_NAMES, RUNS, "data", "mixture"))
+    kinds = tuple(kind for kind in param.kinds if kind not in (METRIC_NAMES, RUNS, "data", "mixture", "losses"))
     if not kinds:
         return
     with_fallback = next((kind for kind in kinds if named(kind).fallback is not None), kinds[0])
-    for name in value if isinstance(value, list) else [value]:
+    names = value if isinstance(value, list) else [value]
+    if param.read is listed:
+        names = list(chain.from_iterable(map(listed, names)))
+    for name in names:
         if name in ("auto", "none"):
             continue
         head = name.partition(":")[0]
@@ -133,14 +138,14 @@ def check(lines: Iterable[tuple[str, Iterable[str]]], output: str) -> dict[str, 
     for where, words in lines:
         try:
             context = _context(words)
-            settings = getattr(context.command.callback, "settings_of", dict)(dict(context.params))
+            call = context.command.callback.call
+            settings = call.arguments(context.params)
         except (TyperException, UsageError, DataError) as error:
             text = wrong_use(error) if isinstance(error, TyperException) else str(error)
             problems |= {line: where for line in text.splitlines() if line not in problems}
         else:
             contexts.append((where, context))
-            outputs = [context.params[name] for name in context.meta.get(OUTPUTS, ())]
-            written |= {os.path.realpath(path) for path in outputs if path is not None}
+            written |= {os.path.realpath(path) for path, _ in call.outputs(context.params)}
     for where, context in contexts:
         for problem in _input_problems(context, written):
             problems.setdefault(problem, where)
@@ -167,10 +172,10 @@ def _input_problems(context: Any, written: set[str]) -> Iterator[str]:
         if value is not None:
             values[name] = value if isinstance(value, (list, tuple)) else [value]
     tasks = []
-    for name, content in _contents(context.command).items():
-        kind = next(iter(content.names), "")
+    for name, option in _declared(context.command).items():
+        kind = next(iter(option.param.kinds), "")
         for text in values.get(name, ()):
-            if content.reads is not None:
+            if option.param.reads is not None:
                 yield from _path_problems(text, None, written)
             if kind in _PLACES and not os.path.exists(text) and not _is_below(text, written):
                 try:
