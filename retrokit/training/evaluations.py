@@ -11,17 +11,19 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from retrokit.core.errors import UsageError
 from retrokit.core.notices import notice
 from retrokit.core.registry import Spec
 from retrokit.data.beir import splits_of
-from retrokit.data.overlap import JudgedTexts, overlaps
 from retrokit.data.pairs import Source
 from retrokit.evaluation import registry
 from retrokit.evaluation.task import Task
 from retrokit.training.config import TrainingConfig
+
+if TYPE_CHECKING:  # a run without evaluations compares no texts
+    from retrokit.data.overlap import JudgedTexts
 
 LOSS = "loss"
 HOLDOUT = "holdout"
@@ -71,7 +73,11 @@ class Evaluations:
         tests = {name: texts for name, task in self.tasks.items() if (texts := task.judged_texts()) is not None}
         if held_out is not None:
             tests[HOLDOUT] = held_out
-        results = overlaps(tests, sources) if tests else []
+        if not tests:
+            return []
+        from retrokit.data.overlap import overlaps
+
+        results = overlaps(tests, sources)
         for result in results:
             if warning := result.warning():
                 notice(warning)

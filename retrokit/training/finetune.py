@@ -66,7 +66,7 @@ from retrokit.training.run import (
     provenance,
     training_precision,
 )
-from retrokit.training.trainer import FinetuneTrainer, Options, RunTrainer, TableTrainer
+from retrokit.training.trainer import FinetuneTrainer, Options, RunTrainer
 
 if TYPE_CHECKING:  # a run without held-out examples loads no task
     from retrokit.training.held_out import HeldOut
@@ -149,7 +149,11 @@ class Plan(Job):
         if self.config.sim_lr is not None:
             rates[f"{len(self.model) - 1}.similarity."] = self.config.sim_lr
         by_rows = isinstance(self.model[0], StaticEmbedding) and self.batches.world == 1 and self.device.type == "cpu"
-        kind = TableTrainer if by_rows else FinetuneTrainer
+        kind = FinetuneTrainer
+        if by_rows:
+            from retrokit.training.table_trainer import TableTrainer
+
+            kind = TableTrainer
         return kind(
             self.model,
             options,
