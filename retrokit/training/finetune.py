@@ -55,7 +55,16 @@ from retrokit.training.preflight import (
     show_inputs,
     texts_of,
 )
-from retrokit.training.processes import ends_all, first_says, is_first, is_sharded, join, own_device, place
+from retrokit.training.processes import (
+    ends_all,
+    first_says,
+    is_first,
+    is_sharded,
+    join,
+    own_device,
+    process_count,
+    process_rank,
+)
 from retrokit.training.run import (
     Job,
     carry_out,
@@ -271,7 +280,7 @@ def _read_inputs(config: FinetuneConfig, device: str | None) -> Inputs:
     Raises:
         UsageError, DataError: wrong options or files.
     """
-    rank, world = place()
+    rank, world = process_rank(), process_count()
     check_places(config, config.data)
     with strictly(config.strict):
         augmentation = combined(config.augment) if config.augment else None

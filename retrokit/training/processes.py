@@ -36,19 +36,24 @@ _P = ParamSpec("_P")
 _T = TypeVar("_T")
 
 
-def place() -> tuple[int, int]:
-    """Rank and number of processes, as torchrun and accelerate set them."""
-    return int(os.environ.get("RANK", "0")), int(os.environ.get("WORLD_SIZE", "1"))
+def process_rank() -> int:
+    """The number of this process, from 0, as torchrun and accelerate set it."""
+    return int(os.environ.get("RANK", "0"))
+
+
+def process_count() -> int:
+    """The number of processes, as torchrun and accelerate set it."""
+    return int(os.environ.get("WORLD_SIZE", "1"))
 
 
 def is_first() -> bool:
     """Whether this process is the one that writes and reports."""
-    return place()[0] == 0
+    return process_rank() == 0
 
 
 def own_device(device: str | None) -> str | None:
     """The device of this process: the requested one, or its own one of several GPUs."""
-    _, world = place()
+    world = process_count()
     if world == 1:
         return device
     default = "cuda" if torch.cuda.is_available() else "cpu"
@@ -70,7 +75,7 @@ def _uses(engine: str) -> bool:
 
 def is_sharded() -> bool:
     """Whether the processes share a model's weights, by FSDP."""
-    return place()[1] > 1 and _uses("FSDP")
+    return process_count() > 1 and _uses("FSDP")
 
 
 def join(shares: bool = False) -> None:
@@ -83,20 +88,20 @@ def join(shares: bool = False) -> None:
             raise UsageError(f"{name} is not supported here; start with {other}")
     if shares and _uses("FSDP") and os.environ.get("FSDP_VERSION", "1") != "2":
         raise UsageError(f"FSDP1 is not supported; start with {_FSDP2}")
-    if place()[1] > 1 and not dist.is_initialized():
+    if process_count() > 1 and not dist.is_initialized():
         dist.init_process_group("cpu:gloo,cuda:nccl" if torch.cuda.is_available() else "gloo", timeout=PATIENCE)
 
 
 def leave() -> None:
     """Leave the others, once all have come here."""
-    if place()[1] > 1 and dist.is_initialized():
+    if process_count() > 1 and dist.is_initialized():
         first_says(lambda: None)
         dist.destroy_process_group()
 
 
 def first_says(make: Callable[[], _T]) -> _T:
     """The result of ``make`` in the first process, in all of them; the others wait for it without limit."""
-    if place()[1] == 1:
+    if process_count() == 1:
         return make()
     box: list[Any] = [make() if is_first() else None]
     dist.broadcast_object_list(box, src=0)
@@ -106,7 +111,7 @@ def first_says(make: Callable[[], _T]) -> _T:
 
 def all_say(value: _T) -> list[_T]:
     """The ``value`` of every process, by rank, in all of them."""
-    _, world = place()
+    world = process_count()
     values: list[Any] = [value] * world
     if world > 1:
         dist.all_gather_object(values, value)
@@ -123,7 +128,7 @@ def ends_all(function: Callable[_P, _T]) -> Callable[_P, _T]:
         except Interrupted:  # in all processes
             raise
         except BaseException as error:
-            if place()[1] > 1 and dist.is_initialized():
+            if process_count() > 1 and dist.is_initialized():
                 _report_once(error)
             raise
 
@@ -132,7 +137,7 @@ def ends_all(function: Callable[_P, _T]) -> Callable[_P, _T]:
 
 def _report_once(error: BaseException) -> None:
     """End this process silently if another one has failed before; else mark ``error`` as the one to report."""
-    rank, _ = place()
+    rank = process_rank()
     report = f"{rank} {error.exit_code if isinstance(error, RetrokitError) else 1}"
     try:
         host, port = os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"])

@@ -30,7 +30,7 @@ from retrokit.training.batches import Batches
 from retrokit.training.callback import TrainingCallback, seconds_per_step, tracking
 from retrokit.training.config import TrainingConfig, differences
 from retrokit.training.history import History, Outcome
-from retrokit.training.processes import all_say, ends_all, first_says, is_first, leave, place
+from retrokit.training.processes import all_say, ends_all, first_says, is_first, leave, process_count
 from retrokit.training.run_folder import RunFolder, check_state, staged_in
 from retrokit.training.trainer import Options, RunTrainer
 
@@ -108,7 +108,7 @@ def folder_of(config: TrainingConfig) -> RunFolder:
 def check_places(config: TrainingConfig, specs: Iterable[str]) -> None:
     """Check, before the work, that the run can be written and that every process can read the ``specs``. The first
     process checks for all: the others would see what it has begun."""
-    if place()[1] > 1 and any(dict(training_data.parse(spec).params).get("path") == "-" for spec in specs):
+    if process_count() > 1 and any(dict(training_data.parse(spec).params).get("path") == "-" for spec in specs):
         raise UsageError("`data=` -: only one process can read standard input; give a file")
     if is_first() and config.output is not None:
         folder_of(config).check(config.inputs())
@@ -137,7 +137,7 @@ def identity_of(
         "precision": computes_in,
         **digests,
         "encoder_fingerprint": fingerprint,
-        "processes": place()[1],
+        "processes": process_count(),
     }
     first, *others = all_say(identity)
     for rank, other in enumerate(others, start=1):

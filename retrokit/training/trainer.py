@@ -32,7 +32,7 @@ from retrokit.training.processes import (
     first_says,
     is_sharded,
     parts_of_states,
-    place,
+    process_rank,
     set_up,
     whole,
     whole_states,
@@ -292,7 +292,7 @@ class RunTrainer(Trainer):
             if self.accelerator.scaler is not None:
                 self.accelerator.scaler.load_state_dict(state["scaler"])
             self.restore(state["further"])
-            random: dict[str, Any] = state["random"][place()[0]]
+            random: dict[str, Any] = state["random"][process_rank()]
         return random
 
     def _load_from_checkpoint(self, checkpoint_path: str, model: nn.Module | None = None) -> None:

@@ -62,7 +62,7 @@ from retrokit.training.model import (
     merged,
 )
 from retrokit.training.preflight import SCALE_SAMPLE, Preflight, check_max_length, of_any_run
-from retrokit.training.processes import ends_all, own_device, place
+from retrokit.training.processes import ends_all, own_device, process_count
 from retrokit.training.run import Job, carry_out, check_places, identity_of, provenance, training_precision
 from retrokit.training.trainer import Options, RunTrainer
 
@@ -470,7 +470,7 @@ def plan(config: VectorsConfig, *, dry_run: bool = False) -> QueryPlan:
 
 def _opened(config: VectorsConfig) -> Export:
     """The export to train against, checked as far as its files go; raises as :func:`plan`."""
-    if place()[1] > 1:
+    if process_count() > 1:
         raise UsageError("a query side is trained in one process; start it without torchrun")
     check_places(config, config.data)
     stored = open_export(config.export)

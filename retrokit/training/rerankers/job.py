@@ -23,7 +23,7 @@ from retrokit.ranking import reranking
 from retrokit.training.batches import Batches, Example, Loader, TrainingSet
 from retrokit.training.loss import known_pairs
 from retrokit.training.preflight import of_any_run
-from retrokit.training.processes import place
+from retrokit.training.processes import process_count, process_rank
 from retrokit.training.rerankers.config import VerifierConfig
 from retrokit.training.run import Job, check_taught, identity_of, provenance
 from retrokit.training.trainer import RunTrainer
@@ -98,7 +98,7 @@ class RerankerTrainer(RunTrainer):
 
     def candidates(self, examples: Sequence[Example]) -> Candidates:
         """The candidates of each anchor, drawn by the seed, the step and the process."""
-        rank, _ = place()
+        rank = process_rank()
         seeds = [self.config.seed, self.state.global_step + 1]
         if rank > 0:
             seeds.append(rank)
@@ -165,7 +165,9 @@ def read_material(config: VerifierConfig) -> Material:
         raise UsageError("`best_metric=` roc_auc: the held-out examples have no negatives")
     # with near-misses nDCG@10 is soon 1, and it does not measure a threshold for all anchors
     metric = config.best_metric or ("roc_auc" if has_negatives else "ndcg@10")
-    batches = Batches(TrainingSet(sources), config.examples, config.seed, *place(), mix=config.mix)
+    batches = Batches(
+        TrainingSet(sources), config.examples, config.seed, process_rank(), process_count(), mix=config.mix
+    )
     digests = {"data_digests": [source.digest for source in sources], "dev_digests": [source.digest for source in dev]}
     return Material(batches, lists, len(held_out), metric, digests)
 
