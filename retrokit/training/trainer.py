@@ -1,4 +1,4 @@
-"""The trainer of every run: transformers', with retrokit's batches, checkpoints and evaluation; and that of an encoder."""
+"""The trainer of every run: transformers', with retrokit's batches, checkpoints and evaluation; and an encoder's."""
 
 import math
 import time
