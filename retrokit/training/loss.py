@@ -180,31 +180,36 @@ class InfoNCE(PreparedLoss):
     def loss_of(self, queries: Tensor, documents: Tensor, labels: Tensor | None) -> Tensor:
         """Mean over the process's own anchors; ``queries [b, w]``, ``documents [b + negatives, w]``."""
         assert self._ids is not None
-        query_ids, document_ids = self._ids
         losses = []
         if self.directions in ("query-to-document", "both"):
-            count = len(queries)
-            candidates, candidate_ids, positive_columns = _gathered_documents(documents, document_ids, count)
-            scores = self.scale * self._similarity[0].kernel(queries, candidates)
-            excluded = self._known(query_ids, candidate_ids) | (candidate_ids < 0)
-            if self.guide is not None:
-                guide_queries, guide_documents = self._guided
-                guide_candidates, _, _ = _gathered_documents(guide_documents, document_ids, count)
-                nearest = self.guide.similarity.kernel(guide_queries, guide_candidates)
-                excluded |= self.guide.nearer(nearest, positive_columns, excluded)
-            losses.append(_cross_entropy(scores, excluded, positive_columns))
+            losses.append(self._rank_documents(queries, documents, *self._ids))
         if self.directions in ("document-to-query", "both"):
-            all_queries, all_ids, positive_columns = _gathered_queries(queries, query_ids)
-            positives, positive_ids = documents[: len(queries)], document_ids[: len(queries)]
-            scores = self.scale * self._similarity[0].kernel(all_queries, positives).T
-            excluded = self._known(all_ids, positive_ids).T
-            if self.guide is not None:
-                guide_queries, guide_documents = self._guided
-                guide_candidates, _, _ = _gathered_queries(guide_queries, query_ids)
-                nearest = self.guide.similarity.kernel(guide_candidates, guide_documents[: len(queries)]).T
-                excluded |= self.guide.nearer(nearest, positive_columns, excluded)
-            losses.append(_cross_entropy(scores, excluded, positive_columns))
+            losses.append(self._rank_queries(queries, documents, *self._ids))
         return torch.stack(losses).mean()
+
+    def _rank_documents(self, queries: Tensor, documents: Tensor, query_ids: Tensor, document_ids: Tensor) -> Tensor:
+        count = len(queries)
+        candidates, candidate_ids, positive_columns = _gathered_documents(documents, document_ids, count)
+        scores = self.scale * self._similarity[0].kernel(queries, candidates)
+        excluded = self._known(query_ids, candidate_ids) | (candidate_ids < 0)
+        if self.guide is not None:
+            guide_queries, guide_documents = self._guided
+            guide_candidates, _, _ = _gathered_documents(guide_documents, document_ids, count)
+            guide_scores = self.guide.similarity.kernel(guide_queries, guide_candidates)
+            excluded |= self.guide.nearer(guide_scores, positive_columns, excluded)
+        return _cross_entropy(scores, excluded, positive_columns)
+
+    def _rank_queries(self, queries: Tensor, documents: Tensor, query_ids: Tensor, document_ids: Tensor) -> Tensor:
+        count = len(queries)
+        candidates, candidate_ids, positive_columns = _gathered_queries(queries, query_ids)
+        scores = self.scale * self._similarity[0].kernel(candidates, documents[:count]).T
+        excluded = self._known(candidate_ids, document_ids[:count]).T
+        if self.guide is not None:
+            guide_queries, guide_documents = self._guided
+            guide_candidates, _, _ = _gathered_queries(guide_queries, query_ids)
+            guide_scores = self.guide.similarity.kernel(guide_candidates, guide_documents[:count]).T
+            excluded |= self.guide.nearer(guide_scores, positive_columns, excluded)
+        return _cross_entropy(scores, excluded, positive_columns)
 
     def _known(self, query_ids: Tensor, document_ids: Tensor) -> Tensor:
         """Which pairs are known positives, bool ``[nq, nd]``; none of a padded document."""
