@@ -209,6 +209,10 @@ def first_line(error: BaseException) -> str:
 
 
 def shortened(text: str, limit: int) -> str:
-    """``text`` on one line; of a longer one, ``limit`` characters that end in ``…``."""
+    """``text`` on one line; of a longer one, ``limit`` characters that end in ``…``.
+
+    >>> shortened("a long\\ntext", 9)
+    'a long t…'
+    """
     line = " ".join(text.split())
     return line if len(line) <= limit else line[: limit - 1] + "…"
