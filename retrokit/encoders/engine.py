@@ -179,11 +179,11 @@ def _outputs(
     with progress(f"encoding {role} texts", len(texts), "texts") as advance:
         max_tokens, max_items = tokens_at_once(device), CHUNK  # of a batch; lowered for all chunks that follow
 
-        def computed(batches: Iterator[Features]) -> Iterator[Features]:
+        def computed(prepared: Iterator[Features]) -> Iterator[Features]:
             nonlocal max_tokens, max_items
             waiting: list[Features] = []
-            while entry := waiting.pop() if waiting else next(batches, None):
-                rows, batch = entry
+            while batch_of_rows := waiting.pop() if waiting else next(prepared, None):
+                rows, batch = batch_of_rows
                 try:
                     features = _forward(transformer, batch, device, **options)
                 except torch.OutOfMemoryError:

@@ -203,10 +203,10 @@ def draw_candidates(
     starts = np.cumsum([0, *counts])
     rows = []
     for i, count in enumerate(counts):
-        examples_own = np.arange(starts[i], starts[i] + count)
+        example_documents = np.arange(starts[i], starts[i] + count)
         free = np.flatnonzero(~is_positive[i])
-        free = free[~np.isin(ids[free].numpy(), ids[examples_own].numpy())]
-        rows.append(torch.from_numpy(np.concatenate([examples_own, random.permutation(free)[:in_batch]])))
+        free = free[~np.isin(ids[free].numpy(), ids[example_documents].numpy())]
+        rows.append(torch.from_numpy(np.concatenate([example_documents, random.permutation(free)[:in_batch]])))
     columns = pad_sequence(rows, batch_first=True, padding_value=-1)
     rank = torch.arange(columns.shape[1])
     is_negative = (rank > 0) & (rank < torch.tensor(counts)[:, None])
