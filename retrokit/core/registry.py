@@ -334,7 +334,7 @@ class Registry:
 
     def unknown(self, name: str) -> str:
         """The message for an unknown name: nearest names, then all."""
-        hint = did_you_mean(name, self.names(), most=3)
+        hint = did_you_mean(name, self.names(), limit=3)
         return f"unknown {self.kind} {name!r}{hint}; known: {', '.join(self.names())}{missing_extensions()}"
 
     def parse(self, text: str | Spec) -> Spec:

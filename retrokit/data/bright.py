@@ -136,7 +136,7 @@ def bright_folder(name: str, long: bool = False) -> tuple[str, str | None]:
     if name not in DOMAINS:
         if "/" in name or name.startswith((".", "~")):
             raise DataError(name, f"does not exist; expected a folder with {_LAYOUT}")
-        hint = did_you_mean(name, DOMAINS, most=2)
+        hint = did_you_mean(name, DOMAINS, limit=2)
         raise UsageError(f"bright:{name}: no such folder, and no domain of BRIGHT{hint}: {', '.join(DOMAINS)}")
     from huggingface_hub import snapshot_download
     from huggingface_hub.errors import HfHubHTTPError

@@ -653,10 +653,3 @@ def _copies_by_head(ids: Sequence[str], texts: Sequence[str]) -> list[set[str]]:
         for copies in _grouped([texts[index] for index in head], normal_form):
             groups.append({ids[head[index]] for index in copies})
     return groups
-
-
-def quick_training_line(sources: Sequence[Source]) -> str | None:
-    """A line about texts of training data that are both positive and negative for one anchor."""
-    counts = {source.spec: source.counts.get("contradictions", 0) for source in sources}
-    parts = [f"{spec}: {count:,} negatives are positives of their anchor" for spec, count in counts.items() if count]
-    return f"{'; '.join(parts)} (see retrokit check)" if parts else None

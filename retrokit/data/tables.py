@@ -100,7 +100,7 @@ def read_rows(
     if kind == "parquet":
         yield from _parquet(path, feed)
         return
-    lines = read_lines(path, expected, feed, whole=kind == "csv")
+    lines = read_lines(path, expected, feed, as_stored=kind == "csv")
     if kind == "csv":
         yield from _table(path, _quoted(lines, path), expected, columns or {})
     else:

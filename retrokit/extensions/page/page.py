@@ -26,22 +26,21 @@ from retrokit.data.runs import RUN_FILE
 from retrokit.evaluation.comparison.comparison import Evaluation, counted
 from retrokit.evaluation.comparison.systems import comparable, in_common
 from retrokit.evaluation.comparison.trained import training_of
+from retrokit.extensions.page.curves import curves_of, curves_plots
 from retrokit.extensions.page.html import pictures, template, to_html, write
 from retrokit.extensions.page.sources import RunSource, Sources, read_sources
 from retrokit.probing.base import Findings
 from retrokit.report.evaluation import evaluation_sheets
 from retrokit.report.plots import (
     cross_plots,
-    curves_of,
-    curves_plots,
     evaluation_plots,
     reranking_plots,
 )
 from retrokit.report.records import RecordSource, whole
 from retrokit.training.history import Outcome, tenths
 
-_WITH_PARTS = (Evaluation, Findings)
-"""Records that have parts of the page to themselves."""
+_WITH_SECTIONS = (Evaluation, Findings)
+"""Records that have sections of the page to themselves."""
 OUTERMOST = 3  # queries that are named on each side
 SHORT = 12  # letters of a digest that tell it from others
 
@@ -280,14 +279,14 @@ def page_of(sources: Sources, title: str | None = None, price_per_hour: float | 
         f"script-src {code_source(script)}"
     )
     origin = f"Made by retrokit {__version__} at {datetime.now(UTC):%Y-%m-%d %H:%M} UTC"
-    parts = [(name, blocks) for name, blocks in _parts(sources, price_per_hour) if any(blocks)]
+    sections = [(name, blocks) for name, blocks in _sections(sources, price_per_hour) if any(blocks)]
     return template().render(
         title=title or "retrokit report",
         policy=policy,
         style=Markup(style),
         script=Markup(script),
         summary=summary(sources),
-        parts=parts,
+        parts=sections,
         made=f"{origin}, on {platform.system()} {platform.machine()} with Python {platform.python_version()}.",
     )
 
@@ -297,10 +296,10 @@ def summary(sources: Sources) -> list[str]:
     return [text for source in sources.records if (text := source.conclusion)]
 
 
-def _parts(sources: Sources, price_per_hour: float | None) -> Iterator[tuple[str, list[Markup]]]:
-    """The parts by their headings; the page leaves out those without a block."""
+def _sections(sources: Sources, price_per_hour: float | None) -> Iterator[tuple[str, list[Markup]]]:
+    """The sections by their headings; the page leaves out those without a block."""
     evaluations = sources.of(Evaluation)
-    others = [source for source in sources.records if not isinstance(source.record, _WITH_PARTS)]
+    others = [source for source in sources.records if not isinstance(source.record, _WITH_SECTIONS)]
     yield "Results", _drawn(evaluations, evaluation)
     yield "Cross-evaluation", list(crossed(evaluations))
     yield "Wins and losses by query", list(_wins_and_losses(sources))
