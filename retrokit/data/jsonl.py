@@ -9,7 +9,7 @@ import math
 import re
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import MISSING, fields, is_dataclass
@@ -350,47 +350,72 @@ def restored(kind: Any, value: Any, field: str = "") -> Any:
     if is_dataclass(kind):
         _check(value, dict, field)
         return cast(Any, kind)(**_restored_fields(_fields(kind), value, field))
-    origin, arguments = (list, kind) if isinstance(kind, list) else (get_origin(kind), get_args(kind))
+    if isinstance(kind, (FunctionType, range, tuple)):
+        _check_allowed(kind, value, field)
+        return value
+    if isinstance(kind, list):
+        return _restored_items(list, tuple(kind), value, field)
+    if get_origin(kind) is not None:
+        return _restored_generic(get_origin(kind), get_args(kind), value, field)
+    if getattr(kind, "__name__", "") == "ndarray":
+        return _restored_array(value, field)
+    return _restored_scalar(kind, value, field)
+
+
+def _check_allowed(kind: Any, value: Any, field: str) -> None:
+    """Raise :class:`ValueError` unless the value is one of a range or of several, or a function is true for it."""
+    if isinstance(kind, FunctionType):
+        if not kind(value):
+            raise ValueError(f"field {field!r} is {value[:60]!r}; expected {kind.__doc__}")
+    elif value in kind:
+        return
+    elif isinstance(kind, range):
+        bound = f"at least {kind.start}" if value < kind.start else f"at most {kind.stop - 1}"
+        raise ValueError(f"field {field!r} is {value}; expected {bound}")
+    else:
+        raise ValueError(f"field {field!r} is {str(value)[:40]!r}; expected {' or '.join(map(str, kind))}")
+
+
+def _restored_generic(origin: Any, arguments: tuple[Any, ...], value: Any, field: str) -> Any:
     if origin is Annotated:
         value = restored(arguments[0], value, field)
         is_shown = isinstance(arguments[1], Column)  # which says nothing of the value
         return value if value is None or is_shown else restored(arguments[1], value, field)
-    if isinstance(kind, FunctionType):
-        if not kind(value):
-            raise ValueError(f"field {field!r} is {value[:60]!r}; expected {kind.__doc__}")
-        return value
-    if isinstance(kind, range):
-        if value not in kind:
-            bound = f"at least {kind.start}" if value < kind.start else f"at most {kind.stop - 1}"
-            raise ValueError(f"field {field!r} is {value}; expected {bound}")
-        return value
-    if origin is Literal or isinstance(kind, tuple):
-        allowed = arguments or kind
-        if value not in allowed:
-            raise ValueError(f"field {field!r} is {str(value)[:40]!r}; expected {' or '.join(map(str, allowed))}")
+    if origin is Literal:
+        _check_allowed(arguments, value, field)
         return value
     if origin in (Union, UnionType):
-        kind = Real if set(arguments) == {int, float} else arguments[0]
-        return None if value is None and NoneType in arguments else restored(kind, value, field)
-    if origin is not None and issubclass(origin, Mapping):
+        if value is None and NoneType in arguments:
+            return None
+        return restored(Real if set(arguments) == {int, float} else arguments[0], value, field)
+    if issubclass(origin, Mapping):
         _check(value, dict, field)
         return {name: restored(arguments[1], item, _within(field, name)) for name, item in value.items()}
-    if origin is not None and issubclass(origin, Sequence):
-        _check(value, list, field)
-        kinds = arguments if origin is tuple and ... not in arguments else (arguments[0],) * len(value)
-        if len(value) != len(kinds):
-            raise ValueError(f"field {field!r} should have {len(kinds)} items, found {len(value)}")
-        items = [restored(kinds[index], item, _within(field, index)) for index, item in enumerate(value)]
-        return tuple(items) if origin is tuple else items
-    if getattr(kind, "__name__", "") == "ndarray":
-        import numpy as np
+    return _restored_items(origin, arguments, value, field)
 
-        _check(value, list, field)
-        rows = [
-            restored(kind if isinstance(item, list) else float, item, _within(field, index))
-            for index, item in enumerate(value)
-        ]
-        return np.array(rows, dtype=np.float64)
+
+def _restored_items(origin: type, arguments: tuple[Any, ...], value: Any, field: str) -> Any:
+    """A list, or a tuple, whose items may be of different types."""
+    _check(value, list, field)
+    kinds = arguments if origin is tuple and ... not in arguments else (arguments[0],) * len(value)
+    if len(value) != len(kinds):
+        raise ValueError(f"field {field!r} should have {len(kinds)} items, found {len(value)}")
+    items = [restored(kinds[index], item, _within(field, index)) for index, item in enumerate(value)]
+    return tuple(items) if origin is tuple else items
+
+
+def _restored_array(value: Any, field: str) -> Any:
+    import numpy as np
+
+    _check(value, list, field)
+    rows = []
+    for index, item in enumerate(value):
+        kind = np.ndarray if isinstance(item, list) else float
+        rows.append(restored(kind, item, _within(field, index)))
+    return np.array(rows, dtype=np.float64)
+
+
+def _restored_scalar(kind: Any, value: Any, field: str) -> Any:
     if kind is float and value is None:
         return math.nan
     _check(value, kind, field)

@@ -313,58 +313,27 @@ def training_plots(folder: str | Path) -> list[Path]:
     target = Path(folder) / "plots"
     with disk_errors(target):
         target.mkdir(exist_ok=True)
-    series = _series(rows)
+    series = series_of(rows)
     losses, window = full_windows(series.get("loss", []))
     label = f"loss, mean of {window} steps or more" if window > 1 else "loss"
     if losses:
         label += f"\n{loss_change(tenths(rows))}"
     lower, evaluations, norms = {}, {}, {}
-    for name, points in _within(series, "evaluation.").items():
+    for name, points in within(series, "evaluation.").items():
         (lower if lower_is_better(name) else evaluations)[name] = points
-    for name, points in _within(series, "norms.").items():
+    for name, points in within(series, "norms.").items():
         if name.endswith("_norm_mean"):
             norms[name] = points
     pictures = {
         "loss": ({"loss": losses, **lower} if losses else lower, label),
         **_by_task("evaluation", evaluations, "metric"),
         **_by_task("norms", norms, "mean norm of raw embeddings"),
-        "gamma": (_gammas(series), "γ (0: the norm counts in full, 1: not at all)"),
+        "gamma": (gammas_of(series), "γ (0: the norm counts in full, 1: not at all)"),
     }
     written = []
     for name, (series, label) in pictures.items():
         if series:
             written += _draw(series, label, target, name)
-    return written
-
-
-def curves_of(runs: Sequence[tuple[str, Sequence[Mapping[str, Any]]]]) -> dict[str, list[tuple[str, Points]]]:
-    """The loss, each metric and γ of several runs, given as a name and the lines of ``metrics.jsonl``: by what is
-    measured, the name and the points of each run that has it."""
-    curves: dict[str, list[tuple[str, Points]]] = {}
-    for name, rows in runs:
-        series = _series(rows)
-        losses, _ = full_windows(series.get("loss", []))
-        for quantity, points in {"loss": losses, **_within(series, "evaluation."), **_gammas(series)}.items():
-            if points:
-                curves.setdefault(quantity.replace("_", " "), []).append((name, points))
-    return {quantity: curves[quantity] for quantity in fitting(list(curves), PANELS, "metrics", "curves")}
-
-
-def curves_plots(curves: Mapping[str, Sequence[tuple[str, Points]]], folder: str | Path) -> list[Path]:
-    """Draw the result of :func:`curves_of`: a picture each, in which runs of one name, seeds of one training, share a
-    colour. Returns the files written."""
-    written = []
-    runs = dict.fromkeys(name for drawn in curves.values() for name, _ in drawn)
-    names = fitting(list(runs), CURVES, "runs", "curves")
-    for number, (quantity, drawn) in enumerate(curves.items(), start=1):
-        labels = {name: wrapped(name) for name in names}
-        looks = []
-        for name, points in drawn:
-            if name in names:
-                index = names.index(name)
-                looks.append(Curve(labels.pop(name, None), points, color_of(index), line_of(index)))
-        figure = steps_figure(looks, shown(quantity), height=3.4, columns=2)
-        written += save(figure, folder, f"{number:02}-curves")
     return written
 
 
@@ -394,7 +363,7 @@ def full_windows(points: Sequence[tuple[int, float]]) -> tuple[Points, int]:
     return [(step, total / count) for step, total, count in windows], full
 
 
-def _series(rows: Sequence[Mapping[str, Any]]) -> Series:
+def series_of(rows: Sequence[Mapping[str, Any]]) -> Series:
     """The points of every value of the lines of ``metrics.jsonl``, by its name, those within a record with a dot."""
     series: Series = {}
     for row in rows:
@@ -403,11 +372,13 @@ def _series(rows: Sequence[Mapping[str, Any]]) -> Series:
     return series
 
 
-def _within(series: Series, prefix: str) -> Series:
+def within(series: Series, prefix: str) -> Series:
+    """The series of the record of that name, without the prefix."""
     return {name.removeprefix(prefix): points for name, points in series.items() if name.startswith(prefix)}
 
 
-def _gammas(series: Series) -> Series:
+def gammas_of(series: Series) -> Series:
+    """γq and γd, if the similarity learns them."""
     return {name: series[name] for name in ("gamma_query", "gamma_document") if name in series}
 
 

@@ -27,14 +27,13 @@ from retrokit.evaluation.comparison.comparison import Evaluation, counted
 from retrokit.evaluation.comparison.systems import comparable, in_common
 from retrokit.evaluation.comparison.trained import training_of
 from retrokit.evaluation.two_stage import Reranking
+from retrokit.extensions.page.curves import curves_of, curves_plots
 from retrokit.extensions.page.html import pictures, template, to_html, write
 from retrokit.extensions.page.sources import RunSource, Sources, read_sources
 from retrokit.probing.base import Findings
 from retrokit.report.evaluation import evaluation_sheets
 from retrokit.report.plots import (
     cross_plots,
-    curves_of,
-    curves_plots,
     evaluation_plots,
     reranking_plots,
 )
