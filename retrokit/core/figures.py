@@ -139,17 +139,21 @@ def steps_axis(axes: Axes) -> None:
     axes.grid(alpha=0.3)
 
 
-def legend_above(figure: Figure, *several: Axes, columns: int = 3, **options: Any) -> None:
+def legend_above(figure: Figure, *several: Axes, columns: int = 3) -> None:
     """A legend of what is drawn in the axes, above the whole figure, which grows by it: there it covers nothing."""
-    each = [axes.get_legend_handles_labels() for axes in several]
-    handles, labels = ([entry for side in sides for entry in side] for sides in zip(*each, strict=True))
+    handles: list[Any] = []
+    labels: list[str] = []
+    for axes in several:
+        more_handles, more_labels = axes.get_legend_handles_labels()
+        handles += more_handles
+        labels += more_labels
     if not handles:
         return
     widest = max(len(line) for label in labels for line in label.split("\n"))
     columns = max(1, min(columns, len(labels), 84 // (widest + 6)))
     lines = -(-len(labels) // columns) * max(label.count("\n") + 1 for label in labels)
     figure.set_figheight(figure.get_figheight() + 0.17 * (lines - 1))
-    figure.legend(handles, labels, loc="outside upper center", ncols=columns, fontsize=8, **options)
+    figure.legend(handles, labels, loc="outside upper center", ncols=columns, fontsize=8)
 
 
 def save(figure: Figure, folder: str | Path, name: str) -> list[Path]:

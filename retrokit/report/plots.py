@@ -40,7 +40,7 @@ from retrokit.data.runs import read_metrics
 from retrokit.evaluation.comparison.comparison import Cross, Evaluation, cross_of
 from retrokit.evaluation.comparison.systems import System
 from retrokit.evaluation.two_stage import ALL, Reranking
-from retrokit.metrics.significance import Draws, PairedTest, draw
+from retrokit.metrics.significance import Draws, draw
 from retrokit.training.evaluations import lower_is_better
 from retrokit.training.history import loss_change, tenths
 
@@ -77,15 +77,6 @@ def interval_of(system: System, metric: str) -> Interval | None:
         values = np.array(list(per_item.values()))
         drawn = draw(lambda rows: float(values[rows].mean()), len(values))
     return drawn.interval if drawn is not None else None
-
-
-def tests_of(evaluation: Evaluation, task: str, metric: str) -> dict[str, PairedTest]:
-    """How each system but the first differs from the first one in the metric, by its name."""
-    return {
-        comparison.result: comparison.test
-        for comparison in evaluation.comparisons
-        if (comparison.task, comparison.metric) == (task, metric)
-    }
 
 
 def _bars(evaluation: Evaluation, task: str, folder: str | Path, name: str) -> list[Path]:
@@ -132,11 +123,14 @@ def _intervals(evaluation: Evaluation, systems: Sequence[System], metric: str) -
     first, *others = systems
     if not others:
         return [interval_of(first, metric)]
-    value, tests = first.metrics[metric], tests_of(evaluation, first.task, metric)
+    value, tests = first.metrics[metric], evaluation.tests_on(first.task, metric)
     intervals: list[Interval | None] = [None]
     for system in others:
-        test = tests.get(system.name)
-        intervals.append(None if test is None else (value + test.low, value + test.high))
+        comparison = tests.get(system.name)
+        if comparison is None:
+            intervals.append(None)
+        else:
+            intervals.append((value + comparison.test.low, value + comparison.test.high))
     return intervals
 
 
@@ -210,8 +204,10 @@ def _ranking_rows(reranking: Reranking) -> list[dict[str, Any]]:
     for system in reranking.rankings.systems if reranking.rankings is not None else []:
         for metric in reranking.whole.shown[system.task]:
             low, high = interval_of(system, metric) or (None, None)
-            test = tests_of(reranking.whole, system.task, metric).get(system.name)
-            differences = (None, None, None) if test is None else (test.difference, test.low, test.high)
+            differences: tuple[float | None, ...] = (None, None, None)
+            comparison = reranking.whole.tests_on(system.task, metric).get(system.name)
+            if comparison is not None:
+                differences = (comparison.test.difference, comparison.test.low, comparison.test.high)
             rows.append(
                 {
                     "task": system.task,

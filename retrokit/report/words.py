@@ -50,11 +50,7 @@ def standing_on(evaluation: Evaluation, task: str) -> Standing | None:
     if not measured or any(metric in result.own_scale for system in measured for result in system.results):
         return None
     best, *others = ranked = sorted(measured, key=lambda system: -system.metrics[metric])
-    tests = {
-        comparison.result: comparison
-        for comparison in evaluation.comparisons
-        if (comparison.task, comparison.metric) == (task, metric)
-    }
+    tests = evaluation.tests_on(task, metric)
     if best is not first:
         return Standing(task, metric, first, ranked, first, tests.get(best.name))
     if not others:

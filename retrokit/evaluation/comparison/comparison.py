@@ -218,6 +218,10 @@ class Evaluation(PrintedRecord):
         """The rows of one task; the first is what the others are compared with."""
         return [system for system in self.systems if system.task == task]
 
+    def tests_on(self, task: str, metric: str) -> dict[str, Comparison]:
+        """How each system of a task but its first one differs from that in the metric, by its name."""
+        return {test.result: test for test in self.comparisons if (test.task, test.metric) == (task, metric)}
+
     def part(self, tasks: Collection[str]) -> Evaluation:
         """What is about these ``tasks``, without gates and changes."""
         results, systems, comparisons = (
