@@ -227,23 +227,19 @@ def _write_differences(axes: Axes, height: int, rows: Sequence[FragmentScore], r
 
 def _prefix_curves(probe: FragmentProbe, folder: str | Path) -> list[Path]:
     """SFS, Figure 4: quality over the number of first dimensions."""
-    from retrokit.core.figures import CURVES, LINES, MARKERS, color_of, fitting, legend_above, panels, save, shown
+    from retrokit.core.figures import CURVES, LINES, MARKERS, Curve, color_of, curves_figure, fitting, save, shown
 
-    figure, (axes,) = panels(1, 4)
     encoders = fitting(list(grouped(probe.prefixes, "encoder").items()), CURVES, "encoders", "prefixes")
     sizes = list(dict.fromkeys(row.size for row in probe.prefixes))
+    curves = []
     for index, (encoder, prefixes) in enumerate(encoders):
-        color = color_of(index)
+        color, name = color_of(index), shown(encoder, 30)
         as_one = sorted({row.dims: row.as_one for row in prefixes}.items())
-        axes.plot(*zip(*as_one, strict=True), ":", marker="x", color=color, label=f"{shown(encoder, 30)}, cosine")
-        for size, marker, style in zip(sizes, cycle(MARKERS), cycle(LINES[:3]), strict=False):
+        curves.append(Curve(f"{name}, cosine", as_one, color, ":", "x"))
+        for size, marker, line in zip(sizes, cycle(MARKERS), cycle(LINES[:3]), strict=False):
             points = [(row.dims, row.as_fragments) for row in prefixes if row.size == size]
-            label = f"{shown(encoder, 30)}, sfs:{size}"
-            axes.plot(*zip(*points, strict=True), style, marker=marker, markersize=4, color=color, label=label)
-    axes.set_xlabel("first dimensions used")
-    axes.set_ylabel(shown(probe.metric))
-    axes.grid(alpha=0.3)
-    legend_above(figure, axes)
+            curves.append(Curve(f"{name}, sfs:{size}", points, color, line, marker, size=4))
+    figure, _ = curves_figure(curves, "first dimensions used", shown(probe.metric))
     return save(figure, folder, "prefixes")
 
 

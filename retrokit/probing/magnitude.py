@@ -400,15 +400,17 @@ def _plot_training(probe: MagnitudeProbe, folder: str | Path) -> list[Path]:
 
 def _plot_gamma(probe: MagnitudeProbe, folder: str | Path) -> list[Path]:
     """MAG, Figure 6; nothing for a run that learns no γ."""
-    from retrokit.core.figures import BLUE, LEAST_GAMMA_RANGE, RED, Curve, save, steps_figure
+    from retrokit.core.figures import BLUE, LEAST_GAMMA_RANGE, RED, Curve, curves_figure, save, steps_axis, widen
 
     if not probe.gamma:
         return []
     curves = []
     for key, label, color, line in (("gamma_query", "γq", BLUE, "-"), ("gamma_document", "γd", RED, "--")):
-        points = [(int(row["step"]), row[key]) for row in probe.gamma]
-        curves.append(Curve(label, points, color, line))
-    figure = steps_figure(curves, "γ (0: the norm counts in full, 1: not at all)", LEAST_GAMMA_RANGE)
+        points = [(row["step"], row[key]) for row in probe.gamma]
+        curves.append(Curve(label, points, color, line, "."))
+    figure, axes = curves_figure(curves, "", "γ (0: the norm counts in full, 1: not at all)")
+    widen(axes, LEAST_GAMMA_RANGE)
+    steps_axis(axes)
     return save(figure, folder, "gamma")
 
 

@@ -23,6 +23,7 @@ from retrokit.core.figures import (
     WIDTH,
     Curve,
     color_of,
+    curves_figure,
     fitting,
     legend_above,
     line_of,
@@ -30,8 +31,10 @@ from retrokit.core.figures import (
     plt,
     save,
     shown,
-    steps_figure,
+    step_marker,
+    steps_axis,
     told_in_cells,
+    widen,
     wrapped,
 )
 from retrokit.core.frames import flat, write_csv
@@ -314,12 +317,9 @@ def training_plots(folder: str | Path) -> list[Path]:
     label = f"loss, mean of {window} steps or more" if window > 1 else "loss"
     if losses:
         label += f"\n{loss_change(tenths(rows))}"
-    lower, evaluations, norms = {}, {}, {}
-    for name, points in within(series, "evaluation.").items():
-        (lower if lower_is_better(name) else evaluations)[name] = points
-    for name, points in within(series, "norms.").items():
-        if name.endswith("_norm_mean"):
-            norms[name] = points
+    evaluations = within(series, "evaluation.")
+    lower = {name: evaluations.pop(name) for name in list(evaluations) if lower_is_better(name)}
+    norms = {name: points for name, points in within(series, "norms.").items() if name.endswith("_norm_mean")}
     pictures = {
         "loss": ({"loss": losses, **lower} if losses else lower, label),
         **_by_task("evaluation", evaluations, "metric"),
@@ -393,6 +393,10 @@ def _draw(series: Series, label: str, folder: Path, name: str) -> list[Path]:
     curves = []
     for index, curve in enumerate(fitting(list(series), CURVES, "metrics", name)):
         in_legend = shown(curve) if len(series) > 1 else None
-        curves.append(Curve(in_legend, series[curve], color_of(index), line_of(index)))
-    figure = steps_figure(curves, label, LEAST_GAMMA_RANGE if name == "gamma" else 0.0)
+        points = series[curve]
+        curves.append(Curve(in_legend, points, color_of(index), line_of(index), step_marker(points)))
+    figure, axes = curves_figure(curves, "", label)
+    if name == "gamma":
+        widen(axes, LEAST_GAMMA_RANGE)
+    steps_axis(axes)
     return save(figure, folder, name)

@@ -4,7 +4,20 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from retrokit.core.figures import CURVES, PANELS, Curve, color_of, fitting, line_of, save, shown, steps_figure, wrapped
+from retrokit.core.figures import (
+    CURVES,
+    PANELS,
+    Curve,
+    color_of,
+    curves_figure,
+    fitting,
+    line_of,
+    save,
+    shown,
+    step_marker,
+    steps_axis,
+    wrapped,
+)
 from retrokit.report.plots import Points, full_windows, gammas_of, series_of, within
 
 
@@ -33,7 +46,9 @@ def curves_plots(curves: Mapping[str, Sequence[tuple[str, Points]]], folder: str
         for name, points in drawn:
             if name in names:
                 index = names.index(name)
-                looks.append(Curve(labels.pop(name, None), points, color_of(index), line_of(index)))
-        figure = steps_figure(looks, shown(quantity), height=3.4, columns=2)
+                style = color_of(index), line_of(index), step_marker(points)
+                looks.append(Curve(labels.pop(name, None), points, *style))
+        figure, axes = curves_figure(looks, "", shown(quantity), height=3.4, columns=2)
+        steps_axis(axes)
         written += save(figure, folder, f"{number:02}-curves")
     return written
