@@ -488,10 +488,10 @@ def _query_norms(encoder: Encoder, task: Retrieval, precision: str) -> Lengths:
     return Lengths(len(norms), float(norms.mean()), float(norms.std()))
 
 
-def _groups(
-    task: Retrieval, run: Mapping[str, Mapping[str, float]], norms: np.ndarray, settings: MagnitudeSettings
-) -> tuple[Moments, Moments]:
-    """The norms of relevant and of irrelevant documents, a cluster per query; a document counts for each query."""
+def _rows_of_groups(
+    task: Retrieval, run: Mapping[str, Mapping[str, float]], stand_ins: int | None
+) -> tuple[list[list[int]], list[list[int]]]:
+    """For each query, the rows of its relevant documents, and those of the others in its ranking."""
     rows = {document: row for row, document in enumerate(task.data.document_ids)}
     judged: defaultdict[str, list[str]] = defaultdict(list)
     for query, document in task.data.pairs():
@@ -499,9 +499,17 @@ def _groups(
     relevant, others = [], []
     for query in task.data.query_ids:
         ranking = list(run[query])  # best first
-        chosen = dict.fromkeys(judged[query] if settings.stand_ins is None else ranking[: settings.stand_ins])
+        chosen = dict.fromkeys(judged[query] if stand_ins is None else ranking[:stand_ins])
         relevant.append([rows[document] for document in chosen])
         others.append([rows[document] for document in ranking if document not in chosen])
+    return relevant, others
+
+
+def _groups(
+    task: Retrieval, run: Mapping[str, Mapping[str, float]], norms: np.ndarray, settings: MagnitudeSettings
+) -> tuple[Moments, Moments]:
+    """The norms of relevant and of irrelevant documents, a cluster per query; a document counts for each query."""
+    relevant, others = _rows_of_groups(task, run, settings.stand_ins)
     origin = float(norms.mean())
     first = Moments.of((norms[clustered] for clustered in relevant), origin)
     if settings.irrelevant == "all":

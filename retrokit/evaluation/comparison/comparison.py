@@ -10,11 +10,11 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import product
 from operator import attrgetter
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 from retrokit.core.frames import frame
 from retrokit.core.notices import notice
@@ -22,7 +22,7 @@ from retrokit.core.sheet import Column, digits
 from retrokit.data.beir import RetrievalData
 from retrokit.data.jsonl import restored
 from retrokit.data.overlap import Overlap
-from retrokit.data.records import PrintedRecord
+from retrokit.data.records import PrintedRecord, plain
 from retrokit.evaluation.comparison.correlations import Correlation, correlations
 from retrokit.evaluation.comparison.systems import System, comparable, led_by, precisions_of, prompts_of, systems_of
 from retrokit.evaluation.comparison.trained import Training
@@ -98,6 +98,8 @@ class BaselineChange:
         before, after: the metric, then and now; NaN where it is undefined.
         comparison: the paired test; ``None`` where there is none.
     """
+
+    derived: ClassVar = ("visible",)
 
     task: Annotated[str, Column("task")]
     metric: Annotated[str, Column("metric")]
@@ -242,16 +244,13 @@ class Evaluation(PrintedRecord):
         return {
             "results": [result.to_json(with_queries) for result in self.results],
             "seeds": [_seeds_json(system) for system in self.systems if len(system.results) > 1],
-            "comparisons": [asdict(comparison) for comparison in self.comparisons],
-            "explanations": [asdict(explanation) for explanation in self.explanations],
-            "changes": [
-                {**asdict(change), **{name: known(getattr(change, name)) for name in ("before", "after", "visible")}}
-                for change in self.changes
-            ],
-            "gates": [asdict(gate) for gate in self.gates],
-            "overlaps": [asdict(overlap) for overlap in self.overlaps],
-            "over_tasks": [asdict(entry) for entry in self.over_tasks],
-            "correlations": [asdict(correlation) for correlation in self.correlations],
+            "comparisons": plain(self.comparisons),
+            "explanations": plain(self.explanations),
+            "changes": plain(self.changes),
+            "gates": plain(self.gates),
+            "overlaps": plain(self.overlaps),
+            "over_tasks": plain(self.over_tasks),
+            "correlations": plain(self.correlations),
             "shown": self.shown,
             "data": {task: digest() for task, digest in self.digests.items()},
             "trained_with": {
