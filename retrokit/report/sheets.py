@@ -53,8 +53,12 @@ def _table(sheet: Sheet, width: int) -> Table:
         if len(headings) > 2:
             return _table(_turned(headings, rows), width)
         needed = [min(width, max(1, room // len(needed))) for width in needed]
+    return _filled(sheet, headings, rows, _spread(wanted, needed, room))
+
+
+def _filled(sheet: Sheet, headings: Sequence[str], rows: Sequence[Sequence[str]], widths: Sequence[int]) -> Table:
     table = Table(show_header=any(headings))
-    for column, (heading, width) in enumerate(zip(headings, _spread(wanted, needed, room), strict=True)):
+    for column, (heading, width) in enumerate(zip(headings, widths, strict=True)):
         justify: Any = "right" if sheet.is_number(column) else "left"
         table.add_column(heading, justify=justify, width=width, no_wrap=False, overflow="fold")
     for row in rows:

@@ -47,7 +47,8 @@ def standing_on(evaluation: Evaluation, task: str) -> Standing | None:
     """Who leads on ``task``; ``None`` where no system has a value there, or their scores have no common scale."""
     (first, *_), metric = evaluation.systems_on(task), evaluation.leading_metric(task)
     measured = [system for system in evaluation.systems_on(task) if known(system.metrics.get(metric)) is not None]
-    if not measured or any(metric in result.own_scale for system in measured for result in system.results):
+    results = [result for system in measured for result in system.results]
+    if not measured or any(metric in result.own_scale for result in results):
         return None
     best, *others = ranked = sorted(measured, key=lambda system: -system.metrics[metric])
     tests = evaluation.tests_on(task, metric)
