@@ -12,7 +12,7 @@ from rich.styled import Styled
 from rich.table import Table
 
 from retrokit.core.notices import harmless
-from retrokit.core.sheet import Cell, Sheet
+from retrokit.core.sheet import Cell, Sheet, digits
 
 SHOWN = 100  # characters of a text
 FOLDED = 12  # characters that a column of words keeps where it is folded
@@ -159,8 +159,8 @@ def overlap_sheets(overlaps: Sequence[Mapping[str, Any]]) -> list[Sheet]:
     counts, examples = [], []
     for overlap in overlaps:
         for what in ("queries", "pairs", "documents"):
-            numbers = (overlap["counts"].get(f"{what}{kind}") for kind in ("", "_seen", "_near"))
-            counts.append([overlap["test"], what, *("" if count is None else f"{count:,}" for count in numbers)])
+            numbers = [overlap["counts"].get(f"{what}{kind}") for kind in ("", "_seen", "_near")]
+            counts.append([overlap["test"], what, *(digits(count, ",", absent="") for count in numbers)])
         for example in overlap["examples"]:
             texts = [textwrap.shorten(example[side], SHOWN, placeholder="…") for side in ("test", "training")]
             examples.append([overlap["test"], example["what"], *texts])

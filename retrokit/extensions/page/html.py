@@ -68,8 +68,8 @@ def pictures(
     with TemporaryDirectory() as folder, figures.for_a_page():
         draw(result, folder)
         for file in sorted(Path(folder).glob("*.svg")):
-            own = (text for start, text in titles.items() if file.stem.startswith(start))
-            drawings.append(to_figure(file.read_text("utf-8"), next(own, title or file.stem)))
+            named = (text for start, text in titles.items() if file.stem.startswith(start))
+            drawings.append(to_figure(file.read_text("utf-8"), next(named, title or file.stem)))
     both = Markup("").join(drawings)
     return Markup('<div class="figures">{}</div>').format(both) if len(drawings) > 1 else both
 
@@ -78,30 +78,38 @@ def to_figure(svg: str, title: str) -> Markup:
     """A picture of matplotlib's as a figure of a page. Its colours follow the page's, but for what is drawn on a colour
     of its own."""
     svg = re.sub("<metadata>.*?</metadata>", "", UNSAFE.sub("", svg), flags=re.DOTALL)
-    own = f"p{crc32((title + svg).encode()):08x}-"
+    prefix = f"p{crc32((title + svg).encode()):08x}-"
     root = ElementTree.fromstring(svg)
     groups = [group for group in root.iter() if group.get("id", "").startswith(figures.FIXED)]
-    fixed = {part for group in groups for part in group.iter()}
+    fixed = {element for group in groups for element in group.iter()}
     for element in list(root.iter()):
-        for part in [part for part in element if part.tag == f"{_SVG}style"]:
-            element.remove(part)
+        for style in element.findall(f"{_SVG}style"):
+            element.remove(style)
         attributes = {}
         for name, value in element.attrib.items():
-            if name == "id":
-                name, value = ("class", figures.FIXED) if element in groups else (name, own + value)
-            elif name == _LINK:
-                name, value = "href", re.sub("^#", f"#{own}", value)
+            if name == "id" and element in groups:
+                attributes["class"] = figures.FIXED
             else:
-                value = value.replace("url(#", f"url(#{own}")
-                if element not in fixed:
-                    value = _COLOR.sub(lambda match: _INKS.get(match[0], match[0]), value)
-            attributes[name] = value
+                name, value = _attribute(name, value, prefix, is_fixed=element in fixed)
+                attributes[name] = value
         element.attrib = attributes
     width = float(root.get("width", "460.8pt").removesuffix("pt")) * 4 / 3
     root.attrib = {"viewBox": root.get("viewBox", ""), "width": f"{width:.0f}", "role": "img"}
-    root.set("aria-labelledby", f"{own}title")
-    named = ElementTree.Element(f"{_SVG}title", {"id": f"{own}title"})
+    root.set("aria-labelledby", f"{prefix}title")
+    named = ElementTree.Element(f"{_SVG}title", {"id": f"{prefix}title"})
     named.text = harmless(title)
     root.insert(0, named)
     ElementTree.register_namespace("", _SVG.strip("{}"))
     return write("figure", title, Markup(ElementTree.tostring(root, encoding="unicode")))
+
+
+def _attribute(name: str, value: str, prefix: str, is_fixed: bool) -> tuple[str, str]:
+    """An attribute whose ids have a prefix, and whose colours are those of the page unless they are fixed."""
+    if name == "id":
+        return name, prefix + value
+    if name == _LINK:
+        return "href", re.sub("^#", f"#{prefix}", value)
+    value = value.replace("url(#", f"url(#{prefix}")
+    if not is_fixed:
+        value = _COLOR.sub(lambda match: _INKS.get(match[0], match[0]), value)
+    return name, value
