@@ -114,9 +114,11 @@ def _task_notes(systems: Sequence[System], metrics: Sequence[str], methods: Sequ
 
 def value_of(system: System, metric: str, absent: str = "–") -> str:
     """The metric of a system, and its SD over seeds."""
-    deviation = system.deviation(metric)
     value = digits(system.metrics.get(metric), absent=absent)
-    return value if value == absent or deviation is None else f"{value} ± {deviation:.4f}"
+    if value == absent:
+        return value
+    deviation = system.deviation(metric)
+    return value if deviation is None else f"{value} ± {deviation:.4f}"
 
 
 def _compared(system: System, first: System, metric: str, comparison: Comparison | None) -> Cell:
