@@ -3,7 +3,7 @@
 import platform
 import re
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, packages_distributions, requires, version
 
@@ -11,6 +11,7 @@ from packaging.requirements import Requirement
 from rich.filesize import decimal
 
 from retrokit.core.errors import DISTRIBUTION, RetrokitError, first_line, installation
+from retrokit.core.registry import Registry
 from retrokit.core.version import __version__
 
 
@@ -24,10 +25,17 @@ class Finding:
     advice: str = ""
 
 
-def examine() -> list[Finding]:
-    """Examine everything. Nothing is raised: what cannot be examined is a broken finding."""
+def examine(registries: Iterable[Registry]) -> list[Finding]:
+    """Examine everything, the plugins of ``registries`` included. Nothing is raised: what cannot be examined is a
+    broken finding."""
     findings: list[Finding] = []
-    for name, examination in {"packages": _packages, "devices": _devices, "embedding cache": _cache}.items():
+    examinations: dict[str, Callable[[], Iterable[Finding]]] = {
+        "packages": _packages,
+        "plugins": lambda: _plugins(registries),
+        "devices": _devices,
+        "embedding cache": _cache,
+    }
+    for name, examination in examinations.items():
         try:
             findings += examination()
         except RetrokitError as error:
@@ -61,6 +69,12 @@ def _packages() -> Iterator[Finding]:
     yield Finding("packages", ", ".join(f"{name} {installed}" for name, installed in versions.items()))
     if missing:
         yield Finding("missing extras", ", ".join(missing), advice=f"those that you need: {installation('EXTRA')}")
+
+
+def _plugins(registries: Iterable[Registry]) -> Iterator[Finding]:
+    for registry in registries:
+        for problem in registry.broken():
+            yield Finding("plugin", problem, True, "reinstall or remove the package that declares it")
 
 
 def _requirements() -> Iterator[tuple[Requirement, str]]:

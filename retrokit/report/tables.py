@@ -174,7 +174,7 @@ def export_sheet(export: Export) -> Sheet:
 def hits_sheets(hits: Hits) -> list[Sheet]:
     """The hits of a search, a table a query."""
     sheets = []
-    for query, ranking in zip(hits.queries, hits.found, strict=True):
+    for query, ranking in zip(hits.queries, hits.hits, strict=True):
         texts = ["text"] if any(hit.text is not None for hit in ranking) else []
         rows = []
         for rank, hit in enumerate(ranking, start=1):

@@ -48,10 +48,6 @@ def test_opentsne_keeps_clusters_together() -> None:
     check_layout("openTSNE")
 
 
-def test_few_texts_can_be_laid_out(without_opentsne: None) -> None:
-    assert layout(VECTORS[:5])[1].shape == (5, 2)
-
-
 def test_a_probe(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, without_opentsne: None) -> None:
     names = ["a b", "c", "d"]
     rows = [{"text": text, "label": names[label]} for text, label in zip(TEXTS, LABELS, strict=True)]

@@ -86,16 +86,6 @@ def test_differences_stars_and_p(capsys: pytest.CaptureFixture[str]) -> None:
     )
 
 
-def test_a_table_for_each_task(capsys: pytest.CaptureFixture[str]) -> None:
-    results = [result("one", BASE), result("one", BETTER, "beir:y"), result("two", BASE, "beir:y")]
-    first, second = shown(results, ["ndcg@10"], capsys)
-    assert first.startswith("beir:x")
-    assert "p=" not in first
-    assert second.startswith("beir:y")
-    assert second.count("p=") == 1
-    assert f"{BASE.mean() - BETTER.mean():+.4f}*" in second
-
-
 def labels_result(encoder: str, accuracy: float, spread: float) -> Result:
     return Result(
         encoder=encoder,
@@ -141,16 +131,6 @@ def seeded() -> Evaluation:
 
 MEAN = BETTER.mean() + 0.01
 DEVIATION = 0.02 / np.sqrt(2)
-
-
-def test_seeds_are_one_row_with_their_deviation(capsys: pytest.CaptureFixture[str]) -> None:
-    sheet = evaluation_sheets(seeded())[0]
-    assert [row[0] for row in sheet.rows] == [("base_1",), ("runs/q-* (2 seeds)",)]
-    value, difference, p = sheet.rows[1][2]
-    assert value == f"{MEAN:.4f} ± {DEVIATION:.4f}"
-    assert difference == f"{MEAN - BASE.mean():+.4f}*"
-    assert p == "p=0.0002"
-    assert "± SD over seeds" in sheet.caption
 
 
 def test_over_tasks_and_the_tests() -> None:
