@@ -92,10 +92,12 @@ def conclusion_of_reranking(reranking: "Reranking") -> str:
 def _on_one(standing: Standing) -> str:
     best, metric, rival = standing.best, standing.metric, standing.rival
     if rival is None:
-        return f"On {standing.task}, {best.name} reaches {metric} {_value(best, metric)}; nothing is compared with it."
+        return (
+            f"On {standing.task}, {best.name} reaches {metric} {value_of(best, metric)}; nothing is compared with it."
+        )
     which = "the first row" if rival is standing.first else "the next"
-    text = f"On {standing.task}, {best.name} is best in {metric} ({_value(best, metric)}): above {which}, "
-    return f"{text}{rival.name} ({_value(rival, metric)}), {difference_in_words(standing.over_rival)}."
+    text = f"On {standing.task}, {best.name} is best in {metric} ({value_of(best, metric)}): above {which}, "
+    return f"{text}{rival.name} ({value_of(rival, metric, absent='no value')}), {difference_in_words(standing.over_rival)}."
 
 
 def difference_in_words(comparison: Comparison | None) -> str:
@@ -106,10 +108,6 @@ def difference_in_words(comparison: Comparison | None) -> str:
     test = comparison.test
     interval = f"95% interval {test.low:+.4f} to {test.high:+.4f}"
     return f"by {test.difference:+.4f} ({interval}, corrected p = {comparison.corrected_p:.2g}: {verdict})"
-
-
-def _value(system: System, metric: str) -> str:
-    return value_of(system, metric, absent="no value")
 
 
 def _on_many(standings: Sequence[Standing]) -> Iterator[str]:
