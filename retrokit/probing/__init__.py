@@ -66,10 +66,6 @@ class ProbeEntry(Entry):
     settings: type[settings.ProbeSettings] = settings.ProbeSettings
     findings: str = ""
 
-    def load_findings(self) -> Any:
-        """Import the class of findings."""
-        return replace(self, target=self.findings).load()
-
 
 def _probe(name: str, module: str, function: str, findings: str, options: type[settings.ProbeSettings]) -> ProbeEntry:
     path = f"retrokit.probing.{module}"

@@ -91,13 +91,13 @@ def conclusion_of_reranking(reranking: "Reranking") -> str:
 
 def _on_one(standing: Standing) -> str:
     best, metric, rival = standing.best, standing.metric, standing.rival
+    value = value_of(best, metric)
     if rival is None:
-        return (
-            f"On {standing.task}, {best.name} reaches {metric} {value_of(best, metric)}; nothing is compared with it."
-        )
+        return f"On {standing.task}, {best.name} reaches {metric} {value}; nothing is compared with it."
     which = "the first row" if rival is standing.first else "the next"
-    text = f"On {standing.task}, {best.name} is best in {metric} ({value_of(best, metric)}): above {which}, "
-    return f"{text}{rival.name} ({value_of(rival, metric, absent='no value')}), {difference_in_words(standing.over_rival)}."
+    text = f"On {standing.task}, {best.name} is best in {metric} ({value}): above {which}, "
+    value = value_of(rival, metric, absent="no value")
+    return f"{text}{rival.name} ({value}), {difference_in_words(standing.over_rival)}."
 
 
 def difference_in_words(comparison: Comparison | None) -> str:
