@@ -6,8 +6,7 @@ has the computation, and its findings with their sheets and pictures.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import dataclass
 
 from retrokit.core.registry import Entry, Param, Registry, WordRegistry
 from retrokit.probing import settings
