@@ -262,6 +262,9 @@ def _rerankers(axes: Axes, first: str, baseline: Mapping[str, Any], rows: Sequen
     axes.set_axisbelow(True)
 
 
+SCORES = ("near_miss", "roc_auc", "roc_auc_low", "roc_auc_high")
+
+
 def _near_misses(rows: list[dict[str, Any]], folder: str | Path, name: str) -> list[Path]:
     """COMP, Figure 3: mean scores of near-misses by family, and below their areas under the ROC curve."""
     scorers = list(dict.fromkeys((row["scorer"], row["similarity"]) for row in rows))
@@ -271,16 +274,13 @@ def _near_misses(rows: list[dict[str, Any]], folder: str | Path, name: str) -> l
     width = 0.8 / len(scorers)
     for index, (scorer, similarity) in enumerate(scorers):
         by_family = {row["family"]: row for row in rows if (row["scorer"], row["similarity"]) == (scorer, similarity)}
-        measured = [by_family[family] for family in families]
         positions = np.arange(len(families)) + (index - (len(scorers) - 1) / 2) * width
-        color = color_of(index)
         label = wrapped(scorer if similarity == "own" else f"{scorer} {similarity}", 2 * LABEL)
-        upper.bar(positions, [row["near_miss"] for row in measured], width, color=color, label=label)
-        areas = np.array([row["roc_auc"] for row in measured])
-        lows = np.array([row["roc_auc_low"] for row in measured])
-        highs = np.array([row["roc_auc_high"] for row in measured])
+        values = np.array([[by_family[family][name] for name in SCORES] for family in families])
+        scores, areas, lows, highs = values.T
+        upper.bar(positions, scores, width, color=color_of(index), label=label)
         errors = np.maximum(0.0, [areas - lows, highs - areas])
-        lower.errorbar(positions, areas, yerr=errors, fmt="o", markersize=5, capsize=3, color=color)
+        lower.errorbar(positions, areas, yerr=errors, fmt="o", markersize=5, capsize=3, color=color_of(index))
     lower.axhline(0.5, color=GREY, linestyle=":", linewidth=1.2)
     lower.set_xticks(range(len(families)), [shown(family, 20) for family in families], fontsize=8)
     lower.tick_params(axis="x", labelrotation=30 if len(families) > 5 else 0)

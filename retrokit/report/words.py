@@ -56,13 +56,13 @@ def standing_on(evaluation: Evaluation, task: str) -> Standing | None:
         return Standing(task, metric, first, ranked, first, tests.get(best.name))
     if not others:
         return Standing(task, metric, first, ranked, None, None)
-    rival = others[0]
-    comparison = tests.get(rival.name)
-    return Standing(task, metric, first, ranked, rival, None if comparison is None else _reversed(comparison))
+    return Standing(task, metric, first, ranked, others[0], _reversed(tests.get(others[0].name)))
 
 
-def _reversed(comparison: Comparison) -> Comparison:
+def _reversed(comparison: Comparison | None) -> Comparison | None:
     """How the first row differs from the other."""
+    if comparison is None:
+        return None
     test = comparison.test
     return replace(comparison, test=replace(test, difference=-test.difference, low=-test.high, high=-test.low))
 
