@@ -32,8 +32,7 @@ def plain(value: Any) -> Any:
     """
     if is_dataclass(value):
         names = [field.name for field in fields(value) if field.compare]
-        names += getattr(value, "derived", ())
-        return {name: plain(getattr(value, name)) for name in names}
+        value = {name: getattr(value, name) for name in (*names, *getattr(value, "derived", ()))}
     if isinstance(value, Mapping):
         return {name: plain(item) for name, item in value.items()}
     if isinstance(value, (list, tuple)):

@@ -100,12 +100,12 @@ FORMATS: dict[str, Form] = {
 def _task_sheet(evaluation: Evaluation, task: str) -> Sheet:
     first, *others = systems = evaluation.systems_on(task)
     metrics = [name for name in evaluation.shown[task] if any(name in system.metrics for system in systems)]
-    tests = {(test.result, test.metric): test for test in evaluation.comparisons if test.task == task}
+    tests = {metric: evaluation.tests_on(task, metric) for metric in metrics}
     rows: list[list[str | Cell]] = [[first.encoder, first.similarity, *(value_of(first, name) for name in metrics)]]
     for other in others:
-        cells = [_compared(other, first, metric, tests.get((other.name, metric))) for metric in metrics]
+        cells = [_compared(other, first, metric, tests[metric].get(other.name)) for metric in metrics]
         rows.append([other.encoder, other.similarity, *cells])
-    methods = {test.method for test in tests.values() if test.metric in metrics}
+    methods = {test.method for by_system in tests.values() for test in by_system.values()}
     notes = _task_notes(systems, metrics, sorted(methods, reverse=True))
     return Sheet(task, ["system", "similarity", *metrics], 2, rows, "; ".join(filter(None, notes)))
 
@@ -128,9 +128,11 @@ def _task_notes(systems: Sequence[System], metrics: Sequence[str], methods: Sequ
 
 def value_of(system: System, metric: str, absent: str = "–") -> str:
     """The metric of a system, and its SD over seeds."""
-    deviation = system.deviation(metric)
     value = digits(system.metrics.get(metric), absent=absent)
-    return value if value == absent or deviation is None else f"{value} ± {deviation:.4f}"
+    if value == absent:
+        return value
+    deviation = system.deviation(metric)
+    return value if deviation is None else f"{value} ± {deviation:.4f}"
 
 
 def _compared(system: System, first: System, metric: str, comparison: Comparison | None) -> Cell:

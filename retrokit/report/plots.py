@@ -23,6 +23,7 @@ from retrokit.core.figures import (
     WIDTH,
     Curve,
     color_of,
+    curves_figure,
     fitting,
     legend_above,
     line_of,
@@ -30,8 +31,10 @@ from retrokit.core.figures import (
     plt,
     save,
     shown,
-    steps_figure,
+    step_marker,
+    steps_axis,
     told_in_cells,
+    widen,
     wrapped,
 )
 from retrokit.core.frames import flat, write_csv
@@ -40,7 +43,7 @@ from retrokit.data.runs import read_metrics
 from retrokit.evaluation.comparison.comparison import Cross, Evaluation, cross_of
 from retrokit.evaluation.comparison.near_misses import ALL, tests_gate
 from retrokit.evaluation.comparison.systems import System
-from retrokit.metrics.significance import Draws, PairedTest, draw
+from retrokit.metrics.significance import Draws, draw
 from retrokit.training.evaluations import lower_is_better
 from retrokit.training.history import loss_change, tenths
 
@@ -77,15 +80,6 @@ def interval_of(system: System, metric: str) -> Interval | None:
         values = np.array(list(per_item.values()))
         drawn = draw(lambda rows: float(values[rows].mean()), len(values))
     return drawn.interval if drawn is not None else None
-
-
-def tests_of(evaluation: Evaluation, task: str, metric: str) -> dict[str, PairedTest]:
-    """How each system but the first differs from the first one in the metric, by its name."""
-    return {
-        comparison.result: comparison.test
-        for comparison in evaluation.comparisons
-        if (comparison.task, comparison.metric) == (task, metric)
-    }
 
 
 def _bars(evaluation: Evaluation, task: str, folder: str | Path, name: str) -> list[Path]:
@@ -132,11 +126,14 @@ def _intervals(evaluation: Evaluation, systems: Sequence[System], metric: str) -
     first, *others = systems
     if not others:
         return [interval_of(first, metric)]
-    value, tests = first.metrics[metric], tests_of(evaluation, first.task, metric)
+    value, tests = first.metrics[metric], evaluation.tests_on(first.task, metric)
     intervals: list[Interval | None] = [None]
     for system in others:
-        test = tests.get(system.name)
-        intervals.append(None if test is None else (value + test.low, value + test.high))
+        comparison = tests.get(system.name)
+        if comparison is None:
+            intervals.append(None)
+        else:
+            intervals.append((value + comparison.test.low, value + comparison.test.high))
     return intervals
 
 
@@ -212,8 +209,10 @@ def _ranking_rows(evaluation: Evaluation) -> list[dict[str, Any]]:
             continue
         for metric in evaluation.shown[system.task]:
             low, high = interval_of(system, metric) or (None, None)
-            test = tests_of(evaluation, system.task, metric).get(system.name)
-            differences = (None, None, None) if test is None else (test.difference, test.low, test.high)
+            differences: tuple[float | None, ...] = (None, None, None)
+            comparison = evaluation.tests_on(system.task, metric).get(system.name)
+            if comparison is not None:
+                differences = (comparison.test.difference, comparison.test.low, comparison.test.high)
             rows.append(
                 {
                     "task": system.task,
@@ -265,6 +264,9 @@ def _rerankers(axes: Axes, first: str, baseline: Mapping[str, Any], rows: Sequen
     axes.set_axisbelow(True)
 
 
+SCORES = ("near_miss", "roc_auc", "roc_auc_low", "roc_auc_high")
+
+
 def _near_misses(rows: list[dict[str, Any]], folder: str | Path, name: str) -> list[Path]:
     """COMP, Figure 3: mean scores of near-misses by family, and below their areas under the ROC curve."""
     scorers = list(dict.fromkeys((row["scorer"], row["similarity"]) for row in rows))
@@ -274,16 +276,13 @@ def _near_misses(rows: list[dict[str, Any]], folder: str | Path, name: str) -> l
     width = 0.8 / len(scorers)
     for index, (scorer, similarity) in enumerate(scorers):
         by_family = {row["family"]: row for row in rows if (row["scorer"], row["similarity"]) == (scorer, similarity)}
-        measured = [by_family[family] for family in families]
         positions = np.arange(len(families)) + (index - (len(scorers) - 1) / 2) * width
-        color = color_of(index)
         label = wrapped(scorer if similarity == "own" else f"{scorer} {similarity}", 2 * LABEL)
-        upper.bar(positions, [row["near_miss"] for row in measured], width, color=color, label=label)
-        areas = np.array([row["roc_auc"] for row in measured])
-        lows = np.array([row["roc_auc_low"] for row in measured])
-        highs = np.array([row["roc_auc_high"] for row in measured])
+        values = np.array([[by_family[family][score] for score in SCORES] for family in families])
+        scores, areas, lows, highs = values.T
+        upper.bar(positions, scores, width, color=color_of(index), label=label)
         errors = np.maximum(0.0, [areas - lows, highs - areas])
-        lower.errorbar(positions, areas, yerr=errors, fmt="o", markersize=5, capsize=3, color=color)
+        lower.errorbar(positions, areas, yerr=errors, fmt="o", markersize=5, capsize=3, color=color_of(index))
     lower.axhline(0.5, color=GREY, linestyle=":", linewidth=1.2)
     lower.set_xticks(range(len(families)), [shown(family, 20) for family in families], fontsize=8)
     lower.tick_params(axis="x", labelrotation=30 if len(families) > 5 else 0)
@@ -399,6 +398,10 @@ def _draw(series: Series, label: str, folder: Path, name: str) -> list[Path]:
     curves = []
     for index, curve in enumerate(fitting(list(series), CURVES, "metrics", name)):
         in_legend = shown(curve) if len(series) > 1 else None
-        curves.append(Curve(in_legend, series[curve], color_of(index), line_of(index)))
-    figure = steps_figure(curves, label, LEAST_GAMMA_RANGE if name == "gamma" else 0.0)
+        points = series[curve]
+        curves.append(Curve(in_legend, points, color_of(index), line_of(index), step_marker(points)))
+    figure, axes = curves_figure(curves, "", label)
+    if name == "gamma":
+        widen(axes, LEAST_GAMMA_RANGE)
+    steps_axis(axes)
     return save(figure, folder, name)

@@ -10,17 +10,17 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import product
 from operator import attrgetter
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 from retrokit.core.frames import frame
 from retrokit.core.notices import notice
 from retrokit.core.sheet import Column, digits, grouped
 from retrokit.data.jsonl import restored
-from retrokit.data.records import PrintedRecord
+from retrokit.data.records import PrintedRecord, plain
 from retrokit.evaluation.comparison.near_misses import ROW, near_miss_rows
 from retrokit.evaluation.comparison.systems import System, comparable, led_by, precisions_of, prompts_of, systems_of
 from retrokit.evaluation.comparison.trained import Training
@@ -100,6 +100,8 @@ class BaselineChange:
         before, after: the metric, then and now; NaN where it is undefined.
         comparison: the paired test; ``None`` where there is none.
     """
+
+    derived: ClassVar = ("visible",)
 
     task: Annotated[str, Column("task")]
     metric: Annotated[str, Column("metric")]
@@ -222,6 +224,10 @@ class Evaluation(PrintedRecord):
         """The rows of one task; the first is what the others are compared with."""
         return [system for system in self.systems if system.task == task]
 
+    def tests_on(self, task: str, metric: str) -> dict[str, Comparison]:
+        """How each system of a task but its first one differs from that in the metric, by its name."""
+        return {test.result: test for test in self.comparisons if (test.task, test.metric) == (task, metric)}
+
     def part(self, tasks: Collection[str]) -> Evaluation:
         """What is about these ``tasks``, without gates and changes."""
         results, systems, comparisons = (
@@ -242,17 +248,14 @@ class Evaluation(PrintedRecord):
         return {
             "results": [result.to_json(with_queries) for result in self.results],
             "seeds": [_seeds_json(system) for system in self.systems if len(system.results) > 1],
-            "comparisons": [asdict(comparison) for comparison in self.comparisons],
-            "explanations": [asdict(explanation) for explanation in self.explanations],
-            "changes": [
-                {**asdict(change), **{name: known(getattr(change, name)) for name in ("before", "after", "visible")}}
-                for change in self.changes
-            ],
-            "gates": [asdict(gate) for gate in self.gates],
+            "comparisons": plain(self.comparisons),
+            "explanations": plain(self.explanations),
+            "changes": plain(self.changes),
+            "gates": plain(self.gates),
             "near_misses": list(self.near_misses),
-            "overlaps": [asdict(overlap) for overlap in self.overlaps],
-            "over_tasks": [asdict(entry) for entry in self.over_tasks],
-            "correlations": [asdict(correlation) for correlation in self.correlations],
+            "overlaps": plain(self.overlaps),
+            "over_tasks": plain(self.over_tasks),
+            "correlations": plain(self.correlations),
             "shown": self.shown,
             "data": {task: digest() for task, digest in self.digests.items()},
             "trained_with": {

@@ -234,7 +234,7 @@ def _worse(evaluation: Evaluation) -> Iterator[Gate]:
     for task in evaluation.tasks:
         metric = evaluation.gated_metric(task, evaluation.main_metric(task))
         first, *others = evaluation.systems_on(task)
-        tests = {c.result: c for c in evaluation.comparisons if (c.task, c.metric) == (task, metric)}
+        tests = evaluation.tests_on(task, metric)
         for system in (first, *others):
             value, test = known(system.metrics.get(metric)), tests.get(system.name)
             verdict, message = PASSED, ""

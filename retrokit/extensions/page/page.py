@@ -11,6 +11,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from importlib import resources
 from pathlib import Path
+from typing import Any
 
 from markupsafe import Markup
 
@@ -24,7 +25,7 @@ from retrokit.core.version import __version__
 from retrokit.data.jsonl import checked
 from retrokit.data.runs import RUN_FILE
 from retrokit.evaluation.comparison.comparison import Evaluation, counted
-from retrokit.evaluation.comparison.systems import comparable, in_common
+from retrokit.evaluation.comparison.systems import System, comparable, in_common
 from retrokit.evaluation.comparison.trained import training_of
 from retrokit.extensions.page.curves import curves_of, curves_plots
 from retrokit.extensions.page.html import pictures, template, to_html, write
@@ -163,17 +164,22 @@ def changes_sheets(evaluation: Evaluation) -> Iterator[Sheet]:
     are there."""
     for task in evaluation.tasks:
         (first, *others), metric = evaluation.systems_on(task), evaluation.leading_metric(task)
-        before, rows = first.per_item(metric) or {}, []
+        rows = []
         for other in others:
-            after = other.per_item(metric)
-            if not before or after is None or not comparable(first, other, metric):
-                continue
-            changes = {item: after[item] - value for item, value in before.items() if item in after}
-            counts = [f"{count:,}" for count in counted(changes.values())]
-            rows.append([other.name, _outermost(changes, sign=1), _outermost(changes, sign=-1), *counts])
+            if changes := _changes(first, other, metric):
+                counts = [f"{count:,}" for count in counted(changes.values())]
+                rows.append([other.name, _outermost(changes, sign=1), _outermost(changes, sign=-1), *counts])
         if rows:
             columns = ["system", "gain most", "lose most", "better", "worse", "equal"]
             yield Sheet(f"{metric} by query: {task}", columns, 3, rows, f"against the first row, {first.name}")
+
+
+def _changes(first: System, other: System, metric: str) -> dict[str, float]:
+    """The change of each item from the first system to the other; empty if they cannot be compared."""
+    before, after = first.per_item(metric), other.per_item(metric)
+    if not before or after is None or not comparable(first, other, metric):
+        return {}
+    return {item: after[item] - value for item, value in before.items() if item in after}
 
 
 def _outermost(changes: Mapping[str, float], sign: int) -> str:
@@ -187,9 +193,6 @@ def trainings(runs: Sequence[RunSource]) -> Iterator[Markup]:
     """What runs yielded, and their curves, seeds of one training in one colour."""
     if not runs:
         return
-    groups: dict[str, list[RunSource]] = {}
-    for source in runs:
-        groups.setdefault(_group(source), []).append(source)
     if finished := [row for row in map(_outcome_row, runs) if row]:
         columns = ["run", "metric", "start", "best", "at step", "gain over the start", "loss, first", "loss, last"]
         note = (
@@ -197,15 +200,22 @@ def trainings(runs: Sequence[RunSource]) -> Iterator[Markup]:
             "loss: training loss, means over the first and last tenth of the steps"
         )
         yield to_html(Sheet("what training yielded", columns, 2, finished, note))
-    named = []
-    for group in groups.values():
+    groups: dict[str, list[RunSource]] = {}
+    for source in runs:
+        groups.setdefault(_group(source), []).append(source)
+    curves = curves_of(list(_named(groups.values())))
+    titles = {f"{number:02}-": f"Through training: {quantity}" for number, quantity in enumerate(curves, start=1)}
+    yield pictures(curves_plots, curves, "", titles)
+
+
+def _named(groups: Iterable[list[RunSource]]) -> Iterator[tuple[str, list[dict[str, Any]]]]:
+    """The lines of each run, by what its group has in common."""
+    for group in groups:
         name = group[0].path
         if len(group) > 1:
             name = f"{in_common([source.path for source in group])} ({len(group)} seeds)"
-        named += [(name, source.rows) for source in group]
-    curves = curves_of(named)
-    titles = {f"{number:02}-": f"Through training: {quantity}" for number, quantity in enumerate(curves, start=1)}
-    yield pictures(curves_plots, curves, "", titles)
+        for source in group:
+            yield name, source.rows
 
 
 def _group(source: RunSource) -> str:

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from retrokit.core.errors import DataError, UsageError
+from retrokit.core.registry import imported
 from retrokit.core.sheet import Sheet
 from retrokit.data.jsonl import of_kind, to_json
 from retrokit.data.records import PrintedRecord
@@ -56,7 +57,7 @@ def evaluated(found: Evaluation, with_queries: bool = False) -> dict[str, Any]:
 def of_probe(found: Findings) -> dict[str, Any]:
     """The findings of a probe as the command prints them."""
     entries = [entry for entry in probe_entries.entries() if isinstance(entry, ProbeEntry)]
-    (name,) = (entry.name for entry in entries if isinstance(found, entry.load_findings()))
+    (name,) = (entry.name for entry in entries if isinstance(found, imported(entry.findings)))
     return of_kind(f"probe-{name}", found.to_json())
 
 
