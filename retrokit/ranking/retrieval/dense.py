@@ -162,9 +162,9 @@ class DenseIndex(Index):
         approximate = next((block.approximate for block in self.source.blocks if block.approximate is not None), None)
         if approximate is not None:
             configuration |= approximate.account()
-        configuration |= self.source.configuration()
         norms = embeddings.norms(self._queries, (), "query")
         if searcher.export is not None:
+            configuration["dtype"] = searcher.export.note["dtype"]
             return Account(configuration, norms)
         norms |= embeddings.norms(self.source.texts, self._pair_texts, "document")
         counts = embeddings.counts(self._queries, "query", "queries")

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 import torch
@@ -185,10 +185,6 @@ class VectorSource(Protocol):
         """Raw embeddings as the blocks take them."""
         return self.method.prepared(raw, role)
 
-    def configuration(self) -> dict[str, Any]:
-        """What results report of the vectors."""
-        return {}
-
     def ready(self) -> VectorSource:
         """The same, prepared for many searches of a few queries each."""
         return self
@@ -268,9 +264,6 @@ class ExportedVectors(VectorSource):
             problem = f"has {dimension} dimensions, and queries {prepared.shape[1]}; export again"
             raise DataError(self.export.folder / NOTE, problem)
         return prepared
-
-    def configuration(self) -> dict[str, Any]:
-        return {"dtype": self.export.note["dtype"]}
 
 
 def listed_rows(export: Export, identifiers: Sequence[str]) -> np.ndarray:
