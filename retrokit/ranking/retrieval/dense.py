@@ -114,9 +114,12 @@ class DenseIndex(Index):
             block_scores = np.concatenate([scores for scores, _ in results], axis=1)
             block_positions = np.concatenate([positions for _, positions in results], axis=1)
             ordered = in_order(torch.from_numpy(block_scores), torch.from_numpy(block_positions))
-            scores, positions = (side.numpy()[:, :k] for side in ordered)
-        is_vector = positions >= 0
-        return [(scores[row, there], positions[row, there]) for row, there in enumerate(is_vector)]
+            scores, positions = ordered[0].numpy()[:, :k], ordered[1].numpy()[:, :k]
+        rankings = []
+        for query_scores, query_positions in zip(scores, positions, strict=True):
+            is_vector = query_positions >= 0
+            rankings.append((query_scores[is_vector], query_positions[is_vector]))
+        return rankings
 
     def ready(self) -> DenseIndex:
         self.searcher.embeddings.encoder.settle()
