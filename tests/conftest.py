@@ -25,7 +25,6 @@ settings.register_profile("no-clock", deadline=None, suppress_health_check=[Heal
 settings.load_profile("no-clock")
 
 _SHARED = Path(__file__).resolve().parents[2] / "shared" / "data"
-_STORES = ("pgvector", "lancedb", "sqlite-vec", "sqlite-vec-cosine", "langchain", "llama-index")
 ALLOWED_SKIPS = (
     "there is no GPU that CUDA knows",
     "this processor packs no bf16 layers",
@@ -35,8 +34,6 @@ ALLOWED_SKIPS = (
     "ranx is not installed",
     "an extra",  # of trackers
     *("a command of an extension, which is left out", "pages show options of extensions"),  # .ci/core_alone
-    "a wrapper that the page on exports names",
-    *(f"{store} needs it: see" for store in _STORES),
 )
 """How the reasons begin for which a test may be skipped in CI."""
 

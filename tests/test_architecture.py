@@ -289,7 +289,7 @@ def test_messages_mark_their_parameters():
     plain = []
     options = {name for command in _all_commands(application()) for name in _options_of(command)}
     for path in FILES.values():
-        tree = ast.parse(path.read_text(encoding="utf-8"))
+        tree = parse(path)
         docstrings = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
         for node in ast.walk(tree):
             if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in docstrings:

@@ -122,14 +122,14 @@ class FragmentProbe(Findings):
 
     @property
     def conclusion(self) -> str:
-        """About the first encoder and the size whose best fragment is best."""
-        encoder, whole = self.wholes[0].encoder, self.wholes[0].value  # under cosine
+        # about the first encoder, and the size whose best fragment is best
+        encoder, cosine = self.wholes[0].encoder, self.wholes[0].value
         best = max((row for row in self.fragments if row.encoder == encoder), key=lambda row: row.value)
         in_fragments = self.whole(encoder, f"sfs:{best.size}")
         return (
             f"{encoder}: fragment {best.fragment} of {best.fragments} alone is best ({best.value:.4f}), the whole has "
-            f"{whole:.4f}, the best random slice {max(self.at_random(encoder, best.size)):.4f}; sfs:{best.size} "
-            f"instead of cosine: {in_fragments - whole:+.4f}."
+            f"{cosine:.4f}, the best random slice {max(self.at_random(encoder, best.size)):.4f}; sfs:{best.size} "
+            f"instead of cosine: {in_fragments - cosine:+.4f}."
         )
 
     def sheets(self) -> list[Sheet]:

@@ -4,7 +4,7 @@ Layer 0 is the embedding layer. A layer whose quality training did not change, o
 have been frozen.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
 from pathlib import Path
@@ -46,22 +46,18 @@ class LayerProbe(Findings):
     metric: str
     layers: list[LayerScore]
 
-    def of(self, encoder: str) -> list[LayerScore]:
-        """The layers of an encoder, from the embedding layer on."""
-        return [row for row in self.layers if row.encoder == encoder]
-
     @property
     def conclusion(self) -> str:
-        return "; ".join(map(self._in_words, grouped(self.layers, "encoder"))) + "."
+        return "; ".join(self._in_words(rows) for rows in grouped(self.layers, "encoder").values()) + "."
 
-    def _in_words(self, encoder: str) -> str:
-        rows = self.of(encoder)
+    def _in_words(self, rows: Sequence[LayerScore]) -> str:
+        """About the layers of one encoder."""
         best = max(reversed(rows), key=lambda row: row.value)
-        words = f"{encoder} is best after layer {best.layer} of {rows[-1].layer} ({self.metric} {best.value:.4f}; "
+        words = f"{best.encoder} is best after layer {best.layer} of {rows[-1].layer} ({self.metric} {best.value:.4f}; "
         words += f"last layer {rows[-1].value:.4f}, embedding layer {rows[0].value:.4f})"
         if rows[0].moved is not None:
-            most = max(rows, key=lambda row: row.moved or 0.0)
-            words += f", and training moved layer {most.layer} most ({most.moved:.2%} of its weights' norm)"
+            furthest = max(rows, key=lambda row: row.moved or 0.0)
+            words += f", and training moved layer {furthest.layer} most ({furthest.moved:.2%} of its weights' norm)"
         return words
 
     def sheets(self) -> list[Sheet]:
@@ -88,19 +84,18 @@ class LayerProbe(Findings):
         """CROP, Figure 4b and S2: quality after each layer; and how far each layer moved, where that is known."""
         from retrokit.core.figures import CURVES, fitting, shown
 
-        encoders = fitting(list(grouped(self.layers, "encoder")), CURVES, "encoders", "layers")
-        values = {encoder: [row.value for row in self.of(encoder)] for encoder in encoders}
-        written = _plot_curves(
-            values, encoders, "after layer (0: embedding layer)", shown(self.metric), folder, "layers"
-        )
-        moved: dict[str, list[float]] = {}
+        by_encoder = grouped(self.layers, "encoder")
+        encoders = fitting(list(by_encoder), CURVES, "encoders", "layers")
+        values, moved = {}, {}
         for encoder in encoders:
-            rows = self.of(encoder)
+            rows = by_encoder[encoder]
+            values[encoder] = [row.value for row in rows]
             if rows[0].moved is not None:
                 moved[encoder] = [100 * (row.moved or 0.0) for row in rows]
+        xlabel = "layer (0: embedding layer)"
+        written = _plot_curves(values, encoders, f"after {xlabel}", shown(self.metric), folder, "layers")
         if moved:
-            label = "‖W − W₀‖ / ‖W₀‖ (%)"
-            written += _plot_curves(moved, encoders, "layer (0: embedding layer)", label, folder, "moved")
+            written += _plot_curves(moved, encoders, xlabel, "‖W − W₀‖ / ‖W₀‖ (%)", folder, "moved")
         return written
 
 

@@ -7,7 +7,7 @@ from typing import Any
 from retrokit.core.errors import UsageError, did_you_mean
 from retrokit.core.files import writing
 from retrokit.core.frames import to_csv
-from retrokit.core.sheet import Cell, Sheet, digits
+from retrokit.core.sheet import Cell, Sheet, digits, record_sheet
 from retrokit.data.jsonl import to_json
 from retrokit.evaluation.comparison.comparison import (
     BOOTSTRAP,
@@ -97,7 +97,7 @@ def _task_sheet(evaluation: Evaluation, task: str) -> Sheet:
 
 
 def _task_notes(systems: Sequence[System], metrics: Sequence[str], methods: Sequence[str]) -> Iterator[str]:
-    """How large the task is, how its systems were compared, and what each of them needs to be said."""
+    """How large the task is, how its systems were compared, and remarks on single systems."""
     yield _sizes(systems[0])
     if len(systems) > 1:
         yield _how_compared(methods)
@@ -122,15 +122,10 @@ def value_of(system: System, metric: str, absent: str = "–") -> str:
 def _compared(system: System, first: System, metric: str, comparison: Comparison | None) -> Cell:
     value = value_of(system, metric)
     if comparison is not None:
-        return value, difference_of(comparison), f"p={comparison.corrected_p:.2g}"
+        return value, comparison.starred, f"p={comparison.corrected_p:.2g}"
     if comparable(first, system, metric):
         return value, f"{system.metrics[metric] - first.metrics[metric]:+.4f} "
     return (value,)
-
-
-def difference_of(comparison: Comparison) -> str:
-    """The difference, with a star where it is significant."""
-    return f"{comparison.test.difference:+.4f}{'*' if comparison.significant else ' '}"
 
 
 _SIZES = ("queries", "documents", "near_misses", "pairs", "texts", "test_texts", "train_texts", "labels")
@@ -217,7 +212,7 @@ def _over_tasks_sheet(evaluation: Evaluation) -> Sheet:
     rows = []
     for entry in evaluation.over_tasks:
         system, c = by_name[entry.system], entry.comparison
-        tested = (difference_of(c), f"p={c.corrected_p:.2g}") if c is not None else ()
+        tested = (c.starred, f"p={c.corrected_p:.2g}") if c is not None else ()
         cell = (f"{entry.mean:.4f} ± {entry.deviation:.4f}", *tested)
         rows.append([system.encoder, system.similarity, entry.metric, str(len(entry.tasks)), cell])
     caption = f"mean ± SD over tasks, which are the items of the test (MAG, Q.1); {_how_compared([T_TEST])}"
@@ -234,13 +229,6 @@ def _tests_on_tasks(evaluation: Evaluation, every_test: bool) -> list[Comparison
 
 
 def _tests_sheet(evaluation: Evaluation, tested: Sequence[Comparison]) -> Sheet:
-    rows = []
-    for c in tested:
-        interval = f"{c.test.low:+.4f} … {c.test.high:+.4f}"
-        randomised = digits(c.randomisation_p, ".2g")
-        numbers = [difference_of(c), interval, f"{c.test.p:.2g}", randomised, f"{c.corrected_p:.2g}"]
-        rows.append([c.task, c.result, c.metric, c.method, *numbers])
-    columns = ["task", "system", "metric", "test", "difference", "95% interval", "p", "randomisation p", "Holm p"]
     families = {c.metric: sum(other.metric == c.metric for other in evaluation.comparisons) for c in tested}
     corrected = ", ".join(f"{count} in {metric}" for metric, count in families.items())
     caption = (
@@ -248,7 +236,8 @@ def _tests_sheet(evaluation: Evaluation, tested: Sequence[Comparison]) -> Sheet:
         f"at most {EXACT_UP_TO} items differ, else {DRAWS:,} draws (seed 0); Holm: the larger p, corrected over all "
         f"comparisons in the metric ({corrected}), means over tasks separately; * where it is below {SIGNIFICANCE}"
     )
-    return Sheet("tests", columns, 4, rows, caption)
+    order = ("task", "result", "metric", "method", "test", "randomisation_p", "corrected_p")
+    return record_sheet("tests", tested, caption, order)
 
 
 def _explanation_sheet(explanation: Explanation) -> Sheet:
@@ -274,21 +263,12 @@ def _short(text: str) -> str:
 
 
 def _changes_sheet(changes: Sequence[BaselineChange]) -> Sheet:
-    rows = []
-    for change in changes:
-        test = ["–", "–", "–", "–"]
-        if (c := change.comparison) is not None:
-            interval = f"{c.test.low:+.4f} … {c.test.high:+.4f}"
-            test = [difference_of(c), interval, f"{c.corrected_p:.2g}", digits(change.visible)]
-        values = [digits(change.before), digits(change.after)]
-        rows.append([change.task, change.system, change.baseline, change.metric, *values, *test])
-    names = ["task", "system", "baseline", "metric"]
-    columns = [*names, "before", "after", "difference", "95% interval", "Holm p", "visible"]
     caption = (
         "difference from the stored baseline; visible: the smallest drop that as many items show with 80% power; "
         f"* where the p, corrected over the lines of a metric, is below {SIGNIFICANCE}"
     )
-    return Sheet("since the baseline", columns, 4, rows, caption)
+    order = ("task", "system", "baseline", "metric", "before", "after", "comparison")
+    return record_sheet("since the baseline", changes, caption, order)
 
 
 def _cross_sheet(cross: Cross) -> Sheet:
@@ -320,9 +300,8 @@ def _correlations_sheet(correlations: Sequence[Correlation]) -> Sheet:
 
 def gates_sheet(gates: Sequence[Gate]) -> Sheet:
     """A table with a line for each gate."""
-    rows = [[gate.task, gate.system, gate.metric, gate.asked, gate.verdict, digits(gate.value)] for gate in gates]
-    columns = ["task", "system", "metric", "required", "verdict", "value"]
-    return Sheet("gates", columns, 5, rows, ", ".join(f"{count} {word}" for word, count in verdicts(gates).items()))
+    summary = ", ".join(f"{count} {word}" for word, count in verdicts(gates).items())
+    return record_sheet("gates", gates, summary, ("task", "system", "metric", "asked", "verdict", "value"))
 
 
 def write_summary(gates: Sequence[Gate], sheets: Sequence[Sheet], path: str) -> None:

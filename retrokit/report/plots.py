@@ -21,6 +21,7 @@ from retrokit.core.figures import (
     ROWS,
     SKY,
     WIDTH,
+    Curve,
     color_of,
     fitting,
     legend_above,
@@ -29,12 +30,11 @@ from retrokit.core.figures import (
     plt,
     save,
     shown,
-    steps_axis,
+    steps_figure,
     told_in_cells,
-    widen,
     wrapped,
 )
-from retrokit.core.frames import write_csv
+from retrokit.core.frames import flat, write_csv
 from retrokit.core.sheet import digits
 from retrokit.data.runs import read_metrics
 from retrokit.evaluation.comparison.comparison import Cross, Evaluation, cross_of
@@ -267,22 +267,19 @@ def _near_misses(rows: list[dict[str, Any]], folder: str | Path, name: str) -> l
     """COMP, Figure 3: mean scores of near-misses by family, and below their areas under the ROC curve."""
     scorers = list(dict.fromkeys((row["scorer"], row["similarity"]) for row in rows))
     scorers = fitting(scorers, len(COLORS), "scorers", name)
-    counts = {row["family"]: row["near_misses"] for row in rows}
-    largest = sorted(counts, key=lambda family: (family != ALL, -counts[family]))
-    chosen = fitting(largest, PANELS, "families", name)
-    families = [family for family in counts if family in chosen]
+    families = _largest_families(rows, name)
     figure, (upper, lower) = plt.subplots(2, 1, figsize=(WIDTH, 6.2), layout="constrained", sharex=True)
     width = 0.8 / len(scorers)
-    for index, scorer in enumerate(scorers):
-        by_family = {row["family"]: row for row in rows if (row["scorer"], row["similarity"]) == scorer}
-        own_rows = [by_family[family] for family in families]
+    for index, (scorer, similarity) in enumerate(scorers):
+        by_family = {row["family"]: row for row in rows if (row["scorer"], row["similarity"]) == (scorer, similarity)}
+        measured = [by_family[family] for family in families]
         positions = np.arange(len(families)) + (index - (len(scorers) - 1) / 2) * width
         color = color_of(index)
-        label = wrapped(scorer[0] if scorer[1] == "own" else " ".join(scorer), 2 * LABEL)
-        upper.bar(positions, [row["near_miss"] for row in own_rows], width, color=color, label=label)
-        areas, lows, highs = (
-            np.array([row[key] for row in own_rows]) for key in ("roc_auc", "roc_auc_low", "roc_auc_high")
-        )
+        label = wrapped(scorer if similarity == "own" else f"{scorer} {similarity}", 2 * LABEL)
+        upper.bar(positions, [row["near_miss"] for row in measured], width, color=color, label=label)
+        areas = np.array([row["roc_auc"] for row in measured])
+        lows = np.array([row["roc_auc_low"] for row in measured])
+        highs = np.array([row["roc_auc_high"] for row in measured])
         errors = np.maximum(0.0, [areas - lows, highs - areas])
         lower.errorbar(positions, areas, yerr=errors, fmt="o", markersize=5, capsize=3, color=color)
     lower.axhline(0.5, color=GREY, linestyle=":", linewidth=1.2)
@@ -298,6 +295,14 @@ def _near_misses(rows: list[dict[str, Any]], folder: str | Path, name: str) -> l
     return save(figure, folder, name)
 
 
+def _largest_families(rows: list[dict[str, Any]], name: str) -> list[str]:
+    """The families that fit into a picture, in their order."""
+    counts = {row["family"]: row["near_misses"] for row in rows}
+    by_size = sorted(counts, key=lambda family: (family != ALL, -counts[family]))
+    chosen = fitting(by_size, PANELS, "families", name)
+    return [family for family in counts if family in chosen]
+
+
 Points = list[tuple[int, float]]
 Series = dict[str, Points]
 
@@ -308,16 +313,22 @@ def training_plots(folder: str | Path) -> list[Path]:
     target = Path(folder) / "plots"
     with disk_errors(target):
         target.mkdir(exist_ok=True)
-    losses, window = full_windows(_series(rows, ("loss",)).get("loss", []))
+    series = _series(rows)
+    losses, window = full_windows(series.get("loss", []))
     label = f"loss, mean of {window} steps or more" if window > 1 else "loss"
-    evaluations, norms = _nested(rows, "evaluation", ""), _nested(rows, "norms", "_norm_mean")
-    trained = {"loss": losses} if losses else {}
-    held_out = {name: evaluations.pop(name) for name in list(evaluations) if lower_is_better(name)}
+    if losses:
+        label += f"\n{loss_change(tenths(rows))}"
+    lower, evaluations, norms = {}, {}, {}
+    for name, points in _within(series, "evaluation.").items():
+        (lower if lower_is_better(name) else evaluations)[name] = points
+    for name, points in _within(series, "norms.").items():
+        if name.endswith("_norm_mean"):
+            norms[name] = points
     pictures = {
-        "loss": (trained | held_out, f"{label}\n{loss_change(tenths(rows))}" if losses else label),
+        "loss": ({"loss": losses, **lower} if losses else lower, label),
         **_by_task("evaluation", evaluations, "metric"),
         **_by_task("norms", norms, "mean norm of raw embeddings"),
-        "gamma": (_series(rows, ("gamma_query", "gamma_document")), "γ (0: the norm counts in full, 1: not at all)"),
+        "gamma": (_gammas(series), "γ (0: the norm counts in full, 1: not at all)"),
     }
     written = []
     for name, (series, label) in pictures.items():
@@ -331,9 +342,9 @@ def curves_of(runs: Sequence[tuple[str, Sequence[Mapping[str, Any]]]]) -> dict[s
     measured, the name and the points of each run that has it."""
     curves: dict[str, list[tuple[str, Points]]] = {}
     for name, rows in runs:
-        losses, _ = full_windows(_series(rows, ("loss",)).get("loss", []))
-        gammas = _series(rows, ("gamma_query", "gamma_document"))
-        for quantity, points in {"loss": losses, **_nested(rows, "evaluation", ""), **gammas}.items():
+        series = _series(rows)
+        losses, _ = full_windows(series.get("loss", []))
+        for quantity, points in {"loss": losses, **_within(series, "evaluation."), **_gammas(series)}.items():
             if points:
                 curves.setdefault(quantity.replace("_", " "), []).append((name, points))
     return {quantity: curves[quantity] for quantity in fitting(list(curves), PANELS, "metrics", "curves")}
@@ -343,20 +354,16 @@ def curves_plots(curves: Mapping[str, Sequence[tuple[str, Points]]], folder: str
     """Draw the result of :func:`curves_of`: a picture each, in which runs of one name, seeds of one training, share a
     colour. Returns the files written."""
     written = []
-    every = dict.fromkeys(name for drawn in curves.values() for name, _ in drawn)
-    names = fitting(list(every), CURVES, "runs", "curves")
+    runs = dict.fromkeys(name for drawn in curves.values() for name, _ in drawn)
+    names = fitting(list(runs), CURVES, "runs", "curves")
     for number, (quantity, drawn) in enumerate(curves.items(), start=1):
-        figure, (axes,) = panels(1, 3.4)
         labels = {name: wrapped(name) for name in names}
+        looks = []
         for name, points in drawn:
             if name in names:
-                place = names.index(name)
-                look: dict[str, Any] = {"color": color_of(place)}
-                look |= {"linestyle": line_of(place), "label": labels.pop(name, None)}
-                axes.plot(*zip(*points, strict=True), marker="." if len(points) < 60 else None, **look)
-        axes.set_ylabel(shown(quantity))
-        steps_axis(axes)
-        legend_above(figure, axes, columns=2)
+                index = names.index(name)
+                looks.append(Curve(labels.pop(name, None), points, color_of(index), line_of(index)))
+        figure = steps_figure(looks, shown(quantity), height=3.4, columns=2)
         written += save(figure, folder, f"{number:02}-curves")
     return written
 
@@ -387,17 +394,21 @@ def full_windows(points: Sequence[tuple[int, float]]) -> tuple[Points, int]:
     return [(step, total / count) for step, total, count in windows], full
 
 
-def _series(rows: Sequence[Mapping[str, Any]], keys: tuple[str, ...]) -> Series:
-    series = {key: [(row["step"], row[key]) for row in rows if key in row] for key in keys}
-    return {key: points for key, points in series.items() if points}
+def _series(rows: Sequence[Mapping[str, Any]]) -> Series:
+    """The points of every value of the lines of ``metrics.jsonl``, by its name, those within a record with a dot."""
+    series: Series = {}
+    for row in rows:
+        for name, value in flat(row).items():
+            series.setdefault(name, []).append((row["step"], value))
+    return series
 
 
-def _nested(rows: Sequence[Mapping[str, Any]], key: str, ending: str) -> Series:
-    names = [name for row in rows for name in row.get(key, {}) if name.endswith(ending)]
-    return {
-        name: [(row["step"], row[key][name]) for row in rows if name in row.get(key, {})]
-        for name in dict.fromkeys(names)
-    }
+def _within(series: Series, prefix: str) -> Series:
+    return {name.removeprefix(prefix): points for name, points in series.items() if name.startswith(prefix)}
+
+
+def _gammas(series: Series) -> Series:
+    return {name: series[name] for name in ("gamma_query", "gamma_document") if name in series}
 
 
 def _by_task(name: str, series: Series, label: str) -> dict[str, tuple[Series, str]]:
@@ -412,16 +423,9 @@ def _by_task(name: str, series: Series, label: str) -> dict[str, tuple[Series, s
 
 
 def _draw(series: Series, label: str, folder: Path, name: str) -> list[Path]:
-    figure, (axes,) = panels(1, 4)
-    for i, curve in enumerate(fitting(list(series), CURVES, "metrics", name)):
-        steps, values = zip(*series[curve], strict=True)
-        style = line_of(i)
-        marker = "." if len(steps) < 60 else None
-        axes.plot(steps, values, style, color=color_of(i), marker=marker, label=shown(curve))
-    axes.set_ylabel(label)
-    if name == "gamma":
-        widen(axes, LEAST_GAMMA_RANGE)
-    steps_axis(axes)
-    if len(series) > 1:
-        legend_above(figure, axes)
+    curves = []
+    for index, curve in enumerate(fitting(list(series), CURVES, "metrics", name)):
+        in_legend = shown(curve) if len(series) > 1 else None
+        curves.append(Curve(in_legend, series[curve], color_of(index), line_of(index)))
+    figure = steps_figure(curves, label, LEAST_GAMMA_RANGE if name == "gamma" else 0.0)
     return save(figure, folder, name)

@@ -35,13 +35,13 @@ THING = Entry(
     f"{HERE}:record",
     (
         Param("text", str),
-        Param("count", int, 5, minimum=1, maximum=1000),
-        Param("size", int),
+        Param("count", 5, minimum=1, maximum=1000),
+        Param("size", int, minimum=-LARGEST_WHOLE),
         Param("rate", float),
-        Param("share", float, 0.5, minimum=0.0, maximum=1.0),
-        Param("on", bool, False),
-        Param("kind", str, "a", choices=("a", "b")),
-        Param("code", str, pattern=r"x\d+", summary="x and digits"),
+        Param("share", 0.5, minimum=0.0, maximum=1.0),
+        Param("on", False),
+        Param("kind", "a", choices=("a", "b")),
+        Param("code", str, pattern=r"x\d+", help="x and digits"),
     ),
     positional="text",
 )
@@ -301,7 +301,7 @@ def test_a_name_registered_twice_is_an_error():
 
 def test_entries_are_lazy():
     target = "no_such_module_anywhere.deeper:thing"
-    registry = Registry("thing", "retrokit.tests.none", [Entry("ghost", "is not there", target, (Param("x", int, 3),))])
+    registry = Registry("thing", "retrokit.tests.none", [Entry("ghost", "is not there", target, (Param("x", 3),))])
     assert registry.names() == ["ghost"]
     assert str(registry.parse("ghost:x=4")) == "ghost:x=4"
     assert "ghost" in registry.describe()
@@ -334,7 +334,7 @@ def test_a_missing_extra_is_the_command_that_installs_it():
 
 
 def test_products_of_a_spec_registry_carry_the_canonical_spec():
-    entry = Entry("made", "", f"{HERE}:Made", (Param("size", int, 4), Param("kind", str, "a")), positional="size")
+    entry = Entry("made", "", f"{HERE}:Made", (Param("size", 4), Param("kind", "a")), positional="size")
     registry = SpecRegistry("thing", "retrokit.tests.none", [entry])
     assert registry.create("made:size=4,kind=b").spec == "made:kind=b"
     assert registry.create(registry.parse("made:size=8")).spec == "made:8"

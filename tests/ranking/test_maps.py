@@ -141,6 +141,13 @@ def test_a_scorer_sees_no_padding_that_all_of_its_maps_share(tiny_bert):
     assert scores.tolist() == [2, 3, 9, 10]
 
 
+def test_texts_without_tokens_keep_a_column():
+    empty = TokenBlock(torch.zeros(3, 4, 2), torch.zeros(3, 4, dtype=torch.bool))
+    assert empty.at(torch.tensor([0, 2])).tokens.shape == (2, 1, 2)
+    some = TokenBlock(torch.zeros(2, 4, 2), torch.tensor([[True, True, False, False], [False] * 4]))
+    assert some.at(torch.tensor([1, 0])).mask.tolist() == [[False, False], [True, True]]
+
+
 def test_a_token_of_zeros_stays_one():
     class Given:
         def token_embeddings(self, texts, role, precision):

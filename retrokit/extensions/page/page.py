@@ -340,7 +340,7 @@ def _wins_and_losses(sources: Sources) -> Iterator[Markup]:
 
 
 def _missing(sources: Sources) -> Iterator[Markup]:
-    """What failed, what was noticed while the sources were read, and which trainings are not finished."""
+    """Failures, notices from reading the sources, and trainings that are not finished."""
     for source in sources.records:
         yield from map(to_html, source.record.missing())
     for notice in sources.notices:

@@ -445,7 +445,7 @@ def plan(config: VectorsConfig, *, dry_run: bool = False) -> QueryPlan:
             parameters=describe_parameters(model),
             scale=_scale(config, stored, encoder, similarity, sources, rows, embed_all=is_map and not dry_run),
             evaluated={name: task.spec for name, task in evaluations.tasks.items()},
-            overlaps=evaluations.overlaps(_with_texts(sources, texts), config.overlap_examples),
+            overlaps=evaluations.overlaps(_with_texts(sources, texts)),
         ),
         identity=identity_of(
             *(config, encoder.device, encoder.computes_in(config.precision), encoder.fingerprint(), digests),

@@ -266,7 +266,7 @@ def test_times_are_told_before_anything_is_done(tmp_path: Path, monkeypatch: pyt
 PLUGIN = """
 from dataclasses import dataclass
 
-from retrokit.cli.api import FILE, JsonOption, Settings, setting, show_result, takes
+from retrokit.cli.api import FILE, Settings, common, setting, show_result
 from retrokit.cli.commands import CommandEntry
 
 ENTRY = CommandEntry("count-words", "Count words.", "words_counted:count_words", prints="json")
@@ -278,8 +278,7 @@ class CountSettings(Settings):
     measure: str = setting("cosine", "Similarity.", names="similarities")
 
 
-@takes(CountSettings)
-def count_words(settings: CountSettings, as_json: JsonOption = False) -> None:
+def count_words(settings: CountSettings, as_json: bool = common("as_json")) -> None:
     show_result(as_json, "words", {}, "")
 """
 
