@@ -31,7 +31,7 @@ class Database:
         kind: what messages call it.
         tables: the statements that create the tables, where they are missing.
         version: that of the tables.
-        application: the number by which SQLite's files of one program are told from others; 0: none.
+        application: the number that marks the SQLite files of one program; 0: none.
         settings: statements for a new file, before its tables are created.
     """
 

@@ -174,7 +174,7 @@ class VectorSource(Protocol):
     @property
     @abstractmethod
     def blocks(self) -> Sequence[Block]:
-        """The vectors, made or opened once; there is at least one block."""
+        """The vectors, computed or opened once; there is at least one block."""
 
     @property
     @abstractmethod
@@ -191,7 +191,7 @@ class VectorSource(Protocol):
 
 
 class EmbeddedTexts(VectorSource):
-    """Embeddings of ``texts`` in memory, made at the first search; raw ones are those that ``embeddings`` shares."""
+    """Embeddings of ``texts`` in memory, computed at the first search; raw ones are those that ``embeddings`` shares."""
 
     def __init__(self, method: SearchMethod, embeddings: SharedEmbeddings, texts: TextList) -> None:
         self.method = method
