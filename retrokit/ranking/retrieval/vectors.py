@@ -191,7 +191,7 @@ class VectorSource(Protocol):
 
 
 class EmbeddedTexts(VectorSource):
-    """Embeddings of ``texts`` in memory, computed at the first search; raw ones are those that ``embeddings`` shares."""
+    """Embeddings of ``texts`` in memory, computed at the first search; ``embeddings`` shares the raw ones."""
 
     def __init__(self, method: SearchMethod, embeddings: SharedEmbeddings, texts: TextList) -> None:
         self.method = method
