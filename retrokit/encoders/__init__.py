@@ -69,10 +69,19 @@ class EncoderRegistry(SpecRegistry):
         joined: dict[str, Any] = {
             param.name: spec.params.get(param.name, param.default) for param in self._chunks(spec)
         }
-        whole = replace(spec, params={name: value for name, value in spec.params.items() if name not in joined})
-        encoder = cached(super().create(whole, **context))
-        encoder = ShownEncoder(encoder) if inputs_to_show.get() else encoder
+        unchunked = replace(spec, params={name: value for name, value in spec.params.items() if name not in joined})
+        encoder = cached(super().create(unchunked, **context))
+        if inputs_to_show.get():
+            encoder = ShownEncoder(encoder)
         return chunked(encoder, str(spec), **joined) if joined else encoder
+
+    def check_is_there(self, spec: str | Spec) -> None:
+        """Raise :class:`UsageError` for a model that is neither a folder nor at the hub; loads nothing."""
+        from retrokit.encoders.loading import check_is_there
+
+        spec = self.parse(spec)
+        if spec.name == self.fallback:
+            check_is_there(str(spec.params["path"]))
 
     def options(self, spec: Spec) -> dict[str, Any]:
         """All parameters that its target takes."""

@@ -38,8 +38,8 @@ from retrokit.core.frames import flat, write_csv
 from retrokit.core.sheet import digits
 from retrokit.data.runs import read_metrics
 from retrokit.evaluation.comparison.comparison import Cross, Evaluation, cross_of
+from retrokit.evaluation.comparison.near_misses import ALL, tests_gate
 from retrokit.evaluation.comparison.systems import System
-from retrokit.evaluation.two_stage import ALL, Reranking
 from retrokit.metrics.significance import Draws, PairedTest, draw
 from retrokit.training.evaluations import lower_is_better
 from retrokit.training.history import loss_change, tenths
@@ -183,13 +183,13 @@ def _heat_map(cross: Cross, folder: str | Path, name: str) -> list[Path]:
 LABEL = 26  # letters of a name on one line
 
 
-def reranking_plots(reranking: Reranking, folder: str | Path) -> list[Path]:
+def reranking_plots(evaluation: Evaluation, folder: str | Path) -> list[Path]:
     """Draw each task as PNG and SVG into ``folder``, with the data as CSV; returns the files written. Raises
     :class:`DataError` if the folder or a file could not be written."""
     written = []
     for name, rows, draw_task in (
-        ("reranking", _ranking_rows(reranking), _rankings),
-        ("near-misses", reranking.near_miss_rows(), _near_misses),
+        ("reranking", _ranking_rows(evaluation), _rankings),
+        ("near-misses", evaluation.near_misses, _near_misses),
     ):
         if not rows:
             continue
@@ -203,14 +203,16 @@ def reranking_plots(reranking: Reranking, folder: str | Path) -> list[Path]:
 DIFFERENCE = ("difference", "difference_low", "difference_high")
 
 
-def _ranking_rows(reranking: Reranking) -> list[dict[str, Any]]:
+def _ranking_rows(evaluation: Evaluation) -> list[dict[str, Any]]:
     """A row per task, system and shown metric, with the 95% bootstrap interval over queries, and with the difference
     from the first stage and its paired 95% interval."""
     rows = []
-    for system in reranking.rankings.systems if reranking.rankings is not None else []:
-        for metric in reranking.whole.shown[system.task]:
+    for system in evaluation.systems:
+        if tests_gate(system):
+            continue
+        for metric in evaluation.shown[system.task]:
             low, high = interval_of(system, metric) or (None, None)
-            test = tests_of(reranking.whole, system.task, metric).get(system.name)
+            test = tests_of(evaluation, system.task, metric).get(system.name)
             differences = (None, None, None) if test is None else (test.difference, test.low, test.high)
             rows.append(
                 {
@@ -313,58 +315,27 @@ def training_plots(folder: str | Path) -> list[Path]:
     target = Path(folder) / "plots"
     with disk_errors(target):
         target.mkdir(exist_ok=True)
-    series = _series(rows)
+    series = series_of(rows)
     losses, window = full_windows(series.get("loss", []))
     label = f"loss, mean of {window} steps or more" if window > 1 else "loss"
     if losses:
         label += f"\n{loss_change(tenths(rows))}"
     lower, evaluations, norms = {}, {}, {}
-    for name, points in _within(series, "evaluation.").items():
+    for name, points in within(series, "evaluation.").items():
         (lower if lower_is_better(name) else evaluations)[name] = points
-    for name, points in _within(series, "norms.").items():
+    for name, points in within(series, "norms.").items():
         if name.endswith("_norm_mean"):
             norms[name] = points
     pictures = {
         "loss": ({"loss": losses, **lower} if losses else lower, label),
         **_by_task("evaluation", evaluations, "metric"),
         **_by_task("norms", norms, "mean norm of raw embeddings"),
-        "gamma": (_gammas(series), "γ (0: the norm counts in full, 1: not at all)"),
+        "gamma": (gammas_of(series), "γ (0: the norm counts in full, 1: not at all)"),
     }
     written = []
     for name, (series, label) in pictures.items():
         if series:
             written += _draw(series, label, target, name)
-    return written
-
-
-def curves_of(runs: Sequence[tuple[str, Sequence[Mapping[str, Any]]]]) -> dict[str, list[tuple[str, Points]]]:
-    """The loss, each metric and γ of several runs, given as a name and the lines of ``metrics.jsonl``: by what is
-    measured, the name and the points of each run that has it."""
-    curves: dict[str, list[tuple[str, Points]]] = {}
-    for name, rows in runs:
-        series = _series(rows)
-        losses, _ = full_windows(series.get("loss", []))
-        for quantity, points in {"loss": losses, **_within(series, "evaluation."), **_gammas(series)}.items():
-            if points:
-                curves.setdefault(quantity.replace("_", " "), []).append((name, points))
-    return {quantity: curves[quantity] for quantity in fitting(list(curves), PANELS, "metrics", "curves")}
-
-
-def curves_plots(curves: Mapping[str, Sequence[tuple[str, Points]]], folder: str | Path) -> list[Path]:
-    """Draw the result of :func:`curves_of`: a picture each, in which runs of one name, seeds of one training, share a
-    colour. Returns the files written."""
-    written = []
-    runs = dict.fromkeys(name for drawn in curves.values() for name, _ in drawn)
-    names = fitting(list(runs), CURVES, "runs", "curves")
-    for number, (quantity, drawn) in enumerate(curves.items(), start=1):
-        labels = {name: wrapped(name) for name in names}
-        looks = []
-        for name, points in drawn:
-            if name in names:
-                index = names.index(name)
-                looks.append(Curve(labels.pop(name, None), points, color_of(index), line_of(index)))
-        figure = steps_figure(looks, shown(quantity), height=3.4, columns=2)
-        written += save(figure, folder, f"{number:02}-curves")
     return written
 
 
@@ -394,7 +365,7 @@ def full_windows(points: Sequence[tuple[int, float]]) -> tuple[Points, int]:
     return [(step, total / count) for step, total, count in windows], full
 
 
-def _series(rows: Sequence[Mapping[str, Any]]) -> Series:
+def series_of(rows: Sequence[Mapping[str, Any]]) -> Series:
     """The points of every value of the lines of ``metrics.jsonl``, by its name, those within a record with a dot."""
     series: Series = {}
     for row in rows:
@@ -403,11 +374,13 @@ def _series(rows: Sequence[Mapping[str, Any]]) -> Series:
     return series
 
 
-def _within(series: Series, prefix: str) -> Series:
+def within(series: Series, prefix: str) -> Series:
+    """The points of the names with a prefix, by the rest of the name."""
     return {name.removeprefix(prefix): points for name, points in series.items() if name.startswith(prefix)}
 
 
-def _gammas(series: Series) -> Series:
+def gammas_of(series: Series) -> Series:
+    """The points of both learned exponents."""
     return {name: series[name] for name in ("gamma_query", "gamma_document") if name in series}
 
 

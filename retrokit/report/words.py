@@ -4,16 +4,12 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
-from typing import TYPE_CHECKING
 
 from retrokit.core.sheet import grouped
 from retrokit.evaluation.comparison.comparison import Comparison, Evaluation
 from retrokit.evaluation.comparison.systems import System
 from retrokit.evaluation.result import known
 from retrokit.report.evaluation import value_of
-
-if TYPE_CHECKING:
-    from retrokit.evaluation.two_stage import Reranking
 
 MOST_TASKS = 4
 """Tasks that have a sentence each; of more, the sentences are about all of them."""
@@ -85,11 +81,6 @@ def sentences(evaluation: Evaluation) -> Iterator[str]:
 def conclusion(evaluation: Evaluation) -> str:
     """An evaluation in sentences."""
     return " ".join(sentences(evaluation))
-
-
-def conclusion_of_reranking(reranking: "Reranking") -> str:
-    """A reranking in sentences."""
-    return conclusion(reranking.whole)
 
 
 def _on_one(standing: Standing) -> str:

@@ -26,24 +26,21 @@ from retrokit.data.runs import RUN_FILE
 from retrokit.evaluation.comparison.comparison import Evaluation, counted
 from retrokit.evaluation.comparison.systems import comparable, in_common
 from retrokit.evaluation.comparison.trained import training_of
-from retrokit.evaluation.two_stage import Reranking
+from retrokit.extensions.page.curves import curves_of, curves_plots
 from retrokit.extensions.page.html import pictures, template, to_html, write
 from retrokit.extensions.page.sources import RunSource, Sources, read_sources
 from retrokit.probing.base import Findings
 from retrokit.report.evaluation import evaluation_sheets
 from retrokit.report.plots import (
     cross_plots,
-    curves_of,
-    curves_plots,
     evaluation_plots,
     reranking_plots,
 )
 from retrokit.report.records import RecordSource, whole
-from retrokit.report.reranking import cost_sheet, near_miss_sheets
 from retrokit.training.history import Outcome, tenths
 
-_WITH_PARTS = (Evaluation, Reranking, Findings)
-"""Records that have parts of the page to themselves."""
+_WITH_SECTIONS = (Evaluation, Findings)
+"""Records that have sections of the page to themselves."""
 OUTERMOST = 3  # queries that are named on each side
 SHORT = 12  # letters of a digest that tell it from others
 
@@ -63,9 +60,8 @@ def provenance(sources: Sources) -> Iterator[Markup]:
 
 
 def _evaluations(sources: Sources) -> dict[str, Evaluation]:
-    """All evaluations by their paths, those of rerankings last."""
-    rerankings = {source.path: source.record.whole for source in sources.of(Reranking)}
-    return {source.path: source.record for source in sources.of(Evaluation)} | rerankings
+    """All evaluations by their paths."""
+    return {source.path: source.record for source in sources.of(Evaluation)}
 
 
 def _data_rows(evaluations: Iterable[Evaluation]) -> list[list[str]]:
@@ -137,8 +133,10 @@ def evaluation(source: RecordSource) -> Iterator[Markup]:
     yield write("heading", source.path)
     for sheet in evaluation_sheets(evaluation, every_test=True):
         yield to_html(sheet)
-    if (costs := cost_sheet(evaluation.results)).rows:
-        yield to_html(costs)
+    if any("reranker" in result.configuration for result in evaluation.results):
+        titles = {"reranking": "Rerankers and the first stage", "near-misses": "Scores of near-misses, and ROC-AUC"}
+        yield pictures(reranking_plots, evaluation, "", titles)
+        return
     titles = {
         f"{number:02}-": f"{evaluation.main_metric(task)} of each system on {task}"
         for number, task in enumerate(evaluation.tasks, start=1)
@@ -183,18 +181,6 @@ def _outermost(changes: Mapping[str, float], sign: int) -> str:
     ordered = sorted(changes, key=lambda item: -changes[item])[::sign]
     changed = [f"{item} ({changes[item]:+.3f})" for item in ordered[:OUTERMOST] if sign * changes[item] > 0]
     return ", ".join(changed) or "–"
-
-
-def reranking(source: RecordSource) -> Iterator[Markup]:
-    """Both stages, near-misses, and what the second stage took."""
-    record: Reranking = source.record
-    yield write("heading", source.path)
-    if record.rankings is not None:
-        yield from map(to_html, evaluation_sheets(record.rankings, every_test=True))
-    yield from map(to_html, near_miss_sheets(record.near_miss_rows()))
-    yield to_html(cost_sheet(record.whole.results))
-    titles = {"reranking": "Rerankers and the first stage", "near-misses": "Scores of near-misses, and ROC-AUC"}
-    yield pictures(reranking_plots, record, "", titles)
 
 
 def trainings(runs: Sequence[RunSource]) -> Iterator[Markup]:
@@ -293,14 +279,14 @@ def page_of(sources: Sources, title: str | None = None, price_per_hour: float | 
         f"script-src {code_source(script)}"
     )
     origin = f"Made by retrokit {__version__} at {datetime.now(UTC):%Y-%m-%d %H:%M} UTC"
-    parts = [(name, blocks) for name, blocks in _parts(sources, price_per_hour) if any(blocks)]
+    sections = [(name, blocks) for name, blocks in _sections(sources, price_per_hour) if any(blocks)]
     return template().render(
         title=title or "retrokit report",
         policy=policy,
         style=Markup(style),
         script=Markup(script),
         summary=summary(sources),
-        parts=parts,
+        parts=sections,
         made=f"{origin}, on {platform.system()} {platform.machine()} with Python {platform.python_version()}.",
     )
 
@@ -310,13 +296,12 @@ def summary(sources: Sources) -> list[str]:
     return [text for source in sources.records if (text := source.conclusion)]
 
 
-def _parts(sources: Sources, price_per_hour: float | None) -> Iterator[tuple[str, list[Markup]]]:
-    """The parts by their headings; the page leaves out those without a block."""
+def _sections(sources: Sources, price_per_hour: float | None) -> Iterator[tuple[str, list[Markup]]]:
+    """The sections by their headings; the page leaves out those without a block."""
     evaluations = sources.of(Evaluation)
-    others = [source for source in sources.records if not isinstance(source.record, _WITH_PARTS)]
+    others = [source for source in sources.records if not isinstance(source.record, _WITH_SECTIONS)]
     yield "Results", _drawn(evaluations, evaluation)
     yield "Cross-evaluation", list(crossed(evaluations))
-    yield "Reranking", _drawn(sources.of(Reranking), reranking)
     yield "Wins and losses by query", list(_wins_and_losses(sources))
     yield "Training", list(trainings(sources.runs))
     yield "Probes", _drawn(sources.of(Findings), probe)

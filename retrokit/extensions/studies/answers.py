@@ -20,7 +20,9 @@ def beside_bm25(evaluation: Evaluation) -> Iterator[str]:
 
 
 def _side(difference: float) -> str:
-    return "above" if difference > 0 else "below" if difference < 0 else "level with"
+    if difference == 0:
+        return "level with"
+    return "above" if difference > 0 else "below"
 
 
 def recommendation(evaluation: Evaluation) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from retrokit import encoders
@@ -82,11 +83,12 @@ registry = SpecRegistry(
             "a searcher, and a reranker that puts the best of what it finds in order",
             "retrokit.ranking.retrieval.two_stage:two_stage",
             (
-                Param("first", required=True, help="encoder or searcher; with parameters in quotes"),
+                Param("first", help="encoder or searcher, in quotes with parameters; none: pairs only"),
                 Param("reranker", required=True, help="such as maxsim; with parameters in quotes"),
                 Param("depth", 100, minimum=1, help="documents of a query that are reranked"),
                 Param("blend", float, minimum=0, maximum=1, help="share of the reranker in a sum of both scores"),
                 Param("fusion", choices=("rrf",), help="join the ranks of both stages in place of scores"),
+                Param("work", help="folder that caches the reranker's scores, to resume after a break"),
             ),
             positional="first",
         ),
@@ -97,6 +99,42 @@ registry = SpecRegistry(
 def registry_of(spec: str) -> Registry:
     """The registry of a searcher's or an encoder's name; any other text is an encoder's path or hub id."""
     return registry if spec.partition(":")[0] in registry.names() else encoders.registry
+
+
+@dataclass(frozen=True)
+class Stages:
+    """The stages of the system ``spec``: what finds documents, and what reranks the ``depth`` best of them.
+
+    Attributes:
+        first: spec of an encoder or a searcher; ``None``: only pairs are scored.
+        reranker: its spec; ``None``: the first stage is all there is.
+        blend, fusion: how the scores of both become one (:class:`ranking.retrieval.two_stage.Fusion`).
+        work: the folder that caches the reranker's scores; ``None``: there is none.
+    """
+
+    spec: str
+    first: str | None
+    reranker: str | None = None
+    depth: int = 100
+    blend: float | None = None
+    fusion: str | None = None
+    work: str | None = None
+
+    @property
+    def embeds(self) -> bool:
+        """Whether an encoder is what finds documents."""
+        return self.first is not None and registry_of(self.first) is encoders.registry
+
+
+def stages_of(spec: str) -> Stages:
+    """The stages of a searcher or an encoder: one, unless it is ``two-stage``. Raises :class:`UsageError` for a wrong
+    spec of a searcher."""
+    if registry_of(spec) is not registry:
+        return Stages(spec, spec)
+    parsed = registry.parse(spec)
+    if parsed.name != "two-stage":
+        return Stages(spec, spec)
+    return Stages(spec, **registry.options(parsed))
 
 
 def leaves_open(spec: str) -> bool:

@@ -23,7 +23,6 @@ from retrokit.probing import ProbeEntry
 from retrokit.probing import registry as probe_entries
 from retrokit.probing.base import Findings
 from retrokit.report.records import RecordEntry, RecordSource
-from retrokit.report.reranking import reranking_parts
 from retrokit.report.words import sentences
 from tests.report import gallery
 
@@ -216,7 +215,7 @@ def test_a_probe_is_the_same_from_its_json(tmp_path, kind):
 def test_what_cannot_be_drawn_is_one_line_with_the_file(tmp_path):
     probe = of_probe(gallery.fisher(["a"]))
     probe["results"][0]["information"].append(probe["results"][0]["information"][0])
-    reranked = json.loads(reranking_parts(gallery.reranking(["a", "b"], ["swap"]), "json", True)[0])
+    reranked = json.loads(to_json(gallery.reranking(["a", "b"], ["swap"]).to_json(True), kind="evaluation"))
     reranked["shown"] = {task: ["nothing"] for task in reranked["shown"]}
     for number, content in enumerate((probe, reranked)):
         folder = tmp_path / str(number)

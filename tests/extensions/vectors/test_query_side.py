@@ -234,13 +234,13 @@ def test_a_task_of_other_documents_is_refused_at_once(tiny_bert, corpus, pairs, 
 @pytest.mark.parametrize(
     ("options", "complaint"),
     [
-        (["--query-side", "cube"], "--query-side cube: expected map, low-rank:N, mlp or encoder"),
+        (["--query-side", "cube"], "--query-side cube is not map, low-rank:N, mlp or encoder"),
         (["--query-side", "low-rank:17"], "--query-side low-rank:17: the rank is above the 16 dimensions of"),
         (
             ["--query-side", "mlp:100000"],
             "mlp or encoder; at most low-rank:9999 and mlp:99999",
         ),
-        (["--lora", "4"], "--lora does not go with --query-side map"),
+        (["--lora", "4"], "--lora needs --query-side encoder"),
         (["--freeze", "x", "--query-side", "encoder"], "--freeze x: expected embeddings, first:N or all-but:K"),
         (
             ["--encoder", "static:16"],
