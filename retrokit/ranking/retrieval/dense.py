@@ -114,9 +114,12 @@ class DenseIndex(Index):
             block_scores = np.concatenate([scores for scores, _ in results], axis=1)
             block_positions = np.concatenate([positions for _, positions in results], axis=1)
             ordered = in_order(torch.from_numpy(block_scores), torch.from_numpy(block_positions))
-            scores, positions = (side.numpy()[:, :k] for side in ordered)
-        is_vector = positions >= 0
-        return [(scores[row, there], positions[row, there]) for row, there in enumerate(is_vector)]
+            scores, positions = ordered[0].numpy()[:, :k], ordered[1].numpy()[:, :k]
+        rankings = []
+        for query_scores, query_positions in zip(scores, positions, strict=True):
+            is_vector = query_positions >= 0
+            rankings.append((query_scores[is_vector], query_positions[is_vector]))
+        return rankings
 
     def ready(self) -> DenseIndex:
         self.searcher.embeddings.encoder.settle()
@@ -162,9 +165,9 @@ class DenseIndex(Index):
         approximate = next((block.approximate for block in self.source.blocks if block.approximate is not None), None)
         if approximate is not None:
             configuration |= approximate.account()
-        configuration |= self.source.configuration()
         norms = embeddings.norms(self._queries, (), "query")
         if searcher.export is not None:
+            configuration["dtype"] = searcher.export.note["dtype"]
             return Account(configuration, norms)
         norms |= embeddings.norms(self.source.texts, self._pair_texts, "document")
         counts = embeddings.counts(self._queries, "query", "queries")
