@@ -16,9 +16,10 @@ import pytest
 
 import retrokit.augmentation.mining as mining
 from retrokit.augmentation.crops import CropSettings, crop_pairs, dropout_pairs
+from retrokit.augmentation.edits import NEAR_MISSES, sentence
+from retrokit.augmentation.edits.family import load_families
+from retrokit.augmentation.edits.subject import Subject
 from retrokit.augmentation.masking import Masker, masked_rows
-from retrokit.augmentation.near_misses import sentence
-from retrokit.augmentation.near_misses.family import load_families
 from retrokit.augmentation.settings import MiningSettings
 from retrokit.augmentation.texts import Rows, Texts
 from retrokit.ranking.retrieval.embeddings import SharedEmbeddings
@@ -245,11 +246,11 @@ def test_the_near_misses_that_the_page_shows_are_made():
     page = (ROOT / "docs" / "how-to" / "training-data.md").read_text(encoding="utf-8")
     rows = [json.loads(line) for line in page.splitlines() if line.startswith('{"anchor": ')]
     shown = [row for row in rows if "family" in row]
-    families = {family.name: family for family in load_families()}
+    families = {family.name: family for family in load_families(NEAR_MISSES)}
     assert [row["family"] for row in shown] == list(families)
     for row in shown:
         assert row["positive"] == row["anchor"]
-        made = {(edit.name, edit.text) for edit in families[row["family"]].edits(sentence.tag(row["anchor"]))}
+        made = {(edit.name, edit.after) for edit in families[row["family"]].edits(Subject.of_sentence(row["anchor"]))}
         assert (row["edit"], *row["negatives"]) in made
 
 

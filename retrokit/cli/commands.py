@@ -140,7 +140,7 @@ registry = CommandRegistry(
             "augment near-misses",
             "Create near-misses: minimal edits of sentences that change their meaning (COMP D.1).",
             "retrokit.cli.augment:near_misses",
-            kinds=("near-misses", "llms"),
+            kinds=("edits", "llms"),
             prints="lines",
         ),
         CommandEntry(

@@ -197,7 +197,7 @@ class StressSettings(ProbeSettings):
     retrokit probe stress runs/mine --on beir:data/scifact --fail-under negation=0.3 --junit stress.xml
     """
 
-    names = ("encoders", "searchers", "rerankers", "capabilities")
+    names = ("encoders", "searchers", "rerankers", "edits")
     first = (
         *("texts", "on", "capabilities", "with_", "limit", "save_edits", "fail_under", "junit", "plot", "seed"),
         "as_json",

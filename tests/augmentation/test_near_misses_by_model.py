@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from retrokit.augmentation.near_misses import by_model, registry
-from retrokit.augmentation.near_misses.by_model import CAUSES, SYSTEM, answered, estimate, why_rejected
-from retrokit.augmentation.near_misses.family import Family, load_families
-from retrokit.augmentation.near_misses.files import write_near_misses
+from retrokit.augmentation.edits import NEAR_MISSES, by_model
+from retrokit.augmentation.edits.by_model import CAUSES, SYSTEM, answered, estimate, why_rejected
+from retrokit.augmentation.edits.family import Family, load_families
+from retrokit.augmentation.edits.files import write_near_misses
 from retrokit.cli.entry import run
 from retrokit.core.errors import Interrupted, ServiceError, UsageError
 from retrokit.llm.base import estimated_tokens
@@ -20,7 +20,7 @@ from tests.llm.server import PASSING, ChatServer, Plan, error, message
 
 pytest.importorskip("HanTa", reason="of the extra negatives")
 
-FAMILIES = load_families()
+FAMILIES = load_families(NEAR_MISSES)
 ANIMALS = ["cat", "dog", "bird", "fish", "horse", "mouse", "sheep", "goat"]
 TEXTS = [f"The {one} sees the {other} above the house." for one in ANIMALS for other in ANIMALS if one != other]
 
@@ -54,7 +54,7 @@ def write(server: ChatServer, corpus: Path, name: str = "near.jsonl", **options:
     """The lines that come out, and what is said of them."""
     output = corpus.with_name(name)
     spec = f"openai:m,url={server.url}"
-    written = write_near_misses(str(corpus), str(output), families=registry.names(), llm=spec, **options)
+    written = write_near_misses(str(corpus), str(output), families=NEAR_MISSES, llm=spec, **options)
     return [json.loads(line) for line in output.read_text().splitlines()], written
 
 
@@ -85,7 +85,7 @@ def test_what_comes_out_does_not_depend_on_the_service(corpus: Path) -> None:
         store = str(corpus.with_name("answers.db"))
         rows, written = write(server, corpus, store=store, per_family=20, split=None, seed=0, concurrency=64)
         assert rows == [row for row in expected if row in rows]
-        assert Counter(row["family"] for row in rows) == dict.fromkeys(registry.names(), 20)
+        assert Counter(row["family"] for row in rows) == dict.fromkeys(NEAR_MISSES, 20)
         calls = len(server.log.bodies)
         again, written = write(server, corpus, "again.jsonl", store=store, per_family=20)
         assert again == rows
@@ -188,7 +188,7 @@ def test_ctrl_c_says_where_the_answers_are(corpus: Path, monkeypatch: pytest.Mon
     def stop(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("retrokit.augmentation.near_misses.files.json_line", stop)
+    monkeypatch.setattr("retrokit.augmentation.edits.files.json_line", stop)
     with (
         ChatServer(Plan(edit)) as server,
         pytest.raises(Interrupted, match=r"^stopped; \d+ answers are in .*sqlite$"),
@@ -260,7 +260,7 @@ def test_why_an_answer_is_rejected(family: str, anchor: str, answer: str, cause:
     assert cause is None or cause in CAUSES
 
 
-@pytest.mark.parametrize("family", FAMILIES, ids=registry.names())
+@pytest.mark.parametrize("family", FAMILIES, ids=NEAR_MISSES)
 def test_prompts_hold_the_sentence_once(family: Family) -> None:
     assert family.prompt.count("<sentence>{sentence}</sentence>") == 1
     assert family.prompt.count("{") == 1

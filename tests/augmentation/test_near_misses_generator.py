@@ -9,10 +9,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import binomtest, chisquare
 
-from retrokit.augmentation.near_misses import registry
-from retrokit.augmentation.near_misses.family import Edit, Family, load_families
-from retrokit.augmentation.near_misses.generator import RULES, NearMiss, near_misses, quotas, why_not
-from retrokit.augmentation.near_misses.sentence import Sentence, tag
+from retrokit.augmentation.edits import NEAR_MISSES
+from retrokit.augmentation.edits.family import Family, Rewriting, load_families
+from retrokit.augmentation.edits.files import near_miss_families
+from retrokit.augmentation.edits.generator import NearMiss, near_misses, quotas
+from retrokit.augmentation.edits.running_text import RULES, why_not
+from retrokit.augmentation.edits.subject import Subject
 from retrokit.augmentation.settings import NearMissSettings
 from retrokit.core.errors import UsageError
 from tests.close import LEAST_P
@@ -24,16 +26,16 @@ THINGS = ["apple", "basket", "candle", "drum", "engine", "fiddle", "garden", "ha
 SENTENCES = [f"{name} sees the {thing} in the house." for name, thing in itertools.product(NAMES, THINGS)]
 
 
-def deny(sentence: Sentence) -> Iterator[Edit]:
+def deny(subject: Subject) -> Iterator[Rewriting]:
     """One edit of every sentence."""
-    yield Edit("insert-not", sentence.text.replace("sees", "does not see"))
+    yield Rewriting("insert-not", subject.query.replace("sees", "does not see"))
 
 
-def move(sentence: Sentence) -> Iterator[Edit]:
+def move(subject: Subject) -> Iterator[Rewriting]:
     """Nine edits of one kind, and one of another."""
     for place in "barn shed hall yard tent cave boat shop park".split():
-        yield Edit("change-place", sentence.text.replace("house", place))
-    yield Edit("change-preposition", sentence.text.replace(" in ", " near "))
+        yield Rewriting("change-place", subject.query.replace("house", place))
+    yield Rewriting("change-preposition", subject.query.replace(" in ", " near "))
 
 
 DENY, MOVE = Family("deny", deny), Family("move", move)
@@ -71,14 +73,14 @@ def test_the_kind_is_drawn_before_the_edit() -> None:
 
 
 def test_kinds_that_every_sentence_offers_are_drawn_less_often() -> None:
-    def negate(sentence: Sentence) -> Iterator[Edit]:
-        yield Edit("insert-not", sentence.text.replace("sees", "does not see"))
-        yield Edit("insert-never", sentence.text.replace("sees", "never sees"))
-        yield Edit("swap-names", "Zoe" + sentence.text)
+    def negate(subject: Subject) -> Iterator[Rewriting]:
+        yield Rewriting("insert-not", subject.query.replace("sees", "does not see"))
+        yield Rewriting("insert-never", subject.query.replace("sees", "never sees"))
+        yield Rewriting("swap-names", "Zoe" + subject.query)
 
     kinds = Counter(
         miss.edit
-        for _, miss in near_misses(SENTENCES, [Family("negate", negate, {"insert-not": 1, "insert-never": 2})])
+        for _, miss in near_misses(SENTENCES, [Family("negate", negate, lots={"insert-not": 1, "insert-never": 2})])
     )
     drawn = [kinds[name] for name in ("insert-not", "insert-never", "swap-names")]
     expected = [len(SENTENCES) * ninths / 9 for ninths in (1, 2, 6)]
@@ -88,8 +90,8 @@ def test_kinds_that_every_sentence_offers_are_drawn_less_often() -> None:
 def test_every_kind_with_few_lots_exists() -> None:
     """A kind that is renamed in its family would silently be drawn as often as any other."""
     texts = ["The large lake freezes in the cold winter.", "The red car is behind the blue truck."]
-    families = load_families()
-    offered = {edit.name for text in texts for family in families for edit in family.edits(tag(text))}
+    families = load_families(NEAR_MISSES)
+    offered = {edit.name for text in texts for family in families for edit in family.edits(Subject.of_sentence(text))}
     assert {kind for family in families for kind in family.lots} <= offered
 
 
@@ -108,7 +110,7 @@ def test_quotas_are_exact_and_reading_stops() -> None:
 
 
 def test_comps_figures() -> None:
-    wanted = quotas(registry.names(), 9_940, 0.8)
+    wanted = quotas(NEAR_MISSES, 9_940, 0.8)
     assert Counter(split for (_, split), left in wanted.items() for _ in range(left)) == {
         "train": 23_856,
         "test": 5_964,
@@ -119,8 +121,8 @@ def test_comps_figures() -> None:
 def test_no_sentence_is_in_both_splits_even_as_a_negative() -> None:
     """Each sentence's near-miss is another sentence of the input, whose own split may be the other one."""
 
-    def rotate(sentence: Sentence) -> Iterator[Edit]:
-        yield Edit("next", SENTENCES[(SENTENCES.index(sentence.text) + 1) % len(SENTENCES)])
+    def rotate(subject: Subject) -> Iterator[Rewriting]:
+        yield Rewriting("next", SENTENCES[(SENTENCES.index(subject.query) + 1) % len(SENTENCES)])
 
     counts: Counter[str] = Counter()
     found = list(near_misses(SENTENCES, [Family("rotate", rotate)], split=0.5, counts=counts))
@@ -146,9 +148,9 @@ def test_no_paraphrase_is_in_both_splits() -> None:
 
 
 def test_no_pair_twice_in_either_order() -> None:
-    def swap(sentence: Sentence) -> Iterator[Edit]:
+    def swap(subject: Subject) -> Iterator[Rewriting]:
         there, back = SENTENCES[0], SENTENCES[1]
-        yield Edit("swap", back if sentence.text == there else there)
+        yield Rewriting("swap", back if subject.query == there else there)
 
     counts: Counter[str] = Counter()
     found = list(
@@ -208,7 +210,7 @@ def test_the_bounds_of_capitals_and_symbols(sentence: str, rule: str | None) -> 
 
 def test_unusable_input_is_counted_and_harms_nothing() -> None:
     counts: Counter[str] = Counter()
-    shout = Family("shout", lambda sentence: [Edit("louder", "  " + sentence.text.upper())])
+    shout = Family("shout", lambda subject: [Rewriting("louder", "  " + subject.query.upper())])
     odd = "\ud800 lone surrogate in the middle of the text is odd."
     texts = ["", "   \n", odd, "x" * 10_000, "A small house in the old town.", SENTENCES[0]]
     assert len(list(near_misses(texts, [DENY, shout], counts=counts))) == 1
@@ -218,9 +220,11 @@ def test_unusable_input_is_counted_and_harms_nothing() -> None:
 
 def test_wrong_use_is_one_clear_line() -> None:
     with pytest.raises(
-        UsageError, match=r"'x'; known: negation, binding, spatial\n.* 'spacial' \(did you mean spatial\?\)"
+        UsageError, match=r"'x'; known: negation, binding, .*\n.* 'spacial' \(did you mean spatial or spacing\?\)"
     ):
         load_families(["x", "spacial", "spatial"])
+    with pytest.raises(UsageError, match=r"^typos, case: keeps the meaning"):
+        near_miss_families(["numbers", "typos", "case"])
     with pytest.raises(UsageError, match="named twice: spatial, spatial"):
         load_families(["spatial", "spatial"])
     with pytest.raises(UsageError, match="`per_family=` 0 is out of range"):

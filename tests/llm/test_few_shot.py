@@ -11,9 +11,9 @@ import pytest
 
 from retrokit import cli
 from retrokit.augment import queries
-from retrokit.augmentation.near_misses import by_model
-from retrokit.augmentation.near_misses.family import load_families
-from retrokit.augmentation.near_misses.files import write_near_misses
+from retrokit.augmentation.edits import NEAR_MISSES, by_model
+from retrokit.augmentation.edits.family import load_families
+from retrokit.augmentation.edits.files import write_near_misses
 from retrokit.augmentation.queries import SHAPES, Asker
 from retrokit.augmentation.settings import TYPES
 from retrokit.core.errors import DataError
@@ -231,10 +231,10 @@ def test_examples_of_queries_pass(name: str) -> None:
         assert asyncio.run(asker.query(passage, name)) == answer
 
 
-FAMILY_PROMPTS = {prompt.name: prompt for prompt in by_model.prompts_of(load_families(), "few-shot")}
+FAMILY_PROMPTS = {prompt.name: prompt for prompt in by_model.prompts_of(load_families(NEAR_MISSES), "few-shot")}
 
 
-@pytest.mark.parametrize("family", load_families(), ids=lambda family: family.name)
+@pytest.mark.parametrize("family", load_families(NEAR_MISSES), ids=lambda family: family.name)
 def test_examples_of_near_misses_pass(family: Any) -> None:
     pairs = examples(FAMILY_PROMPTS[family.name].template, "Sentence:", "Edited:")
     causes = [by_model.why_rejected(*pair, family.least_overlap) for pair in pairs]
