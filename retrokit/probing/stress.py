@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import takewhile
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
 
@@ -251,9 +252,8 @@ def _difference(row: FailedEdit) -> str:
 
 def _shared(old: Sequence[str], new: Sequence[str]) -> int:
     """The number of words that both begin with."""
-    return next(
-        (place for place, pair in enumerate(zip(old, new, strict=False)) if pair[0] != pair[1]), min(len(old), len(new))
-    )
+    pairs = zip(old, new, strict=False)
+    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
 
 
 def _shortened(text: str) -> str:

@@ -74,8 +74,8 @@ def test_a_sentence(family: str, lines: list[str]) -> None:
 def swaps_with_sentences() -> list[tuple[str, str, str]]:
     """Family, kind of edit and sentence of each line of swaps that has one."""
     lines = []
-    for family in ("negation", "spatial"):
-        content = data.text(f"{data.__package__}.{family}", "relations.txt")
+    for family, file in (("negation", "relations.txt"), ("spatial", "relations.txt"), ("binding", "links.txt")):
+        content = data.text(f"{data.__package__}.{family}", file)
         for kind, sentence in re.findall(rf"^([a-z-]+): .*\n{data.EXAMPLE}(.*)$", content, re.MULTILINE):
             lines.append((family, kind, sentence))
     assert len(lines) > 50
@@ -202,7 +202,7 @@ def test_real_sentences(shared_data: Path, family: str, file: str, field: str, l
 
 
 ROOM = Path(data.__file__).parent
-TABLES = ("relations.txt", "verbs.txt")
+TABLES = ("relations.txt", "verbs.txt", "links.txt")
 
 
 @pytest.mark.parametrize("family", NEAR_MISSES)

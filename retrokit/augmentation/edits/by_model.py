@@ -21,7 +21,7 @@ from typing import NamedTuple
 from retrokit.augmentation.edits.family import Family, Rewriting, load_families
 from retrokit.augmentation.edits.generator import Text, anchors_of
 from retrokit.augmentation.edits.patterns import text as text_of_file
-from retrokit.augmentation.edits.running_text import why_not
+from retrokit.augmentation.edits.running_text import reasons, why_not
 from retrokit.augmentation.edits.subject import Subject
 from retrokit.core.calls import PromptRefused
 from retrokit.core.errors import ServiceError, UsageError
@@ -61,8 +61,7 @@ _QUOTES = ('""', "''", "“”", "‘’", "«»", "**", "``", "__")
 
 def rejections(counts: Mapping[str, int]) -> str:
     """How many answers were rejected for each cause, the most frequent first, of ``rejected:CAUSE`` in ``counts``."""
-    rejected = sorted(((counts.get(f"rejected:{cause}", 0), cause) for cause in CAUSES), reverse=True)
-    return "; ".join(f"{number:,}: {CAUSES[cause]}" for number, cause in rejected if number)
+    return reasons(counts, CAUSES, "rejected:")
 
 
 def answered(text: str) -> str:

@@ -1,15 +1,23 @@
 """Near-misses from a file into files: reading texts or pairs, writing training and held-out triplets."""
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
-from contextlib import ExitStack
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from retrokit.augmentation.edits.by_model import CAUSES, CallEstimate, estimate, open_writer, prompts_of, rejections
+from retrokit.augmentation.edits.by_model import (
+    CAUSES,
+    CallEstimate,
+    Writer,
+    estimate,
+    open_writer,
+    prompts_of,
+    rejections,
+)
 from retrokit.augmentation.edits.family import Family, load_families
 from retrokit.augmentation.edits.generator import SPLITS, Split, Text, near_misses
-from retrokit.augmentation.edits.running_text import RULES
+from retrokit.augmentation.edits.running_text import RULES, reasons
 from retrokit.augmentation.settings import BUDGET, NearMissSettings
 from retrokit.augmentation.texts import Rows, Texts
 from retrokit.core.errors import DataError, UsageError
@@ -30,27 +38,26 @@ class Written:
     counts: Counter[str]
     calls: str | None = None
 
+    @property
+    def by_family(self) -> dict[str, int]:
+        """The near-misses by ``FAMILY/SPLIT``."""
+        return {key: number for key, number in sorted(self.counts.items()) if "/" in key and ":" not in key}
+
     def summary(self) -> list[str]:
         """Near-misses by family, sentences dropped by rule, and quotas that the texts did not fill."""
-        counts = self.counts
-        by_kind = {key: number for key, number in counts.items() if "/" in key and not key.startswith("missing:")}
-        lines = [
-            f"{counts['sentences']:,} sentences: {sum(by_kind.values()):,} near-misses "
-            f"({'; '.join(f'{key}: {number:,}' for key, number in sorted(by_kind.items()))})"
-        ]
-        dropped = sorted(((counts[rule], rule) for rule in RULES if counts[rule]), reverse=True)
-        if dropped:
-            reasons = "; ".join(f"{number:,}: {RULES[rule]}" for number, rule in dropped)
-            lines.append(f"{sum(number for number, _ in dropped):,} sentences gave none ({reasons})")
-        rejected = sum(counts[f"rejected:{cause}"] for cause in CAUSES)
-        if rejected:
+        counts, by_family = self.counts, self.by_family
+        families = "; ".join(f"{family}: {number:,}" for family, number in by_family.items())
+        lines = [f"{counts['sentences']:,} sentences: {sum(by_family.values()):,} near-misses ({families})"]
+        if dropped := sum(counts[rule] for rule in RULES):
+            lines.append(f"{dropped:,} sentences gave none ({reasons(counts, RULES)})")
+        if rejected := sum(counts[f"rejected:{cause}"] for cause in CAUSES):
             lines.append(f"{rejected:,} answers of the model were rejected ({rejections(counts)})")
         if self.calls is not None:
             lines.append(self.calls)
-        missing = {key.partition(":")[2]: number for key, number in counts.items() if key.startswith("missing:")}
-        if missing:
-            short = ", ".join(f"{number:,} of {key}" for key, number in missing.items())
-            lines.append(f"the texts did not fill every quota: {short} are missing")
+        quotas = [(key.removeprefix("missing:"), number) for key, number in counts.items() if "missing:" in key]
+        if quotas:
+            missing = ", ".join(f"{number:,} of {quota}" for quota, number in quotas)
+            lines.append(f"the texts did not fill every quota: {missing} are missing")
         return lines
 
 
@@ -66,23 +73,9 @@ def write_near_misses(settings: NearMissSettings) -> Written:
         BudgetSpent, Interrupted: the budget does not suffice, or Ctrl-C. The answers are cached.
     """
     counts: Counter[str] = Counter()
-    families = near_miss_families(settings.families)
-    prompts = [] if settings.llm is None else prompts_of(families, settings.prompts or OURS)
-    texts, store = _texts(settings), settings.store
     files = _files(settings.output, settings.split)
-    check_outputs([(file, FILE) for file in (*files.values(), *([] if store is None else [store]))], [settings.path])
     with ExitStack() as stack:
-        writer = None
-        if settings.llm is not None:
-            if store is None and settings.output != "-":
-                store = str(default_store(settings.output))
-            model = llms.create(settings.llm)
-            prompts = prompts_of(families, wording_for(model)) if settings.prompts is None else prompts
-            max_tokens = settings.max_tokens or BUDGET
-            writer = stack.enter_context(
-                open_writer(model, families, prompts, store, max_tokens, settings.concurrency, counts)
-            )
-            families, texts = writer.families, writer.ahead(texts)
+        families, texts, writer = stack.enter_context(_sources(settings, list(files.values()), counts))
         triplets = near_misses(
             texts,
             families,
@@ -95,11 +88,32 @@ def write_near_misses(settings: NearMissSettings) -> Written:
         for split, near_miss in triplets:
             streams[split].write(json_line(near_miss.to_json()))
         written = Written(tuple(files.values()), counts, writer.session.summary() if writer is not None else None)
-        if not any("/" in key and not key.startswith("missing:") for key in counts):
+        if not written.by_family:
             if writer is not None:
                 writer.check()
             raise DataError(named(settings.path), f"gives no near-miss: {'; '.join(written.summary()[1:])}")
     return written
+
+
+@contextmanager
+def _sources(
+    settings: NearMissSettings, files: Sequence[str], counts: Counter[str]
+) -> Iterator[tuple[Sequence[Family], Iterable[Text], Writer | None]]:
+    """The families, the texts, and what requests the edits of a model, if there is one."""
+    families, texts, store = near_miss_families(settings.families), _texts(settings), settings.store
+    if settings.llm is not None:
+        prompts_of(families, settings.prompts or OURS)
+    check_outputs([(file, FILE) for file in (*files, store) if file is not None], [settings.path])
+    if settings.llm is None:
+        yield families, texts, None
+        return
+    if store is None and settings.output != "-":
+        store = str(default_store(settings.output))
+    model = llms.create(settings.llm)
+    prompts = prompts_of(families, settings.prompts or wording_for(model))
+    max_tokens = settings.max_tokens or BUDGET
+    with open_writer(model, families, prompts, store, max_tokens, settings.concurrency, counts) as writer:
+        yield writer.families, writer.ahead(texts), writer
 
 
 def near_miss_families(names: Sequence[str]) -> tuple[Family, ...]:

@@ -11,6 +11,7 @@ import math
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Literal, NamedTuple
 
 from retrokit.augmentation.draws import below, bits, distinct
@@ -307,11 +308,12 @@ def edit_set(
     ]
     surroundings = Surroundings(running, names_in(sentence for _, sentence in running))
     subjects_by_text: dict[int, list[Subject]] = {}
-    for text_index, text in enumerate(texts):
-        of_text = _of_query if text.query is not None else _of_sentences
-        subjects = list(
-            of_text(text, text_index, sentences_by_text[text_index], translations[text_index], surroundings, seed)
-        )
+    for text_index, (text, sentences) in enumerate(zip(texts, sentences_by_text, strict=True)):
+        subject = partial(Subject, id=text.id, text_index=text_index, surroundings=surroundings, seed=seed)
+        if text.query is None:
+            subjects = list(_of_sentences(text, sentences, translations[text_index], subject, seed))
+        else:
+            subjects = list(_of_query(text, text.query, sentences, subject))
         if subjects:
             subjects_by_text[text_index] = subjects
     documents = {text_index: subjects[0].passage.text for text_index, subjects in subjects_by_text.items()}
@@ -351,41 +353,35 @@ def _report_unaligned(texts: Sequence[TextToEdit], translations: Sequence[Sequen
         )
 
 
+def _running(sentences: Sequence[str]) -> list[int]:
+    return [index for index, sentence in enumerate(sentences) if why_not(sentence) is None]
+
+
 def _of_sentences(
     text: TextToEdit,
-    text_index: int,
     sentences: list[str],
     translations: Sequence[str | None],
-    surroundings: Surroundings,
+    subject: Callable[..., Subject],
     seed: int,
 ) -> Iterator[Subject]:
     """The sentences that rules may edit, in random order, each its own query and document."""
-    running = [index for index, sentence in enumerate(sentences) if why_not(sentence) is None]
+    running = _running(sentences)
     for number in distinct(len(running), len(running), seed, "sentences", text.text):
         index = running[number]
-        passage = Passage("", sentences[index], "")
-        yield Subject(passage, sentences[index], text.id, text_index, surroundings, seed, translations[index])
+        sentence = sentences[index]
+        yield subject(Passage("", sentence, ""), sentence, translation=translations[index])
 
 
-def _of_query(
-    text: TextToEdit,
-    text_index: int,
-    sentences: list[str],
-    translations: Sequence[str | None],
-    surroundings: Surroundings,
-    seed: int,
-) -> Iterator[Subject]:
+def _of_query(text: TextToEdit, query: str, sentences: list[str], subject: Callable[..., Subject]) -> Iterator[Subject]:
     """The sentence that shares most words with the query, in its document."""
-    assert text.query is not None
-    running = [index for index, sentence in enumerate(sentences) if why_not(sentence) is None]
+    running = _running(sentences)
     if len(sentences) > 2:
         running = [index for index in running if index > 0]  # sentence 0 begins with the title
-    query_words = set(units(text.query)) - FUNCTION_WORDS
-    shared = {index: len(query_words & set(units(sentences[index]))) for index in running}
-    best = max(running, key=lambda index: (shared[index], -index), default=None)
+    query_words = set(units(query)) - FUNCTION_WORDS
+    best = max(running, key=lambda index: len(query_words & set(units(sentences[index]))), default=None)
     if best is not None:
         passage = Passage(" ".join(sentences[:best]), sentences[best], " ".join(sentences[best + 1 :]))
-        yield Subject(passage, text.query, text.id, text_index, surroundings, seed, text.translation)
+        yield subject(passage, query, translation=text.translation)
 
 
 def _drawn_edits(subjects: Sequence[Subject], family: Family) -> Iterator[tuple[Subject, Edit]]:

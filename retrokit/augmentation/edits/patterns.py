@@ -22,10 +22,10 @@ first, ``~verb`` takes the form of that word, and after ``>`` may be nothing. A 
 these must be there) or ``!`` (none may), and alternatives. Places count from the swapped words: ``-1`` is the word
 before, ``1`` the word after, ``0`` the one by which the swap is found; ``1..3`` is any of several places, ``*`` any
 word of the sentence, ``h`` the noun that ends the phrase after the words, which must be there, and ``h+1`` the word
-after it. Alternatives are words (``turn*``: how they begin), tags (``VV*``), ``^`` (the end of the sentence),
-``$name`` (words of ``words.txt``), ``@name`` (a test of the family), ``a&b`` (both of it) and ``a_b`` (one word after
-the other, ``?`` any). ``+name`` adds the changes of that name of the family, or forbids the swap. ``%name = …`` names
-conditions for later lines.
+after it. Alternatives are words (``turn*``: how they begin), tags (``VV*``), ``=codes`` (of a shape), ``^`` (the end of
+the sentence), ``$name`` (words of ``words.txt``), ``$NAME`` (tags of ``tags.py``), ``@name`` (a test of the family),
+``a&b`` (both of it) and ``a_b`` (one word after the other, ``?`` any). ``+name`` adds the changes of that name of the
+family, or forbids the swap. ``%name = …`` names conditions for later lines.
 """
 
 import re
@@ -183,7 +183,7 @@ def read_swaps(
 def read_condition(text: str, lexicon: Lexicon, tests: Mapping[str, Test[V]]) -> Condition[V]:
     """The condition that ``text`` describes."""
     place, sign, alternatives = _CONDITION.fullmatch(text).groups()  # type: ignore[union-attr]
-    test = _any_of(alternatives.split("|"), lexicon, tests)
+    test = read_test(alternatives, lexicon, tests)
     low, _, high = place.partition("..")
 
     def condition(view: V, start: int, at: int, end: int) -> bool:
@@ -204,21 +204,34 @@ def read_condition(text: str, lexicon: Lexicon, tests: Mapping[str, Test[V]]) ->
     return condition
 
 
+def read_test(text: str, lexicon: Lexicon, tests: Mapping[str, Test[V]]) -> Test[V]:
+    """The test of a token that ``text``, alternatives of a condition, describes."""
+    return _any_of(text.split("|"), lexicon, tests)
+
+
 def _any_of(alternatives: Sequence[str], lexicon: Lexicon, named: Mapping[str, Test[V]]) -> Test[V]:
     """Whether any of the alternatives fits a token."""
     words: set[str] = set()
     openings: tuple[str, ...] = ()
     tests: list[Test[V]] = []
     for alternative in alternatives:
-        if joint := next((mark for mark in "_&" if mark in alternative), None):  # a word after the other, or both of it
-            joined = [_any_of([word], lexicon, named) for word in alternative.split(joint)]
-            tests.append(partial(_holds_all, joined, int(joint == "_")))
+        sign, rest = alternative[:1], alternative[1:]
+        if sign == "=" and rest:
+            tests.append(partial(_has_code, rest))
+        elif "_" in alternative:
+            tests.append(
+                partial(_hold_one_by_one, [_any_of([word], lexicon, named) for word in alternative.split("_")])
+            )
+        elif "&" in alternative:
+            at_once = [_any_of([word], lexicon, named) for word in alternative.split("&")]
+            tests.append(partial(_hold_at_once, at_once))
         elif alternative == "?":
             tests.append(lambda view, at: True)
-        elif alternative.startswith("@"):
-            tests.append(named[alternative[1:]])
-        elif len(alternative) > 1 and alternative.startswith("$"):
-            tests.append(_any_of(sorted(lexicon.words[alternative[1:]]), Lexicon({}, {}, {}, {}), {}))
+        elif sign == "@":
+            tests.append(named[rest])
+        elif sign == "$" and rest:
+            names = lexicon.words[rest] if rest.islower() else getattr(c5, rest.replace("-", "_"))
+            tests.append(_any_of(sorted(names), Lexicon({}, {}, {}, {}), {}))
         elif len(alternative) > 1 and alternative.endswith("*"):
             openings += (alternative[:-1],)
         else:  # a tag, or a word, which is in lower case
@@ -235,5 +248,13 @@ def _any_of(alternatives: Sequence[str], lexicon: Lexicon, named: Mapping[str, T
     return test
 
 
-def _holds_all(tests: Sequence[Test[V]], step: int, view: V, at: int) -> bool:
-    return all(test(view, at + i * step) for i, test in enumerate(tests))
+def _has_code(codes: str, view: View, at: int) -> bool:
+    return view.codes[at] in codes
+
+
+def _hold_one_by_one(tests: Sequence[Test[V]], view: V, at: int) -> bool:
+    return all(test(view, at + number) for number, test in enumerate(tests))
+
+
+def _hold_at_once(tests: Sequence[Test[V]], view: V, at: int) -> bool:
+    return all(test(view, at) for test in tests)

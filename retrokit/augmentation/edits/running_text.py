@@ -1,7 +1,7 @@
 """Running text: a text cut into sentences, and the rules by which a sentence is none."""
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from retrokit.augmentation.crops import Multilingual
 from retrokit.core.calls import encodable
@@ -27,6 +27,12 @@ RULES: dict[str, str] = {
     "no-edit": "no edit by a family with an open quota",
 }
 """Why a text (the first) or a sentence gives nothing: the keys of the counts, and what they mean."""
+
+
+def reasons(counts: Mapping[str, int], meanings: Mapping[str, str], prefix: str = "") -> str:
+    """How often each reason was counted, under its key behind ``prefix``, the most frequent first."""
+    counted = sorted(((counts.get(prefix + key, 0), key) for key in meanings), reverse=True)
+    return "; ".join(f"{number:,}: {meanings[key]}" for number, key in counted if number)
 
 
 def sentences_in(text: str) -> Iterator[str]:
@@ -72,12 +78,13 @@ def why_not(sentence: str) -> str | None:
 
 def _balanced(sentence: str) -> bool:
     """Whether every bracket and every double quotation mark has its counterpart."""
-    odd = sentence.count('"') % 2
-    if odd or any(sentence.count(mark) != sentence.count(end) for mark, end in ("“”", ("``", "''"))):
+    if sentence.count('"') % 2:
+        return False
+    if any(sentence.count(mark) != sentence.count(end) for mark, end in ("“”", ("``", "''"))):
         return False
     brackets = "".join(re.findall(r"[()\[\]]", sentence))
-    while (left := brackets.replace("()", "").replace("[]", "")) != brackets:
-        brackets = left
+    while "()" in brackets or "[]" in brackets:
+        brackets = brackets.replace("()", "").replace("[]", "")
     return not brackets
 
 

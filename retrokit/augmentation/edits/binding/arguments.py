@@ -6,8 +6,9 @@ Role reversals and argument order (COMP D.1).
 import re
 from collections.abc import Iterator
 
-from retrokit.augmentation.edits.binding.fit import TABLES, VERBS, WORDS, BindingView
-from retrokit.augmentation.edits.sentence import Change, Named, Phrase, VerbGroup, inflected, lemma
+from retrokit.augmentation.edits.binding.fit import VERBS, WORDS, BindingView
+from retrokit.augmentation.edits.binding.links import around_links
+from retrokit.augmentation.edits.sentence import Change, Named, Phrase, VerbGroup, inflected
 
 
 def arguments(view: BindingView) -> Iterator[Named]:
@@ -143,99 +144,6 @@ def verb_object_preposition(view: BindingView) -> Iterator[Named]:
 def _may_be_put(view: BindingView, verb: str, phrase: Phrase, other: Phrase) -> bool:
     """Whether two things that one *puts* or *places* are bodies, and nothing is *put on hold*."""
     return verb not in ("place", "put") or {view.kind_of(phrase), view.kind_of(other)} <= {"animate", "concrete"}
-
-
-def noun_places(view: BindingView) -> Iterator[Named]:
-    """The effect of wages on prices: The effect of prices on wages."""
-    for noun in view.phrases:
-        phrase = view.starting.get(noun.end + 1)
-        if phrase is None or view.codes[phrase.end] != "P" or (after := view.starting.get(phrase.end + 1)) is None:
-            continue
-        other, head = view.extended(after), view.head(noun)
-        first, second = view.words[noun.end], view.words[phrase.end]
-        viewed = first == "of" and second in ("in", "on", "for", "from", "by", "through", "via")
-        viewed = viewed and head in WORDS["viewed-nouns"] and view.both_things(phrase, other)
-        placed = head in TABLES["noun-places"].get(f"{first} {second}", frozenset())
-        fits = viewed or (placed and (second != "in" or view.alike(phrase, other)))
-        if fits and view.interchangeable(phrase, other) and view.whole_after(other):
-            yield "swap-places", view.swapped(phrase, other)
-
-
-def prepositions(view: BindingView) -> Iterator[Named]:
-    """Pain after surgery: surgery after pain; deaths due to floods: floods due to deaths."""
-    for phrase in view.phrases:
-        due = {"due": "to", "because": "of", "thanks": "to"}.get(view.words[phrase.end]) == view.words[phrase.end + 1]
-        after, before = view.starting.get(phrase.end + 1 + due), view.codes[phrase.start - 1]
-        if after is None or not (due or view.words[phrase.end] in WORDS["between"]) or before not in "fP":
-            continue
-        if before == "P" and not (due and view.codes[phrase.start - 2] in "nN"):
-            continue  # "bound to the region after initiation": both belong to the verb
-        other = view.extended(after)
-        fits = view.both_things(phrase, other) and view.interchangeable(phrase, other)
-        if fits and view.free_after(other, True):
-            yield "swap-places", view.swapped(phrase, other)
-
-
-def reduced_passives(view: BindingView) -> Iterator[Named]:
-    """The damage caused by the flood: the flood caused by the damage."""
-    for phrase in view.phrases:
-        after = view.starting.get(phrase.end + 2)
-        if after is None or view.codes[phrase.end] != "k" or view.words[phrase.end + 1] != "by":
-            continue
-        other = view.extended(after)
-        nested = phrase.plural == other.plural or view.codes[phrase.start - 1] in "fPyg"
-        fits = nested and view.verb_takes(view.verb_lemma(phrase.end), phrase, other) and view.alike(phrase, other)
-        fits = fits and "measure" not in (view.kind_of(phrase), view.kind_of(after))
-        if fits and view.interchangeable(phrase, other) and view.whole_after(other):
-            yield "swap-agent", view.swapped(phrase, other)
-
-
-def from_to(view: BindingView) -> Iterator[Named]:
-    """He flew from Paris to Rome: He flew from Rome to Paris."""
-    for phrase in view.phrases:
-        other = view.starting.get(phrase.end + 1)
-        links = view.words[phrase.start - 1] == "from" and view.words[phrase.end] in ("to", "into", "onto")
-        if other is None or not links or not changes_before(view, phrase.start - 1) or view.codes[other.end] in "'w":
-            continue
-        if view.interchangeable(phrase, other) and view.alike(phrase, other):
-            yield "swap-from-to", view.swapped(phrase, other)
-
-
-def changes_before(view: BindingView, at: int) -> bool:
-    """Whether a word of change is among the few before *from*."""
-    if view.words[at - 1] in ("distance", "distances"):
-        return False  # symmetric
-    parts = ((i, "VERB" if view.codes[i] in VERBS else "NOUN") for i in range(max(0, at - 5), at))
-    return any(view.codes[i] in VERBS + "n" and lemma(view.words[i], part) in WORDS["changing"] for i, part in parts)
-
-
-_MORE = ("more", "fewer", "less")
-
-
-def choices(view: BindingView) -> Iterator[Named]:
-    """Tea instead of coffee: coffee instead of tea; not cats but dogs; more men than women."""
-    for phrase in view.phrases:
-        link, after = view.words[phrase.end], view.words[phrase.end + 1]
-        name, other, before = "swap-choice", view.starting.get(phrase.end + 1), view.words[phrase.start - 1]
-        free = view.codes[phrase.start - 1] not in "f&,"
-        if (link, after) in (("instead", "of"), ("rather", "than")):
-            other = view.starting.get(phrase.end + 2)
-        elif (link, after) == ("but", "not"):  # "A but not B", "in A but not in B"
-            again = view.words[phrase.end + 2] == before and view.codes[phrase.start - 1] == "P"
-            other = view.starting.get(phrase.end + 2 + again)
-            free = free and other is not None and view.codes[other.end] in ".,&s"
-        elif link == "but" and before == "not":
-            free = other is not None and view.codes[other.end] in ".,"
-        elif link == "than" and (view.words[phrase.start] in _MORE or before in _MORE):
-            name = "swap-comparison"
-            phrase = phrase._replace(start=phrase.start + (view.words[phrase.start] in _MORE))
-            free = view.codes[phrase.start] == "n" and view.codes[phrase.start - 2] in "PfB.&"
-        else:
-            continue
-        if other is None or not free or view.codes[other.end] == "f":
-            continue
-        if name == "swap-comparison" or view.interchangeable(phrase, other):
-            yield name, view.swapped(phrase, other)
 
 
 def comparisons(view: BindingView) -> Iterator[Named]:
@@ -418,6 +326,5 @@ def _are_clauses(view: BindingView, start: int, until: int, again: int, end: int
 
 ARGUMENTS = (
     *(arguments, participles, relatives, passives, questions, prepositional_verbs, verb_object_preposition),
-    *(noun_places, prepositions, reduced_passives, from_to),
-    *(choices, comparisons, contrasts, copular_nouns, located, clause_subjects, clauses),
+    *(around_links, comparisons, contrasts, copular_nouns, located, clause_subjects, clauses),
 )

@@ -4,8 +4,8 @@ import re
 from collections.abc import Iterator
 from itertools import pairwise
 
-from retrokit.augmentation.edits.binding.arguments import changes_before
 from retrokit.augmentation.edits.binding.fit import GROUPS, TERMS, VERBS, WORDS, BindingView
+from retrokit.augmentation.edits.binding.links import changes_before
 from retrokit.augmentation.edits.patterns import Obstacle
 from retrokit.augmentation.edits.sentence import Change, Named, Phrase, is_of_name, lemma
 

@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator
 from retrokit.augmentation.edits.patterns import lexicon
 from retrokit.augmentation.edits.sentence import PRONOUNS, Change, Named, Phrase, VerbGroup, View, lemma
 
-_LEXICON = lexicon(__package__)
-WORDS, TABLES, GROUPS = _LEXICON.words, _LEXICON.tables, _LEXICON.groups
+LEXICON = lexicon(__package__)
+WORDS, TABLES, GROUPS = LEXICON.words, LEXICON.tables, LEXICON.groups
 TERMS = lexicon(__package__, "terms.txt").words
 
 # The characters of lexical verbs in a parse.
