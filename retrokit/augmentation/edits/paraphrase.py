@@ -14,6 +14,8 @@ _WORKS = "paper|work|study|article|review|letter|report|trial"
 _OPENING = re.compile(rf"^(In this (?:{_WORKS})|Here|Recently|To date),? (?=we\b|I\b)")
 _OPENERS = "Although|Though|Because|While|Whereas|Since|If|When|After|Before|Once|Unless"
 _CLAUSE = re.compile(rf"^({_OPENERS}) ([^,;:()]+), ([^,;:()]+)\.$")
+_OTHER_CLAUSE = re.compile(r"[,;:(]|\b(?:that|which|who|whether|when)\b")
+_REFERRING = re.compile(r"\b(?:and|or|but|it|its|they|them|their|this|these|those)\b")
 _NEGATIONS = frozenset("no not nor without".split())
 _SHORT = 18  # words that a phrase at the end can be read over
 _COORDINATED = re.compile(r"(?:(?<=[PfrBzbv])|^)([an])&\1(?=[.fPzbvBkr])")
@@ -22,48 +24,54 @@ _COORDINATED = re.compile(r"(?:(?<=[PfrBzbv])|^)([an])&\1(?=[.fPzbvBkr])")
 def _synonyms(subject: Subject) -> Iterator[Rewriting]:
     """*The results show that it helps* → *The results demonstrate that it aids*: all words that have a synonym."""
     view, changes = View(subject.tagged), []
-    for place, word in enumerate(view.words[: view.size]):
-        tag = view.tags[place]
-        other = _OTHERS.get(word) if tag not in c5.NOUN | {"NP0"} and not tag.startswith("VV") else None
-        if tag in c5.PENN and tag.startswith("VV") and view.words[place + 1] not in ("up", "out", "off", "to", "down"):
-            other = _VERBS.get(lemma(word, "VERB"))
-            other = other and inflected(other, c5.PENN[tag])
-        elif tag in ("NN1", "NN2") and subject.tagged.tokens[place].text.islower():
-            other = _NOUNS.get(lemma(word, "NOUN"))
-            other = other and (inflected(other, "NNS") if tag == "NN2" else other)
-        if other and other not in view.words and view.words[place + 1] != "of":
-            titled = subject.tagged.tokens[place].text.istitle()
-            changes.append(Change(place, place + 1, other.capitalize() if titled else other))
+    for index, token in enumerate(subject.tagged.tokens):
+        other = _synonym_of(view, index)
+        if other and other not in view.words and view.words[index + 1] != "of":
+            changes.append(Change(index, index + 1, other.capitalize() if token.text.istitle() else other))
     if changes:
         yield Rewriting("words", rewrite(subject.tagged, changes))
 
 
+def _synonym_of(view: View, index: int) -> str | None:
+    """A synonym in the form of the word at a token, if there is one."""
+    word, tag = view.words[index], view.tags[index]
+    if tag.startswith("VV") and tag in c5.PENN:
+        if view.words[index + 1] in ("up", "out", "off", "to", "down"):
+            return None
+        return inflected(_VERBS.get(lemma(word, "VERB"), ""), c5.PENN[tag])
+    if tag in ("NN1", "NN2"):
+        if not view.sentence.tokens[index].text.islower():
+            return None
+        noun = _NOUNS.get(lemma(word, "NOUN"), "")
+        return inflected(noun, "NNS") if tag == "NN2" else noun
+    return _OTHERS.get(word) if tag not in c5.NOUN else None
+
+
 def _word_order(subject: Subject) -> Iterator[Rewriting]:
     """*If it rains, he reads.* → *He reads if it rains.*; *mice and rats were fed* → *rats and mice were fed*"""
-    sentence, view = subject.passage.sentence, View(subject.tagged)
+    sentence = subject.passage.sentence
     if match := _OPENING.match(sentence):
         rest = sentence[match.end() :]
-        if (
-            rest.endswith(".")
-            and len(rest.split()) <= _SHORT
-            and not re.search(r"[,;:(]|\b(?:that|which|who|whether|when)\b", rest)
-        ):
+        if rest.endswith(".") and len(rest.split()) <= _SHORT and not _OTHER_CLAUSE.search(rest):
             yield Rewriting("opening", f"{rest[0].upper()}{rest[1:-1]} {match[1][0].lower()}{match[1][1:]}.")
-    if (match := _CLAUSE.match(sentence)) and not re.search(
-        r"\b(?:and|or|but|it|its|they|them|their|this|these|those)\b", match[0]
-    ):
+    if (match := _CLAUSE.match(sentence)) and not _REFERRING.search(sentence):
         yield Rewriting("clause", f"{match[3][0].upper()}{match[3][1:]} {match[1].lower()} {match[2]}.")
+    view = View(subject.tagged)
     for match in _COORDINATED.finditer(view.shape):
         first, last = match.start(), match.end() - 1
-        before, behind = view.words[first - 1], view.words[last + 1 : last + 2]
-        # what stands before or behind may belong to one of the two alone, and another list may follow their order
-        is_alone = before not in ("between", "of", "per") and not {"of", "in", "to", "on"} & {*behind}
-        is_alone = is_alone and "respectively" not in view.words
-        is_word = not any(letter.isdigit() for place in (first, last) for letter in view.words[place])
-        if first > 0 and view.words[first + 1] in ("and", "or") and is_alone and is_word:
-            words = [Change(first, first + 1, view.sentence.words(last, last + 1))]
-            words.append(Change(last, last + 1, view.sentence.words(first, first + 1)))
-            yield Rewriting("coordinates", rewrite(subject.tagged, words))
+        if first > 0 and view.words[first + 1] in ("and", "or") and _may_turn(view, first, last):
+            changes = [Change(first, first + 1, view.sentence.words(last, last + 1))]
+            changes.append(Change(last, last + 1, view.sentence.words(first, first + 1)))
+            yield Rewriting("coordinates", rewrite(subject.tagged, changes))
+
+
+def _may_turn(view: View, first: int, last: int) -> bool:
+    """Whether two coordinated words may change places: what is before or behind may belong to one of the two alone, and
+    another list may follow their order."""
+    if view.words[first - 1] in ("between", "of", "per") or view.words[last + 1] in ("of", "in", "to", "on"):
+        return False
+    has_digit = any(letter.isdigit() for letter in view.words[first] + view.words[last])
+    return not has_digit and "respectively" not in view.words
 
 
 def _keywords(subject: Subject) -> Iterator[Rewriting]:

@@ -1,7 +1,7 @@
 """Numbers, units, dates and bounds: the sentence states another quantity."""
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 
 from retrokit.augmentation.edits.family import Family, Rewriting
@@ -53,12 +53,11 @@ def _numbers(subject: Subject) -> Iterator[Rewriting]:
 
 def _other_number(number: str, percent: bool, subject: Subject) -> str:
     """The number with another leading digit, at least 2 away; a share stays below 100%."""
-    place = next(place for place, letter in enumerate(number) if letter in "123456789")
-    digit = int(number[place])
     if percent and number.partition(".")[0] == "100":
         return "60"
-    others = [other for other in range(1, 10) if abs(other - digit) > 1]
-    return f"{number[:place]}{others[subject.draw(len(others), 'number', number)]}{number[place + 1 :]}"
+    leading = next(digit for digit in number if digit in "123456789")
+    others = [other for other in range(1, 10) if abs(other - int(leading)) > 1]
+    return number.replace(leading, f"{others[subject.draw(len(others), 'number', number)]}", 1)
 
 
 def _units(subject: Subject) -> Iterator[Rewriting]:
@@ -70,31 +69,44 @@ def _units(subject: Subject) -> Iterator[Rewriting]:
 
 def _dates(subject: Subject) -> Iterator[Rewriting]:
     """*in 1998* → *in 2007*, *in March* → *in August*"""
+    yield from _other_years(subject)
+    yield from _other_names(subject, "month", _MONTHS[:4] + _MONTHS[5:])  # "may" is a word
+    yield from _other_names(subject, "day", _DAYS)
+
+
+def _other_years(subject: Subject) -> Iterator[Rewriting]:
+    """Another year in place of the only one."""
     sentence = subject.passage.sentence
-    years = list(_YEAR.finditer(sentence))
-    if len(years) == 1 and _DATED.search(sentence[: years[0].start()]):
-        shift = (4 + subject.draw(9, "year")) * (1 if int(years[0][0]) < 1990 or subject.draw(2, "earlier") else -1)
-        year = min(int(years[0][0]) + shift, 2026)
-        if year != int(years[0][0]):
-            yield Rewriting("year", _put(sentence, years[0].start(), years[0].end(), str(year)))
-    for names in (_MONTHS[:4] + _MONTHS[5:], _DAYS):  # "may" is a word
-        of_kind = [name for name in names if re.search(rf"\b{name}s?\b", sentence)]
-        for match in re.finditer(rf"\b(?:{'|'.join(names)})\b(?!\s+[A-Z])", sentence):
-            if len(of_kind) == 1 and _NAMED_DAY.search(sentence[: match.start()]):
-                others = [name for name in names if name != match[0]]
-                other = others[subject.draw(len(others), match[0])]
-                yield Rewriting("day" if names is _DAYS else "month", _put(sentence, match.start(), match.end(), other))
+    matches = list(_YEAR.finditer(sentence))
+    if len(matches) != 1 or not _DATED.search(sentence[: matches[0].start()]):
+        return
+    year, distance = int(matches[0][0]), 4 + subject.draw(9, "year")
+    is_later = year < 1990 or subject.draw(2, "earlier")
+    other = min(year + distance if is_later else year - distance, 2026)
+    if other != year:
+        yield Rewriting("year", _put(sentence, matches[0].start(), matches[0].end(), str(other)))
+
+
+def _other_names(subject: Subject, kind: str, names: Sequence[str]) -> Iterator[Rewriting]:
+    """Another month or day in place of the only one."""
+    sentence = subject.passage.sentence
+    if sum(re.search(rf"\b{name}s?\b", sentence) is not None for name in names) != 1:
+        return
+    for match in re.finditer(rf"\b(?:{'|'.join(names)})\b(?!\s+[A-Z])", sentence):
+        if _NAMED_DAY.search(sentence[: match.start()]):
+            others = [name for name in names if name != match[0]]
+            other = others[subject.draw(len(others), match[0])]
+            yield Rewriting(kind, _put(sentence, match.start(), match.end(), other))
 
 
 def _quantities(subject: Subject) -> Iterator[Rewriting]:
     """*at least five* → *at most five*, *the majority* → *the minority*"""
     sentence = subject.passage.sentence
     for match in _BOUND.finditer(sentence):
-        if match[0].lower() in _BEFORE_NUMBER and not _AMOUNT.match(sentence[match.end() :]):
+        bound = match[0].lower()
+        if bound in _BEFORE_NUMBER and not _AMOUNT.match(sentence[match.end() :]):
             continue
-        yield Rewriting(
-            match[0].lower().replace(" ", "-"), _put(sentence, match.start(), match.end(), _BOUNDS[match[0].lower()])
-        )
+        yield Rewriting(bound.replace(" ", "-"), _put(sentence, match.start(), match.end(), _BOUNDS[bound]))
 
 
 def _put(sentence: str, start: int, end: int, text: str) -> str:
