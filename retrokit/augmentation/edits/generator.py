@@ -298,24 +298,13 @@ def edit_set(
         MissingExtra: the tagger is not installed.
     """
     sentences_by_text = [list(sentences_in(text.text)) for text in texts]
-    translations = [_translated(text, sentences) for text, sentences in zip(texts, sentences_by_text, strict=True)]
-    _report_unaligned(texts, translations)
     running = [
         (text_index, sentence)
         for text_index, sentences in enumerate(sentences_by_text)
         for sentence in sentences
         if why_not(sentence) is None
     ]
-    surroundings = Surroundings(running, names_in(sentence for _, sentence in running))
-    subjects_by_text: dict[int, list[Subject]] = {}
-    for text_index, (text, sentences) in enumerate(zip(texts, sentences_by_text, strict=True)):
-        subject = partial(Subject, id=text.id, text_index=text_index, surroundings=surroundings, seed=seed)
-        if text.query is None:
-            subjects = list(_of_sentences(text, sentences, translations[text_index], subject, seed))
-        else:
-            subjects = list(_of_query(text, text.query, sentences, subject))
-        if subjects:
-            subjects_by_text[text_index] = subjects
+    subjects_by_text = _subjects_by_text(texts, sentences_by_text, running, seed)
     documents = {text_index: subjects[0].passage.text for text_index, subjects in subjects_by_text.items()}
     cases: list[EditCase] = []
     with progress("editing", len(documents), "texts") as advance:
@@ -329,6 +318,28 @@ def edit_set(
                     cases.append(EditCase(subject.id, text_index, subject.query, edit, harmless, unrelated))
             advance(1)
     return EditSet(cases, [sentence for _, sentence in running])
+
+
+def _subjects_by_text(
+    texts: Sequence[TextToEdit],
+    sentences_by_text: Sequence[list[str]],
+    running: Sequence[tuple[int, str]],
+    seed: int,
+) -> dict[int, list[Subject]]:
+    """What rules may edit of each text, for texts that have something."""
+    translations = [_translated(text, sentences) for text, sentences in zip(texts, sentences_by_text, strict=True)]
+    _report_unaligned(texts, translations)
+    surroundings = Surroundings(running, names_in(sentence for _, sentence in running))
+    subjects_by_text: dict[int, list[Subject]] = {}
+    for text_index, (text, sentences) in enumerate(zip(texts, sentences_by_text, strict=True)):
+        subject = partial(Subject, id=text.id, text_index=text_index, surroundings=surroundings, seed=seed)
+        if text.query is None:
+            subjects = list(_of_sentences(text, sentences, translations[text_index], subject, seed))
+        else:
+            subjects = list(_of_query(text, text.query, sentences, subject))
+        if subjects:
+            subjects_by_text[text_index] = subjects
+    return subjects_by_text
 
 
 def _translated(text: TextToEdit, sentences: list[str]) -> Sequence[str | None]:

@@ -162,7 +162,7 @@ def read_swaps(
     for line in content.splitlines():
         if not line or line.startswith(("#", EXAMPLE)):
             continue
-        label, name, swaps, rest = _LINE.fullmatch(line).groups()  # type: ignore[union-attr]
+        label, name, entries, rest = _LINE.fullmatch(line).groups()  # type: ignore[union-attr]
         texts: list[str] = []
         for text in rest.split():
             texts += shared[text[1:]] if text.startswith("%") else [text]
@@ -170,14 +170,22 @@ def read_swaps(
             shared[label] = texts
             continue
         conditions = [read_condition(text, lexicon, tests) for text in texts if not text.startswith("+")]
-        wanted_menders = [(menders or {})[text[1:]] for text in texts if text.startswith("+")]
-        for entry in swaps.split():
-            for old, new in lexicon.pairs[entry[1:]].items() if entry.startswith("$") else pairs_of(entry):
-                words, new = old.replace("_", " ").split(), new.replace("_", " ")
-                first = next((i for i, word in enumerate(words) if word.startswith("*")), 0)
-                words[first] = words[first].removeprefix("*")
-                full_name = name + "-".join([*words, *new.split()]) if name.endswith("-") else name
-                yield words[first], Swap(full_name, -first, tuple(words), new, conditions, wanted_menders)
+        of_line = [(menders or {})[text[1:]] for text in texts if text.startswith("+")]
+        for old, new in _pairs_in(entries, lexicon):
+            words = old.split()
+            first = next((number for number, word in enumerate(words) if word.startswith("*")), 0)
+            words[first] = words[first].removeprefix("*")
+            full_name = name + "-".join([*words, *new.split()]) if name.endswith("-") else name
+            yield words[first], Swap(full_name, -first, tuple(words), new, conditions, of_line)
+
+
+def _pairs_in(entries: str, lexicon: Lexicon) -> Iterator[tuple[str, str]]:
+    """What gives way to what in the swaps of a line."""
+    for entry in entries.split():
+        if entry.startswith("$"):
+            yield from lexicon.pairs[entry[1:]].items()
+        else:
+            yield from pairs_of(entry.replace("_", " "))
 
 
 def read_condition(text: str, lexicon: Lexicon, tests: Mapping[str, Test[V]]) -> Condition[V]:

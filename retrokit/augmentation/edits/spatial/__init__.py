@@ -178,21 +178,21 @@ def _verb_form(view: View, index: int, lemma: str, ending: str, *, sure: bool) -
 
 
 def from_to(view: View, index: int) -> list[Change] | None:
-    """The changes that turn *from 3 to 5* round after a verb of change; none of them without numbers; None where the
+    """The changes that turn *from 3 to 5* round after a word of change; none of them without numbers; None where the
     numbers could not be turned."""
     window = range(index + 1, min(index + 16, view.size))
-    origin = next((k for k in window if view.words[k] == "from"), None)
-    goal = next((k for k in window if view.words[k] in {"to", "-", "–"}), None)
-    numbers = [k for k in window if view.tags[k] in {"CRD", "NN0"} and view.words[k][:1].isdigit()]
+    origin = next((after for after in window if view.words[after] == "from"), None)
+    goal = next((after for after in window if view.words[after] in {"to", "-", "–"}), None)
+    numbers = [after for after in window if view.tags[after] in {"CRD", "NN0"} and view.words[after][:1].isdigit()]
     if origin is None or goal is None or not numbers:
         return []
-    if view.words[goal] == "to" and origin < goal and set(range(origin + 1, goal)) & set(numbers):
-        left, right = (origin + 1, goal), (goal + 1, goal + (goal - origin))
-        shapes = [[view.tags[k] for k in range(*span)] for span in (left, right)]
-        if shapes[0] == shapes[1] and view.tags[right[1] - 1]:
-            words = view.sentence.words
-            return [Change(*left, words(*right)), Change(*right, words(*left))]
-    return None
+    if view.words[goal] != "to" or set(range(origin + 1, goal)).isdisjoint(numbers):
+        return None
+    end = goal + (goal - origin)
+    if view.tags[origin + 1 : goal] != view.tags[goal + 1 : end] or not view.tags[end - 1]:
+        return None
+    words = view.sentence.words
+    return [Change(origin + 1, goal, words(goal + 1, end)), Change(goal + 1, end, words(origin + 1, goal))]
 
 
 def allow(view: View, index: int) -> Named | None:
@@ -246,38 +246,29 @@ def begin(view: View, index: int) -> Named | None:
     return "swap-time", [Change(index, index + 3, f"{inflected('stop', penn)} {inflected(verb, 'VBG')}")]
 
 
-def change_noun(view: View, index: int) -> Named | None:
-    """*an increase in sales from 3 to 5* → *a decrease in sales from 5 to 3*."""
-    word, following = view.words[index], view.words[index + 1]
-    joined = view.tags[index - 1] == "CJC" or view.words[index - 1] == "dimensionality"
-    takes = {"in"} if word in {"fall", "rise", "growth", "gain", "gains"} else {"in", "of"}
-    if not view.is_noun(index) or joined or following not in takes:
-        return None
-    numbers = from_to(view, index)
-    noun = Change(index, index + 1, PAIRS["change-nouns"][word])
-    return None if numbers is None else ("swap-change", [noun, *numbers])
-
-
 def into(view: View, index: int) -> Named | None:
     """*walks into the room* → *walks out of the room*, *inserted into the slot* → *removed from the slot*."""
     if not view.starts_noun_phrase(index + 1) or view.words[index + 1] in {"account", "two", "three", "several"}:
         return None
-    previous = view.words[index - 1]
-    if previous in WORDS["converted"]:
-        return ("swap-direction", (Change(index, index + 1, "from"),))
-    verb = next((k for k in range(index - 1, max(-1, index - 6), -1) if view.tags[k].startswith("VV")), None)
+    if view.words[index - 1] in WORDS["converted"]:
+        return "swap-direction", [Change(index, index + 1, "from")]
+    before = range(index - 1, max(-1, index - 6), -1)
+    verb = next((word for word in before if view.tags[word].startswith("VV")), None)
     if verb is None:
         return None
     if view.words[verb] in WORDS["motion"] and (verb >= index - 2 or view.tags[verb] == "VVG"):
-        abstract = WORDS["abstract-places"] & {view.words[index + 1], view.words[index + 2]}
-        place = view.tags[index + 1] in {"AT0", "DPS", "NP0", "AJ0", "NN1", "NN2"} and view.tags[index + 2] != "VVG"
-        if abstract or view.words[verb].startswith("get") or not place:
-            return None
-        return ("swap-direction", (Change(index, index + 1, "out of"),))
-    base = _CONTAINER_FORMS.get(view.words[verb])
-    if base is None or any(view.tags[k] in {"PUN", "CJC", "PRP"} for k in range(verb + 1, index)):
+        is_out = _is_room(view, index) and not view.words[verb].startswith("get")
+        return ("swap-direction", [Change(index, index + 1, "out of")]) if is_out else None
+    form = _CONTAINER_FORMS.get(view.words[verb])
+    if form is None or not {"PUN", "CJC", "PRP"}.isdisjoint(view.tags[verb + 1 : index]):
         return None
-    return ("swap-direction", (Change(verb, verb + 1, inflected("remove", base)), Change(index, index + 1, "from")))
+    return "swap-direction", [Change(verb, verb + 1, inflected("remove", form)), Change(index, index + 1, "from")]
+
+
+def _is_room(view: View, index: int) -> bool:
+    """Whether one can come out of what follows *into*."""
+    is_place = view.tags[index + 1] in {"AT0", "DPS", "NP0", "AJ0", "NN1", "NN2"} and view.tags[index + 2] != "VVG"
+    return is_place and WORDS["abstract-places"].isdisjoint(view.words[index + 1 : index + 3])
 
 
 _CONTAINER_FORMS = {
@@ -365,7 +356,6 @@ _RULES: dict[str, Rule] = {
     "prevents prevent preventing prevented": allow,
     "into": into,
     "from": from_name,
-    " ".join(PAIRS["change-nouns"]): change_noun,
 }
 
 
@@ -373,7 +363,7 @@ _RULES: dict[str, Rule] = {
 def _table() -> dict[str, list[Rule]]:
     """Every word that may be swapped, and its rules in their order."""
     table: defaultdict[str, list[Rule]] = defaultdict(list)
-    for word, swap in read_swaps(text(__package__, "relations.txt"), LEXICON, CONDITIONS):
+    for word, swap in read_swaps(text(__package__, "relations.txt"), LEXICON, CONDITIONS, {"numbers": from_to}):
         table[word].append(swap)
     for words, rule in _RULES.items():
         for word in words.split():
