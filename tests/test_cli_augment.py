@@ -16,7 +16,7 @@ import pytest
 
 import retrokit.augmentation.mining as mining
 from retrokit.augmentation.crops import CropSettings, crop_pairs, dropout_pairs
-from retrokit.augmentation.edits import NEAR_MISSES, sentence
+from retrokit.augmentation.edits import NEAR_MISSES, registry, sentence
 from retrokit.augmentation.edits.family import load_families
 from retrokit.augmentation.edits.subject import Subject
 from retrokit.augmentation.masking import Masker, masked_rows
@@ -380,7 +380,7 @@ WRONG = {
         "a fraction of 1 of the tokens: expected more than 0 and less than 1"
     ),
     "near-misses corpus.jsonl --families negation,bindings": (
-        "unknown family of near-misses 'bindings' (did you mean binding?); known: negation, binding, spatial"
+        f"unknown family of edits 'bindings' (did you mean binding?); known: {', '.join(registry.names())}"
     ),
     "near-misses corpus.jsonl --positive other": "--positive other is none of anchor, paraphrase",
     "near-misses corpus.jsonl --positive paraphrase": "corpus.jsonl:1: no field 'anchor'; the fields are 'id', 'text'",
@@ -437,7 +437,7 @@ def test_a_missing_package_is_named_with_its_extra(augment, tmp_path, monkeypatc
     monkeypatch.setitem(sys.modules, package, None)
     (tmp_path / "corpus.jsonl").write_bytes(lines_of({"text": "The cat sees the dog under the table."}))
     code, out, err = augment("near-misses", "corpus.jsonl", "-o", "near.jsonl")
-    message = "retrokit: near-misses needs an optional package: python -m pip install 'retrokit-ir[negatives]'\n"
+    message = "retrokit: negation needs an optional package: python -m pip install 'retrokit-ir[negatives]'\n"
     assert (code, out, err) == (3, "", message)
     assert names(tmp_path) == {"corpus.jsonl", "pairs.jsonl"}
 
