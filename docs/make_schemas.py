@@ -37,7 +37,7 @@ from retrokit.probing.fisher import Fisher, Information
 from retrokit.probing.fragments import FragmentProbe
 from retrokit.probing.geometry import GeometryProbe
 from retrokit.probing.layers import LayerProbe
-from retrokit.probing.magnitude import EffectChange, Gain, LengthCorrelation, LengthFinding, Lengths
+from retrokit.probing.magnitude import EffectChange, LengthCorrelation, LengthFinding
 from retrokit.probing.map import TextMap
 from retrokit.probing.near_miss import Blindness, Distribution
 from retrokit.probing.stress import StressProbe
@@ -205,35 +205,17 @@ OUTPUTS: dict[str, Any] = {
     "eval": EVALUATION,
     "export": {"folder": str, **EXPORT},
     "finetune": Either([PREFLIGHT, TRAINED]),
-    "probe-contrast": but(ContrastProbe, conclusion=CONCLUSION),
+    "probe-contrast": ContrastProbe,
     "probe-fisher": {
-        "results": [
-            but(
-                Fisher,
-                information=[but(Information, log10=(DIMENSIONS, "log₁₀; null of 0."))],
-                kappa=(str, "How κ was computed."),
-            )
-        ],
+        "results": [but(Fisher, information=[but(Information, log10=(DIMENSIONS, "log₁₀; null of 0."))])],
         "conclusion": CONCLUSION,
     },
-    "probe-fragments": but(FragmentProbe, conclusion=CONCLUSION),
-    "probe-geometry": but(GeometryProbe, conclusion=CONCLUSION),
-    "probe-layers": but(LayerProbe, conclusion=CONCLUSION),
+    "probe-fragments": FragmentProbe,
+    "probe-geometry": GeometryProbe,
+    "probe-layers": LayerProbe,
     "probe-magnitude": {
         "results": [
-            but(
-                LengthFinding,
-                **dict.fromkeys(
-                    ("queries", "relevant", "irrelevant"), but(Lengths, cv=(float, "Deviation over mean."))
-                ),
-                effect=but(
-                    EffectSize,
-                    "draws",
-                    **dict.fromkeys(("value", "low", "high"), float | None),
-                    size=(Literal["large", "medium", "small", "negligible", "undefined"], "By |d|."),
-                ),
-                gain=Either([but(Gain, percent=(float | None, "Percent of the baseline.")), None]),
-            )
+            but(LengthFinding, effect=but(EffectSize, **dict.fromkeys(("value", "low", "high"), float | None)))
         ],
         "correlations": [LengthCorrelation],
         "changes": [EffectChange],
@@ -261,7 +243,7 @@ OUTPUTS: dict[str, Any] = {
         ],
         "conclusion": CONCLUSION,
     },
-    "probe-stress": but(StressProbe, conclusion=CONCLUSION),
+    "probe-stress": StressProbe,
     "rerank-calibrate": Calibration,
     "rerank-run": {**EVALUATION, "near_misses": ([NEAR_MISS_ROW], "A row per scorer and family.")},
     "rerank-train": Either([but(VerifierPreflight, sources=[dict[str, Any]]), TRAINED]),
@@ -540,11 +522,17 @@ def _record(shape: But, parts: dict[str, Any]) -> dict[str, Any]:
         about, told = _told(shape.kind)
         hints = get_type_hints(shape.kind)
         keys: dict[str, Any] = {}
-        for one in fields(shape.kind):  # type: ignore[arg-type]
-            if one.name not in shape.without:
-                given = shape.changed.get(one.name, hints[one.name])
-                described = one.name in told and not isinstance(given, tuple)
-                keys[one.name] = (given, told[one.name]) if described else given
+        names = [one.name for one in fields(shape.kind) if one.compare]  # type: ignore[arg-type]
+        for name_of_property in getattr(shape.kind, "derived", ()):
+            value: property = getattr(shape.kind, name_of_property)
+            names.append(name_of_property)
+            hints[name_of_property] = get_type_hints(value.fget)["return"]
+            told[name_of_property] = _sentence((inspect.getdoc(value) or "").partition("\n\n")[0])
+        for field in names:
+            if field not in shape.without:
+                given = shape.changed.get(field, hints[field])
+                described = field in told and not isinstance(given, tuple)
+                keys[field] = (given, told[field]) if described else given
         keys |= {key: given for key, given in shape.changed.items() if key not in keys}
         parts[name] = {"description": about, **_object(keys, parts)}
     return {"$ref": f"#/$defs/{name}"}

@@ -1,12 +1,10 @@
 """Fixtures that every test may use."""
 
 import gc
-import importlib.util
 import os
 import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import pytest
@@ -27,7 +25,6 @@ settings.register_profile("no-clock", deadline=None, suppress_health_check=[Heal
 settings.load_profile("no-clock")
 
 _SHARED = Path(__file__).resolve().parents[2] / "shared" / "data"
-_STORES = ("pgvector", "lancedb", "sqlite-vec", "sqlite-vec-cosine", "langchain", "llama-index")
 ALLOWED_SKIPS = (
     "there is no GPU that CUDA knows",
     "this processor packs no bf16 layers",
@@ -37,8 +34,6 @@ ALLOWED_SKIPS = (
     "ranx is not installed",
     "an extra",  # of trackers
     *("a command of an extension, which is left out", "pages show options of extensions"),  # .ci/core_alone
-    "a wrapper that the page on exports names",
-    *(f"{store} needs it: see" for store in _STORES),
 )
 """How the reasons begin for which a test may be skipped in CI."""
 
@@ -181,18 +176,6 @@ def tiny_t5(tmp_path_factory: pytest.TempPathFactory, tiny_bert: Path) -> Path:
     from tests.models import make_t5
 
     return make_t5(tmp_path_factory.mktemp("models") / "t5", tiny_bert)
-
-
-@pytest.fixture(scope="session")
-def stores() -> ModuleType:
-    """The example that searches exports in stores."""
-    script = Path(__file__).resolve().parents[1] / "examples" / "search_in_stores.py"
-    spec = importlib.util.spec_from_file_location("search_in_stores", script)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
 
 
 @pytest.fixture(scope="module")

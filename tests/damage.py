@@ -48,7 +48,6 @@ class Kind:
 
 KINDS: dict[str, Kind] = {
     "export, search": Kind("ex/export.json", "search --index-folder ex --queries beir/queries.jsonl -o out"),
-    "export, eval": Kind("ex/export.json", f'eval dense:"{ENCODER}",export=ex --on beir:beir'),
     "shard": Kind("shards/SHARD/export.json", "search --index-folder shards --queries beir/queries.jsonl -o out"),
     "chunked export": Kind("chunked/export.json", "search --index-folder chunked --queries beir/queries.jsonl -o out"),
     "unfinished export": Kind(
@@ -63,8 +62,6 @@ KINDS: dict[str, Kind] = {
     "result": Kind("results/RESULT", "eval --results results", writes_checksum=True),
     "result, again": Kind("results/RESULT", f"eval {ENCODER} --on beir:beir --results results", writes_checksum=True),
     "run, eval": Kind("trained/retrokit.json", "eval trained --on beir:beir"),
-    "run, export": Kind("trained/retrokit.json", "export trained --on beir:beir -o out"),
-    "run, start": Kind("trained/retrokit.json", "finetune trained --data pairs.jsonl --steps 1 --batch-size 8 -o out"),
     "run, probe": Kind("trained/retrokit.json", "probe magnitude trained --on beir:beir --checkpoints"),
     "checkpoint, probe": Kind(
         "trained/checkpoints/checkpoint-2/retrokit.json", "probe magnitude trained --on beir:beir --checkpoints"
@@ -78,8 +75,6 @@ KINDS: dict[str, Kind] = {
     "state": Kind("stopped/checkpoints/checkpoint-2/state.pt", "RESUME"),
     "config": Kind("trained/config.toml", "finetune --config trained/config.toml --steps 1 --batch-size 8 -o out"),
     "verifier": Kind("verifier/retrokit.json", f"rerank {ENCODER} --on beir:beir --with verifier:verifier"),
-    "verifier, verify": Kind("verifier/retrokit.json", "rerank verify verifier triplets.jsonl -o out"),
-    "verifier, calibrate": Kind("verifier/retrokit.json", "rerank calibrate verifier triplets.jsonl"),
     "verifier, weights": Kind("verifier/WEIGHTS", "rerank verify verifier triplets.jsonl -o out"),
     "index recall": Kind("ex/RECALL", "search --index-folder ex --queries beir/queries.jsonl --index HNSW32 -o out"),
     "verdicts": Kind("verdicts.jsonl", "build-sure agreement verdicts.jsonl other.jsonl"),
@@ -90,7 +85,6 @@ KINDS: dict[str, Kind] = {
         "store.sqlite", "build-sure law --llm replay:answers.jsonl -o out --store store.sqlite --limit 3"
     ),
     "near-misses": Kind("edits.jsonl", f"probe near-miss {ENCODER} --on pairs:edits.jsonl"),
-    "near-misses, train": Kind("edits.jsonl", f"finetune {ENCODER} --data edits.jsonl --steps 1 --batch-size 2 -o out"),
     "mined": Kind(
         "mined.jsonl", f"finetune {ENCODER} --data mined.jsonl --loss margin-mse --steps 1 --batch-size 8 -o out"
     ),

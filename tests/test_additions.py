@@ -1,6 +1,7 @@
 """What an addition touches: one new file and one entry in a table, for each kind of thing that is registered.
 
-Each is made as a patch in a copy of the package, and is then used there by its name.
+Each is made as a patch in a copy of the package, and is then used there by its name. Searchers, rerankers and tasks
+from elsewhere have tests of their own.
 """
 
 import json
@@ -68,70 +69,6 @@ class Letters(Encoder):
         'retrokit.encoder("letters").embed(["aab"], "query").tolist()',
         [[2.0, 1.0]],
     ),
-    "searcher": Addition(
-        "ranking/retrieval/longest.py",
-        """
-import numpy as np
-from retrokit.ranking.retrieval.base import Index, Searcher
-class LengthIndex(Index):
-    def __init__(self, documents):
-        self.lengths = np.array([len(document) for document in documents], dtype=np.float32)
-    def search(self, queries, k):
-        order = np.argsort(-self.lengths, kind="stable")[:k]
-        return [(self.lengths[order], order)] * len(queries)
-    def score_pairs(self, queries, texts):
-        return np.array([len(text) for text in texts], dtype=np.float32)
-class Longest(Searcher):
-    def index(self, documents):
-        return LengthIndex(documents)
-    def fingerprint(self):
-        return "longest"
-""",
-        "ranking/retrieval/__init__.py",
-        '    "retrokit.searchers",\n    [\n',
-        'Entry("longest", "the longest", "retrokit.ranking.retrieval.longest:Longest"),',
-        'retrieval.index_of("longest", ["a", "aaa", "aa"]).search(["q"], 2)[0][1].tolist()',
-        [1, 2],
-    ),
-    "reranker": Addition(
-        "ranking/reranking/letters.py",
-        """
-import numpy as np
-from retrokit.ranking.reranking.base import PairwiseReranker
-class SharedLetters(PairwiseReranker):
-    def score_pairs(self, queries, documents):
-        return np.array([len({*q} & {*d}) for q, d in zip(queries, documents, strict=True)], dtype=np.float32)
-    def fingerprint(self):
-        return "shared letters"
-""",
-        "ranking/reranking/__init__.py",
-        '    "retrokit.rerankers",\n    [\n',
-        'Entry("shared-letters", "letters in both", "retrokit.ranking.reranking.letters:SharedLetters"),',
-        'reranking.registry.create("shared-letters").score_pairs(["abc"], ["bcd"]).tolist()',
-        [2.0],
-    ),
-    "task": Addition(
-        "evaluation/tasks/spread.py",
-        """
-from retrokit.evaluation.tasks.base import Measured, SymmetricTask
-from retrokit.ranking.retrieval.embeddings import pair_scores
-class Spread(SymmetricTask):
-    main_metric = "together"
-    shown_metrics = default_metrics = ("together",)
-    def describe(self):
-        return "two texts"
-    def measure(self, request, similarity, embeddings, names):
-        (rows,) = embeddings
-        return Measured({"together": float(pair_scores(similarity, rows[:1], rows[1:])[0])})
-def spread():
-    return Spread(["ab", "a"], {"texts": 2})
-""",
-        "evaluation/__init__.py",
-        '    "retrokit.tasks",\n    [\n',
-        'Entry("spread", "two words", "retrokit.evaluation.tasks.spread:spread"),',
-        'round(retrokit.evaluate(["letters"], ["spread"], sim=["dot"]).results[0].metrics["together"], 4)',
-        1.0,
-    ),
     "probe": Addition(
         "probing/count.py",
         """
@@ -179,7 +116,6 @@ USES = f"""
 import json, torch, retrokit
 from retrokit import augmentation, probing
 from retrokit.augmentation import edits
-from retrokit.ranking import reranking, retrieval
 print(json.dumps({{{", ".join(f"{kind!r}: {addition.use}" for kind, addition in ADDITIONS.items())}}}))
 """
 

@@ -8,13 +8,11 @@ import sys
 import tomllib
 import xml.etree.ElementTree
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import yaml
 
-from tests import conftest
 from tests.evaluation import test_baseline
 from tests.test_docs import COMMANDS, retrokit_lines
 
@@ -70,18 +68,6 @@ def words_of(folder: Path) -> list[str]:
     return (folder / "words").read_text().split("\0")[:-1]
 
 
-@pytest.mark.parametrize("code", [0, 1, 2])
-def test_the_action_evaluates_and_hands_on_the_exit_code(tmp_path, code):
-    assert stepped("retrokit eval", tmp_path, {"CODE": str(code)}, **GATE["with"]).returncode == code
-    assert (tmp_path / "GITHUB_STEP_SUMMARY").read_text() == "a table\n"
-    said = dict(line.split("=") for line in (tmp_path / "GITHUB_OUTPUT").read_text().splitlines())
-    assert {name: Path(path).name for name, path in said.items()} == {"summary": "summary.md", "junit": "junit.xml"}
-    params = parsed(words_of(tmp_path))
-    assert (params["encoders"], params["on"]) == (["models/encoder"], ["beir:data/test"])
-    assert (params["baseline"], params["max_drop"], params["gate_metric"]) == ("baseline.json", 0.02, "ndcg@10")
-    assert (params["fail_under"], params["markdown_summary"]) == (["recall@100=0.5"], said["summary"])
-
-
 def test_every_line_of_the_arguments_counts(tmp_path):
     lines = (
         "--fail-under recall@100=0.5\n\n  --fail-under 'mrr@10=0.2' --sim \"cosine\" \\\n--metrics 'ndcg@10, mrr@10'\n"
@@ -93,23 +79,6 @@ def test_every_line_of_the_arguments_counts(tmp_path):
     assert stepped("retrokit eval", tmp_path, {"CODE": "0"}, **{**GATE["with"], "arguments": ""}).returncode == 0
     assert not parsed(words_of(tmp_path))["fail_under"]
     assert stepped("retrokit eval", tmp_path, {"CODE": "0"}, **{**GATE["with"], "arguments": "--sim 'x"}).returncode
-
-
-def test_two_gates_of_a_job_publish_their_own_tables(tmp_path):
-    fails = {**GATE["with"], "arguments": "--sim 'x"}  # before anything is written
-    assert stepped("retrokit eval", tmp_path, {"CODE": "1"}, **GATE["with"]).returncode == 1
-    assert stepped("retrokit eval", tmp_path, {"CODE": "0"}, **GATE["with"]).returncode == 0
-    assert stepped("retrokit eval", tmp_path, {"CODE": "0"}, **fails).returncode != 0
-    assert (tmp_path / "GITHUB_STEP_SUMMARY").read_text() == "a table\n" * 2
-    lines = (tmp_path / "GITHUB_OUTPUT").read_text().splitlines()
-    assert len({line for line in lines if line.startswith("summary=")}) == 3
-
-
-def test_the_action_installs_torch_of_the_cpu_and_the_extras(tmp_path):
-    assert stepped("pip install", tmp_path, {}, extras="minilm,bm25").returncode == 0
-    torch = ["torch", "--index-url", "https://download.pytorch.org/whl/cpu"]
-    pip = ["-m", "pip", "install"]
-    assert (tmp_path / "installed").read_text().splitlines() == [*pip, *torch, *pip, f"{ROOT}[minilm,bm25]"]
 
 
 @pytest.mark.parametrize(("wrong", "code", "failures"), [(0, 0, 0), (16, 1, 1)])
@@ -179,22 +148,3 @@ def test_the_dockerfile_copies_what_is_there():
     assert retrokit_lines("\n".join(line for line in DOCKERFILE.splitlines() if line.startswith("RUN"))) == [
         ["--version"]
     ]
-
-
-@pytest.mark.parametrize(
-    ("reason", "ci", "code"),
-    [
-        ("there is no GPU that CUDA knows", "true", 0),
-        ("it is late", "true", 1),
-        ("it is late", "", 0),
-    ],
-)
-def test_a_skip_for_an_unlisted_reason_fails_in_ci(monkeypatch, capsys, reason, ci, code):
-    monkeypatch.setenv("CI", ci)
-    skipped = SimpleNamespace(nodeid="tests/test_it.py::test_it", longrepr=("test_it.py", 3, f"Skipped: {reason}"))
-    terminal = SimpleNamespace(stats={"skipped": [skipped]}, write_line=print)
-    plugins = SimpleNamespace(get_plugin={"terminalreporter": terminal}.get)
-    session = SimpleNamespace(config=SimpleNamespace(pluginmanager=plugins), exitstatus=0)
-    conftest.pytest_sessionfinish(session)
-    assert session.exitstatus == code
-    assert ("tests/test_it.py::test_it: skipped" in capsys.readouterr().out) == bool(code)

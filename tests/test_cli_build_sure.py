@@ -51,34 +51,6 @@ def test_build_in_short_and_in_full(build_sure, tmp_path, data, llm):
     assert len(read_sure(tmp_path / "a").queries) == 2
 
 
-def test_jsonl_and_own_prompts(build_sure, tmp_path, llm):
-    (tmp_path / "q.jsonl").write_text('{"id": "1", "text": "Where do otters rest?", "passage_id": "7"}\n')
-    passage = "Otters are shy. Otters rest under the bridge by the mill. Few have seen one there."
-    (tmp_path / "p.jsonl").write_text(json.dumps({"id": "7", "text": passage}) + "\n")
-    prompts = tmp_path / "prompts"
-    prompts.mkdir()
-    (prompts / "noise.toml").write_text(
-        'marker = "sentences:"\nprompt = "No answers to {query} please: \'{marker}\'"\n'
-    )
-    files = ("--queries", tmp_path / "q.jsonl", "--passages", tmp_path / "p.jsonl")
-    words = ("--testbeds", "precision", "--retries", 0, "--seed", 3, "--prompts", prompts)
-    code, _, _ = build_sure(*files, "--llm", llm, "-o", tmp_path / "out", *words)
-    assert code == 0
-    (row,) = [json.loads(line) for line in (tmp_path / "out" / "manifest.jsonl").read_text().splitlines()]
-    assert row["kept"] == ["precision"]
-    record = json.loads((tmp_path / "out" / "build-sure.json").read_text())
-    assert (record["seed"], record["retries"], list(record["testbeds"])) == (3, 0, ["precision"])
-    assert record["prompts"]["noise"] == row["prompts"]["noise"]
-
-
-def test_a_dry_run_asks_nothing(build_sure, tmp_path, data):
-    code, shown, _ = build_sure(data, "--dry-run")
-    assert code == 0
-    assert "54" in shown
-    assert json.loads(build_sure(data, "--dry-run", "--json", "--retries", 1)[1])["most_calls"] == 108
-    assert [path.name for path in tmp_path.iterdir()] == ["law"]
-
-
 @pytest.mark.parametrize(
     ("words", "message"),
     [
@@ -126,15 +98,6 @@ def test_wrong_use_is_one_clear_line(build_sure, tmp_path, data, monkeypatch, wo
     assert sorted(path.name for path in tmp_path.iterdir()) == ["law"]
 
 
-def test_a_spent_budget_says_how_to_go_on(build_sure, tmp_path, data, llm):
-    words = (data, "--llm", llm, "-o", tmp_path / "out", "--answer-tokens", 200)
-    code, _, said = build_sure(*words, "--max-tokens", 3000)
-    assert code == 2
-    assert "budget of 3,000 tokens" in said
-    assert "rerun with a larger budget" in said
-    assert build_sure(*words)[0] == 0
-
-
 def test_audit_judge_and_agreement(build_sure, tmp_path, data, llm):
     assert build_sure(data, "--llm", llm, "-o", tmp_path / "sure")[0] == 0
     code, _, said = build_sure("audit", tmp_path / "sure", "--sample", 3, "-o", tmp_path / "page.html")
@@ -161,16 +124,3 @@ def test_audit_judge_and_agreement(build_sure, tmp_path, data, llm):
     assert len([json.loads(line) for line in shown.splitlines()]) == 15
     code, _, said = build_sure(*words, "-o", "-")
     assert (code, "keeps the answers: --store" in said) == (2, True)
-
-
-def test_a_build_from_a_recording(build_sure, tmp_path, data):
-    """What a service said, as ``replay:`` takes it, makes the same benchmark."""
-    with ChatServer(Plan(lambda body: by_rules(prompt_of(body)))) as server:
-        build_sure(data, "--llm", f"openai:m,url={server.url}", "-o", tmp_path / "a")
-        rows = []
-        for body in server.log.bodies:
-            system, prompt = (message["content"] for message in body["messages"])
-            rows.append({"system": system, "prompt": prompt, "answer": by_rules(prompt)})
-    (tmp_path / "answers.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    assert build_sure(data, "--llm", f"replay:{tmp_path / 'answers.jsonl'}", "-o", tmp_path / "b")[0] == 0
-    assert read_sure(tmp_path / "b").variants == read_sure(tmp_path / "a").variants

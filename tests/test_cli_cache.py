@@ -1,18 +1,16 @@
-"""``retrokit cache`` as typed, and that the second command over the same texts encodes nothing."""
+"""``retrokit cache`` as typed, and that what one command has encoded serves another."""
 
 import json
 import re
 from collections.abc import Callable
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from retrokit.data.jsonl import write_jsonl
 from retrokit.encoders import engine, opening
 from retrokit.encoders.store import OVERHEAD
-from tests.evaluation.fakes import write_folder, write_lines
+from tests.evaluation.fakes import write_folder
 from tests.models import sentences
 
 Command = Callable[..., tuple[int, str, str]]
@@ -49,70 +47,12 @@ def benchmark(tmp_path: Path) -> str:
     return f"beir:{write_folder(tmp_path / 'set', DOCUMENTS, QUERIES, {f'q{i}': {f'd{i}': 1} for i in range(20)})}"
 
 
-@pytest.fixture
-def others(tmp_path: Path) -> dict[str, Path]:
-    """A file for every command that reads one, of the texts of the benchmark's documents."""
-    labelled = [{"text": text, "label": i % 2} for i, text in enumerate(TEXTS[:40])]
-    near = [{"text": a, "near_miss": b, "family": "negation"} for a, b in zip(TEXTS[:20], TEXTS[20:40], strict=True)]
-    pairs = [{"toxic": a, "neutral": b} for a, b in zip(TEXTS[:20], TEXTS[20:40], strict=True)]
-    write_jsonl(str(tmp_path / "mine.jsonl"), ({"anchor": a, "positive": b} for a, b in pairwise(TEXTS)))
-    return {
-        "labelled": write_lines(tmp_path / "labelled.jsonl", labelled),
-        "near": write_lines(tmp_path / "near.jsonl", near),
-        "pairs": write_lines(tmp_path / "pairs.jsonl", pairs),
-        "mine": tmp_path / "mine.jsonl",
-    }
-
-
-COMMANDS = {
-    "eval": "eval {bert} --on {beir} --device cpu --json",
-    "magnitude": "probe magnitude {bert} --on {beir} --device cpu --json",
-    "fisher": "probe fisher {bert} --on {beir} --pairs 20 --device cpu --json",
-    "fragments": "probe fragments {bert} --on classify:{labelled} --size 4 --device cpu --json",
-    "contrast": "probe contrast {bert} --on pairs:{pairs},a=toxic,b=neutral --size 4 --device cpu --json",
-    "near-miss": "probe near-miss {bert} --on pairs:{near} --device cpu --json",
-    "layers": "probe layers {bert} --on knn:{labelled},k=3 --device cpu --json",
-    "geometry": "probe geometry {bert} --on {labelled} --size 4 --neighbours 3 --device cpu --json",
-    "map": "probe map {bert} --on knn:{labelled},k=3 --plot pictures --device cpu --json",
-    "mine": "augment mine {mine} --encoder {bert} --negatives 2 --device cpu -o {out}",
-}
-
-
-def without_times(output: str) -> str:
-    return re.sub(r'"encoding_seconds": [\d.]+', "", output)
-
-
-@pytest.mark.parametrize("name", COMMANDS)
-def test_the_second_time_nothing_is_encoded(retrokit, encoded, benchmark, others, tiny_bert, tmp_path, name):
-    words = COMMANDS[name].format(bert=tiny_bert, beir=benchmark, out=tmp_path / "mined.jsonl", **others).split()
-    code, first, err = retrokit(*words)
-    assert code == 0, err
-    assert 0 < len(encoded) == len({*encoded}) or name in ("mine", "near-miss"), "no text twice"
-    del encoded[:]
-    code, second, err = retrokit(*words)
-    assert code == 0, err
-    assert encoded == []
-    assert without_times(second) == without_times(first)
-
-
-@pytest.mark.parametrize("name", ["magnitude", "fisher", "fragments", "layers", "map"])
-def test_without_a_cache_a_probe_still_encodes_each_text_once(
-    retrokit, encoded, benchmark, others, tiny_bert, tmp_path, name
-):
-    words = COMMANDS[name].format(bert=tiny_bert, beir=benchmark, out="x", **others).split()
-    for _ in range(2):
-        del encoded[:]
-        code, _, err = retrokit("--no-cache", *words)
-        assert code == 0, err
-        assert 0 < len(encoded) == len({*encoded})
-    assert not (tmp_path / "cache").exists()
-
-
-def test_what_one_command_has_encoded_serves_another(retrokit, encoded, benchmark, others, tiny_bert):
-    for name in ("eval", "magnitude"):
-        retrokit(*COMMANDS[name].format(bert=tiny_bert, beir=benchmark, out="x", **others).split())
-    assert sorted(encoded) == sorted(TEXTS)
-    retrokit(*COMMANDS["geometry"].format(bert=tiny_bert, beir=benchmark, out="x", **others).split())
+def test_what_one_command_has_encoded_serves_another(retrokit, encoded, benchmark, tiny_bert):
+    evaluated = ("eval", tiny_bert, "--on", benchmark, "--device", "cpu", "--json")
+    assert retrokit(*evaluated)[0] == 0
+    assert sorted(encoded) == sorted(TEXTS), "no text twice"
+    assert retrokit("probe", "magnitude", tiny_bert, "--on", benchmark, "--device", "cpu", "--json")[0] == 0
+    assert retrokit(*evaluated)[0] == 0
     assert sorted(encoded) == sorted(TEXTS)
 
 
@@ -152,11 +92,3 @@ def test_what_is_there_and_making_it_smaller(retrokit, benchmark, tmp_path, tiny
 )
 def test_wrong_use(retrokit, words, message):
     assert retrokit(*words) == (2, "", f"retrokit: {message}\n")
-
-
-def test_a_limit_that_is_no_size_is_said_before_anything_is_encoded(retrokit, benchmark, encoded, monkeypatch):
-    monkeypatch.setenv("RETROKIT_CACHE_LIMIT", "lots")
-    code, _, err = retrokit("eval", "static:8", "--on", benchmark)
-    assert (code, err.splitlines()[-1], encoded) == (
-        *(2, "retrokit: RETROKIT_CACHE_LIMIT: 'lots' is not a size; expected for example 500MB or 20GB", []),
-    )

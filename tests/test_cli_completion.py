@@ -11,8 +11,6 @@ import pytest
 import typer
 
 from retrokit import cli
-from retrokit.cli.completion import METRICS, named
-from retrokit.core.settings import EITHER, FILE, FOLDER, METRIC_NAMES, RUNS
 
 HEAVY = {"torch", "numpy", "pandas", "transformers", "sentence_transformers", "huggingface_hub", "matplotlib"}
 
@@ -73,43 +71,6 @@ def complete(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 )
 def test_values_in_bash(line, found, complete):
     assert complete(line) == found
-
-
-@pytest.mark.parametrize("shell", ["zsh", "fish"])
-def test_zsh_and_fish_are_told_what_a_name_is(shell, complete):
-    (shown,) = complete("retrokit eval minilm --sim qn", shell)
-    assert "qnorm" in shown
-    assert "query" in shown
-    assert any("runs/qnorm" in line for line in complete("retrokit eval runs", shell))
-
-
-def test_every_kind_that_a_setting_takes_is_one():
-    commands, kinds = [typer.main.get_command(cli.app)], set()
-    while commands:
-        command = commands.pop()
-        commands += getattr(command, "commands", {}).values()
-        for content in getattr(command.callback, "contents", {}).values():
-            kinds.update(content.names)
-            assert content.reads in (None, FILE, FOLDER, EITHER)
-    assert {METRIC_NAMES, RUNS, "encoders", "searchers", "tasks", "similarities", "contrasts", "corpora"} <= kinds
-    for kind in kinds - {METRIC_NAMES, RUNS}:
-        assert named(kind).names()
-
-
-def test_metrics_are_ones_that_tasks_have():
-    from retrokit.evaluation.tasks import labelled, pairs, rag
-    from retrokit.evaluation.tasks.sure import MEASURES
-    from retrokit.metrics.ranking import DEFAULT_METRICS
-
-    tasks = (
-        labelled.Classification,
-        labelled.Clustering,
-        pairs.DuplicatePairs,
-        rag.Rag,
-        pairs.SentenceSimilarity,
-    )
-    known = {*DEFAULT_METRICS, *MEASURES, *(metric for task in tasks for metric in task.default_metrics)}
-    assert set(METRICS) <= known
 
 
 def test_choices_stand_in_the_help_and_nothing_else_is_taken(capsys):

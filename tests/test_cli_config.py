@@ -87,13 +87,6 @@ def test_a_run_leaves_what_repeats_it(tiny_bert, tmp_path, typed):
     assert all(torch.equal(value, theirs[name]) for name, value in ours.items())
 
 
-@pytest.mark.parametrize("command", [["names", "--config"], ["eval", "--config"]])
-def test_a_file_that_is_not_there_is_told_as_others_are(tmp_path, typed, command):
-    gone = str(tmp_path / "gone.toml")
-    assert typed(*command, gone) == (2, "", f"retrokit: {gone}: does not exist\n")
-    assert typed(*command, str(tmp_path)) == (2, "", f"retrokit: {tmp_path}: is a folder; expected a file\n")
-
-
 @pytest.mark.parametrize(
     ("line", "problem"),
     [
@@ -109,11 +102,3 @@ def test_wrong_options_of_a_file_name_it(tmp_path, typed, line, problem):
     assert code == 2
     assert f"retrokit: {problem}" in said
     assert said.endswith(f" (some options are from {config})\n")
-
-
-def test_a_file_without_an_argument_is_named(tmp_path, typed):
-    config = written(tmp_path, "steps = 1")
-    code, _, said = typed("finetune", "--config", config)
-    assert code == 2
-    expected = f"Missing argument 'ENCODER' (see retrokit finetune --help; some options are from {config})"
-    assert said == f"retrokit: {expected}\n"

@@ -2,23 +2,16 @@
 
 import json
 import re
-import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
-from scipy.stats import spearmanr
 from sentence_transformers import SentenceTransformer
 
-from retrokit import encoders, similarities
-from retrokit.core.registry import Entry, Param
-from retrokit.data.trec import read_run
 from retrokit.metrics.ranking import DEFAULT_METRICS, evaluate_run, mean
-from tests.evaluation.fakes import write_folder, write_lines
-from tests.forked_python import light_python
+from tests.evaluation.fakes import write_folder
 from tests.models import sentences
-from tests.sure_folders import small_folder
 
 Command = Callable[..., tuple[int, str, str]]
 
@@ -105,39 +98,6 @@ def test_json_is_all_there_is_on_standard_output(
     assert err == "small (test): 10 queries, 24 documents, 20 judgements\n"
 
 
-def test_two_similarities_in_a_table(retrokit_eval: Command, tiny_bert: Path, folder: Path, expected: dict) -> None:
-    words = (tiny_bert, "--on", f"beir:{folder}", "--precision", "fp32", "--sim", "cosine", "--sim", "dot")
-    code, out, _ = retrokit_eval(*words, "--metrics", "mrr@10, ndcg@3")
-    assert code == 0
-    header = next(line for line in out.splitlines() if "system" in line)
-    assert [word for word in header.split() if "@" in word] == ["mrr@10", "ndcg@3"]
-    for metric in ("mrr@10", "ndcg@3"):
-        values = [expected[similarity][metric] for similarity in ("cosine", "dot")]
-        assert all(f" {value:.4f}" in out for value in values)
-        assert f"{values[1] - values[0]:+.4f}" in out
-    assert out.count("p=") == 2
-    assert "difference from the first row" in out
-
-
-def test_scores_per_query(retrokit_eval: Command, tiny_bert: Path, folder: Path) -> None:
-    words = (tiny_bert, "--on", f"beir:{folder}", "--metrics", "mrr@10")
-    code, out, _ = retrokit_eval(*words, "--json", "--per-query")
-    (result,) = json.loads(out)["results"]
-    assert code == 0
-    assert set(result["per_query"]) == set(result["metrics"]) == {"ndcg@10", "mrr@10"}
-    assert result["per_query"]["mrr@10"].keys() == QRELS.keys()
-    assert mean(result["per_query"]["mrr@10"]) == result["metrics"]["mrr@10"]
-
-
-def test_the_first_dimensions(retrokit_eval: Command, tiny_bert: Path, folder: Path, expected: dict) -> None:
-    words = (tiny_bert, "--on", f"beir:{folder}", "--precision", "fp32")
-    code, out, _ = retrokit_eval(*words, "--dims", 4, "--json")
-    (result,) = json.loads(out)["results"]
-    assert (code, result["configuration"]["dims"]) == (0, 4)
-    assert result["metrics"] == pytest.approx(expected["cosine of 4"], abs=1e-6)
-    assert retrokit_eval(*words, "--sim", "sfs:3", "--dims", "12")[0] == 0, "which does not divide the whole"
-
-
 def test_fail_under(retrokit_eval: Command, tiny_bert: Path, folder: Path, expected: dict) -> None:
     value = expected["cosine"]["ndcg@10"]
     words = (tiny_bert, "--on", f"beir:{folder}", "--precision", "fp32")
@@ -152,44 +112,6 @@ def test_fail_under(retrokit_eval: Command, tiny_bert: Path, folder: Path, expec
             f"retrokit: {tiny_bert} cosine on beir:{folder}: ndcg@10 = {value:.4f} is under 0.999"
         ]
     assert json.loads(out)["results"][0]["metrics"]["ndcg@10"] == pytest.approx(value, abs=1e-6)
-
-
-def test_gates_on_metrics_that_are_not_shown(retrokit_eval: Command, tiny_bert: Path, folder: Path) -> None:
-    words = (tiny_bert, "--on", f"beir:{folder}")
-    assert retrokit_eval(*words, "--fail-under", "ndcg@7=0")[0] == 0
-    assert retrokit_eval(*words, "--metrics", "mrr@10", "--fail-under", "recall@7=0")[0] == 0
-    assert retrokit_eval(*words, "--metrics", "mrr@10", "--fail-under", "recall@1=1")[0] == 1
-
-
-def test_fail_if_worse(
-    retrokit_eval: Command, tiny_bert: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    # Every query is a document's own text, so an encoder of texts finds them all, and one of nothing hardly any.
-    same = dict(zip((f"q{i}" for i in range(24)), DOCUMENTS.values(), strict=True))
-    folder = write_folder(tmp_path / "same", DOCUMENTS, same, {f"q{i}": {f"d{i}": 1} for i in range(24)})
-    entry = Entry("blind", "", "tests.test_cli_eval:blind")
-    monkeypatch.setitem(encoders.registry._entries, "blind", entry)
-    task = ("--on", f"beir:{folder}", "--fail-if-worse")
-    code, out, err = retrokit_eval(tiny_bert, "blind", *task)
-    assert code == 1
-    (line,) = err.splitlines()[1:]
-    assert line.startswith(f"retrokit: blind cosine on beir:{folder}: ndcg@10 is 0.")
-    assert f"worse than {tiny_bert} cosine (p = " in line
-    assert "blind" in out
-    assert "*" in out
-    assert retrokit_eval("blind", tiny_bert, *task)[0] == 0  # better is no failure
-    assert retrokit_eval(tiny_bert, tiny_bert, *task)[0] == 0
-
-
-def blind(device: str | None = None):
-    """An encoder that the text tells nothing: a fixed sequence of embeddings."""
-    from tests.evaluation.fakes import GivenEncoder
-
-    class Blind(GivenEncoder):
-        def embed(self, texts, role, precision="auto"):
-            return np.random.default_rng(len(role)).normal(size=(len(texts), 4)).astype(np.float32)
-
-    return Blind({"": [0, 0, 0, 1]})
 
 
 @pytest.mark.parametrize(
@@ -231,86 +153,6 @@ def test_wrong_use(
         assert problem.format(encoder=tiny_bert) in line
 
 
-def test_bm25_is_named_by_what_differs_from_its_defaults(retrokit_eval: Command, folder: Path) -> None:
-    words = ("bm25:k1=1.5", 'bm25:language="english",k1=0.90,b=0.40', "--on", f"beir:{folder}", "--format")
-    code, out, _ = retrokit_eval(*words, "csv")
-    assert code == 0
-    assert {tuple(line.split(",")[1:3]) for line in out.splitlines()[1:]} >= {("bm25", "own")}
-    assert [result["encoder"] for result in json.loads(retrokit_eval(*words, "json")[1])["results"]] == [
-        "bm25",
-        "bm25:b=0.4,k1=0.9",
-    ]
-    assert "bm25:b=0.4,k1=0.9 | own |" in retrokit_eval(*words, "markdown")[1]
-
-
-def test_missing_and_broken_data(retrokit_eval: Command, tiny_bert: Path, folder: Path) -> None:
-    nowhere, qrels = folder / "nowhere", folder / "qrels" / "test.tsv"
-    code, out, err = retrokit_eval(tiny_bert, "--on", f"beir:{nowhere}")
-    assert (code, out) == (2, "")
-    assert err.startswith(f"retrokit: {nowhere}: does not exist; expected a BEIR folder")
-    code, _, err = retrokit_eval(tiny_bert, "--on", f"beir:{folder},split=dev")
-    assert (code, err) == (2, f"retrokit: {folder}: has no split 'dev'; its splits are 'test'\n")
-    qrels.write_text(qrels.read_text() + "q1\td1\thigh\n")
-    code, out, err = retrokit_eval(tiny_bert, "--on", f"beir:{folder}")
-    assert (code, out, err) == (2, "", f"retrokit: {qrels}:22: the grade 'high' is not a whole number\n")
-
-
-def test_options_that_are_missing(retrokit_eval: Command, tiny_bert: Path, tmp_path: Path) -> None:
-    computing = ("--dims", "4", "--precision", "fp32", "--save-run", "x")
-    for words, problem in (
-        ((tiny_bert,), "give a task: --on TASK"),
-        (("--on", "beir:x"), "give encoders and --on TASK; or only --results FOLDER"),
-        (("--results", tmp_path, *computing), "--precision, --dims, --save-run: nothing is computed without encoders"),
-        (("--results", tmp_path / "nowhere"), f"{tmp_path}/nowhere: is not a folder of results; --results of an"),
-    ):
-        code, out, err = retrokit_eval(*words)
-        assert (code, out) == (2, "")
-        assert err.startswith(f"retrokit: {problem}")
-
-
-def test_a_missing_optional_package(
-    retrokit_eval: Command, tiny_bert: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    entry = Entry("needy", "", "a_module_that_nobody_has.at_all:thing", extra="needs")
-    monkeypatch.setitem(similarities.registry._entries, "needy", entry)
-    code, out, err = retrokit_eval(tiny_bert, "--on", f"beir:{folder}", "--sim", "needy")
-    assert (code, out) == (3, "")
-    expected = "retrokit: needy needs an optional package: python -m pip install 'retrokit-ir[needs]'"
-    assert err.splitlines()[-1] == expected
-
-
-def test_saved_runs(retrokit_eval: Command, tiny_bert: Path, folder: Path, tmp_path: Path) -> None:
-    words = (tiny_bert, "--on", f"beir:{folder}", "--json", "--save-run")
-    code, out, _ = retrokit_eval(*words, tmp_path / "run.trec")
-    assert code == 0
-    scores = evaluate_run(QRELS, read_run(tmp_path / "run.trec"))
-    assert {name: mean(found) for name, found in scores.items()} == json.loads(out)["results"][0]["metrics"]
-    code, out, _ = retrokit_eval(*words, tmp_path / "runs", "--sim", "cosine", "--sim", "dot")
-    assert code == 0
-    found = [evaluate_run(QRELS, read_run(path)) for path in (tmp_path / "runs").iterdir()]
-    values = {mean(scores["map@100"]) for scores in found}
-    assert values == {result["metrics"]["map@100"] for result in json.loads(out)["results"]}
-    assert len(values) == 2
-    assert retrokit_eval(*words, tmp_path / "missing" / "run.trec")[0] == 0
-    assert (tmp_path / "missing" / "run.trec").read_bytes() == (tmp_path / "run.trec").read_bytes()
-    code, out, err = retrokit_eval(*words, tmp_path / "run.trec" / "run.trec")
-    assert (code, out) == (2, "")
-    assert f"{tmp_path / 'run.trec' / 'run.trec'}: could not be written" in err
-
-
-@pytest.mark.parametrize("options", [[], ["--json"]])
-def test_a_reader_that_leaves_early_sees_no_traceback(
-    tiny_bert: Path, folder: Path, python: str, options: list[str]
-) -> None:
-    command = [python, "-m", "retrokit", "eval", str(tiny_bert), "--on", f"beir:{folder}", *options]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    assert process.stdout is not None
-    process.stdout.close()
-    _, err = process.communicate(timeout=120)
-    assert _BARE.sub("", err) == "small (test): 10 queries, 24 documents, 20 judgements\n"
-    assert process.returncode == 0
-
-
 # --- formats, results folders, cross-evaluation, pictures
 
 
@@ -325,82 +167,6 @@ def test_formats(retrokit_eval: Command, tiny_bert: Path, folder: Path, expected
     assert out.startswith(start)
     assert f"{expected['cosine']['mrr@10']:.4f}"[:-1] in out
     assert err == "small (test): 10 queries, 24 documents, 20 judgements\n"
-
-
-def test_results_are_kept_and_shown_again(
-    retrokit_eval: Command, tiny_bert: Path, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    kept = tmp_path / "results"
-    words = ("--on", f"beir:{folder}", "--sim", "cosine", "--sim", "dot", "--json", "--per-query", "--results", kept)
-    code, out, err = retrokit_eval(tiny_bert, *words)
-    assert code == 0
-    assert err.splitlines()[-1] == f"{kept}: 0 results used again, 2 computed"
-    again = retrokit_eval(tiny_bert, *words)
-    assert again[:2] == (0, out)
-    assert again[2].splitlines()[-1] == f"{kept}: 2 results used again, 0 computed"
-    monkeypatch.setattr(encoders.registry, "create", None)  # no encoder can be made
-    assert retrokit_eval("--results", kept, "--json", "--per-query")[:2] == (0, out)
-    code, out, err = retrokit_eval("--results", kept, "--metrics", "mrr@10", "--fail-under", "ndcg@10=2")
-    assert code == 1
-    assert out.count("mrr@10") >= 1
-    assert err.count("is under 2") == 2
-    code, out, err = retrokit_eval("--results", kept, "--fail-under", "spearman=0")
-    assert (code, out) == (2, "")
-    assert "contains no spearman" in err
-
-
-def test_showing_results_loads_no_model_library(
-    retrokit_eval: Command, tiny_bert: Path, folder: Path, tmp_path: Path
-) -> None:
-    retrokit_eval(tiny_bert, "--on", f"beir:{folder}", "--results", tmp_path / "results")
-    code = (
-        "import sys; from retrokit import cli; end = cli.run(sys.argv[1:]); "
-        "print([m for m in ('torch', 'transformers', 'sentence_transformers', 'matplotlib') if m in sys.modules])"
-    )
-    command = [light_python(), "-c", code, "eval", "--results", str(tmp_path / "results")]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
-    assert done.returncode == 0, done.stderr
-    assert "ndcg@10" in done.stdout
-    assert done.stdout.splitlines()[-1] == "[]"
-
-
-def finished_run(folder: Path, source: Path, similarity: str, seed: int) -> Path:
-    """A run whose weights are those of ``source``."""
-    SentenceTransformer(str(source), device="cpu").save(str(folder))
-    identity = {"encoder": "minilm", "sim": similarity, "seed": seed, "encoder_fingerprint": "x"}
-    described = {"status": "finished", "similarity": similarity, "identity": identity}
-    (folder / "retrokit.json").write_text(json.dumps(described))
-    return folder
-
-
-def test_cross_evaluation_of_runs_with_seeds(
-    retrokit_eval: Command, tiny_bert: Path, folder: Path, tmp_path: Path, expected: dict
-) -> None:
-    runs = [
-        finished_run(tmp_path / f"{similarity}-{seed}", tiny_bert, similarity, seed)
-        for similarity, seed in (("cosine", 0), ("cosine", 1), ("dot", 0), ("learn", 0))
-    ]
-    words = (*runs, "--on", f"beir:{folder}", "--precision", "fp32", "--cross")
-    code, out, _ = retrokit_eval(*words, "--json", "--plot", tmp_path / "plots")
-    assert code == 0
-    (cross,) = json.loads(out)["cross"]
-    assert cross["similarities"] == ["cosine", "dot", "learn"]
-    assert [(row["encoder"], row["trained_with"]) for row in cross["encoders"]] == [
-        (f"{tmp_path}/cosine-* (2 seeds)", "cosine"),
-        (str(runs[2]), "dot"),
-        (str(runs[3]), "learn"),
-    ]
-    values = [pytest.approx(expected[name]["ndcg@10"], abs=1e-6) for name in ("cosine", "dot")]
-    for row in cross["encoders"]:
-        assert row["values"][:2] == values
-    # what learn has learned lies in its own run
-    assert [row["values"][2] is None for row in cross["encoders"]] == [True, True, False]
-    assert [row["deviations"][0] for row in cross["encoders"]] == [0.0, None, None]
-    drawn = {path.suffix for path in (tmp_path / "plots").glob("*-cross.*")}
-    assert drawn == {".png", ".svg"}
-    code, out, _ = retrokit_eval(*words)
-    assert code == 0
-    assert out.count(" < ") == 3 + 1  # and in the caption
 
 
 def test_an_approximate_search(retrokit_eval: Command, tiny_bert: Path, folder: Path) -> None:
@@ -419,71 +185,3 @@ def test_an_approximate_search(retrokit_eval: Command, tiny_bert: Path, folder: 
     code, table, _ = retrokit_eval(tiny_bert, *task, "--index", "Flat")
     told = "Flat against exact search: recall@10 1.000, recall@20 1.000 (10 queries)"
     assert (code, told in " ".join(table.split())) == (0, True)
-
-
-def test_fewer_bits_beside_floats(retrokit_eval: Command, tiny_bert: Path, folder: Path) -> None:
-    task = ("--on", f"beir:{folder}", "--precision", "fp32", "--metrics", "ndcg@10,recall@20", "--dims", "8")
-    _, out, _ = retrokit_eval(tiny_bert, *task, "--json", "--quantize", "binary+rescore:2")
-    (result,) = json.loads(out)["results"]
-    assert (result["configuration"]["quantize"], result["configuration"]["dims"]) == ("binary+rescore:2", 8)
-    beside = f'dense:"{tiny_bert}",precision=fp32,dims=8,quantize=int8'
-    code, out, _ = retrokit_eval(tiny_bert, beside, *task, "--json")
-    floats, eight = json.loads(out)["results"]
-    assert (code, eight["configuration"]["quantize"], "quantize" in floats["configuration"]) == (0, "int8", False)
-    assert abs(eight["metrics"]["ndcg@10"] - floats["metrics"]["ndcg@10"]) < 0.1
-    code, table, _ = retrokit_eval(tiny_bert, *task, "--quantize", "int8")
-    assert (code, "quantize int8" in " ".join(table.split())) == (0, True)
-
-
-def test_an_index_where_nothing_is_searched(retrokit_eval: Command, tiny_bert: Path, folder: Path) -> None:
-    rows = [{"sentence1": a, "sentence2": b, "score": score} for a, b, score in (("a", "b", 1), ("c", "d", 2))]
-    pairs = write_lines(folder / "pairs.jsonl", rows)
-    for option, value in (("--index", "Flat"), ("--quantize", "int8")):
-        code, _, err = retrokit_eval(tiny_bert, "--on", f"beir:{folder}", "--on", f"sts:{pairs}", option, value)
-        assert (code, err) == (2, f"retrokit: {option} {value} is for what is searched, and sts:{pairs} is not\n")
-        code, _, err = retrokit_eval("bm25", "--on", f"beir:{folder}", option, value)
-        none = "no encoder is evaluated, and nothing else has embeddings to search"
-        assert (code, err.splitlines()[-1]) == (2, f"retrokit: {option} {value}: {none}")
-
-
-def test_correlations_over_two_data_sets(
-    retrokit_eval: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    entry = Entry("hashed", "", "tests.evaluation.fakes:hashed", (Param("number", int, required=True),), "number")
-    monkeypatch.setitem(encoders.registry._entries, "hashed", entry)
-    words: list[str] = ["hashed:1", "hashed:2", "hashed:3"]
-    for name, count in (("a", 12), ("b", 15)):
-        sure = small_folder(tmp_path / name, count)
-        ids = range(count)
-        beir = write_folder(
-            tmp_path / "beir" / name,
-            {f"p{i}": f"passage {i}" for i in ids},
-            {f"q{i}": f"query {i}" for i in ids},
-            {f"q{i}": {f"p{i}": 1} for i in ids},
-        )
-        words += ["--on", f"sure:{sure},reference=bm25", "--on", f"beir:{beir}"]
-    results = ["--results", tmp_path / "results"]
-    code, shown, said = retrokit_eval(*words, *results, "--correlations", "--json", "--metrics", "rdc,ndcg@10")
-    assert code == 0, said
-    found = json.loads(shown)
-    by_task = {task: [one for one in found["results"] if one["task"] == task] for task in words[4::2]}
-    for one in found["correlations"]:
-        sure = [by_task[task] for task in one["tasks"]]
-        other = [by_task[words[words.index(task) + 2]] for task in one["tasks"]]
-        sides = [
-            np.mean([[row["metrics"][metric] for row in rows] for rows in (other if "@" in metric else sure)], axis=0)
-            for metric in (one["first"], one["second"])
-        ]
-        assert one["systems"] == 3
-        expected = spearmanr(*sides).statistic if all(np.ptp(side) for side in sides) else None
-        assert one["spearman"] == (pytest.approx(expected) if expected is not None else None)
-    assert [len(one["tasks"]) for one in found["correlations"]] == [1] * 16 + [2] * 8
-    code, shown, _ = retrokit_eval("--results", tmp_path / "results", "--correlations")
-    assert code == 0
-    table = re.split(r"^correlations\s*$", shown, flags=re.MULTILINE)[1]
-    assert "mean of 2" in table
-    assert table.count("equivalence_roc") == 2, "with precision and with abstraction"
-    code, shown, _ = retrokit_eval("--results", tmp_path / "results", "--correlations", "--format", "csv")
-    assert sum(line.startswith('mean of 2 tasks,,,,,"spearman(') for line in shown.splitlines()) == 8
-    code, _, said = retrokit_eval(*words[:2], "--on", words[4], "--correlations")
-    assert (code, "at least 3 systems" in said) == (2, True)

@@ -9,10 +9,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from retrokit.data.jsonl import write_jsonl
 from retrokit.report.records import read_record
-from retrokit.training.config import FinetuneConfig
-from retrokit.training.finetune import finetune
 from tests.evaluation.fakes import write_folder, write_lines
 from tests.models import sentences
 
@@ -101,71 +98,6 @@ def test_json_is_all_there_is_on_standard_output(
     assert found["conclusion"] == shown.rstrip().splitlines()[-1]
 
 
-def test_several_encoders_stand_side_by_side(
-    probe: Command, data: dict[str, Path], tiny_bert: Path, tmp_path: Path
-) -> None:
-    specs = [str(tiny_bert), f"{tiny_bert},pooling=cls"]
-    for name in FILES:
-        code, _, err = probe(name, *specs, *words_of(name, data), "--plot", tmp_path / name)
-        assert code == 0, err
-        table = next((tmp_path / name).glob("*.csv"))
-        rows = list(csv.DictReader(table.open(encoding="utf-8")))
-        assert len({row["encoder"] for row in rows}) == 2
-    assert {path.name for path in (tmp_path / "map").glob("*.png")} == {"map-1.png", "map-2.png"}
-    assert {path.name for path in (tmp_path / "contrast").glob("*.png")} == {"contrast-1.png", "contrast-2.png"}
-
-
-def test_the_layers_of_a_changed_encoder(
-    probe: Command, data: dict[str, Path], tiny_bert: Path, tmp_path: Path
-) -> None:
-    words = ("layers", tiny_bert, *words_of("layers", data), "--start", tiny_bert, "--plot", tmp_path / "p")
-    code, out, _ = probe(*words)
-    assert code == 0
-    assert "0.000%" in out
-    assert (tmp_path / "p" / "moved.png").exists()
-
-
-@pytest.mark.parametrize(
-    ("words", "says"),
-    [
-        (
-            ["fragments", "--on", "classify:{labelled}", "--size", "5"],
-            "size 5 does not divide 16; sizes that do: 1, 2, 4",
-        ),
-        (["fragments", "--on", "knn:{labelled}", "--size", "4"], "add metric=similarity"),
-        (["contrast", "--on", "pairs:{pairs},a=toxic,b=polite", "--size", "4"], "no field 'polite'"),
-        (["contrast", "--on", "pairs:{pairs}", "--size", "4"], "pairs needs a"),
-        (["near-miss", "--on", "pairs:{pairs}"], "expected anchor, positive and negatives"),
-        (["layers", "--on", "knn:{labelled},k=99"], "expected 99 or more"),
-        (["geometry", "--on", "{labelled}", "--neighbours", "48"], "48 different texts, but 48 neighbours"),
-        (["map", "--on", "sts:{pairs}", "--plot", "p"], "a map needs labelled texts"),
-        (["layers", "--on", "nearest:{labelled}"], "unknown task 'nearest'"),
-    ],
-)
-def test_mistakes_are_one_clear_line(
-    probe: Command, data: dict[str, Path], tiny_bert: Path, words: list[str], says: str
-) -> None:
-    paths = {name: str(path) for name, path in data.items()}
-    name, *options = [word.format(**paths) for word in words]
-    code, out, err = probe(name, tiny_bert, *options)
-    assert (code, out) == (2, "")
-    line = err.strip().splitlines()[-1]
-    assert line.startswith("retrokit: ")
-    assert says in line
-
-
-def test_one_label_only(probe: Command, tiny_bert: Path, tmp_path: Path) -> None:
-    file = write_lines(tmp_path / "one.jsonl", [{"text": text, "label": "x"} for text in TEXTS])
-    for name, task, options in (
-        ("layers", "knn", []),
-        ("map", "knn", ["--plot", "p"]),
-        ("fragments", "classify", ["--size", 4]),
-    ):
-        code, _, err = probe(name, tiny_bert, "--on", f"{task}:{file}", *options)
-        assert code == 2
-        assert "every text has the label 'x'; expected at least two labels" in err
-
-
 def test_stress_writes_all_and_fails_a_gate(probe: Command, tiny_bert: Path, tmp_path: Path) -> None:
     texts = [f"In {1950 + i} the {'red' if i % 2 else 'blue'} truck number {i} did not reach Kenya." for i in range(40)]
     corpus = write_lines(tmp_path / "corpus.jsonl", [{"text": text} for text in texts])
@@ -213,101 +145,8 @@ def pixels(path: Path) -> tuple[int, int]:
     return width, height
 
 
-def rows_of(path: Path) -> list[dict[str, str]]:
-    with open(path, encoding="utf-8", newline="") as file:
-        return list(csv.DictReader(file))
-
-
 def files(folder: Path) -> set[str]:
     return {path.name for path in folder.iterdir()}
-
-
-def test_magnitude_prints_writes_and_draws(probe, tiny_bert, tmp_path):
-    specs = [write_set(tmp_path, f"set{seed}", seed) for seed in range(3)]
-    on = [word for spec in specs for word in ("--on", spec)]
-    code, out, err = probe("magnitude", tiny_bert, *on, "--plot", "out", "--precision", "fp32")
-    assert code == 0, err
-    assert "set0 (test): 20 queries, 40 documents, 20 judgements" in err
-    assert "relevant: judged with a grade above 0" in out
-    assert "d and the gain over data sets" in out
-    assert out.rstrip().endswith(".")
-    code, shown, _ = probe("magnitude", tiny_bert, *on, "--precision", "fp32", "--json")
-    found = json.loads(shown, parse_constant=lambda word: pytest.fail(f"{word} is no JSON"))
-    assert out.rstrip().endswith(found["conclusion"])
-    assert [result["task"] for result in found["results"]] == specs
-    effect = found["results"][0]["effect"]
-    assert f"{effect['value']:+.2f} ({effect['low']:+.2f} to {effect['high']:+.2f})" in out
-    pictures = {f"{name}.{end}" for name in ("effect", "correlation") for end in ("png", "svg")}
-    assert files(tmp_path / "out") == pictures | {"magnitude.csv", "correlation.csv"}
-    rows = rows_of(tmp_path / "out" / "magnitude.csv")
-    assert [float(row["d"]) for row in rows] == [result["effect"]["value"] for result in found["results"]]
-    assert float(rows[1]["gain_percent"]) == found["results"][1]["gain"]["percent"]
-    assert pixels(tmp_path / "out" / "correlation.png") == (800, 550)
-
-
-def test_magnitude_with_a_baseline_shows_the_ratio(probe, tiny_bert, tmp_path):
-    spec = write_set(tmp_path, "set")
-    words = ("magnitude", tiny_bert, "--on", spec, "--reference-encoder", "static:8", "--cv-reference", "static:4")
-    words = (*words, "--precision", "fp32")
-    code, out, err = probe(*words)
-    assert code == 0, err
-    _, shown, _ = probe(*words, "--json")
-    (result,) = json.loads(shown)["results"]
-    assert f" {result['cv_ratio']['value']:.2f} " in out
-    assert f"CV ratio: {tiny_bert} cosine over static:4 cosine" in out.replace("\n", "")
-    assert f"ndcg@10: static:8 cosine → {tiny_bert} cosine" in out.replace("\n", "")
-
-
-def test_magnitude_without_labels_shows_no_gain(probe, tiny_bert, tmp_path):
-    spec = write_set(tmp_path, "set")
-    code, out, err = probe("magnitude", tiny_bert, "--on", spec, "--without-labels", "--proxies", 3)
-    assert code == 0, err
-    assert "relevant: a query's best 3 documents by angle, in place of labels" in out
-    assert "ndcg" not in out
-
-
-def test_magnitude_through_training(probe, tiny_bert, tmp_path):
-    texts = sentences(32)
-    write_jsonl(
-        tmp_path / "pairs.jsonl", [{"anchor": a, "positive": b} for a, b in zip(texts[:16], texts[16:], strict=True)]
-    )
-    finetune(
-        FinetuneConfig(
-            str(tiny_bert), [str(tmp_path / "pairs.jsonl")], str(tmp_path / "run"), sim="learn", steps=4, batch_size=8,
-            precision="fp32", device="cpu", log_every=1, save_every=2,
-        )
-    )  # fmt: skip
-    spec = write_set(tmp_path, "set")
-    code, out, err = probe("magnitude", "run", "--on", spec, "--checkpoints", "--plot", "out")
-    assert code == 0, err
-    assert "from step 0 to 4, d on" in out
-    assert files(tmp_path / "out") == {
-        *("training.png", "training.svg", "gamma.png", "gamma.svg", "magnitude.csv", "gamma.csv"),
-        "change.csv",
-    }
-    assert [row["step"] for row in rows_of(tmp_path / "out" / "magnitude.csv")] == ["0", "2", "4"]
-    assert [row["step"] for row in rows_of(tmp_path / "out" / "gamma.csv")] == ["1", "2", "3", "4"]
-
-
-def test_fisher_prints_writes_and_draws(probe, tiny_bert, tmp_path):
-    spec = write_set(tmp_path, "set")
-    code, out, err = probe("fisher", tiny_bert, "static:8", "--on", spec, "--plot", "out")
-    assert code == 0, err
-    assert "20 pairs, not 1,000: all are used" in err
-    code, shown, _ = probe("fisher", tiny_bert, "static:8", "--on", spec, "--json")
-    found = json.loads(shown, parse_constant=lambda word: pytest.fail(f"{word} is no JSON"))
-    assert out.rstrip().endswith(found["conclusion"])
-    assert "fewer pairs than dimensions" in out.replace("\n", " ")
-    first = found["results"][0]
-    assert f" {first['prediction']['log_kappa']['qnorm']:.3f} " in out
-    cosine = next(one for one in first["information"] if one["similarity"] == "cosine")
-    assert (cosine["document"], cosine["query"], cosine["log10"]["query"]) == (0.0, 0.0, None)
-    assert files(tmp_path / "out") == {"fisher.png", "fisher.svg", "fisher.csv", "kappa.csv"}
-    zero = rows_of(tmp_path / "out" / "fisher.csv")[0]
-    assert (zero["component"], zero["information"], zero["log10"]) == ("document", "0.0", "")
-    kappas = rows_of(tmp_path / "out" / "kappa.csv")
-    assert [row["pairs"] for row in kappas] == ["20"] * 4
-    assert float(kappas[0]["log10_kappa"]) == first["prediction"]["log_kappa"]["qnorm"]
 
 
 @pytest.mark.parametrize(
@@ -331,10 +170,3 @@ def test_wrong_use_is_one_line(probe, tmp_path, words, told):
     assert (code, out) == (2, "")
     assert told in err
     assert len(err.strip().splitlines()) == 1
-
-
-def test_a_folder_that_cannot_be_made(probe, tiny_bert, tmp_path):
-    (tmp_path / "taken").write_text("")
-    code, out, err = probe("magnitude", tiny_bert, "--on", write_set(tmp_path, "set"), "--plot", "taken")
-    assert (code, out) == (2, "")
-    assert "taken: could not be written" in err

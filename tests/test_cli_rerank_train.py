@@ -56,18 +56,6 @@ def test_from_triplets_to_verdicts(typed, tiny_bert, triplets, monkeypatch):
     assert "1 of 1 pairs have identical texts, and are accepted" in err
 
 
-def test_the_plan_alone(typed, tiny_bert, triplets, tmp_path):
-    code, out, err = typed(
-        "rerank", "train", "transformer", tiny_bert, "--data", "triplets.jsonl", "--dry-run", "--json", *QUICK
-    )
-    assert code == 0, err
-    found = json.loads(out)
-    assert found["parameters"]["verifier"] == found["parameters"]["trainable"] > 10_000
-    assert found["steps"]["total"] == 12
-    assert found["configuration"]["batch_size"] == 8
-    assert not (tmp_path / "run").exists()
-
-
 @pytest.mark.parametrize(
     ("words", "message"),
     [

@@ -9,8 +9,6 @@ import pytest
 import retrokit
 from retrokit import cli
 from retrokit.data.trec import read_run
-from retrokit.encoders.torch_encoder import TorchEncoder
-from retrokit.ranking.retrieval.base import TextList
 from tests.evaluation.fakes import write_folder
 from tests.models import sentences
 
@@ -51,29 +49,6 @@ def test_a_run_is_what_the_python_api_finds(name, tiny_bert, beir, exported, tmp
             {ids[place]: score for score, place in zip(scores.tolist(), places.tolist(), strict=True)}, rel=1e-5
         )
     assert any(run.values())
-
-
-@pytest.mark.parametrize("head", ["", "id\ttext\n", "query-id\tText\r\n", "qid\tquery\n"])
-def test_queries_may_stand_in_a_table(head, beir, tmp_path, capsys):
-    (tmp_path / "queries.tsv").write_text(head + "".join(f"{id}\t{text}\n\n" for id, text in QUERIES.items()))
-    found = []
-    for queries in (tmp_path / "queries.tsv", beir / "queries.jsonl"):
-        assert cli.run(["search", "bm25", "--corpus", str(beir), "--queries", str(queries), "--format", "trec"]) == 0
-        found.append(capsys.readouterr().out)
-    assert found[0] == found[1] != ""
-
-
-@pytest.mark.parametrize(
-    ("line", "said"),
-    [
-        ("q9 no tab", "queries.tsv:2: expected 2 columns (id, text), found 1"),
-        ("q1\tagain", "queries.tsv:2: the id 'q1' is already on line 1"),
-    ],
-)
-def test_a_wrong_line_of_a_table_is_named(line, said, beir, tmp_path, capsys):
-    (tmp_path / "queries.tsv").write_text(f"q1\tcat\n{line}\n")
-    assert cli.run(["search", "bm25", "--corpus", str(beir), "--queries", str(tmp_path / "queries.tsv")]) == 2
-    assert said in capsys.readouterr().err
 
 
 def test_json_lines_have_texts_where_there_are_any(tiny_bert, beir, exported, tmp_path, capsys):
@@ -122,9 +97,9 @@ def test_a_table_for_people(beir, exported, capsys):
         ("bm25 --corpus {beir}", "give --queries, a file of them, or --query, a text"),
         ("--corpus {beir} --query x", "name what searches: an encoder, bm25"),
         ("bm25 --corpus - --queries -", "--corpus and --queries cannot both be standard input"),
-        ("bm25 --corpus {beir} --interactive --query x", "--interactive reads queries only from standard input"),
+        ("bm25 --corpus {beir} --interactive --query x", "--interactive and --query exclude each other"),
         ("bm25 --corpus {beir} --query x -k 0", "-k 0 is out of range (at least 1)"),
-        ("bm25 --corpus {beir} --query x --format csv", "--format 'csv' is none of table, trec, jsonl"),
+        ("bm25 --corpus {beir} --query x --format csv", "--format csv is none of table, trec, jsonl"),
         (
             "bm25 --corpus {beir} --query x --format table -o {beir}/t",
             "--output takes --format trec or jsonl, not a table",
@@ -184,34 +159,6 @@ def test_a_line_without_end_is_refused(beir, capsys, monkeypatch):
     problem = "standard input:1: the line is longer than 1 MiB; expected a query"
     assert capsys.readouterr().err == f"retrokit: {problem}\n"
     assert endless.buffer.raw.count < 4 << 20
-
-
-def test_a_closed_standard_input_is_one_line(beir, capsys, monkeypatch):
-    monkeypatch.setattr("sys.stdin", None)
-    assert cli.run(["search", "bm25", "--corpus", str(beir), "--interactive"]) == 2
-    assert capsys.readouterr().err == "retrokit: standard input: could not be read: it is closed\n"
-
-
-def test_ids_that_meet(tmp_path, capsys):
-    folder = write_folder(tmp_path / "toy", {"a": "x"}, {"query-1": "x"}, {"query-1": {"a": 1}})
-    words = ["search", "bm25", "--corpus", str(folder), "--queries", str(folder), "--query", "y"]
-    assert cli.run(words) == 2
-    assert "has the id query-1, which --query would get" in capsys.readouterr().err
-
-
-@pytest.mark.parametrize("options", [{"sim": "cosine"}, {"sim": "l2"}, {"index": "Flat"}, {"quantize": "int8"}, {}])
-def test_an_index_made_ready_finds_the_same_and_looks_at_the_model_once(options, tiny_bert, tmp_path, monkeypatch):
-    monkeypatch.setenv("RETROKIT_CACHE", str(tmp_path))
-    documents, queries = TextList(DOCUMENTS.values()), TextList(QUERIES.values())
-    searcher = retrokit.ranking.retrieval.create(str(tiny_bert), precision="fp32", **options)
-    expected = searcher.index(documents).search(queries, 5)
-    ready = searcher.index(documents).ready()
-    ready.search(TextList(["a day", "a night"]), 5)
-    monkeypatch.setattr(TorchEncoder, "fingerprint", lambda self: pytest.fail("looked at again"))
-    for one, two in zip(expected, ready.search(TextList(queries), 5), strict=True):
-        assert one[1].tolist() == two[1].tolist()
-        assert one[0] == pytest.approx(two[0], rel=1e-5)
-    assert len(ready.search(TextList(["a question that nobody has asked"]), 5)[0][0]) == 5
 
 
 def test_what_is_typed_is_utf_8_in_any_locale(tmp_path, capsys, monkeypatch):

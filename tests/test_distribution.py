@@ -70,7 +70,6 @@ WITHOUT = {
 WITH = {
     "names": ["names"],
     "doctor": ["doctor"],
-    "help": ["help", "finetune"],
     "cache": ["cache"],
     "check": ["check", "beir:task", "--metrics", "ndcg@10"],
     "augment crops": ["augment", "crops", "corpus.jsonl", "--sentences", "1", "-o", "pairs.jsonl"],
@@ -199,35 +198,6 @@ def results(python: Path, place: Path, commands: dict[str, list[str]]) -> dict[s
     file, found = json.loads(done.stdout.splitlines()[-1])
     assert Path(file).is_relative_to(python.parents[1])
     return {name: tuple(one) for name, one in found.items()}
-
-
-def test_the_distribution_has_one_name():
-    assert (PROJECT["name"], PROJECT["version"]) == (DISTRIBUTION, retrokit.__version__)
-    files = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True).stdout.split()
-    if not files:
-        pytest.skip("the list of the project's files is git's")
-    installer = r"\b(pip3?|pipx|uvx?|poetry|pdm|conda|mamba)( tool)?( install| add| run| download)?( -\S+)*"
-    wrong = re.compile(
-        rf"{installer} ['\"]?retrokit\b(?!-ir)"
-        r"|retrokit\\?\[\w"
-        r"|(dependencies|requires)\s*=?\s*\[[^\]]*['\"]retrokit\b(?!-ir)"
-        r"|^\s*-?\s*['\"]?retrokit\s*(==|>=|~=|<=)",
-        re.MULTILINE,
-    )
-    endings = (".md", ".py", ".sh", ".toml", ".yml", ".yaml", ".cff", "Dockerfile")
-    texts = {name: (ROOT / name).read_text("utf-8") for name in files if name.endswith(endings)}
-    for line in (
-        "uvx retrokit",
-        "pip install -U 'retrokit>=1'",
-        "dependencies = ['numpy', 'retrokit']",
-        "retrokit>=0.1",
-    ):
-        assert wrong.search(line)
-    shown = {name: text for name, text in texts.items() if name != "tests/test_distribution.py"}
-    assert [name for name, text in shown.items() if wrong.search(text)] == []
-    code = {name for name in texts if name.startswith("retrokit/") and name.endswith(".py")}
-    code = {name for name in code if DISTRIBUTION in texts[name]}
-    assert code == {"retrokit/core/errors.py"}
 
 
 def test_what_is_in_wheel_and_sdist(built):

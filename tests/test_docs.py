@@ -9,6 +9,7 @@ import shlex
 import sys
 import tomllib
 from collections.abc import Iterator
+from contextlib import contextmanager
 from itertools import dropwhile
 from pathlib import Path
 from types import ModuleType
@@ -22,7 +23,7 @@ import retrokit
 from retrokit import augmentation, encoders, evaluation, probing, similarities
 from retrokit.cli import app
 from retrokit.core.errors import UsageError
-from retrokit.core.registry import Entry, SpecRegistry, parse_all
+from retrokit.core.registry import SpecRegistry, parse_all
 from retrokit.data import pairs
 from retrokit.ranking import reranking, retrieval
 from tests.plugins import see
@@ -113,18 +114,18 @@ def retrokit_lines(text: str) -> list[list[str]]:
     return found
 
 
-ALL_BLOCKS = [block for page in PAGES for block in blocks(page)]
-SHELL_LINES = [
-    pytest.param(block.page, words, id=f"{block.page}:{block.line}:{i}")
-    for block in ALL_BLOCKS
-    if block.language == "bash"
-    for i, words in enumerate(retrokit_lines(block.text))
-]
+def blocks_of(language: str) -> Iterator[Block]:
+    return (block for page in PAGES for block in blocks(page) if block.language == language)
 
 
-def of_language(language: str) -> list[Any]:
-    """The blocks of a language, as parameters of a test."""
-    return [pytest.param(b, id=f"{b.page}:{b.line}") for b in ALL_BLOCKS if b.language == language]
+@contextmanager
+def noted(where: str) -> Iterator[None]:
+    """What fails within tells where the text stands."""
+    try:
+        yield
+    except Exception as error:
+        error.add_note(where)
+        raise
 
 
 def _script(name: str) -> ModuleType:
@@ -155,53 +156,12 @@ def test_the_site_and_the_map_name_every_page():
     assert set(re.findall(r"\]\(([\w/-]+)\.md\)", front)) >= pages | extensions
 
 
-def test_the_site_has_copies_of_the_pages_of_extensions(tmp_path, monkeypatch):
-    site = _script("conf")
-    page = tmp_path / "own" / "page.md"
-    page.parent.mkdir()
-    page.write_text("[a](../../../docs/how-to/rerank.md#b) [c](../other/page.md) [d](../../../examples/merge.py)\n")
-    (tmp_path / "extensions").mkdir()
-    (tmp_path / "extensions" / "gone.md").write_text("of an extension that has been deleted")
-    monkeypatch.setattr(site, "DOCS", tmp_path)
-    monkeypatch.setattr(site, "EXTENSIONS", {"own": page})
-    site.copy_pages()
-    (copy,) = (tmp_path / "extensions").iterdir()
-    assert (copy.name, copy.read_text()) == (
-        "own.md",
-        "[a](../how-to/rerank.md#b) [c](other.md) [d](../../examples/merge.py)\n",
-    )
-    assert site.in_the_site("[a](../../retrokit/extensions/own/page.md#b)", "../") == "[a](../extensions/own.md#b)"
-
-
 def test_the_reference_is_up_to_date(generator):
     for name, text in generator.pages().items():
         written = (ROOT / "docs" / "reference" / name).read_text(encoding="utf-8")
         assert written == text, f"{name}: run python docs/make_reference.py"
     for page, text in generator.pages_of_extensions().items():
         assert page.read_text(encoding="utf-8") == text, f"{page}: run python docs/make_reference.py"
-
-
-@pytest.mark.parametrize("columns", ["40", "300"])
-def test_the_reference_depends_on_no_terminal_and_no_plugin(generator, monkeypatch, columns):
-    before = generator.pages()
-    monkeypatch.setenv("COLUMNS", columns)
-    monkeypatch.setitem(similarities.registry._entries, "theirs", Entry("theirs", "a plugin's", "elsewhere:theirs"))
-    assert "theirs" in similarities.registry.describe()
-    assert generator.pages() == before
-
-
-def test_check_says_when_the_reference_is_stale(generator, monkeypatch, tmp_path, capsys):
-    monkeypatch.setattr(generator, "FOLDER", tmp_path)
-    monkeypatch.setattr(generator, "pages", lambda: {"cli.md": "new"})
-    monkeypatch.setattr(generator, "pages_of_extensions", dict)
-    monkeypatch.setattr("sys.argv", ["make_reference.py"])
-    assert generator.main() == 0
-    monkeypatch.setattr("sys.argv", ["make_reference.py", "--check"])
-    assert generator.main() == 0
-    (tmp_path / "cli.md").write_text("old", encoding="utf-8")
-    assert generator.main() == 1
-    assert "stale: cli.md; run: python docs/make_reference.py" in capsys.readouterr().err
-    assert (tmp_path / "cli.md").read_text(encoding="utf-8") == "old"
 
 
 def test_the_reference_names_every_command_option_and_name():
@@ -266,45 +226,39 @@ def test_every_similarity_and_encoder_is_explained():
             assert re.search(rf"`{entry.name}\b", text), f"{path.name} does not mention {entry.name}"
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_links_lead_somewhere(page):
+def test_links_lead_somewhere():
     wrong = []
-    for target in re.findall(r"\]\(([^)\s]+)\)", prose(page)):
-        if re.match(r"https?://", target):
-            continue
-        path, _, anchor = target.partition("#")
-        file = (page.parent / path).resolve() if path else page
-        if CORE_ALONE and "retrokit/extensions/" in path:
-            continue
-        if not file.exists() or (anchor and anchor not in anchors(file)):
-            wrong.append(target)
+    for page in PAGES:
+        for target in re.findall(r"\]\(((?!https?://)[^)\s]+)\)", prose(page)):
+            path, _, anchor = target.partition("#")
+            file = (page.parent / path).resolve() if path else page
+            if CORE_ALONE and "retrokit/extensions/" in path:
+                continue
+            if not file.exists() or (anchor and anchor not in anchors(file)):
+                wrong.append((page.name, target))
     assert not wrong
 
 
-@pytest.mark.parametrize(
-    "page",
-    [page for page in PAGES if page.name != "CHANGELOG.md" and "generated by" not in page.read_text("utf-8")[:50]],
-    ids=lambda page: page.name,
-)
-def test_a_page_with_a_papers_key_leads_to_the_paper(page):
-    if re.search(r"\b(MAG|SFS|CROP|COMP|SURE)\b", re.sub(r"`[^`]*`", "", prose(page))):
-        assert re.search(r"index\.md#the-papers\)|^## The papers$", page.read_text("utf-8"), flags=re.MULTILINE)
+def test_commands_parse(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for block in blocks_of("bash"):
+        for words in retrokit_lines(block.text):
+            with noted(f"{block.page}:{block.line}"):
+                check_command(block.page, words)
 
 
-@pytest.mark.parametrize(("page", "words"), SHELL_LINES)
-def test_commands_parse(page, words, tmp_path, monkeypatch):
+def check_command(page: str, words: list[str]) -> None:
     words = list(dropwhile(lambda word: word.startswith("--"), words))  # options of all commands stand before
     size = 2 if " ".join(words[:2]) in COMMANDS else 1
     name, arguments = " ".join(words[:size]), words[size:]
     if CORE_ALONE and name not in COMMANDS:
-        pytest.skip("a command of an extension, which is left out")
+        return
     if page.endswith("plugins.md") and name not in COMMANDS:  # the command of its example package
         assert name == "count-words"
         return
     assert name in COMMANDS
     if "--config" in arguments:  # the file that the page shows
         (shown,) = re.findall(r"^```toml\n(.*?)^```$", (ROOT / page).read_text("utf-8"), re.DOTALL | re.MULTILINE)
-        monkeypatch.chdir(tmp_path)
         path = Path(arguments[arguments.index("--config") + 1])
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(shown, encoding="utf-8")
@@ -326,16 +280,19 @@ def test_commands_parse(page, words, tmp_path, monkeypatch):
     parse_all([(tasks, spec) for spec in _listed(given.get("on") or given.get("evaluate_on"))])
 
 
-@pytest.mark.parametrize("page", [*PAGES, *sorted((ROOT / "examples").rglob("*.sh"))], ids=lambda page: page.name)
-def test_every_option_exists(page):
+def test_every_option_exists():
     """Of the code within sentences, and of the scripts of examples, whose words depend on variables."""
     if CORE_ALONE:
         pytest.skip("pages show options of extensions, which are left out")
     params = [param for command in [GROUP, *COMMANDS.values()] for param in command.params]
     known = {name for param in params for name in (*param.opts, *param.secondary_opts)} | {"--help", "--help-all"}
-    text = page.read_text("utf-8")
-    codes = re.findall(r"`((?:retrokit |--)[^`]+)`", prose(page)) if page.suffix == ".md" else _shell_lines(text)
-    assert {name for code in codes for name in re.findall(r"(?<![\w-])--[a-z][\w-]*", code)} <= known
+    for page in [*PAGES, *sorted((ROOT / "examples").rglob("*.sh"))]:
+        if page.suffix == ".md":
+            codes = re.findall(r"`((?:retrokit |--)[^`]+)`", prose(page))
+        else:
+            codes = _shell_lines(page.read_text("utf-8"))
+        unknown = {name for code in codes for name in re.findall(r"(?<![\w-])--[a-z][\w-]*", code)} - known
+        assert not unknown, page
 
 
 def _shell_lines(text: str) -> list[str]:
@@ -352,46 +309,33 @@ def _listed(value: Any) -> list[str]:
     return [value] if isinstance(value, str) else list(value or [])
 
 
-def test_commands_are_found():
-    assert retrokit_lines("zcat x | retrokit finetune a \\\n --data -\nretrokit eval a --on b:'c d' > out.json") == [
-        ["finetune", "a", "--data", "-"],
-        ["eval", "a", "--on", "b:c d"],
-    ]
-    assert {param.values[0] for param in SHELL_LINES} >= {
-        "README.md",
-        "docs/reference/cli.md",
-        "docs/reference/encoders.md",
-        "docs/tutorials/fine-tune.md",
-        "docs/how-to/compare.md",
-    }
+def test_the_readme_has_the_commands():
+    shown = [block.text for block in blocks(ROOT / "README.md")]
+    assert [shown.count(line) for line in README_LINES] == [1, 1, 1]
 
 
-@pytest.mark.parametrize("line", README_LINES)
-def test_the_readme_has_the_command(line):
-    assert [block.text for block in blocks(ROOT / "README.md")].count(line) == 1
+def test_snippets_compile_and_import_what_is_there():
+    for block in blocks_of("python"):
+        with noted(f"{block.page}:{block.line}"):
+            for node in ast.walk(ast.parse(block.text)):
+                if isinstance(node, ast.ImportFrom) and (node.module or "").partition(".")[0] == "retrokit":
+                    module = importlib.import_module(str(node.module))
+                    assert all(hasattr(module, alias.name) for alias in node.names), ast.unparse(node)
+                if isinstance(node, ast.Attribute) and ast.unparse(node.value) == "retrokit":
+                    assert hasattr(retrokit, node.attr), ast.unparse(node)
 
 
-@pytest.mark.parametrize("block", of_language("python"))
-def test_snippets_compile_and_import_what_is_there(block):
-    tree = ast.parse(block.text)
-    for node in ast.walk(tree):
-        if isinstance(node, ast.ImportFrom) and (node.module or "").partition(".")[0] == "retrokit":
-            module = importlib.import_module(str(node.module))
-            assert all(hasattr(module, alias.name) for alias in node.names), ast.unparse(node)
-        if isinstance(node, ast.Attribute) and ast.unparse(node.value) == "retrokit":
-            assert hasattr(retrokit, node.attr), ast.unparse(node)
+def test_json_lines_are_json():
+    for block in blocks_of("json"):
+        with noted(f"{block.page}:{block.line}"):
+            assert all(isinstance(json.loads(line), dict) for line in block.text.splitlines())
 
 
-@pytest.mark.parametrize("block", of_language("json"))
-def test_json_lines_are_json(block):
-    assert all(isinstance(json.loads(line), dict) for line in block.text.splitlines())
-
-
-@pytest.mark.parametrize("page", [*PAGES, *sorted((ROOT / "docs").glob("*.py"))], ids=lambda page: page.name)
-def test_no_path_of_a_machine(page):
+def test_no_path_of_a_machine():
     pattern = re.compile(r"(?<![\w.~-])/(home|work|tmp|root|mnt|opt|usr|var|Users)\b")
-    lines = page.read_text(encoding="utf-8").splitlines()
-    assert [f"{i}: {line}" for i, line in enumerate(lines, start=1) if pattern.search(line)] == []
+    for page in [*PAGES, *sorted((ROOT / "docs").glob("*.py"))]:
+        lines = page.read_text(encoding="utf-8").splitlines()
+        assert [f"{page.name}:{i}" for i, line in enumerate(lines, start=1) if pattern.search(line)] == []
 
 
 def test_the_changelog_keeps_its_form():
@@ -435,12 +379,3 @@ def test_the_example_similarity_lies_between_cosine_and_qnorm(example):
     # cos θ is 0.8 and −0.6; the lengths are 4 and 9
     for spec, expected in (("gamma:0", [0.8, -0.6]), ("gamma:0.5", [1.6, -1.8]), ("gamma:1", [3.2, -5.4])):
         assert installed.create(spec).score(queries, documents)[0].tolist() == pytest.approx(expected, abs=1e-6)
-
-
-def test_the_example_encoder_is_the_table_of_another(example, tiny_bert):
-    installed = SpecRegistry("encoder", "retrokit.encoders", [])
-    made = installed.create(f"table:{tiny_bert}")
-    whole = retrokit.encoder(str(tiny_bert)).model
-    table = whole[0].auto_model.get_input_embeddings().weight.detach()
-    ids = whole.tokenizer("red fish", add_special_tokens=False)["input_ids"]
-    assert made.embed(["red fish"], "query", "fp32")[0] == pytest.approx(table[ids].mean(dim=0).numpy(), abs=1e-6)

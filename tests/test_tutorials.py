@@ -81,16 +81,6 @@ def test_the_notebook_runs_to_its_end(tmp_path: Path, monkeypatch: pytest.Monkey
     assert list(tmp_path.rglob("*.png"))
 
 
-def test_pictures_are_small() -> None:
-    pictures = [
-        picture
-        for page in FOLDER.glob("*.md")
-        for picture in re.findall(r"\]\((\.\./pictures/[\w.-]+)\)", page.read_text(encoding="utf-8"))
-    ]
-    assert pictures
-    assert [picture for picture in pictures if (FOLDER / picture).stat().st_size >= 60_000] == []
-
-
 def test_the_notebook_is_its_page() -> None:
     """The cells are the blocks that the page's own test runs, one after another."""
     spec = importlib.util.spec_from_file_location("make_notebook", ROOT / "docs" / "make_notebook.py")

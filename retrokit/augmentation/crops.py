@@ -92,9 +92,7 @@ def _ends_wide(sentence: str) -> bool:
     return unicodedata.category(last).startswith("P") and unicodedata.east_asian_width(last) in "FW"
 
 
-_LANGUAGE = Param(
-    "language", default="en", pattern=r"[a-z]{2,3}(-[a-z0-9]+)*", summary="a language code such as en, de or zh"
-)
+_LANGUAGE = Param("language", "en", pattern=r"[a-z]{2,3}(-[a-z0-9]+)*", help="a language code such as en, de or zh")
 splitters = Registry(
     "splitter",
     "retrokit.splitters",

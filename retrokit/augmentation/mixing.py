@@ -77,10 +77,10 @@ registry = Registry(
             "JSON lines of pairs, of scored pairs, or of texts",
             "retrokit.augmentation.mixing:part",
             (
-                Param("path", required=True, summary="a file, .gz too; - is standard input"),
-                Param("weight", float, minimum=0.000001, maximum=1000.0, summary="how many times its rows are taken"),
-                Param("count", int, minimum=1, summary="how many of its rows are taken"),
-                Param("name", summary="what its rows say that they come from; default: the file's name"),
+                Param("path", required=True, help="a file, .gz too; - is standard input"),
+                Param("weight", float, minimum=0.000001, maximum=1000.0, help="how many times its rows are taken"),
+                Param("count", int, minimum=1, help="how many of its rows are taken"),
+                Param("name", help="what its rows say that they come from; default: the file's name"),
             ),
             positional="path",
         )

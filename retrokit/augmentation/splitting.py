@@ -12,7 +12,7 @@ from retrokit.augmentation.settings import SHARES
 from retrokit.core.errors import DataError, UsageError
 from retrokit.data.beir import write_beir
 from retrokit.data.corpus import Document
-from retrokit.data.overlap import Shingles, TextFinder
+from retrokit.data.overlap import Bigrams, Shingles
 from retrokit.data.pairs import read_pairs
 from retrokit.data.training_rows import Pair, normal_form
 
@@ -82,7 +82,7 @@ def _groups(pairs: Sequence[Pair]) -> dict[str, int]:
     numbers: dict[str, int] = {}
     texts = (normal_form(text) for pair in pairs for text in (pair.anchor, pair.positive))
     joined = np.array([numbers.setdefault(text, len(numbers)) for text in texts]).reshape(-1, 2)
-    near = np.array([*TextFinder(numbers, Shingles()).alike()], dtype=np.int64).reshape(-1, 2)
+    near = np.array([*Bigrams(numbers, Shingles()).alike()], dtype=np.int64).reshape(-1, 2)
     edges = np.concatenate([joined, near])
     graph = coo_array((np.ones(len(edges)), edges.T), shape=(len(numbers), len(numbers)))
     group = connected_components(graph, directed=False)[1].tolist()

@@ -1,15 +1,14 @@
 """``retrokit cache``."""
 
-import typer
-
-from retrokit.cli.common import JsonOption, show
+from retrokit.cli.common import show
 from retrokit.core.errors import UsageError
+from retrokit.core.settings import common, setting
 
 
 def cache(
-    limit: str | None = typer.Option(None, help="Evict least-recently-used entries to this size, e.g. 5GB."),
-    clear: bool = typer.Option(False, "--clear", help="Remove all entries."),
-    as_json: JsonOption = False,
+    limit: str | None = setting(None, "Evict least-recently-used entries to this size, e.g. 5GB."),
+    clear: bool = setting(False, "Remove all entries."),
+    as_json: bool = common("as_json"),
 ) -> None:
     """Show the size of the embedding cache by encoder, or reduce it.
 

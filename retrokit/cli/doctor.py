@@ -2,12 +2,14 @@
 
 from dataclasses import asdict
 
-from retrokit.cli.common import JsonOption, show_result
+from retrokit.cli.common import show_result
+from retrokit.cli.completion import kinds_of_names, named
 from retrokit.core.errors import GateFailed
+from retrokit.core.settings import common
 from retrokit.core.sheet import facts
 
 
-def doctor(as_json: JsonOption = False) -> None:
+def doctor(as_json: bool = common("as_json")) -> None:
     """Diagnose the installation.
 
     retrokit doctor
@@ -16,7 +18,7 @@ def doctor(as_json: JsonOption = False) -> None:
     """
     from retrokit.report.doctor import examine
 
-    findings = examine()
+    findings = examine(map(named, kinds_of_names.names()))
     broken = [finding.name for finding in findings if finding.is_broken]
     rows = {f"{finding.name} (broken)" if finding.is_broken else finding.name: finding.status for finding in findings}
     advice = [f"{finding.name}: {finding.advice}" for finding in findings if finding.advice]

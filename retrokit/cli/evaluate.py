@@ -5,9 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from retrokit.cli.common import show
-from retrokit.cli.settings import takes
 from retrokit.core.errors import UsageError
-from retrokit.core.settings import FILE, FOLDER, Settings, setting
+from retrokit.core.settings import FILE, FOLDER, Settings, common, setting
 from retrokit.evaluation.settings import GATES, OUTPUT, EvaluationSettings
 
 FORMATS = ("table", "json", "csv", "markdown", "latex")
@@ -20,7 +19,7 @@ class EvaluationOutput(Settings):
     panels = (OUTPUT, GATES)
 
     format: str | None = setting(None, "Default: table.", OUTPUT, choices=FORMATS)
-    as_json: bool = setting(False)
+    as_json: bool = common("as_json")
     plot: str | None = setting(None, "Folder for a chart of each task as PNG and SVG.", OUTPUT, writes=FOLDER)
     per_query: bool = setting(False, "With --json: include per-query values.", OUTPUT)
     markdown_summary: str | None = setting(
@@ -43,7 +42,6 @@ class EvaluationOutput(Settings):
         return "json" if self.as_json else self.format or "table"
 
 
-@takes(EvaluationSettings, EvaluationOutput, keep_runs=None, fail_if_idle=None)
 def evaluate(settings: EvaluationSettings, output: EvaluationOutput) -> None:
     """Evaluate systems on tasks, with paired tests and means over seeds.
 

@@ -3,13 +3,12 @@
 import os
 from dataclasses import replace
 
-from retrokit.cli.common import JsonOption, is_first_process, show_result
-from retrokit.cli.settings import takes
+from retrokit.cli.common import is_first_process, show_result
+from retrokit.core.settings import common
 from retrokit.ranking.settings import ExportSettings
 
 
-@takes(ExportSettings)
-def export(settings: ExportSettings, as_json: JsonOption = False) -> None:
+def export(settings: ExportSettings, as_json: bool = common("as_json")) -> None:
     """Export embeddings whose inner product reproduces the ranking of the similarity.
 
     retrokit export runs/qnorm --on beir:data/scifact -o exported

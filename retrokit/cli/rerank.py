@@ -6,18 +6,15 @@ folder that has the name of a command.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Annotated
-
-import typer
 
 from retrokit.cli.common import show
 from retrokit.cli.evaluate import EvaluationOutput
-from retrokit.cli.settings import takes
 from retrokit.cli.streams import readers_may_leave
 from retrokit.core.errors import UsageError
 from retrokit.core.registry import importing
-from retrokit.core.settings import FOLDER, Content, setting
+from retrokit.core.settings import FOLDER, common, setting
 from retrokit.evaluation.settings import OUTPUT, TwoStageOptions
 
 
@@ -30,23 +27,19 @@ class RerankingOutput(EvaluationOutput):
     )
 
 
-@takes(TwoStageOptions, RerankingOutput)
 def run_two_stages(
-    encoders: Annotated[
-        list[str] | None,
-        typer.Argument(help="First-stage encoders or searchers; none with --run."),
-        Content(("encoders", "searchers")),
-    ] = None,
-    on: Annotated[
-        list[str] | None,
-        typer.Option("--on", help="Task, e.g. beir:data/scifact; near-misses: pairs:FILE. Repeatable."),
-        Content(("tasks",)),
-    ] = None,
-    with_: Annotated[
-        list[str] | None,
-        typer.Option("--with", help="Reranker: maxsim, cross-encoder:PATH, an encoder … Repeatable."),
-        Content(("rerankers", "encoders")),
-    ] = None,
+    encoders: Sequence[str] = setting(
+        (), "First-stage encoders or searchers; none with `run=`.", argument=True, names="encoders,searchers"
+    ),
+    on: Sequence[str] = common(
+        "on", default=(), help="Task, e.g. beir:data/scifact; near-misses: pairs:FILE. Repeatable."
+    ),
+    with_: Sequence[str] = setting(
+        (),
+        "Reranker: maxsim, cross-encoder:PATH, an encoder … Repeatable.",
+        flags=("--with",),
+        names="rerankers,encoders",
+    ),
     *,
     options: TwoStageOptions,
     output: RerankingOutput,

@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Annotated, Any
-
-import typer
+from typing import TYPE_CHECKING, Any
 
 from retrokit.cli.common import is_first_process, show, show_result
 from retrokit.core.errors import UsageError
 from retrokit.core.notices import notice
 from retrokit.core.registry import imported
+from retrokit.core.settings import setting
 
 if TYPE_CHECKING:  # help is shown without loading what trains
     from retrokit.training.config import TrainingConfig
     from retrokit.training.run import Job
 
-DryRunOption = Annotated[bool, typer.Option("--dry-run", help="Check data and encoder, print the plan, train nothing.")]
-TimeOption = Annotated[bool, typer.Option("--time", help="With --dry-run: measure some steps and estimate the total.")]
+DRY_RUN = setting(False, "Check data and encoder, print the plan, train nothing.")
+TIME = setting(False, "With `dry_run=`: measure some steps and estimate the total.")
 
 
 def train_encoder(planner: str, config: TrainingConfig, dry_run: bool, time: bool, as_json: bool) -> None:

@@ -182,9 +182,9 @@ def out_of_range(value: float, minimum: float | None = None, maximum: float | No
         return None
     if minimum is None and maximum is None and value != value:  # isnan overflows for a huge whole number
         return "a finite number"
-    if value < low and maximum is None:
+    if maximum is None and not value > high:  # also where it is NaN
         return f"at least {low:.10g}"
-    if value > high and minimum is None:
+    if minimum is None and not value < low:
         return f"at most {high:.10g}"
     return f"{low:.10g} to {high:.10g}"
 

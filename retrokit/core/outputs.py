@@ -25,7 +25,7 @@ from filelock import FileLock, Timeout
 from retrokit.core.errors import DataError, UsageError, disk_errors, naming
 from retrokit.core.files import mode_of, parents_of
 from retrokit.core.registry import Registry, split_items
-from retrokit.core.settings import EITHER, FOLDER, Settings
+from retrokit.core.settings import EITHER, FOLDER, Settings, param_of
 
 _LONGEST_NAME = 255  # bytes
 _OURS = ".*.retrokit-*"
@@ -101,7 +101,7 @@ def check_own(path: Path) -> None:
 def check_settings(settings: Settings, *inputs: object) -> None:
     """Check the outputs of ``settings`` as :func:`check_outputs` does; all other settings may name inputs, as further
     ``inputs`` may."""
-    values = [(getattr(settings, setting.name), setting.metadata["content"].writes) for setting in fields(settings)]
+    values = [(getattr(settings, setting.name), param_of(setting).writes) for setting in fields(settings)]
     outputs = [(path, kind) for path, kind in values if kind and path is not None]
     check_outputs(outputs, [*inputs, *(value for value, kind in values if not kind)], vars(settings))
 

@@ -23,6 +23,7 @@ from retrokit.core.notices import notice
 from retrokit.core.outputs import folder_in_the_making
 from retrokit.data.corpus import Document, query_rows, read_corpus, read_queries
 from retrokit.data.jsonl import Faults, fields_of, write_jsonl
+from retrokit.data.packed_records import TextsById
 from retrokit.data.trec import fits_a_column, read_judgements
 
 PUBLISHED = (
@@ -43,7 +44,7 @@ _LAYOUT = "a BEIR folder (corpus.jsonl, queries.jsonl, qrels/)"
 class RetrievalData:
     """A corpus, and the queries of one split with their judgements, in file order.
 
-    A document's text is its title and text joined as BEIR does. ``queries`` are those that ``qrels`` (query id →
+    A document's text is its title and text joined as BEIR does. ``queries_by_id`` are those that ``qrels`` (query id →
     document id → grade) judges; a grade below ``level`` means not relevant. ``counts`` has documents,
     documents_without_text, queries, queries_without_judgements (left out), judgements, queries_without_relevant; and of
     absent documents judgements_of_absent_documents and highest_recall, the mean share of a query's relevant documents
@@ -52,20 +53,43 @@ class RetrievalData:
 
     name: str
     split: str
-    document_ids: list[str]
-    documents: list[str]
-    query_ids: list[str]
-    queries: list[str]
+    documents_by_id: TextsById
+    queries_by_id: TextsById
     qrels: dict[str, dict[str, int]]
     counts: dict[str, int | float]
     level: int = 1
 
+    @property
+    def document_ids(self) -> Sequence[str]:
+        """Of each document."""
+        return self.documents_by_id.ids
+
+    @property
+    def documents(self) -> Sequence[str]:
+        """The text of each document."""
+        return self.documents_by_id.texts
+
+    @property
+    def query_ids(self) -> Sequence[str]:
+        """Of each query."""
+        return self.queries_by_id.ids
+
+    @property
+    def queries(self) -> Sequence[str]:
+        """The text of each query."""
+        return self.queries_by_id.texts
+
     def pairs(self) -> Iterator[tuple[str, str]]:
         """Ids of each query and each of its relevant documents that is among the documents."""
-        there = set(self.document_ids)
         for query in self.query_ids:
-            relevant = _relevant(self.qrels.get(query, {}), self.level)
-            yield from ((query, document) for document in relevant if document in there)
+            for document in _relevant(self.qrels.get(query, {}), self.level):
+                if document in self.documents_by_id:
+                    yield query, document
+
+    def pairs_of_texts(self) -> Iterator[tuple[str, str]]:
+        """The texts of each query and each of its relevant documents that is among the documents."""
+        for query, document in self.pairs():
+            yield self.queries_by_id[query], self.documents_by_id[document]
 
 
 def _relevant(grades: Mapping[str, int], level: int) -> list[str]:
@@ -76,7 +100,7 @@ def read_beir(
     folder: str | Path,
     split: str = "test",
     images: bool = False,
-    documents: Mapping[str, str] | None = None,
+    documents: TextsById | None = None,
     level: int = 1,
     titles: bool = True,
 ) -> RetrievalData:
@@ -94,7 +118,7 @@ def read_beir(
     corpus_path, queries_path, qrels_path = _layout(folder, split)
     if documents is None:
         read = (one if titles else one._replace(title="") for one in read_corpus(corpus_path, images=images))
-        documents = {document.id: document.full_text for document in read}
+        documents = TextsById((document.id, document.full_text) for document in read)
     queries = dict(read_queries(queries_path, images))
     qrels: dict[str, dict[str, int]] = {}
     faults, absent_queries = Faults(qrels_path), set()
@@ -118,16 +142,16 @@ def read_beir(
 def read_other_split(folder: str | Path, data: RetrievalData) -> RetrievalData | None:
     """The split ``dev``, or else ``train``, over the documents of ``data``, without the queries of ``data`` by id or
     text; ``None`` if none is left. Raises as :func:`read_beir`."""
-    documents, texts = dict(zip(data.document_ids, data.documents, strict=True)), set(data.queries)
+    texts = set(data.queries)
     for split in ("dev", "train"):
         if split == data.split or _file(located(folder), _JUDGEMENTS, split) is None:
             continue
-        split_data = read_beir(folder, split, True, documents, data.level)
+        split_data = read_beir(folder, split, True, data.documents_by_id, data.level)
         pairs = zip(split_data.query_ids, split_data.queries, strict=True)
         queries = {id: text for id, text in pairs if id not in data.qrels and text not in texts}
         qrels = {id: split_data.qrels[id] for id in queries}
         if qrels:
-            return retrieval_data(split_data.name, split, documents, queries, qrels, level=data.level)
+            return retrieval_data(split_data.name, split, data.documents_by_id, queries, qrels, level=data.level)
     return None
 
 
@@ -141,11 +165,12 @@ def retrieval_data(
     level: int = 1,
 ) -> RetrievalData:
     """The data with their counts, and the ``queries`` that ``qrels`` judges, or all if it judges none."""
+    documents_by_id = documents if isinstance(documents, TextsById) else TextsById(documents.items())
     evaluated = {query_id: text for query_id, text in queries.items() if query_id in qrels or not qrels}
     relevant = [relevant_ids for grades in qrels.values() if (relevant_ids := _relevant(grades, level))]
     counts: dict[str, int | float] = {
         "documents": len(documents),
-        "documents_without_text": sum(not text.strip() for text in documents.values()),
+        "documents_without_text": sum(not text.strip() for text in documents_by_id.texts),
         "queries": len(evaluated),
         "queries_without_judgements": len(queries) - len(evaluated),
         "judgements": sum(map(len, qrels.values())),
@@ -157,7 +182,11 @@ def retrieval_data(
         ]
         counts |= {"judgements_of_absent_documents": absent, "highest_recall": mean(reachable) if reachable else 1.0}
     return RetrievalData(
-        *(name, split, list(documents), list(documents.values()), list(evaluated), list(evaluated.values()), qrels),
+        name=name,
+        split=split,
+        documents_by_id=documents_by_id,
+        queries_by_id=TextsById(evaluated.items()),
+        qrels=qrels,
         counts={**counts, **(more_counts or {})},
         level=level,
     )
@@ -292,7 +321,8 @@ def sets_in(folder: str | Path) -> list[Path]:
 def read_unjudged(folder: str | Path) -> RetrievalData:
     """Read the corpus and all queries, images too, without judgements. Raises :class:`DataError`."""
     queries = queries_file(folder)
-    documents = {document.id: document.full_text for document in read_corpus(corpus_file(folder), images=True)}
+    corpus = read_corpus(corpus_file(folder), images=True)
+    documents = TextsById((document.id, document.full_text) for document in corpus)
     name = Path(folder).resolve().name
     return retrieval_data(name, "without judgements", documents, dict(read_queries(queries, images=True)), {})
 

@@ -24,7 +24,7 @@ from retrokit.data.beir import RetrievalData, judgements_file, located, queries_
 from retrokit.data.images import Image, content_of
 from retrokit.data.jsonl import Gathered, gathering
 from retrokit.data.labelled import LabelledTexts
-from retrokit.data.overlap import Overlap, Shingles, TextFinder
+from retrokit.data.overlap import Bigrams, Overlap, Shingles
 from retrokit.data.packed_records import first_of_each
 from retrokit.data.pairs import Source
 from retrokit.data.training_rows import (
@@ -38,7 +38,7 @@ from retrokit.data.training_rows import (
     texts_of_record,
 )
 from retrokit.data.trec import read_judgements
-from retrokit.data.words import units
+from retrokit.data.words import has_units
 from retrokit.metrics.ranking import evaluate_run, mean
 
 KINDS = {
@@ -166,14 +166,13 @@ def check_test(
     place = located(folder)
     with gathering():
         queries = queries_of_all_splits(place)
-        splits, unreadable = read_splits(place)
-    judged = {query for rows in splits.values() for _, query, *_ in rows}
+        judged, unreadable = _judged_queries(place)
     perfect = perfect_run(data)
     highest = means(data, perfect, metrics)
     unjudged = [f"{query}: {shown(text)}" for query, text in queries.items() if query not in judged]
     faults = [
         *_of_readers(gathered, data, metrics, highest, examples),
-        *faults_of("unreadable-splits", "splits", [*unreadable.values()], len(splits) + len(unreadable), examples),
+        *faults_of("unreadable-splits", "splits", unreadable, len(splits_of(place)), examples),
         *faults_of("unjudged-queries", "queries", unjudged, len(queries), examples),
         *_without_relevant(data, metrics, highest, examples),
         *_alike_ids("queries", data.query_ids, examples),
@@ -199,14 +198,30 @@ def read_splits(folder: Path) -> tuple[dict[str, list[Judgement]], dict[str, str
     return splits, unreadable
 
 
+def _judged_queries(folder: Path) -> tuple[set[str], list[str]]:
+    """The queries that any split of a BEIR folder judges, and why a split cannot be read."""
+    judged: set[str] = set()
+    unreadable: list[str] = []
+    for split in splits_of(folder):
+        of_split: set[str] = set()
+        try:
+            of_split.update(query for _, query, *_ in read_judgements(judgements_file(folder, split)))
+        except DataError as error:
+            unreadable.append(str(error))
+            continue
+        judged |= of_split
+    return judged, unreadable
+
+
 def perfect_run(data: RetrievalData) -> dict[str, dict[str, float]]:
     """The ranking of a system that knows the judgements: relevant documents of the corpus, the highest grade first."""
-    judged: set[str] = set().union(*data.qrels.values())
-    there = judged.intersection(data.document_ids)
-    return {
-        query: {document: float(grade) for document, grade in grades.items() if grade > 0 and document in there}
-        for query, grades in data.qrels.items()
-    }
+    run: dict[str, dict[str, float]] = {}
+    for query, grades in data.qrels.items():
+        run[query] = {}
+        for document, grade in grades.items():
+            if grade > 0 and document in data.documents_by_id:
+                run[query][document] = float(grade)
+    return run
 
 
 def means(data: RetrievalData, run: Mapping[str, Mapping[str, float]], metrics: Sequence[str]) -> dict[str, float]:
@@ -240,9 +255,8 @@ def _of_readers(
 def _without_relevant(
     data: RetrievalData, metrics: Sequence[str], highest: dict[str, float], examples: int
 ) -> Iterator[DataFault]:
-    texts = dict(zip(data.query_ids, data.queries, strict=True))
     none = [query for query, grades in data.qrels.items() if max(grades.values(), default=0) < data.level]
-    items = [f"{query}: {shown(texts[query])}" for query in none]
+    items = [f"{query}: {shown(data.queries_by_id[query])}" for query in none]
     for fault in faults_of("no-relevant", "queries", items, len(data.qrels), examples):
         rest = len(data.qrels) - len(none)
         cost = {name: value * len(data.qrels) / rest - value for name, value in highest.items()} if rest else {}
@@ -296,8 +310,7 @@ def copies_of(
     later = {place for group in groups for place in group[1:]}
     kept = (place for place, text in enumerate(texts) if place not in later and not isinstance(text, Image))
     places = array("q", kept)
-    finder = TextFinder((texts[place] for place in places), Shingles())
-    for first, second in set(finder.alike()):
+    for first, second in set(Bigrams((texts[place] for place in places), Shingles()).alike()):
         one, other = ids[places[first]], ids[places[second]]
         alike[one].add(other)
         alike[other].add(one)
@@ -314,10 +327,7 @@ def _copies(
     """Documents that are copies of others. A perfect system cannot tell a relevant document from a copy that is not
     judged relevant, and loses most if the copy comes first."""
     exact, near = copies_of(data.document_ids, data.documents)
-    texts = {}
-    for id, text in zip(data.document_ids, data.documents, strict=True):
-        if id in exact or id in near:
-            texts[id] = text
+    texts = data.documents_by_id
     for kind, copies in (("repeated-texts", exact), ("near-duplicates", near)):
         items, unjudged, first = [], 0, {query: dict(scores) for query, scores in perfect.items()}
         for query, scores in perfect.items():
@@ -341,20 +351,37 @@ def _copies(
 def of_texts(unit: str, ids: Iterable[object], texts: Iterable[str], examples: int) -> Iterator[DataFault]:
     """Texts without words, mostly of boiler-plate, read in a wrong encoding, or with invisible characters. ``ids`` and
     ``texts`` are iterated over several times."""
-
-    def rows() -> Iterator[tuple[object, str]]:
-        return ((id, text) for id, text in zip(ids, texts, strict=True) if not isinstance(text, Image))
-
-    count = sum(1 for _ in rows())
-    empty = (f"{id}: {shown(text)!r}" for id, text in rows() if not units(text))
-    yield from faults_of("empty-texts", unit, empty, count, examples)
-    wrong = (f"{id}: {trace}" for id, text in rows() if (trace := trace_of_encoding(text)))
-    yield from faults_of("encoding", unit, wrong, count, examples)
-    hidden = (f"{id}: {trace}" for id, text in rows() if (trace := trace_of_invisible(text)))
-    yield from faults_of("invisible-characters", unit, hidden, count, examples)
+    traces_of_kind: dict[str, Callable[[str], str | None]] = {
+        "empty-texts": _trace_of_emptiness,
+        "encoding": trace_of_encoding,
+        "invisible-characters": trace_of_invisible,
+    }
+    total = 0
+    counts = dict.fromkeys(traces_of_kind, 0)
+    first: dict[str, list[str]] = {kind: [] for kind in traces_of_kind}
+    for id, text in zip(ids, texts, strict=True):
+        if isinstance(text, Image):
+            continue
+        total += 1
+        for kind, trace_of in traces_of_kind.items():
+            trace = trace_of(text)
+            if trace is None:
+                continue
+            counts[kind] += 1
+            if counts[kind] <= examples:
+                first[kind].append(f"{id}: {trace}")
+    for kind, count in counts.items():
+        if count:
+            yield DataFault(kind, unit, count, total, examples=first[kind])
     common = set(boilerplate(texts))
-    items = (f"{id}: {shown(text)}" for place, (id, text) in enumerate(zip(ids, texts, strict=True)) if place in common)
-    yield from faults_of("boilerplate", unit, items, count, examples)
+    if common:
+        rows = enumerate(zip(ids, texts, strict=True))
+        items = (f"{id}: {shown(text)}" for position, (id, text) in rows if position in common)
+        yield from faults_of("boilerplate", unit, items, total, examples)
+
+
+def _trace_of_emptiness(text: str) -> str | None:
+    return None if has_units(text) else repr(shown(text))
 
 
 def trace_of_encoding(text: str) -> str | None:

@@ -31,6 +31,7 @@ from retrokit.core.files import (
     writing,
 )
 from retrokit.core.notices import UNSAFE, notice
+from retrokit.core.sheet import Column
 from retrokit.data.images import Image, open_image
 
 QUERY_IDS = ("qid", "query_id", "query-id", "queryid", "q_id", "topic_id")
@@ -332,7 +333,8 @@ def restored(kind: Any, value: Any, field: str = "") -> Any:
 
     a dataclass: an object with its fields, others are left out; NaN of null for a float;
     a dict: an object with fields of these types (``name?``: may be missing; ``*``: any other), which keeps its others;
-    a list of one type: a list of such items; ``Annotated``: its type, and unless it is null its second type too;
+    a list of one type: a list of such items; ``Annotated``: its type, and unless it is null its second type too, if
+    that is no :class:`Column`;
     a range, a tuple, ``Literal``: one of its values; a function: a string for which it is true, and its
     docstring is what is expected.
 
@@ -351,7 +353,8 @@ def restored(kind: Any, value: Any, field: str = "") -> Any:
     origin, arguments = (list, kind) if isinstance(kind, list) else (get_origin(kind), get_args(kind))
     if origin is Annotated:
         value = restored(arguments[0], value, field)
-        return value if value is None else restored(arguments[1], value, field)
+        is_shown = isinstance(arguments[1], Column)  # which says nothing of the value
+        return value if value is None or is_shown else restored(arguments[1], value, field)
     if isinstance(kind, FunctionType):
         if not kind(value):
             raise ValueError(f"field {field!r} is {value[:60]!r}; expected {kind.__doc__}")

@@ -68,20 +68,58 @@ def _band(pairs: np.ndarray, starts: np.ndarray, band: int) -> np.ndarray:
     return _mixed(first ^ _mixed(second ^ _mixed(third)))
 
 
-class TextFinder:
-    """Finds ``texts`` in others. ``exact`` and ``near`` have the first match: number of a text → the other text."""
+class Bigrams:
+    """The word bigrams of texts, which find near-duplicates among them; the texts are not kept."""
 
     def __init__(self, texts: Iterable[str], shingles: Shingles) -> None:
-        self.texts, self._shingles = list(texts), shingles
-        self.exact: dict[int, str] = {}
-        self._near: dict[int, str] = {}
         all_pairs, all_starts = array("Q"), array("q", [0])  # which grow without a copy beside them
-        for part in _parts(self.texts):
+        for part in _parts(texts):
             pairs, starts = shingles.of(part)
             all_starts.frombytes((starts[1:] + len(all_pairs)).tobytes())
             all_pairs.frombytes(pairs.tobytes())
         self._pairs = np.frombuffer(all_pairs, dtype=np.uint64)
         self._starts = np.frombuffer(all_starts, dtype=np.int64)
+
+    def __len__(self) -> int:
+        return len(self._starts) - 1
+
+    def sorted_band(self, band: int) -> tuple[np.ndarray, np.ndarray]:
+        """The keys of a band, ascending, and the number of the text of each."""
+        keys = np.empty(len(self), dtype=np.uint64)
+        for start in range(0, len(self), _AT_ONCE):
+            starts = self._starts[start : start + _AT_ONCE + 1]
+            pairs = self._pairs[starts[0] : starts[-1]]
+            keys[start : start + _AT_ONCE] = _band(pairs, starts - starts[0], band)
+        order = keys.argsort()
+        return keys[order], order
+
+    def alike(self) -> Iterator[tuple[int, int]]:
+        """The numbers of two near-duplicates. Chains of them reach a whole cluster, unless more than :data:`_MOST`
+        others are between in all bands."""
+        for band in range(_BANDS):
+            yield from self._alike_in(band)
+
+    def _alike_in(self, band: int) -> Iterator[tuple[int, int]]:
+        keys, order = self.sorted_band(band)
+        for apart in range(1, _MOST + 1):
+            for at in (keys[apart:] == keys[:-apart]).nonzero()[0].tolist():
+                first, second = int(order[at]), int(order[at + apart])
+                if similarity(self.of(first), self.of(second)) >= NEAR:
+                    yield first, second
+
+    def of(self, number: int) -> frozenset[int]:
+        """The bigrams of a text: a set takes many times their memory, and is created for one comparison."""
+        return _set(self._pairs[self._starts[number] : self._starts[number + 1]])
+
+
+class TextFinder:
+    """Finds ``texts`` in others. ``exact`` and ``near`` have the first match: number of a text → the other text."""
+
+    def __init__(self, texts: Sequence[str], shingles: Shingles) -> None:
+        self.texts, self._shingles = texts, shingles
+        self._bigrams = Bigrams(texts, shingles)
+        self.exact: dict[int, str] = {}
+        self._near: dict[int, str] = {}
 
     @cached_property
     def _sorted_forms(self) -> tuple[np.ndarray, np.ndarray]:
@@ -92,33 +130,12 @@ class TextFinder:
 
     @cached_property
     def _sorted_bands(self) -> list[tuple[np.ndarray, np.ndarray]]:
-        return [*self._each_sorted_band()]
-
-    def _each_sorted_band(self) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-        """The keys of each band, ascending, and the number of the text of each."""
-        for band in range(_BANDS):
-            keys = np.empty(len(self.texts), dtype=np.uint64)
-            for start in range(0, len(self.texts), _AT_ONCE):
-                starts = self._starts[start : start + _AT_ONCE + 1]
-                pairs = self._pairs[starts[0] : starts[-1]]
-                keys[start : start + _AT_ONCE] = _band(pairs, starts - starts[0], band)
-            order = keys.argsort()
-            yield keys[order], order
+        return [self._bigrams.sorted_band(band) for band in range(_BANDS)]
 
     @property
     def near(self) -> dict[int, str]:
         """Near-duplicates that are not exact."""
-        return {place: text for place, text in self._near.items() if place not in self.exact}
-
-    def alike(self) -> Iterator[tuple[int, int]]:
-        """The numbers of two near-duplicates. Chains of them reach a whole cluster, unless more than :data:`_MOST`
-        others are between in all bands."""
-        for keys, order in self._each_sorted_band():
-            for apart in range(1, _MOST + 1):
-                for at in (keys[apart:] == keys[:-apart]).nonzero()[0].tolist():
-                    first, second = int(order[at]), int(order[at + apart])
-                    if similarity(self._set_of(first), self._set_of(second)) >= NEAR:
-                        yield first, second
+        return {number: text for number, text in self._near.items() if number not in self.exact}
 
     def look_in(self, others: Sequence[str]) -> None:
         """Find the texts among ``others``."""
@@ -136,12 +153,8 @@ class TextFinder:
                 places = [place for place in order[first[row] : end[row]].tolist() if place not in self._near]
                 shingles = _set(pairs[starts[row] : starts[row + 1]]) if places else frozenset()
                 for place in places[:_MOST]:
-                    if similarity(self._set_of(place), shingles) >= NEAR:
+                    if similarity(self._bigrams.of(place), shingles) >= NEAR:
                         self._near[place] = others[row]
-
-    def _set_of(self, place: int) -> frozenset[int]:
-        """The bigrams of a text: a set takes many times their memory, and is created for one comparison."""
-        return _set(self._pairs[self._starts[place] : self._starts[place + 1]])
 
 
 def _forms(texts: Sequence[str]) -> np.ndarray:
@@ -185,9 +198,7 @@ class JudgedTexts:
     @classmethod
     def judged(cls, data: RetrievalData) -> JudgedTexts:
         """The queries and their relevant documents."""
-        documents = dict(zip(data.document_ids, data.documents, strict=True))
-        queries = dict(zip(data.query_ids, data.queries, strict=True))
-        return cls.of((queries[query], documents[document]) for query, document in data.pairs())
+        return cls.of(data.pairs_of_texts())
 
 
 @dataclass(frozen=True)

@@ -76,13 +76,13 @@ class Source:
 
 
 _USE = (
-    Param("weight", float, 1.0, minimum=0.001, maximum=1000.0, summary="how many times an epoch takes its records"),
-    Param("query_prompt", pattern=PROMPT, summary="text before each anchor; a template ends with {text}"),
-    Param("document_prompt", pattern=PROMPT, summary="text before each other text; a template ends with {text}"),
+    Param("weight", 1.0, minimum=0.001, maximum=1000.0, help="how many times an epoch takes its records"),
+    Param("query_prompt", pattern=PROMPT, help="text before each anchor; a template ends with {text}"),
+    Param("document_prompt", pattern=PROMPT, help="text before each other text; a template ends with {text}"),
 )
-_SPLIT = Param("split", default="train", summary="which split")
-_SCORE = Param("level", float, summary="lowest score of a positive pair; default: labels of 0 and 1")
-_LEVEL = Param("level", int, 1, minimum=1, summary="lowest grade that counts as relevant")
+_SPLIT = Param("split", "train", help="which split")
+_SCORE = Param("level", float, help="lowest score of a positive pair; default: labels of 0 and 1")
+_LEVEL = Param("level", 1, minimum=1, help="lowest grade that counts as relevant")
 
 registry = Registry(
     "training data",
@@ -92,14 +92,14 @@ registry = Registry(
             "jsonl",
             "a file (JSON, CSV, TSV, Parquet): anchor, positive, negatives; or sentence1, sentence2, score",
             "retrokit.data.pairs:from_jsonl",
-            (Param("path", required=True, summary="a file, .gz too; - is standard input"), _SCORE, *_USE),
+            (Param("path", required=True, help="a file, .gz too; - is standard input"), _SCORE, *_USE),
             positional="path",
         ),
         Entry(
             "beir",
             "the judged queries of a BEIR folder, each with every relevant document",
             "retrokit.data.pairs:from_beir",
-            (Param("path", required=True, summary="the folder, or hf:ORG/NAME"), _SPLIT, _LEVEL, *_USE),
+            (Param("path", required=True, help="the folder, or hf:ORG/NAME"), _SPLIT, _LEVEL, *_USE),
             positional="path",
         ),
         Entry(
@@ -107,8 +107,8 @@ registry = Registry(
             "a Hugging Face data set: a folder of save_to_disk, a folder of data files, or a hub id",
             "retrokit.data.pairs:from_hf",
             (
-                Param("name", required=True, summary="a folder or a hub id"),
-                Param("config", summary="which configuration"),
+                Param("name", required=True, help="a folder or a hub id"),
+                Param("config", help="which configuration"),
                 _SPLIT,
                 _SCORE,
                 *_USE,
@@ -206,12 +206,10 @@ def from_beir(path: str, split: str, level: int, *, kind: Kind, spec_text: str, 
         what = "scored sentences" if kind == "scored" else "a teacher's scores, which 'retrokit augment score' adds"
         raise UsageError(f"{spec_text}: a BEIR folder gives pairs or texts, not {what}")
     data = read_beir(path, split, images=True, level=level)
-    documents = dict(zip(data.document_ids, data.documents, strict=True))
-    queries = dict(zip(data.query_ids, data.queries, strict=True))
-    for query_id, query in queries.items():
+    for query_id, query in data.queries_by_id.items():
         if not query.strip():
             raise DataError(path, f"query {query_id!r} of split {split!r} has no text")
-    pairs = [(queries[query_id], documents[document_id]) for query_id, document_id in data.pairs()]
+    pairs = [*data.pairs_of_texts()]
     records = [Pair(query, document) for query, document in pairs if document]
     without_text = len(pairs) - len(records)
     if not records:

@@ -2,15 +2,45 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, fields, is_dataclass
 from typing import TYPE_CHECKING, Any
 
-from retrokit.core.sheet import Sheet
+from retrokit.core.sheet import Sheet, columns_of, record_sheet
 from retrokit.data.jsonl import restored
 
 if TYPE_CHECKING:
     from typing import Self
+
+
+def plain(value: Any) -> Any:
+    """The value as plain values for strict JSON, in which null is NaN. A dataclass becomes a dictionary of its fields,
+    but for those that equality leaves out, and of the properties that its ``derived`` names.
+
+    >>> from typing import ClassVar
+    >>> @dataclass(frozen=True)
+    ... class Spread:
+    ...     derived: ClassVar = ("middle",)
+    ...     low: float
+    ...     high: float
+    ...     @property
+    ...     def middle(self) -> float:
+    ...         return (self.low + self.high) / 2
+    >>> plain([Spread(0.5, 1.5), math.nan])
+    [{'low': 0.5, 'high': 1.5, 'middle': 1.0}, None]
+    """
+    if is_dataclass(value):
+        names = [field.name for field in fields(value) if field.compare]
+        names += getattr(value, "derived", ())
+        return {name: plain(getattr(value, name)) for name in names}
+    if isinstance(value, Mapping):
+        return {name: plain(item) for name, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [plain(item) for item in value]
+    if isinstance(value, float) and math.isnan(value):
+        return None
+    return value
 
 
 @dataclass(frozen=True)
@@ -31,13 +61,23 @@ class PrintedRecord:
         """Whether there is no result, so that a report refuses it."""
         return False
 
+    def sheets(self) -> list[Sheet]:
+        """The tables for people: of each list of records that declare a :class:`~retrokit.core.sheet.Column`."""
+        lists = {field.name: getattr(self, field.name) for field in fields(self)}
+        return [
+            record_sheet(name.replace("_", " "), rows)
+            for name, rows in lists.items()
+            if isinstance(rows, list) and rows and columns_of(type(rows[0]))
+        ]
+
     def missing(self) -> list[Sheet]:
         """What failed or is not there yet, as tables."""
         return []
 
     def to_json(self) -> dict[str, Any]:
         """Plain values for strict JSON."""
-        return asdict(self)
+        values: dict[str, Any] = plain(self)
+        return values
 
     @classmethod
     def from_json(cls, plain: Mapping[str, Any]) -> Self:

@@ -14,6 +14,7 @@ from retrokit.core.errors import DataError
 from retrokit.core.files import named, read_lines, shards, writing
 from retrokit.core.notices import notice
 from retrokit.data.jsonl import DOCUMENT_IDS, QUERY_IDS, Faults, Row, check_id, fields_of, read_row
+from retrokit.data.packed_records import FirstLines
 from retrokit.data.tables import read_rows, table_kind
 
 LARGEST_GRADE = 1_000_000
@@ -45,7 +46,8 @@ def read_judgements(path: str | Path) -> Iterator[tuple[int, str, str, int]]:
             document, or no judgement.
     """
     faults = Faults(path)
-    grades: dict[tuple[str, str], int] = {}
+    first_lines = FirstLines()
+    is_empty = True
     for line, query_id, document_id, given in _judged(path, faults):
         if not query_id or not document_id:
             raise DataError(named(path), "an id is empty", line)
@@ -59,14 +61,14 @@ def read_judgements(path: str | Path) -> Iterator[tuple[int, str, str, int]]:
         if number[2] is not None:
             faults.add("decimals", f"the grade {given!r} is not a whole number", line)
         check_id(query_id + document_id, path, line)
-        pair = query_id, document_id
-        if pair not in grades:
-            grades[pair] = grade
+        is_empty = False
+        first = first_lines.add((query_id, document_id), line, grade)
+        if first is None:
             yield line, query_id, document_id, grade
-        elif grades[pair] != grade:
-            problem = f"query {query_id!r} and document {document_id!r} have grade {grades[pair]} on an earlier line"
+        elif first[1] != grade:
+            problem = f"query {query_id!r} and document {document_id!r} have grade {first[1]} on an earlier line"
             faults.refuse("contradicting", f"{problem}, here {grade}", line)
-    if not grades:
+    if is_empty:
         raise DataError(named(path), f"contains only a header; expected {_QRELS}")
     faults.report("comments", "{n} comments are skipped")
     faults.report("decimals", "{n} grades are cut to whole numbers, as in trec_eval")
@@ -178,7 +180,7 @@ def read_run_lines(
     Raises:
         DataError: a line with other columns, a score that is no finite number, or a repeated document of a query.
     """
-    seen: set[tuple[str, str]] = set()
+    first_lines = FirstLines()
     is_json, lines = _opened(path, _RUN, feed)
     entries = _json_entries(path, lines, is_run=True) if is_json else _ranked(path, lines)
     for line, query_id, document_id, score_text in entries:
@@ -189,9 +191,8 @@ def read_run_lines(
         if not math.isfinite(score):
             raise DataError(named(path), f"the score {score_text[:40]!r} is not a finite number", line)
         check_id(query_id + document_id, path, line)
-        if (query_id, document_id) in seen:
+        if first_lines.add((query_id, document_id), line, 0) is not None:
             raise DataError(named(path), f"query {query_id!r} has document {document_id!r} on an earlier line", line)
-        seen.add((query_id, document_id))
         yield line, query_id, document_id, score
 
 

@@ -51,17 +51,14 @@ TRAIN = "train"
 
 @dataclass(frozen=True)
 class DataCheck(PrintedRecord):
-    """The faults of each data set."""
+    """The faults of each data set.
+
+    Attributes:
+        failing: the kinds of faults present that ``fail_on`` names, in the order of :data:`KINDS`.
+    """
 
     data: list[CheckedData]
-
-    def kinds(self) -> set[str]:
-        """The kinds of faults that are present."""
-        return {fault.kind for checked in self.data for fault in checked.faults}
-
-    def failing(self, fail_on: Sequence[str]) -> list[str]:
-        """The kinds of faults present that ``fail_on`` names, in the order of :data:`KINDS`."""
-        return [kind for kind in KINDS if kind in self.kinds() and (kind in fail_on or ANY in fail_on)]
+    failing: list[str]
 
     def to_frame(self) -> DataFrame:
         """A row for each fault."""
@@ -129,7 +126,16 @@ def check(settings: CheckSettings) -> DataCheck:
             sources[spec], checked[spec] = _checked_training(spec, settings, encoder)
     if not tests:
         notice("training-overlap is not checked, because no test set with judgements is among the data")
-    return DataCheck(_with_overlaps(checked, tests, sources, settings.examples))
+    complete = _with_overlaps(checked, tests, sources, settings.examples)
+    return DataCheck(complete, _failing(complete, settings.fail_on))
+
+
+def _failing(checked: Sequence[CheckedData], fail_on: Sequence[str]) -> list[str]:
+    """The kinds of faults present that ``fail_on`` names."""
+    present = {fault.kind for data in checked for fault in data.faults}
+    if ANY not in fail_on:
+        present &= set(fail_on)
+    return [kind for kind in KINDS if kind in present]
 
 
 def _registry_of(spec: str) -> Registry:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from typing import TYPE_CHECKING
 
 from retrokit.core.errors import UsageError, out_of_range
@@ -12,13 +12,8 @@ from retrokit.core.settings import (
     EITHER,
     FILE,
     FOLDER,
-    OVERLAP_EXAMPLES,
-    PRECISION,
-    PRECISIONS,
-    SHOW_INPUTS,
-    STRICT,
     Settings,
-    listed,
+    common,
     setting,
 )
 from retrokit.data.dtypes import stored_as
@@ -72,8 +67,15 @@ class GateSettings(Settings):
         "Exit 1 if the drop from --baseline exceeds X and is significant.",
         GATES,
         minimum=0,
+        needs=("baseline",),
     )
-    junit: str | None = setting(None, "Write gate results as JUnit XML.", GATES, writes=FILE)
+    junit: str | None = setting(
+        None,
+        "Write gate results as JUnit XML.",
+        GATES,
+        writes=FILE,
+        needs=("fail_under", "fail_if_worse", "fail_if_idle", "max_drop"),
+    )
     fail_if_idle: bool = setting(False, "Exit 1 if a reranker changes the order of no query.", GATES)
 
     @property
@@ -84,10 +86,6 @@ class GateSettings(Settings):
     def problems(self) -> Iterator[str]:
         yield from super().problems()
         _ = self.minimums  # raises for one that is not METRIC=VALUE
-        if self.junit is not None and not self.fail_under and not self.fail_if_worse and self.max_drop is None:
-            yield "`junit=` reports gates: give `fail_under=`, `fail_if_worse=` or `max_drop=`"
-        if self.max_drop is not None and self.baseline is None:
-            yield "`max_drop=` needs `baseline=` FILE"
 
 
 @dataclass(frozen=True)
@@ -116,17 +114,17 @@ class EvaluationSettings(GateSettings):
     sim: Sequence[str] = setting(
         (), "Similarity to score with; default: the encoder's own. Repeatable.", SCORES, names="similarities"
     )
-    metrics: Sequence[str] = setting(
-        (),
-        "Metrics to compute and show, e.g. ndcg@10,recall@100. Default: the task's usual ones.",
-        SCORES,
-        read=listed,
+    metrics: Sequence[str] = common(
+        "metrics",
+        help="Metrics to compute and show, e.g. ndcg@10,recall@100. Default: the task's usual ones.",
+        panel=SCORES,
         canonical=metric_names,
-        names="metrics",
     )
-    precision: str = setting("auto", PRECISION, SCORES, choices=PRECISIONS)
-    dims: int | None = setting(None, "Use the first N dimensions only: for sfs, N / size fragments.", SCORES, minimum=1)
-    device: str | None = setting(None)
+    precision: str = common("precision", panel=SCORES)
+    dims: int | None = common(
+        "dims", help="Use the first N dimensions only: for sfs, N / size fragments.", panel=SCORES
+    )
+    device: str | None = common("device")
     cross: bool = setting(False, "Score every run with every run's similarity: training against evaluation.", SCORES)
     results: str | None = setting(
         None,
@@ -135,7 +133,7 @@ class EvaluationSettings(GateSettings):
         OUTPUT,
         writes=FOLDER,
     )
-    keep_runs: bool = setting(False)
+    keep_runs: bool = setting(False, is_option=False)
     trained_on: Sequence[str] = setting(
         (),
         "Training data of the encoders, to warn of texts that the tests share with them: FILE.jsonl, beir:PATH, "
@@ -143,20 +141,19 @@ class EvaluationSettings(GateSettings):
         OUTPUT,
         names="data",
     )
-    overlap_examples: int = setting(0, OVERLAP_EXAMPLES, OUTPUT, minimum=0)
+    overlap_examples: int = setting(0, "Show N texts of a test that are in training data too.", OUTPUT, minimum=0)
     explain: int | None = setting(
         None,
         "Show the N queries of retrieval that differ most from the first system, with their relevant documents.",
         OUTPUT,
         minimum=1,
     )
-    show_inputs: int = setting(0, SHOW_INPUTS, OUTPUT, minimum=0, result=False)
-    index: str | None = setting(
-        None,
-        "Search documents with this index of faiss, not exactly, and report its recall: HNSW32, "
+    show_inputs: int = common("show_inputs", panel=OUTPUT)
+    index: str | None = common(
+        "index",
+        help="Search documents with this index of faiss, not exactly, and report its recall: HNSW32, "
         "IVF4096,PQ32:nprobe=64.",
-        SCORES,
-        extra="faiss",
+        panel=SCORES,
     )
     quantize: str | None = setting(
         None, "Storage dtype: float16, int8, binary, binary+rescore (:N: N times k rescored).", SCORES
@@ -173,7 +170,9 @@ class EvaluationSettings(GateSettings):
         OUTPUT,
         writes=EITHER,
     )
-    strict: bool = setting(False, STRICT, result=False)
+    strict: bool = common("strict")
+    _: KW_ONLY
+    fail_if_idle: bool = setting(False, is_option=False)
 
     def problems(self) -> Iterator[str]:
         yield from super().problems()
@@ -199,19 +198,17 @@ class TwoStageOptions(GateSettings):
     sim: str | None = setting(
         None, "Similarity of the first stage; default: the encoder's own.", FIRST_STAGE, names="similarities"
     )
-    index: str | None = setting(
-        None, "Search with this index of faiss in the first stage, e.g. HNSW32.", FIRST_STAGE, extra="faiss"
+    index: str | None = common(
+        "index", help="Search with this index of faiss in the first stage, e.g. HNSW32.", panel=FIRST_STAGE
     )
     run: str | None = setting(
         None, "Rerank this TREC run in place of a search; - is standard input.", STAGES, reads=FILE
     )
-    metrics: Sequence[str] = setting(
-        (),
-        "Metrics to compute and show. Default of rankings: ndcg@10,accuracy@1,mrr@10.",
-        FIRST_STAGE,
-        read=listed,
+    metrics: Sequence[str] = common(
+        "metrics",
+        help="Metrics to compute and show. Default of rankings: ndcg@10,accuracy@1,mrr@10.",
+        panel=FIRST_STAGE,
         canonical=metric_names,
-        names="metrics",
     )
     results: str | None = setting(
         None,
@@ -219,11 +216,11 @@ class TwoStageOptions(GateSettings):
         OUTPUT,
         writes=FOLDER,
     )
-    precision: str = setting(
-        "auto", "Precision of the first stage. Rerankers have their own.", FIRST_STAGE, choices=PRECISIONS
+    precision: str = common(
+        "precision", help="Precision of the first stage. Rerankers have their own.", panel=FIRST_STAGE
     )
-    dims: int | None = setting(None, "Use the first N dimensions only in the first stage.", FIRST_STAGE)
-    device: str | None = setting(None)
+    dims: int | None = common("dims", help="Use the first N dimensions only in the first stage.", panel=FIRST_STAGE)
+    device: str | None = common("device")
     paraphrases: str | None = setting(
         None,
         "For near-misses: pairs that do mean the same, e.g. beir:PATH,split=train. Default: the file's own positives.",
@@ -244,7 +241,7 @@ class TwoStageOptions(GateSettings):
         OUTPUT,
         writes=FOLDER,
     )
-    strict: bool = setting(False, STRICT, result=False)
+    strict: bool = common("strict")
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -275,17 +272,17 @@ class CheckSettings(Settings):
         "Test sets (a BEIR folder, or beir:PATH,split=dev) and training data (FILE.jsonl, beir:PATH,split=train).",
         argument=True,
         names="data",
+        missing="give a test set or training data, e.g. beir:data/scifact or pairs.jsonl",
     )
-    metrics: Sequence[str] = setting(
-        "ndcg@10,recall@100,mrr@10",
-        "Metrics whose highest values and losses are shown.",
-        read=listed,
+    metrics: Sequence[str] = common(
+        "metrics",
+        default="ndcg@10,recall@100,mrr@10",
+        help="Metrics whose highest values and losses are shown.",
         canonical=metric_names,
-        names="metrics",
     )
     examples: int = setting(0, "Show N examples of each fault.", minimum=0)
     encoder: str | None = setting(None, "Encoder: count the texts that it truncates.", names="encoders")
-    device: str | None = setting(None)
+    device: str | None = common("device")
     fail_on: Sequence[str] = setting(
         (), "Exit 1 if a fault of this kind, or `any`, is present. Repeatable.", result=False
     )
@@ -306,5 +303,3 @@ class CheckSettings(Settings):
             if kind != ANY and kind not in KINDS:
                 hint = did_you_mean(kind, KINDS)
                 yield f"`fail_on=` {kind}: unknown kind of fault{hint}; it is {ANY}, or one of {', '.join(KINDS)}"
-        if not self.data:
-            yield "give a test set or training data, e.g. beir:data/scifact or pairs.jsonl"

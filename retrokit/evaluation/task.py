@@ -41,7 +41,7 @@ class Request:
         precision: of encoding; scores are always float32.
         dims: the first dimensions of embeddings that are used; ``None``: all.
         index: the faiss index to search documents with (:mod:`ranking.retrieval.approximate`); ``None``: exact search.
-        quantize: how documents are stored for the search (:mod:`ranking.retrieval.stored`); ``None``: as float32.
+        quantize: how documents are stored for the search (:mod:`ranking.retrieval.vectors`); ``None``: as float32.
         searcher: what searches in place of the encoder.
         reranker: what scores pairs of texts in place of the encoder.
         whole: rank all that the searcher has, however deep.

@@ -9,13 +9,13 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import ClassVar, Literal
 
 import numpy as np
 
 from retrokit.metrics.significance import RESAMPLES, Draws
 
-SIZES = ((0.8, "large"), (0.5, "medium"), (0.2, "small"))
+SIZES: tuple[tuple[float, Literal["large", "medium", "small"]], ...] = ((0.8, "large"), (0.5, "medium"), (0.2, "small"))
 """The least ``|d|`` of each size, as in MAG, Figure 4."""
 
 
@@ -24,14 +24,16 @@ class EffectSize:
     """Cohen's d, ``value``, and its 95% percentile interval; above 0, the first group has the higher mean. NaN is what
     too few values leave undefined. ``draws``: d on resampled clusters, to compare with that of the same clusters."""
 
+    derived: ClassVar = ("size",)
+
     value: float
     low: float
     high: float
     draws: Draws | None = field(default=None, repr=False, compare=False)
 
     @property
-    def size(self) -> str:
-        """large, medium, small or negligible, by ``|d|``; undefined, where d is."""
+    def size(self) -> Literal["large", "medium", "small", "negligible", "undefined"]:
+        """By |d|."""
         if math.isnan(self.value):
             return "undefined"
         return next((name for least, name in SIZES if abs(self.value) >= least), "negligible")
@@ -40,11 +42,6 @@ class EffectSize:
     def is_clear(self) -> bool:
         """Whether the interval leaves 0 out."""
         return self.low > 0 or self.high < 0
-
-    def to_json(self) -> dict[str, Any]:
-        """Plain values for strict JSON; ``None`` where they are undefined."""
-        values = {"value": self.value, "low": self.low, "high": self.high}
-        return {**{name: None if math.isnan(value) else value for name, value in values.items()}, "size": self.size}
 
 
 @dataclass(frozen=True, eq=False)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -14,8 +14,7 @@ from retrokit.core.errors import UsageError
 from retrokit.core.frames import frame
 from retrokit.core.notices import notice
 from retrokit.core.registry import Registry, Spec, parse_all
-from retrokit.core.sheet import Sheet
-from retrokit.data.records import PrintedRecord
+from retrokit.data.records import PrintedRecord, plain
 from retrokit.encoders.base import Encoder
 from retrokit.evaluation.comparison.comparison import Gate
 from retrokit.evaluation.task import Request, Task
@@ -32,29 +31,23 @@ if TYPE_CHECKING:
 class Findings(PrintedRecord, ABC):
     """What a probe yields. Its lists are of rows, dataclasses too: each list is a table of data."""
 
-    pictures: ClassVar[Mapping[str, str]]
+    derived: ClassVar[Sequence[str]] = ("conclusion",)
+    pictures: ClassVar[Mapping[str, str]] = {}
     """What each picture shows, by the beginning of its file's name."""
 
     @property
     @abstractmethod
     def conclusion(self) -> str:
-        """One plain sentence: what the numbers mean for the user."""
+        """What the numbers mean, in one sentence."""
 
-    @abstractmethod
-    def sheets(self) -> list[Sheet]:
-        """The tables for people."""
-
-    @abstractmethod
     def plot(self, folder: str | Path) -> list[Path]:
         """Draw the pictures as PNG and SVG into the folder; returns the files written."""
+        return []
 
     @property
     def verdicts(self) -> Sequence[Gate]:
         """The gates that were set; none by default."""
         return ()
-
-    def to_json(self) -> dict[str, Any]:
-        return {**super().to_json(), "conclusion": self.conclusion}
 
     def to_frame(self, table: str | None = None) -> DataFrame:
         """One of its tables, by its name among :meth:`rows`; by default the first."""
@@ -68,7 +61,7 @@ class Findings(PrintedRecord, ABC):
     def rows(self) -> dict[str, list[dict[str, Any]]]:
         """The data as tables to keep, each a list of flat rows, by name."""
         tables = {field.name: getattr(self, field.name) for field in fields(self)}
-        return {name: [asdict(row) for row in rows] for name, rows in tables.items() if isinstance(rows, list)}
+        return {name: [plain(row) for row in rows] for name, rows in tables.items() if isinstance(rows, list)}
 
 
 def parse_names(encoders: Sequence[str], *others: tuple[Registry, str]) -> list[Spec]:

@@ -8,7 +8,7 @@ does not separate a dimension that moves to and fro from one that moves one way.
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 import numpy as np
 
@@ -17,7 +17,7 @@ from retrokit.core.errors import DataError, UsageError
 from retrokit.core.files import named
 from retrokit.core.notices import notice
 from retrokit.core.settings import taking
-from retrokit.core.sheet import Sheet, grouped
+from retrokit.core.sheet import Column, Sheet, grouped, record_sheet
 from retrokit.data.labelled import short_name
 from retrokit.data.tables import read_rows
 from retrokit.probing import contrasts
@@ -70,15 +70,15 @@ class FragmentContrast:
             about 1/√pairs by chance.
     """
 
-    encoder: str
-    fragment: int
-    first: int
+    encoder: Annotated[str, Column("encoder")]
+    fragment: Annotated[int, Column("fragment")]
+    first: Annotated[int, Column("dimensions", lambda row: f"{row.first}-{row.last}")]
     last: int
-    mean_cosine: float
-    deviation: float
-    largest_deviation: float
-    outliers: int
-    shift: float
+    mean_cosine: Annotated[float, Column("mean cosine", ".4f")]
+    deviation: Annotated[float, Column("median SD", ".4f")]
+    largest_deviation: Annotated[float, Column("largest", ".4f")]
+    outliers: Annotated[int, Column("outliers")]
+    shift: Annotated[float, Column("shift", ".3f")]
 
 
 @dataclass(frozen=True)
@@ -108,31 +108,27 @@ class ContrastProbe(Findings):
 
     @property
     def conclusion(self) -> str:
-        parts = []
-        for encoder, own in grouped(self.fragments, "encoder").items():
-            apart = min(own, key=lambda row: row.mean_cosine)
-            shifted = max(own, key=lambda row: row.shift)
-            parts.append(
-                f"{encoder}: {self.a} and {self.b} are furthest apart in fragment {apart.fragment} of {len(own)} (mean "
-                f"cosine {apart.mean_cosine:.3f}) and move most alike in fragment {shifted.fragment} (shift "
-                f"{shifted.shift:.2f}, chance {self.pairs**-0.5:.2f})"
+        sentences = []
+        for encoder, fragments in grouped(self.fragments, "encoder").items():
+            apart = min(fragments, key=lambda row: row.mean_cosine)
+            shifted = max(fragments, key=lambda row: row.shift)
+            sentences.append(
+                f"{encoder}: {self.a} and {self.b} are furthest apart in fragment {apart.fragment} of "
+                f"{len(fragments)} (mean cosine {apart.mean_cosine:.3f}) and move most alike in fragment "
+                f"{shifted.fragment} (shift {shifted.shift:.2f}, chance {self.pairs**-0.5:.2f})"
             )
-        return "; ".join(parts) + "."
+        return "; ".join(sentences) + "."
 
     def sheets(self) -> list[Sheet]:
-        rows = []
-        for own in grouped(self.fragments, "encoder").values():
-            furthest = sorted(own, key=lambda row: row.mean_cosine)[:ALL_FRAGMENTS]
-            for row in sorted(furthest, key=lambda row: row.fragment):
-                cells = [f"{value:.4f}" for value in (row.mean_cosine, row.deviation, row.largest_deviation)]
-                cells += [f"{row.outliers}", f"{row.shift:.3f}"]
-                rows.append([row.encoder, str(row.fragment), f"{row.first}-{row.last}", *cells])
+        rows: list[FragmentContrast] = []
+        for fragments in grouped(self.fragments, "encoder").values():
+            furthest = sorted(fragments, key=lambda row: row.mean_cosine)[:ALL_FRAGMENTS]
+            rows += sorted(furthest, key=lambda row: row.fragment)
         note = (
             f"{self.pairs:,} pairs; SD: of the difference over pairs, by dimension; outliers: by Tukey's rule; "
             f"shift: 1 where all pairs move alike; up to {ALL_FRAGMENTS} fragments an encoder, all in CSV and JSON"
         )
-        columns = ["encoder", "fragment", "dimensions", "mean cosine", "median SD", "largest", "outliers", "shift"]
-        return [Sheet(f"{self.a} against {self.b}: {self.data}", columns, 1, rows, note)]
+        return [record_sheet(f"{self.a} against {self.b}: {self.data}", rows, note)]
 
     def plot(self, folder: str | Path) -> list[Path]:
         """SFS, Figure 3: deviations by fragment as box plots, and the mean cosine of each fragment."""
@@ -140,29 +136,28 @@ class ContrastProbe(Findings):
 
         written = []
         encoders = grouped(self.fragments, "encoder")
-        for i, (encoder, own) in enumerate(encoders.items()):
+        for number, (encoder, rows) in enumerate(encoders.items(), start=1):
             figure, (upper, lower) = plt.subplots(2, 1, figsize=(WIDTH, 5.6), layout="constrained", sharex=True)
-            own = fitting(own, BOXES, "fragments", "contrast")
-            places = [row.fragment for row in own]
-            every = [row.deviation for row in self.dimensions if row.encoder == encoder]
-            deviations = [np.array(every[row.first - 1 : row.last]) for row in own]
+            fragments = fitting(rows, BOXES, "fragments", "contrast")
+            numbers = [row.fragment for row in fragments]
+            deviations = np.array([row.deviation for row in self.dimensions if row.encoder == encoder])
             upper.boxplot(
-                deviations,
-                positions=places,
+                [deviations[row.first - 1 : row.last] for row in fragments],
+                positions=numbers,
                 widths=0.6,
                 flierprops={"marker": ".", "markersize": 5, "markerfacecolor": RED, "markeredgecolor": RED},
                 medianprops={"color": BLUE, "linewidth": 1.5},
             )
             upper.set_ylabel(f"SD of {shown(self.a, 20)}\n− {shown(self.b, 20)}, by dimension", fontsize=9)
             upper.set_title(f"{shown(encoder)}: {self.pairs:,} pairs\nof {shown(self.data)}", fontsize=9, loc="left")
-            lower.plot(places, [row.mean_cosine for row in own], "o", color=BLUE)
+            lower.plot(numbers, [row.mean_cosine for row in fragments], "o", color=BLUE)
             lower.set_ylabel("mean cosine of the two texts", fontsize=9)
             lower.set_xlabel(f"fragment of {self.size} dimensions")
-            step = max(1, len(places) // 24)
-            lower.set_xticks(places[::step], [str(place) for place in places[::step]])
+            ticks = numbers[:: max(1, len(numbers) // 24)]
+            lower.set_xticks(ticks, list(map(str, ticks)))
             for axes in (upper, lower):
                 axes.grid(alpha=0.3, axis="y")
-            written += save(figure, folder, "contrast" if len(encoders) == 1 else f"contrast-{i + 1}")
+            written += save(figure, folder, "contrast" if len(encoders) == 1 else f"contrast-{number}")
         return written
 
 
@@ -210,17 +205,19 @@ def fragment_contrasts(
     results = []
     for start in range(0, first.shape[1], size):
         a, b = (side[:, start : start + size].astype(np.float64) for side in (first, second))
-        own, norms = deviations[start : start + size], np.linalg.norm(a, axis=1) * np.linalg.norm(b, axis=1)
+        norms = np.linalg.norm(a, axis=1) * np.linalg.norm(b, axis=1)
+        cosines = np.divide((a * b).sum(axis=1), norms, np.zeros(len(a)), where=norms > 0)
+        spread = deviations[start : start + size]
         results.append(
             FragmentContrast(
                 encoder=encoder,
                 fragment=start // size + 1,
                 first=start + 1,
                 last=start + size,
-                mean_cosine=float(np.divide((a * b).sum(axis=1), norms, np.zeros(len(a)), where=norms > 0).mean()),
-                deviation=float(np.median(own)),
-                largest_deviation=float(own.max()),
-                outliers=int((own > limit).sum()),
+                mean_cosine=float(cosines.mean()),
+                deviation=float(np.median(spread)),
+                largest_deviation=float(spread.max()),
+                outliers=int((spread > limit).sum()),
                 shift=shift(a - b),
             )
         )

@@ -13,19 +13,17 @@ from typing import Any, ClassVar, cast
 
 import numpy as np
 
-from retrokit import encoders as encoder_names
 from retrokit import evaluation, similarities
 from retrokit.core.errors import DataError, UsageError
 from retrokit.core.notices import notice, progress
-from retrokit.core.registry import Registry, parse_all
 from retrokit.core.settings import taking
-from retrokit.core.sheet import Sheet
+from retrokit.core.sheet import Sheet, digits
 from retrokit.data.pairs import read_source
 from retrokit.data.pairs import registry as sources
 from retrokit.data.training_rows import texts_of_record
 from retrokit.encoders.base import Encoder
 from retrokit.encoders.views import MemoizedEncoder
-from retrokit.probing.base import Findings, encoders_of, read_retrieval
+from retrokit.probing.base import Findings, encoders_of, parse_names, read_retrieval
 from retrokit.probing.settings import UNDECIDED, FisherSettings
 from retrokit.ranking.retrieval.embeddings import row_norms
 from retrokit.similarities.base import TINY
@@ -162,25 +160,25 @@ def _sampling_sd(both: Sequence[np.ndarray], seed: int) -> float:
 class Information:
     """E[(∂s/∂·)²] of one similarity: of document norm, query norm and angle; exactly 0 where nothing can move."""
 
+    derived: ClassVar = ("log10",)
+
     similarity: str
     document: float
     query: float
     angle: float
 
-    def to_json(self) -> dict[str, Any]:
-        """Plain values; ``log10`` of 0 is null."""
-        parts = {name: getattr(self, name) for name in COMPONENTS}
-        return {"similarity": self.similarity, **parts, "log10": {name: log10(value) for name, value in parts.items()}}
-
-
-def log10(value: float) -> float | None:
-    """log₁₀; ``None`` of 0."""
-    return math.log10(value) if value > 0 else None
+    @property
+    def log10(self) -> dict[str, float | None]:
+        """log₁₀; null of 0."""
+        values = {name: getattr(self, name) for name in COMPONENTS}
+        return {name: math.log10(value) if value > 0 else None for name, value in values.items()}
 
 
 @dataclass(frozen=True)
 class Fisher:
     """The findings for one encoder: information by similarity, and the prediction; ``dimension`` is the encoder's."""
+
+    derived: ClassVar = ("kappa",)
 
     encoder: str
     data: str
@@ -192,12 +190,11 @@ class Fisher:
     @property
     def logs(self) -> np.ndarray:
         """log₁₀ of the information ``[3, similarities]``, NaN for exactly 0."""
-        with np.errstate(divide="ignore"):
-            logs = np.log10([[getattr(entry, name) for entry in self.information] for name in COMPONENTS])
-        return np.where(np.isfinite(logs), logs, np.nan)
+        columns = [list(entry.log10.values()) for entry in self.information]
+        return np.array(columns, dtype=np.float64).T
 
     @property
-    def method(self) -> str:
+    def kappa(self) -> str:
         """How κ was computed."""
         counts = ", ".join(f"{count:,} ({name})" for name, count in self.prediction.eigenvalues.items())
         text = (
@@ -214,19 +211,14 @@ class Fisher:
     @property
     def verdict(self) -> str:
         """What κ predicts, in a few words."""
-        of = self.prediction
-        kappas = ", ".join(f"log₁₀ κ({name}) = {value:.2f}" for name, value in of.log_kappa.items())
-        difference = f"the difference is {of.difference:+.2f} (95%: {of.low:+.2f} to {of.high:+.2f})"
-        if of.choice == UNDECIDED:
+        prediction = self.prediction
+        kappas = ", ".join(f"log₁₀ κ({name}) = {value:.2f}" for name, value in prediction.log_kappa.items())
+        interval = f"95%: {prediction.low:+.2f} to {prediction.high:+.2f}"
+        difference = f"the difference is {prediction.difference:+.2f} ({interval})"
+        if prediction.choice == UNDECIDED:
             return f"{kappas}: {difference}, so neither is predicted and {UNDECIDED} is the safe choice"
-        other = next(name for name in CANDIDATES if name != of.choice)
-        return f"{kappas}: {of.choice} is predicted to train better than {other}; {difference}{self._few}"
-
-    def to_json(self) -> dict[str, Any]:
-        """Plain values for strict JSON."""
-        information = [item.to_json() for item in self.information]
-        prediction = dict(vars(self.prediction))
-        return {**vars(self), "information": information, "prediction": prediction, "kappa": self.method}
+        other = next(name for name in CANDIDATES if name != prediction.choice)
+        return f"{kappas}: {prediction.choice} is predicted to train better than {other}; {difference}{self._few}"
 
 
 @dataclass(frozen=True)
@@ -241,42 +233,56 @@ class FisherProbe(Findings):
     def conclusion(self) -> str:
         return "; ".join(f"{result.encoder}: {result.verdict}" for result in self.results) + "."
 
-    def to_json(self) -> dict[str, Any]:
-        return {"results": [result.to_json() for result in self.results], "conclusion": self.conclusion}
-
     def rows(self) -> dict[str, list[dict[str, Any]]]:
-        information = [
-            {"encoder": result.encoder, "similarity": side.similarity, "component": name}
-            | {"information": getattr(side, name), "log10": log10(getattr(side, name))}
-            for result in self.results
-            for side in result.information
-            for name in COMPONENTS
-        ]
-        kappas = [
-            {"encoder": result.encoder, "similarity": name, "log10_kappa": result.prediction.log_kappa[name]}
-            | {"eigenvalues": result.prediction.eigenvalues[name], "pairs": result.pairs}
-            | {"dimensions": 2 * result.dimension, "predicted": result.prediction.choice}
-            for result in self.results
-            for name in CANDIDATES
-        ]
+        information, kappas = [], []
+        for result in self.results:
+            for entry in result.information:
+                for name, logarithm in entry.log10.items():
+                    information.append(
+                        {
+                            "encoder": result.encoder,
+                            "similarity": entry.similarity,
+                            "component": name,
+                            "information": getattr(entry, name),
+                            "log10": logarithm,
+                        }
+                    )
+            for name in CANDIDATES:
+                kappas.append(
+                    {
+                        "encoder": result.encoder,
+                        "similarity": name,
+                        "log10_kappa": result.prediction.log_kappa[name],
+                        "eigenvalues": result.prediction.eigenvalues[name],
+                        "pairs": result.pairs,
+                        "dimensions": 2 * result.dimension,
+                        "predicted": result.prediction.choice,
+                    }
+                )
         return {"fisher": information, "kappa": kappas}
 
     def sheets(self) -> list[Sheet]:
-        information, kappa = [], []
+        information, kappas = [], []
         for result in self.results:
             for label, values in zip(COMPONENTS.values(), result.logs.tolist(), strict=True):
-                information.append([result.encoder, label, *("none" if v != v else f"{v:.2f}" for v in values)])
-            of = result.prediction
-            logs = [f"{of.log_kappa[name]:.3f}" for name in CANDIDATES]
-            difference = f"{of.difference:+.3f} ({of.low:+.3f} to {of.high:+.3f})"
-            kappa.append([result.encoder, *logs, difference, of.lower, of.choice])
-        scored = [entry.similarity for entry in self.results[0].information]
+                information.append([result.encoder, label, *(digits(value, ".2f", "none") for value in values)])
+            prediction = result.prediction
+            logs = [f"{prediction.log_kappa[name]:.3f}" for name in CANDIDATES]
+            difference = f"{prediction.difference:+.3f} ({prediction.low:+.3f} to {prediction.high:+.3f})"
+            kappas.append([result.encoder, *logs, difference, prediction.lower, prediction.choice])
+        similarities_shown = [entry.similarity for entry in self.results[0].information]
         notes = [f"{self.results[0].pairs:,} pairs of {self.results[0].data}", "none: exactly 0, by the closed form"]
-        methods = list(dict.fromkeys(result.method for result in self.results))
+        methods = list(dict.fromkeys(result.kappa for result in self.results))
         columns = ["encoder", *CANDIDATES, "difference (95%)", "lower", "choice"]
         return [
-            Sheet("Fisher information, log₁₀ of E[(∂s/∂·)²]", ["encoder", "of", *scored], 2, information, notes),
-            Sheet("condition number, log₁₀ κ", columns, 1, kappa, methods),
+            Sheet(
+                "Fisher information, log₁₀ of E[(∂s/∂·)²]",
+                ["encoder", "of", *similarities_shown],
+                2,
+                information,
+                notes,
+            ),
+            Sheet("condition number, log₁₀ κ", columns, 1, kappas, methods),
         ]
 
     def plot(self, folder: str | Path) -> list[Path]:
@@ -305,22 +311,24 @@ def probe_fisher(settings: FisherSettings) -> FisherProbe:
         UsageError: wrong names (all of them in one message), no data, or a task that is no retrieval.
         DataError: too few pairs.
     """
-    requests: list[tuple[Registry, str]] = [(encoder_names.registry, spec) for spec in settings.encoders]
-    requests += [(evaluation.registry, spec) for spec in settings.on]
-    parse_all([*requests, *((sources, spec) for spec in settings.data)])
-    pairs = [pair for spec in settings.on for pair in _judged_pairs(spec)]
-    for spec in settings.data:
-        pairs_of = (texts_of_record(record) for record in read_source(spec, "pairs", images=True).records)
-        pairs += dict.fromkeys((anchor, positive) for anchor, (positive, *_) in pairs_of)
-    named = ", ".join([*settings.on, *settings.data])
-    if not named:
+    tasks = [(evaluation.registry, spec) for spec in settings.on]
+    parse_names(settings.encoders, *tasks, *((sources, spec) for spec in settings.data))
+    data = ", ".join([*settings.on, *settings.data])
+    if not data:
         raise UsageError("no pairs: give `on=` TASK or `data=` SOURCE")
+    pairs: list[tuple[str, str]] = []
+    for spec in settings.on:
+        pairs += _judged_pairs(spec)
+    for spec in settings.data:
+        pairs += _training_pairs(spec)
     sample = np.random.default_rng(settings.seed).permutation(len(pairs))[: settings.pairs]
-    drawn = [pairs[i] for i in sample]
+    drawn = [pairs[index] for index in sample]
     if len(drawn) < settings.pairs:
-        notice(f"{named}: {len(drawn):,} pairs, not {settings.pairs:,}: all are used")
-    encoders = encoders_of(settings)
-    return FisherProbe([measure(each, drawn, named, settings.precision, settings.seed) for each in encoders])
+        notice(f"{data}: {len(drawn):,} pairs, not {settings.pairs:,}: all are used")
+    probe = FisherProbe([])
+    for encoder in encoders_of(settings):
+        probe.results.append(measure(encoder, drawn, data, settings.precision, settings.seed))
+    return probe
 
 
 def measure(encoder: Encoder, pairs: TextPairs, data: str, precision: str = "fp32", seed: int = 0) -> Fisher:
@@ -336,9 +344,15 @@ def measure(encoder: Encoder, pairs: TextPairs, data: str, precision: str = "fp3
     information = []
     for name in FAMILY:
         similarity = cast(Family, encoder.similarity_of(name))
-        parts = partial_derivatives(similarity.gammas, queries, documents)
-        information.append(Information(similarity.spec, *(float((part**2).mean()) for part in parts)))
+        derivatives = partial_derivatives(similarity.gammas, queries, documents)
+        information.append(Information(similarity.spec, *(float((values**2).mean()) for values in derivatives)))
     return Fisher(encoder.spec, data, len(pairs), queries.shape[1], information, predict(queries, documents, seed))
+
+
+def _training_pairs(spec: str) -> list[tuple[str, str]]:
+    """Anchors with their first positives."""
+    texts = (texts_of_record(record) for record in read_source(spec, "pairs", images=True).records)
+    return list(dict.fromkeys((anchor, positives[0]) for anchor, positives in texts))
 
 
 def _judged_pairs(spec: str) -> list[tuple[str, str]]:

@@ -6,11 +6,14 @@ embedding with its dimensions shuffled. The first fragments under the fragment s
 dimensions under cosine, as in Matryoshka representations (SFS, Figure 4 and Table 19).
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import cycle
 from pathlib import Path
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
@@ -18,7 +21,7 @@ from retrokit import evaluation, similarities
 from retrokit.core.errors import UsageError
 from retrokit.core.notices import progress
 from retrokit.core.settings import taking
-from retrokit.core.sheet import Sheet, grouped
+from retrokit.core.sheet import Sheet, digits, grouped
 from retrokit.encoders.base import Encoder
 from retrokit.encoders.views import EncoderSlice, MemoizedEncoder
 from retrokit.evaluation.task import Task
@@ -31,6 +34,9 @@ PREFERRED_METRIC = "knn_accuracy"  # SFS classifies by neighbours (Appendix C)
 PREFIXES = 8
 BOXES = 64  # fragments up to which each has an edge in the picture
 SIGNIFICANCE = 0.05
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 Measure = Callable[[Encoder, Similarity], Quality]
 
@@ -116,31 +122,39 @@ class FragmentProbe(Findings):
 
     @property
     def conclusion(self) -> str:
-        """About the first encoder and the size whose best fragment is best."""
-        encoder, whole = self.wholes[0].encoder, self.wholes[0].value  # under cosine
+        # about the first encoder, and the size whose best fragment is best
+        encoder, cosine = self.wholes[0].encoder, self.wholes[0].value
         best = max((row for row in self.fragments if row.encoder == encoder), key=lambda row: row.value)
-        of = self.whole(encoder, f"sfs:{best.size}")
+        in_fragments = self.whole(encoder, f"sfs:{best.size}")
         return (
             f"{encoder}: fragment {best.fragment} of {best.fragments} alone is best ({best.value:.4f}), the whole has "
-            f"{whole:.4f}, the best random slice {max(self.at_random(encoder, best.size)):.4f}; sfs:{best.size} "
-            f"instead of cosine: {of - whole:+.4f}."
+            f"{cosine:.4f}, the best random slice {max(self.at_random(encoder, best.size)):.4f}; sfs:{best.size} "
+            f"instead of cosine: {in_fragments - cosine:+.4f}."
         )
 
     def sheets(self) -> list[Sheet]:
+        return [self._fragments_sheet(), self._prefixes_sheet()]
+
+    def _fragments_sheet(self) -> Sheet:
         rows = []
-        for (encoder, size), own in grouped(self.fragments, "encoder", "size").items():
-            ranked = sorted(own, key=lambda row: -row.value)
-            best, worst = ranked[0], ranked[-1]
-            is_clear = best.p is not None and best.p < SIGNIFICANCE
+        for (encoder, size), fragments in grouped(self.fragments, "encoder", "size").items():
+            ranked = sorted(fragments, key=lambda row: -row.value)
+            best, median, worst = ranked[0], ranked[len(ranked) // 2], ranked[-1]
+            star = "*" if best.p is not None and best.p < SIGNIFICANCE else " "
+            random = self.at_random(encoder, size)
             rows.append(
                 [
-                    *(encoder, str(size), str(len(own))),
-                    *(f"{self.whole(encoder, similarity):.4f}" for similarity in ("cosine", f"sfs:{size}")),
-                    f"{best.value:.4f}{'*' if is_clear else ' '}",
+                    encoder,
+                    str(size),
+                    str(len(fragments)),
+                    f"{self.whole(encoder, 'cosine'):.4f}",
+                    f"{self.whole(encoder, f'sfs:{size}'):.4f}",
+                    f"{best.value:.4f}{star}",
                     str(best.fragment),
-                    *(f"{row.value:.4f}" for row in (ranked[len(own) // 2], worst)),
-                    " to ".join(f"{end(self.at_random(encoder, size)):.4f}" for end in (min, max)),
-                    str(sum(row.difference > 0 for row in own)),
+                    f"{median.value:.4f}",
+                    f"{worst.value:.4f}",
+                    f"{min(random):.4f} to {max(random):.4f}",
+                    str(sum(row.difference > 0 for row in fragments)),
                 ]
             )
         columns = ["encoder", "size", "fragments", "cosine", "sfs", "best alone", "its number", "median", "worst"]
@@ -148,20 +162,18 @@ class FragmentProbe(Findings):
         notes = [f"* differs from the whole, p < {SIGNIFICANCE} (paired t-test, Bonferroni over fragments)"]
         if (guess := self.wholes[0].guess) is not None:
             notes.append(f"majority-class baseline: {guess:.4f}")
-        title = f"{self.metric} of the whole and of single fragments: {self.task}"
+        return Sheet(f"{self.metric} of the whole and of single fragments: {self.task}", columns, 1, rows, notes)
+
+    def _prefixes_sheet(self) -> Sheet:
         sizes = list(dict.fromkeys(row.size for row in self.prefixes))
-        prefixes = []
-        for encoder, of_encoder in grouped(self.prefixes, "encoder").items():
-            for dims, alike in sorted(grouped(of_encoder, "dims").items()):
-                by_size = {row.size: f"{row.as_fragments:.4f}" for row in alike}
-                prefixes.append(
-                    [encoder, str(dims), f"{alike[0].as_one:.4f}", *(by_size.get(size, "") for size in sizes)]
-                )
-        names = ["encoder", "dimensions", "cosine", *(f"sfs:{size}" for size in sizes)]
-        return [
-            Sheet(title, columns, 1, rows, notes),
-            Sheet(f"{self.metric} of the first dimensions", names, 1, prefixes),
-        ]
+        rows = []
+        for encoder, prefixes in grouped(self.prefixes, "encoder").items():
+            for dims, of_dims in sorted(grouped(prefixes, "dims").items()):
+                by_size = {row.size: row.as_fragments for row in of_dims}
+                cells = [digits(by_size.get(size), absent="") for size in sizes]
+                rows.append([encoder, str(dims), f"{of_dims[0].as_one:.4f}", *cells])
+        columns = ["encoder", "dimensions", "cosine", *(f"sfs:{size}" for size in sizes)]
+        return Sheet(f"{self.metric} of the first dimensions", columns, 1, rows)
 
     def plot(self, folder: str | Path) -> list[Path]:
         """The heat map of fragments and the curves of prefixes; returns the files written."""
@@ -173,7 +185,7 @@ def _heat_map(probe: FragmentProbe, folder: str | Path) -> list[Path]:
     import matplotlib as mpl
     from matplotlib.colors import TwoSlopeNorm
 
-    from retrokit.core.figures import FIXED, PANELS, fitting, panels, save, shown
+    from retrokit.core.figures import PANELS, fitting, panels, save, shown
 
     encoders = fitting(list(grouped(probe.fragments, "encoder").items()), PANELS, "encoders", "fragments")
     sizes = sorted({row.size for row in probe.fragments}, reverse=True)
@@ -181,22 +193,19 @@ def _heat_map(probe: FragmentProbe, folder: str | Path) -> list[Path]:
     reach = max(1e-6, *(abs(row.difference) for row in probe.fragments))
     norm = TwoSlopeNorm(0, -reach, reach)
     colors = mpl.colormaps["PuOr"]
-    for axes, (encoder, own) in zip(every_axes, encoders, strict=True):
-        for at, size in enumerate(sizes):
-            rows = [row for row in own if row.size == size]
+    for axes, (encoder, fragments) in zip(every_axes, encoders, strict=True):
+        dimension = max(row.last for row in fragments)
+        for index, size in enumerate(sizes):
+            rows = [row for row in fragments if row.size == size]
+            starts = [row.first - 1 for row in rows]
             shades = [colors(norm(row.difference)) for row in rows]
             edge = "white" if len(rows) <= BOXES else "none"
-            left = [row.first - 1 for row in rows]
-            axes.barh(at, size, left=left, height=0.92, color=shades, edgecolor=edge, linewidth=0.6)
-            for row in rows if size / own[-1].last > 0.06 else ():
-                ink = "white" if abs(row.difference) > 0.65 * reach else "black"
-                text = f"{row.difference:+.2f}"
-                axes.text(
-                    row.first - 1 + size / 2, at, text, ha="center", va="center", fontsize=7, color=ink, gid=FIXED
-                )
+            axes.barh(index, size, left=starts, height=0.92, color=shades, edgecolor=edge, linewidth=0.6)
+            if size / fragments[-1].last > 0.06:
+                _write_differences(axes, index, rows, reach)
         axes.set_yticks(range(len(sizes)), [str(size) for size in sizes])
         axes.invert_yaxis()
-        axes.set_xlim(0, max(row.last for row in own))
+        axes.set_xlim(0, dimension)
         axes.set_ylabel("fragment size")
         axes.set_title(f"{shown(encoder)}: whole {probe.whole(encoder, 'cosine'):.4f}", fontsize=9)
     every_axes[-1].set_xlabel("dimension of the embedding")
@@ -205,22 +214,32 @@ def _heat_map(probe: FragmentProbe, folder: str | Path) -> list[Path]:
     return save(figure, folder, "fragments")
 
 
+def _write_differences(axes: Axes, height: int, rows: Sequence[FragmentScore], reach: float) -> None:
+    """Write each fragment's difference into its cell, in white on a dark one."""
+    from retrokit.core.figures import FIXED
+
+    for row in rows:
+        color = "white" if abs(row.difference) > 0.65 * reach else "black"
+        middle = row.first - 1 + row.size / 2
+        text = f"{row.difference:+.2f}"
+        axes.text(middle, height, text, ha="center", va="center", fontsize=7, color=color, gid=FIXED)
+
+
 def _prefix_curves(probe: FragmentProbe, folder: str | Path) -> list[Path]:
     """SFS, Figure 4: quality over the number of first dimensions."""
-    from retrokit.core.figures import CURVES, MARKERS, color_of, fitting, legend_above, panels, save, shown
+    from retrokit.core.figures import CURVES, LINES, MARKERS, color_of, fitting, legend_above, panels, save, shown
 
     figure, (axes,) = panels(1, 4)
     encoders = fitting(list(grouped(probe.prefixes, "encoder").items()), CURVES, "encoders", "prefixes")
     sizes = list(dict.fromkeys(row.size for row in probe.prefixes))
-    for i, (encoder, own) in enumerate(encoders):
-        color = color_of(i)
-        as_one = sorted({row.dims: row.as_one for row in own}.items())
+    for index, (encoder, prefixes) in enumerate(encoders):
+        color = color_of(index)
+        as_one = sorted({row.dims: row.as_one for row in prefixes}.items())
         axes.plot(*zip(*as_one, strict=True), ":", marker="x", color=color, label=f"{shown(encoder, 30)}, cosine")
-        for j, size in enumerate(sizes):
-            points = [(row.dims, row.as_fragments) for row in own if row.size == size]
-            style = ("-", "--", "-.")[j % 3]
+        for size, marker, style in zip(sizes, cycle(MARKERS), cycle(LINES[:3]), strict=False):
+            points = [(row.dims, row.as_fragments) for row in prefixes if row.size == size]
             label = f"{shown(encoder, 30)}, sfs:{size}"
-            axes.plot(*zip(*points, strict=True), style, marker=MARKERS[j % 3], markersize=4, color=color, label=label)
+            axes.plot(*zip(*points, strict=True), style, marker=marker, markersize=4, color=color, label=label)
     axes.set_xlabel("first dimensions used")
     axes.set_ylabel(shown(probe.metric))
     axes.grid(alpha=0.3)

@@ -5,9 +5,10 @@ All three are taken of the embeddings at unit length, as cosine sees them; of a 
 """
 
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
+from operator import attrgetter
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 import torch
@@ -17,10 +18,11 @@ from retrokit.core.errors import DataError
 from retrokit.core.files import named
 from retrokit.core.notices import notice, progress
 from retrokit.core.settings import taking
-from retrokit.core.sheet import Sheet, grouped
+from retrokit.core.sheet import Column, Sheet, columns_of, grouped
 from retrokit.data.beir import corpus_file, is_beir
 from retrokit.data.corpus import read_corpus
 from retrokit.data.labelled import short_name
+from retrokit.data.records import plain
 from retrokit.data.tables import read_rows
 from retrokit.probing import SEED, corpora
 from retrokit.probing.base import Findings, encoders_of, parse_names
@@ -67,13 +69,13 @@ class Geometry:
         largest_hub: share of the other texts that have the same one among their nearest.
     """
 
-    encoder: str
-    fragment: int
-    dimensions: int
-    anisotropy: float
-    effective_rank: float
-    hubness: float
-    largest_hub: float
+    encoder: Annotated[str, Column("encoder")]
+    fragment: Annotated[int, Column("part", lambda row: str(row.fragment or "whole"))]
+    dimensions: Annotated[int, Column("dimensions")]
+    anisotropy: Annotated[float, Column("anisotropy", ".4f")]
+    effective_rank: Annotated[float, Column("effective rank", ".1f")]
+    hubness: Annotated[float, Column("hubness", ".2f")]
+    largest_hub: Annotated[float, Column("largest hub", ".1%")]
 
 
 @dataclass(frozen=True)
@@ -88,39 +90,38 @@ class GeometryProbe(Findings):
     parts: list[Geometry]
 
     def rows(self) -> dict[str, list[dict[str, Any]]]:
-        return {"geometry": [asdict(part) for part in self.parts]}
+        return {"geometry": plain(self.parts)}
 
     @property
     def conclusion(self) -> str:
-        parts = []
+        sentences = []
         for encoder, (whole, *fragments) in grouped(self.parts, "encoder").items():
-            parts.append(
-                f"{encoder}: mean cosine {whole.anisotropy:.3f}, effective rank {whole.effective_rank:.0f} of "
-                f"{whole.dimensions}, largest hub near {whole.largest_hub:.1%} of texts"
-            )
+            sentence = f"{encoder}: mean cosine {whole.anisotropy:.3f}, effective rank {whole.effective_rank:.0f} of "
+            sentence += f"{whole.dimensions}, largest hub near {whole.largest_hub:.1%} of texts"
             if fragments:
-                parts[-1] += f"; mean cosine within fragments {np.mean([part.anisotropy for part in fragments]):.3f}"
-        return "; ".join(parts) + "."
+                mean = np.mean([fragment.anisotropy for fragment in fragments])
+                sentence += f"; mean cosine within fragments {mean:.3f}"
+            sentences.append(sentence)
+        return "; ".join(sentences) + "."
 
     def sheets(self) -> list[Sheet]:
-        forms = {"anisotropy": ".4f", "effective_rank": ".1f", "hubness": ".2f", "largest_hub": ".1%"}
+        columns = columns_of(Geometry)
         rows = []
         for encoder, (whole, *fragments) in grouped(self.parts, "encoder").items():
-            cells = [f"{getattr(whole, name):{form}}" for name, form in forms.items()]
-            rows.append([encoder, "whole", str(whole.dimensions), *cells])
-            if fragments:
-                cells = []
-                for name, form in forms.items():
-                    values = [getattr(part, name) for part in fragments]
-                    cells.append(f"{min(values):{form}} to {max(values):{form}}")
-                part = f"{len(fragments)} fragments, lowest to highest"
-                rows.append([encoder, part, str(fragments[0].dimensions), *cells])
+            rows.append([column.cell(whole, field) for field, column in columns])
+            if not fragments:
+                continue
+            cells = [encoder, f"{len(fragments)} fragments, lowest to highest", str(fragments[0].dimensions)]
+            for field, column in columns[len(cells) :]:
+                ordered = sorted(fragments, key=attrgetter(field))
+                cells.append(f"{column.cell(ordered[0], field)} to {column.cell(ordered[-1], field)}")
+            rows.append(cells)
         note = (
             "anisotropy: mean cosine of two texts; effective rank: of at most the dimensions; hubness: skewness of how "
             f"often a text is among the {self.neighbours} nearest; largest hub: share of texts that have it there"
         )
-        columns = ["encoder", "part", "dimensions", "anisotropy", "effective rank", "hubness", "largest hub"]
-        return [Sheet(f"geometry of {self.texts:,} texts: {self.data}", columns, 2, rows, note)]
+        headings = [column.heading for _, column in columns]
+        return [Sheet(f"geometry of {self.texts:,} texts: {self.data}", headings, 2, rows, note)]
 
     def plot(self, folder: str | Path) -> list[Path]:
         """Each measure by fragment, with the whole as a line."""
@@ -129,12 +130,12 @@ class GeometryProbe(Findings):
         encoders = fitting(list(grouped(self.parts, "encoder").items()), CURVES, "encoders", "geometry")
         figure, every_axes = panels(len(_MEASURES), 2.2)
         for axes, (name, label) in zip(every_axes, _MEASURES, strict=True):
-            for i, (encoder, (whole, *fragments)) in enumerate(encoders):
-                color, style = color_of(i), MARKERS[i % 3]
+            for index, (encoder, (whole, *fragments)) in enumerate(encoders):
+                color = color_of(index)
                 axes.axhline(_measure(whole, name), color=color, linestyle="--", linewidth=1)
-                places = [part.fragment for part in fragments]
-                values = [_measure(part, name) for part in fragments]
-                axes.plot(places, values, style, color=color, markersize=5, label=shown(encoder))
+                numbers = [fragment.fragment for fragment in fragments]
+                values = [_measure(fragment, name) for fragment in fragments]
+                axes.plot(numbers, values, MARKERS[index % 3], color=color, markersize=5, label=shown(encoder))
             axes.set_ylabel(label, fontsize=8)
             axes.grid(alpha=0.3, axis="y")
         every_axes[-1].set_xlabel("fragment (dashed: the whole)")
@@ -149,9 +150,9 @@ _MEASURES = (
 )
 
 
-def _measure(part: Geometry, name: str) -> float:
-    value = float(getattr(part, name))
-    return value / part.dimensions if name == "effective_rank" else value
+def _measure(geometry: Geometry, name: str) -> float:
+    value = float(getattr(geometry, name))
+    return value / geometry.dimensions if name == "effective_rank" else value
 
 
 @taking(GeometrySettings)
@@ -176,10 +177,9 @@ def probe_geometry(settings: GeometrySettings) -> GeometryProbe:
         if settings.size:
             bounds += [(start, start + settings.size) for start in range(0, encoder.dimension, settings.size)]
         with progress("measuring geometry", len(bounds), "parts") as advance:
-            for i, (start, stop) in enumerate(bounds):
-                part = embeddings[:, start:stop]
-                measured = geometry(part, settings.neighbours, encoder.device)
-                probe.parts.append(Geometry(encoder.spec, i, stop - start, **measured))
+            for fragment, (start, stop) in enumerate(bounds):
+                measured = geometry(embeddings[:, start:stop], settings.neighbours, encoder.device)
+                probe.parts.append(Geometry(encoder.spec, fragment, stop - start, **measured))
                 advance(1)
     return probe
 
@@ -246,6 +246,6 @@ def k_occurrences(embeddings: np.ndarray, neighbours: int, device: torch.device 
     [1, 2, 0]
     """
     _, nearest = top_k(similarities.registry.create("cosine"), embeddings, embeddings, neighbours + 1, device)
-    own = nearest == np.arange(len(nearest))[:, None]
-    own[~own.any(axis=1), -1] = True  # a row's exact copies may take all places, its own among them
-    return np.bincount(nearest[~own], minlength=len(nearest))
+    is_itself = nearest == np.arange(len(nearest))[:, None]
+    is_itself[~is_itself.any(axis=1), -1] = True  # a row's exact copies may take all ranks, also the row's
+    return np.bincount(nearest[~is_itself], minlength=len(nearest))

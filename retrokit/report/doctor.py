@@ -3,7 +3,7 @@
 import platform
 import re
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, packages_distributions, requires, version
 
@@ -11,6 +11,7 @@ from packaging.requirements import Requirement
 from rich.filesize import decimal
 
 from retrokit.core.errors import DISTRIBUTION, RetrokitError, first_line, installation
+from retrokit.core.registry import Registry
 from retrokit.core.version import __version__
 
 
@@ -24,10 +25,17 @@ class Finding:
     advice: str = ""
 
 
-def examine() -> list[Finding]:
-    """Examine everything. Nothing is raised: what cannot be examined is a broken finding."""
+def examine(registries: Iterable[Registry]) -> list[Finding]:
+    """Examine everything, the plugins of ``registries`` included. Nothing is raised: what cannot be examined is a
+    broken finding."""
     findings: list[Finding] = []
-    for name, examination in {"packages": _packages, "devices": _devices, "embedding cache": _cache}.items():
+    examinations: dict[str, Callable[[], Iterable[Finding]]] = {
+        "packages": _packages,
+        "plugins": lambda: _plugins(registries),
+        "devices": _devices,
+        "embedding cache": _cache,
+    }
+    for name, examination in examinations.items():
         try:
             findings += examination()
         except RetrokitError as error:
@@ -45,25 +53,43 @@ def _packages() -> Iterator[Finding]:
         yield Finding("package retrokit", "another program with this command's name", True, advice)
     versions: dict[str, str] = {}
     missing: dict[str, None] = {}
-    for requirement in map(Requirement, requires(DISTRIBUTION) or []):
-        extra = re.search(r'extra == "([^"]+)"', str(requirement.marker))
-        if requirement.marker is not None and not requirement.marker.evaluate({"extra": extra[1] if extra else ""}):
-            continue
-        name, needed = requirement.name, str(requirement.specifier)
+    for requirement, extra in _requirements():
         try:
-            installed = version(name)
+            installed = version(requirement.name)
         except PackageNotFoundError:
-            installed = "not installed"
-        if installed == "not installed" and extra is not None:
-            missing[extra[1]] = None
-        elif installed == "not installed" or not requirement.specifier.contains(installed, prereleases=True):
-            advice = f"python -m pip install '{name}{needed}'"
-            yield Finding(name, f"{installed}; needed: {needed or 'any version'}", True, advice)
+            if extra:
+                missing[extra] = None
+            else:
+                yield _wrong_version(requirement, "not installed")
+            continue
+        if requirement.specifier.contains(installed, prereleases=True):
+            versions[requirement.name] = installed
         else:
-            versions[name] = installed
+            yield _wrong_version(requirement, installed)
     yield Finding("packages", ", ".join(f"{name} {installed}" for name, installed in versions.items()))
     if missing:
         yield Finding("missing extras", ", ".join(missing), advice=f"those that you need: {installation('EXTRA')}")
+
+
+def _plugins(registries: Iterable[Registry]) -> Iterator[Finding]:
+    for registry in registries:
+        for problem in registry.broken():
+            yield Finding("plugin", problem, True, "reinstall or remove the package that declares it")
+
+
+def _requirements() -> Iterator[tuple[Requirement, str]]:
+    """What is required here, and the extra that requires it, or an empty text."""
+    for requirement in map(Requirement, requires(DISTRIBUTION) or []):
+        match = re.search(r'extra == "([^"]+)"', str(requirement.marker))
+        extra = match[1] if match else ""
+        if requirement.marker is None or requirement.marker.evaluate({"extra": extra}):
+            yield requirement, extra
+
+
+def _wrong_version(requirement: Requirement, installed: str) -> Finding:
+    required = str(requirement.specifier)
+    advice = f"python -m pip install '{requirement.name}{required}'"
+    return Finding(requirement.name, f"{installed}; needed: {required or 'any version'}", True, advice)
 
 
 def _devices() -> Iterator[Finding]:

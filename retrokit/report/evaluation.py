@@ -7,7 +7,7 @@ from typing import Any
 from retrokit.core.errors import UsageError, did_you_mean
 from retrokit.core.files import writing
 from retrokit.core.frames import to_csv
-from retrokit.core.sheet import Cell, Sheet
+from retrokit.core.sheet import Cell, Sheet, digits, record_sheet
 from retrokit.data.jsonl import to_json
 from retrokit.evaluation.comparison.comparison import (
     BOOTSTRAP,
@@ -25,7 +25,6 @@ from retrokit.evaluation.comparison.comparison import (
 from retrokit.evaluation.comparison.correlations import Correlation
 from retrokit.evaluation.comparison.gates import verdicts
 from retrokit.evaluation.comparison.systems import System, comparable, precisions_of
-from retrokit.evaluation.result import known
 from retrokit.metrics.significance import DRAWS, EXACT_UP_TO
 from retrokit.report.sheets import SHOWN, in_markdown, overlap_sheets, to_latex, to_markdown
 
@@ -46,7 +45,7 @@ def evaluation_sheets(evaluation: Evaluation, every_test: bool = False) -> list[
     metric and in that of gates, or with ``every_test`` in all metrics that are shown."""
     correlated = [_correlations_sheet(evaluation.correlations)] if evaluation.correlations else []
     if evaluation.is_cross:
-        return [*(_cross_sheet(cross) for cross in cross_of(evaluation)), *correlated]
+        return [*map(_cross_sheet, cross_of(evaluation)), *correlated]
     sheets = [_task_sheet(evaluation, task) for task in evaluation.tasks]
     if evaluation.over_tasks:
         sheets.append(_over_tasks_sheet(evaluation))
@@ -54,15 +53,19 @@ def evaluation_sheets(evaluation: Evaluation, every_test: bool = False) -> list[
     tested += [entry.comparison for entry in evaluation.over_tasks if entry.comparison is not None]
     if tested:
         sheets.append(_tests_sheet(evaluation, tested))
-    sheets += [_explanation_sheet(explanation) for explanation in evaluation.explanations]
+    sheets += map(_explanation_sheet, evaluation.explanations)
     sheets += overlap_sheets([vars(overlap) for overlap in evaluation.overlaps if overlap.examples])
     return [*sheets, *gate_sheets(evaluation), *correlated]
 
 
 def gate_sheets(evaluation: Evaluation) -> list[Sheet]:
     """How far systems are from the stored baseline, and the verdicts of the gates, if any."""
-    changes = [_changes_sheet(evaluation.changes)] if evaluation.changes else []
-    return [*changes, *([gates_sheet(evaluation.gates)] if evaluation.gates else [])]
+    sheets = []
+    if evaluation.changes:
+        sheets.append(_changes_sheet(evaluation.changes))
+    if evaluation.gates:
+        sheets.append(gates_sheet(evaluation.gates))
+    return sheets
 
 
 def evaluation_csv(evaluation: Evaluation) -> str:
@@ -83,45 +86,46 @@ FORMATS: dict[str, Form] = {
 def _task_sheet(evaluation: Evaluation, task: str) -> Sheet:
     first, *others = systems = evaluation.systems_on(task)
     metrics = [name for name in evaluation.shown[task] if any(name in system.metrics for system in systems)]
-    tests = {(c.result, c.metric): c for c in evaluation.comparisons if c.task == task}
-    rows: list[list[str | Cell]] = [[first.encoder, first.similarity, *(_value(first, name) for name in metrics)]]
+    tests = {(test.result, test.metric): test for test in evaluation.comparisons if test.task == task}
+    rows: list[list[str | Cell]] = [[first.encoder, first.similarity, *(value_of(first, name) for name in metrics)]]
     for other in others:
         cells = [_compared(other, first, metric, tests.get((other.name, metric))) for metric in metrics]
         rows.append([other.encoder, other.similarity, *cells])
-    apart = any(metric in system.first.own_scale for system in systems for metric in metrics)
-    methods = sorted({comparison.method for key, comparison in tests.items() if key[1] in metrics}, reverse=True)
-    caption = [
-        _sizes(first),
-        *([_how_compared(methods)] if others else []),
-        *(["scores are on scales of their own, so their means are not compared"] if others and apart else []),
-        *_about_seeds(systems),
-        *_about_indexes(systems),
-        *(note for system in systems for note in _about_searchers(system)),
-        *_about_precisions(systems),
-        *_about_cuts(systems),
-    ]
-    return Sheet(task, ["system", "similarity", *metrics], 2, rows, "; ".join(part for part in caption if part))
+    methods = {test.method for test in tests.values() if test.metric in metrics}
+    notes = _task_notes(systems, metrics, sorted(methods, reverse=True))
+    return Sheet(task, ["system", "similarity", *metrics], 2, rows, "; ".join(filter(None, notes)))
 
 
-def _value(system: System, metric: str) -> str:
-    if known(system.metrics.get(metric)) is None:
-        return "–"
+def _task_notes(systems: Sequence[System], metrics: Sequence[str], methods: Sequence[str]) -> Iterator[str]:
+    """How large the task is, how its systems were compared, and remarks on single systems."""
+    yield _sizes(systems[0])
+    if len(systems) > 1:
+        yield _how_compared(methods)
+        scales = {metric for system in systems for metric in system.first.own_scale}
+        if not scales.isdisjoint(metrics):
+            yield "scores are on scales of their own, so their means are not compared"
+    yield from _about_seeds(systems)
+    yield from _about_indexes(systems)
+    for system in systems:
+        yield from _about_searchers(system)
+    yield from _about_precisions(systems)
+    yield from _about_cuts(systems)
+
+
+def value_of(system: System, metric: str, absent: str = "–") -> str:
+    """The metric of a system, and its SD over seeds."""
     deviation = system.deviation(metric)
-    return f"{system.metrics[metric]:.4f}" + (f" ± {deviation:.4f}" if deviation is not None else "")
+    value = digits(system.metrics.get(metric), absent=absent)
+    return value if value == absent or deviation is None else f"{value} ± {deviation:.4f}"
 
 
 def _compared(system: System, first: System, metric: str, comparison: Comparison | None) -> Cell:
-    value = _value(system, metric)
+    value = value_of(system, metric)
     if comparison is not None:
-        return value, difference_of(comparison), f"p={comparison.corrected_p:.2g}"
+        return value, comparison.starred, f"p={comparison.corrected_p:.2g}"
     if comparable(first, system, metric):
         return value, f"{system.metrics[metric] - first.metrics[metric]:+.4f} "
     return (value,)
-
-
-def difference_of(comparison: Comparison) -> str:
-    """The difference, with a star where it is significant."""
-    return f"{comparison.test.difference:+.4f}{'*' if comparison.significant else ' '}"
 
 
 _SIZES = ("queries", "documents", "near_misses", "pairs", "texts", "test_texts", "train_texts", "labels")
@@ -161,19 +165,20 @@ def _about_indexes(systems: Sequence[System]) -> list[str]:
 
 def _about_cuts(systems: Sequence[System]) -> list[str]:
     """How many texts are longer than an encoder takes."""
-    notes = []
+    notes: dict[str, None] = {}
     for system in systems:
         counts = system.first.counts
-        cuts = {name.removesuffix("_cut"): count for name, count in counts.items() if name.endswith("_cut") and count}
-        shares = (
-            f"{count:,} {name}" + (f" ({count / counts[name]:.1%})" if counts.get(name) else "")
-            for name, count in cuts.items()
-        )
+        cuts = []
+        for name, count in counts.items():
+            texts = name.removesuffix("_cut")
+            if texts == name or not count:
+                continue
+            share = f" ({count / counts[texts]:.1%})" if counts.get(texts) else ""
+            cuts.append(f"{count:,} {texts}{share}")
         if cuts:
-            notes.append(
-                f"{system.encoder} reads the beginning of {' and '.join(shares)}, which are longer than it takes"
-            )
-    return list(dict.fromkeys(notes))
+            text = f"{system.encoder} reads the beginning of {' and '.join(cuts)}, which are longer than it takes"
+            notes[text] = None
+    return list(notes)
 
 
 def _about_searchers(system: System) -> Iterator[str]:
@@ -207,7 +212,7 @@ def _over_tasks_sheet(evaluation: Evaluation) -> Sheet:
     rows = []
     for entry in evaluation.over_tasks:
         system, c = by_name[entry.system], entry.comparison
-        tested = (difference_of(c), f"p={c.corrected_p:.2g}") if c is not None else ()
+        tested = (c.starred, f"p={c.corrected_p:.2g}") if c is not None else ()
         cell = (f"{entry.mean:.4f} ± {entry.deviation:.4f}", *tested)
         rows.append([system.encoder, system.similarity, entry.metric, str(len(entry.tasks)), cell])
     caption = f"mean ± SD over tasks, which are the items of the test (MAG, Q.1); {_how_compared([T_TEST])}"
@@ -224,13 +229,6 @@ def _tests_on_tasks(evaluation: Evaluation, every_test: bool) -> list[Comparison
 
 
 def _tests_sheet(evaluation: Evaluation, tested: Sequence[Comparison]) -> Sheet:
-    rows = []
-    for c in tested:
-        randomised = f"{c.randomisation_p:.2g}" if c.randomisation_p is not None else "–"
-        interval = f"{c.test.low:+.4f} … {c.test.high:+.4f}"
-        numbers = [difference_of(c), interval, f"{c.test.p:.2g}", randomised, f"{c.corrected_p:.2g}"]
-        rows.append([c.task, c.result, c.metric, c.method, *numbers])
-    columns = ["task", "system", "metric", "test", "difference", "95% interval", "p", "randomisation p", "Holm p"]
     families = {c.metric: sum(other.metric == c.metric for other in evaluation.comparisons) for c in tested}
     corrected = ", ".join(f"{count} in {metric}" for metric, count in families.items())
     caption = (
@@ -238,7 +236,8 @@ def _tests_sheet(evaluation: Evaluation, tested: Sequence[Comparison]) -> Sheet:
         f"at most {EXACT_UP_TO} items differ, else {DRAWS:,} draws (seed 0); Holm: the larger p, corrected over all "
         f"comparisons in the metric ({corrected}), means over tasks separately; * where it is below {SIGNIFICANCE}"
     )
-    return Sheet("tests", columns, 4, rows, caption)
+    order = ("task", "result", "metric", "method", "test", "randomisation_p", "corrected_p")
+    return record_sheet("tests", tested, caption, order)
 
 
 def _explanation_sheet(explanation: Explanation) -> Sheet:
@@ -246,8 +245,8 @@ def _explanation_sheet(explanation: Explanation) -> Sheet:
     for query in explanation.queries:
         cells = [query.id, _short(query.query), f"{query.before:.4f} → {query.after:.4f}"]
         for document in query.documents:
-            places = ["–" if rank is None else str(rank) for rank in (document.before, document.after)]
-            rows.append([*cells, document.id, _short(document.text), " → ".join(places)])
+            ranks = f"{digits(document.before, '')} → {digits(document.after, '')}"
+            rows.append([*cells, document.id, _short(document.text), ranks])
             cells = ["", "", ""]
         if query.others:
             rows.append(["", "", "", f"and {query.others:,} more", "", ""])
@@ -264,33 +263,23 @@ def _short(text: str) -> str:
 
 
 def _changes_sheet(changes: Sequence[BaselineChange]) -> Sheet:
-    rows = []
-    for change in changes:
-        test = ["–", "–", "–", "–"]
-        if (c := change.comparison) is not None:
-            seen = f"{change.visible:.4f}" if change.visible is not None else "–"
-            test = [difference_of(c), f"{c.test.low:+.4f} … {c.test.high:+.4f}", f"{c.corrected_p:.2g}", seen]
-        values = ["–" if known(value) is None else f"{value:.4f}" for value in (change.before, change.after)]
-        rows.append([change.task, change.system, change.baseline, change.metric, *values, *test])
-    names = ["task", "system", "baseline", "metric"]
-    columns = [*names, "before", "after", "difference", "95% interval", "Holm p", "visible"]
     caption = (
         "difference from the stored baseline; visible: the smallest drop that as many items show with 80% power; "
         f"* where the p, corrected over the lines of a metric, is below {SIGNIFICANCE}"
     )
-    return Sheet("since the baseline", columns, 4, rows, caption)
+    order = ("task", "system", "baseline", "metric", "before", "after", "comparison")
+    return record_sheet("since the baseline", changes, caption, order)
 
 
 def _cross_sheet(cross: Cross) -> Sheet:
     rows = []
     for row, trained in zip(cross.rows, cross.trained_with, strict=True):
-        by_column = {column: cross.cells.get((row, column)) for column in cross.columns}
-        own = {trained: " <"}
-        cells = [
-            "–" if system is None else f"{_value(system, cross.metric)}{own.get(column, '')}"
-            for column, system in by_column.items()
-        ]
-        rows.append([row, trained or "–", *cells])
+        cells = [row, trained or "–"]
+        for column in cross.columns:
+            system = cross.cells.get((row, column))
+            mark = " <" if column == trained else ""
+            cells.append("–" if system is None else f"{value_of(system, cross.metric)}{mark}")
+        rows.append(cells)
     caption = f"{cross.metric}; columns: evaluated with; < where that is what it was trained with"
     systems = list(cross.cells.values())
     caption = "; ".join([caption, _sizes(systems[0]), *_about_seeds(systems), *_about_precisions(systems)])
@@ -301,7 +290,7 @@ def _correlations_sheet(correlations: Sequence[Correlation]) -> Sheet:
     sets = list(dict.fromkeys(correlation.data_set for correlation in correlations))
     cells: dict[tuple[str, str], dict[str, Cell]] = {}
     for correlation in correlations:
-        value = f"{correlation.spearman:.2f}" if correlation.spearman is not None else "–"
+        value = digits(correlation.spearman, ".2f")
         row = cells.setdefault((correlation.first, correlation.second), {})
         row[correlation.data_set] = (value, f"n={correlation.systems}")
     rows = [[*pair, *(row.get(name, "–") for name in sets)] for pair, row in cells.items()]
@@ -311,12 +300,8 @@ def _correlations_sheet(correlations: Sequence[Correlation]) -> Sheet:
 
 def gates_sheet(gates: Sequence[Gate]) -> Sheet:
     """A table with a line for each gate."""
-    rows = []
-    for gate in gates:
-        value = "–" if gate.value is None else f"{gate.value:.4f}"
-        rows.append([gate.task, gate.system, gate.metric, gate.asked, gate.verdict, value])
-    columns = ["task", "system", "metric", "required", "verdict", "value"]
-    return Sheet("gates", columns, 5, rows, ", ".join(f"{count} {word}" for word, count in verdicts(gates).items()))
+    summary = ", ".join(f"{count} {word}" for word, count in verdicts(gates).items())
+    return record_sheet("gates", gates, summary, ("task", "system", "metric", "asked", "verdict", "value"))
 
 
 def write_summary(gates: Sequence[Gate], sheets: Sequence[Sheet], path: str) -> None:

@@ -1,11 +1,13 @@
 """Plots of evaluations (MAG, Figure 3), rerankings (COMP, Figures 2 and 3) and trainings (MAG, Figures 2, 5, 6)."""
 
+import math
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from matplotlib.axes import Axes
 
 from retrokit.core.errors import disk_errors
 from retrokit.core.figures import (
@@ -19,6 +21,7 @@ from retrokit.core.figures import (
     ROWS,
     SKY,
     WIDTH,
+    Curve,
     color_of,
     fitting,
     legend_above,
@@ -27,21 +30,21 @@ from retrokit.core.figures import (
     plt,
     save,
     shown,
-    steps_axis,
+    steps_figure,
     told_in_cells,
-    widen,
     wrapped,
 )
-from retrokit.core.frames import write_csv
+from retrokit.core.frames import flat, write_csv
+from retrokit.core.sheet import digits
 from retrokit.data.runs import read_metrics
 from retrokit.evaluation.comparison.comparison import Cross, Evaluation, cross_of
 from retrokit.evaluation.comparison.systems import System
-from retrokit.evaluation.result import known
 from retrokit.evaluation.two_stage import ALL, Reranking
 from retrokit.metrics.significance import Draws, PairedTest, draw
 from retrokit.training.evaluations import lower_is_better
 from retrokit.training.history import loss_change, tenths
 
+Interval = tuple[float, float]
 _TITLE = 68  # letters of a title on one line
 
 
@@ -66,7 +69,7 @@ def file_name(task: str) -> str:
     return re.sub(r"[^A-Za-z0-9._-]+", "-", task).strip("-._")[-80:]
 
 
-def interval_of(system: System, metric: str) -> tuple[float, float] | None:
+def interval_of(system: System, metric: str) -> Interval | None:
     """The 95% bootstrap interval of a metric over the items (queries, pairs, texts); ``None`` if it has none."""
     drawn: Draws | None = system.draws(metric)
     per_item = system.per_item(metric)
@@ -78,7 +81,11 @@ def interval_of(system: System, metric: str) -> tuple[float, float] | None:
 
 def tests_of(evaluation: Evaluation, task: str, metric: str) -> dict[str, PairedTest]:
     """How each system but the first differs from the first one in the metric, by its name."""
-    return {c.result: c.test for c in evaluation.comparisons if (c.task, c.metric) == (task, metric)}
+    return {
+        comparison.result: comparison.test
+        for comparison in evaluation.comparisons
+        if (comparison.task, comparison.metric) == (task, metric)
+    }
 
 
 def _bars(evaluation: Evaluation, task: str, folder: str | Path, name: str) -> list[Path]:
@@ -90,39 +97,28 @@ def _bars(evaluation: Evaluation, task: str, folder: str | Path, name: str) -> l
     """
     metric = evaluation.main_metric(task)
     systems = fitting(evaluation.systems_on(task), ROWS, "systems", name)
-    first = systems[0].metrics[metric]
-    tests = tests_of(evaluation, task, metric)
-    paired = [tests.get(system.name) for system in systems[1:]]
-    intervals = [None, *((first + test.low, first + test.high) if test is not None else None for test in paired)]
-    if len(systems) == 1:
-        intervals = [interval_of(systems[0], metric)]
-    figure, (axes,) = panels(1, 1.5 + 0.55 * len(systems))
-    places = range(len(systems))
     values = [system.metrics[metric] for system in systems]
-    axes.barh(places, values, color=[GREY, *[SKY] * (len(systems) - 1)], height=0.65)
-    for place, interval in zip(places, intervals, strict=True):
-        if interval is not None:
-            middle = (interval[0] + interval[1]) / 2
-            axes.errorbar(middle, place, xerr=interval[1] - middle, fmt="none", ecolor="black", capsize=4)
+    intervals = _intervals(evaluation, systems, metric)
+    figure, (axes,) = panels(1, 1.5 + 0.55 * len(systems))
+    rows = range(len(systems))
+    axes.barh(rows, values, color=[GREY, *[SKY] * (len(systems) - 1)], height=0.65)
+    for row, interval in enumerate(intervals):
+        _draw_interval(axes, row, interval, capsize=4)
     label = shown(metric)
     if any(intervals[1:]):
-        axes.axvline(first, color="black", linestyle="--", linewidth=1)
+        axes.axvline(values[0], color="black", linestyle="--", linewidth=1)
         figure.supxlabel("whiskers: 95% interval of the paired difference from the first (dashed line)", fontsize=8)
     elif intervals[0] is not None:
         label += " with 95% bootstrap interval over items"
-    seeds = [(result, place) for place, system in enumerate(systems) if system.results[1:] for result in system.results]
-    if seeds:
-        values_of_seeds = [result.metrics[metric] for result, _ in seeds]
-        places_of_seeds = [place for _, place in seeds]
-        axes.scatter(values_of_seeds, places_of_seeds, s=22, color=RED, edgecolor="white", zorder=3, label="one seed")
-        axes.legend(loc="lower right", bbox_to_anchor=(1, 1), frameon=False, handletextpad=0)
-    for place, value, interval in zip(places, values, intervals, strict=True):
-        defined = known(value)
-        end = max([defined or 0.0, 0.0, *(interval or ())])
-        text = "undefined" if defined is None else f"{defined:.4f}"
-        axes.annotate(text, (end, place), (5, 0), textcoords="offset points", va="center")
+    _draw_seeds(axes, systems, metric)
+    for row, (value, interval) in enumerate(zip(values, intervals, strict=True)):
+        ends = [0.0, *(interval or ())]
+        if math.isfinite(value):
+            ends.append(value)
+        text = digits(value, absent="undefined")
+        axes.annotate(text, (max(ends), row), (5, 0), textcoords="offset points", va="center")
     axes.margins(x=0.2)
-    axes.set_yticks(places, [wrapped(system.name) for system in systems])
+    axes.set_yticks(rows, [wrapped(system.name) for system in systems])
     axes.invert_yaxis()
     axes.set_xlabel(label)
     axes.set_title(wrapped(task, _TITLE), fontsize="medium", loc="left")
@@ -131,20 +127,51 @@ def _bars(evaluation: Evaluation, task: str, folder: str | Path, name: str) -> l
     return save(figure, folder, name)
 
 
+def _intervals(evaluation: Evaluation, systems: Sequence[System], metric: str) -> list[Interval | None]:
+    """The interval of each bar: of a single system its own, else of the difference from the first, at its bar."""
+    first, *others = systems
+    if not others:
+        return [interval_of(first, metric)]
+    value, tests = first.metrics[metric], tests_of(evaluation, first.task, metric)
+    intervals: list[Interval | None] = [None]
+    for system in others:
+        test = tests.get(system.name)
+        intervals.append(None if test is None else (value + test.low, value + test.high))
+    return intervals
+
+
+def _draw_interval(axes: Axes, row: int, interval: Interval | None, capsize: int) -> None:
+    if interval is not None:
+        middle = (interval[0] + interval[1]) / 2
+        axes.errorbar(middle, row, xerr=interval[1] - middle, fmt="none", ecolor="black", capsize=capsize)
+
+
+def _draw_seeds(axes: Axes, systems: Sequence[System], metric: str) -> None:
+    """A point for each seed of the systems that have several."""
+    values, rows = [], []
+    for row, system in enumerate(systems):
+        if len(system.results) > 1:
+            values += [result.metrics[metric] for result in system.results]
+            rows += [row] * len(system.results)
+    if values:
+        axes.scatter(values, rows, s=22, color=RED, edgecolor="white", zorder=3, label="one seed")
+        axes.legend(loc="lower right", bbox_to_anchor=(1, 1), frameon=False, handletextpad=0)
+
+
 def _heat_map(cross: Cross, folder: str | Path, name: str) -> list[Path]:
     """Training similarity down, evaluation similarity across; a frame where they are the same."""
     rows = fitting(cross.rows, ROWS, "rows", name)
-    values = np.array(
-        [[np.nan if (v := cross.value(row, column)) is None else v for column in cross.columns] for row in rows]
-    )
+    table = [[cross.value(row, column) for column in cross.columns] for row in rows]
+    values = np.array(table, dtype=np.float64)  # NaN of None
     figure, (axes,) = panels(1, 1.9 + 0.6 * len(rows))
     image = axes.imshow(values, cmap="cividis", aspect="auto")
     figure.colorbar(image, ax=axes, label=shown(cross.metric))
     middle = (np.nanmin(values) + np.nanmax(values)) / 2
     told_in_cells(axes, values, middle, ".4f", "–")
-    for i, j in np.argwhere(np.isfinite(values)).tolist():
-        if cross.columns[j] == cross.trained_with[i]:
-            axes.add_patch(plt.Rectangle((j - 0.47, i - 0.45), 0.94, 0.9, fill=False, edgecolor=RED, linewidth=3))
+    for row, column in np.argwhere(np.isfinite(values)).tolist():
+        if cross.columns[column] == cross.trained_with[row]:
+            corner = (column - 0.47, row - 0.45)
+            axes.add_patch(plt.Rectangle(corner, 0.94, 0.9, fill=False, edgecolor=RED, linewidth=3))
     axes.set_xticks(range(len(cross.columns)), [wrapped(column, 16) for column in cross.columns])
     axes.set_yticks(range(len(rows)), [wrapped(label) for label in cross.labels()[: len(rows)]])
     axes.set_xlabel("evaluated with (framed: as trained)")
@@ -159,39 +186,45 @@ LABEL = 26  # letters of a name on one line
 def reranking_plots(reranking: Reranking, folder: str | Path) -> list[Path]:
     """Draw each task as PNG and SVG into ``folder``, with the data as CSV; returns the files written. Raises
     :class:`DataError` if the folder or a file could not be written."""
-    tables = {"reranking": ranking_rows(reranking), "near-misses": reranking.near_miss_rows()}
-    written = write_csv({name: rows for name, rows in tables.items() if rows}, folder)
-    return [*written, *rows_plots(tables, folder)]
-
-
-def rows_plots(tables: Mapping[str, list[dict[str, Any]]], folder: str | Path) -> list[Path]:
-    """The pictures of the tables ``reranking`` and ``near-misses``; returns the files written."""
-    written: list[Path] = []
-    for name, plot in (("reranking", _rankings), ("near-misses", _near_misses)):
-        by_task: dict[str, list[dict[str, Any]]] = {}
-        for row in tables[name]:
-            by_task.setdefault(row["task"], []).append(row)
-        for number, (task, rows) in enumerate(by_task.items(), start=1):
-            written += plot(rows, folder, f"{name}-{number:02}-{file_name(task)}")
+    written = []
+    for name, rows, draw_task in (
+        ("reranking", _ranking_rows(reranking), _rankings),
+        ("near-misses", reranking.near_miss_rows(), _near_misses),
+    ):
+        if not rows:
+            continue
+        written += write_csv({name: rows}, folder)
+        for number, task in enumerate(dict.fromkeys(row["task"] for row in rows), start=1):
+            of_task = [row for row in rows if row["task"] == task]
+            written += draw_task(of_task, folder, f"{name}-{number:02}-{file_name(task)}")
     return written
 
 
-def ranking_rows(reranking: Reranking) -> list[dict[str, Any]]:
+DIFFERENCE = ("difference", "difference_low", "difference_high")
+
+
+def _ranking_rows(reranking: Reranking) -> list[dict[str, Any]]:
     """A row per task, system and shown metric, with the 95% bootstrap interval over queries, and with the difference
     from the first stage and its paired 95% interval."""
     rows = []
     for system in reranking.rankings.systems if reranking.rankings is not None else []:
         for metric in reranking.whole.shown[system.task]:
             low, high = interval_of(system, metric) or (None, None)
-            row: dict[str, Any] = {"task": system.task, "encoder": system.encoder, "similarity": system.similarity}
-            row |= {"metric": metric, "value": system.metrics[metric], "low": low, "high": high}
             test = tests_of(reranking.whole, system.task, metric).get(system.name)
             differences = (None, None, None) if test is None else (test.difference, test.low, test.high)
-            rows.append(row | dict(zip(DIFFERENCE, differences, strict=True)))
+            rows.append(
+                {
+                    "task": system.task,
+                    "encoder": system.encoder,
+                    "similarity": system.similarity,
+                    "metric": metric,
+                    "value": system.metrics[metric],
+                    "low": low,
+                    "high": high,
+                    **dict(zip(DIFFERENCE, differences, strict=True)),
+                }
+            )
     return rows
-
-
-DIFFERENCE = ("difference", "difference_low", "difference_high")
 
 
 def _rankings(rows: list[dict[str, Any]], folder: str | Path, name: str) -> list[Path]:
@@ -202,57 +235,56 @@ def _rankings(rows: list[dict[str, Any]], folder: str | Path, name: str) -> list
     first, *others = fitting(systems, CURVES, "rerankers", name)
     figure, every_axes = panels(len(metrics), 1.1 + 0.42 * max(1, len(others)))
     for axes, metric in zip(every_axes, metrics, strict=True):
-        at = {(row["encoder"], row["similarity"]): row for row in rows if row["metric"] == metric}
-        values = [at[system]["value"] for system in others]
-        line = at[first]["value"]
-        axes.barh(range(len(others)), values, color=BLUE, alpha=0.75, height=0.62)
-        for place, system in enumerate(others):
-            _, low, high = (at[system][key] for key in DIFFERENCE)
-            if low is not None:
-                middle, margin = line + (low + high) / 2, (high - low) / 2
-                axes.errorbar(middle, place, xerr=margin, fmt="none", ecolor="black", capsize=3)
-        for place, value in enumerate(values):
-            axes.annotate(f"{value:.4f}", (0, place), (4, 0), textcoords="offset points", va="center", color="white")
-        label = f"first stage: {wrapped(' '.join(first), 2 * LABEL)}"
-        if any(at[system][DIFFERENCE[0]] is not None for system in others):
-            label += "\nwhiskers: 95% interval of the paired difference from it"
-        axes.axvline(line, color="black", linestyle="--", linewidth=1.2, label=label)
-        own = f"{' '.join(first)} + "
-        names = [wrapped(" ".join(system).removeprefix(own), LABEL) for system in others]
-        axes.set_yticks(range(len(others)), names, fontsize=8)
-        axes.invert_yaxis()
-        axes.set_xlim(left=0)
-        axes.set_xlabel(f"{shown(metric)} (first stage {line:.4f})", fontsize=9)
-        axes.grid(axis="x", alpha=0.3)
-        axes.set_axisbelow(True)
+        by_system = {(row["encoder"], row["similarity"]): row for row in rows if row["metric"] == metric}
+        _rerankers(axes, " ".join(first), by_system[first], [by_system[system] for system in others])
     legend_above(figure, every_axes[0])
     return save(figure, folder, name)
+
+
+def _rerankers(axes: Axes, first: str, baseline: Mapping[str, Any], rows: Sequence[Mapping[str, Any]]) -> None:
+    """A bar for each row in the metric of all, and the line of the first stage, ``baseline``."""
+    line, metric = baseline["value"], baseline["metric"]
+    axes.barh(range(len(rows)), [row["value"] for row in rows], color=BLUE, alpha=0.75, height=0.62)
+    label = f"first stage: {wrapped(first, 2 * LABEL)}"
+    if any(row[DIFFERENCE[0]] is not None for row in rows):
+        label += "\nwhiskers: 95% interval of the paired difference from it"
+    for index, row in enumerate(rows):
+        _, low, high = (row[key] for key in DIFFERENCE)
+        _draw_interval(axes, index, None if low is None else (line + low, line + high), capsize=3)
+    for index, row in enumerate(rows):
+        axes.annotate(f"{row['value']:.4f}", (0, index), (4, 0), textcoords="offset points", va="center", color="white")
+    axes.axvline(line, color="black", linestyle="--", linewidth=1.2, label=label)
+    names = [f"{row['encoder']} {row['similarity']}".removeprefix(f"{first} + ") for row in rows]
+    axes.set_yticks(range(len(rows)), [wrapped(name, LABEL) for name in names], fontsize=8)
+    axes.invert_yaxis()
+    axes.set_xlim(left=0)
+    axes.set_xlabel(f"{shown(metric)} (first stage {line:.4f})", fontsize=9)
+    axes.grid(axis="x", alpha=0.3)
+    axes.set_axisbelow(True)
 
 
 def _near_misses(rows: list[dict[str, Any]], folder: str | Path, name: str) -> list[Path]:
     """COMP, Figure 3: mean scores of near-misses by family, and below their areas under the ROC curve."""
     scorers = list(dict.fromkeys((row["scorer"], row["similarity"]) for row in rows))
     scorers = fitting(scorers, len(COLORS), "scorers", name)
-    counts = {row["family"]: row["near_misses"] for row in rows}
-    largest = sorted(counts, key=lambda family: (family != ALL, -counts[family]))
-    chosen = fitting(largest, PANELS, "families", name)
-    families = [family for family in counts if family in chosen]
+    families = _largest_families(rows, name)
     figure, (upper, lower) = plt.subplots(2, 1, figsize=(WIDTH, 6.2), layout="constrained", sharex=True)
     width = 0.8 / len(scorers)
-    for i, scorer in enumerate(scorers):
-        own = {row["family"]: row for row in rows if (row["scorer"], row["similarity"]) == scorer}
-        places = np.arange(len(families)) + (i - (len(scorers) - 1) / 2) * width
-        color = color_of(i)
-        label = wrapped(scorer[0] if scorer[1] == "own" else " ".join(scorer), 2 * LABEL)
-        upper.bar(places, [own[family]["near_miss"] for family in families], width, color=color, label=label)
-        areas = [own[family]["roc_auc"] for family in families]
-        low = [max(0.0, own[f]["roc_auc"] - own[f]["roc_auc_low"]) for f in families]
-        high = [max(0.0, own[f]["roc_auc_high"] - own[f]["roc_auc"]) for f in families]
-        lower.errorbar(places, areas, yerr=[low, high], fmt="o", markersize=5, capsize=3, color=color)
+    for index, (scorer, similarity) in enumerate(scorers):
+        by_family = {row["family"]: row for row in rows if (row["scorer"], row["similarity"]) == (scorer, similarity)}
+        measured = [by_family[family] for family in families]
+        positions = np.arange(len(families)) + (index - (len(scorers) - 1) / 2) * width
+        color = color_of(index)
+        label = wrapped(scorer if similarity == "own" else f"{scorer} {similarity}", 2 * LABEL)
+        upper.bar(positions, [row["near_miss"] for row in measured], width, color=color, label=label)
+        areas = np.array([row["roc_auc"] for row in measured])
+        lows = np.array([row["roc_auc_low"] for row in measured])
+        highs = np.array([row["roc_auc_high"] for row in measured])
+        errors = np.maximum(0.0, [areas - lows, highs - areas])
+        lower.errorbar(positions, areas, yerr=errors, fmt="o", markersize=5, capsize=3, color=color)
     lower.axhline(0.5, color=GREY, linestyle=":", linewidth=1.2)
-    crowded = len(families) > 5
     lower.set_xticks(range(len(families)), [shown(family, 20) for family in families], fontsize=8)
-    lower.tick_params(axis="x", labelrotation=30 if crowded else 0)
+    lower.tick_params(axis="x", labelrotation=30 if len(families) > 5 else 0)
     lower.set_ylim(-0.03, 1.03)
     upper.set_ylabel("mean score of near-misses\n(lower is better)")
     lower.set_ylabel("ROC-AUC of positives (dotted: chance),\n95% interval")
@@ -261,6 +293,14 @@ def _near_misses(rows: list[dict[str, Any]], folder: str | Path, name: str) -> l
         axes.set_axisbelow(True)
     legend_above(figure, upper, columns=2)
     return save(figure, folder, name)
+
+
+def _largest_families(rows: list[dict[str, Any]], name: str) -> list[str]:
+    """The families that fit into a picture, in their order."""
+    counts = {row["family"]: row["near_misses"] for row in rows}
+    by_size = sorted(counts, key=lambda family: (family != ALL, -counts[family]))
+    chosen = fitting(by_size, PANELS, "families", name)
+    return [family for family in counts if family in chosen]
 
 
 Points = list[tuple[int, float]]
@@ -273,16 +313,22 @@ def training_plots(folder: str | Path) -> list[Path]:
     target = Path(folder) / "plots"
     with disk_errors(target):
         target.mkdir(exist_ok=True)
-    losses, window = full_windows(_series(rows, ("loss",)).get("loss", []))
+    series = _series(rows)
+    losses, window = full_windows(series.get("loss", []))
     label = f"loss, mean of {window} steps or more" if window > 1 else "loss"
-    evaluations, norms = _nested(rows, "evaluation", ""), _nested(rows, "norms", "_norm_mean")
-    trained = {"loss": losses} if losses else {}
-    held_out = {name: evaluations.pop(name) for name in list(evaluations) if lower_is_better(name)}
+    if losses:
+        label += f"\n{loss_change(tenths(rows))}"
+    lower, evaluations, norms = {}, {}, {}
+    for name, points in _within(series, "evaluation.").items():
+        (lower if lower_is_better(name) else evaluations)[name] = points
+    for name, points in _within(series, "norms.").items():
+        if name.endswith("_norm_mean"):
+            norms[name] = points
     pictures = {
-        "loss": (trained | held_out, f"{label}\n{loss_change(tenths(rows))}" if losses else label),
+        "loss": ({"loss": losses, **lower} if losses else lower, label),
         **_by_task("evaluation", evaluations, "metric"),
         **_by_task("norms", norms, "mean norm of raw embeddings"),
-        "gamma": (_series(rows, ("gamma_query", "gamma_document")), "γ (0: the norm counts in full, 1: not at all)"),
+        "gamma": (_gammas(series), "γ (0: the norm counts in full, 1: not at all)"),
     }
     written = []
     for name, (series, label) in pictures.items():
@@ -296,9 +342,9 @@ def curves_of(runs: Sequence[tuple[str, Sequence[Mapping[str, Any]]]]) -> dict[s
     measured, the name and the points of each run that has it."""
     curves: dict[str, list[tuple[str, Points]]] = {}
     for name, rows in runs:
-        losses, _ = full_windows(_series(rows, ("loss",)).get("loss", []))
-        gammas = _series(rows, ("gamma_query", "gamma_document"))
-        for quantity, points in {"loss": losses, **_nested(rows, "evaluation", ""), **gammas}.items():
+        series = _series(rows)
+        losses, _ = full_windows(series.get("loss", []))
+        for quantity, points in {"loss": losses, **_within(series, "evaluation."), **_gammas(series)}.items():
             if points:
                 curves.setdefault(quantity.replace("_", " "), []).append((name, points))
     return {quantity: curves[quantity] for quantity in fitting(list(curves), PANELS, "metrics", "curves")}
@@ -308,20 +354,16 @@ def curves_plots(curves: Mapping[str, Sequence[tuple[str, Points]]], folder: str
     """Draw the result of :func:`curves_of`: a picture each, in which runs of one name, seeds of one training, share a
     colour. Returns the files written."""
     written = []
-    every = dict.fromkeys(name for drawn in curves.values() for name, _ in drawn)
-    names = fitting(list(every), CURVES, "runs", "curves")
+    runs = dict.fromkeys(name for drawn in curves.values() for name, _ in drawn)
+    names = fitting(list(runs), CURVES, "runs", "curves")
     for number, (quantity, drawn) in enumerate(curves.items(), start=1):
-        figure, (axes,) = panels(1, 3.4)
         labels = {name: wrapped(name) for name in names}
+        looks = []
         for name, points in drawn:
             if name in names:
-                place = names.index(name)
-                look: dict[str, Any] = {"color": color_of(place)}
-                look |= {"linestyle": line_of(place), "label": labels.pop(name, None)}
-                axes.plot(*zip(*points, strict=True), marker="." if len(points) < 60 else None, **look)
-        axes.set_ylabel(shown(quantity))
-        steps_axis(axes)
-        legend_above(figure, axes, columns=2)
+                index = names.index(name)
+                looks.append(Curve(labels.pop(name, None), points, color_of(index), line_of(index)))
+        figure = steps_figure(looks, shown(quantity), height=3.4, columns=2)
         written += save(figure, folder, f"{number:02}-curves")
     return written
 
@@ -352,17 +394,21 @@ def full_windows(points: Sequence[tuple[int, float]]) -> tuple[Points, int]:
     return [(step, total / count) for step, total, count in windows], full
 
 
-def _series(rows: Sequence[Mapping[str, Any]], keys: tuple[str, ...]) -> Series:
-    series = {key: [(row["step"], row[key]) for row in rows if key in row] for key in keys}
-    return {key: points for key, points in series.items() if points}
+def _series(rows: Sequence[Mapping[str, Any]]) -> Series:
+    """The points of every value of the lines of ``metrics.jsonl``, by its name, those within a record with a dot."""
+    series: Series = {}
+    for row in rows:
+        for name, value in flat(row).items():
+            series.setdefault(name, []).append((row["step"], value))
+    return series
 
 
-def _nested(rows: Sequence[Mapping[str, Any]], key: str, ending: str) -> Series:
-    names = [name for row in rows for name in row.get(key, {}) if name.endswith(ending)]
-    return {
-        name: [(row["step"], row[key][name]) for row in rows if name in row.get(key, {})]
-        for name in dict.fromkeys(names)
-    }
+def _within(series: Series, prefix: str) -> Series:
+    return {name.removeprefix(prefix): points for name, points in series.items() if name.startswith(prefix)}
+
+
+def _gammas(series: Series) -> Series:
+    return {name: series[name] for name in ("gamma_query", "gamma_document") if name in series}
 
 
 def _by_task(name: str, series: Series, label: str) -> dict[str, tuple[Series, str]]:
@@ -377,16 +423,9 @@ def _by_task(name: str, series: Series, label: str) -> dict[str, tuple[Series, s
 
 
 def _draw(series: Series, label: str, folder: Path, name: str) -> list[Path]:
-    figure, (axes,) = panels(1, 4)
-    for i, curve in enumerate(fitting(list(series), CURVES, "metrics", name)):
-        steps, values = zip(*series[curve], strict=True)
-        style = line_of(i)
-        marker = "." if len(steps) < 60 else None
-        axes.plot(steps, values, style, color=color_of(i), marker=marker, label=shown(curve))
-    axes.set_ylabel(label)
-    if name == "gamma":
-        widen(axes, LEAST_GAMMA_RANGE)
-    steps_axis(axes)
-    if len(series) > 1:
-        legend_above(figure, axes)
+    curves = []
+    for index, curve in enumerate(fitting(list(series), CURVES, "metrics", name)):
+        in_legend = shown(curve) if len(series) > 1 else None
+        curves.append(Curve(in_legend, series[curve], color_of(index), line_of(index)))
+    figure = steps_figure(curves, label, LEAST_GAMMA_RANGE if name == "gamma" else 0.0)
     return save(figure, folder, name)

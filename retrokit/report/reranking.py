@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from retrokit.core.sheet import Sheet
+from retrokit.core.sheet import Sheet, digits
 from retrokit.data.jsonl import to_json
 from retrokit.evaluation.result import Result
 from retrokit.evaluation.tasks.pairs import FALSE_ACCEPTS
@@ -39,10 +39,9 @@ def _near_miss_sheet(near_misses: Sequence[Mapping[str, Any]], task: str) -> She
     rows = []
     for row in near_misses:
         if row["task"] == task:
-            positive = "–" if row["positive"] is None else f"{row['positive']:.3f}"
             area = f"{row['roc_auc']:.3f} [{row['roc_auc_low']:.3f}, {row['roc_auc_high']:.3f}]"
             words = [row["scorer"], row["similarity"], row["family"]]
-            numbers = [f"{row['near_misses']:,}", f"{row['near_miss']:.3f}", positive, area]
+            numbers = [f"{row['near_misses']:,}", f"{row['near_miss']:.3f}", digits(row["positive"], ".3f"), area]
             rows.append([*words, *numbers, f"{row[FALSE_ACCEPTS]:.1%}"])
     columns = ["system", "similarity", "family", "pairs", "near-misses", "positives", "ROC-AUC", "false-accept rate"]
     caption = (
@@ -60,12 +59,20 @@ def cost_sheet(results: Sequence[Result]) -> Sheet:
         cost = result.configuration.get("cost")
         if cost is None:
             continue
-        pair, query = (cost.get(f"milliseconds_per_{unit}") for unit in ("pair", "query"))
         recall = result.metrics.get(f"recall@{result.configuration.get('depth')}")
-        spent = [f"{cost['pairs']:,}", f"{cost['pairs_computed']:,}", f"{cost['seconds']:.1f}"]
-        each = ["–" if x is None else f"{x:.3g}" if x < 100 else f"{x:,.0f}" for x in (pair, query)]
-        reached = "–" if recall is None else f"{recall:.4f}"
-        rows.append([result.task, result.encoder, result.configuration["reranker"], *spent, *each, reached])
+        rows.append(
+            [
+                result.task,
+                result.encoder,
+                result.configuration["reranker"],
+                f"{cost['pairs']:,}",
+                f"{cost['pairs_computed']:,}",
+                f"{cost['seconds']:.1f}",
+                _milliseconds(cost.get("milliseconds_per_pair")),
+                _milliseconds(cost.get("milliseconds_per_query")),
+                digits(recall),
+            ]
+        )
     columns = [
         "task",
         "first stage",
@@ -81,3 +88,7 @@ def cost_sheet(results: Sequence[Result]) -> Sheet:
         "reachable recall: the share of relevant documents among those that are reranked; seconds: of the second stage"
     )
     return Sheet("cost", columns, 3, rows, caption)
+
+
+def _milliseconds(duration: float | None) -> str:
+    return digits(duration, ".3g" if duration is not None and duration < 100 else ",.0f")

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from rich.filesize import decimal
 
 from retrokit.core.notices import harmless
-from retrokit.core.sheet import Sheet, facts
+from retrokit.core.sheet import Sheet, digits, facts
 from retrokit.data.jsonl import to_json
 from retrokit.ranking.reranking import kind_of
 from retrokit.report.sheets import SHOWN, overlap_sheets
@@ -45,11 +45,11 @@ def steps_of(steps: Mapping[str, float]) -> str:
 def preflight_sheets(preflight: Preflight, kind: type[TrainingConfig]) -> list[Sheet]:
     """What a run with options of that ``kind`` will do."""
     parameters, scale = preflight.parameters, preflight.scale
-    own = f", {parameters['similarity']:,} of them the similarity's" if parameters["similarity"] else ""
+    learned = f", {parameters['similarity']:,} of them the similarity's" if parameters["similarity"] else ""
     starting = f"{scale['effective_scale']:.4g} (typical score {scale['typical_score']:.4g})"
     rows = {
         "steps": steps_of(preflight.steps),
-        "trainable parameters": f"{parameters['trainable']:,} of {parameters['total']:,}{own}",
+        "trainable parameters": f"{parameters['trainable']:,} of {parameters['total']:,}{learned}",
         "scale": f"{scale['scale']:.4g}; starts as sharp as cosine at {starting}",
     }
     if preflight.memory is not None:
@@ -76,8 +76,8 @@ def _data_sheets(preflight: Preflight | VerifierPreflight) -> list[Sheet]:
         for source in preflight.sources
     ]
     lengths = [
-        [role, *map(str, of["percentiles"].values()), str(of["limit"] or "none"), f"{of['share_cut']:.1%}"]
-        for role, of in preflight.lengths.items()
+        [role, *map(str, tokens["percentiles"].values()), str(tokens["limit"] or "none"), f"{tokens['share_cut']:.1%}"]
+        for role, tokens in preflight.lengths.items()
     ]
     columns = ["role", "50%", "90%", "99%", "longest", "limit", "cut"]
     sheets = [Sheet("training data", ["source", *counts, "weight"], 1, sources)]
@@ -108,23 +108,27 @@ def outcome_sheet(outcome: Outcome) -> Sheet:
     stopped = f" ({outcome.stopped_because})" if outcome.stopped_because else ""
     rows = {"run": outcome.folder, "steps": f"{outcome.steps:,}{stopped}"}
     if outcome.evaluations:
-        first, last = outcome.evaluations[0], outcome.evaluations[-1]
-        best = next((row for row in outcome.evaluations if row["step"] == outcome.best_step), last)
-        for metric, before in first["evaluation"].items():
-            after = best["evaluation"].get(metric)
-            if before is None or after is None:  # undefined
-                continue
-            rows[metric] = f"{before:.4f} → {after:.4f} (step {first['step']} → {best['step']})"
-        if outcome.baseline is not None:
-            own = ", ".join(f"{metric} {value:.4f}" for metric, value in outcome.baseline["evaluation"].items())
-            rows[f"as it came, under its own {outcome.baseline['similarity']}"] = own
-        if outcome.gain is not None:
-            rows["gain over the start"] = "; ".join([f"{outcome.gain:+.4f} {outcome.metric}", *_what_chose(outcome)])
-        converged = f"at step {outcome.converged_at}" if outcome.converged_at is not None else "not yet"
-        rows["converged (MAG, C.1)"] = converged
+        rows |= _measured(outcome)
+        rows["converged (MAG, C.1)"] = "not yet" if outcome.converged_at is None else f"at step {outcome.converged_at}"
     if outcome.losses:
         rows["training loss"] = outcome.loss_change
     return facts(None, rows)
+
+
+def _measured(outcome: Outcome) -> dict[str, str]:
+    """Metrics before and after, those of the encoder as it came, and the gain. Undefined metrics are left out."""
+    rows = {}
+    first, best = outcome.evaluations[0], outcome.best
+    for metric, before in first["evaluation"].items():
+        after = best["evaluation"].get(metric)
+        if before is not None and after is not None:
+            rows[metric] = f"{before:.4f} → {after:.4f} (step {first['step']} → {best['step']})"
+    if outcome.baseline is not None:
+        metrics = [f"{metric} {digits(value)}" for metric, value in outcome.baseline["evaluation"].items()]
+        rows[f"as it came, under its own {outcome.baseline['similarity']}"] = ", ".join(metrics)
+    if outcome.gain is not None:
+        rows["gain over the start"] = "; ".join([f"{outcome.gain:+.4f} {outcome.metric}", *_what_chose(outcome)])
+    return rows
 
 
 def _what_chose(outcome: Outcome) -> Iterator[str]:
@@ -170,7 +174,7 @@ def export_sheet(export: Export) -> Sheet:
 def hits_sheets(hits: Hits) -> list[Sheet]:
     """The hits of a search, a table a query."""
     sheets = []
-    for query, ranking in zip(hits.queries, hits.found, strict=True):
+    for query, ranking in zip(hits.queries, hits.hits, strict=True):
         texts = ["text"] if any(hit.text is not None for hit in ranking) else []
         rows = []
         for rank, hit in enumerate(ranking, start=1):
@@ -277,10 +281,11 @@ def _cohen_notes(agreement: Agreement) -> list[str]:
     if len(agreement.judged) <= ALL_GROUPS_UP_TO:
         pairs = agreement.cohen.items()
         return [f"Cohen's kappa of {annotator} and {other}: {_kappa(value)}" for (annotator, other), value in pairs]
-    if not (known := [value for value in agreement.cohen.values() if value is not None]):
+    defined = [value for value in agreement.cohen.values() if value is not None]
+    if not defined:
         return []
-    shares = f"{min(known):.3f}, median {median(known):.3f}, highest {max(known):.3f}"
-    return [f"Cohen's kappa of {len(known):,} pairs: lowest {shares}; each: --json"]
+    shares = f"{min(defined):.3f}, median {median(defined):.3f}, highest {max(defined):.3f}"
+    return [f"Cohen's kappa of {len(defined):,} pairs: lowest {shares}; each: --json"]
 
 
 def _kappa(value: float | None) -> str:
@@ -311,10 +316,11 @@ def cache_table(cache: EmbeddingCache) -> list[Any]:
 
     held = cache.held()
     rows = []
-    for of in held:
-        numbers = [f"{of.dimension:,}", f"{of.rows:,}", decimal(of.size)]
-        used = f"{datetime.fromtimestamp(of.last_used):%Y-%m-%d %H:%M}"
-        rows.append([of.spec, of.kind, of.precision, of.device, *numbers, used, of.fingerprint[:8]])
+    for encoder in held:
+        numbers = [f"{encoder.dimension:,}", f"{encoder.rows:,}", decimal(encoder.size)]
+        used = f"{datetime.fromtimestamp(encoder.last_used):%Y-%m-%d %H:%M}"
+        names = [encoder.spec, encoder.kind, encoder.precision, encoder.device]
+        rows.append([*names, *numbers, used, encoder.fingerprint[:8]])
     columns = ["encoder", "kind", "precision", "device", "dimensions", "embeddings", "size", "last used", "fingerprint"]
     return [
         *([Sheet(None, columns, 4, rows, last_words=2)] if rows else []),

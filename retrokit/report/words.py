@@ -10,6 +10,7 @@ from retrokit.core.sheet import grouped
 from retrokit.evaluation.comparison.comparison import Comparison, Evaluation
 from retrokit.evaluation.comparison.systems import System
 from retrokit.evaluation.result import known
+from retrokit.report.evaluation import value_of
 
 if TYPE_CHECKING:
     from retrokit.evaluation.two_stage import Reranking
@@ -45,17 +46,28 @@ class Standing:
 def standing_on(evaluation: Evaluation, task: str) -> Standing | None:
     """Who leads on ``task``; ``None`` where no system has a value there, or their scores have no common scale."""
     (first, *_), metric = evaluation.systems_on(task), evaluation.leading_metric(task)
-    there = [system for system in evaluation.systems_on(task) if known(system.metrics.get(metric)) is not None]
-    if not there or any(metric in result.own_scale for system in there for result in system.results):
+    measured = [system for system in evaluation.systems_on(task) if known(system.metrics.get(metric)) is not None]
+    if not measured or any(metric in result.own_scale for system in measured for result in system.results):
         return None
-    best, *others = ranked = sorted(there, key=lambda system: -system.metrics[metric])
-    tests = {c.result: c for c in evaluation.comparisons if (c.task, c.metric) == (task, metric)}
+    best, *others = ranked = sorted(measured, key=lambda system: -system.metrics[metric])
+    tests = {
+        comparison.result: comparison
+        for comparison in evaluation.comparisons
+        if (comparison.task, comparison.metric) == (task, metric)
+    }
     if best is not first:
         return Standing(task, metric, first, ranked, first, tests.get(best.name))
-    if (over := tests.get(others[0].name) if others else None) is not None:  # the other way round
-        of = over.test
-        over = replace(over, test=replace(of, difference=-of.difference, low=-of.high, high=-of.low))
-    return Standing(task, metric, first, ranked, others[0] if others else None, over)
+    if not others:
+        return Standing(task, metric, first, ranked, None, None)
+    rival = others[0]
+    comparison = tests.get(rival.name)
+    return Standing(task, metric, first, ranked, rival, None if comparison is None else _reversed(comparison))
+
+
+def _reversed(comparison: Comparison) -> Comparison:
+    """How the first row differs from the other."""
+    test = comparison.test
+    return replace(comparison, test=replace(test, difference=-test.difference, low=-test.high, high=-test.low))
 
 
 def sentences(evaluation: Evaluation) -> Iterator[str]:
@@ -100,34 +112,34 @@ def difference_in_words(comparison: Comparison | None) -> str:
 
 
 def _value(system: System, metric: str) -> str:
-    value = known(system.metrics.get(metric))
-    if value is None:
-        return "no value"
-    deviation = system.deviation(metric)
-    return f"{value:.4f}" + (f" ± {deviation:.4f}" if deviation is not None else "")
+    return value_of(system, metric, absent="no value")
 
 
 def _on_many(standings: Sequence[Standing]) -> Iterator[str]:
     for name, count in Counter(standing.best.name for standing in standings).most_common():
-        own = [standing for standing in standings if standing.best.name == name]
-        led = sum(standing.best is standing.first for standing in own)
-        ahead = [standing.over_rival for standing in own if standing.rival is standing.first]
-        sure = sum(test is not None and test.significant for test in ahead)
+        led = sum(standing.best.name == name and standing.best is standing.first for standing in standings)
+        sure = sum(standing.best.name == name and _is_surely_ahead(standing) for standing in standings)
         text = f"{name} is best on {count} of {len(standings)} tasks"
         if led < count:
             text += f", on {sure} of them above the first row by more than chance (corrected p < 0.05)"
         yield f"{text}."
 
 
+def _is_surely_ahead(standing: Standing) -> bool:
+    """Whether the best is above the first row by more than chance."""
+    test = standing.over_rival
+    return standing.rival is standing.first and test is not None and test.significant
+
+
 def _over_tasks(evaluation: Evaluation) -> Iterator[str]:
     for metric, group in groupby(evaluation.over_tasks, key=lambda entry: entry.metric):
-        own = list(group)
-        most = max(len(entry.tasks) for entry in own)
-        full = [entry for entry in own if len(entry.tasks) == most]
+        entries = list(group)
+        tasks = max(len(entry.tasks) for entry in entries)
+        full = [entry for entry in entries if len(entry.tasks) == tasks]
         if len(full) < 2:
             continue
-        best, first = max(full, key=lambda entry: entry.mean), own[0]
-        text = f"Over {most} tasks, {best.system} has the highest mean {metric} ({best.mean:.4f})"
+        best, first = max(full, key=lambda entry: entry.mean), entries[0]
+        text = f"Over {tasks} tasks, {best.system} has the highest mean {metric} ({best.mean:.4f})"
         if best is not first and best.comparison is not None:
             text += f", above {first.system} ({first.mean:.4f}) {difference_in_words(best.comparison)}"
         yield f"{text}."
@@ -135,7 +147,8 @@ def _over_tasks(evaluation: Evaluation) -> Iterator[str]:
 
 def _holes(evaluation: Evaluation) -> Iterator[str]:
     for name, group in grouped(evaluation.systems, "name").items():
-        there = {system.task for system in group}
-        if missing := [task for task in evaluation.tasks if task not in there]:
+        measured = {system.task for system in group}
+        missing = [task for task in evaluation.tasks if task not in measured]
+        if missing:
             rest = f" and {len(missing) - 5} more" if len(missing) > 5 else ""
             yield f"{name} has no result on {', '.join(missing[:5])}{rest}."

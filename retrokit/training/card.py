@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from retrokit.core.sheet import digits
 from retrokit.similarities.base import Similarity
 from retrokit.training.preflight import Preflight
 
@@ -110,15 +111,12 @@ def results_section(history: list[dict[str, Any]], tasks: Mapping[str, str]) -> 
     parts = []
     for task, spec in tasks.items():
         names = [name for name in evaluations[0]["evaluation"] if name.rpartition(":")[0] == task]
-        rows = [[row["step"], *(_value(row["evaluation"].get(name)) for name in names)] for row in evaluations]
+        rows = [
+            [row["step"], *(digits(row["evaluation"].get(name), absent="") for name in names)] for row in evaluations
+        ]
         columns = ["step", *(name.rpartition(":")[2] for name in names)]
         parts.append(f"## Results on `{spec}`\n\n" + _table(dict.fromkeys(columns, "---:"), rows))
     return "\n\n".join(parts)
-
-
-def _value(metric: float | None) -> str:
-    """Four digits; empty where a metric is undefined, or a line of an earlier process lacks it."""
-    return "" if metric is None else f"{metric:.4f}"
 
 
 def _table(columns: dict[str, str], rows: Iterable[Iterable[Any]]) -> str:

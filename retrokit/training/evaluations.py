@@ -74,14 +74,12 @@ class Evaluations:
         decides = [metric] if task == name and (task, metric) != (HOLDOUT, LOSS) else []
         return list(dict.fromkeys([*decides, *self.tasks[name].shown_metrics]))
 
-    def overlaps(
-        self, sources: Sequence[Source], examples: int, held_out: JudgedTexts | None = None
-    ) -> list[dict[str, Any]]:
+    def overlaps(self, sources: Sequence[Source], held_out: JudgedTexts | None = None) -> list[dict[str, Any]]:
         """The overlap of tests and of held-out examples with training data; warns of each."""
         tests = {name: texts for name, task in self.tasks.items() if (texts := task.judged_texts()) is not None}
         if held_out is not None:
             tests[HOLDOUT] = held_out
-        results = overlaps(tests, sources, examples) if tests else []
+        results = overlaps(tests, sources) if tests else []
         for warning in filter(None, (result.warning() for result in results)):
             notice(warning)
         return [vars(result) for result in results]

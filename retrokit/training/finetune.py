@@ -28,7 +28,6 @@ from retrokit.encoders.base import Encoder
 from retrokit.encoders.precision import name_of
 from retrokit.probing.settings import PAIRS, UNDECIDED
 from retrokit.similarities.base import Similarity
-from retrokit.training import guides
 from retrokit.training.batches import Batches, Collator, Loader, TrainingSet
 from retrokit.training.card import model_card
 from retrokit.training.config import AUTO, FinetuneConfig
@@ -118,19 +117,19 @@ class Plan(Job):
         prefixes = list(self.model)[-1].prefixes
         embeddings = [torch.ones(1, size, device=self.model.device) for size in prefixes or []]
         widths = [self.similarity.prepare(embedding, "query").shape[-1] for embedding in embeddings] or None
-        if config.loss == "mse":
+        if "mse" in config.weights:
             return ScoredMSE(self.model, self.similarity, scale, config.mini_batch, widths)
         held_out = [self.held_out.data.positives] if self.held_out is not None else []
         known = torch.cat([self.data.positives, *held_out]).unique()
         options: dict[str, Any] = {
-            "positives": known[:0] if config.unmasked else known,
-            "directions": config.directions,
+            "positives": known[:0] if config.of_loss("unmasked") else known,
+            "directions": config.of_loss("directions"),
             "mini_batch": config.mini_batch,
             "widths": widths,
             "guide": self.guide,
         }
         if config.is_taught:
-            options |= {"weights": config.losses, "temperature": config.teacher_temperature}
+            options |= {"weights": config.weights, "temperature": config.of_loss("temperature")}
         return (Taught if config.is_taught else InfoNCE)(self.model, self.similarity, scale, **options)
 
     def trainer(self, options: Options) -> RunTrainer:
@@ -205,7 +204,7 @@ def plan(config: FinetuneConfig, *, dry_run: bool = False) -> Plan:
         config = replace(config, sim=sim)
     dtype = training_precision(config, untrained, encoder.device)
     changes = config.matryoshka, config.freeze, config.low_rank, config.dropout, config.seed
-    model, similarity = build(encoder, config.sim, *changes, config.gradient_checkpointing, config.merge_lora, dtype)
+    model, similarity = build(encoder, config.sim, *changes, config.gradient_checkpointing, config.merges, dtype)
     encoder.use_with(similarity)
     if augmentation is not None and augmentation.needs_dropout and not has_dropout(model):
         raise UsageError(f"`augment=` {augmentation.spec}: {encoder.spec} has no dropout; give a `dropout=` of 0.1")
@@ -214,7 +213,9 @@ def plan(config: FinetuneConfig, *, dry_run: bool = False) -> Plan:
     if config.scale == "auto" and (other := similarity.multiple_of):
         notice(f"{similarity.spec} is {other} divided by a number; with `scale=` auto both train the same")
     freeze_unused(model, texts_of(data, 1, config.seed))
-    guide: Guide | None = guides.create_on(config.guide, device) if config.guide is not None else None
+    guide: Guide | None = None
+    if config.guide is not None:
+        guide = Guide(config.guide, config.of_loss("margin"), config.of_loss("margin_type"), device)
     of_guide = {} if guide is None else {"guide_fingerprint": guide.fingerprint()}
     computes_in = encoder.computes_in(config.precision)
     identity = identity_of(config, encoder.device, computes_in, fingerprint, digests, **of_guide)
@@ -230,7 +231,7 @@ def plan(config: FinetuneConfig, *, dry_run: bool = False) -> Plan:
         parameters=describe_parameters(model),
         scale=first_says(lambda: measure_scale(encoder, similarity, sample, *options)),  # devices may round differently
         evaluated={name: task.spec for name, task in evaluations.tasks.items()},
-        overlaps=first_says(lambda: evaluations.overlaps(data.sources, config.overlap_examples, held_out_texts)),
+        overlaps=first_says(lambda: evaluations.overlaps(data.sources, held_out_texts)),
         memory=_memory(config, model, dtype, data, lengths),
     )
     return Plan(
@@ -256,7 +257,7 @@ def _check_before_loading(config: FinetuneConfig, data: TrainingSet) -> None:
     if config.guide is not None:
         from retrokit.encoders.loading import check_is_there
 
-        guide = encoders.registry.parse(str(guides.parse(config.guide).params["encoder"]))
+        guide = encoders.registry.parse(config.guide)
         if guide.name == encoders.registry.fallback:
             check_is_there(str(guide.params["path"]))
     if config.mini_batch is not None:
@@ -321,8 +322,8 @@ def choose_similarity(encoder: Encoder, data: TrainingSet, seed: int) -> tuple[s
 
     pairs = list(dict.fromkeys(zip(*texts_of(data, PAIRS, seed), strict=True)))
     probe = fisher.measure(encoder, pairs, "the training data", seed=seed)
-    notice(f"`sim=` auto: {probe.prediction.choice}. {probe.verdict}. {probe.method}")
-    return probe.prediction.choice, {"kappa": probe.method, **vars(probe.prediction)}
+    notice(f"`sim=` auto: {probe.prediction.choice}. {probe.verdict}. {probe.kappa}")
+    return probe.prediction.choice, {"kappa": probe.kappa, **vars(probe.prediction)}
 
 
 def read_data(
@@ -369,7 +370,7 @@ def _read_sources(config: FinetuneConfig, augmentation: Augmentation | None) -> 
     if config.kind != "scored":
         return sources
     scores = [record.score for source in sources for record in source.records if isinstance(record, ScoredPair)]
-    highest = config.max_score or max(scores)
+    highest = config.of_loss("max_score") or max(scores)
     if min(scores) < 0 or max(scores) > highest or highest <= 0:
         problem = f"scores run from {min(scores):g} to {max(scores):g}"
         raise DataError(", ".join(config.data), f"{problem}; expected 0 to {highest:g}")

@@ -133,6 +133,14 @@ class Outcome(PrintedRecord):
     selection: dict[str, Any] | None = None
 
     @property
+    def best(self) -> dict[str, Any]:
+        """The evaluation of the saved weights."""
+        for row in self.evaluations:
+            if row["step"] == self.best_step:
+                return row
+        return self.evaluations[-1]
+
+    @property
     def loss_change(self) -> str:
         """The training loss over the first and the last tenth of the steps, in words."""
         return loss_change(self.losses)

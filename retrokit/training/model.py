@@ -47,6 +47,8 @@ class LowRank:
         targets: names of layers, or ends of their paths such as ``attention.output.dense``, with ``+`` between; or
             ``all-linear``.
         last: number of last layers to update; no gradient reaches those before. Default: all.
+        load: bits that the other weights are loaded in.
+        merge: whether the saved model has the updates merged into its weights.
     """
 
     rank: int
@@ -54,6 +56,8 @@ class LowRank:
     dropout: float = 0.0
     targets: str = ALL
     last: int | None = None
+    load: str | None = None
+    merge: bool = False
 
     def add(self, first: nn.Module, name: str, seed: int, base: str | None) -> None:
         """Freeze the transformer ``first`` of the encoder ``name`` and add updates, an adapter of the model ``base``.
@@ -135,7 +139,7 @@ def build(
     base = _base_of(encoder) if lora is not None and not merge_lora else None
     if is_quantized(modules[0]):
         if base is None:
-            cannot = "cannot be merged; leave out `merge_lora=`" if merge_lora else "are not trained; give `lora=`"
+            cannot = "cannot be merged; leave out merge of `lora=`" if merge_lora else "are not trained; give `lora=`"
             raise UsageError(f"{encoder.spec}: quantised weights {cannot}")
         modules[0].register_forward_hook(_in_float32)
     elif base is not None and dtype != torch.float32:

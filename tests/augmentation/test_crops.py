@@ -1,10 +1,6 @@
 """Crops and dropout: hand-made tables, properties, an independent implementation on real data, bad input, memory."""
 
-import dataclasses
-import json
-import pickle
 import re
-import tracemalloc
 from collections import Counter
 from itertools import combinations, pairwise, permutations
 
@@ -20,7 +16,6 @@ from retrokit.augmentation.crops import (
     crop_pairs,
     crops_of,
     dropout_pairs,
-    splitters,
     twins_of,
 )
 from retrokit.augmentation.texts import Counts, Texts
@@ -66,22 +61,6 @@ def test_chunks_are_consecutive_kept_sentences(settings, chunks):
     assert settings.chunks(TEXT) == chunks
 
 
-def test_the_papers_100_to_250_characters_count_the_space_after_the_period():
-    text = ". ".join(["a" * 100, "b" * 98, "c" * 99, "d" * 249, "e" * 250, " " * 120])
-    assert CropSettings().chunks(text) == (f"{'a' * 100}. {'c' * 99}", f"{'c' * 99}. {'d' * 249}")
-    assert CropSettings(sentences=1).chunks(text) == ("a" * 100, "c" * 99, "d" * 249)
-
-
-def test_chunks_with_real_sentences():
-    settings = CropSettings(min_chars=5, max_chars=40, splitter="multilingual")
-    text = "Dr. Who took 3.5 mg of it. Why? Nobody knows, e.g. not I! The end is near.\n"
-    assert settings.chunks(text)[-1] == "Nobody knows, e.g. not I! The end is near."
-    german = dataclasses.replace(settings, splitter="multilingual:de")
-    assert german.chunks("Am 3. Mai kam Dr. Meier. Er ging am 4. Mai.") == (
-        "Am 3. Mai kam Dr. Meier. Er ging am 4. Mai.",
-    )
-
-
 PIECES = st.lists(st.text("ab \n", max_size=7), max_size=12)
 
 
@@ -118,21 +97,6 @@ def test_wrong_settings(changes, problem):
 
 
 # --- drawing
-
-
-def test_all_ordered_pairs_are_equally_likely():
-    seen = Counter(pair(CHUNKS, seed=0, epoch=0, index=index) for index in range(12_000))
-    assert set(seen) == set(permutations(CHUNKS, 2))
-    assert chisquare(list(seen.values())).pvalue > LEAST_P
-
-
-@pytest.mark.parametrize("key", ["seed", "epoch", "index"])
-def test_neighbouring_keys_are_independent(key):
-    fixed = {"seed": 1, "epoch": 2, "index": 3}
-    drawn = [pair("abc", **{**fixed, key: number}) for number in range(7_201)]
-    neighbours = Counter(pairwise(drawn))
-    assert len(neighbours) == 36
-    assert chisquare(list(neighbours.values())).pvalue > LEAST_P
 
 
 @given(st.integers(2, 9), st.integers(0, 2**64), st.integers(0, 5), st.integers(0, 2**40))
@@ -201,20 +165,6 @@ def test_counts_add_up(tmp_path_factory, corpus, per_text, epochs):
     assert all(row["anchor"] != row["positive"] for row in rows)
 
 
-def test_epochs_of_a_pipe_are_refused():
-    with pytest.raises(UsageError, match="standard input: 3 epochs need a file; a pipe can be read once"):
-        next(crop_pairs(Texts("-"), SMALL, epochs=3))
-
-
-def test_rows_come_before_the_file_is_read_to_its_end(tmp_path):
-    path = tmp_path / "corpus.jsonl"
-    path.write_text(json.dumps({"text": TEXT}) + "\nnot json\n")
-    rows = crop_pairs(Texts(path), SMALL)
-    assert next(rows)["anchor"] in CHUNKS
-    with pytest.raises(DataError, match=r"corpus\.jsonl:2: malformed JSON"):
-        next(rows)
-
-
 # --- bad input
 
 
@@ -265,23 +215,6 @@ def test_on_abstracts_against_an_independent_implementation(shared_data):
     assert chisquare([apart[1], apart[2], apart[3]], [total / 2, total / 3, total / 6]).pvalue > LEAST_P
 
 
-def corpus_of(tmp_path, count):
-    path = tmp_path / f"{count}.jsonl"
-    sentence = "this sentence has the length that is asked for, and it is number {} of the text {}, " + "more " * 8
-    write_jsonl(path, ({"id": i, "text": ".".join(sentence.format(j, i) for j in range(5))} for i in range(count)))
-    return path
-
-
-def test_memory_does_not_grow_with_the_corpus(tmp_path):
-    peaks = {}
-    for count in (1_000, 1_000, 10_000):  # the first fills caches
-        tracemalloc.start()
-        assert sum(1 for _ in crop_pairs(Texts(corpus_of(tmp_path, count)), CropSettings())) == count
-        peaks[count] = tracemalloc.get_traced_memory()[1]
-        tracemalloc.stop()
-    assert peaks[10_000] < peaks[1_000] + 10_000 < 1_000_000  # bytes: one a text would show
-
-
 @pytest.mark.parametrize(
     ("text", "sentences"),
     [
@@ -314,52 +247,3 @@ def test_period(text, sentences):
 )
 def test_multilingual(language, text, sentences):
     assert [sentence.strip() for sentence in Multilingual(language).cut(text)] == sentences
-
-
-@given(st.text())
-def test_multilingual_loses_white_space_at_most(text):
-    assert "".join("".join(Multilingual("en").cut(text)).split()) == "".join(text.split())
-
-
-@pytest.mark.parametrize("unit", ['He said "this is (a) it. ', "x"])
-def test_enormous_texts_lose_no_word(unit):  # any step that is not linear would take minutes
-    text = unit * (1_000_000 // len(unit))
-    sentences = Multilingual("en").cut(text)
-    assert "".join("".join(sentences).split()) == "".join(text.split())
-
-
-@pytest.mark.parametrize(
-    ("sentences", "joined"),
-    [
-        ([], ""),
-        (["One."], "One."),
-        (["One?", "Two"], "One? Two"),
-        (["no end mark", "Two."], "no end mark Two."),
-        (["你好。", "「是。」", "好！", "OK."], "你好。「是。」好！OK."),
-        (["그래.", "네"], "그래. 네"),
-    ],
-)
-def test_multilingual_joins_as_the_script_does(sentences, joined):
-    assert Multilingual("en").join(sentences) == joined
-
-
-@pytest.mark.parametrize(
-    ("spec", "splitter"),
-    [
-        ("period", Period()),
-        ("multilingual", Multilingual("en")),
-        ("multilingual:language=zh-hans", Multilingual("zh-hans")),
-    ],
-)
-def test_names(spec, splitter):
-    assert splitters.create(spec) == pickle.loads(pickle.dumps(splitter)) == splitter
-    with pytest.raises(UsageError, match="language=German is not a language code such as en, de or zh"):
-        splitters.create("multilingual:German")
-
-
-def test_a_text_of_exactly_one_part_is_not_cut():
-    text = "word " * 3999 + "words"
-    assert len(text) == 20_000
-    assert Multilingual("en").cut(text) == [text]
-    assert "".join(Multilingual("en").cut(f"{text} words")) == f"{text} words"
-    assert len(Multilingual("en").cut(f"{text}s")) == 2

@@ -7,13 +7,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import torch
 from datasets import Dataset
 from sentence_transformers.util import mine_hard_negatives
 
 import retrokit
 import retrokit.augmentation.mining as mining
-from retrokit import similarities
 from retrokit.augmentation.mining import Mined, mine, mine_pairs
 from retrokit.augmentation.settings import MiningSettings
 from retrokit.core.errors import DataError, Interrupted, UsageError
@@ -23,7 +21,6 @@ from retrokit.encoders import registry as encoders
 from retrokit.ranking.reranking.base import PairwiseReranker
 from retrokit.ranking.retrieval.dense import Dense
 from retrokit.ranking.retrieval.embeddings import SharedEmbeddings
-from tests.close import assert_rounded
 from tests.evaluation.fakes import GivenEncoder
 from tests.models import sentences
 
@@ -250,31 +247,6 @@ def test_the_library_chooses_the_same(tiny_bert, tmp_path, window, wanted):
         assert (done.counts[f"{side}_{bound}"] > 0) == (bound in wanted), "or the bound would not be tried"
 
 
-@pytest.mark.parametrize(
-    "spec", [*(name for name in similarities.registry.names() if name != "sfs"), "sfs:2", "sfs:4,base=l2"]
-)
-def test_every_similarity_ranks_by_itself(tmp_path, spec):
-    generator = np.random.default_rng(0)
-    vectors = {f"{side}{i}": generator.normal(size=8) * generator.uniform(0.2, 5) for side in "qpc" for i in range(20)}
-    pairs = [Pair(f"q{i}", f"p{i}") for i in range(20)]
-    settings = MiningSettings(negatives=5, absolute_margin=None, relative_margin=0.1, last_rank=15)
-    corpus = [*(f"c{i}" for i in range(20)), *(f"p{i}" for i in range(20))]
-    negatives, done = mined(pairs, vectors, settings, tmp_path, spec, candidates=corpus)
-    similarity = retrokit.similarity(spec)
-    with torch.no_grad():
-        scores = similarity.score(*(np.array([vectors[name] for name in names]) for names in (QUERIES, corpus))).numpy()
-    for row, (given, found) in enumerate(zip(scores, negatives, strict=True)):
-        own = 20 + row
-        ranked = [i for i in np.argsort(-given, kind="stable") if i != own][:15]
-        expected = [corpus[i] for i in ranked if given[i] <= given[own] - abs(given[own]) * 0.1][:5]
-        assert found == expected
-    assert done.similarity == spec
-    assert done.counts["negatives"] > 20
-
-
-QUERIES = [f"q{i}" for i in range(20)]
-
-
 # --- the judge
 
 
@@ -295,20 +267,6 @@ class GivenJudge(PairwiseReranker):
         return "judge"
 
 
-@pytest.mark.parametrize("judges", [False, True])
-def test_many_equal_scores_keep_the_order_of_the_ranks(tmp_path, judges):
-    """More than a sort of few items takes, of two different scores: those of equal similarity in the order of the
-    candidates, those of equal scores of a judge in the order of the ranks."""
-    names = [f"c{i}" for i in range(60)]
-    vectors = on_the_circle(q=0, p=1, **{name: 20 + 20 * (i % 2) for i, name in enumerate(names)})
-    settings = MiningSettings(50, absolute_margin=None, last_rank=60)
-    judge = GivenJudge({"p": 2.0, **{name: float(i % 3 == 0) for i, name in enumerate(names)}}) if judges else None
-    ranked = sorted(range(60), key=lambda i: i % 2)
-    expected = sorted(ranked, key=lambda i: i % 3 > 0) if judges else ranked
-    (negatives,), _ = mined(ONE, vectors, settings, tmp_path, candidates=names, judge=judge)
-    assert negatives == [f"c{i}" for i in expected[:50]]
-
-
 def test_a_judge_decides_within_the_ranks(tmp_path):
     judge = GivenJudge({"p": 0.9, "a": 0.88, "b": 0.1, "c": 0.6, "d": 0.7, "s": 0.0})
     settings = MiningSettings(negatives=2, last_rank=4, scores=True)
@@ -318,51 +276,6 @@ def test_a_judge_decides_within_the_ranks(tmp_path):
     assert sorted(judge.asked) == [("q", name) for name in ("a", "b", "c", "d", "p")], "each once, and the positive"
     assert (done.judge, done.mean_positive_score) == ("given-judge", pytest.approx(0.9))
     assert mined(ONE, CIRCLE, settings, tmp_path, candidates=CORPUS)[0] == [["c", "d"]]
-
-
-class ListJudge(GivenJudge):
-    """Stands in for one that orders lists: a score is the number of documents from a place to the list's end."""
-
-    listwise = True
-
-    def __init__(self, scores: dict[str, float]) -> None:
-        super().__init__(scores)
-        self.lists: list[tuple[str, list[str]]] = []
-
-    def score_pairs(self, queries: Sequence[str], documents: Sequence[str]) -> np.ndarray:
-        raise AssertionError("pairs are not lists")
-
-    def rank(self, query: str, documents: Sequence[str]) -> np.ndarray:
-        raise AssertionError("all lists are given at once")
-
-    def rank_lists(self, queries: Sequence[str], lists: Sequence[Sequence[str]]) -> list[np.ndarray]:
-        self.lists += zip(queries, map(list, lists), strict=True)
-        values = [np.array([self.scores[document] for document in documents]) for documents in lists]
-        return [(np.argsort(np.argsort(part)) + 1).astype(np.float32) for part in values]
-
-
-def test_a_judge_of_lists_gets_them_in_the_order_of_the_search(tmp_path):
-    judge = ListJudge({"p": 0.9, "a": 0.95, "b": 0.1, "c": 0.6, "d": 0.7, "s": 0.0})
-    settings = MiningSettings(negatives=2, last_rank=4, scores=True)
-    assert mined(ONE, CIRCLE, settings, tmp_path, candidates=CORPUS, judge=judge)[0] == [["d", "c"]]
-    nearest = sorted("abcdp", key=lambda name: -np.dot(CIRCLE["q"], CIRCLE[name]))
-    assert judge.lists == [("q", nearest)]
-
-
-def test_a_judge_gets_each_anchor_with_its_own_documents(tmp_path, monkeypatch):
-    monkeypatch.setattr(mining, "JUDGED", 3)
-    names = [f"{side}{i}" for side in "qpn" for i in range(10)]
-    vectors = on_the_circle(**{name: 7.0 * number for number, name in enumerate(names)})
-    pairs = [Pair(f"q{i % 8}", f"p{i}", (f"n{i}",)) for i in range(10)]
-    judge = GivenJudge({name: int(name[1:]) / 10 for name in names})
-    settings = MiningSettings(negatives=2, absolute_margin=0.0, scores=True, last_rank=6)
-    mined(pairs, vectors, settings, tmp_path, judge=judge)
-    for row, pair in zip(rows_of(tmp_path / "out.jsonl"), pairs, strict=True):
-        assert row["positive_score"] == pytest.approx(judge.scores[pair.positive])
-        assert row["negatives"][0] == pair.negatives[0]
-        assert row["negative_scores"] == pytest.approx([judge.scores[text] for text in row["negatives"]])
-        assert all(judge.scores[text] <= judge.scores[pair.positive] for text in row["negatives"][1:])
-    assert len(judge.asked) == len(set(judge.asked)), "no pair is judged twice"
 
 
 # --- a break in the middle
@@ -409,45 +322,10 @@ def test_a_judges_scores_outlive_a_break(tmp_path, judged):
     judged("whole.jsonl")
     judged("out.jsonl", breaks=True)
     assert not (tmp_path / "out.jsonl").exists()
-    assert len(list((tmp_path / "out.jsonl.work").iterdir())) == 3
+    assert (tmp_path / "out.jsonl.work" / "scores.sqlite").is_file()
     assert {query for query, _ in judged("out.jsonl").asked} == {f"q{i}" for i in range(12, 30)}
     assert (tmp_path / "out.jsonl").read_bytes() == (tmp_path / "whole.jsonl").read_bytes()
     assert sorted(path.name for path in tmp_path.iterdir()) == ["out.jsonl", "whole.jsonl"]
-
-
-def test_damaged_scores_are_made_again(tmp_path, judged):
-    judged("whole.jsonl")
-    judged("out.jsonl", breaks=True)
-    work = tmp_path / "out.jsonl.work"
-    shards = sorted(work.glob("*.npy"))
-    shards[0].write_bytes(shards[0].read_bytes()[:-20])
-    flipped = bytearray(shards[1].read_bytes())
-    flipped[140] ^= 1  # within a number
-    shards[1].write_bytes(bytes(flipped))
-    (work / "mine.txt").write_text("a user's own")
-    assert len({query for query, _ in judged("out.jsonl").asked}) == 18 + 8
-    assert (tmp_path / "out.jsonl").read_bytes() == (tmp_path / "whole.jsonl").read_bytes()
-    assert [path.name for path in work.iterdir()] == ["mine.txt"]
-
-
-def test_scores_of_another_judge_are_not_used(judged):
-    judged("out.jsonl", breaks=True)
-    assert len({query for query, _ in judged("out.jsonl", print_of_judge="another").asked}) == 30
-
-
-def test_without_a_judge_and_to_standard_output_nothing_is_kept(tmp_path, monkeypatch, capsys):
-    monkeypatch.chdir(tmp_path)
-    pairs, vectors = many()
-    mine_pairs(pairs, searching(GivenEncoder(vectors)), "-")
-    assert len(capsys.readouterr().out.splitlines()) == 30
-    scores = {name: float(vector[0]) for name, vector in vectors.items()}
-    for output, judge in (("-", BreakingJudge(scores)), ("out.jsonl", None)):
-        encoder = GivenEncoder(vectors)
-        if judge is None:
-            encoder.embed = lambda *_: (_ for _ in ()).throw(KeyboardInterrupt)  # type: ignore[method-assign]
-        with pytest.raises(Interrupted, match=r"mining stopped$"):
-            mine_pairs(pairs, searching(encoder), output, judge=judge)
-    assert list(tmp_path.iterdir()) == []
 
 
 # --- other searchers
@@ -465,100 +343,12 @@ def test_an_index_finds_what_exact_search_finds(tiny_bert, tmp_path, index):
     assert rows_of(tmp_path / "o.jsonl") == rows_of(exact)
 
 
-def test_words_find_negatives(tmp_path):
-    pytest.importorskip("bm25s", reason="the extra bm25 is not installed")
-    data = write_pairs(tmp_path / "p.jsonl", [{"anchor": "red cat", "positive": "a red cat sleeps"}])
-    corpus = write_pairs(
-        tmp_path / "c.jsonl",
-        [{"id": str(i), "text": text} for i, text in enumerate(("red fish", "a cat", "blue bird"))],
-    )
-    done = mine("bm25", [data], str(tmp_path / "o.jsonl"), corpus=corpus, settings=NO_MARGIN)
-    assert (done.encoder, done.similarity) == ("bm25", "own")
-    assert sorted(rows_of(tmp_path / "o.jsonl")[0]["negatives"]) == ["a cat", "red fish"]
-    with pytest.raises(UsageError, match="an encoder's, and bm25 is none"):
-        mine("bm25", [data], str(tmp_path / "o.jsonl"), sim="dot")
-    (tmp_path / "x.trec").write_text("q Q0 d 1 1.0 x\n")
-    with pytest.raises(UsageError, match=r"x\.trec ranks by ids, and these documents have none"):
-        mine(f"run:{tmp_path / 'x.trec'}", [data], str(tmp_path / "o.jsonl"))
-
-
 # --- from specs
 
 
 def write_pairs(path: Path, rows: list[dict]) -> str:
     path.write_text("".join(json.dumps(row) + "\n" for row in rows))
     return str(path)
-
-
-def test_from_specs_to_a_file(tiny_bert, tmp_path):
-    texts = sentences(60, seed=3)
-    data = [
-        write_pairs(tmp_path / f"{i}.jsonl", [{"query": q, "answer": a} for q, a in zip(texts[:20], part, strict=True)])
-        for i, part in enumerate((texts[20:40], texts[40:]))
-    ]
-    out = tmp_path / "out.jsonl.gz"
-    settings = MiningSettings(negatives=3, absolute_margin=None)
-    done = mine(str(tiny_bert), data, str(out), sim="dot", settings=settings, precision="fp32", device="cpu")
-    assert (done.encoder, done.similarity) == (str(tiny_bert), "dot")
-    assert (done.counts["rows"], done.counts["anchors"], done.counts["candidates"]) == (40, 20, 40)
-    assert done.summary().startswith("120 negatives for 40 rows from 40 candidates; mean score ")
-    records = read_source(str(out), "pairs").records
-    positives: dict[str, set[str]] = {}
-    for record in [*read_source(data[0], "pairs").records, *read_source(data[1], "pairs").records]:
-        positives.setdefault(record.anchor, set()).add(record.positive)
-    for pair in records:
-        assert len(pair.negatives) == len(set(pair.negatives)) == 3
-        assert not {pair.anchor, *positives[pair.anchor]} & set(pair.negatives)
-
-
-def test_a_corpus_is_read_with_its_titles(tiny_bert, tmp_path):
-    data = write_pairs(tmp_path / "pairs.jsonl", [{"anchor": "the cat", "positive": "Big a dog runs"}])
-    folder = tmp_path / "corpus"
-    folder.mkdir()
-    corpus = write_pairs(
-        folder / "corpus.jsonl",
-        [
-            {"_id": "1", "title": "Big", "text": "a dog runs"},
-            {"_id": "2", "title": "", "text": "red fish"},
-            {"_id": "3", "title": "Blue", "text": "bird"},
-            {"_id": "4", "text": ""},
-        ],
-    )
-    settings = MiningSettings(absolute_margin=None)
-    for given in (corpus, str(folder)):
-        done = mine(
-            str(tiny_bert), [data], str(tmp_path / "out.jsonl"), corpus=given, settings=settings, precision="fp32"
-        )
-        assert set(rows_of(tmp_path / "out.jsonl")[0]["negatives"]) == {"red fish", "Blue bird"}
-        expected = {"candidates": 3, "candidates_without_text": 1, "positives_not_candidates": 0, "excluded": 1}
-        assert {name: done.counts[name] for name in expected} == expected
-
-
-def test_a_cross_encoder_judges(tiny_bert, tmp_path):
-    from tests.ranking.test_library import make_cross_encoder
-
-    texts = sentences(40, seed=8)
-    data = write_pairs(
-        tmp_path / "p.jsonl", [{"anchor": a, "positive": p} for a, p in zip(texts[:20], texts[20:], strict=True)]
-    )
-    judge = f"cross-encoder:{make_cross_encoder(tmp_path / 'judge')}"
-    settings = MiningSettings(negatives=2, absolute_margin=0.0, scores=True)
-    found = {}
-    for chosen in (None, judge):
-        done = mine(
-            str(tiny_bert), [data], str(tmp_path / "out.jsonl"), judge=chosen, settings=settings, precision="fp32"
-        )
-        found[chosen] = [row["negatives"] for row in rows_of(tmp_path / "out.jsonl")]
-    assert done.judge == judge
-    assert found[None] != found[judge]
-    from retrokit.ranking import reranking
-
-    reranker = reranking.registry.create(judge)
-    for row in rows_of(tmp_path / "out.jsonl"):
-        scores = reranker.rank(row["anchor"], [row["positive"], *row["negatives"]])
-        assert_rounded([row["positive_score"], *row["negative_scores"]], scores)
-        allowed = [score for score in reranker.rank(row["anchor"], texts[20:]) if score <= scores[0] - 1e-6]
-        assert_rounded(row["negative_scores"], sorted(allowed, reverse=True)[:2])
 
 
 @pytest.mark.parametrize(

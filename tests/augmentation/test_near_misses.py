@@ -21,7 +21,7 @@ from retrokit.augmentation.edits import NEAR_MISSES, registry, spatial
 from retrokit.augmentation.edits.binding import attributes
 from retrokit.augmentation.edits.binding.fit import BindingView
 from retrokit.augmentation.edits.family import load_families
-from retrokit.augmentation.edits.files import estimate_of, write_near_misses
+from retrokit.augmentation.edits.files import write_near_misses
 from retrokit.augmentation.edits.negation import verbs
 from retrokit.augmentation.edits.negation.clauses import ClauseView
 from retrokit.augmentation.edits.negation.verbs import negated_finite
@@ -29,7 +29,6 @@ from retrokit.augmentation.edits.patterns import Lexicon, Obstacle, read_swaps
 from retrokit.augmentation.edits.sentence import Sentence, Token, View, inflected, rewrite, tag
 from retrokit.augmentation.edits.subject import Subject
 from retrokit.augmentation.edits.tags import FINITE
-from retrokit.core.errors import UsageError
 from tests.plugins import install, look_in
 
 pytest.importorskip("HanTa", reason="of the extra negatives")
@@ -166,19 +165,6 @@ def test_any_text_is_edited_without_fault(family: str, text: str) -> None:
     made(family, text)
 
 
-@given(
-    st.sampled_from(["bit", "chased", "followed", "is watching", "has attacked", "will protect"]),
-    st.permutations(["dog", "cat", "farmer", "teacher", "lion", "girl"]),
-    st.sampled_from(["the", "a"]),
-)
-@settings(max_examples=40, deadline=None)
-def test_swapping_the_arguments_twice_gives_the_sentence_back(verb: str, nouns: list[str], article: str) -> None:
-    text = f"The {nouns[0]} {verb} {article} {nouns[1]} near the house."
-    [swapped] = [new for name, new in made("binding", text) if name == "swap-arguments"]
-    assert swapped != text
-    assert text in [new for _, new in made("binding", swapped)]
-
-
 @pytest.mark.shared_data
 @pytest.mark.parametrize(
     ("family", "file", "field", "least"),
@@ -203,20 +189,6 @@ def test_real_sentences(shared_data: Path, family: str, file: str, field: str, l
 
 ROOM = Path(data.__file__).parent
 TABLES = ("relations.txt", "verbs.txt", "links.txt")
-
-
-@pytest.mark.parametrize("family", NEAR_MISSES)
-def test_every_section_is_used(family: str) -> None:
-    """A section that no rule asks for is dead; a name that no section has would fail at a rare sentence only."""
-    package = f"{data.__package__}.{family}"
-    files = [path.name for path in (ROOM / family).glob("*.txt") if path.name not in ("prompt.txt", *TABLES)]
-    there = {name for file in files for sections in data.lexicon(package, file) for name in sections}
-    code = "".join(path.read_text(encoding="utf-8") for path in (ROOM / family).glob("*.py"))
-    asked = set(re.findall(r'(?:WORDS|PAIRS|TABLES|GROUPS|TERMS)\[["\']([a-z-]+)["\']\]', code))
-    taken_in = {name for file in files for name in re.findall(r"@([a-z-]+)", data.text(package, file))}
-    for table in (path for path in (ROOM / family).glob("*.txt") if path.name in TABLES):
-        taken_in |= set(re.findall(r"\$([a-z-]+)", table.read_text(encoding="utf-8")))
-    assert there == asked | taken_in
 
 
 def faults(content: str) -> list[str]:
@@ -248,23 +220,6 @@ def sides(word: str) -> list[str]:
 def test_a_file_of_words_is_well_formed(path: Path) -> None:
     if path.name not in TABLES:
         assert faults(path.read_text(encoding="utf-8")) == []
-
-
-def test_faults_are_found() -> None:
-    for content in (
-        *("[a]\nb", "# Why.\n[a lists]\nb", "# Why.\n[a]\nb\n# Why.\n[a pairs]\nb>c", "# Why.\n[a]\nb c\nd b"),
-        *("# Why.\n[a pairs]\nb>c d", "# Why.\n[a pairs]\nb/c c>d", "# Why.\n[a table]\nb c"),
-        *("# Why.\n[a table]\nb: c\nb: d", "# Why.\n[a groups]\nb c b"),
-    ):
-        assert faults(content), content
-
-
-def test_the_kinds_of_sections() -> None:
-    content = "# Why.\n[a]\nb c_d\n# Why.\n[e]\n@a f\n# Why.\n[g groups]\nh i\nj\n\n# Why.\n[k table]\nl_m: n @a\n"
-    lexicon = data.read_lexicon(content)
-    assert lexicon.words == {"a": {"b", "c d"}, "e": {"b", "c d", "f"}}
-    assert lexicon.groups == {"g": [{"h", "i"}, {"j"}]}
-    assert lexicon.tables == {"k": {"l m": {"n", "b", "c d"}}}
 
 
 LEXICON = Lexicon({"rooms": frozenset({"kitchen", "hall*"})}, {"sides": {"left": "right", "right": "left"}}, {}, {})
@@ -327,12 +282,6 @@ def test_what_a_line_means(line: str, tagged: str, text: str | None) -> None:
     assert swapped(line, tagged) == ([("x", text)] if text else [])
 
 
-def test_a_name_that_goes_on_with_the_words() -> None:
-    assert swapped("swap-: sleeps_in>goes_out_of", CAT) == [
-        ("swap-sleeps-in-goes-out-of", "The cat goes out of the kitchen")
-    ]
-
-
 MODULE = """
 from retrokit.augmentation.edits.family import Family, Rewriting
 from retrokit.core.registry import Entry
@@ -372,16 +321,3 @@ def test_a_family_from_elsewhere(tmp_path: Path) -> None:
     ]
     assert (written.counts["tense/train"], written.counts["no-edit"]) == (1, 1)
     assert registry.names()[-1] == "tense"
-
-
-@pytest.mark.usefixtures("tense")
-def test_a_family_without_a_prompt_is_not_asked_for(tmp_path: Path) -> None:
-    corpus = tmp_path / "corpus.jsonl"
-    corpus.write_text(json.dumps({"text": "The cat jumps into the box."}))
-    told = "no prompt for a language model comes with the families tense"
-    with pytest.raises(UsageError, match=told):
-        estimate_of(str(corpus), families=["spatial", "tense"])
-    with pytest.raises(UsageError, match=told):
-        write_near_misses(
-            str(corpus), str(tmp_path / "near.jsonl"), families=["tense"], llm="openai:m,url=http://127.0.0.1:9/v1"
-        )

@@ -9,14 +9,12 @@ from typing import Any
 import pytest
 
 from retrokit.augmentation.edits import NEAR_MISSES, by_model
-from retrokit.augmentation.edits.by_model import CAUSES, SYSTEM, answered, estimate, why_rejected
-from retrokit.augmentation.edits.family import Family, load_families
+from retrokit.augmentation.edits.by_model import CAUSES, SYSTEM, answered, why_rejected
+from retrokit.augmentation.edits.family import load_families
 from retrokit.augmentation.edits.files import write_near_misses
-from retrokit.cli.entry import run
-from retrokit.core.errors import Interrupted, ServiceError, UsageError
-from retrokit.llm.base import estimated_tokens
+from retrokit.core.errors import ServiceError
 from retrokit.llm.session import BudgetSpent
-from tests.llm.server import PASSING, ChatServer, Plan, error, message
+from tests.llm.server import ChatServer, Plan, error, message
 
 pytest.importorskip("HanTa", reason="of the extra negatives")
 
@@ -78,21 +76,6 @@ def test_a_good_model(corpus: Path) -> None:
     assert "168 calls, 0 answers from the store; tokens: " in written.summary()[-1]
 
 
-def test_what_comes_out_does_not_depend_on_the_service(corpus: Path) -> None:
-    with ChatServer(Plan(edit)) as server:
-        expected, _ = write(server, corpus)
-    with ChatServer(Plan(edit, faults=[name for name in PASSING if name not in ("slow", "429-date")])) as server:
-        store = str(corpus.with_name("answers.db"))
-        rows, written = write(server, corpus, store=store, per_family=20, split=None, seed=0, concurrency=64)
-        assert rows == [row for row in expected if row in rows]
-        assert Counter(row["family"] for row in rows) == dict.fromkeys(NEAR_MISSES, 20)
-        calls = len(server.log.bodies)
-        again, written = write(server, corpus, "again.jsonl", store=store, per_family=20)
-        assert again == rows
-        assert len(server.log.bodies) == calls
-        assert "0 calls, " in written.summary()[-1]
-
-
 def test_rejected_answers_are_counted(corpus: Path) -> None:
     corpus.write_text("".join(json.dumps({"text": text}) + "\n" for text in TEXTS[:7]))
     bad = ["NONE", TEXTS[1].upper(), "Something else altogether, which is long enough.", "See [x_y] " + TEXTS[4]]
@@ -132,15 +115,6 @@ def test_a_budget_that_is_used_up_leaves_no_file(corpus: Path) -> None:
         assert len(rows) == 140
 
 
-def test_a_service_that_fails_for_good(corpus: Path) -> None:
-    with ChatServer(Plan(models=["other"])) as server, pytest.raises(ServiceError, match="has no model 'm'"):
-        write(server, corpus)
-    with pytest.raises(
-        UsageError, match=r"`store=` and `max_tokens=` are about the model of `llm=`, which is not given"
-    ):
-        write_near_misses(str(corpus), "-", families=["spatial"], store="answers.db")
-
-
 def many(corpus: Path, count: int) -> None:
     """Sentences that each differ from the others."""
     rows = [
@@ -165,44 +139,6 @@ def test_a_useless_model_is_given_up(corpus: Path, answer: str, reason: str, mon
             write(server, corpus)
         assert len(server.log.bodies) <= 60
     assert sorted(path.name for path in corpus.parent.iterdir()) == ["corpus.jsonl", "near.jsonl.answers.sqlite"]
-
-
-def test_the_estimate_counts_the_calls(
-    corpus: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    assert run(["augment", "near-misses", str(corpus), "--dry-run"]) == 0
-    assert re.fullmatch(
-        r"56 texts: 56 sentences, at most 168 calls, about [\d,]+ tokens of prompts and [\d,]+ of answers\n",
-        capsys.readouterr().out,
-    )
-    assert [path.name for path in corpus.parent.iterdir()] == ["corpus.jsonl"]
-    found = estimate(TEXTS, by_model.prompts_of(FAMILIES, "ours"))
-    with ChatServer(Plan(edit)) as server:
-        write(server, corpus)
-        assert len(server.log.bodies) == found.calls
-        asked = sum(estimated_tokens(*(part["content"] for part in body["messages"])) for body in server.log.bodies)
-        assert found.prompt_tokens == pytest.approx(asked, rel=0.02)
-
-
-def test_ctrl_c_says_where_the_answers_are(corpus: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def stop(*_: object) -> None:
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr("retrokit.augmentation.edits.files.json_line", stop)
-    with (
-        ChatServer(Plan(edit)) as server,
-        pytest.raises(Interrupted, match=r"^stopped; \d+ answers are in .*sqlite$"),
-    ):
-        write(server, corpus)
-    assert not corpus.with_name("near.jsonl").exists()
-
-
-@pytest.mark.parametrize("name", ["near.jsonl", "../{}/near.jsonl"])
-def test_answers_and_near_misses_need_two_files(corpus: Path, name: str) -> None:
-    store = corpus.parent / name.format(corpus.parent.name)
-    with ChatServer(Plan(edit)) as server, pytest.raises(UsageError, match="is the name of two outputs"):
-        write(server, corpus, store=str(store))
-    assert [path.name for path in corpus.parent.iterdir()] == ["corpus.jsonl"]
 
 
 @pytest.mark.parametrize(
@@ -258,9 +194,3 @@ def test_why_an_answer_is_rejected(family: str, anchor: str, answer: str, cause:
     [chosen] = load_families([family])
     assert why_rejected(anchor, answer, chosen.least_overlap) == cause
     assert cause is None or cause in CAUSES
-
-
-@pytest.mark.parametrize("family", FAMILIES, ids=NEAR_MISSES)
-def test_prompts_hold_the_sentence_once(family: Family) -> None:
-    assert family.prompt.count("<sentence>{sentence}</sentence>") == 1
-    assert family.prompt.count("{") == 1

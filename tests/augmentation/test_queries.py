@@ -3,13 +3,11 @@
 import json
 import re
 from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from retrokit import cli
 from retrokit.augment import queries
 from retrokit.augmentation.queries import CAUSES, SHAPES, WrittenQueries, read_grade
 from retrokit.augmentation.settings import TYPES
@@ -18,9 +16,8 @@ from retrokit.data.jsonl import write_jsonl
 from retrokit.data.pairs import read_pairs, read_source
 from retrokit.llm.answers import Rejected
 from retrokit.llm.prompts import load_prompts
-from retrokit.llm.session import BudgetSpent
 from retrokit.ranking import retrieval
-from tests.llm.server import ChatServer, Plan, completion, error, message, prompt_of
+from tests.llm.server import ChatServer, Plan, prompt_of
 from tests.sure.pretending import fields_of
 
 pytest.importorskip("bm25s", reason="of the extra bm25")
@@ -141,60 +138,6 @@ def test_each_filter_drops_what_it_is_there_for(corpus, cause):
     assert f"keywords: 9 of 10 (1: {CAUSES[cause]})" in written.summary()
 
 
-def test_a_judge_drops_too(corpus):
-    grades = {"cat": "3", "dog": "grade: 1", "bird": "grade: seven", "fish": "**Grade: 2/3**", "goat": "0"}
-
-    def answer(body: dict[str, Any]) -> str:
-        name, _, animal = asked_of(body)
-        return grades.get(animal, "grade: 3") if name == "judge" else good(body)
-
-    rows, written, _ = write(corpus, answer, types=("question",))
-    assert written.types["question"].dropped == {"low_grade": 2, "no_grade": 1}
-    assert written.rejections == {"off_format": 3}
-    assert {row["id"]: row["grade"] for row in rows if row["id"] in ("d0", "d3", "d4")} == {"d0": 3, "d3": 2, "d4": 3}
-    rows, written, server = write(corpus, answer, "all.jsonl", types=("question",), judge="none", searcher="none")
-    assert len(rows) == 10
-    assert set(rows[0]) == {"anchor", "positive", "type", "id"}
-    assert len(server.log.bodies) == 10
-
-
-def test_a_cut_or_refused_answer(corpus):
-    def reply(body: dict[str, Any]) -> bytes | None:
-        name, _, animal = asked_of(body)
-        if (name, animal) == ("claim", "cat"):
-            return message(400, error("too long"))
-        cut = message(200, completion("query: the dog and", "length"))
-        return cut if (name, animal) == ("claim", "dog") else None
-
-    _, written, _ = write(corpus, reply=reply, types=("claim",))
-    assert written.types["claim"].dropped == {"refused": 1, "cut_off": 1}
-
-
-def test_breaks_and_a_service_that_misbehaves_make_no_difference(corpus):
-    more = {"negatives": 1, "types": ("keywords", "claim"), "answer_tokens": 64}
-    expected, _, _ = write(corpus, **more)
-    before = corpus.with_name("out.jsonl").read_bytes()
-    store = str(corpus.with_name("answers.db"))
-    faults = ["500", "drop", "503", "empty"]
-    with pytest.raises(BudgetSpent, match="the answers so far are stored"):
-        write(corpus, name="again.jsonl", **more, store=store, faults=faults, max_tokens=3000)
-    assert not corpus.with_name("again.jsonl").exists()
-    rows, written, _ = write(corpus, name="again.jsonl", **more, store=store, faults=faults)
-    assert rows == expected
-    assert corpus.with_name("again.jsonl").read_bytes() == before
-    assert 0 < written.calls["from_store"] < 40
-    _, written, server = write(corpus, name="third.jsonl", **more, store=store)
-    assert (server.log.bodies, written.calls["calls"], written.calls["from_store"]) == ([], 0, 40)
-
-
-def test_a_limit_draws_passages_and_searches_all(corpus):
-    few, written, _ = write(corpus, limit=3, types=("claim",), k=10, negatives=9)
-    more, _, _ = write(corpus, name="more.jsonl", limit=6, types=("claim",), k=10, negatives=9)
-    assert written.counts["passages"] == len(few) == 3
-    assert {row["id"] for row in few} < {row["id"] for row in more}
-    assert {text for row in few for text in row["negatives"]} - {row["positive"] for row in more}
-
-
 @pytest.mark.parametrize(
     ("answer", "failure", "told"),
     [
@@ -226,43 +169,6 @@ def test_a_grade_is_read(answer, grade):
             read_grade(answer, "grade:")
     else:
         assert read_grade(answer, "grade:") == grade
-
-
-@pytest.mark.parametrize(
-    "words",
-    [
-        *("-o corpus.jsonl", "-o taken", "--llm opnai:m -o out.jsonl", "--prompts absent -o out.jsonl"),
-        *("--existing bad.jsonl -o out.jsonl", "--encoder absent -o out.jsonl"),
-    ],
-)
-def test_a_dry_run_refuses_what_the_run_refuses(corpus, capsys, monkeypatch, words):
-    monkeypatch.chdir(corpus.parent)
-    Path("bad.jsonl").write_text('{"id": "x"}\n')
-    Path("taken").mkdir()
-    base = ["augment", "queries", "corpus.jsonl", "--llm", "openai:m,url=http://localhost:1", "--encoder", "bm25"]
-    code, err = cli.run([*base, *words.split()]), capsys.readouterr()
-    assert code in (2, 4)
-    assert (cli.run([*base, *words.split(), "--dry-run"]), capsys.readouterr()) == (code, err)
-
-
-def test_on_the_command_line(corpus, tmp_path, typed):
-    run = partial(typed, "augment", "queries")
-    out = tmp_path / "out.jsonl"
-    with ChatServer(Plan(good)) as server:
-        llm = f"openai:m,url={server.url}"
-        assert run(corpus, "--llm", llm, "--dry-run")[1].startswith("10 passages: 50 queries to write, about ")
-        assert json.loads(run(corpus, "--llm", llm, "--types", "claim", "--dry-run", "--json")[1])["queries"] == 10
-        assert not server.log.bodies
-        words = (corpus, "--llm", llm, "--encoder", "bm25")
-        code, shown, _ = run(*words, "-o", out, "--json")
-        assert (code, json.loads(shown)["types"]["claim"]) == (0, {"asked": 10, "kept": 10, "dropped": {}})
-        code, shown, said = run(*words, "-o", "-", "--store", tmp_path / "s.db", "--types", "claim")
-        assert (code, len(shown.splitlines())) == (0, 10)
-        assert "claim: 10 of 10" in said
-        code, shown, said = run(*words, "--types", "claim,claim", "--json")
-        assert (code, shown, said) == (2, "", "retrokit: --types: a type is given twice\n")
-        code, shown, said = run(*words, "--store", tmp_path / "s.db", "--json")
-        assert (code, shown, "give -o FILE" in said) == (2, "", True)
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from retrokit.augmentation.splitting import _assigned, _groups, split_pairs
-from retrokit.cli.entry import run
 from retrokit.core.errors import DataError, UsageError
 from retrokit.data.beir import read_beir
 from retrokit.data.overlap import JudgedTexts, overlaps
@@ -111,21 +110,3 @@ def test_what_cannot_be_split(
     with pytest.raises(error, match=problem):
         split_pairs([written(tmp_path / "pairs.jsonl", rows)], str(tmp_path / "folder"), **options)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["pairs.jsonl"]
-
-
-def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    pairs, folder = written(tmp_path / "pairs.jsonl", ROWS), str(tmp_path / "folder")
-    assert run(["augment", "split", pairs, "-o", folder, "--shares", "0.8,0,0.2", "--json"]) == 0
-    told = json.loads(capsys.readouterr().out)
-    assert set(told["queries"]) == {"train", "test"}
-    assert sorted(path.name for path in (tmp_path / "folder" / "qrels").iterdir()) == ["test.tsv", "train.tsv"]
-    assert run(["augment", "split", pairs, "-o", folder]) == 2
-    assert "exists" in capsys.readouterr().err
-    for words in (
-        ["-o", folder, "--train", "x"],
-        ["--train", "x"],
-        [],
-        ["--train", "x", "--test", "y", "--shares", "1,0,0"],
-    ):
-        assert run(["augment", "split", pairs, *words]) == 2
-    assert "Traceback" not in capsys.readouterr().err

@@ -105,13 +105,3 @@ def test_what_cannot_be_learnt_is_one_line(pairs, tmp_path, capsys, words, messa
     (line,) = capsys.readouterr().err.splitlines()
     assert message in line
     assert not run.exists()
-
-
-def test_scores_without_negatives_are_refused(tmp_path, capsys):
-    path = tmp_path / "pairs.jsonl"
-    rows = ({"anchor": f"a {i}", "positive": f"b {i}", "positive_score": i, "negative_scores": []} for i in range(9))
-    write_jsonl(path, rows)
-    words = ["--data", str(path), "-o", str(tmp_path / "run"), "--loss", "kl", "--batch-size", "4"]
-    assert cli.run(["finetune", "static:8", *words]) == 2
-    (line,) = capsys.readouterr().err.splitlines()
-    assert "has no negatives; a teacher's scores need an anchor's own documents" in line

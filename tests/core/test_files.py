@@ -9,22 +9,17 @@ import hashlib
 import io
 import json
 import os
-import re
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pyarrow
 import pytest
-from filelock import FileLock, Timeout
 
 from retrokit import encoders
-from retrokit.cli.commands import registry as commands
-from retrokit.cli.completion import kinds_of_names
 from retrokit.core import outputs
 from retrokit.core.errors import DataError, UsageError
 from retrokit.core.files import digest, read_lines, read_text, replaced, writing
@@ -37,9 +32,7 @@ from retrokit.core.outputs import (
     locked,
     paths_in,
 )
-from retrokit.core.settings import EITHER, FILE, FOLDER
-from retrokit.probing import registry as probes
-from tests.forked_python import light_python
+from retrokit.core.settings import EITHER, FILE
 
 
 def lines(path: Path | str) -> list[tuple[int, str]]:
@@ -80,13 +73,6 @@ def test_content_decides_how_a_file_is_unpacked(tmp_path: Path, name: str, conte
     (tmp_path / name).write_bytes(content)
     assert lines(tmp_path / name) == [(1, "one"), (2, "zwei ß")]
     assert read_text(tmp_path / name, 100).splitlines() == ["one", "zwei ß"]
-
-
-@pytest.mark.parametrize("content", PACKED.values(), ids=PACKED)
-def test_content_decides_how_standard_input_is_unpacked(monkeypatch: pytest.MonkeyPatch, content: bytes) -> None:
-    buffered = io.BufferedReader(io.BytesIO(content))  # type: ignore[arg-type]
-    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(buffered, encoding="latin-1"))
-    assert lines("-") == [(1, "one"), (2, "zwei ß")]
 
 
 def test_text_that_only_begins_like_compressed_data(tmp_path: Path) -> None:
@@ -155,15 +141,6 @@ def test_what_is_written_is_read_and_nothing_is_left_beside_it(tmp_path: Path, n
     assert os.listdir(tmp_path) == [name]
 
 
-def test_the_same_text_gives_the_same_compressed_bytes(tmp_path: Path) -> None:
-    for name in ("a.gz", "b.gz"):
-        with writing(tmp_path / name) as stream:
-            stream.write("text\n")
-    packed = (tmp_path / "a.gz").read_bytes()
-    assert packed == (tmp_path / "b.gz").read_bytes()
-    assert packed[4:8] == bytes(4)  # RFC 1952: MTIME
-
-
 @pytest.mark.parametrize("name", ["a.txt", "a.txt.gz"])
 @pytest.mark.parametrize("error", [RuntimeError, KeyboardInterrupt, ConnectionResetError])
 def test_a_failure_keeps_the_old_file(tmp_path: Path, name: str, error: type[BaseException]) -> None:
@@ -228,25 +205,6 @@ def test_a_reader_that_has_seen_enough_is_no_error_of_the_file() -> None:
         raise BrokenPipeError
 
 
-@pytest.mark.parametrize("size", [1, 1_000_000])
-def test_a_full_disk_behind_standard_output(size: int) -> None:
-    program = f"""
-from retrokit.core.files import writing
-from retrokit.core.errors import DataError
-try:
-    with writing("-") as stream:
-        stream.write("x" * {size})
-except DataError as error:
-    import os, sys
-    print(error, file=sys.stderr)
-    os._exit(2)
-"""
-    with open("/dev/full", "w") as full:
-        command = [light_python(), "-c", program]
-        done = subprocess.run(command, check=False, stdout=full, stderr=subprocess.PIPE, text=True)
-    assert (done.returncode, done.stderr) == (2, "standard output: could not be written: No space left on device\n")
-
-
 def test_missing_folders_are_made_and_go_again_if_nothing_is_written(tmp_path: Path) -> None:
     with writing(tmp_path / "some" / "where" / "a.txt") as stream:
         stream.write("new")
@@ -254,28 +212,6 @@ def test_missing_folders_are_made_and_go_again_if_nothing_is_written(tmp_path: P
     with pytest.raises(RuntimeError), writing(tmp_path / "else" / "where" / "a.txt"):
         raise RuntimeError
     assert os.listdir(tmp_path) == ["some"]
-
-
-def test_where_nothing_can_be_written(tmp_path: Path) -> None:
-    (tmp_path / "file").touch()
-    message = r"could not be written: Not a directory$"
-    with pytest.raises(DataError, match=message), writing(tmp_path / "file" / "none" / "a.txt"):
-        pass
-    with pytest.raises(DataError, match=r"could not be written: it is a folder$"), writing(tmp_path):
-        pass
-    with pytest.raises(DataError, match=r"could not be written: File name too long$"), writing(tmp_path / ("x" * 300)):
-        pass
-    assert os.listdir(tmp_path) == ["file"]
-
-
-def test_two_processes_of_one_number_do_not_meet(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(os, "getpid", lambda: 1)  # as in containers
-    path = tmp_path / "a.txt"
-    with writing(path) as first, writing(path) as second:
-        first.write("first")
-        second.write("second")
-    assert path.read_text() == "first"
-    assert os.listdir(tmp_path) == ["a.txt"]
 
 
 def test_a_path_that_is_not_utf_8_is_written_as_its_json_escape(tmp_path: Path) -> None:
@@ -306,15 +242,6 @@ def test_digest_of_a_folder_follows_names_and_contents(tmp_path: Path) -> None:
     renamed = digest(tmp_path)
     (tmp_path / "sub" / "c").write_text("3")
     assert len({first, renamed, digest(tmp_path)}) == 3
-
-
-def test_importing_the_readers_imports_nothing_heavy() -> None:
-    program = (
-        "import sys, retrokit.data.pairs, retrokit.data.trec\n"
-        "print([m for m in ('torch', 'pandas', 'datasets', 'numpy', 'transformers') if m in sys.modules])"
-    )
-    done = subprocess.run([light_python(), "-c", program], capture_output=True, text=True, check=True)
-    assert done.stdout == "[]\n"
 
 
 def test_what_killed_writers_have_left_goes_and_what_is_being_written_stays(tmp_path: Path) -> None:
@@ -416,24 +343,6 @@ def test_an_input_is_no_output(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, 
     assert sorted(os.listdir()) == ["hard", "input.jsonl", "link", "sub"]
 
 
-def test_outputs_in_folders_that_are_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    for name in ("data/qrels", "elsewhere", "model"):
-        Path(name).mkdir(parents=True)
-    Path("elsewhere/corpus.jsonl").write_text("content")
-    Path("data/corpus.jsonl").symlink_to("../elsewhere/corpus.jsonl")
-    Path("data/qrels/test.tsv").touch()
-    existing = [
-        "data/corpus.jsonl",
-        "data/qrels/test.tsv",
-        "model/../data",
-    ]
-    for path in existing:
-        with pytest.raises(UsageError, match=rf"^{re.escape(path)}: is an input too \(data"):
-            check_outputs([(path, EITHER)], ["beir:data,split=test"])
-    check_outputs([("data/run.trec", FILE), ("data/plots", FOLDER), ("model/x/", EITHER)], ["beir:data", "model"])
-
-
 @pytest.mark.parametrize("names", [("out", "./out"), ("-", "-"), ("out", "link")])
 def test_two_outputs_have_two_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, names: tuple[str, str]) -> None:
     monkeypatch.chdir(tmp_path)
@@ -451,14 +360,6 @@ def test_the_paths_in_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     given = [specs, "-", "minilm", None, 7, "data", "x" * 5000, "a prompt: " + "word, " * 2000, "NUL\0"]
     assert encoders.registry.parse("minilm").name == "minilm"
     assert paths_in(given) == ["data/set", "verifier", "a,b", "data"]
-
-
-@pytest.mark.parametrize("name", ["search", "data", "layers"])
-def test_a_path_may_be_called_as_a_command_a_kind_of_names_or_a_probe(tmp_path, monkeypatch, name):
-    assert {"search", "data", "layers"} <= {*commands.names(), *kinds_of_names.names(), *probes.names()}
-    monkeypatch.chdir(tmp_path)
-    Path(name).mkdir()
-    assert paths_in([name]) == [name]
 
 
 # --- what may be replaced
@@ -482,20 +383,6 @@ def test_a_folder_that_holds_anything_else_is_not_replaced(made: Path, given: st
     (made / "thesis.txt").touch()
     with pytest.raises(UsageError, match=rf"^{given} contains files that it did not create \(thesis.txt\)"):
         check_replaceable(given, ["*.json", "sub"])
-
-
-def test_patterns_of_what_a_folder_in_it_contains(made: Path) -> None:
-    names = ["*.json", "sub/step-[0-9]/*.pt", "sub/step-[0-9]/model"]
-    check_replaceable("made", names)
-    (made / "sub" / "step-1" / "model" / "any").mkdir(parents=True)
-    (made / "sub" / "step-1" / "state.pt").touch()
-    check_replaceable("made", names)
-    (made / "sub" / "step-1" / "notes").touch()
-    (made / "sub" / "step-1-copy").mkdir()
-    (made / "sub" / "step-2").symlink_to("step-1")
-    foreign = "sub/step-1/notes, sub/step-1-copy, sub/step-2"
-    with pytest.raises(UsageError, match=rf"^made contains files that it did not create \({foreign}\)"):
-        check_replaceable("made", names)
 
 
 @pytest.mark.parametrize("given", ["made", "made/sub", "made/sub/data.jsonl", "link/sub", "into", "made/out"])
@@ -541,10 +428,6 @@ def holder(tmp_path: Path) -> Iterator[subprocess.Popen[str]]:
     process.communicate()
 
 
-def enter(manager: Callable[[Path], AbstractContextManager[object]]) -> Callable[[Path], object]:
-    return lambda path: manager(path).__enter__()
-
-
 def test_the_second_is_refused(tmp_path: Path, holder: subprocess.Popen[str]) -> None:
     (tmp_path / "link").symlink_to("out")
     for path in (tmp_path / "out", tmp_path / "x" / ".." / "out", tmp_path / "link"):
@@ -560,34 +443,12 @@ def test_the_second_is_refused(tmp_path: Path, holder: subprocess.Popen[str]) ->
         pass
 
 
-def test_a_lock_that_goes_while_it_is_looked_at_is_free(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its owner has ended between the look at its lock and that at its name."""
-    real = FileLock.acquire
-
-    def late(lock: FileLock, **options: Any) -> Any:
-        monkeypatch.setattr(FileLock, "acquire", real)
-        raise Timeout(lock.lock_file)
-
-    monkeypatch.setattr(FileLock, "acquire", late)
-    with locked(tmp_path / "out"), pytest.raises(UsageError):
-        outputs.check_free(tmp_path / "out")
-
-
 def test_a_kill_frees_it(tmp_path: Path, holder: subprocess.Popen[str]) -> None:
     holder.send_signal(signal.SIGKILL)
     holder.wait()
     outputs.check_free(tmp_path / "out")
     with locked(tmp_path / "out"):
         assert os.listdir(tmp_path) == [".out.retrokit-lock"]
-    assert os.listdir(tmp_path) == []
-
-
-def test_folders_above_are_made_and_go_again(tmp_path: Path) -> None:
-    with locked(tmp_path / "some" / "where" / "out"):
-        assert os.listdir(tmp_path / "some" / "where") == [".out.retrokit-lock"]
-    assert os.listdir(tmp_path) == []
-    with locked(tmp_path / ("x" * 255)), pytest.raises(UsageError), locked(tmp_path / ("x" * 255)):
-        pass
     assert os.listdir(tmp_path) == []
 
 
@@ -641,16 +502,6 @@ def test_errors_call_what_is_in_the_making_by_its_name(
     assert os.listdir() == []
 
 
-def test_other_errors_in_the_making_stay_what_they_are(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    with pytest.raises(ConnectionResetError, match="by peer"), folder_in_the_making("out"):
-        raise ConnectionResetError(errno.ECONNRESET, "by peer")
-    with pytest.raises(FileNotFoundError) as raised, folder_in_the_making("out") as unfinished:
-        (unfinished / "missing").read_text()
-    assert raised.value.filename == "out/missing"
-    assert os.listdir() == []
-
-
 @pytest.mark.parametrize("kind", ["folder", "file", "link"])
 def test_what_appears_meanwhile_stays(tmp_path: Path, kind: str) -> None:
     out = tmp_path / "out"
@@ -673,23 +524,6 @@ def test_what_appears_meanwhile_stays(tmp_path: Path, kind: str) -> None:
         make()
     assert os.listdir(tmp_path) == ["out"]
     assert kind == "link" or (out if kind == "file" else out / "thesis").read_text() == "years of work"
-
-
-def test_what_may_be_replaced_is_asked_before_and_after(tmp_path: Path) -> None:
-    out = tmp_path / "out"
-    out.mkdir()
-    (out / "old").write_text("old")
-
-    def check() -> None:
-        check_replaceable(out, ["old"])
-
-    with folder_in_the_making(out, check) as folder:
-        (folder / "old").write_text("new")
-        assert (out / "old").read_text() == "old"
-    assert everything_in(tmp_path) == {"out": None, "out/old": "new"}
-    with pytest.raises(UsageError, match="thesis"), folder_in_the_making(out, check) as folder:
-        (out / "thesis").write_text("years of work")
-    assert everything_in(tmp_path) == {"out": None, "out/old": "new", "out/thesis": "years of work"}
 
 
 @pytest.mark.parametrize("killed", ["while writing", "between the renames", "after the renames"])
@@ -736,29 +570,3 @@ def test_a_planted_link_is_refused(tmp_path: Path, ending: str, goes_on: bool) -
     assert everything_in(precious) == {"thesis": "years of work"}
     assert (precious / "thesis").stat().st_mode & 0o777 == 0o604
     assert sorted(os.listdir(tmp_path)) == sorted(["precious", link.name])
-
-
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a folder away")
-def test_another_users_hidden_folder_is_refused(tmp_path: Path) -> None:
-    hidden = outputs.beside(tmp_path / "out", "retrokit-tmp")
-    hidden.mkdir()
-    os.chown(hidden, 4321, 4321)
-    with pytest.raises(DataError, match="belongs to another user"), folder_in_the_making(tmp_path / "out"):
-        pass
-    assert hidden.is_dir()
-
-
-def test_a_replaced_folder_keeps_its_permissions(tmp_path: Path) -> None:
-    out = tmp_path / "out"
-    (out / "sub").mkdir(parents=True)
-    for path, mode in ((out / "sub" / "secret", 0o600), (out / "open", 0o644), (out / "sub", 0o711), (out, 0o700)):
-        if not path.exists():
-            path.touch()
-        path.chmod(mode)
-    with folder_in_the_making(out, lambda: None) as folder:
-        assert folder.stat().st_mode & 0o777 == 0o700
-        (folder / "sub").mkdir()
-        for name in ("sub/secret", "open", "new"):
-            (folder / name).write_text("new")
-    modes = {path.relative_to(tmp_path).as_posix(): path.stat().st_mode & 0o777 for path in tmp_path.rglob("*")}
-    assert modes == {"out": 0o700, "out/sub": 0o711, "out/sub/secret": 0o600, "out/open": 0o644, "out/new": 0o600}

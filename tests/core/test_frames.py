@@ -4,11 +4,9 @@ import numpy as np
 import pytest
 
 from retrokit.core.frames import flat, frame
-from retrokit.evaluation.comparison.comparison import TABLE, evaluation_of
 from retrokit.evaluation.result import Result
 from retrokit.probing.layers import LayerProbe, LayerScore
 from retrokit.ranking.retrieval.base import Rankings
-from retrokit.report.evaluation import evaluation_csv
 from retrokit.sure.agreement import agreement
 from retrokit.training.history import Outcome
 
@@ -24,16 +22,6 @@ def test_whole_numbers_stay_whole_and_what_is_missing_is_missing():
     assert made.to_csv(index=False) == "a,b,c\n1,0.5,x\n,1.0,\n"
     assert list(frame([], ["a"]).columns) == ["a"]
     assert flat({"a": {"b": {"c": 1}}, "d": [2]}) == {"a.b.c": 1, "d": [2]}
-
-
-def test_an_evaluation_is_its_csv():
-    found = evaluation_of([result("a", [0.1, 0.2, 0.3]), result("b", [0.3, 0.4, 0.6])], {"beir:x": ["ndcg@10"]}, {})
-    made = found.to_frame()
-    assert tuple(made.columns) == TABLE
-    assert list(made.encoder) == ["a", "b"]
-    assert made.difference[1] == pytest.approx(7 / 30)
-    assert made["items"][1] == 3
-    assert evaluation_csv(found).split("\n")[1] == f"beir:x,a,dot,,1,ndcg@10,{np.mean([0.1, 0.2, 0.3])}" + "," * 11
 
 
 @pytest.mark.parametrize(

@@ -1,13 +1,9 @@
 """Signals as wishes to stop."""
 
-import fcntl
-import json
 import os
 import re
 import signal
 import subprocess
-import termios
-import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -35,19 +31,6 @@ def test_signals_ask_and_the_handlers_come_back(monkeypatch):
                 os.kill(os.getpid(), number)
     assert asked == [100.0, 101.0, 103.0]
     assert {number: signal.getsignal(number) for number in before} == before
-
-
-def test_other_threads_work_without_signals():
-    done: list[int] = []
-
-    def work() -> None:
-        with stopping_by(lambda: None):
-            done.append(1)
-
-    thread = threading.Thread(target=work)
-    thread.start()
-    thread.join()
-    assert done == [1]
 
 
 # --- commands
@@ -152,51 +135,6 @@ def test_sigterm_in_the_background_of_a_script(tmp_path: Path, started):
     assert os.listdir(tmp_path) == ["FIFO"]
 
 
-def test_a_process_of_a_command_dies_by_sigterm_as_any_other(started):
-    """Such as a worker that a pool ends: it is not interrupted, and says nothing."""
-    code = """
-    child = os.fork()
-    if not child:
-        print("begun", flush=True)
-        time.sleep(60)
-    time.sleep(1)  # Python drops a signal that comes while it forks
-    os.kill(child, signal.SIGTERM)
-    print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)
-    os._exit(0)"""
-    process = started("names", "encoders", program=PRESS.format(code))
-    out, said = process.communicate(timeout=60)
-    assert (out, said) == (b"begun\n-15\n", b"")
-
-
-def test_ctrl_c_while_standard_input_is_read(started):
-    process = started("search", "bm25", "--corpus", "-", "--query", "a", stdin=subprocess.PIPE)
-    process.stdin.write(b"".join(b'{"id": "%d", "text": "a"}\n' % number for number in range(10_000)))  # it reads
-    process.stdin.flush()
-    interrupted(process)
-
-
-def test_ctrl_c_between_questions(tmp_path: Path, started):
-    (tmp_path / "corpus.jsonl").write_text('{"id": "1", "text": "a cat"}\n')
-    words = ("search", "bm25", "--corpus", "corpus.jsonl", "-i", "--format", "jsonl")
-    process = started(*words, stdin=subprocess.PIPE)
-    process.stdin.write(b"cat\n")
-    process.stdin.flush()
-    assert json.loads(process.stdout.readline())["id"] == "query-1"
-    interrupted(process)
-
-
-def test_ctrl_c_while_the_reader_of_the_output_waits(tmp_path: Path, started):
-    rows = [{"anchor": f"{number}" * 90, "positive": "b"} for number in range(2_000)]
-    (tmp_path / "pairs.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    process = started("augment", "mix", "pairs.jsonl", "-o", "-")
-    size = bytearray(4)
-    while int.from_bytes(size, "little") < 1 << 15:  # half of what a pipe takes, of output that is larger
-        assert process.poll() is None
-        fcntl.ioctl(process.stdout, termios.FIONREAD, size)
-        time.sleep(0.01)
-    interrupted(process)
-
-
 # where a program interrupts itself, each of which was lost once
 PRESS = """
 import os, signal, time
@@ -249,15 +187,6 @@ def test_a_second_signal_ends_at_once(started, number: signal.Signals):
     _, said = process.communicate(timeout=60)
     assert (process.returncode, said) == (128 + number, b"retrokit: interrupted\n")
     assert time.monotonic() - began < 60
-
-
-def test_an_interrupt_of_a_library_call_is_one_line_too(capsys, monkeypatch):
-    def work(*_: object) -> int:
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(entry, "_invoke", work)
-    assert run(["names", "encoders"]) == 130
-    assert capsys.readouterr().err == "retrokit: interrupted\n"
 
 
 @pytest.mark.parametrize(

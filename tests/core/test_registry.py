@@ -1,16 +1,13 @@
 """The grammar of names, validation, did-you-mean, fallback, laziness. Only the standard library is needed for it."""
 
-import difflib
-import gc
-import string
 import sys
 
 import pytest
-from hypothesis import assume, given
+from hypothesis import given
 from hypothesis import strategies as st
 
 from retrokit.core.errors import LARGEST, LARGEST_WHOLE, MissingExtra, UsageError
-from retrokit.core.registry import Entry, Param, Registry, Spec, SpecRegistry, importing, parse_all
+from retrokit.core.registry import Entry, Param, Registry, Spec, SpecRegistry, parse_all
 
 HERE = "tests.core.test_registry"
 
@@ -38,13 +35,13 @@ THING = Entry(
     f"{HERE}:record",
     (
         Param("text", str),
-        Param("count", int, 5, minimum=1, maximum=1000),
-        Param("size", int),
+        Param("count", 5, minimum=1, maximum=1000),
+        Param("size", int, minimum=-LARGEST_WHOLE),
         Param("rate", float),
-        Param("share", float, 0.5, minimum=0.0, maximum=1.0),
-        Param("on", bool, False),
-        Param("kind", str, "a", choices=("a", "b")),
-        Param("code", str, pattern=r"x\d+", summary="x and digits"),
+        Param("share", 0.5, minimum=0.0, maximum=1.0),
+        Param("on", False),
+        Param("kind", "a", choices=("a", "b")),
+        Param("code", str, pattern=r"x\d+", help="x and digits"),
     ),
     positional="text",
 )
@@ -98,14 +95,6 @@ def test_a_fallbacks_value_is_read_back_with_and_without_its_name(value):
     read = registry.parse(str(spec))
     assert read == spec
     assert registry.parse(str(read)) == spec
-
-
-@given(st.text(string.ascii_letters + string.digits + "/._-", min_size=1))
-def test_a_path_means_the_same_with_and_without_the_fallbacks_name(path):
-    assume(difflib.get_close_matches(path, openings().names()) == [])
-    bare, named = openings().parse(path), openings().parse(f"open:{path}")
-    assert bare == named == Spec("open", {"path": path})
-    assert str(bare) == str(named) == path
 
 
 def test_options_of_a_bare_name_or_path_after_the_wrong_mark(tmp_path, monkeypatch):
@@ -170,19 +159,6 @@ def test_printing_is_canonical(text, printed):
         assert str(things().parse(text)) == printed
 
 
-def test_defaults_are_dropped_in_the_projects_own_registries():
-    from retrokit.encoders import registry as encoders
-    from retrokit.similarities import registry as similarities
-
-    assert similarities.parse("sfs:16") == similarities.parse("sfs:size=16,base=cosine")
-    assert str(similarities.parse("sfs:base=cosine,size=16")) == "sfs:16"
-    assert str(similarities.parse("sfs:size=16,dims=64,base=dot")) == "sfs:16,base=dot,dims=64"
-    assert str(similarities.parse("learn:query=0.5,document=0.50")) == "learn"
-    assert str(encoders.parse("static:dim=768,seed=0")) == "static"
-    assert str(encoders.parse("org/model,pooling=cls")) == "org/model,pooling=cls"
-    assert encoders.parse("model:org/model") == encoders.parse("org/model")
-
-
 def test_options_fill_in_the_defaults():
     registry = things()
     assert registry.options(registry.parse("thing:x,count=9")) == {
@@ -201,11 +177,6 @@ def test_a_device_of_the_spec_goes_before_that_of_the_caller():
     assert registry.create_on("placed", "cpu") == registry.create_on("free", "cpu") == "cpu"
     assert registry.create_on("placed", None) is None
     assert registry.create_on("plain", "cpu") == {}, "nothing that has a device"
-
-
-def test_white_space_at_the_ends_of_a_value_is_seen():
-    for text in ('thing:" x"', 'thing:"x "', "thing:x y"):
-        assert str(things().parse(text)) == text
 
 
 @pytest.mark.parametrize(
@@ -328,15 +299,9 @@ def test_a_name_registered_twice_is_an_error():
     assert registry.names() == ["thing", "plain", "needy"]
 
 
-@pytest.mark.parametrize("name", ["Upper", "a:b", "a b", "", "1a", "a,b"])
-def test_a_name_that_the_grammar_cannot_hold_is_refused(name):
-    with pytest.raises(UsageError, match="must be lower-case"):
-        things().add(Entry(name, "", "a:b"))
-
-
 def test_entries_are_lazy():
     target = "no_such_module_anywhere.deeper:thing"
-    registry = Registry("thing", "retrokit.tests.none", [Entry("ghost", "is not there", target, (Param("x", int, 3),))])
+    registry = Registry("thing", "retrokit.tests.none", [Entry("ghost", "is not there", target, (Param("x", 3),))])
     assert registry.names() == ["ghost"]
     assert str(registry.parse("ghost:x=4")) == "ghost:x=4"
     assert "ghost" in registry.describe()
@@ -369,29 +334,15 @@ def test_a_missing_extra_is_the_command_that_installs_it():
 
 
 def test_products_of_a_spec_registry_carry_the_canonical_spec():
-    entry = Entry("made", "", f"{HERE}:Made", (Param("size", int, 4), Param("kind", str, "a")), positional="size")
+    entry = Entry("made", "", f"{HERE}:Made", (Param("size", 4), Param("kind", "a")), positional="size")
     registry = SpecRegistry("thing", "retrokit.tests.none", [entry])
     assert registry.create("made:size=4,kind=b").spec == "made:kind=b"
     assert registry.create(registry.parse("made:size=8")).spec == "made:8"
     assert registry.create("made").options == {"size": 4, "kind": "a"}
 
 
-def test_the_help_text_names_every_entry_and_parameter():
-    text = things().describe()
-    for part in ("thing", "plain", "needy", "text=TEXT", "count=5", "size=N", "rate=X", "on=false", "kind=a|b"):
-        assert part in text, part
-
-
-@pytest.mark.parametrize("was_on", [True, False])
-def test_importing_puts_collection_back_as_it_was(was_on):
-    before = gc.isenabled()
-    try:
-        (gc.enable if was_on else gc.disable)()
-        with importing():
-            assert not gc.isenabled()
-        assert gc.isenabled() is was_on
-        with pytest.raises(ModuleNotFoundError):
-            Entry("none", "is not there", "no.such.module:make").load()
-        assert gc.isenabled() is was_on
-    finally:
-        (gc.enable if before else gc.disable)()
+def test_a_name_that_is_also_a_path_says_how_to_mean_the_path(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "needy").mkdir()
+    with pytest.raises(UsageError, match=r"^needy: needy needs size \(needy:size=N\); for the path: \./needy$"):
+        things().parse("needy")

@@ -63,18 +63,6 @@ def test_an_answer_without_end_is_given_up(use: Callable[[str, float], object], 
         assert len(server.log.bodies) == 1
 
 
-def test_the_limit_grows_with_the_texts_of_a_call() -> None:
-    padding = b" " * (LARGEST_ANSWER + 100 * LARGEST_PER_TEXT)
-    vectors = b'{"data": [' + b",".join(b'{"index": %d, "embedding": [1, 2]}' % index for index in range(100)) + b"]}"
-    one = b'{"data": [{"index": 0, "embedding": [1, 2]}]}'
-    plan = Plan(
-        reply=lambda body: message(200, vectors + padding[: -len(vectors)] if len(body["input"]) == 100 else one)
-    )
-    with ChatServer(plan) as server:
-        encoder = retrokit.encoder(f"api:m,url={server.url},batch=100")
-        assert encoder.embed([f"text {index}" for index in range(100)], "query").shape == (100, 2)
-
-
 def test_an_answer_from_elsewhere_is_read() -> None:
     calls = itertools.count()
 
@@ -85,11 +73,3 @@ def test_an_answer_from_elsewhere_is_read() -> None:
 
     with ChatServer(Plan(lambda body: "A cat.", reply=reply)) as server:
         assert ask(f"openai:m,url={server.url}", "Who purrs?")[0].text == "A cat."
-
-
-def test_a_redirect_to_itself_ends() -> None:
-    with ChatServer(Plan(reply=lambda body: moved)) as server:
-        moved = message(307, b"", f"Location: {server.url}/chat/completions")
-        with pytest.raises(ServiceError, match=r"\(307\)$"):
-            ask(f"openai:m,url={server.url}", "Who purrs?")
-        assert len(server.log.bodies) == 21

@@ -8,8 +8,8 @@ import pyarrow
 import pyarrow.parquet
 import pytest
 
-from retrokit.core.errors import DataError, ServiceError, UsageError
-from retrokit.data.bright import DOMAINS, bright_folder, digest_bright, instruction, read_bright
+from retrokit.core.errors import DataError, UsageError
+from retrokit.data.bright import read_bright
 from retrokit.data.jsonl import strictly
 
 DOCUMENTS = [{"id": "a", "content": "first"}, {"id": "b", "content": "second"}, {"id": "c", "content": ""}]
@@ -60,11 +60,6 @@ def test_one_domain(folder: Path) -> None:
     }
 
 
-def test_long_documents(folder: Path) -> None:
-    found = read_bright(folder, long=True).retrieval
-    assert (found.split, found.document_ids, found.qrels) == ("long", ["A", "B"], {"0": {"A": 1}, "1": {"B": 1}})
-
-
 @pytest.mark.parametrize("ending", ["parquet", "jsonl"])
 def test_the_hubs_layout_has_a_file_per_domain(tmp_path: Path, folder: Path, ending: str) -> None:
     hub = tmp_path / "hub"
@@ -78,21 +73,6 @@ def test_the_hubs_layout_has_a_file_per_domain(tmp_path: Path, folder: Path, end
         read_bright(hub)
     with pytest.raises(UsageError, match=r"no domain 'aops'.*'biology', 'pony'"):
         read_bright(hub, "aops")
-
-
-def test_several_files_of_one_domain(tmp_path: Path, folder: Path) -> None:
-    hub = tmp_path / "hub"
-    for i, rows in enumerate((DOCUMENTS[:2], DOCUMENTS[2:])):
-        write(hub / "documents" / f"biology-{i:05}-of-00002.parquet", rows)
-    write(hub / "examples" / "biology.jsonl", EXAMPLES)
-    assert read_bright(hub) == read_bright(folder)
-    assert read_bright(hub, "biology") == read_bright(folder)
-
-
-def test_a_folder_per_domain(tmp_path: Path, folder: Path) -> None:
-    assert read_bright(tmp_path) == read_bright(folder)
-    # files that name no domain are of the one that is asked for
-    assert read_bright(folder, "pony").retrieval.name == "pony"
 
 
 def test_what_cannot_count_is_counted(tmp_path: Path) -> None:
@@ -169,62 +149,3 @@ def test_wrong_layouts(tmp_path: Path, folder: Path) -> None:
     (folder / "documents.jsonl").unlink()
     with pytest.raises(DataError, match=r"documents.parquet: is not a Parquet file"):
         read_bright(folder)
-
-
-def test_examples_without_any_gold_id(folder: Path) -> None:
-    write(folder / "examples.jsonl", [{**row, "gold_ids_long": ["N/A"]} for row in EXAMPLES])
-    assert len(read_bright(folder).retrieval.queries) == 2
-    with pytest.raises(DataError, match=r"examples.jsonl: no example has a gold id in 'gold_ids_long'"):
-        read_bright(folder, long=True)
-
-
-def test_the_digest_covers_what_is_read(folder: Path) -> None:
-    short, long = digest_bright(folder), digest_bright(folder, long=True)
-    write(folder / "long_documents.jsonl", LONG[:1])
-    assert digest_bright(folder) == short
-    assert digest_bright(folder, long=True) != long
-    write(folder / "documents.jsonl", DOCUMENTS[:1])
-    assert digest_bright(folder) != short
-
-
-def test_instructions() -> None:
-    assert len(DOMAINS) == 12
-    assert instruction("pony", long=True) == (
-        "Instruct: Given a pony question, retrieve relevant documents that help answer the question\nQuery: "
-    )
-    assert instruction("theoremqa_theorems") == (
-        "Instruct: Given a Math problem, retrieve relevant theorems that help answer the problem\nQuery: "
-    )
-    with pytest.raises(UsageError, match="'chess' has no instruction of BRIGHT's"):
-        instruction("chess")
-
-
-def test_names(folder: Path) -> None:
-    assert bright_folder(str(folder)) == (str(folder), None)
-    with pytest.raises(UsageError, match=r"no domain of BRIGHT \(did you mean biology\?\)"):
-        bright_folder("biologi")
-    with pytest.raises(DataError, match=r"\./biology: does not exist"):
-        bright_folder("./biology")
-
-
-def test_a_domain_that_cannot_be_had(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    asked = {}
-
-    def fail(name: str, **options: Any) -> str:
-        asked.update(options, name=name)
-        raise ConnectionError("no network\nand more")
-
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("huggingface_hub.snapshot_download", fail)
-    with pytest.raises(ServiceError) as failure:
-        bright_folder("aops", long=True)
-    assert failure.value.exit_code == 4
-    assert str(failure.value) == (
-        "bright:aops: no folder 'aops', and not found on the model hub (no network); download "
-        "long_documents/aops-*.parquet and examples/aops-*.parquet of https://huggingface.co/datasets/xlangai/BRIGHT "
-        "into a folder: bright:FOLDER,domain=aops"
-    )
-    assert asked["name"] == "xlangai/BRIGHT"
-    assert asked["allow_patterns"] == ["long_documents/aops-*.parquet", "examples/aops-*.parquet"]
-    monkeypatch.setattr("huggingface_hub.snapshot_download", lambda *_, **__: "there")
-    assert bright_folder("aops") == ("there", "aops")

@@ -5,11 +5,9 @@ import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-import pyarrow
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from pyarrow import parquet
 
 from retrokit.core import files
 from retrokit.core.errors import DataError, RetrokitError
@@ -17,7 +15,7 @@ from retrokit.core.files import read_lines, read_toml
 from retrokit.data.beir import read_beir
 from retrokit.data.corpus import read_corpus, read_queries
 from retrokit.data.exports import open_export
-from retrokit.data.jsonl import read_json, read_jsonl
+from retrokit.data.jsonl import read_jsonl
 from retrokit.data.pairs import read_source
 from retrokit.data.runs import read_run as described
 from retrokit.data.trec import read_run
@@ -249,26 +247,6 @@ def _replaced(value: object, field: str = "") -> Iterator[tuple[object, str]]:
             yield copy, other[1]
 
 
-def test_a_byte_order_mark_and_a_device(tmp_path: Path) -> None:
-    (tmp_path / "run.json").write_bytes(b'\xef\xbb\xbf{"a": 1}')
-    assert read_json(tmp_path / "run.json", "a value") == {"a": 1}
-    (tmp_path / "a.toml").write_bytes(b"\xef\xbb\xbfsteps = 3\r\n")
-    assert read_toml(tmp_path / "a.toml")[1] == {"steps": 3}
-    with pytest.raises(DataError, match=r"^/dev/zero: is larger than 4 MiB$"):
-        read_toml("/dev/zero")
-
-
-def test_an_export_without_its_parts(tmp_path: Path) -> None:
-    parquet.write_table(pyarrow.table({"id": ["a", "b"]}), tmp_path / "embeddings.parquet")
-    assert export(tmp_path) == (["a", "b"], {1: "b"})
-    (tmp_path / "embeddings.npy").write_bytes(b"\x93NUMPY\x01\x00v\x00{'descr': (\x1b" + b" " * 120)
-    with pytest.raises(DataError, match=r"embeddings\.npy: could not be read"):
-        open_export(tmp_path).embeddings()
-    (tmp_path / "embeddings.parquet").unlink()
-    with pytest.raises(DataError, match=r"embeddings\.parquet: could not be read .*; export again$"):
-        open_export(tmp_path).ids_at([0])
-
-
 @pytest.mark.parametrize(
     ("content", "read"),
     [
@@ -296,10 +274,3 @@ def test_a_line_without_end_is_not_read_into_memory(tmp_path: Path, monkeypatch:
     assert seen == []
     (tmp_path / "file").write_bytes(b"x" * ((2 << 20) - 1) + b"\n")
     assert len(list(read_lines(tmp_path / "file", "texts"))) == 1
-
-
-@pytest.mark.parametrize("name", ["x" * 300, "a\0b", "file/in"])
-def test_names_that_no_file_can_have(tmp_path: Path, name: str) -> None:
-    (tmp_path / "file").touch()
-    with pytest.raises(DataError, match=r"could not be read|does not exist|null byte"):
-        list(read_lines(tmp_path / name, "texts"))

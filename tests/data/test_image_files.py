@@ -101,13 +101,6 @@ def test_a_picture_is_three_colours_upright(tmp_path: Path, name: str, mode: str
     assert np.array_equal(shown, np.rot90(np.asarray(turned), k=-1))
 
 
-def test_an_image_that_changes_after_it_was_read_is_an_error(tmp_path: Path):
-    image = open_image(make_picture(tmp_path / "a.png"), "rows.jsonl", 3)
-    make_picture(tmp_path / "a.png", seed=1)
-    with pytest.raises(DataError, match=r"rows\.jsonl:3: the image .* has changed since it was read"):
-        image.picture()
-
-
 @pytest.mark.parametrize("images", ["corpus", "queries"])
 def test_a_benchmark_may_hold_images_on_either_side(tmp_path: Path, images: str):
     data = read_beir(make_image_benchmark(tmp_path / "data", images=images), images=True)

@@ -11,7 +11,6 @@ from sklearn.model_selection import train_test_split
 from retrokit.core.errors import DataError, UsageError
 from retrokit.data.labelled import (
     LabelledNearMiss,
-    LabelledPair,
     read_labelled,
     read_labelled_pairs,
     read_split,
@@ -45,18 +44,6 @@ def test_whole_numbers_are_ordered_by_value(tmp_path: Path) -> None:
     data = read_labelled(write(tmp_path / "x.jsonl", [{"text": "a", "label": n} for n in (10, 9, -1, 10)]))
     assert data.classes == ["-1", "9", "10"]
     assert data.labels == ["10", "9", "-1", "10"]
-
-
-def test_a_sample_is_a_fixed_random_part_in_file_order(tmp_path: Path) -> None:
-    path = write(tmp_path / "x.jsonl", labelled(100))
-    once, again = read_labelled(path, 20), read_labelled(path, 20)
-    assert once == again
-    numbers = [int(identifier) for identifier in once.ids]
-    assert len(numbers) == 20
-    assert numbers == sorted(set(numbers)) != list(range(1, 21))
-    assert once.texts == [f"t{number - 1}" for number in numbers]
-    assert once.labels == [str((number - 1) % 3) for number in numbers]
-    assert read_labelled(path, 1000) == read_labelled(path)
 
 
 @pytest.mark.parametrize(
@@ -116,14 +103,6 @@ def test_two_files(tmp_path: Path) -> None:
         read_split(train, test, sample=2)
 
 
-def test_one_label_to_learn_from(tmp_path: Path) -> None:
-    rows = [{"text": f"t{i}", "label": "a"} for i in range(10)]
-    held_out = train_test_split(range(10), test_size=0.1, random_state=42)[1][0]
-    rows[held_out]["label"] = "b"
-    with pytest.raises(DataError, match=r"the texts to learn from \(9 of 10\) have one label only"):
-        read_split(write(tmp_path / "x.jsonl", rows))
-
-
 def test_near_misses_as_augment_writes_them(tmp_path: Path) -> None:
     rows = [
         {"anchor": "s", "positive": "s", "negatives": ["not s"], "family": "negation", "edit": "insert"},
@@ -135,20 +114,6 @@ def test_near_misses_as_augment_writes_them(tmp_path: Path) -> None:
         LabelledNearMiss("2.1", "a b", "b, a", "b a", "binding"),
         LabelledNearMiss("2.2", "a b", "b, a", "a a", "binding"),
         LabelledNearMiss("3", "c", "c", "d", ""),
-    ]
-
-
-def test_the_other_layouts(tmp_path: Path) -> None:
-    rows = [{"text": "s", "near_miss": "not s", "family": "negation"}, {"text": "t", "near_miss": "u"}]
-    assert read_labelled_pairs(write(tmp_path / "x.jsonl", rows)) == [
-        LabelledNearMiss("1", "s", "s", "not s", "negation"),
-        LabelledNearMiss("2", "t", "t", "u", ""),
-    ]
-    rows = [{"sentence1": "a", "sentence2": "b", "label": label} for label in (0, 1, True)]
-    assert read_labelled_pairs(write(tmp_path / "y.jsonl", rows)) == [
-        LabelledPair("1", "a", "b", False),
-        LabelledPair("2", "a", "b", True),
-        LabelledPair("3", "a", "b", True),
     ]
 
 
@@ -200,10 +165,3 @@ def test_a_split_destroys_nothing(tmp_path, train, test):
         write_split(path, tmp_path / "a", tmp_path / "b")
     assert path.read_bytes() == before
     assert [one.name for one in tmp_path.iterdir()] == ["all.jsonl"]
-
-
-def test_a_test_file_may_have_one_label(tmp_path):
-    train, test = write(tmp_path / "train.jsonl", labelled(6)), write(tmp_path / "test.jsonl", labelled(4, labels=1))
-    assert [read_split(train, test).labels[i] for i in read_split(train, test).test] == [0] * 4
-    with pytest.raises(DataError, match="every text has the label '0'; expected at least two labels"):
-        read_split(test, train)

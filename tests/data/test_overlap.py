@@ -60,12 +60,6 @@ def test_near_duplicates_of_any_script(text: str, near: str, apart: str) -> None
     assert not finder.exact
 
 
-def test_one_text_in_two_forms_of_unicode() -> None:
-    finder = TextFinder(["Ａ cafe\u0301"], Shingles())
-    finder.look_in(["a  CAF\u00c9"])
-    assert finder.exact == {0: "a  CAF\u00c9"}
-
-
 @pytest.mark.parametrize("at_once", [7, 4096])
 def test_it_finds_what_comparing_all_finds(monkeypatch: pytest.MonkeyPatch, at_once: int) -> None:
     monkeypatch.setattr(overlap, "_AT_ONCE", at_once)
@@ -89,15 +83,6 @@ def test_it_finds_what_comparing_all_finds(monkeypatch: pytest.MonkeyPatch, at_o
     assert len(near) > 10
     assert set(finder.exact) == {place for place, text in enumerate(texts) if normal_form(text) in forms}
     assert set(finder.near) == near - set(finder.exact)
-
-
-def test_texts_without_words_and_no_texts_are_near_to_nothing() -> None:
-    finder = TextFinder(["!!", "??", "a b"], Shingles())
-    finder.look_in(["--", "", "?!"])
-    assert (finder.exact, finder.near) == ({}, {})
-    empty = TextFinder([], Shingles())
-    empty.look_in(["a b"])
-    assert (empty.exact, empty.near) == ({}, {})
 
 
 def written(path: Path, rows: list[dict[str, object]]) -> str:
@@ -146,14 +131,6 @@ def test_counts_and_examples(tmp_path, kind, rows, expected):
     ]
     warns = any(expected[name] for name in ("queries_seen", "queries_near", "pairs_seen"))
     assert (found.warning() is not None) == warns
-
-
-def test_many_texts_alike_are_compared_a_few_times_each(monkeypatch: pytest.MonkeyPatch) -> None:
-    compared = []
-    monkeypatch.setattr(overlap, "similarity", lambda one, other: compared.append(1) or 0.0)
-    finder = TextFinder(["the same words"] * 50, Shingles())
-    finder.look_in(["the same words."])
-    assert len(compared) <= overlap._BANDS * overlap._MOST
 
 
 @pytest.mark.shared_data

@@ -2,14 +2,12 @@
 
 import json
 import pickle
-import tracemalloc
 from pathlib import Path
 
 import pytest
 
-from retrokit.data.check import check_training
 from retrokit.data.packed_records import PackedRecords
-from retrokit.data.pairs import read_any_source, read_source
+from retrokit.data.pairs import read_source
 from retrokit.data.training_rows import Pair, ScoredPair, Unlabelled
 
 RECORDS = {
@@ -54,22 +52,3 @@ def test_places_of_records_that_are_left(tmp_path: Path) -> None:
     source = read_source(str(path), "pairs")
     assert (list(source.places), source.counts["duplicates"]) == ([0, 1, 3], 2)
     assert source.records == [Pair("a", "b"), Pair("c", "d"), Pair("e", "f")]
-
-
-@pytest.mark.parametrize("words", [2, 12])
-def test_a_check_takes_at_most_three_times_the_file(tmp_path: Path, words: int) -> None:
-    """Texts of all lengths: that of Python's objects for two short ones is ten times theirs."""
-    path = tmp_path / "pairs.jsonl"
-    with open(path, "w") as file:
-        for number in range(40_000):
-            row = {"anchor": f"what {number} " * (words // 2), "positive": f"an answer {number} " * (words // 2)}
-            file.write(json.dumps(row) + "\n")
-    check_training(read_any_source(str(path)))  # what is loaded at first
-    tracemalloc.start()
-    try:
-        checked = check_training(read_any_source(str(path)))
-        _, peak = tracemalloc.get_traced_memory()
-    finally:
-        tracemalloc.stop()
-    assert checked.counts["records"] == 40_000
-    assert peak <= 3 * path.stat().st_size

@@ -204,16 +204,6 @@ def test_scores_by_a_level_or_as_they_are(tmp_path: Path) -> None:
     ]
 
 
-def test_a_column_of_labels_by_its_type_and_case(tmp_path: Path) -> None:
-    rows = labelled("query", "document", "Label")
-    assert pairs_of(write(tmp_path / "a.jsonl", rows)) == PAIRS
-    path = tmp_path / "a.parquet"
-    table = pa.Table.from_pylist(rows)
-    decimals = table["Label"].cast(pa.decimal128(20, 1))
-    parquet.write_table(table.set_column(2, "label", decimals), path)
-    assert pairs_of(path) == PAIRS
-
-
 @pytest.fixture
 def datasets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     """The package, with its caches in the test's own folder."""
@@ -223,37 +213,6 @@ def datasets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     monkeypatch.setattr(datasets.config, "HF_DATASETS_CACHE", str(tmp_path / "cache" / "datasets"))
     monkeypatch.setattr(datasets.config, "HF_MODULES_CACHE", str(tmp_path / "cache" / "modules"))
     return datasets
-
-
-@pytest.mark.parametrize("form", ["saved", "snapshot", "file"])
-def test_names_of_the_data_set_decide(tmp_path: Path, datasets: Any, form: str) -> None:
-    def read(name: str, columns: dict[str, list[Any]], **classes: Any) -> list[Any]:
-        features = {column: classes.get(column, datasets.Value("string")) for column in columns}
-        data = datasets.Dataset.from_dict(columns, features=datasets.Features(features))
-        folder = tmp_path / name
-        folder.mkdir()
-        if form == "saved":
-            data.save_to_disk(str(folder))
-        else:
-            data.to_parquet(str(folder / "train.parquet"))
-        return pairs_of(f"{folder}/train.parquet" if form == "file" else f"hf:{folder}")
-
-    label = datasets.ClassLabel(names=["contradiction", "entailment", "neutral"])
-    texts = {"premise": ["a"] * 4, "hypothesis": ["b", "c", "d", "e"]}
-    with heard() as notices:
-        assert read("nli", {**texts, "label": [0, 1, 2, -1]}, label=label) == [Pair("a", "c")]
-    assert "labels have no names" not in notices[0]
-    label = datasets.ClassLabel(names=["entailment", "not_entailment"])
-    columns = {"sentence1": ["a", "a"], "sentence2": ["b", "c"], "label": [0, 1]}
-    assert read("rte", columns, label=label) == [Pair("a", "b")]
-    labels = datasets.List(datasets.ClassLabel(names=["relevant", "irrelevant"]))
-    lists = {"query": ["a"], "docs": [["b", "c"]], "labels": [[1, 0]]}
-    assert read("list", lists, docs=datasets.List(datasets.Value("string")), labels=labels) == [Pair("a", "c", ("b",))]
-    label = datasets.ClassLabel(names=["0", "1"])
-    assert read("paws", {**columns, "label": [0, 1]}, label=label) == [Pair("a", "c")]
-    label = datasets.ClassLabel(names=["odd", "even"])
-    with pytest.raises(DataError, match="unknown label 'odd'"):
-        read("unknown", columns, label=label)
 
 
 @pytest.mark.parametrize("form", ["saved", "snapshot"])
@@ -292,11 +251,6 @@ def test_empty_texts_in_a_list_of_positives(tmp_path: Path) -> None:
         Pair("a", "b", ("x",), (4.0, 0.0)),
         Pair("a", "c", ("x",), (1.0, 0.0)),
     ]
-
-
-def test_rejected_messages_are_negatives(tmp_path: Path) -> None:
-    row = {"messages": user("a"), "positive_messages": [user("b")], "rejected_messages": [user("x")]}
-    assert pairs_of(write(tmp_path / "a.jsonl", [row])) == [Pair("a", "b", ("x",))]
 
 
 def test_a_mixture_has_pairs_with_and_without_labels(tmp_path: Path) -> None:

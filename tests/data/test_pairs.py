@@ -19,7 +19,7 @@ from retrokit.core.errors import DataError, ServiceError, UsageError
 from retrokit.core.files import digest
 from retrokit.core.notices import listening
 from retrokit.data.jsonl import strictly
-from retrokit.data.pairs import Source, hold_out, read_source, registry
+from retrokit.data.pairs import Source, hold_out, read_source
 from retrokit.data.training_rows import Pair, ScoredPair, pair_codes, text_id, texts_of_record
 from tests.close import LEAST_P
 from tests.codes import codes
@@ -71,11 +71,6 @@ def test_parameters(tmp_path: Path) -> None:
         read_source(f"{path},weight=0", "pairs")
     with pytest.raises(UsageError, match="beir needs path"):
         read_source("beir", "pairs")
-
-
-def test_every_entry_is_listed() -> None:
-    assert registry.names() == ["jsonl", "beir", "hf"]
-    assert all(callable(entry.load()) for entry in registry.entries())
 
 
 @pytest.mark.parametrize(
@@ -238,14 +233,6 @@ def test_a_wrong_score_is_named(tmp_path: Path, text: str, problem: str) -> None
     assert str(caught.value) == f"{path}:2: {problem}"
 
 
-def test_the_other_kind_of_file(tmp_path: Path) -> None:
-    path = write(tmp_path / "a.jsonl", {"anchor": "a", "positive": "b"})
-    message = r":1: no field 'score' \(or scores, similarity, similarity_score, relevance, relevance_score, label,"
-    message += r" labels\) for the score; the fields are 'anchor', 'positive'$"
-    with pytest.raises(DataError, match=message):
-        read_source(str(path), "scored")
-
-
 def test_standard_input_and_gz(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = write(tmp_path / "a.jsonl", {"anchor": "a", "positive": "b"})
     plain = read_source(str(path), "pairs")
@@ -261,14 +248,6 @@ def test_standard_input_and_gz(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     packed.write_bytes(gzip.compress(path.read_bytes()))
     source = read_source(str(packed), "pairs")
     assert (list(source.records), source.digest, source.name) == (list(plain.records), digest(packed), "a")
-
-
-def test_a_folder_names_the_source_that_reads_it(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match=rf"is a folder; for training data write hf:{tmp_path}$"):
-        read_source(str(tmp_path), "pairs")
-    (tmp_path / "corpus.jsonl").touch()
-    with pytest.raises(UsageError, match=rf"is a folder; for training data write beir:{tmp_path}$"):
-        read_source(str(tmp_path), "pairs")
 
 
 @pytest.fixture
@@ -311,17 +290,6 @@ def test_a_relevance_level_and_absent_documents_of_a_beir_folder(folder: Path, n
     assert "recall can reach 0.5000" in notices.messages[0]
     with strictly(True), pytest.raises(DataError, match=r"train\.tsv:3: document 'gone' is not in corpus\.jsonl$"):
         read_source(f"beir:{folder}", "pairs")
-
-
-def test_a_beir_folder_without_pairs(folder: Path) -> None:
-    with pytest.raises(
-        DataError, match=r"pets: split 'zero' gives no training records: no relevant document has a text$"
-    ):
-        read_source(f"beir:{folder},split=zero", "pairs")
-    with pytest.raises(DataError, match=r"pets: query 'q4' of split 'blank' has no text$"):
-        read_source(f"beir:{folder},split=blank", "pairs")
-    with pytest.raises(UsageError, match="a BEIR folder gives pairs or texts, not scored sentences"):
-        read_source(f"beir:{folder}", "scored")
 
 
 def test_ids_and_codes_are_the_same_for_arrays_and_tensors():

@@ -7,16 +7,13 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from retrokit.augmentation.mixing import mix
 from retrokit.augmentation.texts import Texts
 from retrokit.core.errors import DataError
 from retrokit.core.notices import heard
 from retrokit.data.corpus import read_corpus, read_queries
-from retrokit.data.labelled import read_labelled, write_split
+from retrokit.data.labelled import read_labelled
 from retrokit.data.pairs import read_source
-from retrokit.data.tables import read_rows
-from retrokit.data.training_rows import Pair, ScoredPair
-from retrokit.evaluation.tasks.pairs import sts
+from retrokit.data.training_rows import Pair
 
 PASSAGES = [{"docid": "1", "title": "T", "text": "b"}], [{"docid": "2", "title": "", "text": "x"}]
 
@@ -158,42 +155,6 @@ def test_damaged_tables(tmp_path: Path, name: str, content: str, problem: str) -
     assert len(str(caught.value).splitlines()) == 1
 
 
-def test_every_command_reads_tables(tmp_path: Path) -> None:
-    (tmp_path / "sts.csv").write_text("sentence1,sentence2,score\na,b,0.5\nc,d,1\n")
-    assert read_source(str(tmp_path / "sts.csv"), "scored").records == [
-        ScoredPair("a", "b", 0.5),
-        ScoredPair("c", "d", 1),
-    ]
-    assert sts(str(tmp_path / "sts.csv")).counts["pairs"] == 2
-    (tmp_path / "sts.tsv").write_text("a\tb\t0.5\nc\td\t1\n")
-    assert read_source(str(tmp_path / "sts.tsv"), "scored").records == [
-        ScoredPair("a", "b", 0.5),
-        ScoredPair("c", "d", 1),
-    ]
-    (tmp_path / "labels.csv").write_text('id,text,label\n1,"a, b",10\n2,c,9\n')
-    labelled = read_labelled(tmp_path / "labels.csv")
-    assert (labelled.texts, labelled.classes) == (["a, b", "c"], ["9", "10"])
-    write_split(tmp_path / "labels.csv", tmp_path / "train.jsonl", tmp_path / "test.jsonl")
-    rows = [row for name in ("train", "test") for _, row in read_rows(tmp_path / f"{name}.jsonl")]
-    assert sorted(rows, key=lambda row: row["id"]) == [
-        {"id": "1", "text": "a, b", "label": 10},
-        {"id": "2", "text": "c", "label": 9},
-    ]
-    (tmp_path / "corpus.tsv").write_text('docid\ttitle\tcontents\nd1\tT\t"t\nd2\t\tu\n')
-    assert [*read_corpus(tmp_path / "corpus.tsv")] == [("d1", "T", '"t'), ("d2", "", "u")]
-    (tmp_path / "collection.tsv").write_text("0\tone\n1\ttwo\n")
-    assert [*read_queries(tmp_path / "collection.tsv")] == [("0", "one"), ("1", "two")]
-    assert [(text.id, text.text) for text in Texts(tmp_path / "collection.tsv")] == [("0", "one"), ("1", "two")]
-    (tmp_path / "pairs.csv").write_text("anchor,positive\na,b\n")
-    (tmp_path / "array.json").write_text('[{"anchor": "c",\n "positive": "d"}]')
-    mix(parts=[f"{tmp_path}/pairs.csv", f"{tmp_path}/array.json"], output=f"{tmp_path}/mixed.jsonl")
-    rows = [dict(row) for _, row in read_rows(tmp_path / "mixed.jsonl")]
-    assert sorted(rows, key=lambda row: row["anchor"]) == [
-        {"anchor": "a", "positive": "b", "source": "pairs"},
-        {"anchor": "c", "positive": "d", "source": "array"},
-    ]
-
-
 def written(folder: Path, kind: str, rows: list[dict[str, object]]) -> Path:
     """The rows as a file of that kind."""
     path = folder / f"rows.{kind}"
@@ -226,28 +187,8 @@ def test_one_table_of_names_for_all_formats(tmp_path: Path, kind: str, names: tu
     assert read_labelled(path).texts == ["x y", "z"]
 
 
-def test_the_first_name_of_an_identifier_counts(tmp_path: Path) -> None:
-    for kind in ("jsonl", "tsv", "parquet"):  # as in MS MARCO's second version
-        path = written(tmp_path, kind, [{"docid": "whole", "pid": "part", "passage": "x", "title": "T"}])
-        assert [*read_corpus(path)] == [("part", "T", "x")]
-
-
 @pytest.mark.parametrize("kind", ["jsonl", "tsv", "parquet"])
 def test_two_texts_are_refused(tmp_path: Path, kind: str) -> None:
     path = written(tmp_path, kind, [{"id": "1", "query": "x", "passage": "y"}])
     with pytest.raises(DataError, match=r"the text could be in any of 'passage', 'query'; keep one$"):
         list(read_corpus(path))
-
-
-@pytest.mark.parametrize("first", ["sep=;", '"sep=;"', "SEP=;"])
-@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16"])
-def test_excel_names_the_mark_between_cells(tmp_path: Path, first: str, encoding: str) -> None:
-    path = tmp_path / "a.csv"
-    path.write_bytes(f'{first}\r\nanchor;positive\r\n"a;b";p, q\r\nc;d\r\n'.encode(encoding))
-    assert [*read_source(str(path), "pairs").records] == [Pair("a;b", "p, q"), Pair("c", "d")]
-    path.write_bytes(f"{first}\r\nanchor;positive\r\na;b\r\nc\r\n".encode(encoding))
-    with pytest.raises(DataError, match=r"a\.csv:4: expected 2 columns \(anchor, positive\), found 1$"):
-        read_source(str(path), "pairs")
-    path.write_bytes(f"{first}\r\n".encode(encoding))
-    with pytest.raises(DataError, match=r"a\.csv: is empty; expected training data"):
-        read_source(str(path), "pairs")

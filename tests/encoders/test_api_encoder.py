@@ -59,17 +59,6 @@ def test_prompts_dimensions_and_empty_texts_are_sent() -> None:
         assert {body["dimensions"] for body in server.log.bodies} == {8}
 
 
-def test_it_is_evaluated_like_any_other(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    documents = {f"d{place}": text for place, text in enumerate(TEXTS[:30])}
-    data = write_folder(tmp_path / "data", documents, {"q": TEXTS[4]}, {"q": {"d4": 1}})
-    with ChatServer() as server:
-        words = ["eval", spec(server), "--on", f"beir:{data}", "--metrics", "accuracy@1", "--format", "csv"]
-        assert cli.run(words) == 0
-        assert "1.0" in capsys.readouterr().out
-        refused = ["finetune", spec(server), "--data", str(data), "-o", str(tmp_path / "run")]
-        assert cli.run(refused) == 2
-
-
 FITTING = [fault for fault in PASSING if fault not in ("null", "empty", "no-choices", "slow")]
 """Faults that are not of chats only."""
 
@@ -144,15 +133,6 @@ def test_dialects_are_read(name: str) -> None:
         np.testing.assert_array_equal(retrokit.encoder(spec(server)).embed(TEXTS, "query"), EXPECTED)
 
 
-def test_a_service_that_takes_no_encoding_format() -> None:
-    def reply(body: dict[str, list[str]]) -> bytes | None:
-        return message(400, error("Argument 'encoding_format' is not supported")) if "encoding_format" in body else None
-
-    with ChatServer(Plan(reply=reply)) as server:
-        np.testing.assert_array_equal(retrokit.encoder(spec(server)).embed(TEXTS, "query"), EXPECTED)
-        assert sum("encoding_format" in body for body in server.log.bodies) == 1
-
-
 def test_a_text_that_the_server_fails_on_is_named(waits: list[float]) -> None:
     def reply(body: dict[str, list[str]]) -> bytes | None:
         return message(500, error("unsupported value: NaN")) if "a sofa" in body["input"] else None
@@ -163,16 +143,6 @@ def test_a_text_that_the_server_fails_on_is_named(waits: list[float]) -> None:
         asked = [body["input"] for body in server.log.bodies]
         assert sum("a sofa" in texts for texts in asked) == 6 * 5, "16, 8, 4, 2 and 1 text before and after a probe"
         assert sum(waits) < 16
-
-
-def test_a_server_that_is_down_blames_no_text() -> None:
-    plan = Plan()
-    with ChatServer(plan) as server:
-        made = retrokit.encoder(spec(server))
-        assert made.dimension == 8
-        plan.reply = lambda body: message(500, error("out of memory"))
-        with pytest.raises(ServiceError, match=r"^http.*/v1/embeddings: out of memory \(500\)$"):
-            made.embed(TEXTS[:16], "query")
 
 
 @pytest.mark.parametrize(
@@ -195,12 +165,6 @@ def test_the_role_is_sent(given: str, field: str, query: str, document: str) -> 
         assert field not in server.log.bodies[-1]
 
 
-@pytest.mark.parametrize("given", ["coher", "task:query", "task::document", "a:b:c:d"])
-def test_an_input_type_that_is_none(given: str) -> None:
-    with pytest.raises(UsageError, match=f"input_type={given} is neither cohere, jina, nvidia, voyage nor FIELD:QUERY"):
-        retrokit.encoder(f"api:model,url=http://127.0.0.1:9/v1,input_type={given}")
-
-
 @pytest.mark.parametrize("number", [float("nan"), float("inf"), -float("inf"), 1e39])
 def test_numbers_that_are_not_finite(number: float) -> None:
     bad = embeddings([[1.0] * 8, [number, *[1.0] * 7]])
@@ -209,27 +173,6 @@ def test_numbers_that_are_not_finite(number: float) -> None:
         pytest.raises(ServiceError, match=f"1 of 2 embeddings are not finite; the text begins '{TEXTS[1][:30]}"),
     ):
         retrokit.encoder(spec(server)).embed(TEXTS[:2], "query")
-
-
-def test_a_first_embedding_that_is_not_finite(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (tmp_path / "corpus.jsonl").write_text('{"id": "d", "text": "A cat."}\n')
-    with ChatServer(Plan(embed=lambda text: [float("nan"), 1.0])) as server:
-        words = ["search", spec(server), "--corpus", str(tmp_path / "corpus.jsonl"), "--query", "cat"]
-        assert cli.run(words) == 4
-    assert "1 of 1 embeddings are not finite" in capsys.readouterr().err.splitlines()[-1]
-
-
-def test_other_dimensions_than_before() -> None:
-    with (
-        ChatServer(Plan(embed=lambda text: [1.0] * (3 if "cat" in text else 4))) as server,
-        pytest.raises(ServiceError, match="gives 3 dimensions, and gave 4 for the first text"),
-    ):
-        retrokit.encoder(spec(server)).embed(["a cat"], "query")
-
-
-def test_dimensions_that_the_service_ignores() -> None:
-    with ChatServer() as server, pytest.raises(ServiceError, match="gives 8 dimensions in spite of dimensions=4"):
-        retrokit.encoder(spec(server, ",dimensions=4")).embed(["a cat"], "query")
 
 
 def test_a_batch_that_is_too_large_is_halved_and_a_text_that_is_refused_is_named() -> None:
@@ -292,7 +235,7 @@ def test_what_does_not_fit(more: str, problem: str, monkeypatch: pytest.MonkeyPa
     "words",
     [
         ["eval", "api:model", "--on", "beir:data"],
-        ["finetune", "static:4", "--data", "absent.jsonl", "--guide", "api:model", "-o", "run"],
+        ["finetune", "static:4", "--data", "absent.jsonl", "--loss", "infonce:guide=api:model", "-o", "run"],
         ["build-sure", "data", "--llm", "openai:model", "-o", "testbed"],
         ["rerank", "static:4", "--on", "beir:data", "--with", "llm:openai:model"],
     ],
@@ -306,22 +249,3 @@ def test_no_text_goes_to_an_address_that_nobody_gave(
     assert cli.run(words) == 2
     problem = "url= is missing; add url=ADDRESS of the service up to /v1, or set OPENAI_BASE_URL"
     assert f":model: {problem}" in capsys.readouterr().err
-
-
-@pytest.mark.parametrize("from_environment", [False, True])
-def test_the_first_line_says_once_where_texts_go(
-    from_environment: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    documents = {f"d{number}": f"text number {number}" for number in range(3)}
-    data = write_folder(tmp_path / "data", documents, {"q": documents["d1"]}, {"q": {"d1": 1}})
-    with ChatServer() as server:
-        name = "api:model"
-        if from_environment:
-            monkeypatch.setenv("OPENAI_BASE_URL", server.url)
-        else:
-            name = f"api:model,url={server.url}"
-        assert cli.run(["eval", name, f"{name},batch=2", "--on", f"beir:{data}", "--metrics", "ndcg@10"]) == 0
-    line = f"api:model: texts are sent to {server.url.split('/')[2]}"
-    shown = capsys.readouterr().err
-    assert shown.splitlines()[0] == line
-    assert shown.count(line) == 1

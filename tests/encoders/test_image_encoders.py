@@ -11,9 +11,7 @@ import torch
 from transformers import CLIPModel, CLIPProcessor
 
 import retrokit
-from retrokit import evaluation
-from retrokit.core.errors import DataError, UsageError
-from retrokit.data import images as images_of_data
+from retrokit.core.errors import UsageError
 from retrokit.data.beir import read_beir
 from retrokit.data.images import open_image
 from retrokit.encoders import engine
@@ -116,15 +114,6 @@ def read_sides(folder: Path):
     return data.queries, data.documents
 
 
-def test_results_follow_the_bytes_of_the_images(tmp_path: Path):
-    folder = make_image_benchmark(tmp_path / "data")
-    digests = []
-    for seed in (0, 0, 9):
-        make_picture(folder / "pictures" / "0.png", seed)
-        digests.append(evaluation.registry.create(f"beir:{folder}").digest())
-    assert digests[0] == digests[1] != digests[2]
-
-
 @pytest.mark.parametrize("side", ["corpus", "queries"])
 def test_an_export_of_images(tiny_clip: Path, tmp_path: Path, side: str):
     folder = make_image_benchmark(tmp_path / "data", images=side)
@@ -133,42 +122,6 @@ def test_an_export_of_images(tiny_clip: Path, tmp_path: Path, side: str):
     items = read_sides(folder)[side == "corpus"]
     raw = retrokit.encoder(f"clip:{tiny_clip}").embed(items, role)
     assert_close(np.array(made.embeddings()), raw / np.linalg.norm(raw, axis=1, keepdims=True))
-
-
-def test_an_export_decodes_an_image_twice_and_tells_by_its_digest_if_one_has_changed(tiny_clip, tmp_path, monkeypatch):
-    folder = make_image_benchmark(tmp_path / "data")
-    decoded: list[str] = []
-    decode = images_of_data._decoded
-    monkeypatch.setattr(images_of_data, "_decoded", lambda *all: decoded.append(all[1]) or decode(*all))
-    digests = []
-    for seed in (100, 101):
-        for number in range(6):
-            make_picture(folder / "pictures" / f"{number}.png", 10 * seed + number)
-        made = export.export(f"clip:{tiny_clip}", str(folder), str(tmp_path / f"out{seed}"), sim="cosine")
-        digests.append(made.note["source"]["digest"])
-    assert digests[0] != digests[1]
-    assert len(decoded) == 2 * 6 * 2  # once to check it, and once to encode it
-
-
-def test_batches_of_images_are_halved_where_memory_runs_out(tiny_clip, tmp_path, monkeypatch):
-    pictures = [open_image(make_picture(tmp_path / f"{number}.png", number)) for number in range(20)]
-    encoder = retrokit.encoder(f"clip:{tiny_clip}", device="cpu")
-    whole = encoder.embed(pictures, "document", "fp32")
-    forward, tried = engine._forward, []
-
-    def small(transformer, batch, device):
-        tried.append(len(batch["pixel_values"]))
-        if tried[-1] > 3:
-            raise torch.cuda.OutOfMemoryError("CUDA out of memory.")
-        return forward(transformer, batch, device)
-
-    monkeypatch.setattr(engine, "_forward", small)
-    monkeypatch.setattr(engine, "IMAGES", 8)
-    assert_rounded(encoder.embed(pictures, "document", "fp32"), whole)
-    assert [size for size in tried if size > 3] == [8, 4, 4]  # what ran out once is not tried with every chunk
-    monkeypatch.setattr(engine, "_forward", lambda *_: small({}, {"pixel_values": range(4)}, None))
-    with pytest.raises(UsageError, match="memory of cpu is too small for one batch"):
-        encoder.embed(pictures[:1], "document", "fp32")
 
 
 @pytest.mark.parametrize("name", ["static:8", "bert", "bm25"])
@@ -191,16 +144,3 @@ def test_what_a_model_of_two_towers_has_not(tiny_clip: Path, tiny_bert: Path, im
         retrokit.encoder(f"clip:{tiny_bert}")
     with pytest.raises(UsageError, match="no images"):
         retrokit.encoder(str(tiny_bert)).with_tokens().token_embeddings(images, "query")
-
-
-def test_a_search_among_texts_and_images(tiny_clip: Path, images):
-    documents = [*images, *sentences(3)]
-    found = retrokit.search(f"clip:{tiny_clip}", documents, [images[1], documents[4]], k=1, sim="cosine")
-    assert [positions.tolist() for _, positions in found] == [[1], [4]]
-
-
-def test_a_file_that_breaks_meanwhile_is_named(tiny_clip: Path, tmp_path: Path):
-    image = open_image(make_picture(tmp_path / "a.png"), "rows.jsonl", 7)
-    (tmp_path / "a.png").write_bytes(b"")
-    with pytest.raises(DataError, match=r"rows\.jsonl:7: "):
-        retrokit.encoder(f"clip:{tiny_clip}").embed([image], "query")

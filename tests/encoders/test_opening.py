@@ -1,7 +1,6 @@
 """Encoders of folders that the embedding cache knows: they are what they would be if they were loaded."""
 
 import json
-import shutil
 import sqlite3
 import subprocess
 import sys
@@ -11,9 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import torch
 from safetensors.torch import load_file, save_file
-from sentence_transformers import SentenceTransformer
 from torch import nn
 
 import retrokit
@@ -21,11 +18,9 @@ from retrokit.core.errors import DataError
 from retrokit.encoders import loading
 from retrokit.encoders.base import Encoder
 from retrokit.encoders.opening import RememberedEncoder
-from retrokit.encoders.store import FILE, OVERHEAD, open_cache
+from retrokit.encoders.store import FILE
 from retrokit.encoders.views import MemoizedEncoder
-from tests import forked_python
 from tests.close import assert_rounded
-from tests.evaluation.fakes import write_folder
 from tests.models import sentences
 
 TEXTS = sentences(12, seed=3)
@@ -123,28 +118,6 @@ def test_what_is_in_the_cache_takes_no_library(tiny_bert, tmp_path, precision):
     assert done.stdout.splitlines() == ["True", "[]"] * 2, done.stderr
 
 
-EVALUATES = """
-import sys
-from retrokit.cli.entry import run
-code = run(sys.argv[1:])
-print(code, sorted({"sentence_transformers", "transformers", "scipy"} & set(sys.modules)), file=sys.stderr)
-"""
-
-
-def test_a_second_eval_takes_no_library(tiny_bert, tmp_path):
-    documents = {f"d{number}": text for number, text in enumerate(TEXTS)}
-    data = write_folder(tmp_path / "data", documents, {"q": TEXTS[0]}, {"q": {"d0": 1}})
-    words = ["-c", EVALUATES, "eval", str(tiny_bert), "--on", f"beir:{data}", "--format", "csv"]
-    done = [
-        subprocess.run([python, *words], cwd=Path(__file__).parents[2], capture_output=True, text=True, timeout=300)
-        for python in (forked_python.python(), sys.executable)
-    ]
-    assert done[0].stderr.splitlines()[-1].startswith("0 ")
-    assert done[1].stderr.splitlines()[-1] == "0 []"
-    assert done[0].stdout == done[1].stdout
-    assert "cosine" in done[1].stdout
-
-
 def change_weight(folder: Path) -> None:
     weights = load_file(folder / "model.safetensors")
     weights["embeddings.word_embeddings.weight"][7, 3] += 1
@@ -187,22 +160,6 @@ def test_a_folder_that_changes_between_opening_and_loading_is_an_error(model):
         again.embed(["a bird"], "document", "fp32")
 
 
-def test_where_the_folder_lies_does_not_count(model, tmp_path, loads):
-    embedded(model)
-    shutil.copytree(model, tmp_path / "copy")
-    again = embedded(tmp_path / "copy")
-    assert is_remembered(again)
-    assert again.spec == str(tmp_path / "copy")
-    assert len(loads) == 1
-
-
-def test_another_device_or_option_is_loaded(tiny_bert, loads):
-    embedded(tiny_bert)
-    assert not is_remembered(retrokit.encoder(str(tiny_bert), device="cpu"))
-    assert not is_remembered(retrokit.encoder(f"{tiny_bert},max_length=8"))
-    assert len(loads) == 3
-
-
 def test_a_run_is_remembered_with_its_similarity(model, loads):
     change_json(model, "config_sentence_transformers.json", similarity_fn_name="dot")
     (model / "retrokit.json").write_text(json.dumps({"similarity": "sfs:size=4", "status": "finished"}))
@@ -213,38 +170,6 @@ def test_a_run_is_remembered_with_its_similarity(model, loads):
     assert is_remembered(again)
     assert len(loads) == 1
     assert again.similarity.spec == first.similarity.spec == "sfs:4"
-
-
-def test_a_similarity_that_has_learned_is_loaded(model, loads):
-    from retrokit.training.model import build, export
-
-    trained, _ = build(retrokit.encoder(str(model)), "learn")
-    shutil.rmtree(model)
-    export(trained, model)
-    del loads[:]
-    for _ in range(2):
-        assert embedded(model).similarity.spec == "learn"
-    assert len(loads) == 2
-
-
-def test_a_model_that_is_changed_after_loading_is_not_taken_for_the_folder(model, monkeypatch):
-    encoder = retrokit.encoder(str(model))
-    with torch.no_grad():  # having taken the model is enough not to be remembered
-        encoder.to_train().model[0].auto_model.embeddings.word_embeddings.weight[:, 0].add_(1)
-    changed = encoder.embed(TEXTS, "document", "fp32")
-    made = embedded(model).embed(TEXTS, "document", "fp32")
-    monkeypatch.setenv("RETROKIT_CACHE", "off")
-    assert np.array_equal(made, retrokit.encoder(str(model)).embed(TEXTS, "document", "fp32"))
-    assert not np.allclose(made, changed)
-
-
-def test_another_similarity_given_to_an_encoder_is_not_taken_for_its_own(tiny_bert):
-    encoder = retrokit.encoder(str(tiny_bert))
-    encoder.similarity = retrokit.similarity("dot")
-    encoder.embed(TEXTS, "document", "fp32")
-    again = retrokit.encoder(str(tiny_bert))
-    assert is_remembered(again)
-    assert again.similarity.spec == "cosine"
 
 
 class Own(nn.Identity):
@@ -312,37 +237,3 @@ def test_a_damaged_record_is_made_again(tiny_bert, cache_folder, loads, damage):
     assert facts(cache_folder) == whole
     assert is_remembered(embedded(tiny_bert))
     assert len(loads) == 2
-
-
-def test_records_go_with_the_embeddings(tiny_bert, tiny_llama, cache_folder):
-    embedded(tiny_bert)
-    embedded(f"{tiny_llama},pooling=mean")
-    found = open_cache()
-    assert found is not None
-    for limit, left in ((10**6, 2), (16 * (64 + OVERHEAD), 1), (0, 0)):
-        found.shrink(limit)
-        assert len(found.held()) == len(facts(cache_folder)) == left
-
-
-def test_without_a_cache_nothing_is_remembered(tiny_bert, monkeypatch, cache_folder, loads):
-    monkeypatch.setenv("RETROKIT_CACHE", "off")
-    embedded(tiny_bert)
-    assert not is_remembered(embedded(tiny_bert))
-    assert len(loads) == 2
-    assert not cache_folder.exists()
-
-
-def test_a_library_that_computes_otherwise_is_not_mistaken(tiny_bert, monkeypatch):
-    embedded(tiny_bert)
-    monkeypatch.setattr("retrokit.encoders.fingerprint.version", lambda name: "another")
-    assert not is_remembered(retrokit.encoder(str(tiny_bert)))
-
-
-def test_a_loaded_model_can_be_changed(tiny_bert):
-    embedded(tiny_bert)
-    again = retrokit.encoder(str(tiny_bert))
-    before = again.fingerprint()
-    assert isinstance(again.to_train().model, SentenceTransformer)
-    with torch.no_grad():
-        next(again.to_train().model.parameters())[0, 0] += 1
-    assert again.fingerprint() != before

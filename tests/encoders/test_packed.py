@@ -1,7 +1,6 @@
 """The copy that computes: the same values as the model itself, made anew when the model changes."""
 
 import copy
-from contextlib import nullcontext
 from pathlib import Path
 
 import numpy as np
@@ -14,7 +13,6 @@ from torch import nn
 from torch.nn import functional
 from transformers import (
     AutoModel,
-    AutoModelForSequenceClassification,
     AutoTokenizer,
     Gemma3TextConfig,
     LlamaConfig,
@@ -22,14 +20,12 @@ from transformers import (
     PreTrainedConfig,
     Qwen3Config,
 )
-from transformers.activations import ACT2FN
 
 import retrokit
 from retrokit.core.errors import UsageError
 from retrokit.encoders import packed, precision
 from retrokit.encoders.packed import PackedLinear, computing
 from retrokit.encoders.precision import choose_precision
-from retrokit.ranking.reranking.library import cross_encoder
 from tests.close import BF16_UNIT, assert_rounded
 from tests.models import sentences
 
@@ -93,55 +89,6 @@ def test_linear_layers_and_gelu_are_packed_and_the_model_is_left_alone(tiny_bert
     assert all(weights[name].data_ptr() == weight.data_ptr() for name, weight in copied.named_parameters())
 
 
-class Intermediate(nn.Module):
-    """As BERT's, or with something else between."""
-
-    def __init__(self, activation: str, factor: float = 1.0) -> None:
-        super().__init__()
-        self.dense, self.intermediate_act_fn, self.factor = nn.Linear(8, 12), ACT2FN[activation], factor
-
-    def forward(self, states: torch.Tensor) -> torch.Tensor:
-        return self.intermediate_act_fn(self.factor * self.dense(states))
-
-
-@pytest.mark.parametrize(
-    ("activation", "factor", "kind"),
-    [("gelu", 1, "none"), ("gelu_pytorch_tanh", 1, "tanh"), ("relu", 1, ""), ("silu", 1, ""), ("gelu", 2, "")],
-)
-def test_only_a_gelu_right_behind_the_layer_is_joined_to_it(activation, factor, kind):
-    part = Intermediate(activation, factor)
-    states = torch.randn(5, 8)
-    with torch.inference_mode():
-        assert packed._gelu_behind(part) == kind
-        assert_rounded(made(part, torch.float32)(states), part(states))
-
-
-def test_hooks_and_derived_kinds_stay(tiny_bert):
-    class Doubling(nn.Linear):
-        def forward(self, input: torch.Tensor) -> torch.Tensor:
-            return 2 * super().forward(input)
-
-    parts = nn.Sequential(nn.Linear(4, 4), Doubling(4, 4), nn.Linear(4, 4))
-    parts[2].register_forward_hook(lambda module, inputs, output: output + 1)
-    copied = made(parts, torch.float32)
-    assert [type(part) for part in copied] == [PackedLinear, Doubling, nn.Linear]
-    texts = torch.randn(2, 4)
-    torch.testing.assert_close(copied(texts), parts(texts))
-
-
-def test_it_is_kept_until_weights_or_settings_change(tiny_bert):
-    model = retrokit.encoder(str(tiny_bert), device="cpu").to_train().model.eval()
-    for dtype in (torch.float32, torch.bfloat16):
-        first = made(model[0], dtype)
-        assert made(model[0], dtype) is first
-        with torch.no_grad():
-            model[0].model.encoder.layer[1].output.dense.weight.data[0, 0] += 1
-        second = made(model[0], dtype)
-        assert second is not first
-        model[0].model.config.output_hidden_states = not model[0].model.config.output_hidden_states
-        assert made(model[0], dtype) is not second
-
-
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_changed_weights_show(tiny_bert, dtype):
     model = retrokit.encoder(str(tiny_bert), device="cpu").to_train().model.eval()
@@ -153,18 +100,6 @@ def test_changed_weights_show(tiny_bert, dtype):
     mask = model.preprocess(TEXTS)["attention_mask"].bool()
     units = {torch.float32: 64, torch.bfloat16: 8 * BF16_UNIT}[dtype]
     assert_rounded(after[mask], outputs(model[0], model)[mask], units)
-
-
-def test_what_has_nothing_to_pack_is_itself(tiny_bert):
-    table = retrokit.encoder(f"static:dim=8,tokenizer={tiny_bert}", device="cpu").to_train().model[0]
-    assert made(table, torch.float32) is table
-    assert next(made(table, torch.bfloat16).parameters()).dtype == torch.bfloat16
-
-
-def test_fp16_is_not_packed(tiny_bert):
-    copied = made(retrokit.encoder(str(tiny_bert), device="cpu").to_train().model[0], torch.float16)
-    assert next(copied.parameters()).dtype == torch.float16
-    assert PackedLinear not in {type(part) for part in copied.modules()}
 
 
 def padded(expanded):
@@ -227,22 +162,6 @@ def test_causal_long_and_grouped_attention_is_pytorchs():
     found, _ = packed._short_attention(grouped, states, states[:, :2], states[:, :2], None)
     expected = functional.scaled_dot_product_attention(states, states[:, :2], states[:, :2], enable_gqa=True)
     torch.testing.assert_close(found, expected.transpose(1, 2))
-
-
-@BF16
-def test_bf16_uses_the_short_attention(tiny_bert, monkeypatch):
-    calls = []
-    real = packed.AttentionInterface()[packed._SHORT_ATTENTION]
-    monkeypatch.setitem(
-        packed.AttentionInterface._global_mapping,
-        packed._SHORT_ATTENTION,
-        lambda *arguments, **options: calls.append(options) or real(*arguments, **options),
-    )
-    monkeypatch.setattr(packed, "sdpa_attention_forward", lambda *arguments, **options: pytest.fail("PyTorch's"))
-    model = retrokit.encoder(str(tiny_bert), device="cpu").to_train().model.eval()
-    outputs(made(model[0], torch.bfloat16), model)
-    assert len(calls) == 2
-    assert model[0].model.config._attn_implementation == "sdpa"
 
 
 SIZES = {"hidden_size": 32, "intermediate_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2}
@@ -329,32 +248,6 @@ def test_a_checkpoint_stored_in_bf16_computes_in_float32_exactly(checkpoint, tmp
     np.testing.assert_allclose(found, wanted, rtol=0, atol=rounding * np.abs(wanted).max())
 
 
-@pytest.mark.parametrize("dtype", ["bf16", "fp16"])
-def test_a_cross_encoder_keeps_its_rotary_frequencies(tmp_path, tiny_llama, dtype):
-    config = copy.deepcopy(CONFIGURATIONS["qwen3"])
-    config.num_labels, config.pad_token_id = 1, 2
-    folder = saved(config, tmp_path, tiny_llama, AutoModelForSequenceClassification)
-    loaded = cross_encoder(str(folder), None, dtype, "cpu").model[0].model
-    exact = AutoModelForSequenceClassification.from_pretrained(folder, dtype=torch.float32)
-    assert {tensor.dtype for tensor in loaded.parameters()} == {torch.bfloat16 if dtype == "bf16" else torch.float16}
-    for name, tensor in buffers(exact).items():
-        torch.testing.assert_close(buffers(loaded)[name], tensor, rtol=0, atol=0)
-
-
-def test_far_tokens_lose_no_more_than_the_library_does(qwen):
-    """A decoder's last token at 2,048 tokens, and every token's embedding."""
-    texts = [" ".join(sentences(600))]
-    encoder = retrokit.encoder(f"{qwen},pooling=last,max_length=2048", device="cpu")
-    expected = retrokit.encoder(f"{qwen},pooling=last,max_length=2048", device="cpu")
-    expected.model[0].model = AutoModel.from_pretrained(qwen, dtype=torch.bfloat16)
-    exact = encoder.embed(texts, "document", "fp32")
-    ours, theirs = (one.embed(texts, "document", "bf16") for one in (encoder, expected))
-    assert deviation(ours, exact) <= 4 * deviation(theirs, exact)  # of one vector, whose roundings chance has a say in
-    exact = np.concatenate(encoder.token_embeddings(texts, "document", "fp32"))
-    ours, theirs = (np.concatenate(one.token_embeddings(texts, "document", "bf16")) for one in (encoder, expected))
-    assert deviation(ours, exact) <= 1.5 * deviation(theirs, exact)
-
-
 def deviation(some: np.ndarray, others: np.ndarray) -> float:
     """Mean of 1 − cos of the rows."""
     lengths = np.linalg.norm(some, axis=1) * np.linalg.norm(others, axis=1)
@@ -402,14 +295,6 @@ def test_auto_goes_by_the_processor(machine, vendor, flags, dtype):
     assert choose_precision("auto", CPU) == dtype
 
 
-@pytest.mark.parametrize(("number", "dtype"), [(0, torch.float32), (1, torch.bfloat16)])
-def test_a_gpu_is_asked_itself_and_not_the_current_one(monkeypatch, number, dtype):
-    asked: list[torch.device] = []
-    monkeypatch.setattr(torch.cuda, "device", lambda device: asked.append(device) or nullcontext())
-    monkeypatch.setattr(torch.cuda, "is_bf16_supported", lambda including_emulation: asked[-1].index == 1)
-    assert choose_precision("auto", torch.device("cuda", number)) == dtype
-
-
 def test_names_of_precisions(tiny_bert):
     for name, dtype in precision.PRECISIONS.items():
         assert choose_precision(name, CPU) == dtype
@@ -418,28 +303,3 @@ def test_names_of_precisions(tiny_bert):
         choose_precision("fp8", CPU)
     encoder = retrokit.encoder(str(tiny_bert), device="cpu")
     assert [encoder.computes_in(name) for name in ("fp32", "bf16", "fp16")] == ["float32", "bfloat16", "float16"]
-
-
-def test_training_goes_by_the_same_rule(machine):
-    from retrokit.training.config import FinetuneConfig
-    from retrokit.training.run import training_precision
-
-    config = FinetuneConfig("minilm", ("pairs.jsonl",), "runs/a")
-    model, table = torch.nn.Linear(2, 2), torch.nn.EmbeddingBag(2, 2)
-    machine(INTEL, "avx512_bf16")
-    assert training_precision(config, model, CPU) == torch.float32
-    machine(AMD, "avx512_bf16")
-    assert training_precision(config, model, CPU) == torch.bfloat16
-    assert training_precision(config, table, CPU) == torch.float32
-
-
-def test_a_table_is_not_rounded(machine, tmp_path):
-    """It has nothing to multiply, so that ``auto`` is the same on every processor, loaded or remembered."""
-    machine(AMD, "avx512_bf16")
-    table = retrokit.encoder("static:8")
-    table.to_train().model.save(str(tmp_path / "table"))
-    encoders = [table, *(retrokit.encoder(str(tmp_path / "table")) for _ in range(2))]
-    assert [encoder.computes_in() for encoder in encoders] == ["float32"] * 3
-    assert encoders[0].computes_in("bf16") == "bfloat16"
-    rows = [encoder.embed(["a cat"], "query") for encoder in encoders]
-    assert all((row == table.embed(["a cat"], "query", "fp32")).all() for row in rows)

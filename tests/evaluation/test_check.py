@@ -9,11 +9,8 @@ import pytest
 
 import retrokit
 from retrokit import cli
-from retrokit.core.errors import DataError
-from retrokit.core.notices import heard
 from retrokit.data import check as checks
-from retrokit.data.check import KINDS, boilerplate, quick_line, trace_of_encoding
-from retrokit.data.pairs import read_source
+from retrokit.data.check import trace_of_encoding
 from tests.evaluation.fakes import write_folder, write_lines
 
 WORDS = [a + b for a in ("ka", "lo", "mi", "nu", "pe", "ro", "si", "tu") for b in ("ber", "dan", "fol", "gim", "hos")]
@@ -145,17 +142,6 @@ def test_invisible_characters_that_belong_there(text: str) -> None:
     assert checks.trace_of_invisible(text) is None
 
 
-def test_what_is_not_checked_is_said(tmp_path: Path) -> None:
-    folder = clean(tmp_path / "set")
-    message = "training-overlap is not checked, because no test set with judgements is among the data"
-    with heard() as notices:
-        retrokit.check([str(folder / "pairs.jsonl")])
-    assert message in notices
-    with heard() as notices:
-        retrokit.check([f"beir:{folder}", str(folder / "pairs.jsonl")])
-    assert message not in notices
-
-
 def test_clean_data_have_no_fault(tmp_path: Path, tiny_bert: Path) -> None:
     assert checked(clean(tmp_path / "set"), encoder=str(tiny_bert)) == {}
 
@@ -173,10 +159,6 @@ def test_a_planted_fault_is_reported_and_nothing_else(
     fault = faults[kind, unit]
     assert fault.count == count <= fault.of
     assert len(fault.examples) == 1
-
-
-def test_every_kind_is_planted() -> None:
-    assert {kind for kind, *_ in PLANTED} | {"truncated"} == set(KINDS)
 
 
 def test_texts_longer_than_the_encoder_reads(tmp_path: Path, tiny_bert: Path) -> None:
@@ -214,55 +196,6 @@ def test_a_copy_that_is_not_judged_costs_the_first_rank(tmp_path: Path) -> None:
     assert checked(folder)["repeated-texts", "documents"].cost == {}
 
 
-def test_a_wrong_line_is_reported_as_of_the_kind_of_the_lines_before(tmp_path: Path) -> None:
-    rows = [{"sentence1": "a b", "sentence2": "c d", "score": score} for score in (1, 3)]
-    path = write_lines(tmp_path / "scored.jsonl", rows)
-    append(path, '{"sentence1": "a b", "score": 1}')
-    with pytest.raises(DataError, match=r"scored\.jsonl:3: no field 'positive' \(or .*, sentence2, "):
-        retrokit.check([str(path)])
-
-
-def test_scores_and_labels_that_contradict_each_other(tmp_path: Path) -> None:
-    scored = write_lines(
-        tmp_path / "scored.jsonl",
-        [
-            {"sentence1": a, "sentence2": b, "score": s}
-            for a, b, s in (("x y", "z", 1), ("Z", "X  y", 2), ("x", "z", 1))
-        ],
-    )
-    labelled = write_lines(
-        tmp_path / "labelled.jsonl", [{"text": t, "label": n} for t, n in (("a b", 0), ("A B", 1), ("c", 1))]
-    )
-    found = retrokit.check([str(scored), str(labelled)], examples=5).data
-    assert [(fault.kind, fault.count) for fault in found[0].faults] == [("contradicting-labels", 1)]
-    assert found[0].faults[0].examples == ["x y | z: 1, 2"]
-    assert [(fault.kind, fault.examples) for fault in found[1].faults] == [
-        ("contradicting-labels", ["a b: 0, 1"]),
-        ("repeated-texts", ["1, 2: a b"]),
-    ]
-
-
-def test_labels_are_reported_as_not_used_only_if_they_are_not(tmp_path: Path) -> None:
-    rows = [{"text": text, "label": label} for text, label in (("a b", 0), ("c d", 1), ("e f", 1))]
-    labelled = write_lines(tmp_path / "labelled.jsonl", rows)
-    with heard() as lines:
-        (checked,) = retrokit.check([str(labelled)]).data
-    assert checked.counts == {"texts": 3, "labels": 2}
-    assert not [line for line in lines if "columns not used" in line]
-    with heard() as lines:
-        retrokit.check([str(write_lines(tmp_path / "mixed.jsonl", [*rows, {"text": "g h", "label": "one"}]))])
-    assert [line for line in lines if line.endswith("mixed.jsonl: columns not used: 'label'")]
-
-
-def test_the_training_split_of_a_folder_is_training_data(tmp_path: Path) -> None:
-    folder = clean(tmp_path / "set")
-    (folder / "qrels" / "train.tsv").write_text("query-id\tcorpus-id\tscore\nq-train\td0\t1\n")
-    query(folder, "q-train", ASKED.upper())
-    test, train = retrokit.check([f"beir:{folder}", f"beir:{folder},split=train"]).data
-    assert [(fault.kind, fault.count) for fault in test.faults] == [("training-overlap", 1)]
-    assert (train.role, train.faults) == ("training", [])
-
-
 @pytest.mark.parametrize(
     ("text", "is_wrong"),
     [
@@ -279,14 +212,6 @@ def test_traces_of_a_wrong_encoding(text: str, is_wrong: bool) -> None:
     assert (trace_of_encoding(text) is not None) == is_wrong
 
 
-def test_boilerplate_is_what_many_different_texts_share() -> None:
-    own, alike = texts(20, 9), [f"Number {place}. {NOTICE}" for place in range(8)]
-    assert boilerplate([*own, *alike[:7]]) == []
-    assert boilerplate([*own[:5], *alike, *own[5:]]) == [*range(5, 13)]
-    assert boilerplate([f"{text}. {NOTICE}" for text in texts(20, 11, 60)]) == []  # a small part of each
-    assert boilerplate([NOTICE] * 20) == []  # one text
-
-
 def test_gates_and_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     folder = clean(tmp_path / "set")
     assert cli.run(["check", f"beir:{folder}", "--fail-on", "any"]) == 0
@@ -296,6 +221,10 @@ def test_gates_and_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> N
     assert cli.run(["check", f"beir:{folder}", "--fail-on", "any", "--json"]) == 1
     shown = capsys.readouterr()
     assert shown.err == "retrokit: present: encoding\n"
+    assert json.loads(shown.out)["failing"] == ["encoding"]
+    checked = retrokit.check([f"beir:{folder}"], fail_on=["any"])
+    assert checked.failing == ["encoding"]
+    assert retrokit.check([f"beir:{folder}"], fail_on=["boilerplate"]).failing == []
     (data,) = json.loads(shown.out)["data"]
     assert [(fault["kind"], fault["count"], fault["of"]) for fault in data["faults"]] == [
         ("encoding", 1, DOCUMENTS + 1)
@@ -324,38 +253,6 @@ def test_bad_input_is_one_line(
     shown = capsys.readouterr().err
     assert message in shown
     assert shown.count("\n") == 1
-
-
-def test_an_evaluation_reports_in_one_line(
-    tmp_path: Path, tiny_bert: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    folder = clean(tmp_path / "set")
-    words = ["eval", str(tiny_bert), "--on", f"beir:{folder}", "--metrics", "ndcg@10", "--device", "cpu"]
-    assert cli.run(words) == 0
-    assert "retrokit check" not in capsys.readouterr().err
-    document(folder, "d-copy", FIRST.upper())
-    document(folder, "d-wrong", "un cafÃ© noir")
-    assert cli.run(words) == 0
-    copies = "1 times a document with the text of a relevant one is not judged relevant"
-    expected = f"set: {copies}; 1 documents show a wrong encoding (see retrokit check)"
-    assert expected in capsys.readouterr().err
-    monkeypatch.setattr(checks, "QUICK", 100)
-    data, _ = checks.check_test(str(folder), "test", 1, True)
-    assert quick_line(data) is None
-
-
-def test_a_training_counts_negatives_that_are_positives(
-    tmp_path: Path, tiny_bert: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    rows = [
-        {"anchor": "a", "positive": "b", "negatives": ["c", "d"]},
-        {"anchor": "a", "positive": "c", "negatives": ["b"]},
-    ]
-    path = write_lines(tmp_path / "pairs.jsonl", [*rows, {"anchor": "e", "positive": "f", "negatives": ["b"]}])
-    assert read_source(str(path), "pairs").counts["contradictions"] == 2
-    words = ["finetune", str(tiny_bert), "--data", str(path), "-o", str(tmp_path / "run"), "--batch-size", "2"]
-    assert cli.run([*words, "--dry-run", "--device", "cpu"]) == 0
-    assert f"{path}: 2 negatives are positives of their anchor (see retrokit check)" in capsys.readouterr().err
 
 
 @pytest.mark.shared_data

@@ -1,12 +1,10 @@
 """Logistic regression and neighbours against scikit-learn called directly."""
 
 import json
-import warnings
 from pathlib import Path
 
 import numpy as np
 import pytest
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import f1_score
 from sklearn.model_selection import train_test_split
@@ -71,13 +69,3 @@ def test_per_text_values_have_the_means(file: Path) -> None:
         assert np.mean(list(values.values())) == pytest.approx(result.metrics[name])
     _, test = train_test_split(range(COUNT), test_size=0.1, random_state=42)
     assert list(result.per_query["accuracy"]) == [str(i + 1) for i in test]
-
-
-def test_iterations_that_do_not_suffice_are_no_warning(tmp_path: Path) -> None:
-    steep = {f"s{i}": (EMBEDDINGS[i] * [1e4, 1e-3, 1, 1e3, 1, 1, 10, 1]).tolist() for i in range(COUNT)}
-    rows = [{"text": f"s{i}", "label": int(LABELS[i])} for i in range(COUNT)]
-    task = tasks.create(f"classify:{write_lines(tmp_path / 'x.jsonl', rows)}")
-    with warnings.catch_warnings():
-        warnings.simplefilter("error", ConvergenceWarning)
-        (result,) = task.evaluate(Request(GivenEncoder(steep), [retrokit.similarity("dot")]))
-    assert result.configuration["logistic_regression_converged"] is False

@@ -9,11 +9,9 @@ from sklearn.cluster import MiniBatchKMeans
 from sklearn.metrics import adjusted_rand_score, v_measure_score
 
 import retrokit
-from retrokit.core.notices import listening
 from retrokit.evaluation import registry as tasks
-from retrokit.evaluation.comparison.comparison import evaluation_of
 from retrokit.evaluation.task import Request
-from tests.evaluation.fakes import GivenEncoder, Notices, write_lines
+from tests.evaluation.fakes import GivenEncoder, write_lines
 
 RNG = np.random.default_rng(4)
 COUNT = 150
@@ -80,22 +78,6 @@ def test_in_batches_as_large_as_mtebs(file: Path) -> None:
     (found,) = task.evaluate(Request(ENCODER, [retrokit.similarity("cosine")]))
     assert found.metrics["v_measure"] == pytest.approx(v_measure_score(LABELS, clusters))
     assert found.configuration["batch"] == 500
-
-
-def test_no_test_is_made_up(file: Path) -> None:
-    task = tasks.create(f"cluster:{file},seeds=1")
-    results = task.evaluate(Request(ENCODER, [retrokit.similarity("cosine"), retrokit.similarity("dot")]))
-    assert (results[0].per_query, results[0].resampled) == ({}, {})
-    assert evaluation_of(results, {task.spec: list(task.shown_metrics)}, {}).comparisons == []
-
-
-def test_roles_do_not_matter(file: Path) -> None:
-    task = tasks.create(f"cluster:{file},seeds=2")
-    with listening(heard := Notices()):
-        dot, qnorm = task.evaluate(Request(ENCODER, [retrokit.similarity("dot"), retrokit.similarity("qnorm")]))
-    assert dot.metrics == qnorm.metrics  # all texts are documents
-    (message,) = heard.messages
-    assert message.endswith(": qnorm is asymmetric, and the texts are of one kind; expect low scores (MAG, 2.1)")
 
 
 def test_what_is_used(file: Path) -> None:

@@ -13,9 +13,8 @@ from scipy import stats
 
 from retrokit import encoders
 from retrokit.core.errors import GateFailed, UsageError
-from retrokit.core.notices import listening
 from retrokit.core.registry import Entry, Param
-from retrokit.evaluation.comparison.comparison import T_TEST, Evaluation, cross_of, evaluation_of
+from retrokit.evaluation.comparison.comparison import T_TEST, Evaluation, evaluation_of
 from retrokit.evaluation.comparison.gates import check_gates, gates_of
 from retrokit.evaluation.comparison.trained import Training
 from retrokit.evaluation.evaluate import evaluate
@@ -24,7 +23,7 @@ from retrokit.evaluation.settings import GateSettings, parse_gate
 from retrokit.evaluation.tasks.retrieval import Retrieval
 from retrokit.metrics.significance import holm
 from retrokit.report.evaluation import FORMATS, evaluation_sheets
-from tests.evaluation.fakes import Notices, write_folder, write_lines
+from tests.evaluation.fakes import write_folder, write_lines
 from tests.models import sentences
 
 
@@ -108,25 +107,6 @@ def test_each_task_has_its_own_baseline(tmp_path: Path, folder: Path) -> None:
     assert len({result.metrics["ndcg@10"] for result in found.results}) == 4
 
 
-def test_a_path_without_a_task_names_those_that_fit(folder: Path, tmp_path: Path) -> None:
-    file = write_lines(tmp_path / "x.jsonl", [{"text": "a", "label": 1}])
-    for text, instead in (
-        *((path, "beir:{0}: a path") for path in (f"{folder}", f"{folder},split=dev", "scifact")),
-        (f"{tmp_path}", "beir:{0}, bright:{0}, sure:{0} or rag:{0}, by"),
-        (f"{file}", "knn:{0}, sts:{0} or pairs:{0}, by"),
-    ):
-        with pytest.raises(UsageError, match=f"^write {instead.format(text)}"):
-            evaluate(["hashed:1"], [text])
-
-
-def test_all_wrong_names_at_once(tmp_path: Path) -> None:
-    with pytest.raises(UsageError) as caught:
-        evaluate(["hased:1", "hashed:x"], ["bier:x", f"beir:{tmp_path}"], ["cosin", "sfs", "dot"])
-    parts = ["unknown encoder 'hased'", "number=x is not a whole number", "did you mean beir?", "did you mean cosine?"]
-    lines = str(caught.value).splitlines()
-    assert all(part in line for line, part in zip(lines, [*parts, "sfs: sfs needs size"], strict=True))
-
-
 @pytest.fixture
 def labels(tmp_path: Path) -> Path:
     rows = [{"text": text, "label": i % 2} for i, text in enumerate(sentences(40, seed=2))]
@@ -147,23 +127,6 @@ def test_each_task_takes_the_metrics_that_it_knows(folder: Path, labels: Path) -
     assert [[*one.metrics] for one in found.results] == [["accuracy", "raw_cosine"], ["ndcg@10", "mrr@3", "recall@5"]]
     found = evaluate(["hashed:1"], [knn, beir], metrics=["raw_cosine", "mrr@3"])
     assert found.shown == {knn: ["raw_cosine"], beir: ["mrr@3"]}
-
-
-def test_a_metric_that_no_task_knows(folder: Path, labels: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tests.evaluation.fakes.hashed", None)  # making an encoder would fail
-    for options in ({"metrics": ["mrr@3", "acuracy"]}, {"fail_under": ["acuracy=0"]}):
-        with pytest.raises(UsageError) as caught:
-            evaluate(["hashed:1"], [f"beir:{folder}", f"knn:{labels}"], **options)
-        retrieval, neighbours = str(caught.value).splitlines()
-        assert "unknown metric 'acuracy'" in retrieval
-        assert "unknown metric 'acuracy' (did you mean accuracy?)" in neighbours
-
-
-def test_gates_look_at_the_tasks_that_have_the_metric(folder: Path, labels: Path) -> None:
-    on = [f"beir:{folder}", f"knn:{labels},k=3"]
-    check_gates(evaluate(["hashed:1"], on, fail_under=["accuracy=0.0"]).gates)
-    with pytest.raises(GateFailed, match=r"^hashed:1 l2 on knn:.*: accuracy = 0\.\d{4} is under 1.1$"):
-        check_gates(evaluate(["hashed:1"], on, fail_under=["accuracy=1.1"]).gates)
 
 
 def test_a_metric_that_is_no_mean_is_compared_by_bootstrap() -> None:
@@ -276,20 +239,6 @@ def test_gates(results: list[Result], least: list, fail_if_worse: bool, failures
     with pytest.raises(GateFailed) as caught:
         check_gates(gates)
     assert str(caught.value).splitlines() == failures
-
-
-def test_fail_if_worse_needs_something_to_compare() -> None:
-    alone = evaluation(result("one", BASE))
-    untested = [replace(result(name, BASE, task="cluster:x"), per_query={}) for name in ("one", "two")]
-    for found, named in ((alone, "one system"), (evaluation(*untested), "no test of ndcg@10 on cluster:x")):
-        check_gates(gates_of(found, GateSettings()))
-        with pytest.raises(UsageError, match=f"^`fail_if_worse=` compares nothing here: .*{named}"):
-            check_gates(gates_of(found, GateSettings(fail_if_worse=True)))
-    said = Notices()
-    with listening(said):
-        found = evaluation(result("one", BASE), result("two", BASE), *untested)
-        check_gates(gates_of(found, GateSettings(fail_if_worse=True)))
-    assert said.messages == ["`fail_if_worse=`: there is no test of ndcg@10 on cluster:x, which is left out"]
 
 
 def test_fail_if_worse_only_where_the_main_metric_is_significantly_worse() -> None:
@@ -466,20 +415,4 @@ def test_a_comparison_across_precisions_is_marked(
     assert {row["encoder"]: row["precision"] for row in rows} == {"one": first or "", "two": second or ""}
 
 
-def test_results_of_other_dimensions_have_other_names() -> None:
-    results = [replace(result("a", BASE), configuration={"dims": dims, "device": "cpu"}) for dims in (8, 4)]
-    assert [system.name for system in evaluation(*results).systems] == ["a, dims 8 cosine", "a, dims 4 cosine"]
-
-
 # --- cross-evaluation (MAG, Figure 3)
-
-
-def test_cross_evaluation_under_given_similarities(folder: Path) -> None:
-    found = evaluate(["hashed:1", "hashed:2"], [f"beir:{folder}"], ["dot", "cosine"], cross=True)
-    (cross,) = cross_of(found)
-    assert (cross.rows, cross.columns) == (["hashed:1", "hashed:2"], ["dot", "cosine"])
-    assert (cross.metric, cross.trained_with) == ("ndcg@10", [None, None])
-    values = {(r.encoder, r.similarity): r.metrics["ndcg@10"] for r in found.results}
-    assert {(row, column): cross.value(row, column) for row in cross.rows for column in cross.columns} == values
-    assert len(set(values.values())) == 4
-    assert cross.labels() == ["hashed:1 (not a run)", "hashed:2 (not a run)"]

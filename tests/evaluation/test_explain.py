@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from retrokit import cli
-from tests.evaluation.fakes import write_folder, write_lines
+from tests.evaluation.fakes import write_folder
 
 DOCUMENTS = {f"d{place}": f"text number {place} " + "word " * 40 for place in range(12)}
 QUERIES = {f"q{place}": f"question {place}" for place in range(4)}
@@ -64,11 +64,3 @@ def test_a_table_tells_ranks_and_texts(told, tmp_path, capsys):
     for _ in range(2):  # rankings are not kept, so that they are made again
         assert cli.run(kept) == 0
         assert json.loads(capsys.readouterr().out)["explanations"][0]["queries"][0]["documents"][0]["after"] == 5
-
-
-def test_wrong_use(told, tmp_path, capsys):
-    rows = [{"sentence1": "a", "sentence2": "b", "score": score} for score in range(4)]
-    pairs = write_lines(tmp_path / "pairs.jsonl", rows)
-    assert cli.run(["eval", "static:8", "--on", f"sts:{pairs}", "--explain", "3"]) == 2
-    assert "--explain is about retrieval, and no task here is" in capsys.readouterr().err
-    assert cli.run([*told, "--explain", "0"]) == 2

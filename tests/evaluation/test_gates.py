@@ -1,8 +1,6 @@
 """``--junit``, ``--markdown-summary``, ``--baseline-system`` and ``--gate-metric``, on rankings that are given."""
 
 import json
-import os
-import subprocess
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -10,7 +8,6 @@ import pytest
 
 from retrokit import cli
 from tests.evaluation.fakes import write_folder
-from tests.forked_python import python
 from tests.models import sentences
 
 COUNT = 30
@@ -74,36 +71,6 @@ def test_what_became_of_gates_stands_in_every_form(data, tmp_path, capsys):
     assert summary.count("\n| ---") == 3, "the task, its tests, the gates"
 
 
-def test_a_gate_that_holds_is_told_too(data, tmp_path, capsys):
-    good, better = run_at(tmp_path / "good", 2), run_at(tmp_path / "better", 1)
-    for _ in range(2):  # the second time in place of what is there
-        junit = tmp_path / "junit.xml"
-        assert evaluate(data, good, better, *GATES[:2], "--junit", junit) == 0
-        assert [case.tag for case in ElementTree.parse(junit).iter("testcase")] == ["testcase"] * 2
-        assert not list(ElementTree.parse(junit).iter("failure"))
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["better", "data", "good", "junit.xml"]
-    assert "2 passed" in capsys.readouterr().out
-
-
-def test_names_of_others_break_no_form(data, tmp_path, capsys):
-    folder = tmp_path / '<a href="x">&amp;|\'\n\x1b[31m\ufffe]]>'
-    folder.mkdir()
-    run = run_at(folder / "run", 3)
-    words = ["--fail-under", "mrr@10=0.5", "--junit", folder / "j.xml", "--markdown-summary", folder / "s.md"]
-    assert evaluate(data, run, *words) == 1
-    assert sum(line.startswith("retrokit: ") for line in capsys.readouterr().err.splitlines()) == 1
-    (failure,) = ElementTree.parse(folder / "j.xml").iter("failure")
-    (case,) = ElementTree.parse(folder / "j.xml").iter("testcase")
-    for text in (failure.get("message"), case.get("classname")):
-        assert text.startswith("run:")
-        assert '<a href=\\"x\\">&amp;|' in text
-        assert r"\n\x1b[31m\ufffe]]>" in text
-        assert text.isprintable()
-    lines = (folder / "s.md").read_text().splitlines()
-    assert [line for line in lines if "href" in line and not line.startswith(("- ", "| "))] == []
-    assert not any("<a" in line.replace(r"\<a", "") for line in lines)
-
-
 @pytest.mark.parametrize("name", ["spec", "full"])
 def test_the_system_that_others_are_compared_with_is_named(name, data, tmp_path, capsys):
     runs = [run_at(tmp_path / str(rank), rank) for rank in (1, 2, 3)]
@@ -122,23 +89,6 @@ def test_the_system_that_others_are_compared_with_is_named(name, data, tmp_path,
     capsys.readouterr()
     assert cli.run(["eval", "--results", str(kept), "--baseline-system", chosen.removesuffix(" own"), "--json"]) == 0
     assert {one["baseline"] for one in json.loads(capsys.readouterr().out)["comparisons"]} == {f"{runs[1]} own"}
-
-
-def test_the_metric_of_gates_is_named(data, tmp_path, capsys):
-    first, other = run_at(tmp_path / "1", 1), run_at(tmp_path / "3", 3)
-    kept = tmp_path / "kept.json"
-    recall = ["--gate-metric", "recall@5", "--metrics", "mrr@10"]
-    assert evaluate(data, first, *recall, "--save-baseline", kept) == 0
-    assert evaluate(data, first, other, *recall, "--fail-if-worse") == 0
-    capsys.readouterr()
-    words = ["--baseline", kept, "--max-drop", 0.1, "--json"]
-    assert evaluate(data, other, *recall, *words) == 0
-    (change,) = json.loads(capsys.readouterr().out)["changes"]
-    assert (change["metric"], change["before"], change["after"]) == ("recall@5", 1, 1)
-    assert evaluate(data, first, other, "--gate-metric", "mrr@10", "--metrics", "recall@5", "--fail-if-worse") == 1
-    assert "mrr@10 is 0.6667 worse" in capsys.readouterr().err
-    assert evaluate(data, other, "--gate-metric", "mrr@10", "--baseline", kept, "--max-drop", 0.1) == 1
-    assert evaluate(data, other, "--baseline", kept, "--max-drop", 0.1) == 1, "the main one, where none is named"
 
 
 @pytest.mark.parametrize(
@@ -160,43 +110,3 @@ def test_wrong_use_is_one_line(words, told, data, tmp_path, capsys):
     lines = [line for line in capsys.readouterr().err.splitlines() if line.startswith("retrokit: ")]
     assert len(lines) == 1
     assert told.format(run=run) in lines[0]
-
-
-def test_reranking_has_the_same_gates(data, tmp_path, capsys):
-    run = run_at(tmp_path / "run", 3)
-    kept, junit, summary = (tmp_path / name for name in ("kept.json", "junit.xml", "summary.md"))
-    words = ["rerank", "--run", run.removeprefix("run:"), "--on", f"beir:{data}", "--with", "maxsim:static"]
-    assert cli.run([*words, "--save-baseline", str(kept)]) == 0
-    gates = ["--fail-if-worse", "--gate-metric", "mrr@10", "--baseline-system", f"{run} own + maxsim:static"]
-    gates += ["--baseline", str(kept), "--max-drop", "0.1", "--junit", str(junit), "--markdown-summary", str(summary)]
-    capsys.readouterr()
-    assert cli.run([*words, *gates, "--json"]) == 1
-    told = json.loads(capsys.readouterr().out)
-    assert [(one["setting"], one["system"], one["verdict"]) for one in told["gates"]] == [
-        ("max_drop", f"{run} own + maxsim:static", "passed"),
-        ("max_drop", f"{run} own", "passed"),
-        ("fail_if_worse", f"{run} own", "failed"),
-    ]
-    assert [case.get("classname") for case in ElementTree.parse(junit).iter("testcase")] == [
-        one["system"] for one in told["gates"]
-    ]
-    assert summary.read_text().startswith("### retrokit: gates: 2 passed, 1 failed\n")
-    assert cli.run([*words, *gates]) == 1
-    assert "since the baseline" in (shown := capsys.readouterr().out)
-    assert "2 passed, 1 failed" in shown
-
-
-def test_the_example_keeps_a_baseline_and_then_gates(data, tmp_path):
-    script = Path(__file__).parents[2] / "examples" / "ci_gate.sh"
-    good, bad = run_at(tmp_path / "good", 1), run_at(tmp_path / "bad", 4)
-    (tmp_path / "retrokit").write_text(f'#!/bin/sh\nexec {python()} -m retrokit "$@"\n')
-    (tmp_path / "retrokit").chmod(0o755)
-    environment = {**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}"}
-    for run, code, told in ((good, 0, "1 passed"), (good, 0, "2 passed"), (bad, 1, "1 passed, 1 failed")):
-        words = ["bash", str(script), str(tmp_path / "ci"), run, str(data)]
-        done = subprocess.run(words, env=environment, capture_output=True, text=True)
-        assert done.returncode == code, done.stderr
-        assert (tmp_path / "ci" / "summary.md").read_text().startswith(f"### retrokit: gates: {told}\n")
-        assert len(list(ElementTree.parse(tmp_path / "ci" / "junit.xml").iter("testcase"))) == (
-            1 if told == "1 passed" else 2
-        )

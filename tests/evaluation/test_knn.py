@@ -14,7 +14,7 @@ from retrokit.core.errors import DataError
 from retrokit.core.notices import listening
 from retrokit.evaluation import registry as tasks
 from retrokit.evaluation.task import Request
-from retrokit.evaluation.tasks.labelled import TRANSFORMS, majority, transformed
+from retrokit.evaluation.tasks.labelled import TRANSFORMS, transformed
 from tests.evaluation.fakes import GivenEncoder, Notices, write_lines
 
 RNG = np.random.default_rng(5)
@@ -65,21 +65,6 @@ def test_table_s3_is_scikit_learns(file: Path, k: int) -> None:
     assert len(set(expected.values())) > 2  # they can be told apart
 
 
-@pytest.mark.parametrize(("metric", "similarity"), [("euclidean", "l2"), ("cosine", "cosine")])
-@pytest.mark.parametrize("transform", TRANSFORMS)
-def test_the_main_metric_is_the_chosen_column(file: Path, metric: str, similarity: str, transform: str) -> None:
-    task = tasks.create(f"knn:{file},metric={metric},transform={transform}")
-    (result,) = task.evaluate(Request(encoder(), [retrokit.similarity("cosine")]))
-    assert result.metrics == {
-        "accuracy": pytest.approx(scikit_learn(POST[transform](EMBEDDINGS), 10, metric), abs=1e-6)
-    }
-    assert result.similarity == similarity  # what ranks as the distance does
-    # the same through the similarity itself
-    by_similarity = tasks.create(f"knn:{file},metric=similarity,transform={transform}")
-    (again,) = by_similarity.evaluate(Request(encoder(), [retrokit.similarity(similarity)]))
-    assert again.per_query == result.per_query
-
-
 def test_an_asymmetric_similarity_takes_test_texts_as_queries(file: Path) -> None:
     task = tasks.create(f"knn:{file},metric=similarity,k=3")
     dot, dnorm = (retrokit.similarity(name) for name in ("dot", "dnorm"))
@@ -95,15 +80,6 @@ def test_an_asymmetric_similarity_takes_test_texts_as_queries(file: Path) -> Non
     assert results[0].per_query != results[1].per_query
     (line,) = heard.messages  # once, and not of dot
     assert "dnorm is asymmetric" in line
-
-
-def test_a_similarity_that_has_no_say_is_mentioned(file: Path) -> None:
-    with listening(heard := Notices()):
-        own = encoder()
-        tasks.create(f"knn:{file}").evaluate(Request(own, [own.similarity]))
-        assert heard.messages == []
-        tasks.create(f"knn:{file}").evaluate(Request(own, [retrokit.similarity("dnorm")]))
-    assert heard.messages == [f"knn:{file}: neighbours by euclidean distance; with metric=similarity, `sim=` decides"]
 
 
 def test_each_test_text_counts(file: Path) -> None:
@@ -128,32 +104,12 @@ def test_a_test_file_of_its_own(tmp_path: Path) -> None:
     assert task.describe().endswith(f"b.jsonl: {told}")
 
 
-def test_majority_prefers_the_lowest_of_equals() -> None:
-    assert majority(np.array([[3, 1, 1, 3], [0, 2, 2, 1], [2, 1, 0, 3]])).tolist() == [1, 2, 0]
-    assert majority(np.empty((0, 3), dtype=np.int64)).tolist() == []
-    assert majority(np.array([[10**12, 5, 10**12], [7, 7, 0]])).tolist() == [10**12, 7], "no memory for other labels"
-
-
-def test_whitening_leaves_out_directions_without_variance() -> None:
-    wide = RNG.normal(size=(10, 4)) @ RNG.normal(size=(4, 30))
-    white = transformed(wide, "whitened")
-    assert white.shape == (10, 4)
-    assert np.cov(white.T) == pytest.approx(np.eye(4), abs=1e-8)
-
-
 @pytest.mark.parametrize(("origin", "size"), [(0, 1e-6), (0, 1e6), (1, 1e-6)])
 def test_whitening_knows_neither_unit_nor_origin(origin: float, size: float) -> None:
     flat = RNG.normal(size=(40, 3)) @ RNG.normal(size=(3, 8))
     white, again = (transformed(rows, "whitened") for rows in (flat, origin + size * flat))
     assert white.shape == again.shape == (40, 3)
     assert np.abs(again) == pytest.approx(np.abs(white), abs=1e-6)  # the sign of a direction is none of its own
-
-
-@pytest.mark.parametrize("transform", TRANSFORMS)
-def test_texts_that_do_not_differ_have_no_direction(transform: str) -> None:
-    same = np.full((5, 3), 0.1, dtype=np.float32)
-    moved = transformed(same, transform)
-    assert moved == pytest.approx({"raw": same, "centered": np.zeros((5, 3)), "whitened": np.zeros((5, 1))}[transform])
 
 
 @pytest.mark.parametrize("task", ["knn", "classify", "cluster"])

@@ -8,14 +8,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-import torch
 
 import retrokit
 from retrokit.core.errors import DataError, MissingExtra, ServiceError, UsageError
 from retrokit.core.notices import listening
 from retrokit.data.beir import write_beir
 from retrokit.data.corpus import Document
-from retrokit.encoders.precision import choose_precision
 from retrokit.evaluation import registry as tasks
 from retrokit.evaluation.result import Result
 from retrokit.evaluation.task import Request
@@ -24,10 +22,9 @@ from tests.models import sentences
 
 mteb = pytest.importorskip("mteb", reason="the extra mteb is not installed")
 
-from retrokit.evaluation.mteb.data import leaves, use_hub  # noqa: E402 - they import mteb
-from retrokit.evaluation.mteb.model import MtebModel, Neighbours  # noqa: E402
-from retrokit.evaluation.mteb.tasks import CLASSIFIERS, GROUPS, _averaged, _blocks, headline  # noqa: E402  # noqa: E402
-from retrokit.ranking.retrieval import registry as searchers  # noqa: E402
+from retrokit.evaluation.mteb.data import use_hub  # noqa: E402 - they import mteb
+from retrokit.evaluation.mteb.model import MtebModel  # noqa: E402
+from retrokit.evaluation.mteb.tasks import _blocks  # noqa: E402  # noqa: E402
 from retrokit.ranking.retrieval.dense import Dense  # noqa: E402
 from retrokit.ranking.retrieval.embeddings import SharedEmbeddings  # noqa: E402
 
@@ -66,35 +63,6 @@ def test_retrieval_as_with_beir(folder: Path, tmp_path: Path, similarity: str) -
         assert theirs.per_query[name] == pytest.approx(ours.per_query[name], abs=1e-9)
 
 
-def test_words_and_an_index_are_searched_as_elsewhere(folder: Path, tmp_path: Path) -> None:
-    spec, names = f"mteb:SciFact,data={folder},cache={tmp_path / 'cache'}", ["ndcg@10", "map@100"]
-    bm25 = Request(searcher=searchers.create("bm25"), metrics=names)
-    (ours,), (theirs,) = (tasks.create(task).evaluate(bm25) for task in (f"beir:{folder}", spec))
-    assert theirs.metrics == pytest.approx(ours.metrics, abs=1e-5)
-    exact, indexed = (evaluate(spec, hashed(1), metrics=names, index=index)[0] for index in (None, "Flat"))
-    assert indexed.metrics == pytest.approx(exact.metrics, abs=1e-9)
-    assert (exact.configuration.get("index"), indexed.configuration["index"]) == (None, "Flat")
-    signs = {"metrics": names, "quantize": "binary"}
-    ours, theirs = (evaluate(task, hashed(1), **signs)[0] for task in (f"beir:{folder}", spec))
-    assert theirs.metrics == pytest.approx(ours.metrics, abs=1e-5)
-    assert theirs.configuration["quantize"] == "binary"
-    assert theirs.metrics != pytest.approx(exact.metrics, abs=1e-3)  # nor is it what MTEB's cache has of floats
-
-
-def test_texts_are_encoded_once_for_all_similarities(folder: Path, tmp_path: Path) -> None:
-    encoder = hashed(1)
-    spec = f"mteb:SciFact,data={folder},cache={tmp_path / 'cache'}"
-    results = evaluate(spec, encoder, ["cosine", "dot", "l2"])
-    assert [(role, len(texts)) for role, texts, _ in encoder.embedded] == [("query", 10), ("document", 40)]
-    assert len({result.metrics["ndcg@10"] for result in results}) == 3
-    # in mteb's cache, of the same models: nothing is encoded again, and the queries' scores are there as well
-    again = evaluate(spec, encoder, ["cosine", "dot", "l2"])
-    assert len(encoder.embedded) == 2
-    assert [result.metrics for result in again] == [result.metrics for result in results]
-    assert [result.per_query for result in again] == [result.per_query for result in results]
-    assert len(again[0].per_query["ndcg@10"]) == 10
-
-
 def test_results_are_mtebs_own(folder: Path, tmp_path: Path) -> None:
     cache = tmp_path / "cache"
     results = evaluate(f"mteb:SciFact,data={folder},cache={cache}", hashed(1), ["cosine", "sfs:4"])
@@ -105,42 +73,6 @@ def test_results_are_mtebs_own(folder: Path, tmp_path: Path) -> None:
         assert written["task_name"] == "SciFact"
         assert written["dataset_revision"].startswith("sha256:")
         assert written["scores"]["test"][0]["ndcg_at_10"] == result.metrics["ndcg@10"]
-
-
-def test_nothing_that_matters_shares_a_result(folder: Path, tmp_path: Path) -> None:
-    cache = tmp_path / "cache"
-    spec = f"mteb:SciFact,data={folder},cache={cache}"
-
-    class Other(GivenEncoder):
-        def fingerprint(self) -> str:
-            return "other weights"
-
-    auto = str(choose_precision("auto", torch.device("cpu"))).replace("torch.float32", "fp32")
-    learned = retrokit.similarity("learn:document=0.25")
-    with torch.no_grad():
-        next(iter(learned.parameters())).add_(0.5)  # as training would
-    (first,) = evaluate(spec, hashed(1))
-    for number, measure in enumerate(
-        (
-            lambda: evaluate(spec, Other(hashed(2).vectors)),
-            lambda: evaluate(spec, hashed(1), ["learn:document=0.25"]),
-            lambda: evaluate(spec, hashed(1), ["learn:document=0.75"]),
-            lambda: tasks.create(spec).evaluate(Request(hashed(1), [learned])),
-            lambda: evaluate(spec, hashed(1), dims=4),
-            lambda: evaluate(spec, hashed(1), precision="fp32" if auto != "fp32" else "bf16"),
-            lambda: evaluate(f"{spec},task_prompts=true", hashed(1)),
-        ),
-        start=2,
-    ):
-        measure()
-        evaluate(spec, hashed(1))
-        assert len(list((cache / "results").rglob("SciFact.json"))) == number
-    # other data under the same name
-    (folder / "qrels" / "test.tsv").write_text("query-id\tcorpus-id\tscore\nq1\td5\t1\n")
-    (changed,) = evaluate(spec, hashed(1))
-    assert len(list((cache / "results").rglob("SciFact.json"))) == number + 1
-    assert changed.metrics != first.metrics
-    assert list(changed.per_query["ndcg@10"]) == ["q1"]
 
 
 @pytest.mark.parametrize("similarity", ["cosine", "dot", "qnorm"])
@@ -185,13 +117,6 @@ def test_classification_gets_prepared_embeddings(tmp_path: Path) -> None:
     knn, by_length = evaluate(f"{spec},classifier=knn", GivenEncoder(vectors), ["cosine", "dot"])
     assert knn.metrics["accuracy"] > by_length.metrics["accuracy"]
     assert len(list(tmp_path.rglob("ImdbClassification.json"))) == 4
-
-
-def test_neighbours_vote() -> None:
-    rows = np.array([[1, 0], [1, 0.1], [0, 1], [0.1, 1], [0.2, 1]], dtype=np.float32)
-    made = Neighbours(retrokit.similarity("cosine"), torch.device("cpu")).fit(rows, ["x", "x", "y", "y", "z"])
-    assert made.predict(np.array([[5, 0], [0, 0.1]], dtype=np.float32)).tolist() == ["x", "y"]
-    assert CLASSIFIERS == {"@sfs": "knn"}
 
 
 class Metadata:
@@ -245,84 +170,6 @@ def test_roles_and_prompts() -> None:
     assert encoded({"query": "Find"}, query, task_prompts=False) == ("query", "x")
 
 
-def test_candidates_of_reranking_are_scored_alone() -> None:
-    from datasets import Dataset
-
-    vectors = {"Q": [1.0, 0.0], "R": [0.0, 1.0], "A": [1, 0], "B": [2, 2], "C": [0, 3], "D": [5, 5]}
-    encoder = GivenEncoder(vectors)
-    made = model(encoder, "dot")
-    about = {"task_metadata": Metadata("Reranking"), "hf_split": "test", "hf_subset": "default"}
-    corpus = Dataset.from_dict({"id": ["a", "b", "c", "d"], "text": ["A", "B", "C", "D"]})
-    made.index(corpus, encode_kwargs={}, num_proc=None, **about)
-    queries = Dataset.from_dict({"id": ["q", "r", "none"], "text": ["Q", "R", "Q"]})
-    candidates = {"q": ["a", "b", "c"], "r": ["c", "a", "unknown"]}
-    found = made.search(queries, top_k=2, encode_kwargs={}, num_proc=None, top_ranked=candidates, **about)
-    assert {query: list(ranked.items()) for query, ranked in found.items()} == {
-        "q": [("b", 2.0), ("a", 1.0)],
-        "r": [("c", 3.0), ("a", 0.0)],
-        "none": [],
-    }
-    assert sorted(encoder.embedded[-1][1]) == ["A", "B", "C"]  # nobody's candidate is not encoded
-    whole = made.search(queries, top_k=1, encode_kwargs={}, num_proc=None, **about)
-    assert whole == {"q": {"d": 5.0}, "r": {"d": 5.0}, "none": {"d": 5.0}}
-
-
-def test_undefined_figures_are_left_out() -> None:
-    scores = {"test": [{"a": 1.0, "b": float("nan"), "ndcg_at_3": 0.5, "nauc_x": 1.0, "hf_subset": "x"}]}
-    assert _averaged(scores) == {"a": 1.0, "ndcg@3": 0.5}
-    scores["dev"] = [{"a": 2.0, "b": 1.0, "ndcg_at_3": float("inf"), "hf_subset": "x"}]
-    assert _averaged(scores) == {"a": 1.5}
-
-
-def test_an_undefined_headline_is_said(tmp_path: Path) -> None:
-    rows = [{"sentence1": TEXTS[i], "sentence2": TEXTS[i + 9], "score": i} for i in range(5)]
-    (tmp_path / "data").mkdir()
-    write_lines(tmp_path / "data" / "test.jsonl", rows)
-    encoder = GivenEncoder({text: [1.0, 1.0] for text in TEXTS})
-    with pytest.raises(DataError, match="mteb's spearman of STSBenchmark under cosine is not a number"):
-        evaluate(f"mteb:STSBenchmark,data={tmp_path / 'data'},cache={tmp_path}", encoder)
-
-
-def test_several_tasks(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(GROUPS, "@two", {"Retrieval": ("SciFact", "NFCorpus"), "STS": ("STSBenchmark",)})
-    data = tmp_path / "data"
-    rows = [{"sentence1": TEXTS[i], "sentence2": TEXTS[i + 9], "score": i % 7} for i in range(25)]
-    (data / "STSBenchmark").mkdir(parents=True)
-    write_lines(data / "STSBenchmark" / "test.jsonl", rows)
-    for name in ("SciFact", "NFCorpus"):
-        (data / name).symlink_to(folder)
-    task = tasks.create(f"mteb:@two,data={data},cache={tmp_path}")
-    assert (task.main_metric, task.shown_metrics) == ("average", ("average", "block_average", "Retrieval", "STS"))
-    (result,) = task.evaluate(Request(hashed(1), [retrokit.similarity("dot")]))
-    retrieval, sts = result.metrics["SciFact"], result.metrics["STSBenchmark"]
-    assert result.metrics["NFCorpus"] == retrieval
-    assert result.metrics["average"] == pytest.approx((2 * retrieval + sts) / 3)
-    assert result.metrics["block_average"] == pytest.approx((retrieval + sts) / 2)
-    assert result.metrics["Retrieval"] == pytest.approx(retrieval)
-    assert result.per_query == {"average": {"SciFact": retrieval, "NFCorpus": retrieval, "STSBenchmark": sts}}
-    task.check_metrics(["average", "SciFact"])
-    with pytest.raises(UsageError, match=r"unknown metric 'Scifact' \(did you mean SciFact\?\)"):
-        task.check_metrics(["Scifact"])
-
-
-@pytest.mark.parametrize("group", GROUPS)
-def test_every_name_of_the_papers_sets_is_mtebs(group: str) -> None:
-    blocks = _blocks(group, None)
-    assert {block: [task.metadata.name for task in found] for block, found in blocks.items()} == {
-        block: list(names) for block, names in GROUPS[group].items()
-    }
-    for leaf in (leaf for found in blocks.values() for task in found for leaf in leaves(task)):
-        assert len(leaf.hf_subsets) == 1, leaf.metadata.name  # English alone
-        assert len(leaf.eval_splits) == 1, leaf.metadata.name
-    sizes = {"@sfs": [12, 4, 7, 8], "@crop": [5, 2, 2, 3, 7], "@mag": [1, 2, 14, 12]}
-    assert [len(found) for found in blocks.values()] == sizes[group]
-
-
-def test_headlines() -> None:
-    names = {"STS12": "spearman", "SciFact": "ndcg@10", "ImdbClassification": "accuracy", "NevIR": "paired_accuracy"}
-    assert {name: headline(mteb.get_task(name)) for name in names} == names
-
-
 def test_a_benchmark(monkeypatch: pytest.MonkeyPatch) -> None:
     class Two:
         tasks = (mteb.get_task("STS12"), mteb.get_task("SciFact"), mteb.get_task("STS13"))
@@ -354,19 +201,6 @@ def test_the_digest_follows_the_data(folder: Path) -> None:
 def test_unknown_names(spec: str, kind: type[Exception], problem: str, folder: Path, tmp_path: Path) -> None:
     with pytest.raises(kind, match=problem):
         tasks.create(spec.format(tmp_path))
-
-
-def test_wrong_local_data(folder: Path, tmp_path: Path) -> None:
-    (tmp_path / "data").mkdir()
-    write_lines(tmp_path / "data" / "test.jsonl", [{"text": "x"}])
-    encoder = hashed(1)
-    problem = r"test.jsonl: no field 'sentence1', which STSBenchmark needs; the fields are 'text'"
-    with pytest.raises(DataError, match=problem):
-        evaluate(f"mteb:STSBenchmark,data={tmp_path / 'data'},cache={tmp_path}", encoder)
-    assert encoder.embedded == []
-    (folder / "qrels" / "test.tsv").rename(folder / "qrels" / "dev.tsv")
-    with pytest.raises(DataError, match=r"has no split 'test'; its splits are 'dev'"):
-        tasks.create(f"mteb:SciFact,data={folder}")
 
 
 def test_a_hub_that_gives_nothing() -> None:

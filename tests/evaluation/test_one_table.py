@@ -3,14 +3,10 @@
 import json
 from pathlib import Path
 
-import numpy as np
 import pytest
 
-import retrokit
 from retrokit import cli
 from retrokit.metrics.significance import holm
-from retrokit.ranking import reranking, retrieval
-from retrokit.ranking.retrieval.base import TextList
 from tests.evaluation.fakes import write_folder, write_lines
 from tests.models import sentences
 
@@ -98,22 +94,6 @@ def test_several_first_stages_are_reranked_and_kept(data, tmp_path, capsys):
     assert told(words, capsys)["results"] == found["results"]
     (Path(data.removeprefix("beir:")) / "qrels" / "test.tsv").write_text("query-id\tcorpus-id\tscore\nq1\td2\t1\n")
     assert "0 results used again, 6 computed" in _said(words, capsys)
-
-
-@pytest.mark.parametrize("spec", ["static:32", "dense:static:32,sim=dot", 'dense:"static:32,seed=1",precision=fp32'])
-@pytest.mark.parametrize("cache", ["on", "off"])
-def test_an_encoder_reranks_by_its_similarity(spec, cache, tmp_path, monkeypatch):
-    monkeypatch.setenv("RETROKIT_CACHE", str(tmp_path / "cache") if cache == "on" else "off")
-    reranker = reranking.create(spec)
-    assert reranker.spec == str(
-        (retrieval.registry if spec.startswith("dense") else retrokit.encoders.registry).parse(spec)
-    )
-    index = retrieval.create(spec).index(TextList(TEXTS))
-    lists = [TEXTS[:5], TEXTS[3:4], TEXTS[7:]]
-    found = reranker.rank_lists(TEXTS[:3], lists)
-    for query, texts, scores in zip(TEXTS, lists, found, strict=False):
-        alone = index.score_pairs(TextList([query] * len(texts)), TextList(texts))
-        np.testing.assert_array_equal(scores, alone)
 
 
 @pytest.mark.parametrize(

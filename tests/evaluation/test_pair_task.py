@@ -9,7 +9,6 @@ import pytest
 from sklearn.metrics import average_precision_score, roc_auc_score
 
 import retrokit
-from retrokit.core.errors import DataError, UsageError
 from retrokit.data.jsonl import restored
 from retrokit.evaluation import registry as tasks
 from retrokit.evaluation.comparison.comparison import evaluation_of
@@ -98,25 +97,6 @@ def test_positives_that_are_other_texts(tmp_path: Path) -> None:
     assert (by_family.items, by_family.value(np.arange(3))) == (3, 1)  # a positive, and the family's two near-misses
 
 
-def test_a_file_without_families_and_with_one_text(tmp_path: Path) -> None:
-    task = tasks.create(f"pairs:{file(tmp_path, [{'text': 'a', 'near_miss': 'not a'}])}")
-    (result,) = task.evaluate(Request(GivenEncoder(VECTORS), [retrokit.similarity("cosine")]))
-    assert set(result.metrics) == {"cosine_margin", "margin", "near_miss", "near_miss_std", "cosine_near_miss"}
-    assert task.describe().endswith(
-        "1 near-misses; every positive is its anchor: no threshold, but 0 random pairs (COMP, Figure 1)"
-    )
-
-
-def test_random_pairs_are_of_different_anchors(tmp_path: Path) -> None:
-    vectors = {f"t{i}": np.eye(40)[i].tolist() for i in range(40)} | {"x": [1.0] * 40}
-    rows = [{"text": f"t{i % 40}", "near_miss": "x"} for i in range(80)]
-    task = tasks.create(f"pairs:{file(tmp_path, rows)}")
-    (result,) = task.evaluate(Request(GivenEncoder(vectors), [retrokit.similarity("cosine")]))
-    assert list(result.per_query["random"].values()) == [0.0] * 40  # never a text with itself
-    assert (result.counts["random_pairs"], result.metrics["over_random"]) == (40, 1.0)
-    assert sorted(task._random[0]) == sorted(task._random[1]) == list(range(40))
-
-
 MANY = 60
 KINDS = ("negation", "swap")
 NEAR_ROWS = [{"text": f"t{i}", "positive": f"p{i}", "near_miss": f"n{i}", "kind": KINDS[i % 2]} for i in range(MANY)]
@@ -163,18 +143,6 @@ def test_what_is_on_the_scale_of_the_scores_is_not_compared(
     assert {name for name in (*own_scale, *comparable) if len(second[name]) == 1} == set(own_scale)  # the value alone
     kept = json.loads(json.dumps(plain(results[0])))
     assert set(restored(Result, kept).own_scale) == set(results[0].own_scale)
-
-
-def test_the_field_of_the_family(tmp_path: Path) -> None:
-    path = file(tmp_path, NEAR_ROWS)
-    assert "roc_auc/swap" in tasks.create(f"pairs:{path},family=kind").default_metrics
-    assert "roc_auc/swap" not in tasks.create(f"pairs:{path}").default_metrics
-    with pytest.raises(DataError, match=r"pairs.jsonl:1: no line has a field 'sort'; the fields are 'text'"):
-        tasks.create(f"pairs:{path},family=sort")
-    with pytest.raises(DataError, match=r"pairs.jsonl:1: field 'kind' should be a string, found a number"):
-        tasks.create(f"pairs:{file(tmp_path, [{'text': 'a', 'near_miss': 'b', 'kind': 7}])},family=kind")
-    with pytest.raises(UsageError, match="contains labelled pairs, which have no families: leave out family=kind"):
-        tasks.create(f"pairs:{file(tmp_path, LABELLED_ROWS)},family=kind")
 
 
 RNG = np.random.default_rng(6)

@@ -2,7 +2,6 @@
 
 import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -15,7 +14,6 @@ from retrokit.evaluation.task import Request
 from retrokit.evaluation.tasks.rag import Rag, prompt_of, read_questions
 from retrokit.llm.base import Completion, Prompt, Sampling
 from tests.evaluation.fakes import GivenEncoder
-from tests.llm.server import ChatServer, Plan
 
 VECTORS = {
     "Who purrs?": [1.0, 0.0],
@@ -115,30 +113,3 @@ def test_the_whole_task(folder: Path, tiny_t5: Path, name: str) -> None:
     assert result.counts["prompts_shortened"] == 0
     assert set(result.per_query["f1"]) == {"q1", "q2"}
     assert all(len(ranked) == 1 for ranked in result.run.values())
-
-
-def test_a_service_reads(folder: Path, tmp_path: Path) -> None:
-    def answer(body: dict[str, Any]) -> str:
-        return "Cats!\nThey do." if "Who purrs?" in body["messages"][0]["content"] else "No idea"
-
-    with ChatServer(Plan(answer, faults=["429", "429"])) as server:
-        for _ in range(2):
-            spec = f'rag:{folder},reader="openai:m,url={server.url}",store={tmp_path / "answers.db"}'
-            (result,) = tasks.create(spec).evaluate(Request(GivenEncoder(VECTORS), [retrokit.similarity("cosine")]))
-            assert result.per_query["exact_match"] == {"q1": 1.0, "q2": 0.0}
-            assert result.counts["prompts_shortened"] == 0
-        assert len(server.log.bodies) == 4  # each question fails once; the second time makes no call
-        assert {(body["max_tokens"], body["temperature"]) for body in server.log.bodies} == {(32, 0)}
-
-
-def test_the_digest_follows_the_data_and_the_reader(folder: Path, tiny_t5: Path) -> None:
-    def digest(options: str = "", of_task: str = "") -> str:
-        return tasks.create(f'rag:{folder},reader="{tiny_t5}{options}"{of_task}').digest()
-
-    before = digest()
-    assert digest() == before == digest(",batch=3")
-    assert digest(",max_length=20") != before
-    assert digest(of_task=",new_tokens=5") != before
-    with open(folder / "corpus.jsonl", "a") as stream:
-        stream.write('{"_id": "z", "text": "Zebras."}\n')
-    assert digest() != before

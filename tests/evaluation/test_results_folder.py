@@ -1,31 +1,23 @@
 """A results folder: what is used again, what never is, and what a damaged or stale file does."""
 
 import json
-import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 import torch
-from scipy.stats import binomtest
 
 import retrokit
 from retrokit import encoders
-from retrokit.core.errors import DataError, UsageError
-from retrokit.core.files import digest
+from retrokit.core.errors import DataError
 from retrokit.core.notices import listening
 from retrokit.core.registry import Entry, Param
 from retrokit.data import jsonl
-from retrokit.evaluation import registry as tasks
 from retrokit.evaluation.comparison import results_folder
 from retrokit.evaluation.comparison.comparison import Evaluation
 from retrokit.evaluation.evaluate import evaluate
-from retrokit.evaluation.result import Result
-from retrokit.evaluation.task import Request, Task
 from retrokit.metrics import significance
-from tests.close import LEAST_P
 from tests.evaluation.fakes import GivenEncoder, Notices, hashed, piped, write_folder, write_lines
 from tests.models import sentences
 
@@ -129,46 +121,11 @@ def test_a_new_similarity_alone_is_computed(run: Run, counted: Counted) -> None:
     assert plain(found) == plain(evaluate_anew(found, "cosine", "dot"))
 
 
-@pytest.mark.parametrize(
-    ("option", "same", "other"), [("index", "Flat", "IVF10,Flat"), ("quantize", "float32", "binary")]
-)
-def test_a_result_of_another_index_or_other_numbers_is_another_result(
-    run: Run, counted: Counted, tmp_path: Path, option: str, same: str, other: str
-) -> None:
-    exact = run("cosine")
-    with listening(heard := Notices()):
-        alike = run("cosine", **{option: same})
-        different, again = (run("cosine", **{option: other}) for _ in range(2))
-    used = [line.partition(": ")[2] for line in heard.messages if "used again" in line]
-    computed, taken = "0 results used again, 1 computed", "1 results used again, 0 computed"
-    assert used == [computed if option == "index" else taken, computed, taken]
-    assert plain(again) == plain(different)
-    assert alike.results[0].metrics == exact.results[0].metrics != different.results[0].metrics
-    shown = [system.encoder for system in evaluate(results=str(tmp_path / "results")).systems]
-    told = [f"counted:1, {option} {value}" for value in (same, other)]
-    assert shown == ["counted:1", *(told if option == "index" else told[1:])]
-
-
 def evaluate_anew(like: Evaluation, *similarities: str) -> Evaluation:
     found = evaluate(["counted:1"], like.tasks, similarities)
     for result, other in zip(found.results, like.results, strict=True):
         result.configuration["encoding_seconds"] = other.configuration["encoding_seconds"]
     return found
-
-
-def test_another_encoder_or_precision_or_number_of_dimensions(run: Run, counted: Counted, tmp_path: Path) -> None:
-    run()
-    for number, options in enumerate(
-        [{"encoder": "counted:2"}, {"dims": 4}, {"precision": "fp16"}, {"encoder": "counted:2", "dims": 4}], start=2
-    ):
-        before = counted.texts
-        run(**options)
-        assert counted.texts == before + 50
-        assert len(files(tmp_path)) == number  # beside the others
-        run(**options)
-        assert counted.texts == before + 50
-    run(dims=8)  # all there are
-    assert counted.texts == before + 50
 
 
 @pytest.mark.parametrize(
@@ -208,46 +165,6 @@ def bright(tmp_path: Path) -> Path:
     return tmp_path / "bright"
 
 
-@pytest.mark.parametrize(
-    ("part", "old", "new"),
-    [
-        ("examples", '"excluded_ids": ["d1"]', '"excluded_ids": ["d2"]'),
-        ("examples", '"excluded_ids": ["d1"]', '"excluded_ids": ["N/A"]'),
-        ("examples", '"gold_ids": ["d0"]', '"gold_ids": ["d7"]'),
-        ("documents", TEXTS[3], "another text"),
-    ],
-)
-def test_bright_is_used_again_until_an_id_or_a_document_changes(
-    run: Run, counted: Counted, bright: Path, part: str, old: str, new: str
-) -> None:
-    task = f"bright:{bright},domain=biology"
-    first = run(task=task)
-    assert counted.texts == 30
-    assert plain(run(task=task)) == plain(first)
-    assert counted.texts == 30
-    for domain, embedded in (("pony", 30), ("biology", 60)):  # another domain's files are no part of it
-        file = bright / domain / f"{part}.jsonl"
-        assert file.read_text().count(old) == 1
-        file.write_text(file.read_text().replace(old, new))
-        again = run(task=task)
-        assert counted.texts == embedded
-    assert plain(run(task=task)) == plain(again)
-    assert counted.texts == 60
-    assert plain(again) == plain(evaluate_anew(again))
-
-
-def test_both_files_of_a_task_count(run: Run, counted: Counted, labels: Path, tmp_path: Path) -> None:
-    test = write_lines(tmp_path / "test.jsonl", [{"text": t, "label": i % 2} for i, t in enumerate(sentences(9, 9))])
-    for file in (labels, test):
-        run(task=f"knn:{labels},k=3,test={test}")
-        before = counted.texts
-        run(task=f"knn:{labels},k=3,test={test}")
-        assert counted.texts == before
-        file.write_text(file.read_text().replace('"label": 1', '"label": 0', 1))
-        run(task=f"knn:{labels},k=3,test={test}")
-        assert counted.texts > before
-
-
 def test_what_a_similarity_has_learned_counts(run: Run, counted: Counted, monkeypatch: pytest.MonkeyPatch) -> None:
     own = retrokit.similarity("learn")
     make = COUNTED.__class__.__call__
@@ -283,49 +200,6 @@ def test_fewer_metrics_are_there_already_and_more_are_added(run: Run, counted: C
     assert set(both.results[0].metrics) == {"ndcg@10", "mrr@10", "map@7", "recall@5"}
 
 
-def test_a_metric_that_is_no_mean_is_compared_as_before(run: Run, counted: Counted, pairs: Path) -> None:
-    first = run("cosine", "dot", task=f"sts:{pairs}")
-    embedded = counted.texts
-    again = run("cosine", "dot", task=f"sts:{pairs}")
-    assert counted.texts == embedded
-    assert again.comparisons == first.comparisons
-    assert first.comparisons == evaluate(["counted:1"], first.tasks, ["cosine", "dot"]).comparisons
-    assert first.comparisons[0].test.low < first.comparisons[0].test.high
-
-
-def test_a_task_that_scores_with_its_own_similarity(run: Run, counted: Counted, labels: Path) -> None:
-    with listening(heard := Notices()):
-        first = run("cosine", "dot", task=f"knn:{labels},k=3")
-        again = run("cosine", "dot", task=f"knn:{labels},k=3")
-    assert counted.texts == 50
-    assert [result.similarity for result in first.results] == ["l2"]
-    assert plain(again) == plain(first)
-    assert sum("neighbours by euclidean distance" in message for message in heard.messages) == 2  # once a command
-
-
-def test_a_task_that_offers_no_digest_at_all(counted: Counted, tmp_path: Path) -> None:
-    class Plain(Task):
-        spec = "plain"
-        main_metric = "score"
-        shown_metrics = default_metrics = ("score",)
-
-        def __init__(self, task: Any) -> None:
-            self.task = task
-
-        def evaluate(self, request: Request) -> list[Result]:
-            return self.task.evaluate(request)
-
-    rows = [{"text": t, "label": i % 2} for i, t in enumerate(TEXTS)]
-    inner = tasks.create(f"cluster:{write_lines(tmp_path / 'x.jsonl', rows)},seeds=1")
-    kept = results_folder.ResultsFolder(str(tmp_path / "results"))
-    for number in (1, 2):
-        encoder = counted(1)
-        (result,) = kept.evaluate(Plain(inner), Request(encoder, [encoder.similarity], ["v_measure"]))
-        assert len(kept.read()) == 1
-        assert counted.texts == 50 * number
-        assert result.metrics == kept.read()[0].result.metrics
-
-
 LABELLED = [[{"text": t, "label": i // each % 2} for i, t in enumerate(TEXTS)] for each in (1, 3)]
 TWINS = list(zip(TEXTS[:25], TEXTS[25:], strict=True))
 SCORED = [[{"sentence1": a, "sentence2": b, "score": sign * i} for i, (a, b) in enumerate(TWINS)] for sign in (1, -1)]
@@ -359,12 +233,6 @@ def test_what_a_pipe_held_is_what_counts(
         assert counted.texts == spent  # the same content is the same task
     assert results[0].per_query == results[2].per_query
     assert results[0].metrics != results[1].metrics
-
-
-def test_a_pipe_has_no_digest_of_its_own(tmp_path: Path) -> None:
-    os.mkfifo(tmp_path / "pipe")
-    with pytest.raises(DataError, match="is a pipe or a device, which has no digest"):
-        digest(tmp_path / "pipe")
 
 
 def test_what_is_written_is_strict_json_with_a_checksum(run: Run, tmp_path: Path) -> None:
@@ -442,20 +310,6 @@ def test_everything_is_shown_again_without_a_model(counted: Counted, folder: Pat
     assert (shown.comparisons, shown.over_tasks, shown.shown) == (first.comparisons, first.over_tasks, first.shown)
 
 
-def test_a_part_is_shown(run: Run, folder: Path, pairs: Path, tmp_path: Path) -> None:
-    run("cosine", "dot")
-    run("cosine", task=f"sts:{pairs}")
-    kept = str(tmp_path / "results")
-    assert evaluate(results=kept, on=[f"sts:{pairs}"]).tasks == [f"sts:{pairs}"]
-    assert [r.similarity for r in evaluate(results=kept, sim=["dot"]).results] == ["dot"]
-    found = evaluate(results=kept, metrics=["mrr@10"], fail_under=["spearman=0"])
-    assert found.shown == {f"beir:{folder}": ["mrr@10"], f"sts:{pairs}": list(found.results[-1].metrics)}
-    with pytest.raises(UsageError, match=r"contains no mrr@17; evaluate"):
-        evaluate(results=kept, metrics=["mrr@17"])
-    with pytest.raises(UsageError, match="contains no result of l2"):
-        evaluate(results=kept, sim=["l2"])
-
-
 def test_results_on_data_that_have_changed_are_not_compared(counted: Counted, folder: Path, tmp_path: Path) -> None:
     kept = str(tmp_path / "results")
     evaluate(["counted:1", "counted:2"], [f"beir:{folder}"], results=kept)
@@ -466,19 +320,3 @@ def test_results_on_data_that_have_changed_are_not_compared(counted: Counted, fo
         shown = evaluate(results=kept)
     assert [result.encoder for result in shown.results] == ["counted:2"]
     assert heard.messages == [f"counted:1 cosine on beir:{folder} is left out: its data have changed since"]
-
-
-def test_there_is_nothing_to_show(tmp_path: Path) -> None:
-    for place, problem in (("nowhere", "nowhere: is not a folder of results"), ("", "contains no results")):
-        with pytest.raises(DataError, match=problem):
-            evaluate(results=str(tmp_path / place))
-
-
-def test_draws_that_are_undefined_survive(run: Run, tmp_path: Path) -> None:
-    rows = [{"sentence1": TEXTS[i], "sentence2": TEXTS[i + 1], "score": i} for i in range(2)]
-    pairs = write_lines(tmp_path / "two.jsonl", rows)  # half of all draws are one pair twice
-    first = run("cosine", task=f"sts:{pairs}")
-    again = run("cosine", task=f"sts:{pairs}")
-    one, other = (found.results[0].resampled["spearman"].drawn for found in (first, again))  # type: ignore[union-attr]
-    assert binomtest(np.isnan(one).sum(), len(one), 1 / 2).pvalue > LEAST_P
-    np.testing.assert_array_equal(one, other)

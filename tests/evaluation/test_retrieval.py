@@ -3,9 +3,7 @@
 import json
 import math
 import re
-import tracemalloc
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,14 +16,12 @@ from retrokit.core.errors import UsageError
 from retrokit.core.notices import listening
 from retrokit.data.beir import read_beir
 from retrokit.data.trec import read_run
-from retrokit.encoders.base import Encoder
 from retrokit.evaluation import registry as tasks
 from retrokit.evaluation.result import Result
 from retrokit.evaluation.task import Request
 from retrokit.evaluation.tasks.retrieval import Bright, save_runs
 from retrokit.metrics.ranking import DEFAULT_METRICS, evaluate_run, mean
 from retrokit.ranking import retrieval
-from retrokit.ranking.retrieval.embeddings import SharedEmbeddings, norm_statistics, row_norms
 from tests.evaluation.fakes import GivenEncoder, Notices, write_folder
 
 VECTORS = {
@@ -91,16 +87,6 @@ def test_what_a_result_says(folder: Path) -> None:
     assert cosine.configuration["retrokit"] == retrokit.__version__
     assert "gamma_document" not in cosine.configuration
     assert learned.configuration["gamma_document"] == pytest.approx(0.25)
-
-
-def test_several_similarities_share_one_encoding(folder: Path) -> None:
-    encoder, specs = GivenEncoder(VECTORS), ["cosine", "dot", "l2", "sfs:2"]
-    results = evaluate(folder, specs, encoder, precision="fp32")
-    assert [result.similarity for result in results] == encoder.used_with == specs
-    assert [(role, sorted(texts), precision) for role, texts, precision in encoder.embedded] == [
-        ("query", ["first", "second"], "fp32"),
-        ("document", ["A", "B", "C", "D"], "fp32"),
-    ]
 
 
 def test_json_is_strict(folder: Path) -> None:
@@ -180,14 +166,6 @@ def test_a_document_that_is_the_query_is_left_out_of_the_sets_of_which_the_field
     assert result.metrics["ndcg@10"] == pytest.approx(SECOND)
 
 
-def test_titles_are_joined_unless_they_are_left_out(tmp_path: Path) -> None:
-    folder = write_folder(tmp_path / "titled", {"d": "text", "bare": "alone"}, {"q": "question"}, {"q": {"d": 1}})
-    rows = [{"_id": "d", "title": "Title", "text": "text"}, {"_id": "bare", "text": "alone"}]
-    (folder / "corpus.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    assert tasks.create(f"beir:{folder}").judged().documents == ["Title text", "alone"]
-    assert tasks.create(f"beir:{folder},titles=false").judged().documents == ["text", "alone"]
-
-
 RANKED = {"q1": {"a": 3.0, "x": 2.0, "b": 1.0}, "q2": {"d": 0.5, "c": 0.5, "gone": 0.25}}
 GRADED = {"q1": {"a": 1, "b": 3, "c": -2, "gone": 2}, "q2": {"c": 2, "d": 0, "gone": 1}, "q3": {"a": 1}, "q9": {"a": 1}}
 NAMES = {"ndcg@2": "ndcg_cut_2", "map@10": "map_cut_10", "recall@2": "recall_2", "precision@2": "P_2"}
@@ -223,21 +201,6 @@ def test_absent_documents_and_queries_ties_grades_and_levels_are_those_of_trec_e
     assert result.counts["queries_without_relevant"] == {1: 0, 2: 1, 3: 2}[level]
 
 
-def test_describe_counts(tmp_path: Path, folder: Path) -> None:
-    assert tasks.create(f"beir:{folder}").describe() == "hand (test): 2 queries, 4 documents, 4 judgements"
-    odd = write_folder(
-        tmp_path / "odd",
-        {"a": "A", "b": "", "c": " "},
-        {"q1": "first", "q2": "second", "q3": "third"},
-        {"q1": {"a": 0, "b": -1}, "q2": {"c": 1}},
-        split="dev",
-    )
-    assert tasks.create(f"beir:{odd},split=dev").describe() == (
-        "odd (dev): 2 queries, 3 documents, 3 judgements; 1 queries without judgements, left out; 1 queries with no "
-        "relevant document, counted as 0; 2 documents without text, kept as empty"
-    )
-
-
 def test_equal_scores_rank_by_descending_id_at_the_cut_too(tmp_path: Path) -> None:
     documents = {str(i): f"D{i}" for i in range(30)}
     vectors = {f"D{i}": [1, 1] for i in range(30)} | {"question": [1, 0]}
@@ -246,36 +209,6 @@ def test_equal_scores_rank_by_descending_id_at_the_cut_too(tmp_path: Path) -> No
     assert list(result.run["q"]) == sorted(documents, reverse=True)[:10]
     assert result.metrics["mrr@10"] == 1.0
     assert result.metrics["recall@10"] == 0.5
-
-
-def test_norm_statistics() -> None:
-    found = norm_statistics(row_norms(np.array([[3, 4], [0, 1]], dtype=np.float32)), "query")
-    assert found == pytest.approx({"query_norm_mean": 3, "query_norm_std": 2, "query_norm_cv": 2 / 3})
-    assert set(norm_statistics(np.zeros(2), "document").values()) == {0.0}
-    assert set(norm_statistics(np.zeros(0), "document").values()) == {0.0}
-    # squares that single precision cannot hold
-    assert norm_statistics(row_norms(np.full((1, 4), 1e30, dtype=np.float32)), "q")["q_norm_mean"] == pytest.approx(
-        2e30
-    )
-
-
-def test_distinct_texts_need_one_copy_of_the_embeddings() -> None:
-    class Known(Encoder):
-        dimension, spec = 256, "known"
-
-        def embed(self, texts: list[str], role: str, precision: str) -> np.ndarray:
-            return np.arange(len(texts), dtype=np.float32)[:, None].repeat(256, axis=1)
-
-    embedded = SharedEmbeddings(Known(), [])
-    texts = [str(number) for number in range(20_000)]
-    nbytes = embedded.of(texts, "document").nbytes
-    twice = [*reversed(texts), "7", "5", "new"]
-    tracemalloc.start()
-    found, rows = embedded.of_distinct(twice, "document")
-    peak = tracemalloc.get_traced_memory()[1]
-    tracemalloc.stop()
-    np.testing.assert_array_equal(found[rows][:, 0], [*reversed(range(20_000)), 7, 5, 0])
-    assert peak < 1.5 * nbytes  # the distinct ones, places, and one block
 
 
 def assert_same_metrics(path: Path, folder: Path, result: Result) -> None:
@@ -296,19 +229,6 @@ def test_saved_run(folder: Path, tmp_path: Path) -> None:
     save_runs(results, str(target))
     (written,) = target.iterdir()
     assert read_run(written) == results[0].run
-
-
-def test_only_rankings_are_saved(folder: Path, tmp_path: Path) -> None:
-    (ranked,) = evaluate(folder, ["cosine"])
-    other = replace(ranked, task="knn:x", run={})
-    path = tmp_path / "run.trec"
-    with listening(heard := Notices()):
-        save_runs([other], str(path))
-        assert not path.exists()
-        assert heard.messages == [f"{path} is not written: no task here ranks documents"]
-        save_runs([ranked, other], str(path))
-    assert read_run(path) == ranked.run
-    assert len(heard.messages) == 1
 
 
 DOCUMENT_COUNT, QUERY_COUNT, DIMENSION = 60, 25, 6
@@ -407,26 +327,6 @@ def test_exclusion_comes_before_the_cut_off(tmp_path: Path) -> None:
     assert result.metrics["mrr@10"] == 1.0
     # the excluded gold id stays in the ideal ranking, as in the reference
     assert result.metrics["ndcg@10"] == pytest.approx(1 / (1 + 1 / np.log2(3)))
-
-
-def test_everything_is_excluded(tmp_path: Path) -> None:
-    documents = [{"id": "a", "content": "A"}]
-    example = {"id": "q", "query": "Q", "gold_ids": ["a"], "excluded_ids": ["a"]}
-    task = tasks.create(f"bright:{write(tmp_path / 'made', documents, [example])}")
-    (result,) = task.evaluate(Request(GivenEncoder({"A": [1, 0], "Q": [1, 1]}), [retrokit.similarity("cosine")]))
-    assert result.run == {"q": {}}
-    assert set(result.metrics.values()) == {0.0}
-    assert "1 examples whose gold ids are all excluded, counted as 0" in task.describe()
-
-
-def test_what_is_said(tmp_path: Path) -> None:
-    said = tasks.create(f"bright:{made(0, tmp_path / 'biology')[0]}").describe()
-    assert said.startswith("BRIGHT biology (short): 24 queries, 60 documents, ")
-    for part in (
-        *("1 examples without gold ids, left out", "examples whose gold ids are all excluded"),
-        *("1 gold ids that are not documents and cannot be found", "1 documents whose id came before; the last counts"),
-    ):
-        assert part in said
 
 
 def test_instructions_come_before_queries(tmp_path: Path) -> None:

@@ -57,57 +57,10 @@ def test_runs_that_differ_in_more(tmp_path: Path, other: dict[str, Any]) -> None
     assert first.group != second.group
 
 
-def test_the_seed_of_the_pretraining_is_a_seed_too(tmp_path: Path) -> None:
-    trained = {}
-    for name, seed, lr in (("a", 1, 1e-5), ("b", 2, 1e-5), ("c", 2, 3e-5)):
-        start = run(tmp_path / f"pretrained-{name}", seed=seed, lr=lr)
-        finished = run(tmp_path / f"finished-{name}", seed=seed, encoder=start, encoder_fingerprint=name)
-        trained[name] = training_of(finished)
-    assert [trained[name].seed for name in "abc"] == ["1+1", "2+2", "2+2"]
-    assert trained["a"].group == trained["b"].group != trained["c"].group
-
-
-def test_a_start_without_a_seed_counts_by_its_weights(tmp_path: Path) -> None:
-    """A bridge, or an average, which has no seed and may have been written anew in the same place."""
-    start = tmp_path / "bridge"
-    start.mkdir()
-    (start / "retrokit.json").write_text(json.dumps({"status": "finished", "similarity": "cosine", "identity": {}}))
-    first, again, other = (
-        training_of(run(tmp_path / name, seed=seed, encoder=str(start), encoder_fingerprint=weights))
-        for name, seed, weights in (("a", 0, "v1"), ("b", 1, "v1"), ("c", 2, "v2"))
-    )
-    assert (first.seed, again.seed) == ("0", "1")
-    assert first.group == again.group != other.group
-
-
 def test_options_of_the_evaluation_count(tmp_path: Path) -> None:
     a, b = run(tmp_path / "a"), run(tmp_path / "b", seed=1)
     assert training_of(f"{a},max_length=64").group == training_of(f"{b},max_length=64").group
     assert training_of(f"{a},max_length=64").group != training_of(b).group
-
-
-def test_the_seed_of_fresh_weights_is_a_seed_too(tmp_path: Path) -> None:
-    found = [
-        training_of(
-            run(tmp_path / f"s{seed}", seed=seed, encoder=f"static:64,seed={seed}", encoder_fingerprint=str(seed))
-        )
-        for seed in (1, 2)
-    ]
-    assert found[0].group == found[1].group
-    assert [one.seed for one in found] == ["1+1", "2+2"]
-    fresh = [training_of(spec) for spec in ("static:64", "static:64,seed=3", "static:32,seed=3")]
-    assert (fresh[0].group == fresh[1].group, fresh[1].group == fresh[2].group) == (True, False)
-    assert [(one.seed, one.similarity) for one in fresh] == [("0", None), ("3", None), ("3", None)]
-
-
-def test_of_others_nothing_is_known(tmp_path: Path) -> None:
-    assert training_of("minilm") is None
-    assert training_of(str(tmp_path)) is None
-    old = Path(run(tmp_path / "old"))
-    described = json.loads((old / "retrokit.json").read_text())
-    del described["identity"]["seed"]
-    (old / "retrokit.json").write_text(json.dumps(described))
-    assert (training_of(str(old)).similarity, training_of(str(old)).seed) == ("qnorm", "")
 
 
 def test_runs_that_cannot_be_used(tmp_path: Path) -> None:
@@ -150,14 +103,6 @@ def test_a_run_knows_its_data_and_others_are_named(tmp_path: Path, task: str, da
     assert named.to_json()["overlaps"][0]["counts"] == named.overlaps[0].counts
     assert any(sheet.title == "examples" for sheet in evaluation_sheets(found)) == bool(own.examples)
     assert not any(sheet.title == "examples" for sheet in evaluation_sheets(named))
-
-
-def test_runs_of_the_same_data_are_told_of_once(tmp_path: Path, task: str, data: str) -> None:
-    runs = [str(tmp_path / f"run-{seed}") for seed in range(3)]
-    for seed, run in enumerate(runs):
-        finetune(FinetuneConfig("static:8", [data], run, steps=1, batch_size=4, device="cpu", seed=seed))
-    (found,) = overlaps_with_training([registry.create_on(task, "cpu")], [], runs, 0)
-    assert found.test == f"{task} and {runs[0]} and 2 more of the same data"
 
 
 @pytest.mark.parametrize("what", ["gone", "changed", "large"])

@@ -3,7 +3,6 @@
 import asyncio
 import json
 import re
-from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -14,27 +13,17 @@ from retrokit.augment import queries
 from retrokit.augmentation.edits import NEAR_MISSES, by_model
 from retrokit.augmentation.edits.family import load_families
 from retrokit.augmentation.edits.files import write_near_misses
-from retrokit.augmentation.queries import SHAPES, Asker
-from retrokit.augmentation.settings import TYPES
+from retrokit.augmentation.queries import SHAPES
 from retrokit.core.errors import DataError
-from retrokit.core.notices import heard
 from retrokit.data.jsonl import write_jsonl
 from retrokit.llm import registry
-from retrokit.llm.base import Completion, CompletionRequest, Sampling
+from retrokit.llm.base import Sampling
 from retrokit.llm.local import LocalLLM
-from retrokit.llm.prompts import load_prompts, wording_for
+from retrokit.llm.prompts import load_prompts
 from retrokit.llm.session import IN_VAIN, Session
-from retrokit.sure import checks
 from retrokit.sure import prompts as sure
-from retrokit.sure.build import build
-from retrokit.sure.config import SureConfig
-from retrokit.sure.variants import read_paraphrase, read_two_sentences
 from tests.llm.server import ChatServer, Plan, completion, error, message, prompt_of
-from tests.llm.test_llm_local import TEMPLATE, TEXTS, complete, greedy
-from tests.sure.pretending import by_rules, write_beir_folder
-
-QUERIES = load_prompts("few-shot", SHAPES, "retrokit.augmentation.queries", ("ours", "few-shot"))
-
+from tests.llm.test_llm_local import TEXTS, complete, greedy
 
 # --- the end of an answer
 
@@ -54,18 +43,6 @@ def test_a_stop_string_ends_a_local_models_answer(name: str, request: pytest.Fix
     own = registry.create(f"local:{folder},stop={end}")
     assert [answer.text for answer in complete(own, TEXTS, Sampling(max_tokens=12))] == expected
     assert own.identity == f"{plain.identity} stop={[end]}"
-
-
-def test_prompts_of_other_ends_are_not_computed_together(tiny_llama: Path) -> None:
-    llm = registry.create(f"local:{tiny_llama}")
-    whole = greedy(llm.generator, TEXTS[0], 12)
-
-    async def both() -> list[Completion]:
-        async with Session(llm, None, sampling=Sampling(max_tokens=12)) as session:
-            stopping = session.ask(TEXTS[0], sampling=Sampling(max_tokens=12, stop=(whole[4:7],)))
-            return await asyncio.gather(session.ask(TEXTS[0]), stopping)
-
-    assert [answer.text for answer in asyncio.run(both())] == [whole, whole.split(whole[4:7])[0].strip()]
 
 
 def picky(body: dict[str, Any]) -> bytes | None:
@@ -89,19 +66,6 @@ def test_a_service_gets_it_and_may_ignore_or_refuse_it(prompt: str) -> None:
     assert sent == [None, ["\n\n"], *again, ["\n\n", "\n"], *again]
 
 
-def test_recorded_answers_end_there_too(tmp_path: Path) -> None:
-    write_jsonl(tmp_path / "said.jsonl", [{"prompt": "p", "answer": "a cat\nand more"}])
-    plain, ended = (registry.create(f"replay:{tmp_path / 'said.jsonl'}{more}") for more in ("", r",stop=\n"))
-    texts = [asyncio.run(llm.complete("p", None, Sampling())).text for llm in (plain, ended)]
-    assert (texts, plain.identity != ended.identity) == (["a cat\nand more", "a cat"], True)
-
-
-def test_a_key_has_stop_strings_only_where_there_are_any() -> None:
-    keys = [CompletionRequest("m", Sampling(stop=stop), None, "p").key for stop in ((), ("\n",), ("\n", "x"))]
-    assert len(set(keys)) == 3
-    assert "stop" not in Sampling().to_json()
-
-
 @pytest.fixture
 def corpus(tmp_path: Path) -> Path:
     texts = [f"The animal number {n} sleeps under an old bridge and eats leaves." for n in range(120)]
@@ -121,15 +85,6 @@ def test_a_model_that_never_ends_is_given_up(corpus: Path, capsys: pytest.Captur
 
 
 # --- prompts that end where the answer begins
-
-
-def test_a_base_model_gets_them_by_itself(tiny_llama: Path, tiny_t5: Path) -> None:
-    base, encoder_decoder = (registry.create(f"local:{folder}") for folder in (tiny_llama, tiny_t5))
-    with heard() as said:
-        assert [wording_for(base), wording_for(encoder_decoder), wording_for(object())] == ["few-shot", "ours", "ours"]
-    assert said == [f"{base.spec} has no chat template: a base model continues texts, so `prompts=` is few-shot"]
-    base.generator.tokenizer.chat_template = TEMPLATE
-    assert wording_for(LocalLLM(base.generator)) == "ours"
 
 
 def continuing(body: dict[str, Any]) -> str:
@@ -174,36 +129,6 @@ def test_near_misses_by_examples(corpus: Path) -> None:
 OURS, FEW_SHOT = sure.load_prompts(), sure.load_prompts("few-shot")
 
 
-class FewShotLLM:
-    """Continues the few-shot prompts of SURE with the answers by rules."""
-
-    spec = identity = "base"
-
-    async def complete(self, prompt: str, system: str | None, sampling: Sampling) -> Completion:
-        for name, template in FEW_SHOT.items():
-            examples, last = template.template.rpartition("\n\n")[::2]
-            for word, text in template.words.items():
-                last = last.replace(f"{{{word}}}", text)
-            last = re.sub(r"\\{(\w+)\\}", r"(?P<\1>.*)", re.escape(last))
-            if template.stop and prompt.startswith(examples[:40]) and (match := re.search(f"{last}$", prompt)):
-                answer = by_rules(OURS[name].fill(**match.groupdict()))
-                for word, text in OURS[name].words.items():
-                    answer = answer.replace(text, template.words[word])
-                answer = " ".join(answer.split()) if template.stop == "\n" else answer
-                return Completion(answer.removeprefix(template.words.get("marker", "")) + "\n\nQuery: what", 1, 1)
-        raise AssertionError(prompt)
-
-    async def close(self) -> None:
-        """Nothing to close."""
-
-
-def test_a_benchmark_by_examples(tmp_path: Path) -> None:
-    config = SureConfig(str(write_beir_folder(tmp_path / "law")), output=str(tmp_path / "out"), retries=0)
-    built = build(config, config.items(), FewShotLLM(), FEW_SHOT)
-    assert set(built.record["wordings"].values()) == {"few-shot"}
-    assert all(counts["kept"] == 6 for counts in built.record["testbeds"].values())
-
-
 # --- the examples are what the checks let through
 
 
@@ -213,49 +138,7 @@ def examples(template: str, *fields: str) -> list[tuple[str, ...]]:
     return [match.groups() for part in template.split("\n\n")[:-1] if (match := re.fullmatch(pattern, part))]
 
 
-@pytest.mark.parametrize("name", TYPES)
-def test_examples_of_queries_pass(name: str) -> None:
-    class Example:
-        sampling = Sampling()
-
-        async def ask_until(self, prompt: Any, retry: Any, retries: int, read: Any, **fields: str) -> str:
-            return read(Completion(answer, 1, 1))
-
-        def whole(self, completion: Completion) -> str:
-            return completion.text
-
-    pairs = examples(QUERIES[name].template, "Passage:", "{marker}")
-    assert len(pairs) == 3
-    for passage, answer in pairs:
-        asker = Asker(Example(), QUERIES, 0, Counter())  # type: ignore[arg-type]
-        assert asyncio.run(asker.query(passage, name)) == answer
-
-
 FAMILY_PROMPTS = {prompt.name: prompt for prompt in by_model.prompts_of(load_families(NEAR_MISSES), "few-shot")}
-
-
-@pytest.mark.parametrize("family", load_families(NEAR_MISSES), ids=lambda family: family.name)
-def test_examples_of_near_misses_pass(family: Any) -> None:
-    pairs = examples(FAMILY_PROMPTS[family.name].template, "Sentence:", "Edited:")
-    causes = [by_model.why_rejected(*pair, family.least_overlap) for pair in pairs]
-    assert (len(pairs), set(causes) - {"none"}) == (4, {None})
-
-
-def test_examples_of_sures_prompts_pass() -> None:
-    few = {name: prompt.template for name, prompt in FEW_SHOT.items()}
-    for _, passage, sentences in examples(few["key-sentences"], "Query:", "Passage:", "{marker}"):
-        checks.check_key_sentences([sentences], passage)
-    for passage, sentences, replaced in examples(few["pronouns"], "Passage:", "Sentences:", "{marker}"):
-        checks.check_pronouns(replaced, sentences, passage, "")
-    for _, noise in examples(few["noise"], "Query:", "{marker}"):
-        checks.check_noise(read_two_sentences(f"x: {noise}", "x:", "en"), [])
-    for _, passage, summary in examples(few["summary"], "Query:", "Passage:", "{marker}"):
-        checks.check_summary(summary, passage)
-    for passage, expansion in examples(few["expansion"], "Passage:", "{marker}"):
-        checks.check_expansion(expansion, passage)
-    for query, passage, named, other in examples(few["paraphrase"], "Query:", "Passage:", "{keywords}", "{marker}"):
-        keywords, _ = read_paraphrase(f"k: {named}\nm: {other}", "k:", "m:")
-        checks.check_paraphrase(other, passage, checks.keywords_in_query(keywords, query))
 
 
 @pytest.mark.parametrize(

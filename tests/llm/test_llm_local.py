@@ -14,13 +14,12 @@ from typing import Any
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
-from transformers import AutoTokenizer, TopPLogitsWarper
+from transformers import AutoTokenizer
 
-from retrokit.core.calls import PromptRefused
 from retrokit.core.errors import DataError, UsageError
 from retrokit.llm import registry
 from retrokit.llm.base import Completion, Prompt, Sampling
-from retrokit.llm.local import Generator, LocalLLM, LocalRequest, SeededNoise, load_generator
+from retrokit.llm.local import Generator, LocalLLM, LocalRequest, load_generator
 from retrokit.llm.session import Session
 from retrokit.llm.store import ResponseStore
 from tests.models import sentences
@@ -77,36 +76,6 @@ def test_prompts_that_wait_together_are_computed_together(tiny_llama: Path, monk
     assert sizes == [4, 4, 2]
 
 
-def test_a_draw_does_not_depend_on_its_neighbours(model: Path) -> None:
-    llm = registry.create(f"local:{model}")
-    texts = sentences(12)
-    drawn = Sampling(temperature=1.5, top_p=0.9, max_tokens=8, seed=3)
-    together = complete(llm, texts, drawn)
-    assert [complete(llm, [text], drawn)[0] for text in texts] == together
-    assert complete(llm, texts, drawn) == together
-    assert complete(llm, texts, Sampling(temperature=1.5, top_p=0.9, max_tokens=8, seed=4)) != together
-    assert complete(llm, texts, Sampling(max_tokens=8, seed=3)) == complete(llm, texts, Sampling(max_tokens=8))
-
-
-def test_draws_are_of_the_models_distribution(tiny_llama: Path) -> None:
-    made = load_generator(str(tiny_llama), None)
-    inputs = made.tokenizer("the cat", return_tensors="pt")
-    with torch.inference_mode():
-        logits = made.model(**{name: inputs[name] for name in ("input_ids", "attention_mask")}).logits[0, -1].float()
-    temperature, share = 0.02, 0.8  # the tiny model's logits hardly differ
-    warped = TopPLogitsWarper(share)(inputs["input_ids"], (logits / temperature)[None])
-    expected = warped[0].softmax(-1)
-    count = 2000
-    ids = inputs["input_ids"][0].tolist()
-    requests = [LocalRequest(ids, Sampling(temperature, share, seed=seed)) for seed in range(count)]
-    rows = SeededNoise(requests)(inputs["input_ids"], warped.expand(count, -1)).argmax(-1)
-    found = torch.bincount(rows, minlength=len(logits)) / count
-    assert 3 < int((expected > 0).sum()) < len(logits)
-    assert not found[expected == 0].any()
-    deviation = (expected * (1 - expected) / count).sqrt()
-    assert ((found - expected).abs() <= 5 * deviation + 1e-6).all()
-
-
 def test_lengths_and_ends(tiny_llama: Path) -> None:
     llm = registry.create(f"local:{tiny_llama}")
     made = llm.generator
@@ -117,19 +86,6 @@ def test_lengths_and_ends(tiny_llama: Path) -> None:
     made.model.generation_config.eos_token_id = [written[4]]  # now that is how an answer ends
     (ended,) = complete(llm, ["the cat"], Sampling(max_tokens=8))
     assert (ended.completion_tokens, ended.finish) == (written.index(written[4]) + 1, "stop")
-
-
-def test_an_answer_gets_what_the_window_leaves(tiny_llama: Path) -> None:
-    llm = registry.create(f"local:{tiny_llama}")
-    assert llm.generator.window == 64
-    long, short = "cat " * 50, "the cat"
-    found = complete(llm, [long, short], Sampling(max_tokens=1000))
-    assert [completion.prompt_tokens + completion.completion_tokens for completion in found] == [64, 64]
-    assert found[1].text == greedy(llm.generator, short, found[1].completion_tokens)
-    with pytest.raises(PromptRefused, match=r"reads 64 tokens, and a prompt has \d+$"):
-        complete(llm, ["cat " * 90], Sampling())
-    with pytest.raises(PromptRefused, match=r"reads 5 tokens, and a prompt has \d+$"):
-        complete(registry.create(f"local:{tiny_llama},max_length=5"), [long], Sampling())
 
 
 def test_a_chat_template_is_used(tiny_llama: Path, tmp_path: Path) -> None:
@@ -212,14 +168,6 @@ def test_a_failure_reaches_its_batch_alone_and_closing_ends_what_is_written(
     assert asyncio.run(closed()).text == "ended"
     monkeypatch.setattr(Generator, "generate", plain)
     assert asyncio.run(both())[1].completion_tokens == 2, "and it can be asked again"
-
-
-def test_generation_ends_before_the_next_token_when_it_is_stopped(model: Path) -> None:
-    generator = load_generator(str(model), None)
-    answers = iter([False, False, True])
-    request = LocalRequest(generator.tokens("the cat"), Sampling(max_tokens=20))
-    (answer,) = generator.generate([request], lambda: next(answers))
-    assert answer.completion_tokens == 3
 
 
 def test_the_identity_is_of_the_weights(tiny_llama: Path, tmp_path: Path) -> None:

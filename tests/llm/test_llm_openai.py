@@ -4,14 +4,11 @@ import asyncio
 import json
 import logging
 import sys
-import threading
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from retrokit.core import notices
 from retrokit.core.calls import PromptRefused
 from retrokit.core.errors import MissingExtra, RetrokitError, ServiceError, UsageError
 from retrokit.llm import registry
@@ -19,7 +16,7 @@ from retrokit.llm.base import Completion, Sampling, without_thinking
 from retrokit.llm.session import Session, run_all
 from retrokit.llm.store import ResponseStore
 from tests.llm.hostile import skip_waits
-from tests.llm.server import PASSING, ChatServer, Log, Plan, completion, error, message
+from tests.llm.server import PASSING, ChatServer, Log, Plan, error, message
 
 KEY = "sk-secret-0123456789"
 
@@ -64,19 +61,6 @@ def test_what_is_sent_and_what_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
     assert log.headers[0]["authorization"] == f"Bearer {KEY}"
 
 
-def test_a_system_message_goes_first() -> None:
-    async def asked(url: str) -> None:
-        async with Session(registry.create(f"openai:m,url={url}"), None) as session:
-            await session.ask("Who?", system="Be brief.")
-
-    with ChatServer() as server:
-        asyncio.run(asked(server.url))
-        (body,), (headers,) = server.log.bodies, server.log.headers
-    assert body["messages"] == [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "Who?"}]
-    assert "authorization" not in headers  # there is no key
-    assert body.keys() == {"model", "messages", "max_tokens", "temperature"}
-
-
 @pytest.mark.parametrize("ending", ["", "/", "/v1", "/v1/", "/v1/chat/completions"])
 def test_urls(ending: str, monkeypatch: pytest.MonkeyPatch) -> None:
     with ChatServer(Plan(lambda body: "yes")) as server:
@@ -87,23 +71,6 @@ def test_urls(ending: str, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 # --- a server that misbehaves
-
-
-def test_whatever_the_server_does_the_answers_are_the_same(tmp_path: Path) -> None:
-    prompts = [f"prompt {number}" for number in range(60)]
-    found = []
-    for faults in ([], PASSING):
-        with ChatServer(Plan(faults=faults, each=2)) as server, ResponseStore(tmp_path / f"{len(faults)}") as store:
-            options = {"store": store, "concurrency": 8}
-            found.append(ask(f"openai:m,url={server.url},timeout=1", *prompts, **options))
-            assert len(store) == 60
-            calls = len(server.log.bodies)
-            assert ask(f"openai:m,url={server.url}", *prompts, **options) == found[-1]
-            assert len(server.log.bodies) == calls  # a second time makes no call
-            if faults:
-                assert calls > 150  # two faults for each prompt
-    assert found[0] == found[1]
-    assert len({completion.text for completion in found[0]}) == 60
 
 
 @pytest.mark.parametrize("fault", PASSING)
@@ -146,16 +113,6 @@ def reply_of(body: object) -> bytes:
     return message(200, json.dumps(body).encode())
 
 
-def test_an_answer_of_reasoning_only_is_asked_for_again() -> None:
-    found, log = served(Plan(reply=lambda _: chat({"content": None, "reasoning_content": "Cats, or"})))
-    assert (found.text, found.finish, len(log.bodies)) == ("", "stop", 4)
-
-
-def test_content_in_parts_is_read() -> None:
-    parts = [{"type": "thinking", "thinking": "hm"}, {"type": "text", "text": "Cats "}, {"type": "text", "text": "do."}]
-    assert served(Plan(reply=lambda _: chat({"content": parts})))[0].text == "Cats do."
-
-
 EXPECTED = "expected choices: list of {message: {content: text}}"
 
 
@@ -176,15 +133,6 @@ EXPECTED = "expected choices: list of {message: {content: text}}"
 )
 def test_an_answer_of_another_shape_is_described_at_once(reply: bytes, told: str) -> None:
     assert refused(reply) == (ServiceError, f"URL: {told}", 1)
-
-
-def test_tls_where_there_is_none_is_not_tried_again() -> None:
-    with ThreadingHTTPServer(("127.0.0.1", 0), BaseHTTPRequestHandler) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        url = f"https://127.0.0.1:{server.server_port}/v1"
-        with pytest.raises(ServiceError, match=rf"^{url}/chat/completions: \[SSL"):
-            ask(f"openai:m,url={url}", "p")
-        server.shutdown()
 
 
 @pytest.mark.parametrize("finish", ["length", "max_tokens", "model_length", "MAX_TOKENS"])
@@ -237,58 +185,7 @@ def test_other_failures_are_not_tried_again(reply: bytes, kind: type[Exception],
     assert refused(reply) == (kind, told, 3 if "quota" in told else 1)
 
 
-def test_an_unknown_model() -> None:
-    with ChatServer(Plan(models=["gpt-y"])) as server, pytest.raises(ServiceError, match="has no model 'gpt-x'"):
-        ask(f"openai:gpt-x,url={server.url}", "p")
-
-
 # --- what some services spell differently
-
-
-def picky(body: dict[str, Any]) -> bytes | None:
-    """As OpenAI's reasoning models."""
-    if "max_tokens" in body:
-        said = (
-            "Unsupported parameter: 'max_tokens' is not supported with this model. Use 'max_completion_tokens' instead."
-        )
-        return message(400, error(said, param="max_tokens", code="unsupported_parameter"))
-    if "temperature" in body:
-        return message(400, error("Only the default (1) is supported.", param="temperature", code="unsupported_value"))
-    return None
-
-
-def test_settings_that_a_model_does_not_take() -> None:
-    said: list[str] = []
-
-    class Listener(notices._LoggingListener):
-        def notice(self, message: str) -> None:
-            said.append(message)
-
-    with ChatServer(Plan(reply=picky)) as server, notices.listening(Listener()):
-        answers = ask(f"openai:m,url={server.url}", "a", "b", "c", concurrency=1)
-        sent = [body.keys() - {"model", "messages"} for body in server.log.bodies]
-    assert len({answer.text for answer in answers}) == 3
-    assert sent == [{"max_tokens", "temperature"}, {"max_completion_tokens", "temperature"}] + 3 * [
-        {"max_completion_tokens"}
-    ]
-    assert said[1:] == ["m takes no temperature: it goes by its own"]
-
-
-def test_without_token_counts_they_are_estimated() -> None:
-    body = {"choices": [{"message": {"content": "<think>hm</think>Cats do."}, "finish_reason": "length"}]}
-    found, _ = served(Plan(reply=lambda _: message(200, json.dumps(body).encode())))
-    assert found == Completion("Cats do.", 3, 7, "length", estimated=True)
-
-
-def test_an_answer_that_is_all_thought_is_not_asked_for_again() -> None:
-    found, log = served(Plan(reply=lambda _: message(200, completion("<think>Cats, or", "length"))))
-    assert (found.text, found.finish, len(log.bodies)) == ("", "length", 1)
-
-
-def test_half_a_surrogate_pair(tmp_path: Path) -> None:
-    with ResponseStore(tmp_path / "s.db") as store:
-        found, _ = served(Plan(lambda body: "a\ud800b"), store=store)
-    assert found.text == "a\ufffdb"
 
 
 ANALYSIS, FINAL = "<|channel|>analysis<|message|>", "<|channel|>final<|message|>"
@@ -392,13 +289,6 @@ def test_no_secrets_in_addresses(url: str, monkeypatch: pytest.MonkeyPatch) -> N
     refuse(f"openai:m,url={url}")
     monkeypatch.setenv("OPENAI_BASE_URL", url)
     refuse("openai:m")
-
-
-@pytest.mark.parametrize("key", ["sk-\u00e9t\u00e9-hush", "sk\nX-Evil: hush"])
-def test_a_key_that_cannot_be_sent(key: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("OPENAI_API_KEY", key)
-    with pytest.raises(UsageError, match=r"^the key in OPENAI_API_KEY contains characters that no key has$"):
-        registry.create("openai:m,url=http://127.0.0.1:9/v1")
 
 
 @pytest.mark.parametrize("url", ["localhost:8000", "ftp://x/v1", "http://", "http://[::1", "nothing"])

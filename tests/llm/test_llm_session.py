@@ -7,8 +7,6 @@ from pathlib import Path
 
 import pytest
 
-import retrokit
-from retrokit import llm as llms
 from retrokit.core.calls import PromptRefused, ServerFailed
 from retrokit.core.errors import DataError, ServiceError, UsageError
 from retrokit.core.notices import heard
@@ -17,8 +15,6 @@ from retrokit.llm.answers import Rejected
 from retrokit.llm.base import Completion, Sampling
 from retrokit.llm.session import IN_VAIN, BudgetSpent, Session, run_all
 from retrokit.llm.store import ResponseStore
-from tests.plugins import install, look_in
-from tests.sure.pretending import write_beir_folder
 
 
 class Fake:
@@ -117,12 +113,6 @@ def test_what_makes_another_request() -> None:
     ]
 
 
-def test_concurrency_is_kept(store: ResponseStore) -> None:
-    llm = Fake(delay=0.01)
-    run(lambda: Session(llm, store, concurrency=3), *map(str, range(12)))
-    assert llm.most_at_once == 3
-
-
 def test_failures(store: ResponseStore) -> None:
     with pytest.raises(ServiceError, match=r"^hiccup$"):
         run(lambda: Session(Fake([ServiceError("hiccup")]), store), "a")
@@ -162,32 +152,6 @@ def test_the_budget_is_never_exceeded(store: ResponseStore) -> None:
     assert run(lambda: session(1), *"abcdef")[1]["from_store"] == 6  # what is stored costs nothing
 
 
-def test_a_call_that_just_fits_into_the_budget_is_made() -> None:
-    """Of a prompt of 1 token and an answer of up to 40, which takes 10 each way."""
-
-    def calls(budget: int, *prompts: str) -> int:
-        sampling = Sampling(max_tokens=40)
-        session = lambda: Session(Fake(), None, concurrency=1, max_tokens=budget, sampling=sampling)  # noqa: E731
-        return run(session, *prompts)[1]["calls"]
-
-    assert calls(41, "a") == 1
-    assert calls(20 + 41, "a", "b") == 2
-    for budget, prompts in ((40, "a"), (20 + 40, "ab")):
-        with pytest.raises(BudgetSpent):
-            calls(budget, *prompts)
-
-
-def test_patience_begins_anew_with_every_text() -> None:
-    async def asked() -> None:
-        async with Session(Finishing(), None) as session:
-            for prompt in ["stop"] * (IN_VAIN - 1) + ["stop text"] + ["stop"] * (IN_VAIN - 1):
-                await session.ask(prompt)
-            with pytest.raises(ServiceError, match=f"{IN_VAIN} prompts in a row failed"):
-                await session.ask("stop")
-
-    asyncio.run(asked())
-
-
 def test_answers_that_are_cut_are_too_many_only_where_none_has_ended() -> None:
     cut, ended = Completion("a", 1, 1, "length"), Completion("b", 1, 1, "stop")
     session, other = Session(Fake(), None), Session(Fake(), None)
@@ -200,36 +164,6 @@ def test_answers_that_are_cut_are_too_many_only_where_none_has_ended() -> None:
                 session.whole(cut)
     with pytest.raises(ServiceError, match=f"none of the first {IN_VAIN} answers ended"):
         session.whole(cut)
-
-
-def test_what_is_under_way_is_kept_when_another_fails(store: ResponseStore) -> None:
-    class OneRefused(Fake):
-        async def complete(self, prompt: str, system: str | None, sampling: Sampling) -> Completion:
-            if prompt == "bad":
-                raise PromptRefused("bad")
-            return await super().complete(prompt, system, sampling)
-
-    async def asked() -> None:
-        async with Session(OneRefused(delay=0.1), store) as session:
-            async for _ in run_all(session.ask, ["bad", "a", "b"]):
-                pass
-
-    with pytest.raises(PromptRefused):
-        asyncio.run(asked())
-    assert len(store) == 2
-
-
-def test_who_leaves_does_not_take_the_answer_from_others() -> None:
-    async def asked() -> str:
-        async with Session(Fake(delay=0.05), None) as session:
-            first = asyncio.create_task(session.ask("a"))
-            await asyncio.sleep(0.01)
-            second = asyncio.create_task(session.ask("a"))
-            await asyncio.sleep(0.01)
-            first.cancel()
-            return (await second).text
-
-    assert asyncio.run(asked()) == "A"
 
 
 def test_run_all_is_in_order_and_holds_few() -> None:
@@ -297,29 +231,3 @@ def test_files_that_are_no_recording(tmp_path: Path) -> None:
         registry.create(recorded(tmp_path, *rows))
     with pytest.raises(UsageError, match="replay needs path"):
         registry.create("replay")
-
-
-MODULE = """
-from retrokit.core.registry import Entry, Param
-from tests.sure.pretending import ScriptedLLM
-
-ENTRY = Entry("rules", "answers by rules", f"{__name__}:Rules", (Param("tone"),), positional="tone")
-
-
-class Rules(ScriptedLLM):
-    def __init__(self, tone):
-        super().__init__()
-        self.spec = self.identity = f"rules:{tone}"
-"""
-
-
-def test_a_model_from_elsewhere_builds_a_benchmark(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    entry_points = "[retrokit.llms]\nrules = rules_for_texts:ENTRY\n"
-    install(tmp_path / "site", "rules", {"rules_for_texts": MODULE}, entry_points)
-    look_in(tmp_path / "site", llms.registry, monkeypatch)
-    data = write_beir_folder(tmp_path / "data", 3)
-    built = retrokit.build_sure(retrokit.SureConfig(str(data), "rules:calm", str(tmp_path / "sure")))
-    assert built.record["model"] == "rules:calm"
-    assert built.counts["calls"] > 0
-    found = retrokit.evaluate(["static:dim=8"], [f"sure:{tmp_path / 'sure'},reference=mean"], device="cpu")
-    assert found.results[0].counts["queries"] > 0

@@ -16,9 +16,8 @@ from retrokit.probing.fragments import (
     RandomSlice,
     WholeScore,
     probe_fragments,
-    usual_prefixes,
 )
-from tests.evaluation.fakes import write_folder, write_lines
+from tests.evaluation.fakes import write_lines
 from tests.probing.given import register
 
 TEXTS = [f"text {i}" for i in range(300)]
@@ -118,23 +117,6 @@ def test_prefixes(encoder: str, file: Path, vectors: np.ndarray) -> None:
     assert asked.prefixes == [row for row in found.prefixes if row.dims == 4]
 
 
-def test_the_task_may_be_retrieval(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    documents = {"d1": "one", "d2": "two"}
-    folder = write_folder(tmp_path / "data", documents, {"q": "query"}, {"q": {"d1": 1}})
-    given = {"query": [1, 0, 1, 0], "one": [1, 0, 0, 2], "two": [0, 1, 1, 0]}
-    (encoder,) = register(monkeypatch, {"a": given})
-    found = probe_fragments([encoder], f"beir:{folder}", [2], metric="accuracy@1")
-    assert [row.value for row in found.fragments] == [1.0, 0.0]
-    assert found.whole(encoder, "cosine") == 0.0  # 1 / (√2 √5) < 1 / (√2 √1)
-    assert found.metric == "accuracy@1"
-
-
-def test_usual_prefixes_end_with_the_whole() -> None:
-    assert usual_prefixes(384, 128) == [128, 256, 384]
-    assert usual_prefixes(96, 96) == [96]
-    assert all(dims % 16 == 0 for dims in usual_prefixes(400, 16))
-
-
 def test_the_conclusion_compares_the_best_fragment() -> None:
     wholes = [WholeScore("e", "cosine", 0.5), WholeScore("e", "sfs:4", 0.52)]
     alone = FragmentScore("e", 4, 2, 1, 1, 4, 0.6, 0.1, 0.01)
@@ -156,10 +138,3 @@ def test_the_conclusion_compares_the_best_fragment() -> None:
 def test_wrong_sizes(encoder: str, file: Path, sizes: list[int], prefixes: list[int], message: str) -> None:
     with pytest.raises(UsageError, match=message):
         probe_fragments([encoder], f"classify:{file}", sizes, prefixes)
-
-
-def test_a_task_with_a_distance_of_its_own(encoder: str, file: Path) -> None:
-    with pytest.raises(UsageError, match="add metric=similarity"):
-        probe_fragments([encoder], f"knn:{file}", [2])
-    found = probe_fragments([encoder], f"knn:{file},metric=similarity,k=3", [2])
-    assert found.metric == "accuracy"

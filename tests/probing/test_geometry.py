@@ -14,10 +14,8 @@ from retrokit.core.notices import listening
 from retrokit.probing.geometry import (
     anisotropy,
     effective_rank,
-    geometry,
     k_occurrences,
     probe_geometry,
-    texts_of_jsonl,
 )
 from tests.evaluation.fakes import Notices, write_folder, write_lines
 from tests.probing.given import register
@@ -43,13 +41,6 @@ def test_effective_rank_is_the_exponential_of_the_entropy_of_singular_values() -
     assert effective_rank(line) == pytest.approx(1.0)
 
 
-def test_rank_and_anisotropy_do_not_change_under_rotation_and_scaling_of_rows() -> None:
-    rotation, _ = np.linalg.qr(RNG.normal(size=(6, 6)))
-    turned = (VECTORS @ rotation) * RNG.uniform(0.1, 9, size=(60, 1))
-    assert effective_rank(turned) == pytest.approx(effective_rank(VECTORS), rel=1e-5)
-    assert anisotropy(turned) == pytest.approx(anisotropy(VECTORS), rel=1e-5)
-
-
 def test_geometry_widens_blocks_and_not_all_embeddings() -> None:
     embeddings = RNG.normal(size=(20_000, 64)).astype(np.float32)
     for measured in (anisotropy, effective_rank):
@@ -66,26 +57,6 @@ def test_hubness_counts_scikit_learns_neighbours(k: int) -> None:
     counts = k_occurrences(VECTORS, k)
     assert counts.tolist() == np.bincount(nearest.ravel(), minlength=60).tolist()
     assert counts.sum() == 60 * k
-
-
-def test_copies_of_a_text_are_neighbours_like_others() -> None:
-    counts = k_occurrences(np.array([[1.0, 0.0]] * 5 + [[0.0, 1.0]] * 5), 2)
-    assert counts.sum() == 20
-    assert counts[:5].sum() == counts[5:].sum() == 10
-
-
-def test_two_texts_that_are_each_others_nearest_are_no_hubs() -> None:
-    pair = np.array([[1.0, 0.0], [1.0, 0.1]])
-    assert k_occurrences(pair, 1).tolist() == [1, 1]
-    found = geometry(pair, 1)
-    assert (found["hubness"], found["largest_hub"]) == (0.0, 1.0)
-
-
-def test_a_sample_is_in_the_order_of_the_file(tmp_path: Path) -> None:
-    file = write_lines(tmp_path / "t.jsonl", [{"text": f"text {i:02}"} for i in range(40)])
-    _, texts = texts_of_jsonl(str(file), 10)
-    assert len(texts) == 10
-    assert texts == sorted(texts)
 
 
 def test_whole_and_fragments(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

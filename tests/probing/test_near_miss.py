@@ -116,24 +116,6 @@ def test_reference_pairs_take_the_place_of_positives(
     assert len(scores(fewer, POSITIVES)) == 2
 
 
-def test_several_encoders_are_compared(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    rows = [
-        {"anchor": "x", "positive": "x same", "negatives": ["x near"]},
-        {"anchor": "y", "positive": "y same", "negatives": ["y near"]},
-    ]
-    file = write_lines(tmp_path / "n.jsonl", rows)
-    base = {"x": at(0), "x same": at(20), "y": at(90), "y same": at(110)}
-    sees = base | {"x near": at(60), "y near": at(150)}
-    blind = base | {"x near": at(1), "y near": at(91)}
-    specs = register(monkeypatch, {"blind": blind, "sees": sees})
-    found = probe_near_misses(specs, f"pairs:{file}")
-    assert [(row.encoder, row.auc, row.above_paraphrase) for row in found.families] == [
-        ("given:blind", 0.0, 1.0),
-        ("given:sees", 1.0, 0.0),
-    ]
-    assert "given:sees: hardest near-misses all, mean score 0.500, ROC-AUC 1.000" in found.conclusion
-
-
 def test_bad_input(encoder: str, tmp_path: Path, with_paraphrases: Path) -> None:
     labelled = write_lines(
         tmp_path / "l.jsonl", [{"sentence1": "x", "sentence2": "y", "label": label} for label in (0, 1)]

@@ -1,11 +1,9 @@
 """Stress tests: systems with a planted defect fail exactly their capability, on sentences made here."""
 
-import itertools
 import re
 import unicodedata
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
@@ -14,16 +12,15 @@ import pytest
 
 import retrokit
 from retrokit import cli
-from retrokit.augmentation.edits import generator, registry
+from retrokit.augmentation.edits import registry
 from retrokit.augmentation.edits.by_model import prompts_of
 from retrokit.augmentation.edits.family import CONTROL, EDIT, Edit, load_families
 from retrokit.augmentation.edits.generator import PER_TEXT, EditCase, TextToEdit, edit_set, sample_of
 from retrokit.augmentation.edits.subject import FUNCTION_WORDS, LEXICON, Passage
 from retrokit.core.errors import DataError, UsageError
-from retrokit.core.notices import heard
 from retrokit.data.jsonl import read_jsonl, to_json
 from retrokit.metrics.significance import wilson
-from retrokit.probing.stress import RANDOM, StressProbe, outcomes_of, probe_stress, random_scores
+from retrokit.probing.stress import RANDOM, StressProbe, outcomes_of, probe_stress
 from retrokit.report.records import read_record
 from tests.evaluation.fakes import write_folder, write_lines
 from tests.sure_folders import small_folder
@@ -216,14 +213,6 @@ def test_a_planted_defect_fails_exactly_its_capability(edits, defect):
     assert set(failed) == expected, failed
 
 
-def test_random_scores_pass_by_chance(edits):
-    score = outcomes_of(random_scores, edits, 0.1)
-    kinds = np.array([edit.edit.kind for edit in edits])
-    # one of five falls is the largest; over 20 seeds 0.21, with an SD of 0.02
-    assert 0.1 < score.passed[kinds == EDIT].mean() < 0.35
-    assert score.passed[kinds == CONTROL].mean() < 0.1
-
-
 def test_a_pass_is_decided_by_the_spread_and_by_the_tolerance():
     scores = {"original": 0.9, "edited": 0.6, "harmless": 0.7, "other": 0.1}
 
@@ -259,19 +248,6 @@ def test_the_same_seed_gives_the_same_edits_in_any_order():
     assert edit_set(drawn[0], chosen, 1) != edit_set(drawn[0], chosen, 2)
 
 
-def test_texts_of_one_id_are_texts_of_their_own(tmp_path):
-    capabilities = [one for one in load_families() if one.name != "position"]  # which it draws by ids
-    shared, own = (
-        edit_set([TextToEdit(id, text) for id, text in zip(ids, SENTENCES, strict=False)], capabilities, 0)
-        for ids in ("111", "123")
-    )
-    assert {edit.text_index for edit in shared.cases} == {0, 1, 2}
-    assert shared.cases == [replace(edit, id="1") for edit in own.cases]
-    texts = write_lines(tmp_path / "passages.jsonl", [{"id": "1", "text": text} for text in SENTENCES[:3]])
-    probe = probe_stress(["static:16"], str(texts), capabilities=["typos"], with_="none")
-    assert (probe.texts, probe.counts[0].texts, probe.rates[0].texts) == (3, 3, 3)
-
-
 @pytest.mark.parametrize(
     ("capability", "sentence", "edited"),
     [
@@ -304,21 +280,6 @@ def test_rules(capability, sentence, edited):
     found = edit_set([TextToEdit("1", sentence)], load_families([capability]), 0).cases
     assert {edit.edit.after for edit in found} == edited
     assert all("not" in edit.edited_query.split() for edit in found if capability == "keywords")
-
-
-def test_names_give_way_to_names_of_their_kind():
-    texts = [
-        "The HIV infection was cured.",
-        "The HCV infection was cured in Peru.",
-        "The BERT model was used in Chile.",
-    ]
-    found = edit_set([TextToEdit(text, text) for text in texts], load_families(["entities"]), 0).cases
-    assert {edit.edit.after for edit in found} == {
-        "The HCV infection was cured.",
-        "The HIV infection was cured in Peru.",
-        "The HCV infection was cured in Chile.",
-        "The BERT model was used in Peru.",
-    }
 
 
 def test_a_judged_document_is_edited_where_its_answer_is():
@@ -383,52 +344,6 @@ def test_judged_queries(tmp_path):
     probe = probe_stress(["bm25"], on=f"beir:{data}", capabilities=["typos", "numbers", "keywords"], with_="none")
     assert probe.texts == len(SENTENCES)
     assert {row.id for row in probe.worst} <= {f"q{i}" for i in range(len(SENTENCES))}
-
-
-def test_the_query_in_another_language(tmp_path):
-    texts = write_lines(tmp_path / "texts.jsonl", [{"id": i, "text": text} for i, text in enumerate(SENTENCES)])
-    others = [{"id": i, "text": text} for i, text in enumerate(TRANSLATED) if i != 3]
-    translations = str(write_lines(tmp_path / "other.jsonl", others))
-    about = {"capabilities": ["language", "case"], "with_": "none", "translations": translations}
-    probe = probe_stress(["bm25"], str(texts), **about)
-    rates = {(row.capability, row.system): row for row in probe.rates}
-    assert rates["language", "bm25"].texts == len(SENTENCES) - 1
-    assert (rates["language", "bm25"].rate, rates["case", "bm25"].rate) == (0.0, 1.0)
-    data = write_folder(
-        tmp_path / "beir",
-        {f"d{i}": f"A heading. {sentence}" for i, sentence in enumerate(SENTENCES)},
-        {f"{i}": f"Is it true that {sentence}" for i, sentence in enumerate(SENTENCES)},
-        {f"{i}": {f"d{i}": 1} for i in range(len(SENTENCES))},
-    )
-    judged = probe_stress(["bm25"], on=f"beir:{data}", **about)
-    assert {row.capability: row.texts for row in judged.counts}["language"] == len(SENTENCES) - 1
-    foreign = write_lines(tmp_path / "foreign.jsonl", [{"id": "x", "text": "Ein Satz."}])
-    with pytest.raises(DataError, match="has none of the ids of the texts"):
-        probe_stress(["bm25"], str(texts), **{**about, "translations": str(foreign)})
-
-
-def test_translated_texts_of_several_sentences_are_aligned_by_number(tmp_path, monkeypatch):
-    german = [f"Der Satz mit {sentence.split()[1]} steht hier." for sentence in SENTENCES]
-    rows, others = (
-        [{"id": i, "text": " ".join(pair)} for i, pair in enumerate(itertools.pairwise(own))]
-        for own in (SENTENCES, german)
-    )
-    others[2]["text"] += " Das ist alles."
-    texts, translations = (
-        str(write_lines(tmp_path / name, lines)) for name, lines in (("texts.jsonl", rows), ("other.jsonl", others))
-    )
-    about = {"capabilities": ["language"], "save_edits": str(tmp_path / "edits.jsonl")}
-    cut, real = Counter[str](), generator.sentences_in
-    monkeypatch.setattr(generator, "sentences_in", lambda text: cut.update([text]) or real(text))
-    with heard() as lines:
-        probe = probe_stress([], texts, translations=translations, **about)
-    assert cut == {row["text"]: 1 for row in (*rows, *others)}
-    assert [row.texts for row in probe.counts] == [len(rows) - 1]
-    edits = [row for _, row in read_jsonl(tmp_path / "edits.jsonl")]
-    assert edits
-    assert all(german[SENTENCES.index(row["query"])] == row["edited_query"] for row in edits)
-    (line,) = lines
-    assert f"1 of {len(rows)} texts have more or fewer sentences than their translation" in line
 
 
 def replayed(path: Path, answers: dict[str, str]) -> str:
@@ -520,10 +435,3 @@ def test_wrong_input_is_one_line(corpus, tmp_path):
     single = write_lines(tmp_path / "single.jsonl", [{"text": SENTENCES[0]}])
     with pytest.raises(DataError, match="a second, unrelated one"):
         probe_stress(["bm25"], str(single), with_="none")
-
-
-def test_edits_replace_no_texts(corpus):
-    before = corpus.read_bytes()
-    with pytest.raises(UsageError, match="is an input too"):
-        probe_stress(texts=str(corpus), save_edits=str(corpus))
-    assert corpus.read_bytes() == before

@@ -8,14 +8,12 @@ import torch
 from sentence_transformers.util.quantization import quantize_embeddings, semantic_search_faiss
 
 import retrokit
-from retrokit.core.errors import DataError, MissingExtra, UsageError
-from retrokit.data import exports
-from retrokit.data.dtypes import DTYPES
+from retrokit.core.errors import MissingExtra, UsageError
 from retrokit.data.exports import Quantization
 from retrokit.ranking.retrieval import approximate, exact
 from retrokit.ranking.retrieval.approximate import Approximate, ApproximateIndex, empty_index
 from retrokit.ranking.retrieval.base import TextList
-from retrokit.ranking.retrieval.dense import Dense, StoredIndex
+from retrokit.ranking.retrieval.dense import Dense
 from retrokit.ranking.retrieval.embeddings import SharedEmbeddings
 from retrokit.ranking.retrieval.exact import top_k
 from retrokit.similarities.base import Role
@@ -45,6 +43,14 @@ def test_a_flat_index_finds_what_exact_search_finds(monkeypatch: pytest.MonkeyPa
     assert (found.recall, found.queries_checked) == ({10: 1.0, 20: 1.0}, 7)
 
 
+def test_no_query_finds_nothing_and_measures_no_recall() -> None:
+    queries, documents = embeddings()
+    index = ApproximateIndex(retrokit.similarity("cosine"), documents, "Flat")
+    found = index.search(queries[:0], 4)
+    assert (found.scores.shape, found.indices.shape, found.recall) == ((0, 4), (0, 4), {})
+    assert index.search(queries, 4).recall == {4: 1.0}
+
+
 @pytest.mark.parametrize("spec", ["cosine", "dot", "sfs:4"])
 def test_a_graph_finds_more_the_longer_it_searches(spec: str) -> None:
     queries, documents = embeddings(40, 2000)
@@ -72,41 +78,12 @@ def test_recall_counts_what_was_found() -> None:
     assert every.recall == {10: 1.0, 50: 1.0}
 
 
-def test_documents_that_are_not_found() -> None:
-    """A cluster that holds fewer documents than are wanted."""
-    queries, documents = embeddings(20, 60)
-    found = search(retrokit.similarity("cosine"), queries, documents, 60, "IVF8,Flat")
-    absent = found.indices < 0
-    assert absent.any()
-    assert (absent == np.isneginf(found.scores)).all()
-    assert (np.sort(absent, axis=1) == absent).all()  # they come last
-    assert found.recall[60] == pytest.approx((~absent).mean())
-
-
 def test_equal_documents_count_as_found() -> None:
     documents = np.repeat(np.eye(8, dtype=np.float32), 20, axis=0)
     found = search(retrokit.similarity("dot"), np.eye(8, dtype=np.float32), documents, 5, "Flat")
     assert found.recall == {5: 1.0}
     assert (np.sort(found.indices, axis=1) == found.indices).all()
     assert (found.indices // 20 == np.arange(8)[:, None]).all()
-
-
-def test_recall_is_measured_on_a_sample_of_many_queries(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked = []
-    measure = approximate._recall
-    monkeypatch.setattr(approximate, "_recall", lambda *of: asked.append(len(of[1])) or measure(*of))
-    queries, documents = embeddings(250, 60)
-    found = search(retrokit.similarity("cosine"), queries, documents, 5, "Flat")
-    assert (found.queries_checked, asked, found.indices.shape) == (100, [100], (250, 5))
-
-
-def test_an_index_is_trained_on_a_sample_of_many_documents(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(approximate, "TRAINING_NUMBERS", 16 * 100)
-    queries, documents = embeddings(10, 1000)
-    found = search(retrokit.similarity("cosine"), queries, documents, 5, "IVF100,Flat:nprobe=100")
-    assert found.recall == {5: 1.0}
-    with pytest.raises(UsageError, match=r"IVF101,Flat: faiss: Number of training points \(100\) should be at least"):
-        search(retrokit.similarity("cosine"), queries, documents, 5, "IVF101,Flat")
 
 
 @pytest.mark.parametrize(
@@ -142,12 +119,6 @@ def test_an_index_that_cannot_be_filled(index: str, complaint: str) -> None:
 def test_a_similarity_that_is_no_inner_product(spec: str) -> None:
     with pytest.raises(UsageError, match=f"index HNSW32: it serves inner products, and {spec.split(',')[0]}.* is none"):
         empty_index("HNSW32", retrokit.similarity(spec), 16)
-
-
-def test_the_prepared_dimension_counts() -> None:
-    with pytest.raises(UsageError, match="multiple"):
-        empty_index("PQ12", retrokit.similarity("cosine"), 16)
-    empty_index("PQ12", retrokit.similarity("sfs:4,dims=12"), 16)
 
 
 def test_without_faiss(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -241,31 +212,6 @@ def test_the_library_ranks_alike(spec, quantize, theirs):
         assert np.ptp(apart - values) < 1e-4 * np.abs(values).max()  # but for what a query adds to all its scores
 
 
-@pytest.mark.parametrize("faiss", ["Flat", "IVF8,Flat:nprobe=8", "HNSW32:efSearch=400"])
-@pytest.mark.parametrize("quantize", ["float16", "int8", "binary", "binary+rescore:40"])
-def test_an_index_keeps_the_same_numbers(quantize, faiss):
-    pytest.importorskip("faiss", reason="of the extra faiss")
-    exact = searcher("sfs:4", quantize).index(DOCUMENTS).search(QUERIES, K)
-    index = searcher("sfs:4", quantize, faiss).index(DOCUMENTS)
-    for (values, places), (scores, best) in zip(index.search(QUERIES, K), exact, strict=True):
-        assert values == pytest.approx(scores, rel=1e-4)
-        if quantize in ("float16", "int8"):
-            assert set(places.tolist()) == set(best.tolist())
-    told = index.account().configuration
-    assert (told["index"], told["quantize"]) == (faiss, quantize)
-    assert all(told["index_recall"][name] == 1 for name in told["index_recall"] if name.startswith("recall"))
-
-
-@pytest.mark.parametrize(("quantize", "codec"), [("int8", 20), ("float16", 40), ("binary", 3)])
-def test_an_index_takes_the_memory_of_its_numbers(quantize, codec):
-    faiss = pytest.importorskip("faiss", reason="of the extra faiss")
-    index = searcher("cosine", quantize, "Flat").index(DOCUMENTS)
-    assert isinstance(index, StoredIndex)
-    made = index.parts[0].approximate.faiss_index
-    codes = faiss.vector_to_array(made.xb if quantize == "binary" else made.codes)
-    assert codes.nbytes == len(DOCUMENTS) * codec
-
-
 @pytest.mark.parametrize(
     ("spec", "quantize", "faiss", "problem"),
     [
@@ -282,20 +228,3 @@ def test_what_does_not_fit(spec, quantize, faiss, problem):
     with pytest.raises(UsageError, match=problem) as error:
         searcher(spec, quantize, faiss)
     assert "\n" not in str(error.value)
-
-
-@pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("number", [np.nan, np.inf])
-def test_numbers_that_are_none_are_not_stored(dtype, number):
-    rows = np.array([[0.5, 1.0], [number, 2.0]], dtype=np.float32)
-    with pytest.raises(DataError, match="embeddings: hold 1 numbers that are not finite"):
-        Quantization(dtype, 2).calibrated(rows[:1]).narrowed(rows)
-
-
-def test_a_sample_is_taken_evenly(monkeypatch):
-    monkeypatch.setattr(exports, "SAMPLE", 3)
-    assert list(range(10))[:: exports.step_of(10)] == [0, 4, 8]
-    assert searcher("dot", "float32").index(DOCUMENTS).search(QUERIES, 1)[0][0].dtype == np.float32
-    assert searcher("dot", "float32").quantize is None
-    nothing = searcher("dot", "int8").index(TextList())
-    assert [len(places) for _, places in nothing.search(QUERIES, 3)] == [0] * len(QUERIES)

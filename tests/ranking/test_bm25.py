@@ -1,18 +1,15 @@
 """BM25: the formula, texts that are no documents, words that nobody has, and what tasks make of it."""
 
 import math
-from pathlib import Path
 
 import numpy as np
 import pytest
 
-from retrokit.core.errors import MissingExtra, UsageError
+from retrokit.core.errors import UsageError
 from retrokit.core.notices import heard
 from retrokit.evaluation import registry as tasks
 from retrokit.evaluation.task import Request
-from retrokit.ranking.retrieval import LANGUAGES, registry, registry_of
-from tests.evaluation.fakes import write_folder
-from tests.models import sentences
+from retrokit.ranking.retrieval import LANGUAGES, registry
 
 DOCUMENTS = ["red cat runs", "blue cat sleeps red red", "green house", "", "day night"]
 
@@ -115,11 +112,6 @@ def test_bigrams_are_counted_as_words_and_said():
     assert said == []
 
 
-def test_turkish_keeps_its_dotless_letter():
-    index = registry.create("bm25:language=turkish").index(["kız", "kiz"])
-    assert [places.tolist() for _, places in index.search(["KIZ", "KİZ"], 2)] == [[0], [1]]
-
-
 @pytest.mark.parametrize("language", LANGUAGES)
 def test_every_language_is_there(language):
     index = registry.create(f"bm25:language={language}").index(["radio piano", "banana"])
@@ -132,39 +124,9 @@ def test_settings_decide_the_fingerprint():
     assert registry.create("bm25:k1=1.5").fingerprint() in prints
 
 
-def test_without_the_package_the_extra_is_named(monkeypatch):
-    monkeypatch.setitem(__import__("sys").modules, "bm25s", None)
-    monkeypatch.delitem(__import__("sys").modules, "retrokit.ranking.retrieval.bm25", raising=False)
-    with pytest.raises(MissingExtra, match=r"retrokit-ir\[bm25\]"):
-        registry.create("bm25")
-
-
-def test_a_retrieval_task(tmp_path):
-    documents = {f"d{i}": text for i, text in enumerate(sentences(20))}
-    queries = {"q1": " ".join(documents["d3"].split()[:3]), "d7": documents["d7"], "q3": "unknownword"}
-    folder = write_folder(
-        tmp_path / "x", documents, queries, {q: {d: 1} for q, d in zip(queries, ("d3", "d7", "d1"), strict=True)}
-    )
-    result = tasks.create(f"beir:{folder}").evaluate(Request(searcher=registry.create("bm25"), metrics=["mrr@10"]))[0]
-    assert (result.encoder, result.similarity) == ("bm25", "own")
-    assert result.per_query["mrr@10"]["d7"] == 1.0
-    assert result.per_query["mrr@10"]["q3"] == 0.0
-    without = tasks.create(f"beir:{folder},ignore_identical_ids=true").evaluate(
-        Request(searcher=registry.create("bm25"))
-    )[0]
-    assert "d7" not in without.run["d7"]
-    assert without.run["q1"] == result.run["q1"] | without.run["q1"]
-
-
 @pytest.mark.shared_data
 def test_scifact(shared_data):
     result = tasks.create(f"beir:{shared_data / 'scifact'}").evaluate(
         Request(searcher=registry.create("bm25"), metrics=["ndcg@10"])
     )[0]
     assert result.metrics["ndcg@10"] == pytest.approx(0.6863, abs=0.002)
-
-
-def test_a_folder_of_its_name_is_in_nobodys_way(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    Path("bm25").mkdir()
-    assert registry_of("bm25") is registry

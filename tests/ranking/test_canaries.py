@@ -7,7 +7,7 @@ import pytest
 
 import retrokit
 from retrokit.core.errors import DataError
-from retrokit.data.exports import CANARY_COUNT, canaries_among, open_export, read_canaries
+from retrokit.data.exports import CANARY_COUNT, open_export, read_canaries
 from retrokit.data.jsonl import write_jsonl
 from retrokit.ranking.export import export
 from tests.models import sentences
@@ -30,11 +30,6 @@ def test_an_export_has_texts_of_all_lengths_with_their_raw_vectors(tiny_bert, tm
     assert np.array_equal(np.array(canaries.embeddings, dtype=np.float32), expected)
     assert (canaries.role, canaries.prompt) == ("document", "passage: ")
     assert not np.allclose(np.linalg.norm(expected, axis=1), 1)  # raw, whatever the similarity
-
-
-def test_canaries_of_few_texts() -> None:
-    assert canaries_among(["b", "a", "", "b", "ccc"]) == ["a", "b", "ccc"]
-    assert canaries_among([]) == []
 
 
 @pytest.mark.parametrize(

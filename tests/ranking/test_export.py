@@ -1,9 +1,5 @@
 """Exported embeddings: the files, what they say of themselves, and that they rank as exact search does."""
 
-import io
-import json
-import sys
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -11,17 +7,15 @@ import numpy as np
 import pyarrow.parquet
 import pytest
 import torch
-from safetensors.torch import load_file
 
 import retrokit
 from retrokit import cli
 from retrokit.core.errors import DataError, Interrupted, UsageError
 from retrokit.core.files import digest
-from retrokit.data.trec import read_run
 from retrokit.encoders.base import Encoder
 from retrokit.ranking import export
 from tests.close import assert_rounded
-from tests.evaluation.fakes import piped, write_folder, write_lines
+from tests.evaluation.fakes import write_folder, write_lines
 from tests.models import sentences
 
 TEXTS = sentences(90, seed=21)
@@ -110,33 +104,6 @@ def test_the_inner_product_is_the_similarity(tiny_bert, encoder, folder, tmp_pat
     assert_rounded(queries @ documents.T, scores)
 
 
-def test_the_example_compares_a_database_with_a_run(stores, tiny_bert, folder, tmp_path, monkeypatch, capsys):
-    pytest.importorskip("duckdb", reason="of the extra test")
-    for role in ("query", "document"):
-        export.export(str(tiny_bert), f"beir:{folder}", str(tmp_path / role), role=role, sim="qnorm", precision="fp32")
-    words = ["search", str(tiny_bert), "--sim", "qnorm", "--corpus", str(folder), "--queries", str(folder)]
-    assert cli.run([*words, "--precision", "fp32", "-o", str(tmp_path / "exact.trec")]) == 0
-    words = ["search", "duckdb", str(tmp_path / "document"), str(tmp_path / "query")]
-    words += ["--run", str(tmp_path / "found.trec"), "--compare", str(tmp_path / "exact.trec")]
-    monkeypatch.setattr(sys, "argv", words)
-    assert stores.main() == 0
-    assert capsys.readouterr().out == "duckdb: 20 of 20 queries have the same top 10\n"
-    found, exact = (read_run(tmp_path / name) for name in ("found.trec", "exact.trec"))
-    assert [set(found[query]) for query in QUERIES] == [set(exact[query]) for query in QUERIES]
-
-
-def test_the_example_sees_a_difference(stores, tiny_bert, folder, tmp_path, monkeypatch, capsys):
-    for role, sim in (("document", "dot"), ("query", "dot"), ("other", "cosine")):
-        export.export(str(tiny_bert), str(folder), str(tmp_path / role), role=role.replace("other", "query"), sim=sim)
-    ours = {"a": 3.0, "b": 2.0, "c": 2.0 - 1e-7, "d": 1.0}
-    assert stores.is_same(ours, [("a", 3.0), ("c", 2.0)])  # equal within rounding
-    assert not stores.is_same(ours, [("a", 3.0), ("d", 2.0)])
-    assert not stores.is_same(ours, [("b", 2.0), ("a", 3.0)])
-    monkeypatch.setattr(sys, "argv", ["search", "duckdb", str(tmp_path / "document"), str(tmp_path / "other")])
-    with pytest.raises(SystemExit, match="differ in the spec of their similarity"):
-        stores.main()
-
-
 @pytest.mark.parametrize("sim", ["l1", "l2", "sfs:size=4,base=l2", "sfs:size=4,base=l1"])
 def test_distances_are_refused_in_one_line(folder, tmp_path, sim):
     with pytest.raises(UsageError, match="is not an inner product of prepared embeddings") as error:
@@ -162,42 +129,6 @@ def test_queries_prepared_as_the_note_says(tiny_bert, folder, tmp_path, monkeypa
     assert from_command.ids() == ["1"]
     assert_rounded(from_command.embeddings(), names["prepared"])
     assert names["prepared"].shape == (1, 9 if one_length else 8)
-
-
-def test_a_run_is_exported_with_what_it_has_learned(tiny_bert, folder, tmp_path):
-    from retrokit.training.config import FinetuneConfig
-    from retrokit.training.finetune import finetune
-
-    pairs = write_lines(tmp_path / "pairs.jsonl", [{"anchor": a, "positive": b} for a, b in pairwise(TEXTS)])
-    run = tmp_path / "run"
-    finetune(FinetuneConfig(str(tiny_bert), [str(pairs)], str(run), sim="learn", steps=3, batch_size=8, sim_lr=0.5))
-    loaded = retrokit.load(str(run))
-    gammas = loaded.similarity.gammas  # type: ignore[operator]
-    assert 0.5 not in gammas
-    for sim in (None, "learn"):
-        made = export.export(
-            str(run), str(folder), str(tmp_path / f"out-{sim}"), role="query", sim=sim, precision="fp32"
-        )
-        assert made.note["similarity"] == {"spec": "learn", "learned": loaded.similarity.statistics()}
-        assert f"^{gammas[0]!r}" in made.note["transform"]["query"]
-        assert f"^{gammas[1]!r}" in made.note["transform"]["document"]
-        raw = loaded.embed(list(QUERIES.values()), "query", "fp32")
-        expected = raw / np.linalg.norm(raw, axis=1, keepdims=True) ** gammas[0]
-        assert_rounded(made.embeddings(), expected)
-    assert any("gamma" in name for name in load_file(next(run.glob("*_Prepare/*.safetensors"))))
-
-
-@pytest.mark.parametrize("is_named", [False, True])
-def test_standard_input_and_pipes(tiny_bert, encoder, tmp_path, monkeypatch, is_named):
-    lines = [{"id": "a", "title": "the cat", "text": "runs"}, {"_id": 7, "text": ""}]
-    given = "".join(json.dumps(line) + "\n" for line in lines)
-    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(given.encode())))
-    with piped() as give:
-        source = give(given) if is_named else "-"
-        made = export.export(str(tiny_bert), source, str(tmp_path / "out"), sim="dot", precision="fp32")
-    assert made.ids() == ["a", "7"]
-    assert made.note["source"] == {"spec": source, "digest": None}
-    assert_rounded(made.embeddings(), encoder.embed(["the cat runs", ""], "document", "fp32"))
 
 
 def test_a_repeated_line_is_exported_once(tiny_bert, tmp_path):

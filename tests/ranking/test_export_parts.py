@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 import signal
@@ -15,11 +14,11 @@ import pytest
 
 import retrokit
 from retrokit import cli
-from retrokit.core.errors import DataError, Interrupted, UsageError
+from retrokit.core.errors import Interrupted, UsageError
 from retrokit.core.notices import listening
 from retrokit.data import exports
 from retrokit.data.dtypes import DTYPES
-from retrokit.data.exports import Export, Quantization, open_export
+from retrokit.data.exports import Export, open_export
 from retrokit.ranking.export import Prepared, export
 from tests.close import assert_rounded
 from tests.evaluation.fakes import Notices, write_lines
@@ -114,47 +113,6 @@ def test_an_export_that_was_killed_goes_on(tiny_bert, corpus, whole, tmp_path, m
     assert {path.name for path in tmp_path.iterdir() if "retrokit" in path.name} == set()
 
 
-def test_ctrl_c_and_what_is_kept_of_it(tiny_bert, corpus, whole, tmp_path, monkeypatch, capsys):
-    out = str(tmp_path / "out")
-    with monkeypatch.context() as patch:
-        Breaks(2, interrupt).put_in(patch.setattr)
-        assert cli.run(["export", str(tiny_bert), "--on", str(corpus), "-o", out, "--overwrite"]) == 130
-    said = capsys.readouterr().err
-    assert "interrupted; what is done is kept" in said
-    assert f"resume with: retrokit export {tiny_bert} --on {corpus} -o {out} --overwrite" in said
-    unfinished = tmp_path / ".out.retrokit-tmp"
-    before = content(unfinished)
-    with monkeypatch.context() as patch:
-        Breaks(1, interrupt).put_in(patch.setattr)
-        with pytest.raises(Interrupted):
-            export(str(tiny_bert), str(corpus), out)
-    assert len(content(unfinished)["ids.jsonl"].splitlines()) == 3 * CHUNK
-    assert content(unfinished)["embeddings.npy"].startswith(before["embeddings.npy"])
-    with monkeypatch.context() as patch:
-        counted = Breaks(-1, interrupt).put_in(patch.setattr)
-        made = export(str(tiny_bert), str(corpus), out, sim="dot")
-    assert counted.texts == 70  # another similarity's rows are of no use
-    assert not np.array_equal(made.embeddings(), whole["float32"].embeddings())
-
-
-def test_what_comes_through_a_pipe_is_begun_anew(tiny_bert, corpus, whole, tmp_path, monkeypatch):
-    class Piped:
-        def __init__(self) -> None:
-            self.buffer, self.closed = open(corpus, "rb"), False  # noqa: SIM115
-
-    for breaks in (2, -1):
-        monkeypatch.setattr("sys.stdin", Piped())
-        with monkeypatch.context() as patch:
-            counted = Breaks(breaks, interrupt).put_in(patch.setattr)
-            if breaks > 0:
-                with pytest.raises(Interrupted, match="embedding cache"):
-                    export(str(tiny_bert), "-", str(tmp_path / "out"))
-            else:
-                made = export(str(tiny_bert), "-", str(tmp_path / "out"))
-    assert counted.texts == 70
-    assert np.array_equal(made.embeddings(), whole["float32"].embeddings())
-
-
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_the_numbers_are_those_of_float32(whole, dtype):
     exact, made = whole["float32"].embeddings(), whole[dtype]
@@ -180,22 +138,6 @@ def test_the_numbers_are_those_of_float32(whole, dtype):
     assert str(table.schema.field("embedding").type.value_type) == value_type
     assert np.array_equal(np.array(table["embedding"].to_pylist(), dtype=stored), made.embeddings())
     assert table["id"].to_pylist() == made.ids()
-
-
-def test_what_does_not_fit():
-    with pytest.raises(DataError, match="reach 70000, beyond the range of float16"):
-        Quantization("float16", 2).narrowed(np.array([[1.0, 70000.0]], dtype=np.float32))
-
-
-def test_ranges_that_are_damaged(tiny_bert, corpus, tmp_path):
-    made = export(str(tiny_bert), str(corpus), str(tmp_path / "out"), dtype="int8")
-    file = made.folder / exports.RANGES
-    np.save(file, np.zeros((2, 3), dtype=np.float32))
-    with pytest.raises(DataError, match=r"ranges.npy: contains \[2, 3\], and export.json says otherwise"):
-        made.vectors()
-    file.unlink()
-    with pytest.raises(DataError, match=r"ranges.npy: could not be read"):
-        made.vectors()
 
 
 @pytest.mark.parametrize("count", [1, 2, 3, 7])
@@ -251,22 +193,6 @@ def test_shards_that_do_not_belong_together(tiny_bert, corpus, tmp_path):
         export(str(tiny_bert), str(corpus), str(tmp_path / "one"), shard="1/2")
 
 
-def test_what_is_damaged_is_said(tiny_bert, corpus, tmp_path):
-    made = export(str(tiny_bert), str(corpus), str(tmp_path / "out"))
-    rows = (made.folder / "embeddings.npy").read_bytes()
-    for damaged in (rows[:-4], b"", b"no array"):
-        (made.folder / "embeddings.npy").write_bytes(damaged)
-        with pytest.raises(DataError, match=r"embeddings\.npy: could not be read"):
-            open_export(made.folder).embeddings()
-    (made.folder / "embeddings.npy").write_bytes(rows)
-    note = {**made.note, "count": 71}
-    (made.folder / "export.json").write_text(json.dumps(note))
-    with pytest.raises(DataError, match=r"contains \[70, 16\], and export.json says otherwise"):
-        open_export(made.folder).embeddings()
-    with pytest.raises(DataError, match=r"embeddings.parquet: has 70 rows; expected 71 rows of id; export again"):
-        open_export(made.folder).ids_at([3])
-
-
 def small_portions(rank: int) -> None:
     exports.CHUNK = exports.SAMPLE = CHUNK
 
@@ -283,14 +209,6 @@ def test_processes_of_torchrun_make_a_shard_each(tiny_bert, corpus, whole, tmp_p
         made = open_export(tmp_path / "out")
         assert len(made.parts) == 2
         assert np.array_equal(rows_of(made), whole["float16"].embeddings())
-
-
-def test_all_processes_say_the_same_of_bad_names(tiny_bert, tmp_path):
-    ended = retrokit_in(2, tmp_path, ["export", tiny_bert, "--on", "nowhere.jsonl", "-o", "out"], small_portions)
-    assert [one.code for one in ended] == [2, 2]
-    assert "does not exist" in ended[0].err
-    assert "Traceback" not in ended[0].err + ended[1].err
-    assert [path.name for path in tmp_path.iterdir() if path.name == "out"] == []
 
 
 def test_documents_in_chunks_are_rows_that_a_store_can_group(tiny_bert, tmp_path, monkeypatch):

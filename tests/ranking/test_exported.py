@@ -18,7 +18,7 @@ from retrokit.encoders.torch_encoder import TorchEncoder
 from retrokit.ranking.export import export, open_export
 from retrokit.ranking.retrieval.approximate import ApproximateIndex
 from retrokit.ranking.retrieval.base import TextList
-from retrokit.ranking.retrieval.dense import export_index
+from retrokit.ranking.retrieval.dense import dense, export_index
 from tests.evaluation.fakes import Notices, write_lines
 from tests.models import sentences
 
@@ -59,17 +59,6 @@ def test_it_finds_what_the_numbers_say(tiny_bert, corpus, tmp_path, dtype, shard
         assert row[places] == pytest.approx(values, rel=1e-5)
         twins = [place for place in places.tolist() if place in (3, 40)]
         assert twins in ([], [3], [3, 40])
-
-
-@pytest.mark.parametrize("sim", ["dot", "qnorm", "dnorm", "learn:query=0.3,document=0.8", "sfs:4", "sfs:4,dims=8"])
-def test_it_ranks_as_the_encoder_does(tiny_bert, corpus, tmp_path, sim):
-    for dims in (None, 8):
-        folder = made(tiny_bert, corpus, tmp_path / f"out{dims}", sim=sim, dims=dims)
-        expected = retrokit.search(str(tiny_bert), TEXTS, QUERIES, k=60, sim=sim, dims=dims, precision="fp32")
-        found = retrokit.search(str(tiny_bert), folder, QUERIES, k=60, sim=sim, dims=dims, precision="fp32")
-        for (scores, places), (exact, best) in zip(found, expected, strict=True):
-            assert scores == pytest.approx(exact, rel=1e-5, abs=1e-6)
-            assert sorted(places) == sorted(best)
 
 
 @pytest.mark.parametrize("index", [None, "HNSW8:efSearch=100"])
@@ -114,11 +103,17 @@ def test_no_document_is_embedded(tiny_bert, corpus, tmp_path, monkeypatch):
         index.search(TextList(QUERIES), 0)
 
 
-def test_a_pair_scores_as_in_the_search(tiny_bert, corpus, tmp_path):
-    index = export_index(made(tiny_bert, corpus, tmp_path / "out"), precision="fp32")
-    ((scores, places),) = index.search(TextList(QUERIES[:1]), 5)
-    pairs = index.score_pairs(TextList(QUERIES[:1] * 5), TextList(TEXTS[place] for place in places))
-    assert pairs == pytest.approx(scores, rel=1e-5)
+def test_of_equal_scores_the_lower_position_in_the_list_comes_first(tiny_bert, corpus, tmp_path):
+    """Also if the two lie in different shards, of which the later one has the document that is listed first."""
+    folder = made(tiny_bert, corpus, tmp_path / "out", shards=3)
+    searcher = dense(str(tiny_bert), export=str(folder.folder), precision="fp32")
+    listed = searcher.index(TextList(TEXTS[::-1], folder.ids()[::-1]))
+    twins = [len(TEXTS) - 1 - 40, len(TEXTS) - 1 - 3]
+    ((scores, positions),) = listed.search(TextList(TEXTS[3:4]), 2)
+    assert scores[0] == scores[1]
+    assert positions.tolist() == twins
+    ((_, positions),) = listed.search(TextList(TEXTS[3:4]), 1)
+    assert positions.tolist() == twins[:1]
 
 
 def test_what_does_not_fit_the_folder(tiny_bert, corpus, tmp_path):

@@ -23,7 +23,7 @@ from transformers import (
 from retrokit.core.errors import UsageError
 from retrokit.ranking.reranking import registry
 from retrokit.ranking.reranking.base import CUT
-from retrokit.ranking.reranking.generative import DecoderBeginning, _token
+from retrokit.ranking.reranking.generative import _token
 from tests.models import sentences
 
 QUERIES, DOCUMENTS = sentences(7, seed=1), sentences(7, seed=2)
@@ -101,19 +101,6 @@ def test_a_published_form_is_known_by_its_name(tiny_llama, tmp_path, name, kinds
     check(make(tiny_llama, tmp_path / name, *kinds, "bge" in name), "", template, yes, no, instruction)
 
 
-def test_an_instruction_takes_its_place(tiny_llama, tmp_path):
-    folder = make(tiny_llama, tmp_path / "other", Qwen3Config, Qwen3ForCausalLM, bos=False)
-    check(folder, ",form=qwen3,instruction=find cats", QWEN3, "yes", "no", "find cats")
-    check(folder, ",form=mxbai,instruction=find cats", MXBAI, "1", "0", "instruction: find cats\n")
-
-
-def test_template_and_answers_by_option(folder):
-    own = ',template="{instruction}Q {query} D {document} ?"'
-    check(folder, own, "<s>Q {q} D {d} ?", "yes", "no")
-    check(folder, f"{own},yes=Yes", "<s>Q {q} D {d} ?", "Yes", None)
-    check(folder, f"{own},yes=1,no=0,instruction=find ", "<s>{i}Q {q} D {d} ?", "1", "0", "find ")
-
-
 @pytest.fixture(scope="module")
 def without_yes(tiny_llama: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A decoder of a published form, whose tokenizer has neither yes, no, nor a token for unknown words."""
@@ -135,13 +122,6 @@ def test_answers_by_option_need_no_yes_in_the_tokenizer(without_yes):
     check(without_yes, ",yes=1,no=0", QWEN3, "1", "0", QWEN3_TASK)
     with pytest.raises(UsageError, match=r"the answer 'yes' is not a single token .*; give yes= and no="):
         registry.create(f"generative:{without_yes}", device="cpu")
-
-
-def test_training_begins_with_answers_by_option(without_yes):
-    model = DecoderBeginning(yes="1", no="0").model(str(without_yes), None, 0, "cpu")
-    tokenizer = AutoTokenizer.from_pretrained(without_yes)
-    assert model[1].true_token_id == tokenizer.convert_tokens_to_ids("1")
-    assert model[1].false_token_id == tokenizer.convert_tokens_to_ids("0")
 
 
 def test_a_layer_ends_the_model_early(folder, tmp_path):

@@ -90,14 +90,6 @@ def test_a_text_from_elsewhere_is_placed():
     assert other < own
 
 
-def test_what_is_left_out_is_not_found():
-    index = retrokit.ranking.retrieval.index_of("hybrid:a=bm25,b=static", DOCUMENTS)
-    left_out = [{place} for place in range(len(QUERIES))]
-    for place, (_, found) in enumerate(index.search_without(TextList(QUERIES), 10, left_out)):
-        assert place not in found
-        assert len(found) == 10
-
-
 @pytest.mark.parametrize(
     ("fusion", "score", "value"),
     [
@@ -156,7 +148,6 @@ def test_wrong_use_is_one_line(spec, told):
 
 COUNT = 40
 TEXTS = sentences(COUNT, seed=21)
-RNG = np.random.default_rng(4)
 
 
 @pytest.fixture
@@ -210,26 +201,6 @@ def test_it_is_the_weight_that_is_best_on_the_other_split(fusion, metric, folder
     assert f"weight {best:g} by {metric} of 20 queries of the split dev" in " ".join(capsys.readouterr().out.split())
 
 
-def test_what_is_reported_decides_nothing(folder, tmp_path, capsys):
-    spec = f"hybrid:a={noisy(tmp_path / 'a', 0.9, 1)},b={noisy(tmp_path / 'b', 0.5, 2)},weight=auto"
-    (before,) = evaluated(capsys, spec, "--on", f"beir:{folder}")
-    (folder / "qrels" / "test.tsv").write_text("query-id\tcorpus-id\tscore\nq0\td9\t1\nq2\td7\t1\n")
-    (after,) = evaluated(capsys, spec, "--on", f"beir:{folder}")
-    assert after["metrics"] != before["metrics"]
-    assert after["configuration"]["weight"] == before["configuration"]["weight"]
-    judge(folder, "test", range(0, COUNT, 2))
-    judge(folder, "dev", range(COUNT))  # half of which are reported
-    (among,) = evaluated(capsys, spec, "--on", f"beir:{folder}")
-    assert among["configuration"]["tuned_on"] == before["configuration"]["tuned_on"]
-    queries = [json.loads(line) for line in (folder / "queries.jsonl").read_text().splitlines()]
-    again = [{"_id": f"again{place}", "text": queries[place]["text"]} for place in range(0, COUNT, 2)]
-    (folder / "queries.jsonl").write_text("".join(json.dumps(row) + "\n" for row in [*queries, *again]))
-    with (folder / "qrels" / "dev.tsv").open("a") as stream:
-        stream.writelines(f"again{place}\td3\t1\n" for place in range(0, COUNT, 2))
-    (renamed,) = evaluated(capsys, spec, "--on", f"beir:{folder}")
-    assert renamed["configuration"]["tuned_on"] == before["configuration"]["tuned_on"], "known by their texts"
-
-
 def test_dev_goes_before_train_and_never_is_what_is_reported(folder, tmp_path, capsys):
     judge(folder, "train", range(1, 30, 2))
     spec = f"hybrid:a={noisy(tmp_path / 'a', 0.9, 1)},b={noisy(tmp_path / 'b', 0.5, 2)},weight=auto"
@@ -245,22 +216,6 @@ def test_equally_good_weights_give_the_middle(folder, tmp_path, capsys):
     same = [noisy(tmp_path / str(scale), 0.5, 3, scale) for scale in (1, 2)]
     (found,) = evaluated(capsys, f"hybrid:a={same[0]},b={same[1]},weight=auto", "--on", f"beir:{folder}")
     assert found["configuration"]["weight"] == 0.5
-
-
-def test_a_part_of_another_searcher_is_tuned_too(folder, tmp_path, capsys):
-    sides = f"a={noisy(tmp_path / 'a', 0.9, 1)},b={noisy(tmp_path / 'b', 0.5, 2)}"
-    inner = f"hybrid:{sides},weight=auto"
-    quoted = '"' + inner + '"'
-    specs = [inner, f"two-stage:{quoted},reranker=static", f"hybrid:a={quoted},b=static,weight=0.2"]
-    alone, staged, outer = evaluated(capsys, *specs, "--on", f"beir:{folder}")
-    for part in (staged["configuration"]["first_stage"], outer["configuration"]["a"]):
-        assert part["weight"] == alone["configuration"]["weight"]
-        assert part["tuned_on"] == alone["configuration"]["tuned_on"]
-    words = ["rerank", inner, "--on", f"beir:{folder}", "--with", "static", "--json"]
-    assert cli.run(words) == 0
-    first, second = json.loads(capsys.readouterr().out)["results"]
-    assert first["configuration"]["tuned_on"] == alone["configuration"]["tuned_on"]
-    assert second["metrics"]["ndcg@10"] == staged["metrics"]["ndcg@10"]
 
 
 HYBRID = "hybrid:a=bm25,b=static,weight=auto"
@@ -284,9 +239,3 @@ def test_what_cannot_be_tuned_is_one_line(words, told, folder, capsys):
     lines = [line for line in capsys.readouterr().err.splitlines() if line.startswith("retrokit: ")]
     assert len(lines) == 1
     assert told in lines[0]
-
-
-def test_reported_queries_alone_are_no_other_split(folder, capsys):
-    judge(folder, "dev", range(0, COUNT, 2))
-    assert cli.run(["eval", HYBRID, "--on", f"beir:{folder}"]) == 2
-    assert "give a number" in capsys.readouterr().err

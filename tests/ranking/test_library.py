@@ -1,6 +1,5 @@
 """Cross-encoders and ``colbert``: scores are the library's, in the order asked for; what cannot rank is refused."""
 
-import json
 import shutil
 from pathlib import Path
 
@@ -51,15 +50,6 @@ def test_scores_are_the_librarys_in_the_order_asked_for(folder):
         reranker.score_pairs(["a", "b"], ["c"])
 
 
-def test_a_length_cuts_the_text(folder):
-    text = "the cat finds the green house"
-    short, whole = (registry.create(f"cross-encoder:{folder}{option}") for option in (",max_length=8", ""))
-    assert_rounded(short.rank("a", [text]), short.rank("a", [text + " and the large dog"]), 256)
-    assert whole.rank("a", [text]) != pytest.approx(whole.rank("a", [text + " and the large dog"]), abs=1e-4)
-    with pytest.raises(UsageError, match="more than the model's 64 positions"):
-        registry.create(f"cross-encoder:{folder},max_length=65")
-
-
 def test_the_fingerprint_follows_what_decides_a_score(folder, tmp_path):
     def of(path: Path, options: str = "") -> str:
         return registry.create(f"cross-encoder:{path}{options}", device="cpu").fingerprint()
@@ -70,18 +60,6 @@ def test_the_fingerprint_follows_what_decides_a_score(folder, tmp_path):
     assert of(folder) == of(copied) == used.fingerprint()
     others = {of(folder, ",max_length=16"), of(folder, ",dtype=bf16"), of(make_cross_encoder(tmp_path / "x", seed=1))}
     assert len(others | {of(folder)}) == 4
-
-
-def test_two_outputs_are_one_score(tmp_path):
-    path = make_cross_encoder(tmp_path / "two", outputs=2)
-    texts = sentences(6, seed=4)
-    expected = CrossEncoder(str(path), device="cpu").predict([("cat", text) for text in texts])
-    scores = registry.create(f"cross-encoder:{path}", device="cpu").score_pairs(["cat"] * len(texts), texts)
-    np.testing.assert_allclose(scores, expected[:, 1] - expected[:, 0], atol=1e-6)
-    config = json.loads((path / "config.json").read_text())
-    (path / "config.json").write_text(json.dumps({**config, "id2label": {"0": "relevant", "1": "irrelevant"}}))
-    with pytest.raises(UsageError, match=r"has 2 outputs \(relevant, irrelevant\)"):
-        registry.create(f"cross-encoder:{path}", device="cpu")
 
 
 def yes_no_model(tiny_llama, path, template):
@@ -105,13 +83,6 @@ def test_a_decoder_that_answers_yes_or_no_scores_as_in_the_library(tmp_path, tin
     expected = CrossEncoder(str(path), device="cpu").predict([("cat", text) for text in texts])
     np.testing.assert_allclose(scores, expected, rtol=1e-5, atol=1e-6)
     assert np.ptp(scores) > 0
-
-
-def test_a_template_without_a_place_for_the_text_is_one_line(tmp_path, tiny_llama):
-    template = "{% for m in messages if m['role'] == 'user' %}{{ m['content'] }}{% endfor %}"
-    yes_no_model(tiny_llama, tmp_path / "llm", template)
-    with pytest.raises(DataError, match=r"llm: is not a cross-encoder that can be loaded"):
-        registry.create(f"cross-encoder:{tmp_path / 'llm'}", device="cpu")
 
 
 def test_what_cannot_rank_is_refused(folder, tiny_bert, tmp_path, monkeypatch):

@@ -16,14 +16,12 @@ from transformers import (
     GPT2LMHeadModel,
 )
 
-from retrokit.core.errors import DataError, UsageError
-from retrokit.core.shards import Shards
-from retrokit.ranking.reranking import kept, likelihood, registry
+from retrokit.core.errors import UsageError
+from retrokit.ranking.reranking import likelihood, registry
 from retrokit.ranking.reranking.base import CUT
 from tests.models import sentences
 
 CHAT = "{% for m in messages %}<s>{{ m['content'] }}{% endfor %}{% if add_generation_prompt %}model : {% endif %}"
-PROMPT = "Passage: {}. Please write a question based on this passage."
 QUERIES, DOCUMENTS = sentences(5, seed=1), sentences(3, seed=2)
 PAIRS = [(query, document) for query in QUERIES for document in DOCUMENTS]
 
@@ -121,12 +119,6 @@ def test_a_chat_template_puts_the_query_into_the_answer(tiny_llama, tmp_path):
     assert reranker.rank("", ["a cat"]) == 0
 
 
-def test_the_default_prompt_is_the_papers(tiny_llama):
-    reranker = registry.create(f"query-likelihood:{tiny_llama}", device="cpu")
-    exact = expected(tiny_llama, PROMPT.format("a"), " dog")
-    np.testing.assert_allclose(reranker.rank("dog", ["a"]), exact, atol=1e-5)
-
-
 def test_the_fingerprint_follows_what_decides_a_score(tiny_llama):
     options = ("", ",dtype=bf16", ",max_length=30", ',template="{document} {query}"')
     prints = {
@@ -139,29 +131,3 @@ def test_the_fingerprint_follows_what_decides_a_score(tiny_llama):
 def test_a_template_without_places_is_refused(tiny_llama, template):
     with pytest.raises(UsageError, match=r"needs \{document\} once, then \{query\} at its end"):
         registry.create(f'query-likelihood:{tiny_llama},template="{template}"', device="cpu")
-
-
-def test_what_is_no_causal_model_is_refused(tiny_t5, tiny_bert, tmp_path):
-    with pytest.raises(UsageError, match="encoder-decoder"):
-        registry.create(f"query-likelihood:{tiny_t5}", device="cpu")
-    with pytest.raises(DataError, match="is not a model that writes text"):
-        registry.create(f"query-likelihood:{tmp_path}", device="cpu")
-
-
-def test_a_break_costs_few_pairs_and_those_of_a_document_stay_together(tiny_llama, tmp_path, monkeypatch):
-    monkeypatch.setattr(kept, "DECODED_AT_ONCE", 5)
-    reranker = registry.create(f"query-likelihood:{tiny_llama}", device="cpu")
-    blocks: list[list[str]] = []
-
-    def score(query: str, text: str) -> float:
-        return 100 * QUERIES.index(query) + len(text)
-
-    def rank_lists(queries, lists):
-        blocks.append([text for texts in lists for text in texts])
-        return [np.array([score(query, text) for text in texts]) for query, texts in zip(queries, lists, strict=True)]
-
-    monkeypatch.setattr(reranker, "rank_lists", rank_lists)
-    lists = [DOCUMENTS[:2]] * 5
-    scores = kept.KeptReranker(reranker, Shards(tmp_path)).rank_lists(QUERIES, lists)
-    assert blocks == [[text] * 5 for text in sorted(DOCUMENTS[:2])]
-    assert np.array_equal(scores, [[score(query, text) for text in DOCUMENTS[:2]] for query in QUERIES])

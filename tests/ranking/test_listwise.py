@@ -11,21 +11,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import retrokit
-from retrokit import llm as language_models
-from retrokit.core.calls import PromptRefused
-from retrokit.core.errors import ServiceError, UsageError
-from retrokit.core.notices import listening
+from retrokit.core.errors import ServiceError
 from retrokit.core.shards import Shards
 from retrokit.data.sure import TESTBEDS, read_sure
 from retrokit.data.trec import write_run
-from retrokit.evaluation import registry as tasks
 from retrokit.evaluation.task import Request
 from retrokit.evaluation.tasks.sure import ListReference, Sure
 from retrokit.evaluation.two_stage import TwoStageOptions, rerank
 from retrokit.ranking.reranking import kept, registry
 from retrokit.ranking.reranking.kept import KeptReranker
 from retrokit.ranking.reranking.listwise import ListwiseReranker, permutation_of, windows
-from tests.evaluation.fakes import GivenEncoder, Notices, write_folder, write_lines
+from tests.evaluation.fakes import GivenEncoder, write_folder
 from tests.llm.server import ChatServer, Plan, message, prompt_of
 from tests.sure.pretending import by_rules
 from tests.sure_folders import VARIANTS, write_sure
@@ -67,14 +63,6 @@ def serve(answer: Callable[[str], str], **plan: object) -> ChatServer:
 )
 def test_answers_are_repaired(answer: str, order: list[int]) -> None:
     assert permutation_of(answer, 3)[0] == order
-
-
-@given(st.text(alphabet="[]0123456789> a", max_size=60), st.integers(0, 12))
-def test_a_repaired_answer_is_a_permutation(answer: str, count: int) -> None:
-    order, faults = permutation_of(answer, count)
-    assert sorted(order) == list(range(count))
-    numbers = len(re.findall(r"\[\s*\d{1,9}\s*\]", answer) or re.findall(r"\d{1,9}", answer))
-    assert numbers - faults["repeated"] - faults["unknown"] == count - faults["left_out"]
 
 
 @given(st.integers(0, 300), st.integers(2, 50), st.integers(1, 50))
@@ -139,16 +127,6 @@ def test_grades_are_scores_of_pairs() -> None:
         assert not made.listwise
 
 
-def test_options_of_another_form_are_refused() -> None:
-    with serve(by_value) as server:
-        for form, option in (("pairwise", "set=3"), ("listwise", "top=3"), ("setwise", "window=9")):
-            with pytest.raises(UsageError, match=f"{option[:3]}.* is not for form={form}"):
-                reranker(server, f"form={form}", option)
-        forms = ("listwise", "pointwise", "pairwise", "setwise")
-        assert len({reranker(server, f"form={form}").fingerprint() for form in forms}) == len(forms)
-        assert len({reranker(server, "form=setwise", option).fingerprint() for option in ("top=3", "set=3")}) == 2
-
-
 @pytest.mark.parametrize(("form", "lack"), [("pointwise", "contain no grade"), ("setwise", "name no passage")])
 def test_answers_that_say_nothing_end_the_work(form: str, lack: str, tmp_path: Path) -> None:
     store = tmp_path / "answers.sqlite"
@@ -161,24 +139,6 @@ def test_the_pretended_model_ranks(form: str) -> None:
     with serve(by_rules) as server:
         scores = reranker(server, f"form={form}").rank("Does salt melt ice?", ["tin", "ice", "hot", "salt on ice"])
     assert np.argsort(-scores, kind="stable")[:2].tolist() == [3, 1]
-
-
-def test_lists_of_several_queries() -> None:
-    with serve(by_value) as server:
-        made = reranker(server)
-        lists = [["n 1", "n 2"], ["n 9"], [], ["n 3", "n 1", "n 2"]]
-        scores = made.rank_lists(["a", "a", "a", "b"], lists)
-        assert [part.tolist() for part in scores] == [[1, 2], [1], [], [3, 1, 2]]
-        asked = sorted(re.findall(r"<query>\n(.*)\n</query>", prompt_of(body))[0] for body in server.log.bodies)
-        assert asked == ["a", "b"]
-        assert made.rank_lists([], []) == []
-    with pytest.raises(UsageError, match="2 and 1"):
-        made.rank_lists(["a", "b"], [["c"]])
-
-
-def test_pairs_are_not_taken_for_lists() -> None:
-    with serve(by_value) as server, pytest.raises(UsageError, match="listwise reranker; cannot score pairs"):
-        reranker(server).score_pairs(["a", "a"], ["n 1", "n 2"])
 
 
 @pytest.mark.parametrize("at_once", [1, 3, 6400])
@@ -241,36 +201,6 @@ def test_a_perfect_judge_orders_the_list_of_each_system_in_sure(options: tuple[s
                     order = sorted({*listed, *own}, reverse=True)
                     assert ranks.tolist() == [order.index(value) + 1 for value in own]
         assert all(len(passages(prompt_of(body))) <= int(options[0][-1]) for body in server.log.bodies)
-
-
-def test_sure_shows_each_list_once_and_without_other_testbeds(tmp_path: Path) -> None:
-    with serve(by_value) as server:
-        reference = f'llm:"openai:m,url={server.url}"'.replace('"', '\\"')
-        task = tasks.create(f'sure:{numbered_sure(tmp_path / "sure")},reference="{reference}",depth=4')
-        notices = Notices()
-        with listening(notices):
-            dot, qnorm = (retrokit.similarity(name) for name in ("dot", "qnorm"))  # which rank alike
-            results = task.evaluate(Request(GivenEncoder(SYSTEMS[0], similarity="dot"), [dot, qnorm]))
-        shown = [passages(prompt_of(body)) for body in server.log.bodies]
-        assert sorted(map(len, shown)) == [5, 5, 6, 6, 6, 6]  # each testbed's variants with the four of both lists
-        assert shown[0][:2] == ["number 5.0", "number 6.0"], "the retriever's order"
-        assert any("6 answers (6 calls" in message for message in notices.messages)
-        assert not any("reranked" in metric for metric in results[0].metrics)
-        assert results[0].metrics == results[1].metrics
-        (again,) = task.evaluate(Request(GivenEncoder(SYSTEMS[0], similarity="dot"), [dot], ["reranked_mrr@4"]))
-        assert len(server.log.bodies) == 7, "the list alone, which both queries have, for the metric that asks for it"
-        assert again.metrics["reranked_mrr@4"] == (1 / 4 + 1 / 3) / 2
-
-
-def test_a_text_that_comes_twice_is_shown_once(tmp_path: Path) -> None:
-    folder = numbered_sure(tmp_path / "sure")
-    path = folder / "passages-with-keywords-replaced.jsonl"
-    path.write_text(path.read_text().replace("n 3.1", "number 3.0"))
-    with serve(by_value) as server:
-        task = Sure(read_sure(folder, "equivalence"), ListReference(reranker(server)), depth=4)
-        (result,) = task.evaluate(Request(GivenEncoder(SYSTEMS[0], similarity="dot"), [retrokit.similarity("dot")]))
-    assert result.per_query["equivalence_rdc"]["q1"] == 1.0, "4 and 5 by both"
-    assert sorted(len(passages(prompt_of(body))) for body in server.log.bodies) == [4, 5]
 
 
 def test_passages_are_data() -> None:
@@ -338,36 +268,3 @@ def test_a_service_that_fails_goes_on_where_it_was(task: Path, tmp_path: Path) -
     assert trec_order(after.run["q1"])[:3] == ["d11", "d10", "d09"]
     counts = after.configuration["reranker_counts"]
     assert (counts["answers"], counts["from_store"], counts["calls"]) == (9, 2, 7)
-
-
-def test_refused_prompts_keep_the_order_of_their_window(monkeypatch: pytest.MonkeyPatch) -> None:
-    with serve(by_value) as server:
-        made = reranker(server)
-        kind = type(language_models.registry.create(made._llm_spec))
-        complete = kind.complete
-
-        async def refuse(self: object, prompt: str, system: str | None, sampling: object) -> object:
-            if "bad" in prompt:
-                raise PromptRefused("too long")
-            return await complete(self, prompt, system, sampling)
-
-        monkeypatch.setattr(kind, "complete", refuse)
-        scores = made.rank_lists(["good", "bad"], [["n 1", "n 2"]] * 2)
-        assert np.concatenate(scores).tolist() == [1, 2, 2, 1]
-        assert made.counts["refused"] == 1
-        assert "1 prompts were refused" in made.describe()
-        with pytest.raises(ServiceError, match="too long"):
-            made.rank("bad", ["n 1", "n 2"])
-
-
-def test_names(tmp_path: Path) -> None:
-    write_lines(tmp_path / "r.jsonl", [{"prompt": "p", "answer": "a"}])
-    spec = f"llm:replay:{tmp_path / 'r.jsonl'}"
-    assert str(registry.parse(f"{spec},window=40,step=20")) == spec
-    prints = {registry.create(text).fingerprint() for text in (spec, f"{spec},window=30", f"{spec},words=9")}
-    assert len(prints) == 3
-    assert registry.create(f"{spec},concurrency=3").fingerprint() in prints
-    with pytest.raises(UsageError, match="step of 20 skips passages between windows of 10"):
-        registry.create(f"{spec},window=10")
-    with pytest.raises(UsageError, match="opnai"):
-        registry.create("llm:opnai:m")

@@ -20,12 +20,11 @@ from retrokit.ranking.reranking.maps import (
     MapScorer,
     TokenBlock,
     TokenCache,
-    all_maps,
     pad_tokens,
     pair_maps,
     unit_tokens,
 )
-from retrokit.ranking.reranking.scorers import maxsim, mean_of_map, soft_alignment
+from retrokit.ranking.reranking.scorers import mean_of_map, soft_alignment
 from tests.close import assert_rounded
 from tests.models import sentences
 
@@ -82,30 +81,6 @@ def test_masked_equals_unpadded(spec, counts, seed):
     assert_rounded(together, alone, 256, size=1)
 
 
-@pytest.mark.parametrize("spec", SPECS)
-def test_more_padding_changes_nothing(spec):
-    queries, documents = block([3, 7], 0), block([5, 2], 1)
-    tokens = torch.nn.functional.pad(documents.tokens, (0, 0, 0, 40), value=9.0)
-    wider = TokenBlock(tokens, torch.nn.functional.pad(documents.mask, (0, 40)))
-    expected = score(SCORERS[spec], queries, documents)
-    assert_rounded(score(SCORERS[spec], queries, wider), expected, 256)
-
-
-@pytest.mark.parametrize("spec", SPECS)
-def test_the_order_of_the_candidates_tokens_counts_for_f2_to_f4_alone(spec):
-    queries, documents = block(list(range(3, 23)), 0), block([2 + n // 2 for n in range(3, 23)], 1)
-    maps = pair_maps(queries, documents)
-    turned = maps.clone()
-    for i, count in enumerate(documents.mask.sum(dim=1).tolist()):
-        turned[i, :, :count] = maps[i, :, :count].flip(1)
-    with torch.inference_mode():
-        before, after = (SCORERS[spec](m, queries.mask, documents.mask) for m in (maps, turned))
-    if spec in ORDER_COUNTS:
-        assert (before - after).abs().median() > 1e-3
-    else:
-        assert_rounded(after, before, size=1)
-
-
 def test_f0_and_f2_are_those_of_loops():
     queries, documents = block([4, 2], 3), block([5, 3], 4)
     maps = pair_maps(queries, documents)
@@ -121,23 +96,6 @@ def test_f0_and_f2_are_those_of_loops():
         assert_rounded(soft, np.mean(rows), 8, size=1)
 
 
-def test_soft_alignment_lies_between_the_mean_and_maxsim():
-    queries, documents = block([6], 0), block([7], 1)
-    mean, best = (score(SCORERS[spec], queries, documents).item() for spec in ("mean", "maxsim"))
-    flat, sharp = (score(scorer_of(f"soft:lambda=0,tau={tau}"), queries, documents).item() for tau in (1000, 0.001))
-    assert flat == pytest.approx(mean, abs=1e-3)
-    assert sharp == pytest.approx(best, abs=1e-3)
-
-
-def test_what_soft_alignment_learns_stays_in_its_range():
-    queries, documents = block([4, 2], 3), block([5, 3], 4)
-    learned, lowest = scorer_of("soft:lambda=0.3,tau=0.5"), scorer_of("soft:lambda=0,tau=0.001")
-    with torch.no_grad():
-        learned.bias.fill_(-1)
-        learned.temperature.fill_(-2)
-    assert torch.equal(score(learned, queries, documents), score(lowest, queries, documents))
-
-
 def test_a_document_without_tokens_has_a_score_and_gradients():
     scorer, maps = verifiers.create("soft"), torch.rand(2, 3, 4, requires_grad=True)
     masks = torch.ones(2, 3, dtype=torch.bool), torch.tensor([[True] * 4, [False] * 4])
@@ -146,15 +104,6 @@ def test_a_document_without_tokens_has_a_score_and_gradients():
     assert values.isfinite().all()
     assert all(value.grad.isfinite().all() for value in (maps, *scorer.parameters()))
     assert scorer.scores(maps, *masks)[1] == scorer.lowest
-
-
-def test_all_maps_and_pair_maps_agree():
-    queries, documents = block([4, 2, 6], 3), block([5, 3], 4)
-    maps = all_maps(queries, documents)
-    rows, columns = torch.tensor([0, 2, 1]), torch.tensor([1, 0, 0])
-    query = TokenBlock(queries.tokens[rows], queries.mask[rows])
-    document = TokenBlock(documents.tokens[columns], documents.mask[columns])
-    assert_rounded(maps[rows, columns], pair_maps(query, document))
 
 
 @pytest.mark.parametrize("spec", SPECS)
@@ -259,24 +208,6 @@ def test_scores_are_the_librarys(reranker):
     assert_rounded(reranker.rank(QUERIES[0], [QUERIES[0]]), [1.0])
 
 
-def test_padding_never_counts():
-    maps = torch.tensor([[-0.5, -0.25, 0.0], [-1.0, -0.75, 0.0], [0.0, 0.0, 0.0]])
-    masks = torch.tensor([True, True, False]), torch.tensor([True, True, False])
-    assert maxsim(maps, *masks).item() == -0.5, "a padded cell's 0 is more than the best cosine"
-    batch = maxsim(maps.expand(2, 4, 3, 3), masks[0].expand(2, 1, 3), masks[1].expand(1, 4, 3))
-    assert batch.tolist() == [[-0.5] * 4] * 2
-
-
-def test_texts_without_tokens_come_last(reranker):
-    assert reranker.rank("", ["cat", ""]).tolist() == [-1.0, -1.0]
-    scores = reranker.rank("cat", ["", "cat", "dog"])
-    assert scores[0] == -1.0
-    assert scores[1:].min() > -1.0
-    assert reranker.rank("cat", []).shape == (0,)
-    with pytest.raises(UsageError, match="2 and 1"):
-        reranker.score_pairs(["a", "b"], ["c"])
-
-
 TEXTS = [*sentences(12, seed=6), "", "cat"]
 
 
@@ -319,15 +250,6 @@ def test_another_encoder_precision_or_prompt_shares_nothing(encoder, tiny_llama,
     assert (before, len(held)) == (1, 5), "llama, a prompt, a length, a precision"
     rows = sorted(one.rows for one in held)
     assert rows == [len(TEXTS)] * 4 + [2 * len(TEXTS)], "two roles where a prompt tells them apart"
-
-
-def test_all_are_made_and_then_read(encoder, tmp_path, monkeypatch):
-    monkeypatch.setattr(module, "AT_ONCE", 5)
-    TokenCache(cache_in(tmp_path), encoder, "fp32").fill(TEXTS, "query")
-    monkeypatch.setattr(encoder, "token_embeddings", lambda *given: pytest.fail("encoded twice"))
-    again = TokenCache(cache_in(tmp_path), encoder, "fp32").tokens(TEXTS, "document")
-    monkeypatch.undo()
-    check(again, encoder)  # the roles are alike
 
 
 def test_a_reranker_with_a_cache_scores_the_same_cold_and_warm(tiny_bert, tmp_path):
@@ -409,14 +331,3 @@ def test_plain_networks_are_the_formulas(spec, by_hand):
         for score, cells, (a, b) in zip(found, maps, SIZES, strict=True):
             expected = by_hand(network, cells[:a, :b].clip(0, 1) * 2 - 1)
             torch.testing.assert_close(score[None], expected, rtol=1e-4, atol=1e-5)
-
-
-def test_ours_and_plain_stand_in_one_grammar():
-    assert str(verifiers.parse("cnn")) == "cnn"
-    assert type(made("cnn")).__name__ == "MapCNN"
-    assert type(made("transformer:patch=2")).__name__ == "MapTransformer"
-    assert made("transformer").keep == 8
-    with pytest.raises(UsageError, match="attends to all patches: leave out keep=4"):
-        made("transformer:plain,keep=4")
-    with pytest.raises(UsageError, match="kernel=4: kernel size must be odd"):
-        made("cnn:plain,kernel=4")

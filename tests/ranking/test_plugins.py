@@ -213,43 +213,6 @@ def test_two_stages_are_a_searcher_again(ran):
     assert result["metrics"]["mrr@10"] == 1
 
 
-@pytest.mark.parametrize("searched", ["reasons", "reasons of two stages", "reasons of a hybrid"])
-def test_a_search_gives_the_reason_of_an_index_that_finds_nothing(ran, searched):
-    code, out, err = ran[searched]
-    assert code == 0, err
-    answered, refused = map(json.loads, out.splitlines())
-    assert "empty" not in answered
-    assert len(answered["documents"]) == 2
-    assert refused == {"id": "x", "query": "c", "documents": [], "empty": "the query is too short"}
-
-
-def test_a_table_of_hits_gives_the_reason(ran):
-    code, out, err = ran["reasons in a table"]
-    assert code == 0, err
-    assert out.count("the query is too short") == 1
-
-
-def test_a_searcher_around_an_encoder_searches_an_export(ran):
-    code, out, err = ran["over an export"]
-    assert code == 0, err
-    answered, plain = map(json.loads, out.splitlines())
-    code, out, err = ran["cautious over an export"]
-    assert code == 0, err
-    assert len(answered["documents"]) == len(plain["documents"]) == 4
-    expected = [answered, {**plain, "documents": [], "empty": "the query is too short"}]
-    assert [json.loads(line) for line in out.splitlines()] == expected
-
-
-def test_notes_and_counts_of_an_index_reach_the_table_and_the_json(ran):
-    code, out, err = ran["notes"]
-    assert code == 0, err
-    shown = " ".join(out.split())
-    assert "cautious:longest own: 1 queries were too short" in shown
-    assert "own + shared: 1 queries were too short" in shown
-    for result in results(ran, "counts"):
-        assert result["counts"]["queries_too_short"] == 1
-
-
 def test_both_kinds_of_rerankers_rerank(ran):
     first, shared, backwards = results(ran, "reranked")
     assert [one["similarity"] for one in (first, shared, backwards)] == ["own", "own + shared", "own + backwards"]

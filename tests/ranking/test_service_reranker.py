@@ -8,11 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from retrokit import cli
-from retrokit.core.errors import ServiceError, UsageError
+from retrokit.core.errors import ServiceError
 from retrokit.ranking.reranking import registry
-from tests.encoders.test_api_encoder import FITTING
-from tests.evaluation.fakes import write_folder
 from tests.llm.hostile import KEY, skip_waits
 from tests.llm.server import ChatServer, Plan, error, message, shared_words
 from tests.models import sentences
@@ -39,22 +36,6 @@ def test_scores_come_in_the_order_of_the_documents() -> None:
         np.testing.assert_array_equal(scores, [shared_words(query, document) for document in documents])
     assert sorted(len(body["documents"]) for body in server.log.bodies) == [5] * 6 + [10] * 12
     assert server.log.most_at_once > 1
-
-
-def test_it_reranks_and_is_a_system(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    documents = {f"d{place}": text for place, text in enumerate(sentences(20))}
-    data = write_folder(tmp_path / "data", documents, {"q": documents["d4"]}, {"q": {"d4": 1}})
-    with ChatServer() as server:
-        words = ["rerank", "static:4", "--on", f"beir:{data}", "--with", spec(server), "--depth", "20", "--json"]
-        assert cli.run(words) == 0
-    assert "rerank-api:model" in json.dumps(json.loads(capsys.readouterr().out))
-
-
-@pytest.mark.parametrize("fault", FITTING)
-def test_a_fault_that_passes_changes_nothing(fault: str) -> None:
-    with ChatServer(Plan(faults=[fault])) as server:
-        scores = registry.create(spec(server)).rank(QUERIES[0], LISTS[0])
-    np.testing.assert_array_equal(scores, [shared_words(QUERIES[0], document) for document in LISTS[0]])
 
 
 def dialect(body: dict[str, Any], form: str) -> bytes:
@@ -91,20 +72,6 @@ def test_a_document_that_the_server_fails_on_is_named() -> None:
         told = r"inference failed \(424\); the query begins 'a query', the document 'a sofa'"
         with pytest.raises(ServiceError, match=told):
             registry.create(spec(server)).rank("a query", [*LISTS[0][:7], "a sofa"])
-
-
-def test_words_of_a_server_are_shown_as_they_are(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    data = write_folder(tmp_path / "data", {"d": "a cat"}, {"q": "a cat"}, {"q": {"d": 1}})
-    with ChatServer(Plan(reply=lambda body: message(418, error("set `texts` or `batch_size`")))) as server:
-        assert cli.run(["rerank", "static:4", "--on", f"beir:{data}", "--with", spec(server)]) == 4
-    assert "set `texts` or `batch_size` (418)" in capsys.readouterr().err
-
-
-def test_a_whole_address_is_used_as_it_is() -> None:
-    with ChatServer() as server:
-        assert registry.create(f"rerank-api:model,url={server.url}/rerank").rank("a cat", ["a cat"]).tolist() == [2.0]
-    with pytest.raises(ServiceError, match=r"^http://localhost:9/rerank: "):
-        registry.create("rerank-api:model,url=http://localhost:9/rerank").rank("a cat", ["a cat"])
 
 
 EXPECTED = "expected {index: number, relevance_score or score: number} for each text"
@@ -154,8 +121,3 @@ def test_a_change_of_the_service_changes_the_fingerprint() -> None:
         assert registry.create(spec(server, ",revision=2")).fingerprint() != before
         plan.score = lambda query, document: 100.0 - len(document) ** 2
         assert registry.create(spec(server)).fingerprint() != before
-
-
-def test_the_address_is_asked_for() -> None:
-    with pytest.raises(UsageError, match="url"):
-        registry.create("rerank-api:model")

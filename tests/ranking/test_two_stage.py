@@ -15,13 +15,10 @@ from retrokit.core.errors import DataError, Interrupted, UsageError
 from retrokit.core.notices import listening
 from retrokit.data.trec import read_run, write_run
 from retrokit.evaluation.comparison.comparison import Evaluation
-from retrokit.evaluation.comparison.results_folder import ResultsFolder
 from retrokit.evaluation.evaluate import evaluate
 from retrokit.evaluation.two_stage import Reranking, TwoStageOptions, rerank
 from retrokit.metrics.significance import holm, randomisation_test
 from retrokit.ranking.reranking import kept
-from retrokit.ranking.retrieval.hybrid import blend, min_max
-from retrokit.ranking.retrieval.two_stage import IDLE
 from tests.evaluation.fakes import Notices, write_folder, write_lines
 from tests.ranking import scorers
 from tests.ranking.scorers import hashed, register
@@ -79,14 +76,6 @@ def test_both_stages_by_hand(folder: Path, tmp_path: Path, monkeypatch: pytest.M
     assert not (tmp_path / "second.trec.work").exists()
 
 
-def test_two_depths_are_two_results(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    register(monkeypatch, fake=SCORES)
-    for depth in (2, 3):
-        reranked(folder, RUN, depth=depth, results=str(tmp_path / "results"))
-    kept = [record.result for record in ResultsFolder(str(tmp_path / "results")).read()]
-    assert {one.similarity for one in kept} == {"own", "own + fake, depth 2", "own + fake, depth 3"}
-
-
 def test_fusion_by_hand(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     register(monkeypatch, fake=SCORES)
     # q1: min-max of the first stage 1, 2/3, 1/3, 0; of the reranker 0, 0.8/4.9, 1, 1
@@ -115,26 +104,6 @@ def test_equal_scores_keep_the_order_of_the_first_stage(folder, monkeypatch, val
     assert [trec_order(after.run[query]) for query in RUN] == [trec_order(before.run[query]) for query in RUN]
     problem = "fake: all scores are equal for 2 of 2 queries; their documents keep the first stage's order"
     assert problem in notices.messages
-
-
-def test_a_reranker_that_moves_nothing_is_reported(folder, monkeypatch):
-    places = iter(range(1000, 0, -1))
-    register(monkeypatch, fake=lambda query, document: float(next(places)))
-    with listening(notices := Notices()):
-        _, after = reranked(folder, RUN).whole.results
-    assert "fake: changes the order of no query (2 of 2 have several documents)" in notices.messages
-    assert after.counts[IDLE] == 2
-    register(monkeypatch, fake=lambda query, document: float(hashed(query, document)))
-    with listening(notices := Notices()):
-        _, after = reranked(folder, RUN).whole.results
-    assert IDLE not in after.counts
-    assert not any("order of no query" in message for message in notices.messages)
-
-
-def test_scores_that_say_nothing_change_nothing() -> None:
-    assert min_max(np.array([2.0, 2.0])).tolist() == [0, 0]
-    assert min_max(np.array([])).tolist() == []
-    assert blend(np.array([3.0, 1.0]), np.array([7.0, 7.0]), 0.5).tolist() == [0.5, 0]
 
 
 @pytest.mark.parametrize("size", [1.0, 1e7, -3e9, 1e-9])
@@ -232,30 +201,6 @@ def test_kept_scores_serve_other_blends_and_depths_alone(many, tmp_path, monkeyp
     assert work.is_dir()
     reranked(folder, run, depth=13, work=str(work))
     assert len(made[2].calls) == 1
-
-
-def test_documents_that_the_task_does_not_have_are_not_reranked(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    register(monkeypatch, fake=SCORES)
-    plain = reranked(folder, RUN).whole.results
-    before, after = reranked(folder, {**RUN, "q1": {"nowhere": 99.0, **RUN["q1"]}}).whole.results
-    # b was second, and is third below the document that nobody has
-    assert (plain[0].per_query["mrr@10"]["q1"], before.per_query["mrr@10"]["q1"]) == (1 / 2, pytest.approx(1 / 3))
-    assert after.metrics == plain[1].metrics
-    assert before.counts["run_documents_not_in_corpus"] == after.counts["run_documents_not_in_corpus"] == 1
-
-
-def test_queries_that_the_task_does_not_judge_are_counted(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    register(monkeypatch, fake=SCORES)
-    notices = Notices()
-    with listening(notices):
-        found = reranked(folder, {"x": {"nowhere": 1.0}, "q1": RUN["q1"], "y": {"a": 2.0}})
-    result = found.whole.results[1]
-    assert result.counts["run_queries_without_judgements"] == 2
-    assert result.counts["queries_without_candidates"] == 1
-    assert result.metrics["mrr@10"] == pytest.approx(1 / 3 / 2), "the query without candidates counts as 0"
-    assert any("first.trec:1:" in message and "2 such queries" in message for message in notices.messages)
-    with pytest.raises(DataError, match=r"none of its queries is among those searched for \(the first is 'z'\)"):
-        reranked(folder, {"z": {"a": 1.0}})
 
 
 def test_scores_that_are_not_finite_are_an_error(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -368,37 +313,3 @@ def test_near_misses_are_scikit_learns(tmp_path: Path, monkeypatch: pytest.Monke
     low, high = system.draws("roc_auc").interval
     assert low < result.metrics["roc_auc"] < high
     assert len(made[0].calls[0]) == len(set(made[0].calls[0])) == 90
-
-
-def test_the_pooled_score_stands_beside(tmp_path: Path, tiny_bert: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    register(monkeypatch, fake=lambda query, document: float(query == document))
-    path = near_misses(tmp_path, count=4, paraphrases=False)
-    notices = Notices()
-    with listening(notices):
-        found = rerank(str(tiny_bert), [f"pairs:{path}"], ["fake"], TwoStageOptions(device="cpu", precision="fp32"))
-    pooled, fake = found.whole.results
-    assert (pooled.encoder, pooled.similarity) == (str(tiny_bert), "cosine")
-    assert (fake.metrics["roc_auc"], fake.metrics["false_accept@95"], fake.metrics["near_miss"]) == (1, 0, 0)
-    assert pooled.metrics["positive"] == pytest.approx(1)
-    assert any("the anchors themselves" in message for message in notices.messages)
-    assert {c.metric for c in found.whole.comparisons} >= {"roc_auc", "roc_auc/binding", "false_accept@95"}
-    assert not {c.metric for c in found.whole.comparisons} & {"near_miss", "near_miss/binding", "positive"}
-
-
-def test_references_are_the_positives(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    register(monkeypatch, fake=lambda query, document: 1.0 if document == "answer" else 0.5)
-    reference = write_lines(tmp_path / "r.jsonl", [{"anchor": f"q{i}", "positive": "answer"} for i in range(3)])
-    options = TwoStageOptions(paraphrases=str(reference))
-    (result,) = rerank(None, [f"pairs:{near_misses(tmp_path)}"], ["fake"], options).whole.results
-    assert result.metrics["roc_auc"] == 1
-    assert result.metrics["positive"] == 1
-    assert result.counts["paraphrases"] == 3
-    assert "positive/negation" not in result.metrics
-
-
-def test_tasks_of_another_kind_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    register(monkeypatch, fake=SCORES)
-    labelled = [{"sentence1": "a", "sentence2": "b", "label": i} for i in (0, 1)]
-    path = write_lines(tmp_path / "labelled.jsonl", labelled)
-    with pytest.raises(UsageError, match=r"neither ranks documents.*nor contains near-misses"):
-        rerank(None, [f"pairs:{path}"], ["fake"])

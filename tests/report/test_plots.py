@@ -11,8 +11,7 @@ import pytest
 from matplotlib.figure import Figure
 from matplotlib.text import Text
 
-from retrokit.core.figures import plt, shown, wrapped
-from retrokit.core.notices import listening
+from retrokit.core.figures import plt
 from retrokit.evaluation.comparison.comparison import Evaluation, evaluation_of
 from retrokit.evaluation.comparison.systems import System
 from retrokit.evaluation.comparison.trained import Training
@@ -20,7 +19,6 @@ from retrokit.evaluation.result import Resampled, Result
 from retrokit.metrics import significance
 from retrokit.report import plots
 from retrokit.report.plots import training_plots
-from tests.evaluation.fakes import Notices
 from tests.report.gallery import MODULES, pictures
 
 ROWS = [
@@ -98,43 +96,6 @@ def test_what_is_drawn(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     }
 
 
-@pytest.mark.parametrize(
-    ("points", "joined"),
-    [
-        ([], ([], 1)),
-        ([(10, 4.0), (20, 2.0)], ([(10, 4.0), (20, 2.0)], 10)),
-        ([(10, 4.0), (20, 2.0), (23, 9.0)], ([(10, 4.0), (23, (20.0 + 27.0) / 13)], 10)),  # the end
-        ([(10, 4.0), (12, 8.0), (20, 3.0)], ([(10, 4.0), (20, (16.0 + 24.0) / 10)], 10)),  # a checkpoint
-        ([(4, 1.0), (14, 2.0)], ([(14, (4.0 + 20.0) / 14)], 10)),
-        ([(3, 5.0)], ([(3, 5.0)], 3)),
-    ],
-)
-def test_no_loss_is_a_mean_of_fewer_steps_than_the_others(points: list, joined: tuple[list, int]) -> None:
-    found, window = plots.full_windows(points)
-    assert window == joined[1]
-    assert [step for step, _ in found] == [step for step, _ in joined[0]]
-    assert [value for _, value in found] == pytest.approx([value for _, value in joined[0]])
-
-
-def test_axes_are_plain_and_legends_cover_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    figures = {}
-    monkeypatch.setattr(plots, "save", lambda figure, folder, name: figures.update({name: figure}) or [])
-    rows = [{"step": 2 * i, "gamma_query": 0.5 + 1e-6 * i, "gamma_document": 0.5 - 1e-6 * i} for i in range(1, 12)]
-    training_plots(log(tmp_path, [*rows, *ROWS]))
-    for name, figure in figures.items():
-        figure.draw_without_rendering()
-        (axes,) = figure.axes
-        assert axes.yaxis.get_offset_text().get_text() == axes.xaxis.get_offset_text().get_text() == ""
-        assert all(tick == int(tick) for tick in axes.get_xticks())
-        assert axes.get_legend() is None
-        for legend in figure.legends:
-            assert not legend.get_window_extent().overlaps(axes.get_window_extent()), name
-        plt.close(figure)
-    assert len(figures["gamma"].legends) == 1
-    low, high = figures["gamma"].axes[0].get_ylim()
-    assert high - low >= 0.02
-
-
 RNG = np.random.default_rng(0)
 VALUES = RNG.uniform(0, 1, 50)
 
@@ -202,33 +163,6 @@ def test_bars_have_names_values_and_intervals(monkeypatch: pytest.MonkeyPatch, t
     plots.plt.close(figure)
 
 
-def test_a_system_alone_has_its_own_interval(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    (figure,) = drawn(monkeypatch, tmp_path, evaluation(result("base")))
-    (axes,) = figure.axes
-    assert axes.get_xlabel() == "ndcg@10 with 95% bootstrap interval over items"
-    (whiskers,) = axes.collections[0].get_segments()
-    assert whiskers[:, 0] == pytest.approx(plots.interval_of(System((result("base"),)), "ndcg@10"))
-    plots.plt.close(figure)
-
-
-def test_a_heat_map_of_training_against_evaluation(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    cells = [
-        *(result("runs/c"), result("runs/c", 0.1, "qnorm"), result("runs/q-0", 0.2), result("runs/q-0", 0.3, "qnorm")),
-        result("minilm", 0.4),
-    ]
-    _, figure = drawn(monkeypatch, tmp_path, evaluation(*cells, is_cross=True))
-    axes, colours = figure.axes
-    assert [label.get_text() for label in axes.get_xticklabels()] == ["cosine", "qnorm"]
-    assert [label.get_text() for label in axes.get_yticklabels()] == ["cosine", "qnorm", "minilm (not a run)"]
-    assert (axes.get_ylabel(), colours.get_ylabel()) == ("trained with", "ndcg@10")
-    mean = VALUES.mean()
-    expected = [f"{mean + shift:.4f}" for shift in (0, 0.1, 0.2, 0.3, 0.4)]
-    assert [text.get_text() for text in axes.texts] == [*expected, "–"]
-    frames = [(round(frame.get_x() + 0.47), round(frame.get_y() + 0.45)) for frame in axes.patches]
-    assert frames == [(0, 0), (1, 1)]
-    plots.plt.close(figure)
-
-
 HOSTILE = [
     "$\\frac{",
     "a $b$ \\c^_",
@@ -240,7 +174,6 @@ HOSTILE = [
     "x" * 300,
     "{}%s",
 ]
-MANY = [f"name {i}" for i in range(100)]
 
 
 @pytest.fixture
@@ -274,38 +207,3 @@ def test_any_name_can_be_drawn(name: str, picture_drawn: dict[str, Figure], tmp_
         if any("a $b$" in label for label in labels) and "near-miss" not in name:
             assert any("_hidden" in label for label in labels)  # which matplotlib would leave out
         plt.close(figure)
-
-
-@pytest.mark.parametrize("name", [name for name in pictures(HOSTILE) if name not in ("contrast", "near-miss-equal")])
-def test_many_are_cut_and_the_cut_is_said(name: str, picture_drawn: dict[str, Figure], tmp_path: Path) -> None:
-    listener = Notices()
-    with listening(listener):
-        pictures(MANY)[name](tmp_path)
-    for file, figure in picture_drawn.items():
-        assert max(figure.get_size_inches()) * 125 < 6000  # pixels
-        assert len(figure.axes) <= 50
-        assert len(figure.findobj(Text)) < 3000
-        if name != "map" and file not in ("gamma", "moved"):
-            assert any(
-                f"picture {file}: " in line and " are drawn; the data has all" in line for line in listener.messages
-            )
-        if name == "map":
-            assert "76 other labels" in [text.get_text() for text in figure.legends[0].get_texts()]
-
-
-def test_names_are_harmless_short_and_never_hidden() -> None:
-    assert shown("plain") == wrapped("plain") == "plain"
-    assert shown("\x1b[31m\n") == "\\x1b[31m\\n"
-    assert shown("_a") == wrapped("_a") == " _a"
-    assert (shown("x" * 60 + "end")[0], len(shown("x" * 60 + "end")), shown("x" * 60 + "end")[-3:]) == ("…", 48, "end")
-    assert wrapped("x" * 40) == "x" * 34 + "\n" + "x" * 6
-    assert wrapped("runs/finetune/cosine-* (3 seeds) cosine") == "runs/finetune/cosine-* (3 seeds)\ncosine"
-    cut = wrapped("a" * 200 + "end")
-    assert (cut[0], cut[-3:], cut.count("\n")) == ("…", "end", 2)
-
-
-def test_one_score_for_all_has_a_histogram(picture_drawn: dict[str, Figure], tmp_path: Path) -> None:
-    pictures(["e"])["near-miss-equal"](tmp_path)
-    low, high = picture_drawn["near-miss"].axes[0].get_xlim()
-    assert low < 0.5 < high
-    assert high - low < 0.01

@@ -51,7 +51,8 @@ RECORDS: dict[str, PrintedRecord] = {
                 {"queries": 2},
                 [DataFault("unjudged-queries", "queries", 1, 4, examples=["d1: text"])],
             )
-        ]
+        ],
+        ["unjudged-queries"],
     ),
     "training": Outcome(
         "runs/a", 10, None, 5, None, [{"step": 0, "evaluation": {"ndcg@10": 0.3}}], [], metric="ndcg@10"

@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+import math
 import re
 from dataclasses import replace
 
@@ -20,7 +21,9 @@ from retrokit.metrics.significance import randomisation_test
 from retrokit.report.evaluation import FORMATS, evaluation_csv, evaluation_sheets, form
 from retrokit.report.reranking import cost_sheet
 from retrokit.report.sheets import TerminalTable, to_latex, to_markdown
+from retrokit.report.tables import outcome_sheet
 from retrokit.report.terminal import console
+from retrokit.training.history import Outcome
 
 RNG = np.random.default_rng(0)
 BASE = RNG.uniform(0.3, 0.8, 40)
@@ -83,16 +86,6 @@ def test_differences_stars_and_p(capsys: pytest.CaptureFixture[str]) -> None:
     )
 
 
-def test_a_table_for_each_task(capsys: pytest.CaptureFixture[str]) -> None:
-    results = [result("one", BASE), result("one", BETTER, "beir:y"), result("two", BASE, "beir:y")]
-    first, second = shown(results, ["ndcg@10"], capsys)
-    assert first.startswith("beir:x")
-    assert "p=" not in first
-    assert second.startswith("beir:y")
-    assert second.count("p=") == 1
-    assert f"{BASE.mean() - BETTER.mean():+.4f}*" in second
-
-
 def labels_result(encoder: str, accuracy: float, spread: float) -> Result:
     return Result(
         encoder=encoder,
@@ -138,16 +131,6 @@ def seeded() -> Evaluation:
 
 MEAN = BETTER.mean() + 0.01
 DEVIATION = 0.02 / np.sqrt(2)
-
-
-def test_seeds_are_one_row_with_their_deviation(capsys: pytest.CaptureFixture[str]) -> None:
-    sheet = evaluation_sheets(seeded())[0]
-    assert [row[0] for row in sheet.rows] == [("base_1",), ("runs/q-* (2 seeds)",)]
-    value, difference, p = sheet.rows[1][2]
-    assert value == f"{MEAN:.4f} ± {DEVIATION:.4f}"
-    assert difference == f"{MEAN - BASE.mean():+.4f}*"
-    assert p == "p=0.0002"
-    assert "± SD over seeds" in sheet.caption
 
 
 def test_over_tasks_and_the_tests() -> None:
@@ -274,3 +257,20 @@ def test_costs_are_plain_numbers() -> None:
     of = replace(result("bm25", BASE), configuration={"reranker": "maxsim", "depth": 20, "cost": cost})
     (row,) = cost_sheet([of]).rows
     assert [cell for (cell,) in row[3:]] == ["4,567", "45", "196.5", "0.0421", "16,380", "–"]
+
+
+def test_an_undefined_metric_of_an_outcome_is_a_dash_or_left_out() -> None:
+    rows = [
+        {"step": 0, "evaluation": {"a": 0.5, "b": None, "c": 0.5}},
+        {"step": 4, "evaluation": {"a": 0.75, "b": 0.5, "c": None}},
+    ]
+    baseline = {"similarity": "dot", "evaluation": {"a": 0.25, "b": None, "c": math.nan}}
+    outcome = Outcome("run", 4, None, 4, None, rows, [], baseline, metric="a")
+    cells = {name: text for (name,), (text,) in outcome_sheet(outcome).rows}
+    assert cells == {
+        "run": "run",
+        "steps": "4",
+        "a": "0.5000 → 0.7500 (step 0 → 4)",
+        "as it came, under its own dot": "a 0.2500, b –, c –",
+        "converged (MAG, C.1)": "not yet",
+    }

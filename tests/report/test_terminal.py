@@ -1,7 +1,6 @@
 """Notices and progress where standard error is no terminal, and where it is one."""
 
 import io
-import json
 import re
 import unicodedata
 from collections.abc import Callable
@@ -15,10 +14,9 @@ from retrokit.cli.entry import _fail
 from retrokit.core.frames import frame, to_csv
 from retrokit.core.notices import harmless, listening, notice, progress
 from retrokit.core.sheet import Sheet
-from retrokit.data.jsonl import to_json
 from retrokit.report import terminal
 from retrokit.report.sheets import to_latex, to_markdown
-from retrokit.report.terminal import TerminalListener, console
+from retrokit.report.terminal import TerminalListener
 
 
 class Clock:
@@ -83,38 +81,6 @@ def test_lines_now_and_then(
     assert shown.out == ""
 
 
-def test_progress_inside_progress_is_not_shown(clock: Clock, capsys: pytest.CaptureFixture[str]) -> None:
-    with listening(TerminalListener()):
-        with progress("outer", 2, "steps") as outer:
-            with progress("inner", 4, "texts") as inner:
-                clock.now += 20
-                inner(4)
-            outer(1)
-        with progress("after", 2, "steps") as after:  # and the next one is shown again
-            clock.now += 20
-            after(1)
-    assert capsys.readouterr().err.splitlines() == [
-        "outer: 1 of 2 steps, 20.0 s each, 20 s left",
-        "after: 1 of 2 steps, 20.0 s each, 20 s left",
-    ]
-
-
-def test_progress_that_fails_leaves_the_next_one_visible(clock: Clock, capsys: pytest.CaptureFixture[str]) -> None:
-    with listening(TerminalListener()):
-        with pytest.raises(KeyError), progress("first", 2, "steps"):
-            raise KeyError
-        with progress("second", 2, "steps") as advance:
-            clock.now += 20
-            advance(2)
-    assert capsys.readouterr().err == "second: 2 of 2 steps, 10.0 s each, 0 s left\n"
-
-
-def test_what_is_no_terminal_is_plain(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("COLUMNS")
-    console().print("x" * 1000, "[red]y[/red]")
-    assert capsys.readouterr().out == "x" * 1000 + " [red]y[/red]\n"
-
-
 HOSTILE = "a\x1b[31mb\x1b]0;title\x07c\rd\x08e\x9b2Jf\u202eg\u2066h\u2028i\udcffj\x00k"
 SHOWN = "a\\x1b[31mb\\x1b]0;title\\x07c\\rd\\x08e\\x9b2Jf\\u202eg\\u2066h\\u2028i\\udcffj\\x00k"
 ANY_TEXT = st.text(st.characters(), max_size=30)
@@ -132,13 +98,6 @@ def test_what_is_shown_is_harmless_and_what_is_harmless_stays(text: str) -> None
     assert is_harmless(harmless(text, lines=True))
     assert harmless(text, lines=True).count("\n") == text.count("\n")
     assert (harmless(text, lines=True) == text) == is_harmless(text)
-
-
-@given(ANY_TEXT)
-def test_json_means_the_same(text: str) -> None:
-    written = to_json({text: [text]})
-    assert is_harmless(written)
-    assert json.loads(written) == {text: [text]}
 
 
 def test_cells_of_csv_are_no_formulas_and_numbers_stay_numbers() -> None:
@@ -201,15 +160,6 @@ def test_a_notice_and_a_problem_stay_on_their_lines(capsys: pytest.CaptureFixtur
         "retrokit: one",
         "retrokit: two\\r\\x85three",
     ]
-
-
-def test_lines_of_progress(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    monkeypatch.setattr(terminal, "LINE_EVERY", -1.0)
-    with listening(TerminalListener()), progress(HOSTILE, 2, HOSTILE) as advance:
-        advance(2)
-    shown = capsys.readouterr().err
-    assert shown.count(SHOWN) == 2
-    assert is_harmless(shown)
 
 
 def test_a_bar(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,14 +1,11 @@
 """Whole builds: the files that come out, what is asked again after a break, and a service that misbehaves."""
 
 import json
-import os
 import random
 import re
-import signal
 import sqlite3
 import subprocess
 import sys
-import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -17,19 +14,16 @@ from typing import Any
 import pytest
 
 from retrokit.core.errors import ServiceError, UsageError
-from retrokit.core.notices import listening
 from retrokit.data.sure import TESTBEDS, read_sure
 from retrokit.evaluation import registry as tasks
 from retrokit.evaluation.task import Request
-from retrokit.llm import registry as llms
 from retrokit.llm.base import Completion, Sampling
 from retrokit.llm.session import BudgetSpent
 from retrokit.llm.store import default_store
 from retrokit.sure.build import Built, build, estimate, estimate_sure
 from retrokit.sure.config import SureConfig
 from retrokit.sure.prompts import load_prompts
-from retrokit.sure.statistics import Vocabulary
-from tests.llm.server import PASSING, ChatServer, Plan, prompt_of
+from tests.llm.server import ChatServer, Plan, prompt_of
 from tests.sure.pretending import ScriptedLLM, by_rules, bytes_of, passage_of, query_of, step_of, write_beir_folder
 
 RELEASE = {
@@ -95,31 +89,6 @@ def test_what_is_written_is_read(tmp_path, data):
     assert found.repeated == 0
 
 
-class PaperLLM:
-    """Answers the paper's prompts by the usual rules; refuses any other."""
-
-    spec = identity = "paper"
-
-    async def complete(self, prompt: str, system: str | None, sampling: Sampling) -> Completion:
-        assert system is None
-        ours = load_prompts()
-        for name, known in load_prompts("paper").items():
-            pattern = re.sub(r"\\\{([a-z]+)\\\}", r"(?P<\1>.*)", re.escape(known.template))
-            if known.wording == "paper" and (match := re.fullmatch(pattern, prompt, re.DOTALL)):
-                return Completion(by_rules(ours[name].fill(**match.groupdict())), 1, 1)
-        raise AssertionError(prompt)
-
-    async def close(self) -> None:
-        """Nothing to close."""
-
-
-def test_a_build_in_the_papers_wording(tmp_path, data):
-    made = built(data, tmp_path / "out", PaperLLM(), prompts="paper", retries=0)
-    assert set(bytes_of(made.folder)) == RELEASE | OWN
-    assert set(made.record["wordings"].values()) == {"paper"}
-    assert read_sure(made.folder).variants == read_sure(built(data, tmp_path / "ours").folder).variants
-
-
 def by_rules_summary(number: int) -> str:
     sentence = passage_of(number).split(". ")[1]
     return f"In short: {sentence}."
@@ -155,14 +124,6 @@ def test_a_query_leaves_a_testbed_and_stays_in_others(tmp_path, data):
     }
     assert kinds["expansion"]["tried"] == 5
     assert [row["kept"] for row in manifest_of(result.folder)[4:]] == [["precision", "abstraction"], []]
-
-
-@pytest.mark.parametrize("testbed", TESTBEDS)
-def test_one_testbed_alone(tmp_path, data, testbed):
-    result = built(data, tmp_path / "out", testbeds=testbed)
-    assert list(read_sure(result.folder).testbeds) == [testbed]
-    assert (result.folder / "query-6.tsv").exists() == (testbed != "equivalence")
-    assert set(result.record["testbeds"]) == {testbed}
 
 
 def test_the_manifest_tells_how_each_query_went(tmp_path, data):
@@ -207,28 +168,7 @@ def test_nothing_left_is_an_error_and_leaves_nothing(tmp_path, data):
     assert not (tmp_path / "out").exists()
 
 
-def test_a_model_that_makes_nothing_is_given_up_early(tmp_path):
-    data = write_beir_folder(tmp_path / "law", 80)
-    with pytest.raises(ServiceError, match=r"^the model made no variant that passes of 50 queries "):
-        built(data, tmp_path / "out", RuledLLM(lambda step, prompt: "green"), retries=0)
-
-
 # --- again
-
-
-def test_a_second_time_makes_no_call(tmp_path, data):
-    first = built(data, tmp_path / "a", store=str(tmp_path / "store.sqlite"))
-    llm = ScriptedLLM()
-    again = built(data, tmp_path / "b", llm, store=str(tmp_path / "store.sqlite"))
-    assert llm.prompts == []
-    assert (first.counts["calls"], again.counts["calls"], again.counts["from_store"]) == (6 * CALLS, 0, 6 * CALLS)
-    assert bytes_of(tmp_path / "a") == bytes_of(tmp_path / "b")
-
-
-def test_concurrency_does_not_show(tmp_path, data):
-    for concurrency in (1, 50):
-        built(data, tmp_path / str(concurrency), concurrency=concurrency)
-    assert bytes_of(tmp_path / "1") == bytes_of(tmp_path / "50")
 
 
 def test_a_folder_that_exists_is_not_replaced_unasked(tmp_path, data):
@@ -268,44 +208,11 @@ def test_the_estimate_counts_the_calls(tmp_path, data):
     assert estimate_sure(str(data), testbeds="equivalence").calls == 2 * 6
 
 
-def test_progress_is_told(tmp_path, data):
-    told: list[int] = []
-
-    class Listener:
-        def notice(self, message: str) -> None: ...
-
-        def progress(self, label: str, total: int | None, unit: str) -> Any:
-            from contextlib import nullcontext
-
-            assert (label, total, unit) == ("building", 6, "queries")
-            return nullcontext(told.append)
-
-    with listening(Listener()):
-        built(data, tmp_path / "out")
-    assert told == [1] * 6
-
-
 # --- against a server
 
 
 def served(body: dict[str, Any]) -> str:
     return by_rules(prompt_of(body))
-
-
-@pytest.mark.parametrize(
-    "faults", [sorted(set(PASSING) - {"slow", "429-date"}), ["slow", "429-date"]], ids=["fast", "slow"]
-)
-def test_a_server_that_misbehaves_makes_no_difference(tmp_path, monkeypatch, faults):
-    data = write_beir_folder(tmp_path / "law", 2)
-    monkeypatch.setenv("OPENAI_API_KEY", "sk-very-secret")
-    for name, given in (("good", ()), ("bad", faults)):
-        with ChatServer(Plan(served, faults=given, key="sk-very-secret")) as server:
-            llm = llms.create(f"openai:m,url={server.url},timeout=1")
-            result = built(data, tmp_path / name, llm)
-            assert result.counts["calls"] == 2 * CALLS
-            assert (len(server.log.bodies) > 2 * CALLS) == bool(given)
-    assert bytes_of(tmp_path / "good") == bytes_of(tmp_path / "bad")
-    assert all(b"very-secret" not in content for content in bytes_of(tmp_path).values())
 
 
 def command(data: Path, output: Path, url: str, *more: str) -> list[str]:
@@ -368,66 +275,6 @@ def test_killed_builds_go_on_where_they_were(tmp_path):
     killed_and_finished(tmp_path, count=12, kills=4)
 
 
-@pytest.mark.slow
-def test_fifty_kills(tmp_path):
-    killed_and_finished(tmp_path, count=120, kills=50)
-
-
-def test_ctrl_c_says_how_to_go_on(tmp_path, data):
-    output = tmp_path / "out"
-    with ChatServer(Plan(served, delay=0.3)) as server:
-        process = subprocess.Popen(
-            command(data, output, server.url, "--concurrency", "1"),
-            stderr=subprocess.PIPE,
-            text=True,
-            # a job in the background of a script has Ctrl-C ignored, and hands that down
-            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # noqa: PLW1509 # no thread of ours forks
-        )
-        while len(server.log.answered) < 3:
-            assert process.poll() is None
-            time.sleep(0.05)
-        os.kill(process.pid, signal.SIGINT)
-        _, shown = process.communicate(timeout=30)
-    assert process.returncode == 130, shown
-    assert re.search(r"stopped; \d+ answers are in .*out\.answers\.sqlite", shown)
-    assert f"resume with: retrokit build-sure {data}" in shown
-    assert not output.exists()
-    assert sorted(path.name for path in tmp_path.iterdir() if "sqlite-" not in path.name) == [
-        "law",
-        "out.answers.sqlite",
-    ]
-
-
-def test_memory_does_not_hold_more_items_than_are_worked_on(tmp_path):
-    """At most twice the concurrency of items are between the first call and their row."""
-    data = write_beir_folder(tmp_path / "law", 60)
-    open_items: set[str] = set()
-    most = 0
-    lock = threading.Lock()
-
-    def rule(step: str, prompt: str) -> str | None:
-        nonlocal most
-        with lock:
-            found = re.search(r"of type (\d+)", prompt)
-            assert found
-            open_items.add(found[1])
-            most = max(most, len(open_items))
-        return None
-
-    class Listener:
-        def notice(self, message: str) -> None: ...
-
-        def progress(self, label: str, total: int | None, unit: str) -> Any:
-            from contextlib import nullcontext
-
-            done = iter(range(60))
-            return nullcontext(lambda count: open_items.discard(str(next(done))))
-
-    with listening(Listener()):
-        built(data, tmp_path / "out", RuledLLM(rule), concurrency=4)
-    assert most <= 9
-
-
 # --- further on
 
 
@@ -444,11 +291,3 @@ def test_the_benchmark_is_evaluated(tmp_path, data, tiny_bert):
         f"{testbed}_queries": 6 for testbed in TESTBEDS
     }
     assert all(0 <= result.metrics[name] <= 1 for name in ("rdc", "roc"))
-
-
-def test_the_longest_sentence_of_a_vocabulary_may_be_any():
-    vocabulary = Vocabulary("en")
-    assert (vocabulary.average_sentence, vocabulary.type_token_ratio, vocabulary.entropy) == (0, 0, 0)
-    for text in ("A cat sat on a mat. A cat.", "Why?"):
-        vocabulary.add(text)
-    assert (vocabulary.texts, vocabulary.longest_sentence, vocabulary.average_sentence) == (2, 6, 3.0)

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from retrokit.core.errors import DataError, UsageError
+from retrokit.core.errors import DataError
 from retrokit.report.sheets import TerminalTable
 from retrokit.report.tables import agreement_sheets
 from retrokit.sure.agreement import agreement, fleiss_kappa, read_verdicts
@@ -59,31 +59,6 @@ def test_the_papers_table():
     assert found.cohen["H1", "H2"] == pytest.approx((244 / 250 - chance) / (1 - chance))
 
 
-def test_one_who_says_the_same_of_all_agrees_by_chance():
-    """With whoever does not, in either order; with another one who does, chance explains it all."""
-    found = agreement(verdicts_of(all=set(), some={0, 1}, none=set(range(250)), also=set()))
-    assert found.cohen["all", "some"] == found.cohen["some", "none"] == 0.0
-    assert found.cohen["all", "none"] == 0.0
-    assert found.cohen["all", "also"] is None
-
-
-def test_only_what_all_have_judged_counts():
-    found = agreement(
-        {
-            "a": {("1", "summary"): True, ("2", "summary"): False, ("3", "expansion"): True},
-            "b": {("3", "expansion"): True, ("2", "summary"): True, ("9", "summary"): False},
-        }
-    )
-    assert (found.common, found.judged) == (2, {"a": 3, "b": 3})
-    assert {kind: (one.qualified, one.unqualified) for kind, one in found.kinds.items()} == {
-        "summary": (0, 1),
-        "expansion": (1, 0),
-    }
-    assert found.cohen == {("a", "b"): 0.0}
-    with pytest.raises(UsageError, match="judged by all annotators: a, b"):
-        agreement({"a": {("1", "summary"): True}, "b": {("2", "summary"): True}})
-
-
 @pytest.mark.parametrize(("count", "groups"), [(1, 1), (2, 3), (4, 15), (5, 6), (16, 17)])
 def test_many_annotators_print_little(count, groups):
     """With all groups, 16 annotators would print 65,535 rows."""
@@ -98,16 +73,6 @@ def test_many_annotators_print_little(count, groups):
         console.print(TerminalTable(table))
     assert printed.getvalue().count("\n") < 40 + count
     assert ("median" in printed.getvalue()) == (count > 4)
-
-
-def test_one_annotator_and_unanimous_ones():
-    alone = agreement({"a": {("1", "summary"): True}})
-    assert (alone.cohen, alone.fleiss, alone.same) == ({}, None, 1.0)
-    both = agreement({"a": {("1", "summary"): True}, "b": {("1", "summary"): True}})
-    assert (both.cohen, both.fleiss) == ({("a", "b"): None}, None)
-    assert json.loads(json.dumps(both.to_json(), allow_nan=False))["cohen"] == [
-        {"annotators": ["a", "b"], "kappa": None}
-    ]
 
 
 ROW = {"query": "q1", "kind": "summary", "qualified": True, "annotator": "a", "sample": "s"}

@@ -97,21 +97,6 @@ def test_the_sample_depends_on_its_seed_alone(tmp_path):
     assert draw_sample(folder, 500).queries == 30
 
 
-def test_queries_of_all_testbeds_come_first(tmp_path):
-    ids = range(8)
-    folder = write_sure(
-        tmp_path / "sure",
-        {f"q{i}": f"query {i}" for i in ids},
-        {f"q{i}": f"p{i}" for i in ids},
-        {f"p{i}": f"passage {i}" for i in ids},
-        {kind: {f"p{i}": f"{kind} {i}" for i in ids} for kind in VARIANTS},
-        equivalence=["q2", "q5"],
-    )
-    items = draw_sample(folder, 3).items
-    assert {item.query_id for item in items[:10]} == {"q2", "q5"}
-    assert len(items) == 14
-
-
 @pytest.mark.parametrize(
     ("passage", "variant", "old", "new"),
     [
@@ -144,28 +129,6 @@ def test_pieces_are_the_texts_and_what_is_not_marked_is_in_both(passage, variant
     assert common[0] == common[1]
 
 
-WORDS = [f"w{i * i % 7919}" for i in range(20_000)]  # most of them several times
-
-
-@pytest.mark.parametrize(
-    ("passage", "variant", "both"),
-    [
-        (WORDS, WORDS[5:9_000] + WORDS[9_500:], True),  # cut twice
-        (WORDS, [f"v{word}" if i % 50 == 0 else word for i, word in enumerate(WORDS)], True),
-        (WORDS, WORDS[::-1], True),
-        (["a", "b"] * 10_000, ["b", "b", "a"] * 6_000, False),
-        (["a"] * 20_000, ["b"] * 20_000, False),
-    ],
-)
-def test_long_texts_are_compared(passage, variant, both):
-    """With every token against every other one, texts of this length do not come to an end."""
-    start = time.monotonic()
-    old, new = differences(" ".join(passage), " ".join(variant))
-    assert time.monotonic() - start < 30
-    assert "".join(piece for _, piece in new) == " ".join(variant)
-    assert any(len(piece) > 20 for differs, piece in old if not differs) == both
-
-
 # --- the page without a browser
 
 
@@ -191,11 +154,6 @@ def test_hostile_texts_are_data(tmp_path):
     texts = {"".join(text for _, text in item["variant"]) for item in data["items"]}
     assert texts >= {f"summary {i} {text}" for i, text in enumerate(HOSTILE)}
     assert "<" not in found.data
-
-
-def test_the_name_of_the_folder_is_escaped():
-    page = audit_page(Sample("<b>&", [Judgeable("q", "summary", "q", "p", "v")], 1), JUDGE)
-    assert "<title>Audit of &lt;b&gt;&amp;</title>" in page
 
 
 # --- the page in a browser
@@ -298,72 +256,6 @@ def test_a_sample_is_judged_with_keys_and_exported(browser, small):
     assert page.complaints() == []
 
 
-def test_the_matching_sentence_is_in_view(browser, tmp_path):
-    filler = " ".join(f"Filler {i} stands here." for i in range(900))
-    key = "Only this sentence answers what was asked, and it is far below."
-    items = [
-        Judgeable("q0", "key-sentences", "q", f"{filler} {key} {filler}", key),
-        Judgeable("q1", "expansion", "q", filler, f"{filler} {key}"),
-    ]
-    write_audit_page(tmp_path / "page.html", Sample("long", items, 2), JUDGE)
-    page = Page(browser, tmp_path / "page.html")
-    script = """
-        const box = document.getElementById("passage"), found = [...box.querySelectorAll("span")];
-        const node = found.find((span) => span.textContent.includes(arguments[0]));
-        const [outer, inner] = [box.getBoundingClientRect(), node.getBoundingClientRect()];
-        return [box.scrollTop > 0, inner.top >= outer.top - 1, inner.top < outer.bottom]"""
-    assert browser.execute_script(script, key) == [True, True, True]
-    page.press("y")
-    assert browser.execute_script(script, "Filler 0") == [False, True, True]
-
-
-def test_buttons_do_what_keys_do(browser, small):
-    page = Page(browser, small[0])
-    page.click("yes")
-    page.click("no")
-    page.click("previous")
-    assert (page.text("place"), page.pressed()) == ("2 of 10", ["no"])
-    page.click("next")
-    page.click("yes")
-    page.click("clear")
-    assert page.text("judged") == "3 judged"
-    page.press("n")  # the keys still work after a click
-    assert page.text("judged") == "4 judged"
-
-
-def test_a_name_is_no_verdict(browser, small):
-    page = Page(browser, small[0])
-    page.name("yny")
-    assert page.text("judged") == "0 judged"
-
-
-def test_hostile_texts_are_shown_and_do_nothing(browser, tmp_path):
-    drawn = draw_sample(hostile_folder(tmp_path / "sure"), 8)
-    sample = Sample(drawn.name, [item for item in drawn.items if item.kind == "summary"], drawn.queries)
-    write_audit_page(tmp_path / "page.html", sample, JUDGE)
-    page = Page(browser, tmp_path / "page.html")
-    for number, item in enumerate(sample.items):
-        assert page.text("query") == item.query
-        assert page.text("passage") == item.passage
-        assert page.text("variant") == item.variant
-        page.press("yn"[number % 2])
-    assert page.text("judged") == f"{len(sample.items)} judged"
-    assert browser.execute_script("return window.hacked") is None
-    assert (
-        browser.execute_script("return document.querySelectorAll('main img, main svg, main script, main b').length")
-        == 0
-    )
-    assert page.complaints() == []
-
-
-def test_the_policy_stops_a_script_that_gets_in(browser, small):
-    page = Page(browser, small[0])
-    script = "const s = document.createElement('script'); s.textContent = 'window.hacked = 1'; document.body.append(s)"
-    browser.execute_script(script)
-    assert browser.execute_script("return window.hacked") is None
-    assert any("Content Security Policy" in message for message in page.complaints())
-
-
 PROMPTS = load_prompts()
 
 
@@ -408,13 +300,3 @@ def test_a_model_judges_the_sample(tmp_path, folder):
         ]
         assert fields_of(first) == {"query": item.query, "passage": item.passage, "variant": item.variant}
         assert PROMPTS["judge"].words[item.kind] in first
-
-
-def test_a_second_time_makes_no_call(tmp_path, folder):
-    judged(folder, tmp_path / "m.jsonl", Critic(), annotator="M")
-    before = (tmp_path / "m.jsonl").read_bytes()
-    again = Critic()
-    judged(folder, tmp_path / "m.jsonl", again, annotator="M")
-    assert all(fields_of(prompt)["variant"].startswith("paraphrase") for _, prompt, _ in again.prompts)
-    assert (tmp_path / "m.jsonl").read_bytes() == before
-    assert list(read_verdicts([tmp_path / "m.jsonl"])) == ["M"]

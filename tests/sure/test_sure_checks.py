@@ -1,14 +1,13 @@
 """Checks without a model: each cause on the smallest text that shows it, and the published sets at large."""
 
 from collections import Counter
-from collections.abc import Iterator
 
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
 from retrokit.data.sure import read_sure
-from retrokit.llm.answers import Rejected, read_sentences, read_text, read_verdict, share_within, words_of
+from retrokit.llm.answers import Rejected, read_sentences, read_text, read_verdict, words_of
 from retrokit.sure import checks
 from retrokit.sure.checks import CAUSES
 from retrokit.sure.statistics import sentences_of
@@ -51,12 +50,6 @@ def test_key_sentences(sentences, cause):
     assert cause_of(checks.check_key_sentences, sentences, PASSAGE) == cause
 
 
-def test_one_changed_word_in_a_long_sentence_is_nearly_verbatim():
-    changed = TWENTY.replace("word9", "other")
-    assert share_within(words_of(changed), words_of(TWENTY)) == 19 / 20
-    assert cause_of(checks.check_key_sentences, [changed], TWENTY) is None
-
-
 @pytest.mark.parametrize(
     ("replaced", "cause"),
     [
@@ -70,13 +63,6 @@ def test_one_changed_word_in_a_long_sentence_is_nearly_verbatim():
 def test_pronouns(replaced, cause):
     sentences = "They do so at night, when it is quiet."
     assert cause_of(checks.check_pronouns, replaced, sentences, PASSAGE, "Where do otters rest?") == cause
-
-
-def test_a_pronoun_may_stand_for_what_the_query_names():
-    query = "How did the second harbour authority of the northern coast town fare?"
-    replaced = "The second harbour authority of the northern coast town did so at night, when quiet."
-    assert cause_of(checks.check_pronouns, replaced, "They did so at night, when quiet.", PASSAGE, query) is None
-    assert cause_of(checks.check_pronouns, replaced, "They did so at night, when quiet.", PASSAGE, "") is not None
 
 
 @pytest.mark.parametrize(
@@ -96,15 +82,6 @@ def test_a_pronoun_may_stand_for_what_the_query_names():
 def test_noise(noise, cause):
     noise = [sentence.replace("9word", "9 word") for sentence in noise]
     assert cause_of(checks.check_noise, noise, [KEY]) == cause
-
-
-def test_a_name_as_a_key_sentence_may_stand_in_noise():
-    assert (
-        cause_of(
-            checks.check_noise, ["The Northridge Earthquake shook all.", "It was long."], ["Northridge Earthquake."]
-        )
-        is None
-    )
 
 
 @pytest.mark.parametrize(
@@ -128,13 +105,6 @@ def test_summary(summary, cause):
 )
 def test_expansion(expansion, cause):
     assert cause_of(checks.check_expansion, expansion, PASSAGE) == cause
-
-
-def test_an_expansion_need_not_repeat_what_its_passage_says_twice():
-    assert (
-        cause_of(checks.check_expansion, f"{PASSAGE} Nobody knows why. It is a calm place.", f"{PASSAGE} {PASSAGE}")
-        is None
-    )
 
 
 @pytest.mark.parametrize(
@@ -172,10 +142,6 @@ def test_scripts_without_spaces_are_checked_by_characters():
     assert (
         cause_of(checks.check_paraphrase, "水獭于石桥之下安歇。它们喜好宁静之处。", passage, ["石桥"]) == "keyword_left"
     )
-
-
-def test_misread_utf8_is_what_it_was():
-    assert words_of("the nationâ\x80\x99s workforceâ\x80\x94 CafÃ©") == words_of("the nation’s workforce— Café")
 
 
 def test_sentences():
@@ -217,21 +183,6 @@ def test_the_published_variants_pass(shared_data, name, least):
         "paraphrase": 137 if name == "fiqa" else 1323
     }
     assert {kind: passed[kind] / total[kind] >= share for kind, share in least.items()} == dict.fromkeys(least, True)
-
-
-def test_pronouns_of_long_texts_are_checked_in_one_pass(monkeypatch):
-    """With a set of all words made for each word, 20,000 words took ten seconds."""
-    passes = []
-
-    class Words(list):
-        def __iter__(self) -> Iterator[str]:
-            passes.append(len(self))
-            return super().__iter__()
-
-    monkeypatch.setattr(checks, "words_of", lambda text: Words(text.split()))
-    text = " ".join(f"w{i}" for i in range(200))
-    checks.check_pronouns(f"{text} more", text, text, "query")
-    assert len(passes) < 20
 
 
 SUMMARY = "Otters rest under the bridge."
@@ -291,31 +242,6 @@ def test_what_belongs_to_the_text_stays(answer, text):
     assert read_text(answer, "summary:") == text
 
 
-@pytest.mark.parametrize(
-    "answer",
-    [
-        "<ponder>summary: A draft.</ponder> summary: Otters rest.",
-        "[PONDER]summary: A draft.[/PONDER]summary: Otters rest.",
-        "<result>summary: Otters rest.</result>",
-        "summary: Otters <|ponder|> rest.",
-        '{"summary": "Otters rest."}',
-    ],
-)
-def test_a_text_with_markup_that_is_not_in_pairs_is_rejected(answer):
-    with pytest.raises(Rejected, match="contains markup") as rejected:
-        read_text(answer, "summary:")
-    assert rejected.value.cause == "off_format"
-
-
-@pytest.mark.parametrize(
-    "answer", ["", "Otters rest.", "summary:", "summary: **", 'summary: ""', "A summary of it.", "…"]
-)
-def test_no_summary_is_rejected(answer):
-    with pytest.raises(Rejected) as rejected:
-        read_text(answer, "summary:")
-    assert rejected.value.cause == "off_format"
-
-
 SENTENCES = ["Otters rest under the bridge.", "They do so at night."]
 
 
@@ -355,12 +281,6 @@ def test_two_sentences_are_read(answer):
     assert read_two_sentences(answer, "sentences:", "en") == SENTENCES
 
 
-@pytest.mark.parametrize("answer", ["sentences: One alone.", "sentences: One.\nTwo.\nThree.", "sentences: A. B. C."])
-def test_other_numbers_of_sentences_are_rejected(answer):
-    with pytest.raises(Rejected, match="two sentences were asked for"):
-        read_two_sentences(answer, "sentences:", "en")
-
-
 def paraphrase_of(answer: str) -> tuple[list[str], str]:
     return read_paraphrase(answer, "keywords in the query:", "paraphrased passage:")
 
@@ -383,21 +303,6 @@ def test_a_paraphrase_is_read(answer):
     keywords, passage = paraphrase_of(answer)
     assert [keyword.lower() for keyword in keywords] == ["otters", "rest"]
     assert passage == "River mammals sleep."
-
-
-@pytest.mark.parametrize(
-    ("answer", "message"),
-    [
-        ("paraphrased passage: River mammals sleep.", "'keywords in the query:'"),
-        ("keywords in the query: otters", "'paraphrased passage:'"),
-        ("keywords in the query:\nparaphrased passage: River mammals sleep.", "no keyword"),
-        ("keywords in the query: otters\nparaphrased passage:", "nothing stands after 'paraphrased passage:'"),
-        ("paraphrased passage: River mammals sleep.\nkeywords in the query: otters", "'keywords in the query:'"),
-    ],
-)
-def test_half_a_paraphrase_is_rejected(answer, message):
-    with pytest.raises(Rejected, match=message):
-        paraphrase_of(answer)
 
 
 @pytest.mark.parametrize(
@@ -441,19 +346,6 @@ def test_no_verdict_is_rejected(answer):
     assert rejected.value.cause == "off_format"
 
 
-@pytest.mark.parametrize(
-    ("answer", "yes", "no", "expected"),
-    [
-        ("Ja.", "ja", "nein", True),
-        ("Nein, denn …", "ja", "nein", False),
-        ("是的。", "是", "否", True),
-        ("否", "是", "否", False),
-    ],
-)
-def test_verdicts_of_other_languages(answer, yes, no, expected):
-    assert read_verdict(answer, yes, no) is expected
-
-
 ANYTHING = st.one_of(
     st.text(),
     st.text(alphabet=st.sampled_from("summary keyontcsi:*_#`\"'“”-1.)\n ")),
@@ -483,17 +375,3 @@ def test_whatever_comes_is_read_or_rejected(answer):
         assert read_verdict(answer, "yes", "no") in (True, False)
     except Rejected as rejected:
         assert rejected.cause == "off_format"  # noqa: PT017
-
-
-PLAIN = st.lists(st.text(alphabet="abcdefgh", min_size=1), min_size=2, max_size=8).map(
-    lambda words: " ".join(words) + "."
-)
-BEFORE = st.sampled_from(["", "Sure!\n\n", "Here you go:\n", "**Result**\n"])
-MARKER = st.sampled_from(["summary:", "Summary:", "**SUMMARY:**", "### Summary:", "summary :"])
-AROUND = st.sampled_from([("", ""), ('"', '"'), ("**", "**"), ("“", "”"), ("```\n", "\n```"), (" ", "\n\n")])
-AFTER = st.sampled_from(["", "\n\nNote: as asked.", "\n\nI hope this helps!"])
-
-
-@given(PLAIN, BEFORE, MARKER, AROUND, AFTER)
-def test_any_combination_of_deviations_is_read(text, before, marker, around, after):
-    assert read_text(f"{before}{marker} {around[0]}{text}{around[1]}{after}", "summary:") == text

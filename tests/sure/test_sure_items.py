@@ -35,21 +35,6 @@ def test_the_highest_grade_is_taken(tmp_path):
         assert [item.passage_id for item in beir_items(folder, seed=seed).items] == ["p2", "p3"]
 
 
-def test_ties_are_drawn_by_the_seed(tmp_path):
-    folder = judge(write_beir_folder(tmp_path / "law"), *(f"q0\tp{i}\t1" for i in range(6)))
-    drawn = [beir_items(folder, seed=seed).items[0].passage_id for seed in range(40)]
-    assert set(drawn) == {f"p{i}" for i in range(6)}
-    assert drawn == [beir_items(folder, seed=seed).items[0].passage_id for seed in range(40)]
-
-
-def test_no_two_queries_have_the_same_passage(tmp_path):
-    folder = judge(write_beir_folder(tmp_path / "law"), "q0\tp0\t1", "q1\tp0\t1", "q1\tp1\t1", "q2\tp0\t2", "q2\tp2\t1")
-    for seed in range(10):
-        found = beir_items(folder, seed=seed)
-        assert [(item.query_id, item.passage_id) for item in found.items] == [("q0", "p0"), ("q1", "p1")]
-        assert found.skipped == {"without_relevant": 0, "without_text": 0, "passage_taken": 1}
-
-
 def test_absent_queries_and_passages_are_left_out(tmp_path):
     folder = judge(write_beir_folder(tmp_path / "law"), "q9\tp0\t1", "q0\tgone\t1", "q1\tgone\t1", "q1\tp1\t1")
     notices = Notices()
@@ -71,15 +56,6 @@ def test_what_cannot_be_used_is_counted(tmp_path):
     found = beir_items(folder)
     assert [item.query_id for item in found.items] == ["q1"]
     assert found.skipped == {"without_relevant": 1, "without_text": 2, "passage_taken": 0}
-
-
-def test_a_limit_draws_and_a_higher_one_keeps(tmp_path):
-    folder = write_beir_folder(tmp_path / "law", 30)
-    drawn = {limit: [item.query_id for item in beir_items(folder, limit=limit).items] for limit in (1, 5, 20, 50)}
-    assert [len(ids) for ids in drawn.values()] == [1, 5, 20, 30]
-    assert set(drawn[1]) < set(drawn[5]) < set(drawn[20]) < set(drawn[50])
-    assert all(ids == sorted(ids, key=lambda id: int(id[1:])) for ids in drawn.values())
-    assert drawn[5] != [item.query_id for item in beir_items(folder, limit=5, seed=1).items]
 
 
 def test_jsonl_with_pairing(tmp_path):

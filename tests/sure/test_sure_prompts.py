@@ -7,9 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from retrokit.core.errors import DataError, UsageError
-from retrokit.llm.prompts import TAG
-from retrokit.sure.prompts import SHAPES, judge_prompts, load_prompts
+from retrokit.core.errors import DataError
+from retrokit.sure.prompts import SHAPES, load_prompts
 from tests.sure.pretending import fields_of, step_of
 
 PROMPTS = load_prompts()
@@ -37,10 +36,6 @@ def test_a_passage_stands_between_tags():
     assert f"<passage-{mark}>\nOne.\nTwo.\n</passage-{mark}>" in text
 
 
-def test_a_reason_stands_without_tags():
-    assert filled("retry", reason="it is too long").startswith("An earlier answer was rejected: it is too long.")
-
-
 def test_the_same_texts_make_the_same_prompt_and_others_another_mark():
     assert filled("summary", passage="a") == filled("summary", passage="a")
     marks = {re.search(r"<passage-(\w+)>", filled("summary", passage=text))[1] for text in "abc"}
@@ -60,14 +55,6 @@ def test_a_passage_cannot_close_its_tag():
 def test_what_is_filled_in_comes_out_again(query, passage):
     found = fields_of(filled("summary", query=query, passage=passage))
     assert (found["query"], found["passage"]) == (query, passage)
-
-
-def test_fields_in_a_passage_are_no_fields():
-    assert "{query} {marker}" in filled("summary", passage="{query} {marker}")
-
-
-def test_tags_are_recognised():
-    assert TAG.findall(filled("noise")) == re.findall(r"</?query-[0-9a-f]{8}>", filled("noise"))
 
 
 # --- the paper's wording
@@ -99,19 +86,6 @@ def test_the_papers_wording_is_as_printed():
         assert hashlib.sha256(words.encode()).hexdigest()[:16] == digest, name
         assert prompts[name].system is None
         assert prompts[name].digest != PROMPTS[name].digest
-
-
-def test_the_papers_wording_has_no_tags():
-    assert load_prompts("paper")["noise"].fill(query="Who {marker}?").split("\n")[:2] == [
-        "You are a professional and instruction-following text generation model.",
-        "query: Who {marker}?",
-    ]
-
-
-def test_the_papers_wording_has_no_judge():
-    assert judge_prompts() == PROMPTS
-    with pytest.raises(UsageError, match="no wording for judging"):
-        judge_prompts("paper")
 
 
 # --- a user's own prompts
@@ -177,10 +151,3 @@ def test_a_wrong_prompt_is_named(tmp_path, name, text, message):
     (tmp_path / f"{name}.toml").write_text(text, encoding="utf-8")
     with pytest.raises(DataError, match=message):
         load_prompts(tmp_path)
-
-
-def test_a_folder_without_prompts_is_named(tmp_path):
-    with pytest.raises(DataError, match="contains no prompt"):
-        load_prompts(tmp_path)
-    with pytest.raises(DataError, match="is neither ours nor paper nor few-shot nor a folder of prompts"):
-        load_prompts(tmp_path / "absent")

@@ -1,9 +1,6 @@
 """Low-rank updates beside a frozen base: in the type that it computes in, and in 4 and 8 bits."""
 
 import importlib.util
-import json
-import shutil
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -11,13 +8,12 @@ import numpy as np
 import peft
 import pytest
 import torch
-from safetensors.torch import load_file, save_file
+from safetensors.torch import load_file
 from sentence_transformers import SentenceTransformer
 from transformers import AutoModel
 
 import retrokit
-from retrokit import cli
-from retrokit.core.errors import MissingExtra, UsageError
+from retrokit.core.errors import UsageError
 from retrokit.training.config import FinetuneConfig
 from retrokit.training.finetune import finetune, plan
 from tests.models import sentences
@@ -45,7 +41,7 @@ def gradients(made: Any) -> dict[str, torch.Tensor]:
 def test_a_base_that_stays_lies_in_the_type_that_it_computes_in(request, pairs, tmp_path, model):
     encoder = request.getfixturevalue(model)
     light = plan(configure(encoder, pairs, precision="bf16"))
-    heavy = plan(configure(encoder, pairs, precision="bf16", merge_lora=True))
+    heavy = plan(configure(encoder, pairs, precision="bf16", lora="2,merge=true"))
     assert types(light.model, "base_layer") == {torch.bfloat16}
     assert types(heavy.model, "base_layer") == {torch.float32}
     assert types(light.model, "lora_") == types(heavy.model, "lora_") == {torch.float32}
@@ -74,9 +70,9 @@ def test_a_base_that_stays_lies_in_the_type_that_it_computes_in(request, pairs, 
         ("1,targets=attention.output.dense", (1, 2, 0.0, {"dense"})),
     ],
 )
-@pytest.mark.parametrize("merge_lora", [False, True])
-def test_updates_are_as_asked(tiny_bert, pairs, tmp_path, lora, expected, merge_lora):
-    made = plan(configure(tiny_bert, pairs, tmp_path / "run", lora=lora, dropout=0.1, merge_lora=merge_lora))
+@pytest.mark.parametrize("ending", ["", ",merge=true"])
+def test_updates_are_as_asked(tiny_bert, pairs, tmp_path, lora, expected, ending):
+    made = plan(configure(tiny_bert, pairs, tmp_path / "run", lora=f"{lora}{ending}", dropout=0.1))
     parts = {place: part for place, part in made.model.named_modules() if hasattr(part, "lora_A")}
     part, rank = next(iter(parts.values())), expected[0]
     dropout = getattr(part.lora_dropout["default"], "p", 0.0)
@@ -85,24 +81,6 @@ def test_updates_are_as_asked(tiny_bert, pairs, tmp_path, lora, expected, merge_
     assert part.get_base_layer().weight.requires_grad is False
     if "attention.output" in str(lora):
         assert all("attention.output" in place for place in parts)
-
-
-def test_the_run_tells_of_its_updates(tiny_bert, pairs, tmp_path):
-    """Options, card, adapter and the options' file say the same; a run is not gone on with by other updates."""
-    written = "2,alpha=8.0,dropout=0.5,targets=query+value"
-    words = ["finetune", str(tiny_bert), "--data", str(pairs), "--steps", "2", "--device", "cpu", "--batch-size", "8"]
-    run = tmp_path / "run"
-    assert cli.run([*words, "--lora", "rank=2,targets=query+value,alpha=8,dropout=0.5", "-o", str(run)]) == 0
-    assert json.loads((run / "retrokit.json").read_text())["identity"]["lora"] == written
-    assert f'lora = "{written}"' in (run / "config.toml").read_text()
-    assert f"| lora | {written} |" in (run / "README.md").read_text()
-    adapter = json.loads((run / "adapter_config.json").read_text())
-    found = {key: adapter[key] for key in ("r", "lora_alpha", "lora_dropout")}
-    assert found == {"r": 2, "lora_alpha": 8.0, "lora_dropout": 0.5}
-    assert set(adapter["target_modules"]) == {"query", "value"}
-    for alike in ("2", "rank=2"):
-        assert cli.run([*words, "--lora", alike, "--overwrite", "-o", str(run)]) == 0
-        assert json.loads((run / "retrokit.json").read_text())["identity"]["lora"] == 2
 
 
 def test_an_adapter_opens_in_the_libraries(tiny_bert, pairs, tmp_path):
@@ -144,20 +122,6 @@ def test_wrong_updates_are_one_line(tiny_bert, pairs, lora, message):
     assert "\n" not in str(caught.value)
 
 
-def test_memory_counts_the_updates_asked_for(tiny_bert, pairs):
-    few, all_ = (plan(configure(tiny_bert, pairs, lora=lora)).preflight.memory for lora in ("2,targets=query", "2"))
-    assert few["gradients"] == 2 * 2 * (16 + 16) * 4, "of two layers, a matrix each way"
-    assert all_["gradients"] > few["gradients"]
-
-
-def test_few_bits_need_their_package(tiny_bert, monkeypatch):
-    with pytest.raises(UsageError, match="leave out dtype"):
-        retrokit.encoder(f"model:{tiny_bert},bits=4,dtype=bf16")
-    monkeypatch.setitem(sys.modules, "bitsandbytes", None)
-    with pytest.raises(MissingExtra, match=r"bits=4 needs an optional package: .*retrokit-ir\[bits\]"):
-        retrokit.encoder(f"model:{tiny_bert},bits=4")
-
-
 @with_bits
 @pytest.mark.parametrize("bits", [4, 8])
 @pytest.mark.parametrize("model", ["tiny_bert", "tiny_llama"])
@@ -165,8 +129,8 @@ def test_a_base_of_few_bits_takes_low_rank_updates(request, pairs, tmp_path, mod
     encoder = f"model:{request.getfixturevalue(model)},bits={bits}"
     with pytest.raises(UsageError, match="quantised weights are not trained"):
         plan(configure(encoder, pairs, lora=None))
-    with pytest.raises(UsageError, match="quantised weights cannot be merged; leave out `merge_lora=`"):
-        plan(configure(encoder, pairs, merge_lora=True))
+    with pytest.raises(UsageError, match="quantised weights cannot be merged; leave out merge of `lora=`"):
+        plan(configure(encoder, pairs, lora="2,merge=true"))
     made = plan(configure(encoder, pairs))
     assert not {value.dtype for value in made.model.parameters() if value.requires_grad} - {torch.float32}
     stored = sum(value.nbytes for value in made.model.parameters())
@@ -181,59 +145,16 @@ def test_a_base_of_few_bits_takes_low_rank_updates(request, pairs, tmp_path, mod
         assert np.abs(found[0] - found[1]).max() > 1e-3
 
 
-@with_bits
-def test_weights_of_few_bits_stay_as_they_are_stored(tiny_bert):
-    """Also where the processor has AVX512-BF16."""
-    encoder = retrokit.encoder(f"model:{tiny_bert},bits=4,max_length=16").to_train()
-    stored = {name: value.clone() for name, value in encoder.model.named_parameters()}
-    before = encoder.fingerprint()
-    encoder.embed(sentences(2), "query", "bf16")
-    assert encoder.fingerprint() == before
-    assert all(torch.equal(value, stored[name]) for name, value in encoder.model.named_parameters())
-
-
 @pytest.mark.parametrize(
     ("encoder", "options", "message"),
     [
-        ("BERT", {"lora": None}, "`load=` needs `lora=`"),
-        ("BERT", {"merge_lora": True}, "`merge_lora=` and `load=` exclude each other"),
-        ("BERT", {"load": "2bit"}, "`load=` 2bit is none of 4bit, 8bit"),
+        ("BERT", {"lora": "2,load=4bit,merge=true"}, "load and merge exclude each other"),
+        ("BERT", {"lora": "2,load=2bit"}, "load=2bit is none of 4bit, 8bit"),
         ("BERT,bits=8", {}, "both name bits; give one"),
-        ("minilm", {}, "`load=`: minilm cannot be loaded in bits; give a folder or a hub id"),
+        ("minilm", {}, "minilm cannot be loaded in bits; give a folder or a hub id"),
     ],
 )
 def test_what_cannot_be_loaded_in_bits_is_one_line(tiny_bert, pairs, encoder, options, message):
     with pytest.raises(UsageError, match=message) as caught:
-        configure(encoder.replace("BERT", str(tiny_bert)), pairs, **{"load": "4bit", **options})
+        configure(encoder.replace("BERT", str(tiny_bert)), pairs, **{"lora": "2,load=4bit", **options})
     assert "\n" not in str(caught.value)
-
-
-def test_load_is_the_encoder_in_bits(tiny_bert, pairs, monkeypatch):
-    assert configure(f"{tiny_bert},pooling=cls", pairs, load="8bit").start == f"{tiny_bert},bits=8,pooling=cls"
-    assert configure(tiny_bert, pairs).start == str(tiny_bert)
-    monkeypatch.setitem(sys.modules, "bitsandbytes", None)
-    with pytest.raises(MissingExtra, match="`load=` 4bit needs an optional package"):
-        configure(tiny_bert, pairs, load="4bit")
-
-
-@with_bits
-@pytest.mark.parametrize("load", ["4bit", "8bit"])
-def test_what_is_trained_beside_few_bits_is_merged_with_whole_weights(tiny_llama, pairs, tmp_path, load):
-    half = tmp_path / "half"
-    shutil.copytree(tiny_llama, half)
-    config = json.loads((half / "config.json").read_text())
-    (half / "config.json").write_text(json.dumps({**config, "dtype": "bfloat16"}))
-    weights = {name: value.bfloat16() for name, value in load_file(half / "model.safetensors").items()}
-    save_file(weights, half / "model.safetensors", {"format": "pt"})
-    made = plan(configure(half, pairs, load=load))
-    small = {value.dtype for value in made.model.parameters() if value.dtype not in (torch.uint8, torch.int8)}
-    assert small == {torch.float32}, "norms and embeddings too"
-    finetune(configure(half, pairs, tmp_path / "run", load=load))
-    described = json.loads((tmp_path / "run" / "retrokit.json").read_text())
-    assert (described["encoder"], described["identity"]["load"]) == (str(half), load)
-    assert json.loads((tmp_path / "run" / "adapter_config.json").read_text())["base_model_name_or_path"] == str(half)
-    run, base = (retrokit.encoder(str(folder)).to_train().model.state_dict() for folder in (tmp_path / "run", half))
-    assert run.keys() == base.keys()
-    moved = {name for name, value in run.items() if not torch.equal(value, base[name])}
-    assert moved
-    assert all(name.endswith("proj.weight") for name in moved)

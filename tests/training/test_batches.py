@@ -11,7 +11,6 @@ from datasets import Dataset
 from sentence_transformers.base.sampler import NoDuplicatesBatchSampler
 
 from retrokit.core.errors import UsageError
-from retrokit.data.images import Image
 from retrokit.data.pairs import Source
 from retrokit.data.training_rows import Pair, text_id
 from retrokit.training.batches import Batches, Collator, Prefetcher, TrainingSet
@@ -88,34 +87,6 @@ def test_a_part_of_the_records_is_rounded_down():
         Batches(TrainingSet([source("a", 7, weight=0.5)]), 4, seed=0)
 
 
-def test_sources_that_fill_no_batch_fill_one_together():
-    data = TrainingSet([source("a", 5), source("b", 4)])
-    assert len(epoch(Batches(data, 8, seed=0, mix=True))) == 1
-    with pytest.raises(UsageError, match=r"a \+ b: a batch of 10 is larger than its 9 records; give a smaller"):
-        Batches(data, 10, seed=0, mix=True)
-
-
-def test_a_mixture_has_no_text_twice_in_a_batch_across_its_sources():
-    data = TrainingSet([source("a", 40), replace(source("b", 1), records=source("a", 24).records)])
-    assert any(texts_twice(data, batch) for batch in epoch(Batches(data, 8, 0, mix=True)))
-    apart = epoch(Batches(data, 8, 0, no_duplicates=True, mix=True))
-    assert len(apart) >= 7
-    assert not any(texts_twice(data, batch) for batch in apart)
-    assert {data[i].source for i in apart[0]} == {0, 1}
-
-
-def test_sources_of_other_prompts_or_of_images_do_not_mix():
-    asks = source("b", 9, query_prompt="query: ")
-    with pytest.raises(UsageError, match="`mix=`: the sources differ in their prompts; a batch has one"):
-        Batches(TrainingSet([source("a", 9), asks]), 8, seed=0, mix=True)
-    pictures = [Pair(Image("a.png", "0", ("a", 1)), record.positive) for record in source("b", 9).records]
-    shown = replace(source("b", 9), records=pictures)
-    with pytest.raises(UsageError, match="`mix=`: the sources differ in their kinds of items"):
-        Batches(TrainingSet([source("a", 9), shown]), 8, seed=0, mix=True)
-    with pytest.raises(UsageError, match="`mix=` is of several sources"):
-        Batches(TrainingSet([source("a", 9)]), 8, seed=0, mix=True)
-
-
 def test_processes_get_equal_parts_of_the_joint_batch():
     data = TrainingSet([source("a", 50), source("b", 30)])
     joint = epoch(Batches(data, 8, seed=5))
@@ -176,12 +147,6 @@ def test_without_duplicates_as_many_batches_as_in_sentence_transformers(seed):
     assert len(ours) <= len(theirs)
 
 
-def test_where_no_text_is_shared_the_batches_are_the_usual_ones():
-    data = TrainingSet([source("a", 43), source("b", 30)])
-    for number in range(3):
-        assert epoch(Batches(data, 8, 0, no_duplicates=True), number) == epoch(Batches(data, 8, 0), number)
-
-
 def test_what_fits_into_no_batch_without_duplicates_is_said(caplog):
     caplog.set_level("INFO", "retrokit")
     hub = [Pair("the same", f"document {i}") for i in range(30)]
@@ -191,36 +156,6 @@ def test_what_fits_into_no_batch_without_duplicates_is_said(caplog):
     assert caplog.messages == ["a: 27 of 51 examples fit into no batch of an epoch without duplicates"]
     with pytest.raises(UsageError, match="a: its 30 records fill no batch of 8 without duplicates"):
         Batches(TrainingSet([replace(source("a", 1), records=hub)]), 8, 0, no_duplicates=True)
-
-
-def test_a_batch_that_no_source_fills_is_an_error():
-    with pytest.raises(UsageError, match="b: a batch of 8 is larger than its 7 records; give a smaller `batch_size=`"):
-        Batches(TrainingSet([source("a", 9), source("b", 7)]), 8, seed=0)
-    with pytest.raises(UsageError, match="4 × 2 processes"):
-        Batches(TrainingSet([source("b", 7)]), 4, seed=0, world=2)
-    with pytest.raises(UsageError, match=r"at weight 0\.5"):
-        Batches(TrainingSet([source("a", 9, weight=0.5)]), 8, seed=0)
-
-
-def test_equal_texts_have_equal_numbers_across_sources():
-    one = source("a", 2)
-    other = Source(
-        "x",
-        "x",
-        [Pair("a query 0", "other", ("a document 1",))],
-        1.0,
-        None,
-        None,
-        "sha256:0",
-        codes({"a query 0": {"other", "only known"}}),
-        {},
-    )
-    data = TrainingSet([one, other])
-    assert data[2].anchor_id == data[0].anchor_id
-    assert data[2].document_ids[1] == data[1].document_ids[0]
-    # with the known positive that is in no record
-    known = {"a query 0": {"a document 0", "other", "only known"}, "a query 1": {"a document 1"}}
-    assert data.positives.tolist() == codes(known).tolist()
 
 
 def test_the_collator_puts_prompts_by_source_and_role():
@@ -277,14 +212,3 @@ def test_batches_are_made_ahead_in_order():
     assert made == [0, 1]
     assert list(ahead) == [1, 2, 3]
     assert list(ahead) == []
-
-
-def test_an_error_in_a_batch_is_raised_where_the_batch_is_asked_for():
-    def batches() -> Iterator[int]:
-        yield 1
-        raise UsageError("a wrong record")
-
-    ahead = Prefetcher(batches())
-    assert next(ahead) == 1
-    with pytest.raises(UsageError, match="a wrong record"):
-        next(ahead)

@@ -6,22 +6,19 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from safetensors.torch import load_file
 from sentence_transformers import CrossEncoder
 
 from retrokit import encoders
 from retrokit.core.errors import DataError, UsageError
 from retrokit.data.jsonl import write_jsonl
 from retrokit.ranking.reranking import registry
-from retrokit.ranking.reranking.library import Beginning
 from retrokit.ranking.reranking.verify import calibrate, verify
-from retrokit.training.rerankers import cross_encoder
 from retrokit.training.rerankers.config import LOSSES, VerifierConfig
 from retrokit.training.rerankers.cross_encoder import CrossEncoderRun
 from retrokit.training.rerankers.verifier import plan_verifier, train_verifier
 from retrokit.training.run import _options, folder_of
 from tests.close import assert_rounded
-from tests.models import make_bert, make_llama, sentences
+from tests.models import make_bert, sentences
 from tests.ranking.test_library import make_cross_encoder
 from tests.runs import assert_same_weights, killed_after
 
@@ -83,12 +80,6 @@ def test_it_learns_and_its_folder_is_the_librarys(tiny_bert, tmp_path):
     assert_rounded(np.array([row["score"] for row in judged]), expected)
 
 
-def test_under_a_time_budget_the_beginning_is_measured_as_such(folder, tiny_bert, tmp_path):
-    outcome = train(folder, tiny_bert, tmp_path / "run", steps=None, time_budget=0.001, eval_every=1)
-    assert [row["step"] for row in outcome.evaluations] == [0, 1]
-    assert outcome.gain is not None
-
-
 def logits_of(model: CrossEncoder, scored: list) -> list[torch.Tensor]:
     return [
         model.predict([(anchor, text) for text in documents], activation_fn=torch.nn.Identity(), convert_to_tensor=True)
@@ -142,77 +133,21 @@ def test_a_resumed_run_ends_at_the_same_weights(folder, tiny_bert, tmp_path, los
     assert_same_weights(tmp_path / "whole", tmp_path / "run")
 
 
-def test_a_model_begins_with_its_bases_body_and_a_head_of_the_seed(tiny_bert, tmp_path):
-    body = encoders.registry.create(str(tiny_bert), device="cpu").to_train().model[0].auto_model.state_dict()
-    made = [Beginning().model(str(tiny_bert), 32, seed, "cpu") for seed in (0, 0, 1)]
-    first, again, other = (model.model.state_dict() for model in made)
-    assert all(torch.equal(value, first[f"bert.{name}"]) for name, value in body.items() if "position_ids" not in name)
-    assert torch.equal(first["classifier.weight"], again["classifier.weight"])
-    assert not torch.equal(first["classifier.weight"], other["classifier.weight"])
-    assert [model.max_seq_length for model in made] == [32] * 3
-    whole = make_cross_encoder(tmp_path / "cross")
-    started = Beginning().model(str(whole), None, 0, "cpu").model.state_dict()
-    assert all(torch.equal(value, started[name]) for name, value in load_file(whole / "model.safetensors").items())
-
-
-@pytest.mark.parametrize(("make", "side"), [(make_bert, "right"), (make_llama, "right"), (make_llama, "left")])
-def test_parts_by_length_have_the_gradient_of_the_whole_batch(tmp_path, monkeypatch, make, side):
-    base = make(tmp_path / "base", **({"dropout": 0.0} if make is make_bert else {}))
-    model = Beginning().model(str(base), 48, 0, "cpu")
-    model.tokenizer.padding_side = side
-    model.train()
-    rows = [{"query": text, "document": " ".join(TEXTS[: 1 + i % 4])} for i, text in enumerate(TEXTS[:12])]
-    features = model.preprocess([(row["query"], row["document"]) for row in rows])
-    shapes, forward = [], model.forward
-    monkeypatch.setattr(model, "forward", lambda part: shapes.append(part["input_ids"].shape) or forward(part))
-    monkeypatch.setattr(cross_encoder, "CPU_TOKENS", 64)
-
-    def gradient(scores: torch.Tensor) -> torch.Tensor:
-        model.zero_grad()
-        (scores.view(-1) * torch.arange(12.0)).sum().backward()
-        return torch.cat([value.grad.flatten() for value in model.parameters() if value.grad is not None])
-
-    whole = model(dict(features))["scores"]
-    expected = gradient(whole)
-    found = cross_encoder._InParts(model, model)(features)["scores"]
-    assert_rounded(found.detach().numpy(), whole.detach().numpy())
-    torch.testing.assert_close(gradient(found), expected, rtol=1e-4, atol=1e-5 * expected.abs().max().item())
-    (texts, longest), *parts = shapes
-    assert len(parts) > 2
-    assert sum(rows for rows, _ in parts) == texts == 12
-    assert max(tokens for _, tokens in parts) == longest
-    assert sum(rows * tokens for rows, tokens in parts) < texts * longest  # less padding
-
-
-def test_a_decoder_becomes_a_cross_encoder(folder, tmp_path):
-    train(folder, make_llama(tmp_path / "llama"), tmp_path / "run", steps=1, eval_every=1)
-    scores = CrossEncoder(str(tmp_path / "run"), device="cpu").predict([(text, "cat") for text in TEXTS[:8]])
-    reranker = registry.create(f"cross-encoder:{tmp_path / 'run'}", device="cpu")
-    assert_rounded(reranker.score_pairs(TEXTS[:8], ["cat"] * 8), scores)
-    assert np.ptp(scores) > 0
-
-
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"end_to_end": True, "cache": "x"}, "`end_to_end=`, `cache=`: only for verifiers on token maps"),
-        ({"start": "x"}, "`start=`: only for verifiers on token maps"),
-        ({"encoder_lr": 1e-5}, "`encoder_lr=`: only for verifiers"),
+        ({"end_to_end": True, "cache": "x"}, "`end_to_end=` and `verifier=` cross-encoder exclude each other"),
+        ({"start": "x"}, "`start=` and `verifier=` cross-encoder exclude each other"),
+        ({"encoder_lr": 1e-5}, "`encoder_lr=` and `verifier=` cross-encoder exclude each other"),
         ({"loss": "infonce"}, "`loss=` infonce is none of binary, lambda, ranknet, kl, margin-mse, mse"),
-        ({"loss": "kl", "in_batch": 3}, "`in_batch=` is not for `loss=` kl"),
-        ({"teacher_temperature": 2.0}, "`teacher_temperature=` is for `loss=` kl"),
+        ({"loss": "kl", "in_batch": 3}, "`in_batch=` and `loss=` kl exclude each other"),
+        ({"teacher_temperature": 2.0}, "`teacher_temperature=` needs `loss=` kl"),
         ({"precision": "int8"}, "`precision=` int8 is none of auto, fp32, bf16, fp16"),
     ],
 )
 def test_options_that_do_not_apply_are_refused(folder, options, message):
     with pytest.raises(UsageError, match=message):
         configure(folder, "minilm", **options)
-
-
-@pytest.mark.parametrize(("name", "value"), [("loss", "kl"), ("max_length", 9), ("encoder_lr", 1e-5)])
-def test_options_of_a_cross_encoder_are_no_verifiers(name, value):
-    with pytest.raises(UsageError, match=f"`{name}=`"):
-        VerifierConfig("cnn", "minilm", ("x.jsonl",), **{name: value})
 
 
 def test_what_cannot_begin_is_told_before_a_step(folder, tiny_bert, tmp_path):

@@ -45,18 +45,6 @@ def test_data_are_refused_before_weights_load(
     assert not Path("run").exists()
 
 
-def test_a_batch_is_compared_with_its_records_before_a_task_opens(
-    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    def opened(spec: str, device: str | None) -> None:
-        pytest.fail("a task may read a large corpus, and load models")
-
-    monkeypatch.setattr(training.evaluation.registry, "create_on", opened)
-    words = ["--data", "pairs.jsonl", "--eval", "beir:task", "--batch-size", "64", "-o", "run"]
-    assert cli.run(["finetune", "damaged", *words]) == 2
-    assert "a batch of 64 is larger than its 20 records" in capsys.readouterr().err
-
-
 def test_a_dry_run_says_last_what_it_did_and_probes_nothing(
     folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

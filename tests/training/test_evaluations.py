@@ -13,7 +13,6 @@ from retrokit.evaluation.task import Task
 from retrokit.evaluation.tasks.retrieval import Retrieval
 from retrokit.report.sheets import TerminalTable
 from retrokit.report.tables import preflight_sheets
-from retrokit.training.card import results_section
 from retrokit.training.config import FinetuneConfig
 from retrokit.training.evaluations import Evaluations, lower_is_better, task_names
 from retrokit.training.finetune import finetune, plan
@@ -137,17 +136,3 @@ def test_several_tasks_of_a_run(tmp_path: Path) -> None:
         f"## Results on `{task}`\n\n| step | ndcg@10 |" in card.replace("mrr@10 | ndcg", "ndcg") for task in tasks
     )
     assert 'eval = ["beir:' in (run / "config.toml").read_text()
-
-
-def test_a_task_twice_is_refused() -> None:
-    with pytest.raises(UsageError, match="`eval=` names a task twice"):
-        FinetuneConfig("static:8", ["x.jsonl"], eval=["beir:x", "beir:x,split=test"])
-
-
-def test_the_card_leaves_out_values_that_are_not_there():
-    history = [
-        {"step": 1, "evaluation": {"t:a": 0.5, "t:b": None}},
-        {"step": 2, "evaluation": {"t:a": 0.25}},
-    ]
-    section = results_section(history, {"t": "beir:t"})
-    assert section.endswith("| 1 | 0.5000 |  |\n| 2 | 0.2500 |  |")

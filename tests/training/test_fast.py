@@ -10,8 +10,6 @@ from torch.nn.functional import scaled_dot_product_attention
 from transformers import (
     BertConfig,
     BertModel,
-    FalconConfig,
-    FalconModel,
     LlamaConfig,
     LlamaModel,
     ModernBertConfig,
@@ -20,7 +18,6 @@ from transformers import (
 
 import retrokit
 from retrokit.encoders.fingerprint import attention_of
-from retrokit.encoders.packed import attends_by_name
 from retrokit.training import fast
 from retrokit.training.fast import FastDropout, _Attention, dropout_mask, fast_attention, replace_dropout
 from retrokit.training.loss import InfoNCE
@@ -78,18 +75,6 @@ def test_gradients_under_dropout_are_those_of_differences(keep, together, texts,
     weights = (scores if keep is None else scores.masked_fill(~keep, -torch.inf)).softmax(-1)
     expected = (weights * torch.cat(masks).view(3, 2, 5, 5) * factors[0]) @ sides[2]
     torch.testing.assert_close(attended(*sides), expected.transpose(1, 2))
-
-
-def test_gradient_of_dropout():
-    layer = FastDropout(0.3)
-    values = torch.randn(7, 3, dtype=torch.float64, requires_grad=True)
-
-    def dropped(given):
-        torch.manual_seed(7)
-        return layer(given)
-
-    assert torch.autograd.gradcheck(dropped, values)
-    assert torch.equal(layer.eval()(values), values)
 
 
 def test_no_dropout_is_the_identity_and_all_of_it_leaves_nothing():
@@ -165,20 +150,6 @@ def test_a_networks_gradients_are_the_librarys(kind, monkeypatch):
     assert attention_of(quick.config) == "sdpa"
 
 
-def test_what_is_long_or_on_another_device_is_left_to_the_library(monkeypatch):
-    calls = []
-    monkeypatch.setattr(fast, "sdpa_attention_forward", lambda *given, **more: calls.append(given) or (given[1], None))
-    states = torch.ones(1, 1, fast.SHORT + 1, 2, requires_grad=True)
-    fast._attend(nn.Module(), states, states, states, None, dropout=0.1, is_causal=False)
-    meta = torch.ones(1, 1, 3, 2, device="meta", requires_grad=True)
-    fast._attend(nn.Module(), meta, meta, meta, None, dropout=0.1, is_causal=False)
-    short = torch.ones(1, 1, 3, 2, requires_grad=True)
-    fast._attend(nn.Module(), short, short, short, None, is_causal=False)  # float32 without dropout
-    assert len(calls) == 3
-    fast._attend(nn.Module(), short, short, short, None, dropout=0.1, is_causal=False)
-    assert len(calls) == 3
-
-
 def test_cached_parts_drop_the_same_twice(tiny_bert):
     found = []
     for mini_batch in (None, 16):
@@ -193,16 +164,3 @@ def test_cached_parts_drop_the_same_twice(tiny_bert):
     assert isinstance(loss, InfoNCE)
     assert cached == pytest.approx(value, rel=1e-6)
     assert_near(of_cached, expected)
-
-
-def test_a_model_that_looks_for_the_name_itself_is_left_alone():
-    torch.manual_seed(1)
-    size = {"vocab_size": 50, "hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2}
-    model = FalconModel(FalconConfig(**size, alibi=False))
-    assert attention_of(model.config) == "sdpa"
-    assert not attends_by_name(model)
-    assert attends_by_name(network("bert", 0.0))
-    ids = torch.randint(1, 50, (2, 9))
-    expected = model(input_ids=ids).last_hidden_state
-    with fast_attention(model):
-        assert torch.equal(model(input_ids=ids).last_hidden_state, expected)

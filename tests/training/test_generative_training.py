@@ -9,7 +9,6 @@ import torch
 from sentence_transformers import CrossEncoder
 from transformers import AutoTokenizer, LlamaConfig, LlamaForCausalLM
 
-from retrokit.core.errors import UsageError
 from retrokit.ranking.reranking import registry
 from retrokit.report.tables import verifier_preflight_sheets
 from retrokit.training.rerankers.config import VerifierConfig
@@ -88,11 +87,3 @@ def test_a_teachers_scores_and_the_whole_model(base, tmp_path):
         texts, [f"dog {text}" for text in texts]
     )
     assert scores.mean() == pytest.approx(trained, rel=1e-4), "what was learned is in the folder"
-
-
-def test_lora_is_for_decoders_and_a_decoder_has_no_options(base, tiny_bert, tmp_path):
-    data = rows(tmp_path)
-    with pytest.raises(UsageError, match="`lora=`: only for verifiers on token maps, not for cross-encoder"):
-        config(tiny_bert, data, tmp_path / "run", "cross-encoder", lora=4)
-    with pytest.raises(UsageError, match="a decoder to start from is a folder or a hub id"):
-        plan_verifier(config(Path("minilm"), data, tmp_path / "run"))

@@ -8,14 +8,9 @@ import pytest
 import torch
 
 from retrokit.core.errors import DataError, UsageError
-from retrokit.data.pairs import read_source
-from retrokit.data.training_rows import text_id
 from retrokit.training import trainer
-from retrokit.training.batches import TrainingSet
-from retrokit.training.callback import seconds_per_step
 from retrokit.training.config import FinetuneConfig
 from retrokit.training.finetune import finetune, plan
-from retrokit.training.held_out import HeldOut
 from retrokit.training.history import Outcome
 from tests.models import sentences
 
@@ -77,55 +72,6 @@ def test_the_loss_by_hand(tmp_path: Path) -> None:
     assert values(outcome)[0]["holdout:loss"] == pytest.approx(expected / count, rel=1e-5)
 
 
-def test_a_lower_loss_is_better_and_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    found = iter([3.0, 1.0, 0.5, 0.7, 0.9])
-    monkeypatch.setattr(trainer.FinetuneTrainer, "_held_out_loss", lambda self, held_out: next(found))
-    data = [written(tmp_path / "data.jsonl", ROWS["pairs"])]
-    options = SMALL | {"steps": 40, "patience": 2, "best_metric": "loss"}
-    outcome = finetune(FinetuneConfig("static:8", data, str(tmp_path / "run"), **options))
-    assert (outcome.steps, outcome.best_step, outcome.gain) == (8, 4, 2.5)
-    assert outcome.metric == "holdout:loss"
-
-
-def test_sources_weights_batches_and_known_positives(tmp_path: Path) -> None:
-    first, second = (written(tmp_path / f"{name}.jsonl", ROWS["pairs"][part]) for name, part in PARTS.items())
-    made = plan(FinetuneConfig("static:8", [first, f"{second},weight=2"], None, **SMALL))
-    parts = [made.data, made.held_out.data]
-    anchors = [{data[place].record.anchor for place in range(len(data))} for data in parts]
-    assert anchors[0].isdisjoint(anchors[1])
-    assert anchors[0] | anchors[1] == {row["anchor"] for row in ROWS["pairs"]}
-    for examples, weight in made.held_out.batches():
-        source = made.held_out.data.sources[examples[0].source]
-        assert {one.source for one in examples} == {examples[0].source}
-        assert weight == source.weight * len(examples)
-    assert len(made.loss().positives) == 40
-    assert [batch for batch, _ in made.held_out.batches()] == [batch for batch, _ in made.held_out.batches()]
-
-
-PARTS = {"first": slice(0, 15), "second": slice(15, 40)}
-
-
-def test_batches_of_a_source_differ_by_one_at_most(tmp_path: Path) -> None:
-    source = read_source(written(tmp_path / "data.jsonl", ROWS["pairs"]), "pairs")
-    held_out = HeldOut(TrainingSet([source]), 16, 0)
-    batches = [batch for batch, _ in held_out.batches()]
-    assert sorted(map(len, batches)) == [13, 13, 14]
-    anchors = [example.anchor_id for batch in batches for example in batch]
-    assert sorted(anchors) == sorted(text_id(row["anchor"]) for row in ROWS["pairs"])
-
-
-def test_dropout_and_the_random_state_are_left_alone(tiny_bert: Path, tmp_path: Path) -> None:
-    """Evaluations between make no difference to the weights; and two at the same weights give the same loss."""
-    data = [written(tmp_path / "data.jsonl", ROWS["pairs"])]
-    options = SMALL | {"lr": 1e-3, "dropout": 0.5}
-    runs = []
-    for name, every in (("often", 1), ("seldom", 4)):
-        run = tmp_path / name
-        runs.append(finetune(FinetuneConfig(str(tiny_bert), data, str(run), **options | {"eval_every": every})))
-    assert values(runs[0])[0] == values(runs[1])[0]
-    assert values(runs[0])[-1] == values(runs[1])[-1]
-
-
 def test_a_resumed_run_is_the_uninterrupted_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     data = [written(tmp_path / "data.jsonl", ROWS["pairs"])]
     options = SMALL | {"save_every": 1, "keep_checkpoints": 9}
@@ -162,18 +108,3 @@ def test_what_cannot_be_held_out(tmp_path: Path, kind: str, options: dict[str, A
     data = [written(tmp_path / "data.jsonl", ROWS[kind])]
     with pytest.raises((UsageError, DataError), match=problem):
         plan(FinetuneConfig("static:8", data, None, **SMALL | OPTIONS[kind] | options))
-
-
-def test_one_score_correlates_with_nothing(tmp_path: Path) -> None:
-    rows = [{**row, "score": 1} for row in ROWS["scored"]]
-    with pytest.raises(UsageError, match="held-out pairs have one score"):
-        plan(FinetuneConfig("static:8", [written(tmp_path / "d.jsonl", rows)], None, loss="mse", **SMALL))
-
-
-def test_the_start_is_step_0_under_a_time_budget_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Measuring the speed of a step makes some."""
-    monkeypatch.setattr("retrokit.training.run.seconds_per_step", lambda trainer: (seconds_per_step(trainer), 25.0)[1])
-    data, options = [written(tmp_path / "data.jsonl", ROWS["pairs"])], SMALL | {"steps": None, "time_budget": 100.0}
-    outcome = finetune(FinetuneConfig("static:8", data, str(tmp_path / "run"), **options))
-    assert [row["step"] for row in outcome.evaluations] == [0, 2, 4]
-    assert outcome.gain is not None

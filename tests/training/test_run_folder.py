@@ -3,7 +3,6 @@
 import json
 import os
 import shutil
-import signal
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,15 +12,13 @@ import torch
 
 import retrokit
 from retrokit import cli
-from retrokit.core.errors import DataError, UsageError
+from retrokit.core.errors import DataError
 from retrokit.core.outputs import locked
 from retrokit.data.jsonl import read_jsonl, write_jsonl
 from retrokit.data.runs import Run, write_run
 from retrokit.training import run_folder
 from retrokit.training.run_folder import RunFolder, staged_in
-from retrokit.training.trainer import FinetuneTrainer
 from tests.models import sentences
-from tests.processes import retrokit_in
 from tests.runs import assert_same_weights, killed_after, weights
 
 OPTIONS = {
@@ -151,14 +148,6 @@ def test_a_run_is_replaced_at_the_end(command: str, typed: Typed, made: Callable
     assert sorted(os.listdir()) == ["other", "run"]
 
 
-def test_who_may_read_the_folder_may_read_the_model(command: str, typed: Typed, made: Callable[..., None]) -> None:
-    made(command, typed, 1)
-    files = [path for path in Path("run").rglob("*") if path.is_file() and "checkpoints" not in path.parts]
-    assert any(path.suffix == ".safetensors" for path in files)
-    of_folder = Path("run").stat().st_mode & 0o666
-    assert {path: path.stat().st_mode & 0o777 for path in files} == dict.fromkeys(files, of_folder)
-
-
 @pytest.mark.parametrize("name", ["tokenizer.json", "modules.json", "1_Pooling", "model.safetensors"])
 @pytest.mark.parametrize("command", ["finetune"])
 def test_a_run_that_has_lost_a_part_says_which(
@@ -177,17 +166,6 @@ def test_a_run_needs_no_card(command: str, typed: Typed, made: Callable[..., Non
     made(command, typed, 1)
     Path("run", "README.md").unlink()
     assert retrokit.encoder("run").dimension == 16
-
-
-def test_a_link_to_a_run_stays_one(command: str, typed: Typed, made: Callable[..., None]) -> None:
-    Path("disk").mkdir()
-    Path("run").symlink_to("disk/run")
-    made(command, typed, 1, "disk/run")
-    before = content(Path("disk/run"))
-    assert typed("--seed", 2, "--overwrite")[0] == 0
-    assert Path("run").is_symlink()
-    assert content(Path("disk/run")) != before
-    assert os.listdir("disk") == ["run"]
 
 
 # --- killed while it replaces another
@@ -404,19 +382,6 @@ def test_a_kill_between_the_files_of_the_model_leaves_a_run_that_can_be_replaced
     RunFolder(tmp_path / "run", overwrite=True).check()
 
 
-def test_a_readme_of_the_user_stays(tmp_path: Path) -> None:
-    folder, run = RunFolder(tmp_path / "run"), Run("training", "cosine", "minilm", {})
-    folder.begin(run)
-    (tmp_path / "run" / "README.md").write_text("years of work")
-    with staged_in(folder.path) as staged:
-        for name in ("README.md", "first.bin"):
-            (staged / name).write_text(name)
-        folder.finish(staged, run)
-    assert (tmp_path / "run" / "README.md").read_text() == "years of work"
-    assert (tmp_path / "run" / "first.bin").is_file()
-    assert folder.read().files == ["first.bin"]
-
-
 # --- folders that nothing could be done with
 
 
@@ -465,36 +430,3 @@ def test_the_second_of_two_is_refused(command: str, typed: Typed, option: str) -
         assert content(Path("run")) == before
     assert typed(*([option] if option else []))[0] == 0
     assert os.listdir() == ["run"]
-
-
-def test_a_folder_that_appears_while_the_run_is_planned_is_kept(
-    command: str, typed: Typed, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def appear(target: Any) -> Any:
-        Path("run").mkdir()
-        (Path("run") / "thesis.txt").write_text("years of work")
-        return locked(target)
-
-    monkeypatch.setattr(run_folder, "locked", appear)
-    code, err = typed()
-    assert (code, "run exists; give --overwrite" in err) == (2, True)
-    assert content(Path("run")) == {"thesis.txt": b"years of work"}
-
-
-def kills_itself(rank: int) -> None:
-    FinetuneTrainer.training_step = lambda *args: os.kill(os.getpid(), signal.SIGKILL)
-
-
-def test_a_killed_command_holds_nothing(tiny_bert: Path, data: Path, tmp_path: Path) -> None:
-    words = ["finetune", tiny_bert, "--data", data, "-o", "run", "--steps", 2, "--batch-size", 8, "--device", "cpu"]
-    (done,) = retrokit_in(1, tmp_path, words, kills_itself)
-    assert done.code == -signal.SIGKILL, done.err
-    assert (tmp_path / ".run.retrokit-lock").exists()
-    assert json.loads((tmp_path / "run" / "retrokit.json").read_text())["status"] == "training"
-    folder = RunFolder(tmp_path / "run", resume=True)
-    folder.check()
-    with folder.locked():
-        pass
-    with pytest.raises(UsageError, match="exists; give `overwrite=`, `resume=`"):
-        RunFolder(tmp_path / "run").check()
-    assert [path.name for path in tmp_path.iterdir() if not path.name.startswith("std")] == ["run"]

@@ -7,15 +7,13 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from sentence_transformers import CrossEncoder, SentenceTransformer
-from sentence_transformers.base.modules import Transformer
+from sentence_transformers import SentenceTransformer
 from sentence_transformers.sentence_transformer.modules import Pooling
 
 import retrokit
 from retrokit.cli.entry import run as cli
 from retrokit.core.notices import listening
 from retrokit.data.jsonl import write_jsonl
-from retrokit.training.rerankers.cross_encoder import save
 from tests.close import assert_rounded
 from tests.evaluation.fakes import Notices
 from tests.models import sentences
@@ -105,11 +103,6 @@ def test_the_readmes_snippet_embeds_as_retrokit_does(name: str, tiny_bert: Path,
     assert {*settings.get("prompts", ())} <= {*others}
 
 
-def test_prompts_matter_to_these_texts(tiny_bert: Path, tmp_path: Path) -> None:
-    folder = prompted(tmp_path / "base", tiny_bert, {"prompts": PAIR})
-    assert np.abs(scores_of_readme(folder) - scores_of_retrokit(folder)).max() > 0.01
-
-
 # --- servers
 
 
@@ -152,30 +145,3 @@ def test_servers_read_pooling_normalisation_and_length(
     (layer,) = (module for module in library if isinstance(module, Pooling))
     assert layer.pooling_mode == {"last": "lasttoken"}.get(pooling, pooling)
     assert_rounded(scores_of_readme(folder), scores_of_retrokit(folder), size=float(scores_of_retrokit(folder).max()))
-
-
-@pytest.mark.parametrize(("modes", "prompt"), [(("max", "cls"), True), (("mean", "lasttoken"), True), ("mean", False)])
-def test_poolings_that_servers_lack_stay_as_they_are(
-    modes: Any, prompt: bool, tiny_bert: Path, pairs: Path, tmp_path: Path
-) -> None:
-    modules = [Transformer(str(tiny_bert)), Pooling(16, modes, include_prompt=prompt)]
-    model = SentenceTransformer(modules=modules, device="cpu", prompts={"query": "who sees "})
-    model.save(str(tmp_path / "base"), create_model_card=False)
-    folder = finetuned(str(tmp_path / "base"), pairs, tmp_path / "run")
-    layer = SentenceTransformer(str(folder), device="cpu")[1]
-    assert (layer.pooling_mode, layer.include_prompt) == (modes, prompt)
-    assert_read_alike(folder, ("who sees ", ""))
-
-
-def test_servers_read_a_reranker_too(tiny_bert: Path, tmp_path: Path) -> None:
-    model = CrossEncoder(str(tiny_bert), num_labels=1, device="cpu")
-    model.max_seq_length = 24
-    folder = tmp_path / "reranker"
-    save(model, folder)
-    (module,) = json.loads((folder / "modules.json").read_text(encoding="utf-8"))
-    assert module["type"] == "sentence_transformers.models.Transformer"
-    assert json.loads((folder / "sentence_bert_config.json").read_text(encoding="utf-8"))["max_seq_length"] == 24
-    pairs = [(QUERIES[0], document) for document in [*DOCUMENTS, "cat " * 60]]
-    again = CrossEncoder(str(folder), device="cpu")
-    assert again.max_seq_length == 24
-    assert_rounded(again.predict(pairs), model.predict(pairs))

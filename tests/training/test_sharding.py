@@ -18,10 +18,9 @@ from retrokit.training.config import FinetuneConfig
 from retrokit.training.finetune import finetune
 from retrokit.training.trainer import RunTrainer
 from tests.close import assert_rounded
-from tests.evaluation.fakes import write_folder
 from tests.models import sentences
 from tests.processes import retrokit_in
-from tests.training.test_distributed import said, stop_after_three
+from tests.training.test_distributed import said
 
 DECODER = {"hidden_size": 16, "intermediate_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2, "head_dim": 8}
 
@@ -59,11 +58,6 @@ def sharded(rank: int) -> None:
     RunTrainer.training_step = step
 
 
-def sharded_and_stopped(rank: int) -> None:
-    sharded(rank)
-    stop_after_three(rank)
-
-
 OPTIONS = ["--lr", 1e-3, "--precision", "fp32", "--dropout", 0, "--max-grad-norm", 0.5, "--device", "cpu"]
 SAME = {"lr": 1e-3, "precision": "fp32", "dropout": 0.0, "max_grad_norm": 0.5, "device": "cpu", "batch_size": 8}
 
@@ -75,7 +69,7 @@ SAME = {"lr": 1e-3, "precision": "fp32", "dropout": 0.0, "max_grad_norm": 0.5, "
         (["--lora", 2, "--steps", 4], {"lora": 2, "steps": 4}),
         (
             "--steps 3 --gradient-checkpointing --directions both --freeze first:1 --accumulate 2".split(),
-            {"steps": 3, "directions": "both", "freeze": "first:1", "accumulate": 2},
+            {"steps": 3, "loss": "infonce:directions=both", "freeze": "first:1", "accumulate": 2},
         ),
     ],
     ids=["learn", "lora", "checkpointed"],
@@ -105,40 +99,6 @@ def test_shared_weights_end_where_whole_ones_do(decoder, triplets, tmp_path, wor
     assert names[0] | {"plots"} == names[1]
     plain = SentenceTransformer(str(tmp_path / "two"), device="cpu", trust_remote_code=True)
     assert plain.encode(texts).shape == two.shape
-
-
-def test_sharded_processes_save_resume_and_evaluate(decoder, triplets, tmp_path):
-    texts = sentences(24, seed=3)
-    documents = {f"d{place}": text for place, text in enumerate(texts)}
-    queries = {f"q{place}": text for place, text in enumerate(sentences(12, seed=4))}
-    write_folder(
-        tmp_path / "beir", documents, queries, {query: {f"d{place}": 1} for place, query in enumerate(queries)}
-    )
-    evaluated = ["--eval", "beir:beir", "--eval-every", 2, "--holdout", 0.3, "--sim", "learn"]
-    evaluated += ["--save-every", 1, "--keep-checkpoints", 9]
-    words = ["finetune", decoder, "--data", triplets, "--batch-size", 4, "--steps", 4, *OPTIONS, *evaluated]
-    for folder, prepare, more, code in (
-        ("whole", sharded, [], 0),
-        ("run", sharded_and_stopped, [], 130),
-        ("run", sharded, ["--resume"], 0),
-    ):
-        ended = retrokit_in(2, tmp_path, [*words, "-o", folder, *more], prepare)
-        assert {one.code for one in ended} == {code}, said(ended)
-        assert "Traceback" not in said(ended)
-    for name in ("model.safetensors", "checkpoints/checkpoint-2/model.safetensors", "README.md"):
-        whole, run = (tmp_path / folder / name for folder in ("whole", "run"))
-        assert run.read_bytes().replace(b"run", b"whole") == whole.read_bytes().replace(b"run", b"whole"), name
-    log, undisturbed = (
-        [json.loads(line) for line in (tmp_path / folder / "metrics.jsonl").read_text().splitlines()]
-        for folder in ("run", "whole")
-    )
-    losses = [[row["evaluation"]["holdout:loss"] for row in rows if "evaluation" in row] for rows in (log, undisturbed)]
-    assert losses[0] == losses[1]
-    assert [row["step"] for row in log if "evaluation" in row] == [0, 2, 4]
-    best = json.loads((tmp_path / "run" / "retrokit.json").read_text())["outcome"]["best_step"]
-    result = retrokit.evaluate([str(tmp_path / "run")], [f"beir:{tmp_path / 'beir'}"], metrics=["ndcg@10"])
-    (value,) = {row["evaluation"]["beir:ndcg@10"] for row in log if row["step"] == best and "evaluation" in row}
-    assert result.results[0].metrics["ndcg@10"] == pytest.approx(value, abs=1e-6)
 
 
 BY_LAYER = {"ACCELERATE_USE_FSDP": "true", "FSDP_VERSION": "2", "FSDP_AUTO_WRAP_POLICY": "TRANSFORMER_BASED_WRAP"}

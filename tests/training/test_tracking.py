@@ -14,9 +14,6 @@ from retrokit.data.jsonl import write_jsonl
 from retrokit.training.callback import numbers_of
 from retrokit.training.config import TRACKERS, FinetuneConfig
 from retrokit.training.finetune import finetune, plan
-from retrokit.training.rerankers.config import VerifierConfig
-from retrokit.training.rerankers.verifier import plan_verifier
-from retrokit.training.run import carry_out
 from tests.models import sentences
 
 Told = dict[tuple[str, int], float]
@@ -55,20 +52,14 @@ def assert_same(told: Told, expected: Told) -> None:
 
 
 def test_tensorboard_holds_what_the_run_holds(tiny_bert, pairs, tmp_path):
-    guide = f"{tiny_bert},margin=0.001"
-    finetune(config(tiny_bert, pairs, tmp_path / "run", track=("tensorboard",), eval_every=4, sim="learn", guide=guide))
+    loss = f"infonce:guide={tiny_bert},margin=0.001"
+    finetune(config(tiny_bert, pairs, tmp_path / "run", track=("tensorboard",), eval_every=4, sim="learn", loss=loss))
     told = in_tensorboard(tmp_path / "run")
     assert_same(told, written(tmp_path / "run"))
     assert {("loss", 8), ("lr", 2), ("masked_by_guide", 4), ("eval_holdout:ndcg@10", 0)} <= set(told)
     (text,) = EventAccumulator(str(tmp_path / "run" / "tensorboard")).Reload().Tensors("args/text_summary")
     about = json.loads(text.tensor_proto.string_val[0])
     assert (about["encoder"], about["sim"], about["processes"]) == (str(tiny_bert), "learn", 1)
-
-
-def test_a_verifiers_training_is_tracked(tiny_bert, pairs, tmp_path):
-    options: dict[str, Any] = {"steps": 2, "device": "cpu", "track": ("tensorboard",), "accumulate": 2, "batch_size": 4}
-    carry_out(plan_verifier(VerifierConfig("soft", str(tiny_bert), [str(pairs)], str(tmp_path / "run"), **options)))
-    assert_same(in_tensorboard(tmp_path / "run"), written(tmp_path / "run"))
 
 
 def test_a_tracker_that_is_not_there(tiny_bert, pairs, tmp_path, monkeypatch):
@@ -94,37 +85,3 @@ def test_a_tracker_that_fails_does_not_end_a_run(pairs, tmp_path, monkeypatch, c
     monkeypatch.setattr(TensorBoardCallback, "on_train_begin", failing)
     with pytest.raises(ServiceError, match="`track=` tensorboard: ConnectionError: no such host"):
         finetune(config("static:8", pairs, tmp_path / "other", track=("tensorboard",)))
-
-
-def test_mlflow_holds_what_the_run_holds(pairs, tmp_path, monkeypatch):
-    mlflow = pytest.importorskip("mlflow", reason="an extra")
-    monkeypatch.setenv("MLFLOW_ALLOW_FILE_STORE", "true")
-    monkeypatch.setenv("MLFLOW_TRACKING_URI", f"file:{tmp_path / 'mlruns'}")
-    finetune(config("static:8", pairs, tmp_path / "run", track=("mlflow",)))
-    client = mlflow.MlflowClient()
-    (experiment,) = client.search_experiments(filter_string="name = 'retrokit'")
-    (run,) = client.search_runs([experiment.experiment_id])
-    assert (run.info.status, run.data.params["batch_size"]) == ("FINISHED", "4")
-    told = {
-        (name, m.step): m.value for name in run.data.metrics for m in client.get_metric_history(run.info.run_id, name)
-    }
-    assert_same(
-        told, {(name.replace("@", "_"), step): value for (name, step), value in written(tmp_path / "run").items()}
-    )
-
-
-def test_trackio_holds_what_the_run_holds(pairs, tmp_path, monkeypatch):
-    pytest.importorskip("trackio", reason="an extra")
-    monkeypatch.setenv("TRACKIO_DIR", str(tmp_path / "trackio"))
-    from trackio.sqlite_storage import SQLiteStorage
-
-    finetune(config("static:8", pairs, tmp_path / "run", track=("trackio",)))
-    (name,) = SQLiteStorage.get_runs("retrokit")
-    logged = SQLiteStorage.get_logs("retrokit", name)
-    told = {
-        (key.removeprefix("train/").replace("eval/", "eval_", 1), row["train/global_step"]): value
-        for row in logged
-        for key, value in row.items()
-        if key.startswith(("train/", "eval/")) and key != "train/global_step"
-    }
-    assert_same(told, written(tmp_path / "run"))

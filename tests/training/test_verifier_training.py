@@ -6,22 +6,18 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from safetensors.torch import load_file
-from sentence_transformers import SentenceTransformer
 
 import retrokit
 from retrokit.core.errors import DataError, UsageError
 from retrokit.data.jsonl import write_jsonl
 from retrokit.data.pairs import read_source
-from retrokit.data.training_rows import Pair
 from retrokit.ranking.reranking import registry
 from retrokit.ranking.reranking.verifier import shrink
 from retrokit.training.batches import TrainingSet
 from retrokit.training.rerankers import verifier as recipe
 from retrokit.training.rerankers.config import VerifierConfig
-from retrokit.training.rerankers.job import RankedLists, draw_candidates
+from retrokit.training.rerankers.job import draw_candidates
 from retrokit.training.rerankers.verifier import plan_verifier, train_verifier, verifier_loss
-from tests.close import assert_rounded
 from tests.codes import codes
 from tests.models import sentences
 from tests.runs import assert_same_weights, history_of, killed_after, weights
@@ -89,36 +85,6 @@ def test_a_resumed_run_ends_at_the_same_weights(tiny_bert, triplets, tmp_path, v
         train(verifier, tiny_bert, triplets, tmp_path / "run", **options, resume=True)
 
 
-def test_end_to_end_brings_its_encoder(tiny_bert, triplets, tmp_path):
-    before = registry.create(f"maxsim:{tiny_bert}", device="cpu")
-    train("maxsim", tiny_bert, triplets, tmp_path / "run", end_to_end=True, encoder_lr=1e-3)
-    after = registry.create(f"maxsim:{tmp_path / 'run'}", device="cpu")
-    as_verifier = registry.create(f"verifier:{tmp_path / 'run'}", device="cpu")
-    texts = sentences(5, seed=1)
-    scores = after.score_pairs(texts, texts[::-1])
-    assert_rounded(as_verifier.score_pairs(texts, texts[::-1]), scores)
-    assert np.abs(scores - before.score_pairs(texts, texts[::-1])).max() > 1e-4
-    assert SentenceTransformer(str(tmp_path / "run"), device="cpu").encode(texts).shape == (5, 16)
-
-
-def test_training_goes_on_from_a_finished_verifier(tiny_bert, triplets, tmp_path):
-    train("cnn:channels=4", tiny_bert, triplets, tmp_path / "first", end_to_end=True, encoder_lr=1e-3)
-    encoder, start = str(tmp_path / "first"), str(tmp_path / "first")
-    plan = plan_verifier(configure("cnn:channels=4", encoder, triplets, None, start=start))
-    begun = plan.scorer.state_dict()
-    kept = load_file(tmp_path / "first" / "verifier.safetensors")
-    assert all(torch.equal(begun[name], value) for name, value in kept.items())
-    train("cnn:channels=4", encoder, triplets, tmp_path / "second", start=start, lr=1e-3)
-    trained = load_file(tmp_path / "second" / "verifier.safetensors")
-    assert any(not torch.equal(value, trained[name]) for name, value in kept.items())
-    with pytest.raises(UsageError, match="cannot continue as cnn:channels=8"):
-        plan_verifier(configure("cnn:channels=8", encoder, triplets, None, start=start))
-    with pytest.raises(UsageError, match="belongs to another encoder"):
-        plan_verifier(configure("cnn:channels=4", tiny_bert, triplets, None, start=start))
-    with pytest.raises(UsageError, match="not a verifier"):
-        plan_verifier(configure("cnn:channels=4", tiny_bert, triplets, None, start=str(tmp_path)))
-
-
 def test_wrong_use_is_told_before_a_step(tiny_bert, triplets, tmp_path, monkeypatch):
     with pytest.raises(UsageError, match="maxsim has no weights to learn; give `end_to_end=`"):
         plan_verifier(configure("maxsim", tiny_bert, triplets, None))
@@ -167,18 +133,6 @@ def test_candidates_are_the_positive_the_negatives_and_others_that_are_no_positi
     np.testing.assert_array_equal(data.positives.numpy(), codes({"a": ["pa", "pa2"], "b": ["pb"]}))
 
 
-def test_metrics_of_ranked_lists():
-    records = [Pair("a", "pa", ("na",)), Pair("b", "pb", ("nb",))]
-    lists = RankedLists.of(records)
-    assert lists.queries == ["a"] * 3 + ["b"] * 3
-    assert lists.documents == ["pa", "na", "pb", "pb", "nb", "pa"]
-    found = lists.metrics(np.array([0.9, 0.1, 0.2, 0.5, 0.7, 0.5], dtype=np.float32))
-    assert found["ndcg@10"] == pytest.approx((1 + 1 / np.log2(4)) / 2), "an equal score counts against the positive"
-    assert found["accuracy"] == 0.5
-    assert found["roc_auc"] == pytest.approx(3 / 4)
-    assert found["negative_score"] == pytest.approx(0.4)
-
-
 def test_the_loss_by_hand():
     scores = torch.tensor([[2.0, 1.0, -torch.inf], [0.0, 0.0, 1.0]])
     own = torch.tensor([[False, True, False], [False, False, False]])
@@ -212,42 +166,3 @@ def test_low_rank_updates_alone_are_trained_and_a_small_copy_holds_them(tiny_ber
     (small / "encoder-update.safetensors").write_bytes(b"cut")
     with pytest.raises(DataError, match=r"encoder-update.safetensors.*contains no update of an encoder"):
         registry.create(f"cnn:{small}", device="cpu")
-
-
-def test_training_goes_on_from_a_small_copy(tiny_bert, triplets, tmp_path):
-    run, small = str(tmp_path / "run"), str(tmp_path / "small")
-    options = {"end_to_end": True, "lora": "rank=2,last=1", "encoder_dropout": 0.0}
-    train("cnn", tiny_bert, triplets, run, encoder_lr=1e-2, **options)
-    shrink(run, small, rank=2)
-    texts = sentences(9, seed=1)
-    scores = registry.create(f"cnn:{small}", device="cpu").score_pairs(texts, texts[::-1])
-    train("cnn", tiny_bert, triplets, str(tmp_path / "next"), start=small, lr=1e-12, encoder_lr=1e-12, **options)
-    begun = registry.create(f"cnn:{tmp_path / 'next'}", device="cpu").score_pairs(texts, texts[::-1])
-    assert_rounded(begun, scores)
-    with pytest.raises(UsageError, match="small changes its encoder: give `end_to_end=`"):
-        plan_verifier(configure("cnn", tiny_bert, triplets, None, start=small))
-
-
-def test_a_small_copy_refuses_other_weights(tiny_bert, triplets, tmp_path):
-    train("cnn", tiny_bert, triplets, tmp_path / "run", end_to_end=True, encoder_lr=1e-2)
-    shrink(str(tmp_path / "run"), str(tmp_path / "small"), rank=4)
-    other = retrokit.encoder(str(tiny_bert)).model
-    with torch.no_grad():
-        next(value for name, value in other.named_parameters() if "layer.0" in name).add_(1)
-    other.save(str(tmp_path / "other"))
-    with pytest.raises(UsageError, match=r"changes the weights of .* has others"):
-        registry.create(f"cnn:{tmp_path / 'small'},encoder={tmp_path / 'other'}", device="cpu")
-
-
-@pytest.mark.parametrize(
-    ("options", "told"),
-    [
-        ({"lora": 4}, "`lora=` needs `end_to_end=`"),
-        ({"encoder_dropout": 0.0}, "`encoder_dropout=` needs `end_to_end=`"),
-        ({"lora": "rank=4,last=99", "end_to_end": True}, "`lora=` last=99: .* has 2 layers"),
-        ({"lora": "rank=4,targets=qeury", "end_to_end": True}, "no linear layer called qeury .did you mean query"),
-    ],
-)
-def test_wrong_use_of_low_rank_updates(tiny_bert, triplets, options, told):
-    with pytest.raises(UsageError, match=told):
-        plan_verifier(configure("cnn", tiny_bert, triplets, None, **options))

@@ -13,10 +13,12 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from itertools import product
-from typing import TYPE_CHECKING, Any
+from operator import attrgetter
+from typing import TYPE_CHECKING, Annotated, Any
 
 from retrokit.core.frames import frame
 from retrokit.core.notices import notice
+from retrokit.core.sheet import Column, digits
 from retrokit.data.beir import RetrievalData
 from retrokit.data.jsonl import restored
 from retrokit.data.overlap import Overlap
@@ -52,15 +54,30 @@ class Comparison:
         precisions: of the baseline and the result, if they differ.
     """
 
-    task: str
-    metric: str
+    task: Annotated[str, Column("task")]
+    metric: Annotated[str, Column("metric")]
     baseline: str
-    result: str
-    method: str
-    test: PairedTest
-    randomisation_p: float | None = None
-    corrected_p: float = 1.0
+    result: Annotated[str, Column("system")]
+    method: Annotated[str, Column("test")]
+    test: Annotated[
+        PairedTest,
+        Column("difference", attrgetter("starred")),
+        Column("95% interval", attrgetter("interval")),
+        Column("p", ".2g", "p"),
+    ]
+    randomisation_p: Annotated[float | None, Column("randomisation p", ".2g")] = None
+    corrected_p: Annotated[float, Column("Holm p", ".2g")] = 1.0
     precisions: tuple[str, str] | None = None
+
+    @property
+    def starred(self) -> str:
+        """The difference, with a star where it is significant."""
+        return f"{self.test.difference:+.4f}{'*' if self.significant else ' '}"
+
+    @property
+    def interval(self) -> str:
+        """The 95% interval of the difference."""
+        return f"{self.test.low:+.4f} … {self.test.high:+.4f}"
 
     @property
     def p(self) -> float:
@@ -82,13 +99,19 @@ class BaselineChange:
         comparison: the paired test; ``None`` where there is none.
     """
 
-    task: str
-    metric: str
-    baseline: str
-    system: str
-    before: float
-    after: float
-    comparison: Comparison | None
+    task: Annotated[str, Column("task")]
+    metric: Annotated[str, Column("metric")]
+    baseline: Annotated[str, Column("baseline")]
+    system: Annotated[str, Column("system")]
+    before: Annotated[float, Column("before", ".4f")]
+    after: Annotated[float, Column("after", ".4f")]
+    comparison: Annotated[
+        Comparison | None,
+        Column("difference", attribute="starred"),
+        Column("95% interval", attribute="interval"),
+        Column("Holm p", ".2g", "corrected_p"),
+        Column("visible", lambda change: digits(change.visible)),
+    ]
 
     @property
     def visible(self) -> float | None:
@@ -117,12 +140,12 @@ class Gate:
     """
 
     setting: str
-    task: str
-    system: str
-    metric: str
-    asked: str
-    value: float | None
-    verdict: str = PASSED
+    task: Annotated[str, Column("task")]
+    system: Annotated[str, Column("system")]
+    metric: Annotated[str, Column("metric")]
+    asked: Annotated[str, Column("required")]
+    value: Annotated[float | None, Column("value", ".4f")]
+    verdict: Annotated[str, Column("verdict")] = PASSED
     message: str = ""
 
 

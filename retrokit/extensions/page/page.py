@@ -5,9 +5,8 @@ All texts are escaped. The page's policy lets no other script run than its own, 
 
 from __future__ import annotations
 
-import math
 import platform
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from importlib import resources
@@ -20,7 +19,7 @@ from retrokit.core.files import writing
 from retrokit.core.judging import code_source
 from retrokit.core.outputs import check_outputs
 from retrokit.core.settings import FILE
-from retrokit.core.sheet import Sheet
+from retrokit.core.sheet import Sheet, digits
 from retrokit.core.version import __version__
 from retrokit.data.jsonl import checked
 from retrokit.data.runs import RUN_FILE
@@ -37,8 +36,7 @@ from retrokit.report.plots import (
     curves_of,
     curves_plots,
     evaluation_plots,
-    ranking_rows,
-    rows_plots,
+    reranking_plots,
 )
 from retrokit.report.records import RecordSource, whole
 from retrokit.report.reranking import cost_sheet, near_miss_sheets
@@ -76,21 +74,26 @@ def _data_rows(evaluations: Iterable[Evaluation]) -> list[list[str]]:
         for task in evaluation.tasks:
             digest = evaluation.digests[task]() if task in evaluation.digests else None
             counts = evaluation.systems_on(task)[0].first.counts
-            text = ", ".join(f"{count:,} {name.replace('_', ' ')}" for name, count in counts.items() if count)
-            rows[task, digest] = [task, digest or "–", text]
-    digested = {task for task, digest in rows if digest}
-    return [row for (task, digest), row in rows.items() if digest or task not in digested]
+            contents = [f"{count:,} {name.replace('_', ' ')}" for name, count in counts.items() if count]
+            rows[task, digest] = [task, digest or "–", ", ".join(contents)]
+    with_digest = {task for task, digest in rows if digest}
+    return [row for (task, digest), row in rows.items() if digest or task not in with_digest]
 
 
 def _system_rows(evaluations: Iterable[Evaluation]) -> list[list[str]]:
     rows = {}
     for evaluation in evaluations:
         for result in evaluation.results:
-            of = result.configuration
-            digest = str(of.get("fingerprint", "–"))[:SHORT]
-            cells = [str(of.get(name) or "–") for name in ("precision", "device")]
-            row = [result.encoder, result.similarity, *cells, digest, str(of.get("retrokit", "–"))]
-            rows[tuple(row)] = [*row, str(of.get("dims") or "–")]
+            configuration = result.configuration
+            row = [
+                result.encoder,
+                result.similarity,
+                str(configuration.get("precision") or "–"),
+                str(configuration.get("device") or "–"),
+                str(configuration.get("fingerprint", "–"))[:SHORT],
+                str(configuration.get("retrokit", "–")),
+            ]
+            rows[tuple(row)] = [*row, str(configuration.get("dims") or "–")]
     return list(rows.values())
 
 
@@ -103,11 +106,20 @@ def _training_sheet(runs: Sequence[RunSource]) -> Sheet:
     circumstances: dict[str, None] = {}
     for source in runs:
         run, notes = source.run, source.run.notes
-        data = ", ".join(f"{of['name']} {of['digest'].removeprefix('sha256:')[:SHORT]}" for of in notes.get("data", []))
-        commit = str((notes.get("git") or {}).get("commit", "–"))[:SHORT]
-        seconds = "–" if (taken := seconds_of(source)) is None else f"{taken:,.0f}"
-        cells = [run.encoder or run.verifier or "–", run.similarity, data or "–", commit, run.status]
-        rows.append([source.path, *cells, str(run.identity.get("seed", "–")), f"{run.steps or 0:,}", seconds])
+        data = [f"{entry['name']} {entry['digest'].removeprefix('sha256:')[:SHORT]}" for entry in notes.get("data", [])]
+        rows.append(
+            [
+                source.path,
+                run.encoder or run.verifier or "–",
+                run.similarity,
+                ", ".join(data) or "–",
+                str((notes.get("git") or {}).get("commit", "–"))[:SHORT],
+                run.status,
+                str(run.identity.get("seed", "–")),
+                f"{run.steps or 0:,}",
+                digits(seconds_of(source), ",.0f"),
+            ]
+        )
         release = f"retrokit {notes['retrokit']}" if "retrokit" in notes else ""
         circumstances |= dict.fromkeys((release, _versions(notes.get("versions", {})), notes.get("processor", "")))
     columns = ["run", "started from", "similarity", "data", "commit", "status", "seed", "steps", "seconds"]
@@ -158,28 +170,31 @@ def changes_sheets(evaluation: Evaluation) -> Iterator[Sheet]:
             after = other.per_item(metric)
             if not before or after is None or not comparable(first, other, metric):
                 continue
-            change = {item: after[item] - value for item, value in before.items() if item in after}
-            order = sorted(change, key=lambda item: -change[item])
-            best, worst = (
-                ", ".join(f"{item} ({change[item]:+.3f})" for item in side[:OUTERMOST] if sign * change[item] > 0)
-                or "–"
-                for sign, side in ((1, order), (-1, order[::-1]))
-            )
-            rows.append([other.name, best, worst, *(f"{count:,}" for count in counted(change.values()))])
+            changes = {item: after[item] - value for item, value in before.items() if item in after}
+            counts = [f"{count:,}" for count in counted(changes.values())]
+            rows.append([other.name, _outermost(changes, sign=1), _outermost(changes, sign=-1), *counts])
         if rows:
             columns = ["system", "gain most", "lose most", "better", "worse", "equal"]
             yield Sheet(f"{metric} by query: {task}", columns, 3, rows, f"against the first row, {first.name}")
 
 
+def _outermost(changes: Mapping[str, float], sign: int) -> str:
+    """The queries that gained most, or with a negative sign lost most, and how much."""
+    ordered = sorted(changes, key=lambda item: -changes[item])[::sign]
+    changed = [f"{item} ({changes[item]:+.3f})" for item in ordered[:OUTERMOST] if sign * changes[item] > 0]
+    return ", ".join(changed) or "–"
+
+
 def reranking(source: RecordSource) -> Iterator[Markup]:
     """Both stages, near-misses, and what the second stage took."""
-    both, rows = source.record, source.record.near_miss_rows()
+    record: Reranking = source.record
     yield write("heading", source.path)
-    ranked = evaluation_sheets(both.rankings, every_test=True) if both.rankings is not None else []
-    yield from map(to_html, [*ranked, *near_miss_sheets(rows), cost_sheet(both.whole.results)])
-    rows_by_name = {"reranking": ranking_rows(both), "near-misses": rows}
+    if record.rankings is not None:
+        yield from map(to_html, evaluation_sheets(record.rankings, every_test=True))
+    yield from map(to_html, near_miss_sheets(record.near_miss_rows()))
+    yield to_html(cost_sheet(record.whole.results))
     titles = {"reranking": "Rerankers and the first stage", "near-misses": "Scores of near-misses, and ROC-AUC"}
-    yield pictures(rows_plots, rows_by_name, "", titles)
+    yield pictures(reranking_plots, record, "", titles)
 
 
 def trainings(runs: Sequence[RunSource]) -> Iterator[Markup]:
@@ -189,18 +204,19 @@ def trainings(runs: Sequence[RunSource]) -> Iterator[Markup]:
     groups: dict[str, list[RunSource]] = {}
     for source in runs:
         groups.setdefault(_group(source), []).append(source)
-    if finished := [row for source in runs if (row := _outcome_row(source))]:
+    if finished := [row for row in map(_outcome_row, runs) if row]:
         columns = ["run", "metric", "start", "best", "at step", "gain over the start", "loss, first", "loss, last"]
         note = (
             "gain: over the encoder as it came, under its own similarity. "
             "loss: training loss, means over the first and last tenth of the steps"
         )
         yield to_html(Sheet("what training yielded", columns, 2, finished, note))
-    named = [
-        (in_common([run.path for run in own]) + f" ({len(own)} seeds)" if len(own) > 1 else own[0].path, source.rows)
-        for own in groups.values()
-        for source in own
-    ]
+    named = []
+    for group in groups.values():
+        name = group[0].path
+        if len(group) > 1:
+            name = f"{in_common([source.path for source in group])} ({len(group)} seeds)"
+        named += [(name, source.rows) for source in group]
     curves = curves_of(named)
     titles = {f"{number:02}-": f"Through training: {quantity}" for number, quantity in enumerate(curves, start=1)}
     yield pictures(curves_plots, curves, "", titles)
@@ -223,10 +239,10 @@ def _outcome_row(source: RunSource) -> list[str]:
     cells = ["–", "–", "–", "–", "–"]
     if outcome.evaluations:
         first = outcome.evaluations[0]
-        best = next((row for row in outcome.evaluations if row["step"] == outcome.best_step), outcome.evaluations[-1])
+        best = outcome.best
         metric = outcome.metric or next(iter(first["evaluation"]), "–")
-        values = [f"{row['evaluation'].get(metric, math.nan):.4f}" for row in (first, best)]
-        cells = [metric, *values, f"{best['step']:,}", "–" if outcome.gain is None else f"{outcome.gain:+.4f}"]
+        values = [digits(row["evaluation"].get(metric)) for row in (first, best)]
+        cells = [metric, *values, f"{best['step']:,}", digits(outcome.gain, "+.4f")]
     return [source.path, *cells, losses[0], losses[-1]]
 
 
@@ -296,30 +312,52 @@ def summary(sources: Sources) -> list[str]:
 
 def _parts(sources: Sources, price_per_hour: float | None) -> Iterator[tuple[str, list[Markup]]]:
     """The parts by their headings; the page leaves out those without a block."""
-    evaluations, rerankings, probes = sources.of(Evaluation), sources.of(Reranking), sources.of(Findings)
-    yield "Results", [block for source in evaluations for block in _drawn(source.path, evaluation(source))]
-    yield "Cross-evaluation", list(crossed(evaluations))
-    yield "Reranking", [block for source in rerankings for block in _drawn(source.path, reranking(source))]
-    changes = [sheet for found in _evaluations(sources).values() for sheet in changes_sheets(found)]
-    yield "Wins and losses by query", list(map(to_html, changes))
-    yield "Training", list(trainings(sources.runs))
-    yield "Probes", [block for source in probes for block in _drawn(source.path, probe(source))]
+    evaluations = sources.of(Evaluation)
     others = [source for source in sources.records if not isinstance(source.record, _WITH_PARTS)]
-    yield "Other results", [block for source in others for block in _drawn(source.path, tables(source))]
-    missing = [to_html(sheet) for source in sources.records for sheet in source.record.missing()]
-    unfinished = (f"{of.path}: its training is not finished" for of in sources.runs if of.run.status != "finished")
-    yield "Missing or failed", [*missing, *(write("paragraph", text) for text in (*sources.notices, *unfinished))]
-    seconds = [source.record.seconds for source in sources.records if source.record.seconds is not None]
-    seconds = seconds or [seconds_of(run) for run in sources.runs]  # a record may be of these runs
-    hours = sum(filter(None, seconds)) / 3600
-    if price_per_hour is not None and not hours:
+    yield "Results", _drawn(evaluations, evaluation)
+    yield "Cross-evaluation", list(crossed(evaluations))
+    yield "Reranking", _drawn(sources.of(Reranking), reranking)
+    yield "Wins and losses by query", list(_wins_and_losses(sources))
+    yield "Training", list(trainings(sources.runs))
+    yield "Probes", _drawn(sources.of(Findings), probe)
+    yield "Other results", _drawn(others, tables)
+    yield "Missing or failed", list(_missing(sources))
+    yield "Provenance", [*_hours(sources, price_per_hour), *provenance(sources)]
+
+
+def _drawn(sources: Iterable[RecordSource], draw: Callable[[RecordSource], Iterator[Markup]]) -> list[Markup]:
+    """The blocks of all records; raises :class:`DataError` if the values of a file do not fit each other."""
+    blocks: list[Markup] = []
+    for source in sources:
+        with whole(source.path):
+            blocks += draw(source)
+    return blocks
+
+
+def _wins_and_losses(sources: Sources) -> Iterator[Markup]:
+    for evaluation in _evaluations(sources).values():
+        yield from map(to_html, changes_sheets(evaluation))
+
+
+def _missing(sources: Sources) -> Iterator[Markup]:
+    """Failures, notices from reading the sources, and trainings that are not finished."""
+    for source in sources.records:
+        yield from map(to_html, source.record.missing())
+    for notice in sources.notices:
+        yield write("paragraph", notice)
+    for run in sources.runs:
+        if run.run.status != "finished":
+            yield write("paragraph", f"{run.path}: its training is not finished")
+
+
+def _hours(sources: Sources, price_per_hour: float | None) -> Iterator[Markup]:
+    """How long all took, and what it cost: by the records, or else by the runs, which a record may be of."""
+    durations = [source.record.seconds for source in sources.records if source.record.seconds is not None]
+    if not durations:
+        durations = [seconds_of(run) or 0.0 for run in sources.runs]
+    hours = sum(durations) / 3600
+    if hours:
+        cost = "" if price_per_hour is None else f"; at {price_per_hour:,g} an hour, {hours * price_per_hour:,.2f}"
+        yield write("paragraph", f"{hours:,.2f} hours, added up{cost}.")
+    elif price_per_hour is not None:
         raise UsageError("`price_per_hour=`: no run or other result here has hours")
-    cost = f"; at {price_per_hour:,g} an hour, {hours * price_per_hour:,.2f}" if price_per_hour is not None else ""
-    took = [write("paragraph", f"{hours:,.2f} hours, added up{cost}.")] if hours else []
-    yield "Provenance", [*took, *provenance(sources)]
-
-
-def _drawn(path: str, blocks: Iterator[Markup]) -> list[Markup]:
-    """The blocks of a file; raises :class:`DataError` if its values do not fit each other."""
-    with whole(path):
-        return list(blocks)

@@ -92,7 +92,7 @@ def _name_base(settings: PushSettings, config: Path) -> None:
     if not _on_hub(base):
         if settings.base_model is None:
             local = f"{settings.folder} is an adapter of {base}, which is not on the Hub"
-            raise UsageError(f"{local}; give its Hub id as `base_model=`, or train with `merge_lora=`")
+            raise UsageError(f"{local}; give its Hub id as `base_model=`, or train with `lora=` RANK,merge=true")
         described["base_model_name_or_path"] = settings.base_model
         config.write_text(json.dumps(described, indent=2, sort_keys=True) + "\n", encoding="utf-8")
 

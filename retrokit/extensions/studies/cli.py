@@ -9,22 +9,9 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
-import typer
-
-from retrokit.cli.api import (
-    FILE,
-    FOLDER,
-    Content,
-    JsonOption,
-    PriceOption,
-    notice,
-    show,
-    show_result,
-    takes,
-    writes,
-)
+from retrokit.cli.api import FILE, FOLDER, common, notice, setting, show, show_result
 from retrokit.cli.root import application
 from retrokit.core.errors import DataError, GateFailed, RetrokitError, UsageError, check_extra, first_line
 from retrokit.core.settings import duration
@@ -35,10 +22,10 @@ if TYPE_CHECKING:
     from retrokit.extensions.studies.state import StudyPlan
 
 
-StudyArgument = Annotated[str, typer.Argument(metavar="STUDY.toml", help="TOML file with a table for each command.")]
-FolderArgument = Annotated[str, typer.Argument(metavar="FOLDER", help="Folder of the study.")]
-OutputOption = Annotated[str, typer.Option("--output", "-o", callback=writes(FOLDER), help="Folder to write.")]
-SystemOption = Annotated[str, typer.Option(help="Encoder or another searcher."), Content(("encoders", "searchers"))]
+STUDY = setting(help="TOML file with a table for each command.", argument=True, metavar="STUDY.toml")
+STUDY_FOLDER = setting(help="Folder of the study.", argument=True, metavar="FOLDER")
+OUTPUT = common("output", writes=FOLDER)
+SYSTEM = setting("minilm", "Encoder or another searcher.", names="encoders,searchers")
 
 
 class StepsFailed(RetrokitError):
@@ -50,12 +37,12 @@ class StepsFailed(RetrokitError):
 
 
 def run(
-    study: StudyArgument,
-    output: OutputOption,
-    jobs: int = typer.Option(1, "--jobs", "-j", help="Steps to run in parallel."),
-    retries: int = typer.Option(0, "--retries", min=0, help="Retries of a failed step."),
-    engine: str = typer.Option("", "--engine", help="Options for Snakemake, e.g. '--executor slurm'."),
-    price_per_hour: PriceOption = None,
+    study: str = STUDY,
+    output: str = OUTPUT,
+    jobs: int = setting(1, "Steps to run in parallel.", flags=("--jobs", "-j")),
+    retries: int = setting(0, "Retries of a failed step.", minimum=0),
+    engine: str = setting("", "Options for Snakemake, e.g. '--executor slurm'."),
+    price_per_hour: float | None = common("price_per_hour"),
 ) -> None:
     """Run the missing steps of a study, then write its report. Rerun to resume.
 
@@ -69,13 +56,11 @@ def run(
 
 
 def which_similarity(
-    output: OutputOption,
-    data: Annotated[
-        str, typer.Option(help="Pairs: FILE.jsonl, hf:NAME; a fifth is held out for testing."), Content(("data",))
-    ],
-    encoder: Annotated[str, typer.Option(help="Encoder to start from."), Content(("encoders",))] = "minilm",
-    budget: str = typer.Option("1h", "--budget", help="Total time, e.g. 20m, 1h, 8h."),
-    batch_size: int = typer.Option(64, "--batch-size", help="Batch size."),
+    output: str = OUTPUT,
+    data: str = setting(help="Pairs: FILE.jsonl, hf:NAME; a fifth is held out for testing.", names="data"),
+    encoder: str = setting("minilm", "Encoder to start from.", names="encoders"),
+    budget: str = setting("1h", "Total time, e.g. 20m, 1h, 8h."),
+    batch_size: int = setting(64, "Batch size."),
 ) -> None:
     """Recommend a similarity for training: a sweep over similarities and seeds, with significance.
 
@@ -90,11 +75,9 @@ def which_similarity(
 
 
 def is_it_better_than_bm25(
-    output: OutputOption,
-    on: Annotated[
-        list[str], typer.Option(help="Retrieval task, e.g. beir:data/scifact. Repeatable."), Content(("tasks",))
-    ],
-    encoder: SystemOption = "minilm",
+    output: str = OUTPUT,
+    on: Sequence[str] = common("on", help="Retrieval task, e.g. beir:data/scifact. Repeatable."),
+    encoder: str = SYSTEM,
 ) -> None:
     """Compare an encoder with BM25 and with their fusion.
 
@@ -108,9 +91,9 @@ def is_it_better_than_bm25(
 
 
 def does_it_see_near_misses(
-    output: OutputOption,
-    texts: Annotated[str, typer.Option(help="JSON lines of texts, whose sentences are edited."), Content(reads=FILE)],
-    encoder: SystemOption = "minilm",
+    output: str = OUTPUT,
+    texts: str = setting(help="JSON lines of texts, whose sentences are edited.", reads=FILE),
+    encoder: str = SYSTEM,
 ) -> None:
     """Run a stress test (probe stress) as a study: negation, roles, places, numbers, typos.
 
@@ -120,8 +103,7 @@ def does_it_see_near_misses(
     _answer(output, "does-it-see-near-misses", parameters, lambda questions: questions.sees_near_misses(encoder, texts))
 
 
-@takes(WhySettings)
-def why_this_figure(settings: WhySettings, as_json: JsonOption = False) -> None:
+def why_this_figure(settings: WhySettings, as_json: bool = common("as_json")) -> None:
     """Find the setting that explains a published figure: prompt, pooling, length, titles, similarity.
 
     retrokit study why-this-figure minilm --on beir:data/scifact --published ndcg@10=0.645
@@ -176,10 +158,10 @@ def _work(planned: StudyPlan, jobs: int, retries: int, further: Sequence[str], p
 
 
 def plan(
-    study: StudyArgument,
-    output: OutputOption = "study",
-    estimate: bool = typer.Option(False, "--estimate", help="Measure some steps of each kind and estimate the total."),
-    as_json: JsonOption = False,
+    study: str = STUDY,
+    output: str = common("output", default="study", writes=FOLDER),
+    estimate: bool = setting(False, "Measure some steps of each kind and estimate the total."),
+    as_json: bool = common("as_json"),
 ) -> None:
     """Print the steps as command lines, in an order that can be run.
 
@@ -201,7 +183,7 @@ def plan(
         notice(f"about {timedelta(seconds=round(sum(filter(None, seconds.values()))))}{left}")
 
 
-def status(folder: FolderArgument, as_json: JsonOption = False) -> None:
+def status(folder: str = STUDY_FOLDER, as_json: bool = common("as_json")) -> None:
     """Show which steps are done, failed or missing.
 
     retrokit study status out
@@ -212,7 +194,7 @@ def status(folder: FolderArgument, as_json: JsonOption = False) -> None:
     show_result(as_json, "steps", study.to_json(), states_sheet(study.states))
 
 
-def report(folder: FolderArgument, price_per_hour: PriceOption = None) -> None:
+def report(folder: str = STUDY_FOLDER, price_per_hour: float | None = common("price_per_hour")) -> None:
     """Write the report of the finished steps.
 
     retrokit study report out

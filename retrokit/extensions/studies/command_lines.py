@@ -8,12 +8,13 @@ from typing import Any
 from typer.exceptions import TyperException
 
 from retrokit.cli.api import options_of, typed, wrong_use
-from retrokit.cli.common import OUTPUTS, GroupWithDefault
+from retrokit.cli.common import GroupWithDefault
 from retrokit.cli.completion import named
 from retrokit.cli.root import application
+from retrokit.cli.settings import Option
 from retrokit.core.errors import DataError, UsageError, did_you_mean
 from retrokit.core.files import check_exists
-from retrokit.core.settings import METRIC_NAMES, RUNS, Content, listed
+from retrokit.core.settings import METRIC_NAMES, RUNS, Param, listed
 from retrokit.data.beir import check_split
 from retrokit.extensions.studies.steps import Form
 from retrokit.metrics.names import metric_names
@@ -54,7 +55,7 @@ def line_of(words: tuple[str, ...], options: Mapping[str, Any], where: str) -> l
     flags: list[str] = []
     for key, given in options.items():
         value = typed(where, key, params[key], given)
-        _check_names(where, key, _contents(_runs(words))[params[key].name].names, value)
+        _check_names(where, key, _declared(_runs(words))[params[key].name].param, value)
         if params[key].param_type_name == "argument":
             arguments[params[key].name] = value if isinstance(value, list) else [value]
         elif isinstance(value, bool):
@@ -70,19 +71,20 @@ def line_of(words: tuple[str, ...], options: Mapping[str, Any], where: str) -> l
     return line
 
 
-def _contents(command: Any) -> dict[str, Content]:
-    """What the values of a command's parameters stand for, by parameter."""
-    contents: dict[str, Content] = command.callback.contents
-    return contents
+def _declared(command: Any) -> dict[str, Option]:
+    """The options of a command, by name."""
+    options: dict[str, Option] = command.callback.call.options
+    return options
 
 
-def _check_names(where: str, key: str, kinds: tuple[str, ...], given: Any) -> None:
+def _check_names(where: str, key: str, param: Param, value: Any) -> None:
     """Raises :class:`DataError` for a wrong name, or wrong parameters of one. Names of places may also be those of
     files, which may not exist yet."""
-    kinds = tuple(kind for kind in kinds if kind not in (METRIC_NAMES, RUNS, "data", "mixture"))
+    kinds = tuple(kind for kind in param.kinds if kind not in (METRIC_NAMES, RUNS, "data", "mixture", "losses"))
     if not kinds:
         return
-    for name in given if isinstance(given, list) else [given]:
+    texts = value if isinstance(value, list) else [value]
+    for name in [name for text in texts for name in listed(text)] if param.read is listed else texts:
         head = name.partition(":")[0]
         whatever = next((kind for kind in kinds if named(kind).fallback is not None), kinds[0])
         kind = next((kind for kind in kinds if head in named(kind).names()), whatever)
@@ -109,14 +111,14 @@ def check(lines: Iterable[tuple[str, Iterable[str]]], output: str) -> dict[str, 
     for where, words in lines:
         try:
             context = _context(words)
-            settings = getattr(context.command.callback, "settings_of", dict)(dict(context.params))
+            call = context.command.callback.call
+            settings = call.arguments(context.params)
         except (TyperException, UsageError, DataError) as error:
             text = wrong_use(error) if isinstance(error, TyperException) else str(error)
             problems |= {line: where for line in text.splitlines() if line not in problems}
         else:
             contexts.append((where, context))
-            outputs = [context.params[name] for name in context.meta.get(OUTPUTS, ())]
-            written |= {os.path.realpath(path) for path in outputs if path is not None}
+            written |= {os.path.realpath(path) for path, _ in call.outputs(context.params)}
     for where, context in contexts:
         for problem in _input_problems(context, written):
             problems.setdefault(problem, where)
@@ -140,12 +142,12 @@ def _input_problems(context: Any, written: set[str]) -> Iterator[str]:
     """The inputs of a command that do not exist and are not below what is ``written``, and unknown metrics."""
     params = {name: value for name, value in context.params.items() if value is not None}
     given = {name: value if isinstance(value, (list, tuple)) else [value] for name, value in params.items()}
-    contents = _contents(context.command)
-    read = [name for name, content in contents.items() if content.reads is not None]
+    options = _declared(context.command)
+    read = [name for name, option in options.items() if option.param.reads is not None]
     places: list[tuple[str, str | None]] = [(path, None) for name in read for path in given.get(name, ())]
     tasks = []
-    for name, content in contents.items():
-        kind = next(iter(content.names), "")
+    for name, option in options.items():
+        kind = next(iter(option.param.kinds), "")
         for text in given.get(name, ()) if kind in _PLACES else ():
             if os.path.exists(text) or _is_below(text, written):
                 continue
@@ -154,11 +156,11 @@ def _input_problems(context: Any, written: set[str]) -> Iterator[str]:
             except UsageError as error:
                 yield str(error)
                 continue
-            options = named(kind).options(spec)
+            filled = named(kind).options(spec)
             tasks += [spec.name] if kind == "tasks" else []
-            if "path" in options and spec.name != "bright":  # which may be on the hub
-                params_read: Mapping[str, Any] = options if kind == "tasks" else spec.params  # crops need no split
-                places.append((options["path"], params_read.get("split") if spec.name == "beir" else None))
+            if "path" in filled and spec.name != "bright":  # which may be on the hub
+                params_read: Mapping[str, Any] = filled if kind == "tasks" else spec.params  # crops need no split
+                places.append((filled["path"], params_read.get("split") if spec.name == "beir" else None))
     for path, split in places:
         if not _is_below(path, written):
             try:

@@ -44,7 +44,7 @@ from retrokit.extensions.vectors.checks import check_documents, check_whole, sea
 from retrokit.extensions.vectors.maps import VectorMap, check_rank
 from retrokit.extensions.vectors.settings import VectorsConfig
 from retrokit.ranking.retrieval.base import TextList
-from retrokit.ranking.retrieval.dense import ExportIndex, ListedIndex, check_export, export_index
+from retrokit.ranking.retrieval.dense import Dense, DenseIndex, check_export, export_index
 from retrokit.similarities.base import Role, Similarity
 from retrokit.training.batches import Batches, Example, Loader, TrainingSet
 from retrokit.training.card import model_card
@@ -159,15 +159,18 @@ class QueryCollator:
 
 
 class MinedNegatives:
-    """Documents near each anchor. Every ``every`` steps they are searched for again, in another sample of ``index``,
-    once an anchor is in a batch."""
+    """Documents near each anchor. Every ``every`` steps they are searched for again, in another sample of the
+    export ``stored``, once an anchor is in a batch."""
 
-    def __init__(self, index: ExportIndex, anchors: Iterable[str], every: int, count: int, seed: int) -> None:
-        self.index, self.every, self.count, self.seed = index, every, count, seed
+    def __init__(
+        self, searcher: Dense, stored: Export, anchors: Iterable[str], every: int, count: int, seed: int
+    ) -> None:
+        self.searcher, self.stored = searcher, stored
+        self.every, self.count, self.seed = every, count, seed
         self.place = {anchor: place for place, anchor in enumerate(dict.fromkeys(anchors))}
-        self.nearest = torch.full((len(self.place), min(DEPTH, index.export.note["count"])), -1)
+        self.nearest = torch.full((len(self.place), min(DEPTH, stored.note["count"])), -1)
         self.turn = torch.full((len(self.place),), -1)
-        self._sample: tuple[int, ListedIndex] | None = None
+        self._sample: tuple[int, np.ndarray, DenseIndex] | None = None
 
     def draw(self, anchors: Sequence[str], step: int, encoder: Encoder) -> Tensor:
         """Rows of ``count`` documents for each anchor, which the step's own random numbers choose."""
@@ -176,24 +179,26 @@ class MinedNegatives:
             anchor: place for anchor, place in zip(anchors, places.tolist(), strict=True) if self.turn[place] != turn
         }
         if old:
-            sample = self._index_of(turn)
-            rankings = sample.asked_by(encoder).search(TextList(old), self.nearest.shape[1])
-            self.nearest[[*old.values()]] = torch.from_numpy(sample.rows[np.stack([rows for _, rows in rankings])])
+            sample, index = self._sample_of(turn)
+            rankings = index.asked_by(encoder).search(TextList(old), self.nearest.shape[1])
+            nearest = np.stack([positions for _, positions in rankings])
+            self.nearest[[*old.values()]] = torch.from_numpy(sample[nearest])
             self.turn[[*old.values()]] = turn
         random = np.random.default_rng([self.seed, step, text_id(anchors[0])])
         columns = random.random((len(places), self.nearest.shape[1])).argsort(axis=1)[:, : self.count]
         return self.nearest[places[:, None], torch.from_numpy(columns)].flatten()
 
-    def _index_of(self, turn: int) -> ListedIndex:
-        """The sample of a turn: all documents, or blocks of neighbours, which are read from disk together."""
+    def _sample_of(self, turn: int) -> tuple[np.ndarray, DenseIndex]:
+        """Rows of the sample of a turn, and their index: all documents, or blocks of neighbours, which are read from
+        disk together."""
         if self._sample is None or self._sample[0] != turn:
-            export, random = self.index.export, np.random.default_rng([self.seed, turn])
-            blocks = np.arange(0, export.note["count"], BLOCK)
+            count, random = self.stored.note["count"], np.random.default_rng([self.seed, turn])
+            blocks = np.arange(0, count, BLOCK)
             chosen = np.sort(random.permutation(blocks)[: MINED_AMONG // BLOCK])
             rows = (chosen[:, None] + np.arange(BLOCK)).flatten()
-            rows = rows[rows < export.note["count"]]
-            self._sample = turn, ListedIndex(self.index.searcher, export, rows)
-        return self._sample[1]
+            rows = rows[rows < count]
+            self._sample = turn, rows, self.searcher.over_rows(self.stored, rows)
+        return self._sample[1:]
 
 
 class QueryTrainer(RunTrainer):
@@ -204,7 +209,7 @@ class QueryTrainer(RunTrainer):
         self.plan = plan
         self.loss = plan.loss().to(self.args.device)
         self.mined = plan.negatives()
-        self._indexes: dict[str, ListedIndex] = {}
+        self._indexes: dict[str, DenseIndex] = {}
 
     def compute_loss(
         self, model: Any, inputs: dict[str, Any], return_outputs: bool = False, num_items_in_batch: Any = None
@@ -238,11 +243,9 @@ class QueryTrainer(RunTrainer):
         encoder, metrics = self.plan.query_encoder(share), dict[str, float]()
         for name, task in self.plan.evaluations.tasks.items():
             assert isinstance(task, SearchTask)
-            names, searcher = self.plan.evaluations.metrics_of(name), self.plan.index.searcher
+            names, searcher = self.plan.evaluations.metrics_of(name), self.plan.searcher
             if name not in self._indexes:
-                index = searcher.index(task.documents)
-                assert isinstance(index, ListedIndex)
-                self._indexes[name] = index
+                self._indexes[name] = searcher.index(task.documents)
             index = self._indexes[name].asked_by(encoder)
             measured = task.measure_index(index, names, task.depth(names), searcher)
             metrics |= {f"{name}:{metric}": measured.value(metric) for metric in names}
@@ -262,14 +265,15 @@ class QueryTrainer(RunTrainer):
 
 @dataclass(frozen=True)
 class QueryPlan(Job):
-    """The training of a query side. ``encoder`` embedded the documents of ``index``; ``rows`` are those of the ids in
-    the data, and ``digest`` is the export's."""
+    """The training of a query side. ``encoder`` embedded the documents of the export ``stored``, in which ``searcher``
+    searches; ``rows`` are those of the ids in the data, and ``digest`` is the export's."""
 
     config: VectorsConfig
     preflight: Preflight
     encoder: Encoder
     model: QuerySide
-    index: ExportIndex
+    searcher: Dense
+    stored: Export
     similarity: Similarity
     rows: Mapping[str, int]
     evaluations: Evaluations
@@ -310,11 +314,11 @@ class QueryPlan(Job):
         config, anchors = self.config, (pair.anchor for pair in self.records)
         if not config.mined:
             return None
-        return MinedNegatives(self.index, anchors, config.mine_every, config.mined, config.seed)
+        return MinedNegatives(self.searcher, self.stored, anchors, config.mine_every, config.mined, config.seed)
 
     def documents_at(self, rows: np.ndarray) -> Tensor:
         """Prepared embeddings of documents, as :func:`documents_at`."""
-        return documents_at(self.index.export, self.similarity, rows)
+        return documents_at(self.stored, self.similarity, rows)
 
     def query_encoder(self, share: float = 1.0) -> Encoder:
         """What embeds queries now, with a share of a map's change."""
@@ -351,8 +355,8 @@ class QueryPlan(Job):
 
     def finish(self, trainer: RunTrainer, staged: Path, outcome: Outcome) -> dict[str, Any]:
         check_weights(trainer.model, trainer.folder.target)
-        if export_digest(self.index.export) != self.digest:
-            raise DataError(self.index.export.folder, "changed while the query side was trained; export again")
+        if export_digest(self.stored) != self.digest:
+            raise DataError(self.stored.folder, "changed while the query side was trained; export again")
         start, learns = self.encoder.to_train().model, self.model.learns
         facts: dict[str, Any] = {"steps made": outcome.steps, "best step": outcome.best_step}
         if isinstance(learns, QueryMap):
@@ -416,8 +420,7 @@ def plan(config: VectorsConfig, *, dry_run: bool = False) -> QueryPlan:
         data = TrainingSet(sources, seed=config.seed)
         batches = Batches(data, config.batch_size, config.seed, no_duplicates=config.no_duplicates, mix=config.mix)
         evaluations = evaluations_of(config, stored, held_out, device)
-    index = _index_of(config, stored, device)
-    searcher = index.searcher
+    searcher = _searcher_of(config, stored, device)
     config = replace(config, encoder=config.encoder or stored.note["encoder"]["spec"])
     encoder, similarity = MemoizedEncoder(searcher.embeddings.encoder), searcher.scorer
     learns: Any
@@ -442,7 +445,7 @@ def plan(config: VectorsConfig, *, dry_run: bool = False) -> QueryPlan:
             parameters=describe_parameters(model),
             scale=_scale(config, stored, encoder, similarity, sources, rows, embed_all=is_map and not dry_run),
             evaluated={name: task.spec for name, task in evaluations.tasks.items()},
-            overlaps=evaluations.overlaps(_with_texts(sources, texts), config.overlap_examples),
+            overlaps=evaluations.overlaps(_with_texts(sources, texts)),
         ),
         identity=identity_of(
             *(config, encoder.device, encoder.computes_in(config.precision), encoder.fingerprint(), digests),
@@ -450,7 +453,8 @@ def plan(config: VectorsConfig, *, dry_run: bool = False) -> QueryPlan:
         ),
         encoder=encoder,
         model=model,
-        index=index,
+        searcher=searcher,
+        stored=stored,
         similarity=similarity,
         rows=rows,
         evaluations=evaluations,
@@ -473,12 +477,12 @@ def _opened(config: VectorsConfig) -> Export:
     return stored
 
 
-def _index_of(config: VectorsConfig, stored: Export, device: str | None) -> ExportIndex:
-    """The index of the export, with the encoder, whose weights are loaded; raises as :func:`plan`."""
+def _searcher_of(config: VectorsConfig, stored: Export, device: str | None) -> Dense:
+    """The searcher in the export, with the encoder, whose weights are loaded; raises as :func:`plan`."""
     quantize = "binary+rescore" if stored.note["dtype"] == "binary" else None
     index = export_index(stored, config.encoder, device, precision=config.precision, quantize=quantize)
     check_documents(index.searcher.embeddings.encoder)
-    return index
+    return index.searcher
 
 
 def _scale(

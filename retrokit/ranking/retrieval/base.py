@@ -6,7 +6,7 @@ from abc import abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
 
@@ -77,9 +77,11 @@ class Index(Protocol):
 
     def search_without(self, queries: TextList, k: int, left_out: Sequence[Set[int]]) -> Sequence[Ranking]:
         """As :meth:`search`, where query i does not find the documents at the positions ``left_out[i]``."""
-        most = max(map(len, left_out), default=0)
-        rankings = self.search(queries, k + most)
-        return [without(ranking, out, k) for ranking, out in zip(rankings, left_out, strict=True)] if most else rankings
+        longest = max(map(len, left_out), default=0)
+        rankings = self.search(queries, k + longest)
+        if not longest:
+            return rankings
+        return [without(ranking, out, k) for ranking, out in zip(rankings, left_out, strict=True)]
 
     def ready(self) -> Index:
         """The same documents, prepared for many searches of a few queries each."""
@@ -182,21 +184,31 @@ class Shared(Searcher):
         return self._searcher.portable_fingerprint()
 
 
+class _LastSearch(NamedTuple):
+    """A search and its rankings."""
+
+    queries: TextList
+    k: int
+    left_out: Sequence[Set[int]]
+    rankings: Sequence[Ranking]
+
+
 class _SharedIndex(FilteredIndex):
     """Keeps the last rankings and their account."""
 
     def __init__(self, searcher: Searcher, index: Index) -> None:
         self._searcher, self._index = searcher, index
-        self._last: tuple[TextList, int, Sequence[Set[int]], Sequence[Ranking]] | None = None
+        self._last: _LastSearch | None = None
         self._account = Account()
 
     def search_without(self, queries: TextList, k: int, left_out: Sequence[Set[int]]) -> Sequence[Ranking]:
         last = self._last
-        if last is None or last[0] is not queries or last[1] < k or last[2] != left_out:
-            last = self._last = queries, k, left_out, self._index.search_without(queries, k, left_out)
+        if last is None or last.queries is not queries or last.k < k or last.left_out != left_out:
+            last = _LastSearch(queries, k, left_out, self._index.search_without(queries, k, left_out))
+            self._last = last
             self._account = account_of(self._searcher, self._index)
             self.unlisted, self.empty = self._index.unlisted, self._index.empty
-        return [(scores[:k], positions[:k]) for scores, positions in last[3]]
+        return [(scores[:k], positions[:k]) for scores, positions in last.rankings]
 
     def score_pairs(self, queries: TextList, texts: TextList) -> np.ndarray:
         return self._index.score_pairs(queries, texts)
@@ -220,8 +232,10 @@ def best_first(scores: np.ndarray, positions: np.ndarray) -> np.ndarray:
 def without(ranking: Ranking, left_out: Set[int], k: int) -> Ranking:
     """The ``k`` best of a ranking that are not among the positions ``left_out``."""
     scores, positions = ranking
-    places = np.flatnonzero(~np.isin(positions, list(left_out)))[:k] if left_out else slice(k)
-    return scores[places], positions[places]
+    if left_out:
+        is_kept = ~np.isin(positions, list(left_out))
+        scores, positions = scores[is_kept], positions[is_kept]
+    return scores[:k], positions[:k]
 
 
 def check_k(k: int) -> None:

@@ -59,9 +59,10 @@ class Fusion:
             return blend(first, second, self.blend)
         if self.fusion is None:
             return second
-        ranks, places = np.arange(1, len(second) + 1), np.empty(len(second), dtype=np.int64)
-        places[best_first(second, ranks)] = ranks
-        return reciprocal_ranks(ranks) + reciprocal_ranks(places)
+        first_ranks = np.arange(1, len(second) + 1)
+        second_ranks = np.empty(len(second), dtype=np.int64)
+        second_ranks[best_first(second, first_ranks)] = first_ranks
+        return reciprocal_ranks(first_ranks) + reciprocal_ranks(second_ranks)
 
 
 class TwoStage(Searcher):
@@ -107,10 +108,21 @@ class TwoStageIndex(FilteredIndex):
         firsts = self._first.search_without(queries, min(max(k, depth), at_most), left_out)
         self.empty = self._first.empty
         rows = [row for row, (scores, _) in enumerate(firsts) if len(scores)]
-        lists = [[self._documents[i] for i in firsts[row][1][:depth].tolist()] for row in rows]
+        candidates = [[self._documents[position] for position in firsts[row][1][:depth].tolist()] for row in rows]
+        seconds = self._searcher.reranker.rank_lists([queries[row] for row in rows], candidates)
+        self._count_unmoved(seconds)
+        self._queries += len(rows)
+        self._empty += len(firsts) - len(rows)
+        self._below += sum(max(0, len(scores) - depth) for scores, _ in firsts)
         rankings = list(firsts)
-        seconds = self._searcher.reranker.rank_lists([queries[row] for row in rows], lists)
-        spec, several = self._searcher.reranker.spec, [second for second in seconds if len(second) > 1]
+        for row, second in zip(rows, seconds, strict=True):
+            rankings[row] = _reranked(firsts[row], second, fusion)
+        return [(scores[:k], positions[:k]) for scores, positions in rankings]
+
+    def _count_unmoved(self, seconds: Sequence[np.ndarray]) -> None:
+        """Count, and report, the queries in whose several candidates the reranker's scores change nothing."""
+        spec = self._searcher.reranker.spec
+        several = [second for second in seconds if len(second) > 1]
         equal = sum(second.min() == second.max() for second in several)
         unmoved = sum(bool((np.diff(second) <= 0).all()) for second in several)
         if equal:
@@ -118,21 +130,8 @@ class TwoStageIndex(FilteredIndex):
             notice(f"{spec}: {problem}; their documents keep the first stage's order")
         elif unmoved and unmoved == len(several):
             notice(f"{spec}: changes the order of no query ({unmoved:,} of {len(seconds):,} have several documents)")
-        for row, second in zip(rows, seconds, strict=True):
-            before, positions = firsts[row]
-            top, below = len(second), np.arange(len(second), len(before))
-            scores = fusion.scores(before[:top], second)
-            order = best_first(scores, np.arange(top))
-            best = _distinct(scores[order])
-            # behind them, lower by 1 each or, where single precision would lose that, by a millionth of the size
-            behind = best.min() - max(1.0, abs(best.min()) * 1e-6) * (below - top + 1)
-            rankings[row] = np.concatenate([best, behind]), positions[np.concatenate([order, below])]
-        self._queries += len(rows)
         self._compared += len(several)
         self._unmoved += unmoved
-        self._empty += len(firsts) - len(rows)
-        self._below += sum(max(0, len(scores) - depth) for scores, _ in firsts)
-        return [(scores[:k], positions[:k]) for scores, positions in rankings]
 
     def score_pairs(self, queries: TextList, texts: TextList) -> np.ndarray:
         """The reranker's scores float32 ``[n]``; raises :class:`UsageError` for a blend or a fusion."""
@@ -154,6 +153,18 @@ class TwoStageIndex(FilteredIndex):
         return Account(configuration, first.norms, {**first.counts, **counts})
 
 
+def _reranked(first: Ranking, second: np.ndarray, fusion: Fusion) -> Ranking:
+    """The ranking of the first stage with its best documents, which have scores ``second``, in their new order."""
+    scores, positions = first
+    count, below = len(second), np.arange(len(second), len(scores))
+    fused = fusion.scores(scores[:count], second)
+    order = best_first(fused, np.arange(count))
+    best = _distinct(fused[order])
+    # behind them, lower by 1 each or, where single precision would lose that, by a millionth of the size
+    behind = best.min() - max(1.0, abs(best.min()) * 1e-6) * (below - count + 1)
+    return np.concatenate([best, behind]), positions[np.concatenate([order, below])]
+
+
 def _distinct(scores: np.ndarray) -> np.ndarray:
     """Descending scores ``[n]``, equal ones lowered by the least step of single precision, so that a sort keeps their
     order.
@@ -162,10 +173,12 @@ def _distinct(scores: np.ndarray) -> np.ndarray:
     [2.0, 1.0, 0.9999998807907104]
     """
     lowered = scores.astype(np.float64)
-    for place in range(1, len(lowered) if (np.diff(scores.astype(np.float32)) >= 0).any() else 0):
-        before = np.float32(lowered[place - 1])
-        if np.float32(lowered[place]) >= before:
-            lowered[place] = before - np.spacing(max(abs(before), np.float32(1e-6)))
+    if not (np.diff(scores.astype(np.float32)) >= 0).any():
+        return lowered
+    for rank in range(1, len(lowered)):
+        before = np.float32(lowered[rank - 1])
+        if np.float32(lowered[rank]) >= before:
+            lowered[rank] = before - np.spacing(max(abs(before), np.float32(1e-6)))
     return lowered
 
 

@@ -1,23 +1,17 @@
 """Transformers computed by OpenVINO and by ONNX Runtime: the same embeddings as PyTorch's, or nearly, in 8 bits."""
 
 import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
-import torch
-from transformers import BertModel
 
 import retrokit
-from retrokit.core.errors import DataError, MissingExtra, ServiceError, UsageError
+from retrokit.core.errors import DataError, ServiceError, UsageError
 from retrokit.core.notices import listening
 from retrokit.core.registry import Spec
 from retrokit.encoders.kept import clear_kept, kept_in
-from retrokit.ranking.export import export
-from tests.evaluation.fakes import Notices, write_folder, write_lines
+from tests.evaluation.fakes import Notices, write_folder
 from tests.models import make_bert, make_llama, sentences
 from tests.test_private_members import test_a_minor_version_that_was_not_tried_is_not_taken as check_bound
 
@@ -97,17 +91,6 @@ def test_int8_is_near_the_model_and_is_converted_once(
     assert kept_in(cache) == []
 
 
-def test_nobody_is_told_of_a_conversion(bert: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from openvino_telemetry.backend import backend_ga4
-
-    told = []
-    monkeypatch.setattr(backend_ga4.GA4Backend, "send", lambda *given: told.append(given))
-    monkeypatch.delenv("CI", raising=False)
-    retrokit.encoder(around("openvino", bert)).embed(["a cat"], "query")
-    assert told == []
-    assert "CI" not in os.environ
-
-
 @pytest.mark.parametrize(
     ("spec", "problem"),
     [
@@ -128,49 +111,6 @@ def test_what_does_not_fit(spec: str, problem: str, bert: Path) -> None:
         retrokit.encoder(spec.replace("BERT", str(bert)))
 
 
-def test_it_computes_on_the_cpu(bert: Path) -> None:
-    with pytest.raises(UsageError, match="computes on the CPU; leave `device=` cuda out"):
-        retrokit.encoder(around("onnx", bert), device="cuda")
-
-
-def test_long_documents_are_read_in_chunks(bert: Path) -> None:
-    chunked = retrokit.encoder(around("onnx", bert, chunks="16", pool="mean"))
-    plain = retrokit.encoder(f"{bert},chunks=16,pool=mean")
-    expected = plain.embed(TEXTS, "document", "fp32")
-    tolerance = 2**8 * np.finfo(np.float32).eps * np.abs(expected).max()
-    np.testing.assert_allclose(chunked.embed(TEXTS, "document"), expected, rtol=0, atol=tolerance)
-
-
-def test_weights_in_half_precision_are_computed_in_float32(bert: Path) -> None:
-    made = retrokit.encoder(around("onnx", f"{bert},dtype=bf16"))
-    rounded = retrokit.encoder(f"{bert},dtype=bf16").embed(TEXTS, "document", "fp32")
-    tolerance = 2**8 * np.finfo(np.float32).eps * np.abs(rounded).max()
-    np.testing.assert_allclose(made.embed(TEXTS, "document"), rounded, rtol=0, atol=tolerance)
-
-
-def test_other_weights_are_another_encoder_for_documents_too(bert: Path, tmp_path: Path) -> None:
-    """The cache stores documents under this fingerprint: two trainings of one model may not share them."""
-    other = make_bert(tmp_path / "other", dimension=32)
-    model = BertModel.from_pretrained(other)
-    with torch.no_grad():
-        model.embeddings.word_embeddings.weight.mul_(-1)
-    model.save_pretrained(other)
-    first, second = (retrokit.encoder(around("onnx", folder)) for folder in (bert, other))
-    assert first.document_fingerprint() != second.document_fingerprint()
-    assert not np.array_equal(first.embed(TEXTS, "document"), second.embed(TEXTS, "document"))
-    queries = retrokit.encoder(around("onnx", f'{bert},query_prompt="who "'))
-    assert queries.fingerprint() != first.fingerprint()
-    assert queries.document_fingerprint() == first.document_fingerprint()
-
-
-def test_what_a_graph_cannot_do(bert: Path) -> None:
-    made = retrokit.encoder(around("onnx", bert))
-    with pytest.raises(UsageError, match="shows no layers"):
-        made.with_layers()
-    with pytest.raises(UsageError, match="cannot be trained"):
-        made.to_train()
-
-
 @pytest.mark.parametrize("place", ["cache", "off"])
 def test_another_precision_is_refused_before_the_conversion(
     place: str, bert: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -187,31 +127,6 @@ def test_another_precision_is_refused_before_the_conversion(
         with pytest.raises(UsageError, match=refusal):
             retrokit.evaluate([around("onnx", bert)], [f"beir:{task}"], precision="bf16")
     assert not [message for message in said.messages if "converting" in message]
-
-
-def test_canaries_ask_which_precisions_it_has(bert: Path, tmp_path: Path) -> None:
-    lines = [{"id": f"d{number}", "text": text} for number, text in enumerate(sentences(30))]
-    corpus = write_lines(tmp_path / "corpus.jsonl", lines)
-    folders = {
-        precision: str(export(str(bert), str(corpus), str(tmp_path / precision), precision=precision).folder)
-        for precision in ("fp32", "bf16")
-    }
-    vectors = pytest.importorskip("retrokit.extensions.vectors")
-    same = vectors.verify(folders["fp32"], around("onnx", bert))
-    assert same.agrees
-    assert [trial.change for trial in same.trials] == ["as it is"]
-    rounded = vectors.verify(folders["bf16"], around("onnx", bert))
-    assert "precision" not in {trial.cause for trial in rounded.trials}
-
-
-@pytest.mark.parametrize(
-    ("backend", "module"), [("openvino", "openvino"), ("openvino", "nncf"), ("onnx", "onnxruntime"), ("onnx", "onnx")]
-)
-def test_the_engine_is_an_extra(backend: str, module: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It is known before anything is read: there is no such model."""
-    monkeypatch.setitem(sys.modules, module, None)
-    with pytest.raises(MissingExtra, match=rf"retrokit-ir\[{backend}\]"):
-        retrokit.evaluate([f"{backend}:no/model"], ["beir:none"])
 
 
 @pytest.mark.parametrize("library", ["openvino", "nncf"])
@@ -233,22 +148,3 @@ def test_a_graph_that_computes_otherwise_is_refused(bert: Path, cache: Path, mon
     with pytest.raises(DataError, match="the median cosine to the model"):
         retrokit.encoder(around("onnx", bert)).embed(["a"], "query")
     assert not list(cache.glob("graphs/*/kept.json"))
-
-
-def test_ctrl_c_is_met_after_several_models(bert: Path, cache: Path) -> None:
-    code = f"""
-import gc, os, signal
-import retrokit
-held = []
-for dtype in ("fp32", "int8", "fp32"):
-    held.append(retrokit.encoder(f"openvino:{bert},dtype={{dtype}}"))
-    held[-1].embed(["cat"], "query")
-while held:
-    del held[0]
-    gc.collect()
-signal.signal(signal.SIGINT, lambda *_: print("asked to stop"))
-os.kill(os.getpid(), signal.SIGINT)
-"""
-    run = subprocess.run([sys.executable, "-X", "faulthandler", "-c", code], capture_output=True, text=True)
-    assert run.returncode == 0, run.stderr
-    assert "asked to stop" in run.stdout

@@ -10,8 +10,6 @@ import pytest
 from retrokit import cli
 from retrokit.data.beir import read_beir
 from retrokit.data.jsonl import read_jsonl
-from retrokit.data.pairs import read_source
-from retrokit.extensions.judging.repair import repair_pairs
 from tests.evaluation.fakes import write_folder, write_lines
 
 DOCUMENTS = {"a": "one text", "b": "ONE  text", "c": "un cafÃ© noir", "d": "the last", "e": "more"}
@@ -81,42 +79,6 @@ def test_a_repaired_set_has_no_fault_left(folder: Path, tmp_path: Path, capsys: 
     assert content(tmp_path / "again" / "set") == content(tmp_path / "out" / "set")
 
 
-def test_a_file_of_judgements_that_cannot_be_read_is_left_out(folder: Path, tmp_path: Path) -> None:
-    (folder / "qrels" / "README.txt").write_text("made by hand\n")
-    (folder / "qrels" / "train.tsv").mkdir()
-    assert cli.run(["judge", "repair", str(folder), "-o", str(tmp_path / "out")]) == 0
-    assert ("qrels of README", "left out", "unreadable-splits") in changes(tmp_path / "out")
-    assert sorted(path.name for path in (tmp_path / "out" / "set" / "qrels").iterdir()) == ["dev.tsv", "test.tsv"]
-
-
-@pytest.mark.parametrize(
-    ("name", "content"),
-    [
-        ("queries.jsonl", '{"_id": "q", "text": "café", "answer": "ja"}\n{"_id": "r", "text": "other"}\n'),
-        ("queries.tsv", "q\tcafé\nr\tother\n"),
-    ],
-)
-def test_queries_in_another_encoding_or_table_are_repaired(
-    folder: Path, tmp_path: Path, name: str, content: str
-) -> None:
-    (folder / "queries.jsonl").unlink()
-    (folder / name).write_bytes(content.encode("latin-1"))
-    assert cli.run(["judge", "repair", str(folder), "-o", str(tmp_path / "out")]) == 0
-    assert (f"{name}:1", "read as Windows-1252", "encoding") in changes(tmp_path / "out")
-    answer = {"answers": ["ja"]} if name.endswith("jsonl") else {}
-    queries = [{"_id": "q", "text": "café", **answer}, {"_id": "r", "text": "other"}]
-    assert rows(tmp_path / "out" / "set" / "queries.jsonl") == queries
-
-
-def test_queries_that_are_no_json_are_one_line(
-    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    (folder / "queries.jsonl").write_text('{"_id": "q", "text": "query"}\n{"_id": "r", "te\n')
-    assert cli.run(["judge", "repair", str(folder), "-o", str(tmp_path / "out")]) == 2
-    (line,) = capsys.readouterr().err.splitlines()
-    assert f"{folder}/queries.jsonl:2: malformed JSON" in line
-
-
 def test_pairs_are_repaired(tmp_path: Path) -> None:
     path = write_lines(
         tmp_path / "pairs.jsonl",
@@ -177,89 +139,6 @@ def test_negatives_that_a_reranker_prefers(
     ]
 
 
-def test_records_keep_their_numbers_and_new_positives_are_no_negatives(tmp_path: Path) -> None:
-    given = [("x", "yes", ["no"]), ("x", "yes", ["no"]), ("x", "yes", ["maybe", "no"]), ("X", "also", ["MAYBE", "far"])]
-    path = write_lines(tmp_path / "p.jsonl", [{"anchor": a, "positive": b, "negatives": c} for a, b, c in given])
-    done = repair_pairs(read_source(str(path), "pairs"), {1: [0]}, True, tmp_path / "out.jsonl")
-    assert [(one.where, one.change) for one in done] == [
-        ("record 2", "left out"),
-        ("record 3: maybe", "negative made a positive"),
-        ("record 4: MAYBE", "negative left out"),
-    ]
-    assert rows(tmp_path / "out.jsonl") == [
-        {"anchor": "x", "positive": "yes", "negatives": ["no"]},
-        {"anchor": "x", "positive": "yes", "negatives": ["no"]},
-        {"anchor": "x", "positive": "maybe", "negatives": ["no"]},
-        {"anchor": "X", "positive": "also", "negatives": ["far"]},
-    ]
-
-
-def test_scores_that_contradict_each_other_become_their_mean(tmp_path: Path) -> None:
-    given = [("x", "y", 1), ("Y", "x", 2), ("u", "v", 5)]
-    path = write_lines(
-        tmp_path / "scored.jsonl", [{"sentence1": a, "sentence2": b, "score": score} for a, b, score in given]
-    )
-    assert cli.run(["judge", "repair", str(path), "-o", str(tmp_path / "out")]) == 0
-    assert rows(tmp_path / "out" / "scored.jsonl") == [
-        {"sentence1": "x", "sentence2": "y", "score": 1.5},
-        {"sentence1": "u", "sentence2": "v", "score": 5.0},
-    ]
-    assert changes(tmp_path / "out") == [
-        ("record 1", "score 1.5, the mean", "contradicting-labels"),
-        ("record 2", "left out", "contradicting-labels"),
-    ]
-
-
-def test_an_output_that_exists_is_refused_before_the_work(
-    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    read: list[object] = []
-    monkeypatch.setattr(
-        "retrokit.extensions.judging.judged_splits.read_beir", lambda *given, **more: read.append(given)
-    )
-    (tmp_path / "there").mkdir()
-    assert cli.run(["judge", "repair", str(folder), "-o", str(tmp_path / "there")]) == 2
-    assert "exists already" in capsys.readouterr().err
-    assert read == []
-
-
-@pytest.mark.parametrize("kind", ["pairs", "csv", "test set"])
-def test_data_with_the_name_of_the_list_of_changes(
-    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], kind: str
-) -> None:
-    """Its copy would be overwritten by the list."""
-    path = tmp_path / "data" / ("changes.csv" if kind == "csv" else "changes.jsonl")
-    path.parent.mkdir()
-    if kind == "test set":
-        folder.rename(path)
-    elif kind == "csv":
-        path.write_text("anchor,positive\na,b\n")
-    else:
-        write_lines(path, [{"anchor": "a", "positive": "b"}])
-    assert cli.run(["judge", "repair", str(path), "-o", str(tmp_path / "out")]) == 2
-    message = "--output: a data set has the name of the list of changes, changes.jsonl; rename the data set"
-    assert capsys.readouterr().err == f"retrokit: {message}\n"
-    assert not (tmp_path / "out").exists()
-
-
-def test_what_cannot_be_written(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    texts = write_lines(tmp_path / "texts.jsonl", [{"text": "only a text"}])
-    pairs = write_lines(tmp_path / "set.jsonl", [{"anchor": "a", "positive": "b"}])
-    (tmp_path / "other").mkdir()
-    again = write_lines(tmp_path / "other" / "set.jsonl", [{"anchor": "a", "positive": "b"}])
-    for words, message in (
-        ([str(texts)], "only pairs and scored pairs can be repaired"),
-        ([str(pairs), str(again)], "--output: several data sets are called set.jsonl"),
-        ([str(pairs), "--relabel"], "--relabel is for negatives"),
-        ([str(folder), "--with", "maxsim"], "--with is for negatives; give training data"),
-        ([str(pairs), "--verdicts", "v.csv"], "--verdicts: give the test set that they are on, such as beir:PATH"),
-        ([], "give a test set or training data"),
-    ):
-        assert cli.run(["judge", "repair", *words, "-o", str(tmp_path / "out")]) == 2
-        assert message in capsys.readouterr().err
-        assert not (tmp_path / "out").exists()
-
-
 @pytest.mark.parametrize(
     ("query", "document", "problem"),
     [
@@ -278,16 +157,3 @@ def test_verdicts_on_other_data_change_nothing(
     (line,) = capsys.readouterr().err.splitlines()
     assert line == f"retrokit: {verdicts}: {problem}; give the data of the draw"
     assert not (tmp_path / "out").exists()
-
-
-def test_data_without_a_doubted_negative_pass_the_gate(
-    tmp_path: Path, tiny_bert: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    pairs = write_lines(
-        tmp_path / "pairs.jsonl", [{"anchor": "two dogs", "positive": "two dogs", "negatives": ["nothing of it"]}]
-    )
-    scored = write_lines(tmp_path / "scored.jsonl", [{"sentence1": "a", "sentence2": "b", "score": 1}])
-    words = ["judge", "negatives", str(pairs), str(scored), "--with", str(tiny_bert), "--device", "cpu"]
-    assert cli.run([*words, "--fail", "--json"]) == 0
-    data = json.loads(capsys.readouterr().out)["data"]
-    assert [(row["count"], row["of"], row["examples"]) for row in data] == [(0, 1, []), (0, 0, [])]

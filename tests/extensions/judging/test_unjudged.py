@@ -1,12 +1,9 @@
 """What judgements do not know: bounds against all possible judgements, estimates against whole test sets."""
 
 import csv
-import io
 import itertools
 import json
 import math
-import re
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -23,9 +20,7 @@ from retrokit.extensions.judging.prediction_powered import PoweredEstimate, draw
 from retrokit.extensions.judging.unjudged import Runs, bounds, fraction_of, pool_of
 from retrokit.extensions.judging.verdicts import read_relevance
 from retrokit.metrics.ranking import evaluate_run, mean
-from retrokit.report.records import read_record
 from tests.evaluation.fakes import write_folder, write_lines
-from tests.extensions.judging.hidden_judgements import coverage
 
 METRICS = ["ndcg@3", "precision@3", "recall@3"]
 
@@ -78,15 +73,6 @@ def test_bounds_are_the_extremes_of_all_judgements(metric: str, level: int) -> N
         assert found == pytest.approx(expected, abs=1e-9)
 
 
-def test_the_share_that_is_judged() -> None:
-    data, runs = small(1)
-    pool = pool_of(data, runs, 3)
-    # of x: d1 d0 d2 for a (d0 is judged), d0 d1 d3 for b (d1); of y: d0 d5 for a, d2 for b
-    assert [pool.judged_share(system, 3) for system in (0, 1)] == [2 / 6, 3 / 6]
-    assert pool.judged_share(1, 1) == 1 / 2
-    assert pool.covered.tolist() == pytest.approx([(1 + 3 / 4) / 3, (2 + 3 / 4) / 3])
-
-
 @pytest.mark.parametrize("metric", METRICS)
 def test_verdicts_on_all_pairs_give_the_whole_figures(metric: str) -> None:
     """With every open pair judged, nothing is left to estimate."""
@@ -111,37 +97,6 @@ def test_verdicts_on_all_pairs_give_the_whole_figures(metric: str) -> None:
     assert of.relevant.low == of.relevant.high
 
 
-def test_many_more_relevant_documents_than_known_ones() -> None:
-    """Of each of 4 queries 5 of 150 documents are known to be relevant, and verdicts on all others say that 40 more
-    are."""
-    whole = {f"q{i}": {f"d{d}": 1 for d in np.random.default_rng(i).permutation(150)[:45]} for i in range(4)}
-    data = data_of({query: dict(itertools.islice(grades.items(), 5)) for query, grades in whole.items()}, 150)
-    rng = np.random.default_rng(9)
-    runs = {"x": {query: {f"d{d}": float(rng.normal()) for d in range(150)} for query in whole}}
-    pool = pool_of(data, runs, 150)
-    predictor = Predictor(pool, ["recall@100"], np.empty((0, len(pool.query))))
-    drawn, probabilities = draw_pairs(predictor, len(pool.open), 0)
-    pairs = pool.open[drawn].tolist()
-    verdicts = np.array([float(pool.documents[pair] in whole[pool.queries[pool.query[pair]]]) for pair in pairs])
-    of = estimate(predictor, drawn, verdicts, probabilities, len(drawn)).metrics["recall@100", 0]
-    truth = mean(evaluate_run(whole, runs["x"], ["recall@100"])["recall@100"])
-    assert of.value == pytest.approx(truth, abs=1e-9)
-
-
-def test_recall_of_queries_with_few_and_with_many_relevant_documents() -> None:
-    """The pool has nearly all relevant documents of one half of the queries, and few of the other half's 60."""
-    rng = np.random.default_rng(0)
-    count = {f"q{i}": 4 if i % 2 else 60 for i in range(60)}
-    qrels = {query: {f"d{d}": 1 for d in rng.choice(90, size, replace=False)} for query, size in count.items()}
-    runs = {
-        "x": {q: {f"d{d}": float(rng.normal() + 4 * (f"d{d}" in own)) for d in range(90)} for q, own in qrels.items()}
-    }
-    data = data_of(qrels, 90)
-    (recall, _) = coverage(data, runs, ["recall@10"], 300, 20, 10).values()
-    # over 20 seeds 0.039, with an SD of 0.001; 0.13 with one share of all queries
-    assert abs(np.mean(recall.errors)) < 0.06
-
-
 # --- drawing and estimating
 
 
@@ -151,17 +106,6 @@ def test_probabilities_are_proportional_up_to_one() -> None:
     np.testing.assert_allclose(found, [1, 1, 0.5, 0.5, 0])
     np.testing.assert_allclose(inclusion_probabilities(sizes, 1), sizes / 14)
     assert inclusion_probabilities(sizes, 99).tolist() == [1, 1, 1, 1, 0]
-
-
-def test_items_are_drawn_with_their_probabilities() -> None:
-    probabilities = inclusion_probabilities(np.array([5.0, 3.0, 2.0, 1.0, 1.0, 0.5]), 3)
-    rng = np.random.default_rng(0)
-    draws = [draw_items(probabilities, rng) for _ in range(20_000)]
-    assert {len(drawn) for drawn in draws} == {3}
-    counts = np.bincount(np.concatenate(draws), minlength=6) / len(draws)
-    assert (np.abs(counts - probabilities) <= 5 * np.sqrt(0.25 / len(draws))).all()
-    firsts = np.bincount([drawn[0] for drawn in draws], minlength=6) / len(draws)
-    assert (np.abs(firsts - probabilities / 3) <= 5 * np.sqrt(0.25 / len(draws))).all()  # the order is random
 
 
 def test_a_grade_below_zero_is_a_judgement() -> None:
@@ -219,38 +163,6 @@ def ranked_set(queries: int, seed: int) -> tuple[RetrievalData, Runs]:
             for query, grades in qrels.items()
         }
     return data, runs
-
-
-def test_intervals_cover_what_is_hidden() -> None:
-    """Of 120 draws, 95% less five standard errors; the estimate is without bias."""
-    data, runs = ranked_set(50, 1)
-    found = coverage(data, runs, ["ndcg@10", "precision@10"], 60, 120, 10)
-    assert len(found) == 7
-    for name, of in found.items():
-        assert np.mean(of.inside) >= 0.95 - 5 * math.sqrt(0.05 * 0.95 / 120), name
-        # over 20 seeds 0.4 standard errors, with an SD of 1.1
-        assert abs(np.mean(of.errors)) < 6 * np.std(of.errors) / math.sqrt(120), name
-        # over 20 seeds 5.3 times, with an SD of 0.5; 3.9 if errors were normal
-        assert np.mean(of.widths) < 8 * np.std(of.errors), name
-
-
-def test_more_verdicts_and_better_scores_narrow_the_intervals() -> None:
-    data, runs = ranked_set(50, 2)
-    few, many = (coverage(data, runs, ["ndcg@10"], count, 10, 10)["ndcg@10 of weak"] for count in (40, 200))
-    assert np.mean(many.widths) < 2 / 3 * np.mean(few.widths)  # over 20 seeds 0.31, with an SD of 0.06
-    left = {query: dict(itertools.islice(grades.items(), 1)) for query, grades in data.qrels.items()}
-    pool = pool_of(replace(data, qrels=left), runs, 10)
-    pairs = zip(pool.query.tolist(), pool.documents, strict=True)
-    truth = np.array([float(document in data.qrels[pool.queries[query]]) for query, document in pairs])
-    rng, widths = np.random.default_rng(0), []
-    for scores in (np.empty((0, len(truth))), (truth + rng.normal(0, 0.2, len(truth)))[None]):
-        predictor = Predictor(pool, ["ndcg@10"], scores)
-        widths.append([])
-        for seed in range(20):
-            drawn, probabilities = draw_pairs(predictor, 60, seed)
-            of = estimate(predictor, drawn, truth[pool.open][drawn], probabilities, len(drawn)).metrics["ndcg@10", 0]
-            widths[-1].append(of.high - of.low)
-    assert np.mean(widths[1]) < np.mean(widths[0])  # over 20 seeds 0.55 of it, with an SD of 0.07
 
 
 # --- files and commands
@@ -320,41 +232,6 @@ def test_pairs_are_written_judged_and_estimated_from(folder: Path, capsys: pytes
         assert row["estimate"]["high"] - row["estimate"]["low"] < 0.8 * (row["highest"] - row["lowest"])
 
 
-def test_a_report_shows_the_estimate(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert cli.run(words(folder, "pool", "--sample", 40, "--pairs", folder / "pairs.csv")) == 0
-    capsys.readouterr()
-    assert cli.run(words(folder, "estimate", "--verdicts", judged(folder, "pairs.csv"), "--json")) == 0
-    (folder / "estimate.json").write_text(capsys.readouterr().out)
-    source = read_record(str(folder / "estimate.json"), "an estimate")
-    assert source is not None
-    text = "\n".join(f"{sheet.title} {sheet.rows} {sheet.caption}" for sheet in source.sheets)
-    assert "what the judgements do not know" in text
-    assert re.search(r"40 verdicts, \d+ relevant", text)
-
-
-def test_the_same_seed_draws_the_same_pairs(folder: Path) -> None:
-    for name, seed in (("a.csv", 1), ("b.csv", 1), ("c.csv", 2)):
-        assert cli.run(words(folder, "pool", "--sample", 20, "--pairs", folder / name, "--seed", seed)) == 0
-    first, same, other = ((folder / name).read_bytes() for name in ("a.csv", "b.csv", "c.csv"))
-    assert first == same != other
-
-
-def test_a_part_of_the_pairs_may_be_judged(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert cli.run(words(folder, "pool", "--sample", 80, "--pairs", folder / "pairs.csv")) == 0
-    capsys.readouterr()
-    widths = []
-    for most in (80, 40):
-        assert cli.run(words(folder, "estimate", "--verdicts", judged(folder, "pairs.csv", most), "--json")) == 0
-        found = unjudged(capsys)
-        assert found["verdicts"] == most
-        widths.append(found["false_negatives"]["high"] - found["false_negatives"]["low"])
-    assert widths[0] < widths[1]
-    assert cli.run(words(folder, "estimate", "--verdicts", judged(folder, "pairs.csv", 5), "--json")) == 0
-    found = unjudged(capsys)
-    assert found["note"].startswith("too few verdicts for an estimate: 5; give 10 or more")
-    assert found["metrics"][0]["estimate"] is None
-
-
 @pytest.mark.parametrize("relevant", [0, 5, 20])
 def test_of_a_part_of_the_pairs_follows_the_whole(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], relevant: int
@@ -387,22 +264,6 @@ def test_of_a_part_of_the_pairs_follows_the_whole(
         assert 2 * 0.068 < rate["high"] - share < 3 * 0.068
 
 
-def test_the_page_has_the_pairs_and_its_lines_are_verdicts(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert cli.run(words(folder, "pool", "--sample", 20, "--pairs", folder / "pairs.html")) == 0
-    page = (folder / "pairs.html").read_text()
-    data = json.loads(page.partition('id="data">')[2].partition("</script>")[0])
-    assert (data["verdict"], len(data["items"])) == ("relevant", 20)
-    assert "<title>Relevance in set</title>" in page
-    assert {len(item["variant"]) for item in data["items"]} == {0}
-    more = {"annotator": "anna", "sample": data["sample"]}
-    lines = [{**item["row"], "relevant": place < 7, **more} for place, item in enumerate(data["items"])]
-    capsys.readouterr()
-    assert (
-        cli.run(words(folder, "estimate", "--verdicts", write_lines(folder / "verdicts.jsonl", lines), "--json")) == 0
-    )
-    assert unjudged(capsys)["relevant"] == 7
-
-
 @pytest.mark.parametrize("grade", [1, 2])
 def test_bounds_of_ndcg_are_none_with_higher_grades(
     folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, grade: int
@@ -425,39 +286,6 @@ def test_bounds_of_ndcg_are_none_with_higher_grades(
     for row in found["metrics"]:
         is_free = grade > 1 and row["metric"] == "ndcg@10"
         assert row["estimate"]["high"] == (2.1 if is_free else row["highest"])
-
-
-def test_nothing_of_the_user_is_replaced(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert cli.run(words(folder, "pool", "--sample", 20, "--pairs", folder / "pairs.csv")) == 0
-    assert cli.run(words(folder, "pool", "--sample", 10, "--pairs", folder / "pairs.csv")) == 0
-    verdicts = judged(folder, "pairs.csv", 1)
-    for file, message in (
-        (verdicts, "contains verdicts; write the pairs to another file"),
-        (folder / "weak.trec", "is an input too"),
-        (folder / "set" / "corpus.jsonl", "is an input too"),
-    ):
-        before = file.read_bytes()
-        capsys.readouterr()
-        assert cli.run(words(folder, "pool", "--sample", 20, "--pairs", file)) == 2
-        assert message in capsys.readouterr().err
-        assert file.read_bytes() == before
-
-
-def test_verdicts_are_read_once(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert cli.run(words(folder, "pool", "--sample", 40, "--pairs", folder / "pairs.csv")) == 0
-    with judged(folder, "pairs.csv").open() as stream:
-        lines = "".join(json.dumps(row) + "\n" for row in csv.DictReader(stream))
-    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(lines.encode())))
-    assert cli.run(["judge", "repair", str(folder / "set"), "--verdicts", "-", "-o", str(folder / "out")]) == 0
-    changes = (folder / "out" / "changes.jsonl").read_text()
-    assert changes.count('"reason": "verdict"') == 40
-
-
-def test_annotators_are_averaged(tmp_path: Path) -> None:
-    row = {"query-id": "q", "document-id": "d", "probability": 0.5, "of": 4, "sample": "a-b"}
-    paths = [write_lines(tmp_path / f"{i}.jsonl", [{**row, "relevant": bool(i)}]) for i in (0, 1)]
-    ((pair, verdict),) = read_relevance([str(path) for path in paths]).items()
-    assert (pair, verdict.relevant, verdict.probability, verdict.of) == (("q", "d"), 0.5, 0.5, 4)
 
 
 def test_verdicts_of_other_pairs_are_refused(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -517,44 +345,3 @@ def test_bad_input_is_one_line(folder: Path, capsys: pytest.CaptureFixture[str],
     lines = [line for line in capsys.readouterr().err.splitlines() if line.startswith("retrokit: ")]
     assert len(lines) == 1
     assert message in lines[0]
-
-
-def test_systems_need_a_test_set(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    pairs = write_lines(tmp_path / "pairs.jsonl", [{"anchor": "a", "positive": "b"}])
-    given = [str(pairs), "--systems", "bm25"]
-    for command in (["pool", *given, "--pairs", str(tmp_path / "out.csv")], ["estimate", *given]):
-        assert cli.run(["judge", *command]) == 2
-        assert f"{pairs}: expected a BEIR folder, or beir:PATH" in capsys.readouterr().err
-    assert [path.name for path in tmp_path.iterdir()] == ["pairs.jsonl"]
-
-
-def test_rerankers_predict_relevance(folder: Path, tiny_bert: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    given = words(
-        folder, "pool", "--with", tiny_bert, "--device", "cpu", "--sample", 20, "--pairs", folder / "pairs.csv"
-    )
-    assert cli.run(given) == 0
-    assert len((folder / "pairs.csv").read_text().splitlines()) == 21
-    assert not (folder / "pairs.csv.work").exists()
-
-
-def test_copies_that_count(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    write_folder(tmp_path / "set", {"a": "one text", "b": "ONE text", "c": "other"}, {"q": "query"}, {"q": {"a": 1}})
-    (tmp_path / "run.trec").write_text("q Q0 b 1 3 x\nq Q0 c 2 2 x\nq Q0 a 3 1 x\n")
-    given = [f"beir:{tmp_path}/set", "--systems", f"run:{tmp_path}/run.trec", "--metrics", "ndcg@10", "--json"]
-    assert cli.run(["judge", "estimate", *given]) == 0
-    (row,) = unjudged(capsys)["metrics"]
-    assert (row["value"], row["judged"]) == pytest.approx((0.5, 1 / 3))
-    assert row["copies"] == pytest.approx(1.5 / (1 + 1 / math.log2(3)))
-
-
-@pytest.mark.parametrize("grade", [0, -1])
-def test_copies_of_what_is_not_relevant_count_nothing(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], grade: int
-) -> None:
-    documents = {"a": "one text", "b": "ONE text", "c": "other"}
-    write_folder(tmp_path / "set", documents, {"q": "query"}, {"q": {"a": grade, "c": 1}})
-    (tmp_path / "run.trec").write_text("q Q0 b 1 3 x\nq Q0 c 2 2 x\nq Q0 a 3 1 x\n")
-    given = [f"beir:{tmp_path}/set", "--systems", f"run:{tmp_path}/run.trec", "--metrics", "ndcg@10", "--json"]
-    assert cli.run(["judge", "estimate", *given]) == 0
-    (row,) = unjudged(capsys)["metrics"]
-    assert row["copies"] is None

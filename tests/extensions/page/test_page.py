@@ -2,34 +2,28 @@
 
 import json
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from html import unescape
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from retrokit import cli
 from retrokit.core.errors import DataError, UsageError
 from retrokit.core.sheet import Sheet
 from retrokit.data.jsonl import of_kind, to_json
-from retrokit.data.overlap import Overlap
 from retrokit.data.records import PrintedRecord
 from retrokit.data.runs import Run, write_run
 from retrokit.evaluation.comparison.comparison import Evaluation, evaluation_of
-from retrokit.evaluation.comparison.trained import Training
 from retrokit.evaluation.result import Result
-from retrokit.evaluation.two_stage import Reranking
-from retrokit.extensions.page.html import to_figure, to_html
+from retrokit.extensions.page.html import to_html
 from retrokit.extensions.page.page import page_of, write_page
 from retrokit.extensions.page.sources import read_sources
 from retrokit.probing import ProbeEntry
 from retrokit.probing import registry as probe_entries
 from retrokit.probing.base import Findings
-from retrokit.report.evaluation import evaluation_sheets
 from retrokit.report.records import RecordEntry, RecordSource
-from retrokit.report.reranking import near_miss_sheets, reranking_parts
+from retrokit.report.reranking import reranking_parts
 from retrokit.report.words import sentences
 from tests.report import gallery
 
@@ -149,11 +143,6 @@ def test_hours_and_what_they_cost_are_told(tmp_path, price, told):
     assert "torch 2.0; A processor" in (tmp_path / "of-run.html").read_text()
 
 
-def test_a_price_of_nothing_is_refused(tmp_path):
-    with pytest.raises(UsageError, match="price_per_hour"):
-        page_from(tmp_path, evaluated(evaluation("a", "b")), price=1.0)
-
-
 # --- what it is made from
 
 
@@ -200,20 +189,6 @@ def test_a_folder_without_results_is_named(tmp_path):
         write_page([], tmp_path / "page.html")
 
 
-def test_an_evaluation_is_the_same_from_its_json(tmp_path):
-    results = [result(f"runs/q-{seed}", values(1 + seed)) for seed in range(2)]
-    results += [result("first", values(0)), result("first", values(0), similarity="dot")]
-    trainings = {f"runs/q-{seed}": Training("qnorm", "g", str(seed)) for seed in range(2)}
-    found = evaluation_of(results[::-1], {"beir:data/set": ["ndcg@10"]}, trainings)
-    found = replace(found, digests={"beir:data/set": lambda: "sha256:abc"})
-    (tmp_path / "x.json").write_text(to_json(evaluated(found, True)))
-    (source,) = read_sources([str(tmp_path / "x.json")]).of(Evaluation)
-    assert evaluation_sheets(source.record) == evaluation_sheets(found)
-    assert list(sentences(source.record)) == list(sentences(found))
-    assert [one.trained_with for one in source.record.systems] == [None, None, "qnorm"]
-    assert source.record.digests["beir:data/set"]() == "sha256:abc"
-
-
 PROBES = {
     "magnitude": lambda: gallery.magnitude(["a", "b"]),
     "fisher": lambda: gallery.fisher(["a", "b"]),
@@ -238,15 +213,6 @@ def test_a_probe_is_the_same_from_its_json(tmp_path, kind):
     assert found.conclusion in unescape(page)
 
 
-def test_a_reranking_is_shown_from_its_json(tmp_path):
-    found = gallery.reranking(["a", "b"], ["swap"])
-    page = page_from(tmp_path, reranking_parts(found, "json", True)[0])
-    for sheet in near_miss_sheets(found.near_miss_rows()):
-        assert to_html(sheet) in page
-    assert re.findall("<h2>(.*?)</h2>", page)[0] == "Reranking"
-    assert page.count("<svg") >= 2  # rankings, near-misses
-
-
 def test_what_cannot_be_drawn_is_one_line_with_the_file(tmp_path):
     probe = of_probe(gallery.fisher(["a"]))
     probe["results"][0]["information"].append(probe["results"][0]["information"][0])
@@ -257,38 +223,6 @@ def test_what_cannot_be_drawn_is_one_line_with_the_file(tmp_path):
         folder.mkdir()
         with pytest.raises(DataError, match=r"found-0\.json: looks like a result, but is not whole"):
             page_from(folder, content)
-
-
-@pytest.mark.parametrize("reranked", [False, True])
-def test_the_table_of_tests_has_the_interval_of_every_metric_that_is_shown(tmp_path, reranked):
-    metrics = ["rdc", "precision_roc"]
-    results = [gallery.result(name, "sure:a", metrics, shift=0.1 * place) for place, name in enumerate("abc")]
-    found = evaluation_of(results, {"sure:a": metrics}, {})
-    printed = of_kind("reranking", Reranking(found).to_json(True)) if reranked else evaluated(found, True)
-    page = unescape(page_from(tmp_path, printed))
-    (table,) = (part for part in page.split("</table>") if "<caption>tests</caption>" in part)
-    rows = table[table.index("<caption>tests") :]
-    assert [rows.count(f">{metric}<") for metric in metrics] == [2, 2]
-    for one in found.comparisons:
-        assert f"{one.test.low:+.4f} … {one.test.high:+.4f}" in rows
-    (tests,) = (sheet for sheet in evaluation_sheets(found) if sheet.title == "tests")
-    assert {row[2] for row in tests.rows} == {("rdc",)}  # a terminal has less room
-
-
-def test_a_build_is_shown_from_its_json(tmp_path):
-    calls = {"calls": 7, "from_store": 2, "prompt_tokens": 1000, "completion_tokens": 234}
-    kinds = {"summary": {"tried": 4, "at_once": 3, "after_retries": 0, "dropped": 1, "rejections": {"too long": 1}}}
-    built = {
-        "kind": "build-sure",
-        "version": 1,
-        "testbeds": {"precision": {"kept": 3, "dropped": {"summary": 1}}},
-        "kinds": kinds,
-        "calls": calls,
-    }
-    page = page_from(tmp_path, built)
-    assert re.findall("<h2>(.*?)</h2>", page) == ["Other results"]
-    assert "7 calls (1,234 tokens), 2 answers from the store" in page
-    assert "too long" in page
 
 
 def write_training(folder: Path, similarity: str, seed: int, status: str = "finished") -> Path:
@@ -336,33 +270,6 @@ def test_runs_are_told_and_drawn_with_their_seeds_together(tmp_path, monkeypatch
     assert both[0] == both[1]
 
 
-def test_several_scores_of_a_run_make_a_cross(tmp_path):
-    trainings = {name: Training(name, name, "0") for name in ("qnorm", "dnorm")}
-    results = [
-        result(name, values(place), task, similarity)
-        for task in ("t", "u")
-        for place, name in enumerate(trainings)
-        for similarity in trainings
-    ]
-    found = evaluation_of(results, {task: ["ndcg@10"] for task in "tu"}, trainings)
-    page = page_from(tmp_path, evaluated(found))
-    assert re.findall("<h2>(.*?)</h2>", page) == ["Results", "Cross-evaluation", "Provenance"]
-    assert re.findall("<caption>(.*?)</caption>", page.partition("Cross-evaluation</h2>")[2])[:2] == ["t", "u"]
-    assert page.count("<svg ") == 2 + 2
-
-
-def test_the_command_says_what_is_wrong_in_one_line(tmp_path, capsys):
-    assert cli.run(["report", str(tmp_path / "none.json"), "-o", str(tmp_path / "page.html")]) == 2
-    said = capsys.readouterr().err
-    assert said.startswith(f"retrokit: {tmp_path}/none.json: does not exist\n")
-    assert said.count("\n") == 1
-    (tmp_path / "found.json").write_text(to_json(evaluated(evaluation("a", "b"))))
-    assert cli.run(["report", str(tmp_path / "found.json"), "-o", "-", "--title", "<T>"]) == 0
-    assert "<title>&lt;T&gt;</title>" in capsys.readouterr().out
-    assert cli.run(["report", str(tmp_path / "found.json"), "-o", str(tmp_path)]) == 2
-    assert [one.name for one in tmp_path.iterdir()] == ["found.json"]
-
-
 # --- in words
 
 
@@ -387,94 +294,4 @@ def test_a_sentence_says_whether_it_can_be_told(systems, told):
     assert list(sentences(evaluation_of(results, {"t": ["ndcg@10"]}, {}))) == [told]
 
 
-def test_texts_seen_in_training_have_a_sentence():
-    seen = Overlap("beir:data/set", {"queries": 20, "queries_seen": 3, "queries_near": 0, "pairs": 20, "pairs_seen": 1})
-    assert [*sentences(replace(evaluation("a", "b", "c"), overlaps=[seen]))][1:] == [f"{seen.warning()}."]
-
-
-def test_many_tasks_are_told_together():
-    tasks = tuple(f"t{i}" for i in range(6))
-    found = evaluation("a", "b", tasks=tasks)
-    first, over, *rest = sentences(found)
-    assert (
-        first == "b cosine is best on 6 of 6 tasks, on 6 of them above the first row by more than chance (corrected "
-        "p < 0.05)."
-    )
-    assert over.startswith("Over 6 tasks, b cosine has the highest mean ndcg@10 (0.3100), above a cosine (0.2095)")
-    assert rest == []
-    kept = [one for one in found.results if (one.encoder, one.task) != ("b", "t3")]
-    told = list(sentences(evaluation_of(kept, {task: ["ndcg@10"] for task in tasks}, {})))
-    assert told[-1] == "b cosine has no result on t3."
-
-
-def on_tasks(**systems: tuple[int, Sequence[int]]) -> Evaluation:
-    """Systems by name, each with the place that decides its values, and the numbers of its tasks."""
-    results = [
-        result(name, values(place), f"t{number}") for name, (place, numbers) in systems.items() for number in numbers
-    ]
-    return evaluation_of(results, {one.task: ["ndcg@10"] for one in results}, {})
-
-
-def test_up_to_four_tasks_have_a_sentence_each():
-    starts = [text.partition(",")[0] for text in sentences(on_tasks(a=(0, range(4)), b=(1, range(4))))]
-    assert starts == ["On t0", "On t1", "On t2", "On t3", "Over 4 tasks"]
-    starts = [text.partition(",")[0] for text in sentences(on_tasks(a=(0, range(5)), b=(1, range(5))))]
-    assert starts == ["b cosine is best on 5 of 5 tasks", "Over 5 tasks"]
-
-
-def test_the_first_row_that_is_best_is_above_no_first_row():
-    first, *_ = sentences(on_tasks(a=(1, range(5)), b=(0, range(5))))
-    assert first == "a cosine is best on 5 of 5 tasks."
-
-
-def test_up_to_five_missing_tasks_are_named_and_a_mean_of_fewer_is_not_compared():
-    for count, told in ((7, "t2, t3, t4, t5, t6."), (8, "t2, t3, t4, t5, t6 and 1 more.")):
-        *_, over, hole = sentences(on_tasks(a=(0, range(count)), b=(1, range(count)), c=(2, range(2))))
-        assert over.startswith(f"Over {count} tasks, b cosine has the highest mean ndcg@10")
-        assert hole == f"c cosine has no result on {told}"
-
-
 # --- tables and pictures
-
-
-def test_numbers_sort_by_what_they_begin_with():
-    rows = [["a", ("0.7000 ± 0.01", "+0.1*")], ["b", "1,204"], ["c", "–"], ["d", "-0.5%"], ["e", "12.3 ←"]]
-    html = to_html(Sheet("t", ["name", "value"], 1, rows, ""))
-    assert re.findall('data-sort="(.*?)"', html) == ["0.7", "1204.0", "-0.5", "12.3"]
-    assert html.count("<button") == 2
-    assert "0.7000 ± 0.01<br>+0.1*" in html
-    continued = to_html(Sheet("t", ["name", "value"], 1, [["a", "1"], ["", "2"]], ""))
-    assert "<button" not in continued
-
-
-def test_a_picture_has_ids_of_its_own_and_the_colours_of_the_page():
-    svg = """<svg xmlns="http://www.w3.org/2000/svg" xmlns:xlink="http://www.w3.org/1999/xlink" width="460.8pt"
-      height="300pt" viewBox="0 0 460.8 300"><metadata>x</metadata><defs><style>* {fill: red}</style>
-      <path id="m1" style="stroke: #000000"/><clipPath id="c1"><rect/></clipPath></defs>
-      <g id="fixed"><text style="fill: #ffffff">cell</text></g><g id="text_1" clip-path="url(#c1)">
-      <use xlink:href="#m1" style="fill: #ffffff"/><text>&lt;script&gt;]]&gt; id="m1" #000000</text></g></svg>"""
-    first, second = to_figure(svg, HOSTILE), to_figure(svg, "t")
-    for gone in ("metadata", "style>", "fill: red"):
-        assert gone not in second
-    assert "stroke: currentColor" in second
-    assert "fill: var(--paper)" in second
-    assert re.search('<g class="fixed"><text style="fill: #ffffff">cell', second)
-    assert '&lt;script&gt;]]&gt; id="m1" #000000' in second
-    ids = re.findall(' id="(.*?)"', (first + second).replace(' id="m1" #', ""))
-    assert len(ids) == len(set(ids))
-    assert set(re.findall(r'(?:href="#|url\(#)([^")]+)', second)) <= set(ids)
-
-
-@pytest.mark.parametrize(
-    ("line", "problem"),
-    [
-        ({"step": 1, "loss": "x"}, "'loss' should be a number"),
-        ({"step": 1, "evaluation": {"m": 10**400}}, "'evaluation.m' is no finite number"),
-        ({"step": 1, "evaluation": {"m": [None]}}, "'evaluation.m' should be a number"),
-    ],
-)
-def test_wrong_metrics_of_a_run_are_one_line(tmp_path, line, problem):
-    write_run(Run("training", "cosine"), tmp_path)
-    (tmp_path / "metrics.jsonl").write_text(json.dumps({"step": 0}) + "\n" + json.dumps(line) + "\n")
-    with pytest.raises(DataError, match=rf"metrics\.jsonl:2: is not metrics of a step: field {problem}"):
-        read_sources([str(tmp_path)])

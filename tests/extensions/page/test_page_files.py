@@ -1,12 +1,8 @@
 """What the page is made from: damaged files are named, and no library of models is loaded."""
 
-import os
-
 import pytest
 
 from retrokit import cli
-from tests.core.test_interrupts import SIGNALS, interrupted, reading
-from tests.test_architecture import REPORT, imports_of
 from tests.test_damaged_outputs import line_about
 
 
@@ -26,24 +22,9 @@ def test_what_is_wrong_is_named(workshop, kind, keys, value, problem, monkeypatc
     assert problem in line_about(workshop, kind, keys, value, capsys)
 
 
-def test_a_page_is_written_without_the_libraries_of_models():
-    names, _ = imports_of(f"import retrokit.extensions.page.page; {REPORT}")
-    assert "torch" in names
-    assert names & {"sentence_transformers", "transformers", "peft", "sklearn"} == set()
-
-
 def test_a_folder_of_results_is_a_source(workshop, monkeypatch):
     monkeypatch.chdir(workshop.folder)
     assert cli.run(["report", "results", "-o", "page.html"]) == 0
     page = (workshop.folder / "page.html").read_text(encoding="utf-8")
     assert "<h3>results</h3>" in page
     assert "torch" in page  # the versions
-
-
-@pytest.mark.parametrize("number", SIGNALS)
-def test_a_signal_while_an_input_is_read_leaves_nothing(tmp_path, started, number):
-    os.mkfifo(tmp_path / "FIFO")
-    process = started("report", "FIFO", "-o", "out")
-    with reading(process, tmp_path / "FIFO"):
-        interrupted(process, number)
-    assert os.listdir(tmp_path) == ["FIFO"]

@@ -1,8 +1,5 @@
 """The page of a report in headless Chromium: sorting, a phone, light and dark, print, and that nothing is loaded."""
 
-import base64
-import re
-
 import pytest
 
 from tests.extensions.page.test_page import HOSTILE, evaluated, evaluation, of_probe, page_from
@@ -55,24 +52,3 @@ def test_nothing_is_asked_of_anyone(opened):
     )
     assert refused == "refused"
     opened.get_log("browser")  # says so
-
-
-@pytest.mark.parametrize("width", [360, 1200])
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_it_fits_a_phone_in_light_and_dark(opened, width, scheme):
-    screen = {"width": width, "height": 800, "deviceScaleFactor": 1, "mobile": width < 500}
-    opened.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", screen)
-    media = {"features": [{"name": "prefers-color-scheme", "value": scheme}]}
-    opened.execute_cdp_cmd("Emulation.setEmulatedMedia", media)
-    assert opened.execute_script("return document.documentElement.scrollWidth") <= width
-    told = "const of = (name) => getComputedStyle(document.querySelector(name));"
-    told += "return [of('body').backgroundColor, of('body').color, of('svg').fill]"
-    paper, ink, drawn = (sum(map(int, re.findall(r"\d+", color)[:3])) for color in opened.execute_script(told))
-    assert (paper > ink) == (scheme == "light")
-    assert drawn == ink
-
-
-def test_it_can_be_printed(opened):
-    pdf = base64.b64decode(opened.execute_cdp_cmd("Page.printToPDF", {"printBackground": True})["data"])
-    assert pdf.startswith(b"%PDF")
-    assert len(pdf) > 10_000

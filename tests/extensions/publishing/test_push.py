@@ -8,9 +8,7 @@ from types import SimpleNamespace
 import pytest
 from huggingface_hub import ModelCard
 from huggingface_hub.utils import filter_repo_objects
-from sentence_transformers import SentenceTransformer
 
-import retrokit
 from retrokit import cli
 from retrokit.core.errors import UsageError
 from retrokit.data.jsonl import write_jsonl
@@ -118,34 +116,6 @@ def test_no_password_of_the_hub_is_shown(folder, service, capsys):
     assert "hunter2" not in out + err
 
 
-def test_what_a_dry_run_writes_is_what_would_be_uploaded(folder, service, tmp_path):
-    push(str(folder / "run"), "me/qnorm", dry_run=str(tmp_path / "upload"))
-    assert service.calls == []
-    push(str(folder / "run"), "me/qnorm")
-    assert files_in(tmp_path / "upload") == service.files()
-    encoder = retrokit.load(str(tmp_path / "upload"))
-    assert encoder.similarity.spec == "qnorm"
-    assert SentenceTransformer(str(tmp_path / "upload"), device="cpu").encode(["a cat"]).shape == (1, 16)
-
-
-@pytest.mark.parametrize("place", ["model.safetensors", "1_Pooling/notes.txt", "1_Pooling"])
-def test_a_link_is_not_uploaded(folder, service, tmp_path, capsys, place):
-    """Neither what a link of a run leads to, nor anything by a planted link in the place of the dry run."""
-    run = shutil.copytree(folder / "run", tmp_path / "run")
-    (tmp_path / "secret").mkdir()
-    (tmp_path / "secret" / "config.json").write_text("secret")
-    path = run / place
-    if path.is_dir():
-        shutil.rmtree(path)
-    path.unlink(missing_ok=True)
-    path.symlink_to(tmp_path / "secret" if place == "1_Pooling" else tmp_path / "secret" / "config.json")
-    for words in ([], ["--dry-run", str(tmp_path / "upload")]):
-        assert cli.run(["push", str(run), "me/qnorm", *words]) == 2
-        assert capsys.readouterr().err == f"retrokit: {path}: is a link; replace it by the file\n"
-    assert service.calls == []
-    assert sorted(one.name for one in tmp_path.iterdir()) == ["run", "secret"]
-
-
 def test_files_outside_the_run_are_not_uploaded(folder, service, tmp_path, capsys):
     run = shutil.copytree(folder / "run", tmp_path / "run")
     (tmp_path / "secret.txt").write_text("secret")
@@ -182,14 +152,6 @@ def test_a_hub_that_fails_is_one_line_and_leaves_nothing(folder, service, tmp_pa
     assert not list(tmp_path.iterdir())
 
 
-def test_an_adapter_names_a_base_that_others_have(folder, service):
-    with pytest.raises(UsageError, match="which is not on the Hub; give its Hub id as `base_model=`"):
-        push(str(folder / "adapter"), "me/adapter")
-    assert service.calls == []
-    push(str(folder / "adapter"), "me/adapter", base_model="org/bert")
-    assert json.loads(service.files()["adapter_config.json"])["base_model_name_or_path"] == "org/bert"
-
-
 def test_the_base_model_and_an_edited_card(folder, service, tmp_path):
     shutil.copytree(folder / "run", tmp_path / "run")
     description = tmp_path / "run" / "retrokit.json"
@@ -220,12 +182,4 @@ def test_wrong_settings_are_one_line(folder, service, tmp_path, options, message
     with pytest.raises(UsageError, match=message) as caught:
         push(**inside)
     assert "\n" not in str(caught.value)
-    assert service.calls == []
-
-
-def test_a_damaged_run_is_not_uploaded(folder, service, tmp_path):
-    shutil.copytree(folder / "run", tmp_path / "run")
-    (tmp_path / "run" / "model.safetensors").unlink()
-    with pytest.raises(retrokit.RetrokitError, match="is missing: it is a part of the model"):
-        push(str(tmp_path / "run"), "me/qnorm")
     assert service.calls == []

@@ -1,7 +1,5 @@
 """A static encoder distilled from a transformer, against a computation by hand."""
 
-import os
-import resource
 from pathlib import Path
 
 import numpy as np
@@ -103,43 +101,6 @@ def test_a_folder_that_is_there_is_kept(tiny_bert, tmp_path, capsys):
     assert cli.run(["distil-static", str(tiny_bert), "-o", str(tmp_path)]) == 2
     assert "exists already" in capsys.readouterr().err
     assert (tmp_path / "mine").read_text() == "a user's own"
-
-
-@pytest.mark.parametrize("file", ["model.safetensors", "tokenizer.json", "modules.json"])
-def test_a_full_disk_is_one_line_and_leaves_nothing(tiny_bert, tmp_path, capsys, file):
-    """Of a file that cannot be written whole, as Python, torch, safetensors and tokenizers report it."""
-
-    def run(output: str) -> int:
-        return cli.run(["distil-static", str(tiny_bert), "--dims", "8", "-o", str(tmp_path / output)])
-
-    assert run("there") == 0
-    sizes = {path.name: path.stat().st_size for path in (tmp_path / "there").rglob("*") if path.is_file()}
-    before = resource.getrlimit(resource.RLIMIT_FSIZE)
-    capsys.readouterr()
-    resource.setrlimit(resource.RLIMIT_FSIZE, (sizes[file] - 1, before[1]))
-    try:
-        code = run("out")
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, before)
-    *_, err = shown = capsys.readouterr().err.splitlines()  # after notices of the encoder
-    assert (code, sum(line.startswith("retrokit: ") for line in shown)) == (2, 1), shown
-    assert err.startswith(f"retrokit: {tmp_path / 'out'}: could not be written: ")
-    assert "File too large" in err
-    assert os.listdir(tmp_path) == ["there"]
-
-
-def test_a_corpus_is_read_before_an_encoder_is_loaded(tmp_path, capsys):
-    (tmp_path / "broken.jsonl").write_text('{"id": "d", "text": 3}\n')
-    words = ["distil-static", "damaged", "--corpus", str(tmp_path / "broken.jsonl"), "-o", str(tmp_path / "table")]
-    assert cli.run(words) == 2
-    assert "broken.jsonl:1: " in capsys.readouterr().err
-
-
-def test_a_folder_that_no_model_can_be_saved_in_is_refused_before_the_work(tmp_path, monkeypatch, capsys):
-    monkeypatch.chdir(tmp_path)
-    assert cli.run(["distil-static", "damaged", "-o", os.fsdecode(b"runs/caf\xe9")]) == 2
-    assert capsys.readouterr().err.endswith("could not be written: a model's folder needs a name in UTF-8\n")
-    assert not Path("runs").exists()
 
 
 def test_prompts_of_the_base_are_not_saved(tiny_bert, tmp_path):

@@ -1,18 +1,13 @@
 """The files of a study: damaged ones are named, and its states are rows, a table, and a record for reports."""
 
 import json
-import os
 
 import pytest
-from jsonschema import ValidationError
 
 from retrokit.data.jsonl import to_json
-from retrokit.extensions.studies import engine
 from retrokit.extensions.studies.records import STEPS
 from retrokit.extensions.studies.state import State, StudyPlan, StudyStates
 from retrokit.extensions.studies.steps import Step
-from tests import schemas
-from tests.core.test_interrupts import SIGNALS, interrupted, reading
 from tests.test_damaged_outputs import line_about
 
 STEP = Step("eval-1", "eval", ("eval",), "eval.json", True, False, False, (), (), {"sim": "dot", "dims": 8})
@@ -63,33 +58,3 @@ def test_states_are_the_same_from_their_json():
 def test_what_is_wrong_is_named(workshop, kind, keys, value, problem, monkeypatch, capsys):
     monkeypatch.chdir(workshop.folder)
     assert problem in line_about(workshop, kind, keys, value, capsys)
-
-
-@pytest.mark.parametrize("content", ["", "{", "[]", '{"files": null}', '{"kind": "begun", "version": 2, "files": {}}'])
-def test_a_step_whose_record_is_damaged_runs_again(workshop, monkeypatch, content):
-    monkeypatch.chdir(workshop.folder)
-    plan = StudyPlan.read("study")
-    step = plan.steps[0]
-    begun = plan.marker(step, "begun.json")
-    assert begun.is_file()
-    begun.write_text(content)
-    assert engine._same_files(plan, step) is False
-
-
-@pytest.mark.parametrize("number", SIGNALS)
-def test_a_signal_while_a_study_is_read_leaves_nothing(tmp_path, started, number):
-    os.mkfifo(tmp_path / "FIFO")
-    process = started("study", "run", "FIFO", "-o", "out")
-    with reading(process, tmp_path / "FIFO"):
-        interrupted(process, number)
-    assert os.listdir(tmp_path) == ["FIFO"]
-
-
-def test_a_file_of_a_step_is_known_by_its_name(tmp_path):
-    path = tmp_path / "steps" / "a.begun.json"
-    path.parent.mkdir()
-    path.write_text('{"kind": "begun", "version": 1, "files": {"a.jsonl": "sha256:0a"}}')
-    schemas.check_file(path)
-    path.write_text('{"kind": "begun", "version": 1, "files": {"a.jsonl": 3}}')
-    with pytest.raises(ValidationError):
-        schemas.check_file(path)

@@ -1,25 +1,20 @@
 """A study's file as steps: every combination, what waits for what, and what is refused."""
 
 import json
-import os
 import re
-import subprocess
 import sys
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any
 
 import pytest
 import typer
 
 from retrokit.cli import app, run
 from retrokit.cli.commands import registry as commands
-from retrokit.core.errors import DataError, RetrokitError
+from retrokit.core.errors import RetrokitError
 from retrokit.extensions.studies import command_lines, questions
-from retrokit.extensions.studies import steps as steps_module
 from retrokit.extensions.studies.questions import estimates
 from retrokit.extensions.studies.state import StudyPlan
-from retrokit.extensions.studies.steps import Form, Step, Study, StudyTable, read_study, steps_of
+from retrokit.extensions.studies.steps import Step, read_study, steps_of
 from tests import plugins
 from tests.sure.pretending import write_beir_folder
 
@@ -88,21 +83,6 @@ def test_every_combination_is_a_step_that_waits_for_what_it_reads(tmp_path: Path
     (both,) = (step for step in steps if step.table == "both")
     assert both.after == tuple(step.name for step in trained), "a list takes in all"
     assert len({step.name for step in steps}) == len({step.output for step in steps if step.table != "eval"}) + 5
-
-
-def test_the_plan_is_one_whatever_the_order_of_sets(tmp_path: Path):
-    (tmp_path / "study.toml").write_text(
-        '[augment.mix]\nparts = ["{one}", "{two}"]\n[augment.crops]\nname = "one"\ninput = "a.jsonl"\n'
-        '[augment.dropout]\nname = "two"\ninput = "a.jsonl"\n'
-    )
-    (tmp_path / "a.jsonl").touch()
-    words = [sys.executable, "-m", "retrokit", "study", "plan", "study.toml", "--json"]
-    plans = [
-        subprocess.run(words, cwd=tmp_path, env={**os.environ, "PYTHONHASHSEED": seed}, stdout=subprocess.PIPE).stdout
-        for seed in "0123"
-    ]
-    assert len(plans[0]) > 100
-    assert len(set(plans)) == 1
 
 
 def test_what_changes_gets_another_name_with_what_depends_on_it(tmp_path: Path):
@@ -174,100 +154,6 @@ def test_bad_studies_are_refused(tmp_path: Path, text: str, expected: str):
     assert str(tmp_path / "study.toml") in str(caught.value)
 
 
-def test_a_prompt_of_any_length_is_an_option_and_its_label_a_file_name(tmp_path: Path):
-    prompts = ["Pick. " * 5_000, *(f"{letter}" * 300 for letter in "文æ")]
-    axes = {f"{axis}-prompt": prompts for axis in ("query", "document", "q", "d")}
-    text = f"[augment.crops]\ninput = {json.dumps(prompts[0])}\n"
-    (step,) = planned(text, tmp_path)
-    assert step.command[2] == prompts[0]
-    assert step.reads == ()
-    table = StudyTable("x", ("augment", "crops"), {}, axes)
-    study = Study("study.toml", "", "", [table], {})
-    commands = SimpleNamespace(
-        line_of=lambda words, options, where: [str(options)], form_of=lambda words, where: Form("o", "", True, True)
-    )
-    steps = steps_of(study, "out", commands)
-    assert len({step.name for step in steps}) == 3**4
-    assert max(len(f"{step.name}.failed.json".encode()) for step in steps) <= 255
-
-
-def test_a_study_has_a_largest_number_of_steps(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    count = len(planned(WHOLE, tmp_path))
-    monkeypatch.setattr(steps_module, "MOST", count)
-    assert len(planned(WHOLE, tmp_path)) == count
-    monkeypatch.setattr(steps_module, "MOST", count - 1)
-    with pytest.raises(DataError, match=f"more than {count - 1} steps, .*; give its matrix fewer values"):
-        planned(WHOLE, tmp_path)
-
-
-def test_the_plan_is_commands_that_can_be_typed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-):
-    monkeypatch.chdir(tmp_path)
-    Path("a b.jsonl").touch()
-    (tmp_path / "study.toml").write_text("[augment.crops]\ninput = 'a b.jsonl'\nmin-chars = 5\n")
-    assert run(["study", "plan", str(tmp_path / "study.toml"), "-o", "out"]) == 0
-    comment, line, count = capsys.readouterr().out.splitlines()
-    assert comment.startswith("# augment-crops.")
-    assert line.startswith("retrokit augment crops 'a b.jsonl' --min-chars=5 --output out/augment-crops/")
-    assert line.endswith(".jsonl")
-    assert count == "# 1 step"
-
-
-def test_a_folder_without_a_study_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
-    assert run(["study", "status", str(tmp_path)]) == 2
-    assert "contains no study" in capsys.readouterr().err
-    (tmp_path / "plan.json").write_text("[]")
-    assert run(["study", "status", str(tmp_path)]) == 2
-    assert "is not the plan of a study" in capsys.readouterr().err
-
-
-def test_without_snakemake_the_extra_is_named(tmp_path: Path):
-    (tmp_path / "study.toml").write_text("[augment.crops]\ninput = 'a.jsonl'\n")
-    (tmp_path / "a.jsonl").touch()
-    hidden = "import sys; sys.modules['snakemake'] = None; from retrokit.cli import run; sys.exit(run(sys.argv[1:]))"
-    words = [sys.executable, "-c", hidden, "study", "run", "study.toml", "-o", "out"]
-    found = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True)
-    assert found.returncode == 3
-    assert "retrokit-ir[study]" in found.stderr
-
-
-def test_a_mistyped_gate_is_found_before_anything_runs(tmp_path: Path):
-    path = tmp_path / "study.toml"
-    path.write_text("[eval]\nencoders = ['bm25']\non = 'a'\n[gates]\nfail_if_wors = true\n")
-    study = read_study(str(path), command_lines)
-    with pytest.raises(DataError, match="did you mean fail-if-worse"):
-        command_lines.line_of(("eval",), study.gates, f"{path}: gates")
-
-
-@pytest.mark.parametrize(
-    ("words", "options", "said"),
-    [
-        (("finetune",), {"encoder": "minilm", "sim": "cosin"}, "sim: .*did you mean cosine"),
-        (("eval",), {"encoders": ["minilm"], "on": ["beir:a", "bier:b"]}, "on: .*did you mean beir"),
-    ],
-)
-def test_a_mistyped_name_is_found_before_anything_runs(words: tuple[str, ...], options: dict[str, Any], said: str):
-    with pytest.raises(DataError, match=said):
-        command_lines.line_of(words, options, "study.toml")
-    assert command_lines.line_of(("finetune",), {"encoder": "minilm", "sim": "auto"}, "study.toml")
-
-
-def test_a_switch_that_is_off_gives_no_word():
-    options = {"mix": False, "encoder": "minilm", "no-duplicates": True, "eval": ["beir:a", "beir:b"]}
-    words = ["finetune", "minilm", "--no-duplicates", "--eval=beir:a", "--eval=beir:b"]
-    assert command_lines.line_of(("finetune",), options, "study.toml") == words
-
-
-def test_a_word_is_as_long_as_its_bytes():
-    """Of 128 KiB and more, Linux starts no command; a letter may be of two bytes."""
-    limit = 128 << 10
-    for text in ("a" * limit, "ä" * (limit // 2)):
-        with pytest.raises(DataError, match="is longer than 128 KiB"):
-            command_lines.line_of(("augment", "crops"), {"input": text}, "study.toml")
-        assert command_lines.line_of(("augment", "crops"), {"input": text[1:]}, "study.toml")[2] == text[1:]
-
-
 CHECKED = """
 [finetune]
 encoder = "static:dim=8"
@@ -327,25 +213,6 @@ def test_what_a_command_would_refuse_is_refused_before_anything_runs(
     assert not Path("out").exists()
 
 
-def test_crops_of_a_corpus_need_no_split_for_training(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.chdir(tmp_path)
-    write_beir_folder(tmp_path / "data")
-    Path("study.toml").write_text(CHECKED.replace('"pairs.jsonl"', '"beir:data"\naugment = "crops"'))
-    assert run(["study", "plan", "study.toml"]) == 0
-
-
-def test_the_texts_of_any_probe_are_names_of_its_kind(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-):
-    monkeypatch.chdir(tmp_path)
-    Path("texts.jsonl").touch()
-    Path("study.toml").write_text("[probe.geometry]\nencoders = 'static'\non = 'texts.jsonl'\n")
-    assert run(["study", "plan", "study.toml"]) == 0
-    Path("study.toml").write_text("[probe.geometry]\nencoders = 'static'\non = 'absent.jsonl'\n")
-    assert run(["study", "plan", "study.toml"]) == 2
-    assert "absent.jsonl: does not exist" in capsys.readouterr().err
-
-
 ROOT = Path(__file__).resolve().parents[3]
 PAGE = ROOT / "retrokit" / "extensions" / "studies" / "page.md"
 BLOCKS = re.findall(r"```toml\n(.*?)```", PAGE.read_text(), re.DOTALL)
@@ -396,23 +263,10 @@ def test_times_are_told_before_anything_is_done(tmp_path: Path, monkeypatch: pyt
     assert not (tmp_path / "out").exists()
 
 
-def test_an_estimate_names_the_steps_that_it_is_without(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-):
-    monkeypatch.chdir(tmp_path)
-    write_beir_folder(tmp_path / "data")
-    Path("pairs.jsonl").touch()
-    Path("study.toml").write_text(CHECKED)
-    seconds = {"finetune": 60.0, "eval": None}
-    monkeypatch.setattr(questions, "estimates", lambda plan: {step.name: seconds[step.table] for step in plan.steps})
-    assert run(["study", "plan", "study.toml", "--estimate"]) == 0
-    assert "about 0:01:00, without steps that have no estimate yet (2 of eval)" in capsys.readouterr().err
-
-
 PLUGIN = """
 from dataclasses import dataclass
 
-from retrokit.cli.api import FILE, JsonOption, Settings, setting, show_result, takes
+from retrokit.cli.api import FILE, Settings, common, setting, show_result
 from retrokit.cli.commands import CommandEntry
 
 ENTRY = CommandEntry("count-words", "Count words.", "words_counted:count_words", prints="json")
@@ -424,8 +278,7 @@ class CountSettings(Settings):
     measure: str = setting("cosine", "Similarity.", names="similarities")
 
 
-@takes(CountSettings)
-def count_words(settings: CountSettings, as_json: JsonOption = False) -> None:
+def count_words(settings: CountSettings, as_json: bool = common("as_json")) -> None:
     show_result(as_json, "words", {}, "")
 """
 
@@ -450,12 +303,3 @@ def test_a_third_partys_command_is_a_step_whose_names_and_files_are_checked(
         Path("study.toml").write_text(study.replace(value, value.replace("texts", "text").replace("qnorm", "qnor")))
         assert run(["study", "plan", "study.toml"]) == 2
         assert expected in capsys.readouterr().err
-
-
-def test_a_command_without_a_result_is_no_step(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-):
-    monkeypatch.chdir(tmp_path)
-    Path("study.toml").write_text("[names]\nkinds = 'encoders'\n")
-    assert run(["study", "plan", "study.toml"]) == 2
-    assert "study.toml: names: `retrokit names` has no result that a study can keep" in capsys.readouterr().err

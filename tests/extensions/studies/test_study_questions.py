@@ -1,13 +1,11 @@
 """Studies that answer one question: what fits into a budget, and what is recommended."""
 
 import re
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from retrokit.core.errors import DataError, UsageError
-from retrokit.core.notices import heard
+from retrokit.core.errors import UsageError
 from retrokit.evaluation.comparison.comparison import Evaluation, evaluation_of
 from retrokit.evaluation.result import Result
 from retrokit.extensions.studies import command_lines, questions
@@ -54,24 +52,6 @@ def test_a_sweep_is_as_large_as_its_budget(
     assert [step.command[1] for step in evaluated] == [step.output for step in trained]
 
 
-def test_the_smallest_sweep_may_take_up_to_twice_its_budget(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(questions, "_speed", lambda *asked: questions._Speed(1.0, 20.0, 10.0))
-    with heard() as said:
-        made = planned(questions.which_similarity("pairs.jsonl", "static", 40, 8), tmp_path)
-    assert [step.cell["sim"] for step in made if step.table == "finetune"] == ["cosine", "sfs:16"]
-    assert "more than `budget=` 40 s" in said[-1]
-    with pytest.raises(UsageError, match="39 s is too little: two similarities and 30 steps take 80 s"):
-        questions.which_similarity("pairs.jsonl", "static", 39, 8)
-
-
-def test_few_pairs_need_no_more_steps_than_they_are_trained_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(questions, "_speed", lambda *asked: questions._Speed(1.0, 4.0, 10.0))
-    with heard() as said:
-        made = planned(questions.which_similarity("pairs.jsonl", "static", 2 * (12 + 10), 8), tmp_path)
-    assert ["--steps=12" in step.command for step in made if step.table == "finetune"] == [True, True]
-    assert len(said) == 1
-
-
 def test_the_other_questions_are_studies(tmp_path: Path):
     data = f"beir:{write_beir_folder(tmp_path / 'data')}"
     made = planned(questions.better_than_bm25("static:8", [data]), tmp_path)
@@ -81,13 +61,6 @@ def test_the_other_questions_are_studies(tmp_path: Path):
     texts.write_text('{"text": "A cat sleeps."}\n')
     (probed,) = planned(questions.sees_near_misses("static:8", str(texts)), tmp_path)
     assert probed.command == ("probe", "stress", "static:8", f"--texts={texts}", "--json")
-
-
-def test_a_question_about_what_is_not_there_is_refused(tmp_path: Path):
-    with pytest.raises(DataError, match="nowhere"):
-        questions.better_than_bm25("static:8", [f"beir:{tmp_path}/nowhere"])
-    with pytest.raises(DataError, match="nowhere"):
-        questions.sees_near_misses("static:8", str(tmp_path / "nowhere.jsonl"))
 
 
 def test_a_study_is_made_once_and_kept(tmp_path: Path):
@@ -126,27 +99,6 @@ def evaluated(gains: dict[str, float]) -> Evaluation:
 )
 def test_another_similarity_is_recommended_where_it_is_better_by_more_than_chance(gains, expected):
     assert recommendation(evaluated(gains)).startswith(expected)
-
-
-ONE_SEED = "; one seed each, so differences between seeds are not known"
-
-
-def test_a_recommendation_says_that_it_is_from_one_seed():
-    one = evaluated({"cosine": 0.0, "sfs:16": -0.1})
-    assert recommendation(one).endswith(ONE_SEED)
-    systems = [replace(system, results=[system.first] * 2) for system in one.systems]
-    assert "seed" not in recommendation(replace(one, systems=systems))
-
-
-def test_a_difference_that_may_be_chance_is_no_reason():
-    found = evaluated({"cosine": 0.0, "sfs:16": 0.0})
-    other = found.systems[1].first
-    for number, query in enumerate(other.per_query["ndcg@10"]):
-        other.per_query["ndcg@10"][query] += 0.3 if number % 2 else -0.29
-    other.metrics["ndcg@10"] += 0.005
-    again = evaluation_of(found.results, {"beir:a": ["ndcg@10"]}, {})
-    said = recommendation(again)
-    assert said == "train with cosine: sfs:16 is above it, but no difference that this data can show" + ONE_SEED
 
 
 @pytest.mark.parametrize(

@@ -8,19 +8,15 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 
 pytest.importorskip("snakemake", reason="needs the extra study")
 
 from retrokit.cli import run
-from retrokit.core.errors import DataError, RetrokitError, UsageError
+from retrokit.core.errors import UsageError
 from retrokit.core.outputs import locked
-from retrokit.data.processor import processor_in_words
-from retrokit.evaluation.comparison import results_folder
 from retrokit.extensions.studies import command_lines, engine
 from retrokit.extensions.studies.state import StudyPlan
 from retrokit.extensions.studies.steps import read_study, steps_of
@@ -93,54 +89,6 @@ def test_a_change_is_done_again_with_what_depends_on_it_and_nothing_else():
     assert len(lines(changed.steps[0].output)) == 2
 
 
-EVALUATED = """
-[eval]
-encoders = ["static:8", "static:16"]
-on = "sts:pairs.jsonl"
-"""
-
-
-def test_other_software_evaluates_again_in_steps(monkeypatch: pytest.MonkeyPatch):
-    rows = [{"sentence1": f"cat {i}", "sentence2": f"dog {i % 7}", "score": i % 5} for i in range(20)]
-    Path("pairs.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    evaluated = plan(EVALUATED)
-    engine.run(evaluated)
-    before = begun()
-    engine.run(evaluated)
-    assert begun() == before
-    with monkeypatch.context() as patch:
-        patch.setattr(results_folder, "_own_source", lambda: "changed")
-        engine.run(evaluated)
-    assert all(at != before[name] for name, at in begun().items())
-    assert {state.state for state in evaluated.states()} == {"done"}
-
-
-def test_results_of_a_former_plan_are_named(capsys: pytest.CaptureFixture[str]):
-    rows = [{"sentence1": f"cat {i}", "sentence2": f"dog {i % 7}", "score": i % 5} for i in range(20)]
-    Path("pairs.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    Path("study.toml").write_text(EVALUATED)
-    assert run(["study", "run", "study.toml", "-o", "out"]) == 0
-    assert "also contains" not in capsys.readouterr().err
-    Path("study.toml").write_text(EVALUATED.replace(', "static:16"', ""))
-    assert run(["study", "run", "study.toml", "-o", "out"]) == 0
-    said = capsys.readouterr().err
-    assert "out/eval also contains results of 1 not in this study (static:16); read out/eval.json" in said
-
-
-def test_what_comparing_reports_begins_with_the_program_once(monkeypatch: pytest.MonkeyPatch):
-    ended = subprocess.CompletedProcess([], 2, b"", b"retrokit: a notice\nretrokit: data: damaged\n")
-    monkeypatch.setattr(engine.subprocess, "run", lambda *words, **options: ended)
-    evaluated = plan(EVALUATED)
-    with pytest.raises(RetrokitError, match=r"^data: damaged$"):
-        engine._compare(evaluated, evaluated.steps, Path("out", "eval.json"))
-
-
-def test_a_folder_that_is_gone_is_named():
-    evaluated = replace(plan(EVALUATED), started_in="gone")
-    with pytest.raises(DataError, match=r"plan\.json: was started in gone, which is no folder; put it back"):
-        engine._compare(evaluated, evaluated.steps, Path("out", "eval.json"))
-
-
 BROKEN = """
 [[augment.crops]]
 name = "broken"
@@ -177,27 +125,6 @@ def test_a_step_that_fails_leaves_the_others_and_is_tried_again():
     before = begun()
     assert [state.state for state in engine.run(whole)] == ["done"] * 3
     assert begun()[fine.step.name] == before[fine.step.name]
-
-
-def test_braces_in_paths_and_dates_in_the_future_do_no_harm(folder: Path, monkeypatch: pytest.MonkeyPatch):
-    (folder / "{in} {put}").mkdir()
-    monkeypatch.chdir(folder / "{in} {put}")
-    texts, tomorrow = Path("texts.jsonl"), time.time() + 86_400
-    texts.write_text(TEXTS)
-    os.utime(texts, (tomorrow, tomorrow))
-    Path("study.toml").write_text(STUDY.replace("[0, 1]", "[0]"))
-    words = ["study", "run", "study.toml", "-o", "{a}/{out}{{"]
-    assert run(words) == 0
-    begun = {path: path.stat().st_mtime_ns for path in Path("{a}/{out}{{", "steps").glob("*.begun.json")}
-    assert len(begun) == 2
-    for mark in Path("{a}/{out}{{", "steps").glob("augment-crops*-??????.json"):
-        os.utime(mark, (tomorrow, tomorrow))  # by the clock of another machine
-    assert run(words) == 0
-    assert {path: path.stat().st_mtime_ns for path in begun} == begun, "nothing is done twice"
-    texts.write_text(TEXTS * 2)
-    os.utime(texts, (tomorrow, tomorrow))
-    assert run(words) == 0
-    assert all(path.stat().st_mtime_ns > at for path, at in begun.items()), "with what depends on it"
 
 
 def test_after_a_kill_the_same_command_goes_on():
@@ -238,57 +165,10 @@ def test_a_signal_stops_a_training_which_then_goes_on(number: int):
     assert len(after) >= 30
 
 
-@pytest.mark.parametrize(("code", "state"), [(0, "done"), (2, "failed"), (130, "missing"), (128 + 15, "missing")])
-def test_a_step_that_was_stopped_has_not_failed(monkeypatch: pytest.MonkeyPatch, code: int, state: str):
-    planned = plan()
-    planned.folder.mkdir()
-    planned.write()
-    monkeypatch.setattr(engine, "_run", lambda plan, step: plan.marker(step, "log").write_text("") or code)
-    assert engine.work("out", planned.steps[0].name) == code
-    assert planned.states()[0].state == state
-    assert planned.states()[0].processor == (processor_in_words() if state != "missing" else "")
-
-
 def test_two_studies_do_not_work_in_one_folder():
     planned = plan()
     with locked(planned.folder), pytest.raises(UsageError, match="is being written by another command"):
         engine.run(planned)
-
-
-@pytest.mark.parametrize("name", ["plan.json", "engine/log", "steps/notes.txt", "report.html", "augment-mix.json"])
-def test_files_of_a_user_are_not_replaced(name: str, capsys: pytest.CaptureFixture[str]):
-    Path("study.toml").write_text(STUDY)
-    path = Path("out", name)
-    path.parent.mkdir(parents=True)
-    path.write_text('{"precious": true}')
-    assert run(["study", "run", "study.toml", "-o", "out"]) == 2
-    first = name.partition("/")[0]
-    problem = f"out contains files that no study wrote ({first}): move them, or name another --output"
-    assert capsys.readouterr().err == f"retrokit: {problem}\n"
-    assert [file for file in Path("out").rglob("*") if file.is_file()] == [path]
-    assert path.read_text() == '{"precious": true}'
-    if not name.startswith("augment"):
-        words = ["does-it-see-near-misses", "--texts", "texts.jsonl", "--encoder", "static:8", "-o", "out"]
-        assert run(["study", *words]) == 2
-        assert [file for file in Path("out").rglob("*") if file.is_file()] == [path]
-
-
-def test_a_study_does_not_go_into_a_folder_that_it_reads(capsys: pytest.CaptureFixture[str]):
-    data = Path("data")
-    (data / "qrels").mkdir(parents=True)
-    Path("study.toml").write_text('[eval]\nencoders = ["static:dim=8"]\non = "beir:data"\n')
-    for words in (["run", "study.toml"], ["is-it-better-than-bm25", "--encoder", "static:8", "--on", "beir:data"]):
-        assert run(["study", *words, "-o", "data"]) == 2
-        assert "data: is an input too (data); write to another folder" in capsys.readouterr().err
-    assert [path.name for path in data.iterdir()] == ["qrels"]
-
-
-def test_options_of_the_engine_with_an_open_quote(capsys: pytest.CaptureFixture[str]):
-    Path("study.toml").write_text(STUDY)
-    assert run(["study", "run", "study.toml", "-o", "out", "--engine", "'unclosed"]) == 2
-    problem = "--engine 'unclosed: No closing quotation; quote it as in a shell"
-    assert capsys.readouterr().err == f"retrokit: {problem}\n"
-    assert not Path("out").exists()
 
 
 def test_a_page_tells_what_was_done_and_what_failed(capsys: pytest.CaptureFixture[str]):
@@ -305,17 +185,3 @@ def test_a_page_tells_what_was_done_and_what_failed(capsys: pytest.CaptureFixtur
     assert run(["study", "status", "out"]) == 0
     table = capsys.readouterr().out
     assert re.search(r"fine\S+ +.? *done", table)
-
-
-def test_without_the_page_the_summary_is_printed(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("retrokit.extensions.studies.cli.application", lambda: SimpleNamespace(commands={}))
-    Path("absent.jsonl").write_text("no JSON\n")
-    made = plan(BROKEN)
-    made.folder.mkdir()
-    made.write()
-    assert run(["study", "report", "out"]) == 0
-    said = capsys.readouterr()
-    assert "Of 3 steps: 0 done, 0 failed, 3 missing" in said.out
-    assert "report:" not in said.err
-    assert not Path("out", "report.html").exists()
-    assert json.loads(Path("out", "states.json").read_text())["kind"] == "steps"

@@ -72,24 +72,6 @@ def test_the_cause_comes_first(tiny_bert, tiny_llama, task, cause, spoiled, on, 
     assert first.command in why.sheets()[0].notes
 
 
-def test_what_does_nothing_is_seen(tiny_bert, task):
-    present = figure(str(tiny_bert), task)
-    why = why_this_figure(str(tiny_bert), task, f"{METRIC}={present:.4f}", sample=15)
-    assert "The present setup gives the published figure." in why.sheets()[0].notes
-    again = why_this_figure(str(tiny_bert), task, f"{METRIC}={present:.4f}", sample=15)
-    assert again == why
-    assert all(change.setting != "pooling" or change.value != "mean" for change in why.changes)  # it is what it has
-    far = why_this_figure(str(tiny_bert), task, f"{METRIC}=0.999", sample=15)
-    assert "No single change gives the published figure." in far.sheets()[0].notes
-    assert sum(change.whole is not None for change in far.changes) <= 8
-
-
-def test_a_table_has_no_pooling_and_says_so(task):
-    why = why_this_figure("static:16", task, f"{METRIC}=0.5", sample=15)
-    assert {change.setting for change in why.changes} >= {"similarity", "titles"}
-    assert not {change.setting for change in why.changes} & {"pooling", "end token"}
-
-
 @pytest.mark.parametrize(
     ("published", "problem"),
     [
@@ -103,11 +85,3 @@ def test_bad_figures_are_one_line(tiny_bert, task, published, problem):
     with pytest.raises(UsageError) as caught:
         why_this_figure(str(tiny_bert), task, published)
     assert problem in str(caught.value)
-
-
-def test_a_metric_that_is_no_mean_is_refused(tiny_bert, tmp_path):
-    rows = [{"sentence1": "cat", "sentence2": other, "score": score} for score, other in enumerate(WORDS[8:14])]
-    pairs = tmp_path / "sts.jsonl"
-    pairs.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    with pytest.raises(UsageError, match="spearman is no mean over queries"):
-        why_this_figure(str(tiny_bert), f"sts:{pairs}", "spearman=0.5")

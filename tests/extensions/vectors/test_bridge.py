@@ -1,10 +1,6 @@
 """A bridge between two encoders: its maps against scipy and lstsq, what it writes, and when it says no."""
 
 import json
-import os
-import shutil
-import subprocess
-import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,23 +12,18 @@ from sentence_transformers import SentenceTransformer
 
 import retrokit
 from retrokit.cli.entry import run
-from retrokit.core.errors import UsageError
 from retrokit.core.files import digest
-from retrokit.data.corpus import read_queries
 from retrokit.data.dtypes import DTYPES
 from retrokit.data.jsonl import write_jsonl
-from retrokit.evaluation.comparison.comparison import evaluation_of
 from retrokit.evaluation.evaluate import evaluate
-from retrokit.evaluation.result import Result
 from retrokit.extensions.vectors import bridging
-from retrokit.extensions.vectors.bridging import BridgeSample, _gained, bridge
+from retrokit.extensions.vectors.bridging import BridgeSample, bridge
 from retrokit.extensions.vectors.maps import RIDGES, VectorMap, fit, ridge
 from retrokit.extensions.vectors.query_side import train
 from retrokit.ranking.export import export, open_export
 from retrokit.similarities import registry
 from tests.evaluation.fakes import write_folder
 from tests.models import make_bert, sentences
-from tests.training.test_saved_folders import PAIR, assert_read_alike, prompted
 
 TEXTS = sentences(96)
 IDS = [f"d{number}" for number in range(96)]
@@ -96,13 +87,6 @@ def test_low_rank_is_the_best_of_its_rank():
     fitted = whole(x) - y.mean(axis=0)
     left, scales, right = np.linalg.svd(fitted, full_matrices=False)
     assert low(x) - y.mean(axis=0) == pytest.approx((left[:, :2] * scales[:2]) @ right[:2])
-
-
-def test_an_mlp_learns_what_is_bent():
-    x = drawn(600, 4)
-    y = np.abs(x)
-    errors = [np.square(fit(kind, x[:500], y[:500])(x[500:]) - y[500:]).mean() for kind in ("affine", "mlp:32")]
-    assert errors[1] < 0.5 * errors[0]  # over 20 seeds 0.26, with an SD of 0.03
 
 
 @pytest.mark.parametrize("hidden", [0, 5])
@@ -180,23 +164,6 @@ def test_auto_is_the_map_that_finds_most(tiny_bert, other, task, tmp_path):
         assert result.verdict.startswith("no: known-item search finds ") == (result.mrr / result.mrr_unmapped < 1 / 3)
 
 
-def test_queries_are_learned_from_too(tiny_bert, other, task, tmp_path, caplog, monkeypatch):
-    caplog.set_level("INFO", "retrokit")
-    read: list[str] = []
-    monkeypatch.setattr(bridging, "read_queries", lambda path: read.append(path) or read_queries(path))
-    export(str(tiny_bert), str(task), str(tmp_path / "old"), precision="fp32")
-    options = {"queries": str(task), "precision": "fp32", "map": "affine", "on": [f"beir:{task}"]}
-    bridge(str(tmp_path / "old"), str(other), str(tmp_path / "run"), **options)
-    assert len(read) == 1
-    assert f"beir:{task}: the bridge learns from 30 of 30 queries that measure it" in caplog.text
-    texts, queries = TEXTS, sentences(30, seed=9)
-    sides = [retrokit.encoder(str(path)).embed([*texts, *queries], "query", "fp32") for path in (other, tiny_bert)]
-    given, wanted = (rows / np.linalg.norm(rows, axis=1, keepdims=True) for rows in sides)
-    expected = fit("affine", given, wanted)(given[:5])
-    expected /= np.linalg.norm(expected, axis=1, keepdims=True)
-    assert SentenceTransformer(str(tmp_path / "run")).encode_query(texts[:5]) == pytest.approx(expected, abs=1e-4)
-
-
 def test_labels_improve_a_bridge(tiny_bert, other, task, tmp_path):
     """It is trained further as any query side, against the old export."""
     export(str(tiny_bert), str(task), str(tmp_path / "old"), precision="fp32")
@@ -208,86 +175,6 @@ def test_labels_improve_a_bridge(tiny_bert, other, task, tmp_path):
     bridged, learned = evaluate(systems, [f"beir:{task}"]).systems
     # over 20 seeds 0.19 more, with an SD of 0.01
     assert learned.metrics["ndcg@10"] > bridged.metrics["ndcg@10"] + 0.1
-
-
-def test_weights_in_bf16(tiny_bert, other, task, tmp_path):
-    """Of queries they are saved in float32, and of documents refused: the export would not fit them."""
-    half = f"model:{tiny_bert},dtype=bf16"
-    for name, encoder in (("old", str(tiny_bert)), ("half", half)):
-        export(encoder, str(task), str(tmp_path / name), precision="fp32")
-    bridge(str(tmp_path / "old"), f"model:{other},dtype=bf16", str(tmp_path / "run"), sample=60, precision="fp32")
-    assert SentenceTransformer(str(tmp_path / "run")).encode_query(["cat"]).shape == (1, 16)
-    assert len(retrokit.search(str(tmp_path / "run"), open_export(tmp_path / "old"), ["cat"], k=3)) == 1
-    with pytest.raises(UsageError, match="its weights are bfloat16; give dtype=fp32 and export again"):
-        bridge(str(tmp_path / "half"), str(other), str(tmp_path / "run2"), sample=60)
-
-
-def test_embeddings_that_are_cut_are_refused(tiny_bert, other, task, tmp_path):
-    cut = tmp_path / "cut"
-    SentenceTransformer(str(tiny_bert), truncate_dim=8).save(str(cut))
-    for name, encoder in (("whole", other), ("cut-rows", cut)):
-        export(str(encoder), str(task), str(tmp_path / name), precision="fp32")
-    for rows, encoder in (("whole", cut), ("cut-rows", other)):
-        with pytest.raises(UsageError, match="cuts embeddings to 8 dimensions"):
-            bridge(str(tmp_path / rows), str(encoder), str(tmp_path / "run"), sample=60)
-
-
-def test_texts_are_those_of_the_export(tiny_bert, other, tmp_path, monkeypatch):
-    texts, old = tmp_path / "texts.jsonl", tmp_path / "old"
-    write_jsonl(texts, ({"id": id, "text": text} for id, text in zip(IDS, TEXTS, strict=True)))
-    export(str(tiny_bert), str(texts), str(old), precision="fp32")
-    write_jsonl(texts, ({"id": id, "text": text} for id, text in zip(IDS, reversed(TEXTS), strict=True)))
-    with pytest.raises(UsageError, match=r"texts.jsonl: is not what .*old was written from"):
-        bridge(str(old), str(other), str(tmp_path / "run"), sample=60)
-    note = old / "export.json"
-    piped = json.loads(note.read_text())
-    piped["source"] = {"spec": "-", "digest": None}
-    note.write_text(json.dumps(piped))
-    monkeypatch.setattr("sys.stdin", None)
-    with pytest.raises(UsageError, match=r"-: is not what .*old was written from"):
-        bridge(str(old), str(other), str(tmp_path / "run"), sample=60)
-    note.write_text(json.dumps(piped | {"source": {"spec": str(tmp_path / "gone.jsonl"), "digest": "x"}}))
-    with pytest.raises(UsageError, match=r"gone.jsonl: does not exist; give the texts of .*old as `texts=`$"):
-        bridge(str(old), str(other), str(tmp_path / "run"), sample=60)
-    note.write_text(json.dumps(piped))
-    bridge(str(old), str(other), str(tmp_path / "run"), sample=60, texts=str(texts))
-
-
-def test_the_same_encoder_needs_no_bridge(tiny_bert, task, tmp_path):
-    """The identity is learned, ranks as before, and gains nothing."""
-    export(str(tiny_bert), str(task), str(tmp_path / "old"), precision="fp32")
-    result = bridge(str(tmp_path / "old"), str(tiny_bert), str(tmp_path / "run"), on=[f"beir:{task}"], precision="fp32")
-    # over 20 seeds there is no difference; a near tie of two documents may fall the other way
-    assert result.mrr == pytest.approx(result.mrr_unmapped, abs=0.05)
-    old, bridged, again = (system.metrics["ndcg@10"] for system in result.evaluation.systems)
-    assert old == again == pytest.approx(bridged, abs=0.05)
-    assert result.gained == {f"beir:{task}": None}
-    assert result.verdict.endswith("no: not even embedding again is shown to be better than the old system")
-
-
-@pytest.mark.parametrize(("gain", "spread", "share"), [(0.2, 0.01, 0.5), (0.2, 2.0, None), (-0.2, 0.01, None)])
-def test_a_share_is_of_a_gain_that_is_shown(gain, spread, share):
-    old, noise = drawn(40), drawn(40, seed=1)
-    noise = spread * (noise - noise.mean())
-    results = []
-    for name, values in {"old": old, "bridged": old + gain / 2 + noise, "new": old + gain + noise}.items():
-        per_query = {"ndcg@10": {f"q{place}": value for place, value in enumerate(values.tolist())}}
-        metrics = {"ndcg@10": float(values.mean())}
-        results.append(Result(name, "cosine", "beir:x", "ndcg@10", metrics, per_query, {}, {}, {}))
-    gained = _gained(evaluation_of(results, {"beir:x": ["ndcg@10"]}, {}))
-    assert gained == {"beir:x": None if share is None else pytest.approx(share)}
-
-
-def test_an_encoder_that_is_gone_is_named_with_its_export(tiny_bert, other, task, tmp_path):
-    gone = shutil.copytree(tiny_bert, tmp_path / "gone")
-    export(str(gone), str(task), str(tmp_path / "old"), precision="fp32")
-    shutil.rmtree(gone)
-    for options, advice in (({}, "give `into=` new"), ({"into": "new", "on": [f"beir:{task}"]}, "leave out `on=`")):
-        problem = rf"old: needs \S*gone, which cannot be loaded \(.*\); put it back, or {advice}"
-        with pytest.raises(UsageError, match=problem) as error:
-            bridge(str(tmp_path / "old"), str(other), str(tmp_path / "run"), **options)
-        assert "\n" not in str(error.value)
-    bridge(str(tmp_path / "old"), str(other), str(tmp_path / "mapped"), into="new", sample=60)
 
 
 def test_the_command_prints_it_all(tiny_bert, other, task, tmp_path, monkeypatch, capsys):
@@ -340,31 +227,3 @@ def test_bad_input_is_one_line(tiny_bert, other, task, tmp_path, monkeypatch, ca
     assert run(["vectors", "bridge", first, str(other), "-o", "bridged", *options]) == 2
     assert complaint in capsys.readouterr().err.strip().splitlines()[-1]
     assert not Path("bridged").exists()
-
-
-def test_a_bridge_saves_prompts_too(tiny_bert: Path, tmp_path: Path) -> None:
-    base = str(prompted(tmp_path / "base", tiny_bert, {"prompts": PAIR}))
-    corpus = {f"d{number}": text for number, text in enumerate(sentences(12, seed=30))}
-    data = write_folder(tmp_path / "data", corpus, {"q1": "who sees the mountain"}, {"q1": {"d1": 1}})
-    stored = str(tmp_path / "export")
-    assert run(["export", base, "--on", f"beir:{data}", "-o", stored, "--precision", "fp32", "--device", "cpu"]) == 0
-    command = ["vectors", "bridge", stored, base, "--map", "orthogonal", "--into", "old", "--device", "cpu"]
-    assert run([*command, "-o", str(tmp_path / "bridged")]) == 0
-    assert_read_alike(tmp_path / "bridged", ("who sees ", "the mountain is "))
-
-
-@pytest.mark.slow
-def test_the_example_trains_queries_and_moves_to_another_encoder(other, tmp_path):
-    queries = {f"q{i}": text for i, text in enumerate(sentences(90, seed=9))}
-    data = write_folder(tmp_path / "data", dict(zip(IDS, TEXTS, strict=True)), queries, {"q0": {"d0": 1}})
-    for split, first, last in (("train", 0, 66), ("dev", 66, 78), ("test", 78, 90)):
-        rows = [f"q{i}\td{i}\t1" for i in range(first, last)]
-        (data / "qrels" / f"{split}.tsv").write_text("\n".join(["query-id\tcorpus-id\tscore", *rows, ""]))
-    example = Path(__file__).parents[3] / "examples" / "stored_documents.sh"
-    words = ["bash", str(example), str(tmp_path / "out"), "static:16", str(other), str(data)]
-    environment = {**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
-    done = subprocess.run(words, capture_output=True, text=True, env=environment, check=False)
-    assert done.returncode == 0, done.stderr
-    for name in ("map", "encoder", "bridge", "bridge-trained"):
-        assert len(retrokit.search(str(tmp_path / "out" / name), open_export(tmp_path / "out/documents"), ["cat"])) == 1
-    assert "bridge-trained,export" in done.stdout

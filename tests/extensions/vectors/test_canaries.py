@@ -4,16 +4,12 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 
-import numpy as np
 import pytest
 
-import retrokit
 from retrokit import cli
-from retrokit.core.errors import UsageError
-from retrokit.extensions.vectors.canaries import CanaryReport, verify
+from retrokit.extensions.vectors.canaries import verify
 from retrokit.ranking.export import export
 from tests.evaluation.fakes import write_lines
-from tests.llm.server import ChatServer, Plan
 from tests.models import sentences
 
 TEXTS = [" ".join(sentences(count, seed=count)) for count in range(1, 9) for _ in range(3)]
@@ -67,58 +63,3 @@ def test_each_cause_is_named_alone(exported, tiny_bert, spoiled, cause, change, 
     explained = [trial for trial in report.trials if f"{trial.cause} ({trial.change})" in report.explanations]
     assert [trial.cosine for trial in explained] == [pytest.approx(1, abs=1e-5)]
     assert report.trials[0].cosine < explained[0].cosine
-
-
-def test_nothing_is_named_that_mends_nothing(exported, tiny_bert, capsys):
-    folder = exported(",pooling=cls,max_length=8")  # two changes at once
-    assert cli.run(["vectors", "verify", folder, str(tiny_bert)]) == 1
-    out, err = capsys.readouterr()
-    assert "no single change makes them agree" in " ".join(out.split())
-    assert err.endswith(f"retrokit: {tiny_bert}: its vectors do not agree with those of {folder}\n")
-
-
-@pytest.fixture
-def against(tiny_bert: Path) -> Callable[[str], CanaryReport]:
-    """The comparison with a service that normalises what the tiny model gives."""
-    encoder = retrokit.encoder(str(tiny_bert))
-
-    def embed(text: str) -> list[float]:
-        (row,) = encoder.embed([text], "document", "fp32")
-        return (row / np.linalg.norm(row)).tolist()
-
-    def compare(folder: str) -> CanaryReport:
-        with ChatServer(Plan(embed=embed)) as server:
-            return verify(folder, f"api:m,url={server.url}")
-
-    return compare
-
-
-NORMS = "normalisation (one of the two gives norm 1)"
-
-
-@pytest.mark.parametrize(
-    ("more", "sim", "explanations", "agrees"),
-    [
-        ("", "cosine", [NORMS], True),  # which has no use for norms
-        ("", "dot", [NORMS], False),
-        (",document_prompt=passage: ", "cosine", ["prompt (document_prompt='passage: ')", NORMS], False),
-        (",max_length=8", "cosine", ["length (texts cut at about 8 tokens)", NORMS], False),
-        (",pooling=cls", "cosine", [], False),
-    ],
-)
-def test_a_service(exported, against, more, sim, explanations, agrees):
-    report = against(exported(more, sim=sim))
-    assert (report.explanations, report.agrees) == (explanations, agrees)
-    assert ("cosine does not use norms" in report.verdict) == (agrees and sim == "cosine")
-
-
-def test_what_cannot_be_compared(exported, tiny_bert, tmp_path, capsys):
-    folder = Path(exported(dims=8))
-    assert verify(str(folder), str(tiny_bert)).agrees  # of its first dimensions
-    with pytest.raises(UsageError, match=r"static:4.*: gives 4 dimensions, and the export has 8; name its model"):
-        verify(str(folder), f"static:dim=4,tokenizer={tiny_bert}")
-    assert cli.run(["vectors", "verify", str(folder)]) == 2
-    assert "Missing argument 'ENCODER'" in capsys.readouterr().err
-    (folder / "canaries.json").unlink()
-    with pytest.raises(UsageError, match=r"has no canaries\.json; export again"):
-        verify(str(folder), str(tiny_bert))

@@ -6,7 +6,6 @@ from pathlib import Path
 import pytest
 
 from retrokit import cli, encoders
-from retrokit.core.errors import UsageError
 from retrokit.data.jsonl import write_jsonl
 from retrokit.extensions.vectors.query_side import plan
 from retrokit.extensions.vectors.settings import VectorsConfig
@@ -57,26 +56,6 @@ def test_data_are_refused_before_weights_load(
     assert cli.run(["vectors", "train", "documents", "--encoder", "damaged", *words.split(), *more]) == 2
     assert problem in capsys.readouterr().err.splitlines()[-1]
     assert not Path("run").exists()
-
-
-def test_the_id_of_a_crop_names_its_document(folder: Path) -> None:
-    config = VectorsConfig("documents", ["crops.jsonl"], batch_size=8, steps=2, precision="fp32")
-    planned = plan(config)
-    assert [(pair.anchor, pair.positive) for pair in planned.records] == list(
-        zip(sentences(40, seed=3), IDS, strict=True)
-    )
-    assert planned.rows == {id: row for row, id in enumerate(IDS)}
-
-
-def test_an_id_of_other_rows_names_no_document(folder: Path) -> None:
-    rows = [
-        {"anchor": text, "positive": f"{text} again", "id": id, "genre": "news"}
-        for text, id in zip(TEXTS, IDS, strict=True)
-    ]
-    write_jsonl(folder / "numbered.jsonl", rows)
-    config = VectorsConfig("documents", ["numbered.jsonl"], encoder="damaged", batch_size=8)
-    with pytest.raises(UsageError, match="40 of 40 documents are no ids or texts"):
-        plan(config)
 
 
 def test_a_dry_run_embeds_a_sample_of_the_queries(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,9 +1,7 @@
 """Training of a query side against stored vectors: the export stays as it is, and the new queries fit it."""
 
 import json
-import shutil
 from pathlib import Path
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -23,7 +21,6 @@ from retrokit.extensions.vectors import query_side
 from retrokit.extensions.vectors.query_side import QueryMap, plan, train
 from retrokit.extensions.vectors.settings import VectorsConfig
 from retrokit.ranking.export import export, open_export
-from retrokit.report.tables import preflight_sheets
 from retrokit.training.trainer import Options
 from tests.evaluation.fakes import write_folder
 from tests.models import sentences
@@ -127,18 +124,6 @@ def test_the_loss_is_infonce_over_the_stored_vectors(tiny_bert, corpus, pairs, t
     assert loss == pytest.approx(torch.nn.functional.cross_entropy(scores, own).item(), rel=1e-5)
 
 
-def test_the_scale_is_that_of_the_documents(tiny_bert, corpus, pairs, tmp_path):
-    """Signs are as long as the unit vectors that they stand for, and an added dimension is none of theirs."""
-    signs = exported(tiny_bert, corpus, tmp_path / "signs", dtype="binary")
-    job = plan(configure(tiny_bert, pairs, signs, None))
-    assert job.documents_at(np.arange(5)).norm(dim=1).tolist() == pytest.approx([1] * 5)
-    scales = []
-    for one_length in (False, True):
-        rows = exported(tiny_bert, corpus, tmp_path / f"{one_length}", sim="dot", one_length=one_length)
-        scales.append(plan(configure(tiny_bert, pairs, rows, None)).preflight.scale["scale"])
-    assert scales[0] == pytest.approx(scales[1], rel=1e-5)
-
-
 @pytest.mark.parametrize("sim", ["sfs:4,base=dot", "learn"])
 def test_an_encoders_queries_are_prepared_once(tiny_bert, corpus, pairs, tmp_path, sim):
     documents = exported(tiny_bert, corpus, tmp_path / "documents", sim=sim)
@@ -173,28 +158,16 @@ def test_negatives_are_the_nearest_of_a_sample(tiny_bert, corpus, pairs, tmp_pat
     job = plan(configure(tiny_bert, pairs, documents, None, mined=5, mine_every=10))
     mined, encoder = job.negatives(), job.query_encoder()
     drawn = mined.draw(QUERIES[2:10], 0, encoder).reshape(8, 5)
-    sample = np.unique(mined._index_of(0).rows)
+    sample = np.unique(mined._sample_of(0)[0])
     assert len(sample) == min(among, 96)
     vectors = open_export(documents).vectors()
     scores = encoder.embed(QUERIES[2:10], "query", "fp32") @ vectors[sample].T
     nearest = sample[(-scores).argsort(axis=1)[:, : query_side.DEPTH]]
     assert mined.nearest[1:9].sort()[0].tolist() == np.sort(nearest, axis=1).tolist()
     assert all(set(own) <= set(near) for own, near in zip(drawn.tolist(), nearest.tolist(), strict=True))
-    sampled = mined._index_of(0)  # which is read from disk once, whatever encoder asks
-    assert sampled.asked_by(encoder).parts is sampled.parts is vars(sampled)["parts"]
-    assert (mined._index_of(1).rows.tolist() != sample.tolist()) == (among == 64)
-
-
-def test_negatives_wait_for_the_next_batch(tiny_bert, corpus, pairs, tmp_path, monkeypatch):
-    """One tokenizer serves both, at another length."""
-    documents, calls = exported(tiny_bert, corpus, tmp_path / "documents"), []
-    job = plan(configure(tiny_bert, pairs, documents, None, query_side="encoder", max_length=4))
-    trainer = job.trainer(Options(output_dir=str(tmp_path / "checkpoints"), report_to="none", use_cpu=True))
-    draw = trainer.mined.draw
-    monkeypatch.setattr(trainer.mined, "draw", lambda *given: calls.append("draw") or draw(*given))
-    trainer.prefetcher = SimpleNamespace(wait=lambda: calls.append("wait"))
-    trainer.compute_loss(job.model, next(iter(trainer.loader)))
-    assert calls == ["wait", "draw"]
+    _, sampled = mined._sample_of(0)  # which is read from disk once, whatever encoder asks
+    assert sampled.asked_by(encoder).source.blocks is vars(sampled.source)["blocks"]
+    assert (mined._sample_of(1)[0].tolist() != sample.tolist()) == (among == 64)
 
 
 def test_a_map_learns_what_was_done_to_the_documents(tiny_bert, corpus, tmp_path):
@@ -232,48 +205,6 @@ def test_a_killed_run_ends_as_if_it_had_not_been(tiny_bert, corpus, pairs, tmp_p
     assert evaluations[0] == evaluations[1]
 
 
-def test_a_table_has_its_own_learning_rate(corpus, pairs, tmp_path):
-    table = "static:16"
-    documents = exported(table, corpus, tmp_path / "documents")
-    rates = [
-        plan(configure(table, pairs, documents, None, lr=None, query_side=side)).config.lr
-        for side in ("encoder", "map")
-    ]
-    assert rates == [0.05, 1e-4]
-
-
-def test_an_overlap_with_the_test_is_reported(tiny_bert, corpus, pairs, tmp_path):
-    """By the texts of the documents that ids name."""
-    documents = exported(tiny_bert, corpus, tmp_path / "documents")
-    texts, queries = dict(zip(IDS, TEXTS, strict=True)), {"q0": QUERIES[0], "q1": "another"}
-    test = write_folder(tmp_path / "test", texts, queries, {"q0": {IDS[1]: 1}, "q1": {IDS[3]: 1}})
-    job = plan(configure(tiny_bert, pairs, documents, None, eval=[f"beir:{test}"], holdout=0.2))
-    counts = {overlap["test"]: overlap["counts"] for overlap in job.preflight.overlaps}
-    names = ("queries", "queries_seen", "pairs", "pairs_seen", "documents", "documents_seen")
-    assert [counts["test"][name] for name in names] == [2, 1, 2, 1, 2, 2]
-    assert counts["holdout"]["queries_seen"] == 0
-
-
-def test_texts_and_beir_folders_name_documents_too(tiny_bert, tmp_path):
-    folder = write_folder(
-        tmp_path / "beir",
-        dict(zip(IDS, TEXTS, strict=True)),
-        {f"q{i}": text for i, text in enumerate(QUERIES)},
-        {f"q{i}": {IDS[i]: 1} for i in range(len(QUERIES))},
-    )
-    documents = exported(tiny_bert, folder, tmp_path / "documents")
-    for name, column in (("ids", IDS), ("texts", TEXTS)):
-        rows = [{"anchor": query, "positive": document} for query, document in zip(QUERIES, column, strict=False)]
-        write_jsonl(tmp_path / f"{name}-pairs.jsonl", rows)
-    sources = [tmp_path / "ids-pairs.jsonl", tmp_path / "texts-pairs.jsonl", f"beir:{folder},split=test"]
-    plans = [plan(configure(tiny_bert, source, documents, None)) for source in sources]
-    assert plans[0].records == plans[1].records == plans[2].records
-    assert {id: plans[0].rows[id] for id in IDS[:40]} == {id: i for i, id in enumerate(IDS[:40])}
-    (tmp_path / "beir" / "corpus.jsonl").write_text('{"_id": "other", "text": "another"}\n')
-    with pytest.raises(UsageError, match="40 of 40 documents are no ids or texts of"):
-        plan(configure(tiny_bert, sources[1], documents, None))
-
-
 @pytest.mark.parametrize("shards", [1, 3])
 def test_eval_with_the_export_is_eval_of_the_texts(tiny_bert, pairs, tmp_path, shards):
     folder = write_folder(
@@ -298,18 +229,6 @@ def test_a_task_of_other_documents_is_refused_at_once(tiny_bert, corpus, pairs, 
     folder = write_folder(tmp_path / "beir", {IDS[0]: TEXTS[0], "x": "cat"}, {"q": "cat"}, {"q": {"x": 1}})
     with pytest.raises(UsageError, match="lacks 1 of 2 documents, the first of them 'x'"):
         plan(configure(tiny_bert, pairs, documents, None, eval=[f"beir:{folder}"]))
-
-
-def test_lora_learns_queries_only(tiny_bert, corpus, pairs, tmp_path):
-    documents = exported(tiny_bert, corpus, tmp_path / "documents")
-    train(configure(tiny_bert, pairs, documents, tmp_path / "run", query_side="encoder", lora=2))
-    (structure,) = (
-        json.loads(path.read_text())["structure"] for path in (tmp_path / "run").rglob("router_config.json")
-    )
-    assert len(structure["query"]) == len(structure["document"]) == 2
-    start, trained = retrokit.encoder(str(tiny_bert)), retrokit.load(str(tmp_path / "run"))
-    assert np.array_equal(start.embed(TEXTS, "document", "fp32"), trained.embed(TEXTS, "document", "fp32"))
-    assert not np.allclose(start.embed(TEXTS, "query", "fp32"), trained.embed(TEXTS, "query", "fp32"), atol=1e-4)
 
 
 @pytest.mark.parametrize(
@@ -354,72 +273,3 @@ def test_bad_input_is_one_line(tiny_bert, corpus, pairs, tmp_path, monkeypatch, 
     error = capsys.readouterr().err.strip()
     assert complaint in error.splitlines()[-1]
     assert not Path("run").exists()
-
-
-@pytest.mark.parametrize("side", ["map", "encoder"])
-def test_weights_that_a_saved_model_changes_are_refused(tiny_bert, corpus, pairs, tmp_path, side):
-    encoder = Path(f"model:{tiny_bert},dtype=bf16")
-    documents = exported(encoder, corpus, tmp_path / "documents")
-    with pytest.raises(UsageError, match="its weights are bfloat16; give dtype=fp32 and export again"):
-        plan(configure(encoder, pairs, documents, None, query_side=side))
-
-
-def test_a_map_does_not_follow_a_cut(tiny_bert, corpus, pairs, tmp_path):
-    cut = tmp_path / "cut"
-    SentenceTransformer(str(tiny_bert), truncate_dim=8).save(str(cut))
-    documents = exported(cut, corpus, tmp_path / "documents", sim="cosine")
-    with pytest.raises(UsageError, match="cuts embeddings to 8 dimensions"):
-        plan(configure(cut, pairs, documents, None, query_side="map"))
-
-
-def test_another_encoder_is_refused(tiny_bert, corpus, pairs, tmp_path):
-    documents = exported(tiny_bert, corpus, tmp_path / "documents")
-    other = shutil.copytree(tiny_bert, tmp_path / "other")
-    (other / "tokenizer_config.json").write_text(
-        (other / "tokenizer_config.json").read_text().replace('"model_max_length": 64', '"model_max_length": 32')
-    )
-    with pytest.raises(UsageError, match="whose weights or settings"):
-        plan(configure(other, pairs, documents, None))
-
-
-def test_the_encoder_is_that_of_the_export(tiny_bert, corpus, pairs, tmp_path):
-    encoder = shutil.copytree(tiny_bert, tmp_path / "encoder")
-    documents = exported(encoder, corpus, tmp_path / "documents", sim="dot")
-    job = plan(configure(None, pairs, documents, None))
-    assert job.config.encoder == job.describe().encoder == str(encoder)
-    assert (job.similarity.spec, job.preflight.configuration["sim"]) == ("dot", "dot")
-    shutil.rmtree(encoder)
-    with pytest.raises(UsageError, match="put it back, or give an encoder whose queries fit its vectors"):
-        plan(configure(None, pairs, documents, None))
-
-
-def test_the_plan_shows_options_that_are_not_usual(tiny_bert, corpus, pairs, tmp_path):
-    documents = exported(tiny_bert, corpus, tmp_path / "documents")
-    job = plan(configure(tiny_bert, pairs, documents, None, mined=4, mine_every=7))
-    (sheet,) = (sheet for sheet in preflight_sheets(job.preflight, VectorsConfig) if sheet.title == "plan")
-    assert [("mine every",), ("7",)] in sheet.rows
-    assert ("mined",) not in [name for name, _ in sheet.rows]
-
-
-def test_the_configuration_of_a_run_repeats_it(tiny_bert, corpus, pairs, tmp_path):
-    documents = exported(tiny_bert, corpus, tmp_path / "documents")
-    train(configure(tiny_bert, pairs, documents, tmp_path / "run", query_side="low-rank:3"))
-    words = ["vectors", "train", documents, "--config", tmp_path / "run" / "config.toml", "--device", "cpu"]
-    assert retrokit_run([*map(str, words), "-o", str(tmp_path / "again")]) == 0
-    assert_same_weights(tmp_path / "run", tmp_path / "again")
-
-
-def test_a_step_is_timed(tiny_bert, corpus, pairs, tmp_path, capsys):
-    documents = exported(tiny_bert, corpus, tmp_path / "documents")
-    words = ["vectors", "train", documents, "--data", pairs, "--batch-size", "8", "--dry-run", "--time", "--json"]
-    assert retrokit_run([*map(str, words)]) == 0
-    assert json.loads(capsys.readouterr().out)["steps"]["seconds_each"] > 0
-
-
-def test_another_run_is_not_resumed(tiny_bert, corpus, pairs, tmp_path):
-    documents = exported(tiny_bert, corpus, tmp_path / "documents")
-    with killed_after(3):
-        train(configure(tiny_bert, pairs, documents, tmp_path / "run", save_every=1))
-    problem = "is another run: query-side was map, now low-rank:3; mined was 2, now 5"
-    with pytest.raises(UsageError, match=problem):
-        train(configure(tiny_bert, pairs, documents, tmp_path / "run", mined=5, query_side="low-rank:3", resume=True))
