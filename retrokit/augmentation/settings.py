@@ -185,7 +185,7 @@ class NearMissSettings(Settings):
     )
     output: str = common("output", default="-", help=OUTPUT, writes=FILE)
     families: Sequence[str] = setting(
-        "negation,binding,spatial", "Families, comma-separated.", read=listed, names="near-misses"
+        "negation,binding,spatial", "Families, comma-separated.", read=listed, names="edits"
     )
     positive: str = setting("anchor", "Positive: the sentence (COMP), or the pair's paraphrase.", choices=POSITIVES)
     per_family: int | None = setting(None, "Near-misses per family. Default: all.", minimum=1)

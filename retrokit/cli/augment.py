@@ -96,7 +96,7 @@ def near_misses(
 
     retrokit augment near-misses corpus.jsonl --per-family 9940 --split 0.8 -o near-misses.jsonl
     """
-    from retrokit.augmentation.near_misses.files import estimate_of, write_near_misses
+    from retrokit.augmentation.edits.files import estimate_of, write_near_misses
 
     if dry_run:
         show(str(estimate_of(settings)))

@@ -21,8 +21,7 @@ CORE_KINDS = [
     Entry("corpora", "Corpora", "retrokit.probing:corpora"),
     Entry("splitters", "Splitters", "retrokit.augmentation.crops:splitters"),
     Entry("mixture", "Parts of a mixture", "retrokit.augmentation.mixing:registry"),
-    Entry("near-misses", "Families of near-misses", "retrokit.augmentation.near_misses:registry"),
-    Entry("capabilities", "Capabilities of stress tests", "retrokit.augmentation.stress:registry"),
+    Entry("edits", "Families of edits: near-misses and stress tests", "retrokit.augmentation.edits:registry"),
     Entry("commands", "Commands", "retrokit.cli.commands:registry"),
     Entry("records", "Records that commands print as JSON", "retrokit.report.records:registry"),
 ]

@@ -203,7 +203,7 @@ class StressSettings(ProbeSettings):
     on: str | None = setting(None, "Judged queries instead of texts, e.g. beir:data/scifact.", names="tasks")
     _: KW_ONLY
     capabilities: Sequence[str] = setting(
-        (), "Capabilities, comma-separated. Default: all.", read=listed, names="capabilities"
+        (), "Capabilities, comma-separated. Default: all.", read=listed, names="edits"
     )
     with_: str | None = setting(
         None,
