@@ -148,14 +148,6 @@ class DenseIndex(Index):
         best: np.ndarray = np.maximum.reduceat(scores, starts_of(chunk_counts))
         return best
 
-    def asked_by(self, encoder: Encoder) -> DenseIndex:
-        """The same vectors for the queries of another encoder, read once for both."""
-        scorer = self.searcher.scorer
-        embeddings = SharedEmbeddings(encoder, [scorer], self.searcher.embeddings.precision)
-        searcher = Dense(embeddings, scorer, self.searcher.faiss, self.searcher.quantize)
-        searcher.export = self.searcher.export
-        return DenseIndex(searcher, self.source)
-
     def account(self) -> Account:
         """The embeddings and their norms, and the recall of an index. Of an export, no document is known."""
         searcher, embeddings = self.searcher, self.searcher.embeddings
