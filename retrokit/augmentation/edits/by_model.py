@@ -121,13 +121,13 @@ def _coordinates_changed_places(old: list[str], new: list[str]) -> bool:
     """Whether what differs is "A and B" in one and "B and A" in the other."""
     if sorted(old) != sorted(new):
         return False
-    differ = [place for place, (before, after) in enumerate(zip(old, new, strict=True)) if before != after]
+    differ = [index for index, (before, after) in enumerate(zip(old, new, strict=True)) if before != after]
     # an article that both coordinates have is outside of what differs
     for start in range(max(0, differ[0] - _SHARED), differ[0] + 1):
         for end in range(differ[-1] + 1, min(len(old), differ[-1] + 1 + _SHARED) + 1):
-            for place in range(start + 1, end - 1):
-                turned = [*old[place + 1 : end], old[place], *old[start:place]]
-                if old[place] in ("and", "or") and turned == new[start:end]:
+            for middle in range(start + 1, end - 1):
+                turned = [*old[middle + 1 : end], old[middle], *old[start:middle]]
+                if old[middle] in ("and", "or") and turned == new[start:end]:
                     return True
     return False
 

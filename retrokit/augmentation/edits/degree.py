@@ -16,14 +16,19 @@ _FIXED = LEXICON.tables["fixed"]
 def _degree(subject: Subject) -> Iterator[Rewriting]:
     """*strongly associated* → *weakly associated*, *often* → *rarely*"""
     view = View(subject.tagged)
-    for place, word in enumerate(view.words[: view.size]):
-        other = _DEGREES.get(word)
-        near = set(view.words[max(0, place - 3) : place])
-        fixed = _FIXED.get(word, frozenset())
-        if other is None or not near.isdisjoint(_GRADED) or view.words[place + 1] in fixed | {"and", "or", "than"}:
-            continue
-        if view.tags[place] in ("AV0", "AJ0") and view.words[place - 1] not in ("and", "or", "to"):
-            yield Rewriting(f"{word}-{other}", rewrite(subject.tagged, [Change(place, place + 1, other)]))
+    for index, word in enumerate(view.words[: view.size]):
+        if word in _DEGREES and view.tags[index] in ("AV0", "AJ0") and not _is_compared(view, index):
+            other = _DEGREES[word]
+            yield Rewriting(f"{word}-{other}", rewrite(subject.tagged, [Change(index, index + 1, other)]))
+
+
+def _is_compared(view: View, index: int) -> bool:
+    """Whether a word is one side of a comparison, denied, or part of a fixed phrase."""
+    before, after = view.words[index - 1], view.words[index + 1]
+    if before in ("and", "or", "to") or after in ("and", "or", "than"):
+        return True
+    is_fixed = after in _FIXED.get(view.words[index], frozenset())
+    return is_fixed or not _GRADED.isdisjoint(view.words[max(0, index - 3) : index])
 
 
 def _modality(subject: Subject) -> Iterator[Rewriting]:

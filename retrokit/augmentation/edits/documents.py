@@ -9,7 +9,7 @@ from retrokit.augmentation.edits.subject import Passage, Subject
 
 SIZES = (100, 400, 1600, 6000)
 """Words of a long document; 6,000 are about 8,000 tokens."""
-_PLACES = {"first": 0.0, "middle": 0.5, "last": 1.0}
+_POSITIONS = {"first": 0.0, "middle": 0.5, "last": 1.0}
 _ONE_OF = 3
 _REPEATS = 3
 _INSTRUCTIONS = (
@@ -30,10 +30,10 @@ def _position(subject: Subject) -> Iterator[Rewriting]:
     other = subject.unrelated(len(sentence.split()), "other")
     if not words or not other:
         return
-    for place, share in _PLACES.items():
+    for position, share in _POSITIONS.items():
         cut = round(share * size)
         passage = Passage(" ".join(words[:cut]), sentence, " ".join(words[cut:]))
-        yield Rewriting(f"{place}-{size}", passage.with_sentence(other), passage)
+        yield Rewriting(f"{position}-{size}", passage.with_sentence(other), passage)
 
 
 def _padding(subject: Subject) -> Iterator[Rewriting]:
