@@ -71,6 +71,12 @@ COMPARED = but(
     Comparison,
     precisions=(list[str] | None, "What the baseline and the result were computed in, if not the same."),
 )
+NEAR_MISS_ROW = {
+    **{"task": str, "scorer": str, "similarity": str, "family": str, "near_misses": int},
+    "near_miss": (float, "Mean score of near-misses, on the scorer's own scale."),
+    "positive": (float | None, "Mean score of positives."),
+    "*": float | None,
+}
 EVALUATION: dict[str, Any] = {
     "results": ([RESULT], "One of each encoder, similarity and task."),
     "seeds": (
@@ -104,6 +110,7 @@ EVALUATION: dict[str, Any] = {
         "Since the stored baseline (--baseline).",
     ),
     "gates": ([Gate], "The gates that were set, and whether they hold."),
+    "near_misses": ([NEAR_MISS_ROW], "A row per scorer and family, where near-misses test a gate."),
     "overlaps": ([Overlap], "What of the tests stands in training data."),
     "over_tasks": ([but(OverTasks, comparison=Either([COMPARED, None]))], "Means over tasks of one main metric."),
     "correlations": ([Correlation], "Of SURE's metrics over the systems (--correlations)."),
@@ -125,12 +132,6 @@ EVALUATION: dict[str, Any] = {
         ],
         "Similarities of training against those of evaluation (--cross).",
     ),
-}
-NEAR_MISS_ROW = {
-    **{"task": str, "scorer": str, "similarity": str, "family": str, "near_misses": int},
-    "near_miss": (float, "Mean score of near-misses, on the scorer's own scale."),
-    "positive": (float | None, "Mean score of positives."),
-    "*": float | None,
 }
 PREFLIGHT = but(Preflight, sources=[dict[str, Any]], overlaps=[Overlap])
 DIMENSIONS = {"document": float | None, "query": float | None, "angle": float | None}
@@ -245,7 +246,7 @@ OUTPUTS: dict[str, Any] = {
     },
     "probe-stress": StressProbe,
     "rerank-calibrate": Calibration,
-    "rerank-run": {**EVALUATION, "near_misses": ([NEAR_MISS_ROW], "A row per scorer and family.")},
+    "rerank-run": EVALUATION,
     "rerank-train": Either([but(VerifierPreflight, sources=[dict[str, Any]]), TRAINED]),
 }
 """By command, its words with dashes between."""
@@ -259,7 +260,7 @@ KINDS = {
     "eval": ["evaluation"],
     "finetune": ["preflight", "training"],
     "rerank-calibrate": ["calibration"],
-    "rerank-run": ["reranking"],
+    "rerank-run": ["evaluation"],
     "rerank-train": ["preflight", "training"],
 }
 """The ``kind`` of what a command prints, if it is not the command's own name."""

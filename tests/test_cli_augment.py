@@ -123,10 +123,8 @@ WRONG = {
     ),
     "near-misses corpus.jsonl --positive other": "--positive other is none of anchor, paraphrase",
     "near-misses corpus.jsonl --positive paraphrase": "corpus.jsonl:1: no field 'anchor'; the fields are 'id', 'text'",
-    "near-misses corpus.jsonl --split 0.8": "--split writes two files: give --output NAME.jsonl",
-    "near-misses corpus.jsonl --split 1 -o x.jsonl": (
-        "the share of the training split must lie between 0 and 1, not 1"
-    ),
+    "near-misses corpus.jsonl --split 0.8": "--split needs --output",
+    "near-misses corpus.jsonl --split 1 -o x.jsonl": "--split 1.0 must be below 1",
     "near-misses corpus.jsonl --per-family 0": "--per-family 0 is out of range (at least 1)",
     "mine pairs.jsonl --encoder BERT --margin 0,04": "--margin 0,04: expected a number or none",
     "mine pairs.jsonl --encoder BERT --margin -1": "--margin -1.0 is out of range (at least 0)",

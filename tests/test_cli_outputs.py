@@ -198,8 +198,8 @@ LINES = {
 
 def outputs_of(command: Any) -> dict[str, str]:
     """The options of a command that write, with their kind."""
-    noting = [one for one in command.params if getattr(one.callback, "__qualname__", "").startswith("writes.")]
-    return {max(one.opts, key=len): one.callback.__wrapped__.__closure__[0].cell_contents for one in noting}
+    written = {name: option.param.writes for name, option in command.callback.call.options.items()}
+    return {max(one.opts, key=len): written[one.name] for one in command.params if written.get(one.name)}
 
 
 def leaves(command: Any, words: str = "") -> Iterator[tuple[str, Any]]:

@@ -97,20 +97,26 @@ class Command(Described, TyperCommand):
         """A copy of the command that has the parameters of the page."""
         page, callback = copy(self), self.callback
         call: Any = vars(callback)["call"]
-        arguments = [param for param in self.params if param.param_type_name == "argument"]
-        options = {param.name: copy(param) for param in self.params if param.param_type_name == "option"}
-        first: list[Any] = [options.pop(name) for name in call.first()]
+        arguments: list[Any] = []
+        options: dict[str | None, Any] = {}
+        for param in self.params:
+            if param.param_type_name == "argument":
+                arguments.append(param)
+            else:
+                options[param.name] = copy(param)
+        first = [options.pop(name) for name in call.first()]
         for param in first:
             param.rich_help_panel = "Common options" if shows_all else None
-        others = list(options.values()) if shows_all or not first else []
-        page.params = [*arguments, *first, *others]
+        page.params = [*arguments, *first]
+        if shows_all or not first:
+            page.params += options.values()
         if not shows_all:
             paragraphs = (self.help or "").split("\n\n")
             page.rich_markup_mode, page.help = None, "\n\n".join(map(_copyable, paragraphs))
         return page
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """As the base class; notes which help is asked for."""
+        """As the base class; notes which help is requested."""
         ctx.meta[_ALL] = _ALL in args
         return super().parse_args(ctx, args)
 

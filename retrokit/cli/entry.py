@@ -8,6 +8,7 @@ import shlex
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from itertools import chain
 from typing import Any, NoReturn
 
 import typer
@@ -56,13 +57,22 @@ def in_options(message: str) -> str:
 
 
 def _option_of(parameter: str) -> str | None:
-    """The option of a parameter of the running command, or else of any other; ``None`` if there is none."""
-    loaded_first = sorted(_all_commands(application()), key=lambda command: not getattr(command, "is_loaded", True))
-    for command in loaded_first:
-        options = _options_of(command)
-        if parameter in options:
-            return options[parameter]
+    """The option of a parameter of the running command, or else its argument, or an option of any other command."""
+    commands = list(_all_commands(application()))
+    loaded = [command for command in commands if getattr(command, "is_loaded", True)]
+    arguments = (
+        {param.name: placeholder(param) for param in command.params if _is_argument(param)} for command in loaded
+    )
+    others = (_options_of(command) for command in commands if command not in loaded)
+    for names in chain(map(_options_of, loaded), arguments, others):  # others are loaded only if they are needed
+        if parameter in names:
+            return names[parameter]
     return None
+
+
+def _is_argument(param: Any) -> bool:
+    is_argument: bool = param.param_type_name == "argument"
+    return is_argument
 
 
 def _all_commands(command: Any) -> Iterator[Any]:
@@ -72,15 +82,13 @@ def _all_commands(command: Any) -> Iterator[Any]:
 
 
 def _options_of(command: Any) -> dict[str, str]:
-    """How the help calls each parameter of a command: by its name, and by the option's own."""
+    """The option of each parameter of a command: by its name, and by the option's own."""
     options: dict[str, str] = {}
     for param in command.params:
-        if param.param_type_name == "argument":
-            options[param.name] = placeholder(param)
-            continue
-        flag = max(param.opts, key=len)
-        options.setdefault(param.name, flag)
-        options[flag.lstrip("-").replace("-", "_")] = flag
+        if not _is_argument(param):
+            flag = max(param.opts, key=len)
+            options.setdefault(param.name, flag)
+            options[flag.lstrip("-").replace("-", "_")] = flag
     return options
 
 

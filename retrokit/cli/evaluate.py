@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 from retrokit.cli.common import show
 from retrokit.core.errors import UsageError
 from retrokit.core.settings import FILE, FOLDER, Settings, common, setting
 from retrokit.evaluation.settings import GATES, OUTPUT, EvaluationSettings
+
+if TYPE_CHECKING:
+    from retrokit.evaluation.comparison.comparison import Evaluation
 
 FORMATS = ("table", "json", "csv", "markdown", "latex")
 
@@ -51,16 +55,22 @@ def evaluate(settings: EvaluationSettings, output: EvaluationOutput) -> None:
 
     retrokit eval runs/new --on beir:data/scifact --baseline scifact.json --max-drop 0.02
     """
-    from retrokit.evaluation.comparison.gates import check_gates
     from retrokit.evaluation.evaluate import evaluate_systems
-    from retrokit.report.evaluation import evaluation_sheets, form, write_summary
 
     evaluation = evaluate_systems(settings)
     if output.plot is not None:
         from retrokit.report.plots import evaluation_plots
 
         evaluation_plots(evaluation, output.plot)
-    show(*form(output.shape)(evaluation, output.per_query))
+    show_evaluation(evaluation, output)
+
+
+def show_evaluation(evaluation: Evaluation, output: EvaluationOutput, error: bool = False) -> None:
+    """Print an evaluation, or with ``error`` on standard error, and raise :class:`GateFailed` if a gate fails."""
+    from retrokit.evaluation.comparison.gates import check_gates
+    from retrokit.report.evaluation import evaluation_sheets, form, write_summary
+
+    show(*form(output.shape)(evaluation, output.per_query), error=error)
     if output.markdown_summary is not None:
         sheets = evaluation_sheets(replace(evaluation, explanations=()))
         write_summary(evaluation.gates, sheets, output.markdown_summary)

@@ -16,9 +16,9 @@ def export(settings: ExportSettings, as_json: bool = common("as_json")) -> None:
     Rerun the command to resume an interrupted export.
     """
     if "RANK" in os.environ and settings.shard is None:
-        from retrokit.training.processes import own_device, place
+        from retrokit.training.processes import own_device, process_count, process_rank
 
-        rank, world = place()
+        rank, world = process_rank(), process_count()
         shard = f"{rank + 1}/{world}" if world > 1 else None
         settings = replace(settings, shard=shard, device=own_device(settings.device))
     from retrokit.ranking.export import export

@@ -7,24 +7,13 @@ folder that has the name of a command.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
-from retrokit.cli.common import show
-from retrokit.cli.evaluate import EvaluationOutput
+from retrokit.cli.evaluate import EvaluationOutput, show_evaluation
 from retrokit.cli.streams import readers_may_leave
 from retrokit.core.errors import UsageError
 from retrokit.core.registry import importing
-from retrokit.core.settings import FOLDER, common, setting
-from retrokit.evaluation.settings import OUTPUT, TwoStageOptions
-
-
-@dataclass(frozen=True)
-class RerankingOutput(EvaluationOutput):
-    """How both stages are shown."""
-
-    plot: str | None = setting(
-        None, "Folder for a chart of each task as PNG and SVG, and the data as CSV.", OUTPUT, writes=FOLDER
-    )
+from retrokit.core.settings import common, setting
+from retrokit.evaluation.settings import TwoStageOptions
 
 
 def run_two_stages(
@@ -32,17 +21,21 @@ def run_two_stages(
         (), "First-stage encoders or searchers; none with `run=`.", argument=True, names="encoders,searchers"
     ),
     on: Sequence[str] = common(
-        "on", default=(), help="Task, e.g. beir:data/scifact; near-misses: pairs:FILE. Repeatable."
+        "on",
+        default=(),
+        help="Task, e.g. beir:data/scifact; near-misses: pairs:FILE. Repeatable.",
+        missing="give `on=` TASK, as in `on=` beir:data/scifact",
     ),
     with_: Sequence[str] = setting(
         (),
         "Reranker: maxsim, cross-encoder:PATH, an encoder … Repeatable.",
         flags=("--with",),
         names="rerankers,encoders",
+        missing="give `with_=` RERANKER, as in `with_=` maxsim",
     ),
     *,
     options: TwoStageOptions,
-    output: RerankingOutput,
+    output: EvaluationOutput,
 ) -> None:
     """Rerank first-stage results and evaluate both stages; test rerankers on near-misses (COMP 3.2).
 
@@ -52,9 +45,6 @@ def run_two_stages(
 
     retrokit rerank minilm --on pairs:near-misses.jsonl --with maxsim
     """
-    if not on or not with_:
-        missing = "--on TASK, as in --on beir:data/scifact" if not on else "--with RERANKER, as in --with maxsim"
-        raise UsageError(f"give {missing}")
     to_output = options.save_run == "-"
     if to_output and output.shape == "json":
         raise UsageError("--save-run - and JSON both need standard output; give one")
@@ -70,11 +60,4 @@ def run_two_stages(
         from retrokit.report.plots import reranking_plots
 
         reranking_plots(result, output.plot)
-    from retrokit.evaluation.comparison.gates import check_gates
-    from retrokit.report.evaluation import write_summary
-    from retrokit.report.reranking import reranking_parts, reranking_sheets
-
-    show(*reranking_parts(result, output.shape, output.per_query), error=to_output)
-    if output.markdown_summary is not None:
-        write_summary(result.whole.gates, reranking_sheets(result), output.markdown_summary)
-    check_gates(result.whole.gates)
+    show_evaluation(result, output, error=to_output)

@@ -1,8 +1,8 @@
 """``retrokit rerank train``, ``calibrate`` and ``verify``."""
 
 from retrokit.cli.common import show, show_result
-from retrokit.cli.training import DRY_RUN, train_as_planned
-from retrokit.core.errors import GateFailed, UsageError
+from retrokit.cli.training import DRY_RUN, check_files_of, train_as_planned
+from retrokit.core.errors import GateFailed
 from retrokit.core.notices import notice
 from retrokit.core.settings import common, setting
 from retrokit.ranking.settings import CalibrationSettings, ShrinkSettings, VerifySettings
@@ -24,11 +24,7 @@ def train(
 
     retrokit rerank train generative models/decoder --data mined.jsonl --lora 16 -o runs/generative
     """
-    from retrokit.data.pairs import check_files
-
-    if config.output is None and not dry_run:
-        raise UsageError("give an output folder: -o runs/NAME")
-    check_files(config.data)
+    check_files_of(config, dry_run)
     from retrokit.report.tables import verifier_preflight_sheets
     from retrokit.training.rerankers.verifier import plan_verifier
 

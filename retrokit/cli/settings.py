@@ -5,15 +5,16 @@ import os
 import re
 import sys
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import MISSING, Field, dataclass
-from functools import cache
+from copy import copy
+from dataclasses import MISSING, Field, dataclass, fields, make_dataclass
+from functools import cache, cached_property
 from typing import Annotated, Any, get_args, get_origin
 
 import typer
 
 from retrokit.cli.completion import KINDS, choosing, completing, named
 from retrokit.cli.config import CONFIG
-from retrokit.core.errors import DataError, UsageError
+from retrokit.core.errors import LARGEST, DataError, ServiceError, UsageError
 from retrokit.core.settings import METRIC_NAMES, RUNS, Param, Settings, param_of
 
 
@@ -64,11 +65,14 @@ class Option:
         minimum, maximum = None, None
         if int in (hint, *get_args(hint)):
             minimum, maximum = param.minimum, param.maximum
+        if maximum is not None and maximum > LARGEST:  # nothing that a reader of the help needs to know
+            maximum = None
         if (minimum, maximum) == (1, None):  # as every whole number has
             minimum = None
         about: dict[str, Any] = {"help": text, "rich_help_panel": param.panel, "min": minimum, "max": maximum}
         if param.choices:
-            about |= {"metavar": f"[{'|'.join(param.choices)}]", "autocompletion": choosing(param.choices)}
+            metavar = param.metavar or f"[{'|'.join(param.choices)}]"
+            about |= {"metavar": metavar, "autocompletion": choosing(param.choices)}
         else:
             about["autocompletion"] = completing(param)
         return typer.Option(*flags, **about)
@@ -88,40 +92,34 @@ class Option:
             raise UsageError(f"`{self.name}=` {typed}: expected {error}") from None
 
 
-class Call:
-    """How a command is called: its ``options`` by name, and the ``kinds`` of names that they take."""
+class CommandCall:
+    """How a command is called: with settings, and with values of parameters that are a single setting each."""
 
     def __init__(self, command: Callable[..., None]) -> None:
-        self.command = command
-        self.parameters = inspect.signature(command, eval_str=True).parameters.values()
-        self.settings: dict[str, tuple[type[Settings], list[Option]]] = {}
-        self.single: dict[str, Option] = {}
-        for parameter in self.parameters:
-            if isinstance(parameter.annotation, type) and issubclass(parameter.annotation, Settings):
-                self.settings[parameter.name] = parameter.annotation, options_of_settings(parameter.annotation)
-            elif isinstance(parameter.default, Field):
-                param = param_of(parameter.default)
-                self.single[parameter.name] = Option(parameter.name, parameter.annotation, param)
-        declared = [*(option for _, options in self.settings.values() for option in options), *self.single.values()]
-        self.options = {option.name: option for option in declared}
-        kinds = [kind for option in declared for kind in option.param.kinds]
-        self.kinds = [kind for kind in dict.fromkeys(kinds) if kind not in (METRIC_NAMES, RUNS, KINDS)]
-
-    def signature(self) -> list[inspect.Parameter]:
-        """The command's parameters as Typer reads them."""
-        parameters: list[inspect.Parameter] = []
-        for parameter in self.parameters:
-            if parameter.name in self.settings:
-                parameters += [option.parameter() for option in self.settings[parameter.name][1]]
-            elif parameter.name in self.single:
-                parameters.append(self.single[parameter.name].parameter())
+        self.settings: dict[str, type[Settings]] = {}
+        single: list[tuple[str, Any, Any]] = []
+        for parameter in inspect.signature(command, eval_str=True).parameters.values():
+            if isinstance(parameter.default, Field):
+                single.append((parameter.name, parameter.annotation, copy(parameter.default)))
             else:
-                parameters.append(parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY))
-        return [*parameters, CONFIG]
+                self.settings[parameter.name] = parameter.annotation
+        self.single: Any = make_dataclass("Single", single, bases=(Settings,), frozen=True, kw_only=True)
+
+    @cached_property
+    def options(self) -> dict[str, Option]:
+        """The options by name."""
+        options = [option for kind in (*self.settings.values(), self.single) for option in options_of_settings(kind)]
+        return {option.name: option for option in options}
+
+    @property
+    def kinds(self) -> list[str]:
+        """The kinds of names that the options take."""
+        kinds = [kind for option in self.options.values() for kind in option.param.kinds]
+        return [kind for kind in dict.fromkeys(kinds) if kind not in (METRIC_NAMES, RUNS, KINDS)]
 
     def first(self) -> tuple[str, ...]:
         """The options of the first help page; empty: all."""
-        return tuple(name for kind, _ in self.settings.values() for name in kind.first)
+        return tuple(name for kind in self.settings.values() for name in kind.first)
 
     def arguments(self, typed: dict[str, Any]) -> dict[str, Any]:
         """What the command is called with, from what is typed.
@@ -131,22 +129,14 @@ class Call:
             MissingExtra: a value needs a package that is not installed.
             DataError: an output cannot be written.
         """
-        arguments: dict[str, Any] = {}
-        problems: list[str] = []
-        for parameter in self.parameters:
-            name = parameter.name
-            if name in self.settings:
-                kind, options = self.settings[name]
-                arguments[name] = kind(**{option.name: option.value(typed[option.name]) for option in options})
-            elif name in self.single:
-                arguments[name] = self.single[name].value(typed[name])
-                problems += self.single[name].param.problems(name, arguments[name])
-            else:
-                arguments[name] = typed[name]
-        if problems:
-            raise UsageError("\n".join(problems))
+        arguments = {name: self._settings(kind, typed) for name, kind in self.settings.items()}
+        arguments |= vars(self._settings(self.single, typed))
         self._check_outputs(typed)
         return arguments
+
+    def _settings(self, kind: type[Settings], typed: dict[str, Any]) -> Any:
+        names = [field.name for field in fields(kind) if field.name in self.options]
+        return kind(**{name: self.options[name].value(typed[name]) for name in names})
 
     def outputs(self, typed: dict[str, Any]) -> list[tuple[str, str]]:
         """The paths that are written, each with what is written there."""
@@ -173,18 +163,19 @@ def _exists(value: Any) -> bool:
 
 
 def with_options(command: Callable[..., None]) -> Callable[..., None]:
-    """The command for Typer to read. An error of use or of data says if options are from a file."""
-    call = Call(command)
+    """The command for Typer to read. An error of use, of data or of a service says if options are
+    from a file."""
+    call = CommandCall(command)
 
     def run(config: str | None, **typed: Any) -> None:
         try:
             command(**call.arguments(typed))
-        except (DataError, UsageError) as error:
+        except (DataError, ServiceError, UsageError) as error:
             if config is not None:
                 error.args = (f"{error} (some options are from {config})",)
             raise
 
-    parameters = call.signature()
+    parameters = [*(option.parameter() for option in call.options.values()), CONFIG]
     run.__name__, run.__doc__, run.__module__ = command.__name__, command.__doc__, command.__module__
     run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}

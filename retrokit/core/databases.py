@@ -31,7 +31,7 @@ class Database:
         kind: what messages call it.
         tables: the statements that create the tables, where they are missing.
         version: that of the tables.
-        application: the number by which SQLite's files of one program are told from others; 0: none.
+        application: the number that marks the SQLite files of one program; 0: none.
         settings: statements for a new file, before its tables are created.
     """
 
@@ -43,29 +43,27 @@ class Database:
     settings: str = ""
 
     def connect(self, mode: str = "rwc") -> sqlite3.Connection:
-        """A connection for any thread. Raises ``sqlite3.NotSupportedError`` for a file of another program or of a later
-        version."""
+        """A connection for any thread; by default the tables are created where there are none. Raises
+        ``sqlite3.NotSupportedError`` for a file of another program or of a later version."""
         uri = f"{self.path.absolute().as_uri()}?mode={mode}"
         connection = sqlite3.connect(uri, uri=True, timeout=PATIENCE, isolation_level=None, check_same_thread=False)
         try:
-            has_tables = _has_tables(connection)  # first: who creates tables meanwhile sets the other two with them
-            application, version = _number(connection, "application_id"), _number(connection, "user_version")
+            # in this order: a process that creates tables meanwhile sets the other two with them
+            has_tables = connection.execute("SELECT 1 FROM sqlite_master").fetchone() is not None
+            ((application,),) = connection.execute("PRAGMA application_id")
+            ((version,),) = connection.execute("PRAGMA user_version")
             if has_tables and application != self.application:
                 raise sqlite3.NotSupportedError(f"is a SQLite file, but no {self.kind}")
             if version > self.version:
-                raise sqlite3.NotSupportedError(
-                    f"the file is of a later retrokit (version {version}, not {self.version})"
-                )
+                problem = f"the file is of a later retrokit (version {version}, not {self.version})"
+                raise sqlite3.NotSupportedError(problem)
+            if mode == "rwc" and not has_tables:
+                marks = f"PRAGMA application_id = {self.application}; PRAGMA user_version = {self.version};"
+                connection.executescript(f"{self.settings} BEGIN IMMEDIATE; {marks} {self.tables}; COMMIT")
         except BaseException:
             connection.close()
             raise
         return connection
-
-    def create(self, connection: sqlite3.Connection) -> None:
-        """Create the tables of a new file."""
-        if not _has_tables(connection):
-            marks = f"PRAGMA application_id = {self.application}; PRAGMA user_version = {self.version};"
-            connection.executescript(f"{self.settings} BEGIN IMMEDIATE; {marks} {self.tables}; COMMIT")
 
     @contextmanager
     def writing(self, settings: str = "") -> Iterator[sqlite3.Connection]:
@@ -73,7 +71,6 @@ class Database:
         self.path.parent.mkdir(parents=True, exist_ok=True)
         with database_errors(), closing(self.connect()) as connection:
             connection.executescript(settings)
-            self.create(connection)
             with transaction(connection):
                 yield connection
 
@@ -132,15 +129,14 @@ class Database:
         try:
             with database_errors():
                 yield
+        except sqlite3.NotSupportedError as error:
+            raise DataError(self.path, str(error)) from error
         except sqlite3.Error as error:
-            raise self.refusal(error) from error
-
-    def refusal(self, error: BaseException) -> DataError:
-        if isinstance(error, sqlite3.NotSupportedError):
-            return DataError(self.path, str(error))
-        if code_of(error) == sqlite3.SQLITE_NOTADB:
-            return DataError(self.path, f"is not a {self.kind} (no SQLite file)")
-        return DataError(self.path, f"the {self.kind} cannot be used: {error}")
+            is_other = code_of(error) == sqlite3.SQLITE_NOTADB
+            problem = (
+                f"is not a {self.kind} (no SQLite file)" if is_other else f"the {self.kind} cannot be used: {error}"
+            )
+            raise DataError(self.path, problem) from error
 
 
 @contextmanager
@@ -186,11 +182,3 @@ def code_of(error: BaseException) -> int | None:
     """SQLite's code of an error; ``None`` if it is not of SQLite."""
     code: int | None = getattr(error, "sqlite_errorcode", None)
     return code
-
-
-def _number(connection: sqlite3.Connection, setting: str) -> int:
-    return int(connection.execute(f"PRAGMA {setting}").fetchone()[0])
-
-
-def _has_tables(connection: sqlite3.Connection) -> bool:
-    return connection.execute("SELECT 1 FROM sqlite_master").fetchone() is not None

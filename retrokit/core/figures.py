@@ -106,30 +106,34 @@ def told_in_cells(axes: Axes, values: np.ndarray, middle: float, form: str, abse
 
 
 class Curve(NamedTuple):
-    """What is drawn over the steps of a training; without a label, it is not in the legend."""
+    """A line through points; without a label, it is not in the legend."""
 
     label: str | None
-    points: Sequence[tuple[int, float]]
+    points: Sequence[tuple[float, float]]
     color: str
     line: str
+    marker: str | None = None
+    size: float | None = None
 
 
-def steps_figure(
-    curves: Iterable[Curve], label: str, least: float = 0.0, height: float = 4.0, columns: int = 3
-) -> Figure:
-    """Curves over the steps of a training, with a legend; the vertical axis spans ``least`` at the least."""
+def curves_figure(
+    curves: Iterable[Curve], xlabel: str, ylabel: str, height: float = 4.0, columns: int = 3
+) -> tuple[Figure, Axes]:
+    """Curves in one figure, with a legend of so many columns above it."""
     figure, (axes,) = panels(1, height)
     for curve in curves:
-        steps, values = zip(*curve.points, strict=True)
-        marker = "." if len(steps) < CROWDED else None
-        axes.plot(steps, values, curve.line, marker=marker, color=curve.color, label=curve.label)
-    axes.set_ylabel(label)
-    low, high = axes.get_ylim()
-    if high - low < least:  # around its middle
-        axes.set_ylim((low + high - least) / 2, (low + high + least) / 2)
-    steps_axis(axes)
+        x, y = zip(*curve.points, strict=True)
+        axes.plot(x, y, curve.line, marker=curve.marker, markersize=curve.size, color=curve.color, label=curve.label)
+    axes.set_xlabel(xlabel)
+    axes.set_ylabel(ylabel)
+    axes.grid(alpha=0.3)
     legend_above(figure, axes, columns=columns)
-    return figure
+    return figure, axes
+
+
+def step_marker(points: Sequence[Any]) -> str | None:
+    """The marker of a curve over the steps of a training."""
+    return "." if len(points) < CROWDED else None
 
 
 def steps_axis(axes: Axes) -> None:
@@ -139,17 +143,28 @@ def steps_axis(axes: Axes) -> None:
     axes.grid(alpha=0.3)
 
 
-def legend_above(figure: Figure, *several: Axes, columns: int = 3, **options: Any) -> None:
+def widen(axes: Axes, least: float) -> None:
+    """Let the vertical axis span ``least`` at the least, around its middle."""
+    low, high = axes.get_ylim()
+    if high - low < least:
+        axes.set_ylim((low + high - least) / 2, (low + high + least) / 2)
+
+
+def legend_above(figure: Figure, *several: Axes, columns: int = 3) -> None:
     """A legend of what is drawn in the axes, above the whole figure, which grows by it: there it covers nothing."""
-    each = [axes.get_legend_handles_labels() for axes in several]
-    handles, labels = ([entry for side in sides for entry in side] for sides in zip(*each, strict=True))
+    handles: list[Any] = []
+    labels: list[str] = []
+    for axes in several:
+        more_handles, more_labels = axes.get_legend_handles_labels()
+        handles += more_handles
+        labels += more_labels
     if not handles:
         return
     widest = max(len(line) for label in labels for line in label.split("\n"))
     columns = max(1, min(columns, len(labels), 84 // (widest + 6)))
     lines = -(-len(labels) // columns) * max(label.count("\n") + 1 for label in labels)
     figure.set_figheight(figure.get_figheight() + 0.17 * (lines - 1))
-    figure.legend(handles, labels, loc="outside upper center", ncols=columns, fontsize=8, **options)
+    figure.legend(handles, labels, loc="outside upper center", ncols=columns, fontsize=8)
 
 
 def save(figure: Figure, folder: str | Path, name: str) -> list[Path]:

@@ -18,6 +18,7 @@ import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, redirect_stdout
+from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -36,6 +37,19 @@ _NEEDS_QUOTES = re.compile(r'[,="\\]|^\s|\s$|^$')
 
 # At its import, wherever a processor has AVX512-BF16, it warns that a hub has a kernel which is not used here.
 logging.getLogger("bitsandbytes.backends.cpu.ops").setLevel(logging.ERROR)
+
+
+_is_estimate: ContextVar[bool] = ContextVar("is_estimate", default=False)
+
+
+@contextmanager
+def estimating() -> Iterator[None]:
+    """Within the block, or the function that it decorates, no text is sent, and no notice says so."""
+    token = _is_estimate.set(True)
+    try:
+        yield
+    finally:
+        _is_estimate.reset(token)
 
 
 @contextmanager
@@ -320,7 +334,7 @@ class Registry:
 
     def unknown(self, name: str) -> str:
         """The message for an unknown name: nearest names, then all."""
-        hint = did_you_mean(name, self.names(), most=3)
+        hint = did_you_mean(name, self.names(), limit=3)
         return f"unknown {self.kind} {name!r}{hint}; known: {', '.join(self.names())}{missing_extensions()}"
 
     def parse(self, text: str | Spec) -> Spec:
@@ -369,11 +383,10 @@ class Registry:
             else:
                 params[name] = converted
         if not problems:
+            missing = [param for param in entry.params if param.required and param.name not in params]
             path = f"; for the path: ./{text}" if os.path.exists(text) else ""
             problems = [
-                f"{text}: {entry.name} needs {param.name} ({entry.name}:{param.describe()}){path}"
-                for param in entry.params
-                if param.required and param.name not in params
+                f"{text}: {entry.name} needs {param.name} ({entry.name}:{param.describe()}){path}" for param in missing
             ]
         if problems:
             raise UsageError("; ".join(problems))
@@ -476,7 +489,8 @@ def _name_host(spec: Spec, url: str) -> None:
         from retrokit.core.notices import notice
 
         address = host if port is None else f"{host}:{port}"
-        notice(f"{spec.name}:{spec.params[spec.positional or '']}: texts are sent to {address}", once=True)
+        verb = "would be" if _is_estimate.get() else "are"
+        notice(f"{spec.name}:{spec.params[spec.positional or '']}: texts {verb} sent to {address}", once=True)
 
 
 class WordRegistry(Registry):

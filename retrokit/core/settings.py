@@ -57,7 +57,8 @@ class Param:
         is_option: whether commands have it.
         panel: heading of the help page that it is listed under.
         flags: names of its option, where they are not the field's.
-        argument: it is an argument of the command, and no option; ``metavar`` is how its help calls it.
+        argument: it is an argument of the command, and no option.
+        metavar: how the help calls its value.
     """
 
     name: str = ""
@@ -154,7 +155,8 @@ class Param:
             return f"is none of {', '.join(self.choices)}"
         if isinstance(value, str):
             return self._text_problem(value)
-        return None if isinstance(value, bool) else self._number_problem(value)
+        is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
+        return self._number_problem(value) if is_number else None
 
     def _text_problem(self, text: str) -> str | None:
         if self.pattern and not re.fullmatch(self.pattern, text):

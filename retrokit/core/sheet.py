@@ -1,6 +1,7 @@
 """The table of a result as data, for any output format. :mod:`retrokit.report.sheets` has the formats."""
 
 import math
+import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from operator import attrgetter
@@ -111,7 +112,8 @@ def record_sheet(
 def columns_of(record: type) -> list[tuple[str, Column]]:
     """The declared columns of a class of records, each with the name of its field."""
     columns = []
-    for field, hint in get_type_hints(record, include_extras=True).items():
+    names = vars(sys.modules[record.__module__])  # which a postponed lambda finds later only if they are given here
+    for field, hint in get_type_hints(record, names, include_extras=True).items():
         columns += [(field, declared) for declared in get_args(hint) if isinstance(declared, Column)]
     return columns
 

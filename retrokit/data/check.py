@@ -10,7 +10,7 @@ import math
 import re
 from array import array
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from itertools import chain, islice
@@ -163,16 +163,16 @@ def check_test(
     """Read a split of a BEIR folder, and check it. Raises :class:`DataError` after which no reader can continue."""
     with gathering() as gathered:
         data = read_beir(folder, split, images=True, level=level, titles=titles)
-    place = located(folder)
+    path = located(folder)
     with gathering():
-        queries = queries_of_all_splits(place)
-        judged, unreadable = _judged_queries(place)
+        queries = queries_of_all_splits(path)
+        judged, unreadable = _judged_queries(path)
     perfect = perfect_run(data)
     highest = means(data, perfect, metrics)
     unjudged = [f"{query}: {shown(text)}" for query, text in queries.items() if query not in judged]
     faults = [
         *_of_readers(gathered, data, metrics, highest, examples),
-        *faults_of("unreadable-splits", "splits", unreadable, len(splits_of(place)), examples),
+        *faults_of("unreadable-splits", "splits", unreadable, len(splits_of(path)), examples),
         *faults_of("unjudged-queries", "queries", unjudged, len(queries), examples),
         *_without_relevant(data, metrics, highest, examples),
         *_alike_ids("queries", data.query_ids, examples),
@@ -213,13 +213,14 @@ def _judged_queries(folder: Path) -> tuple[set[str], list[str]]:
     return judged, unreadable
 
 
-def perfect_run(data: RetrievalData) -> dict[str, dict[str, float]]:
-    """The ranking of a system that knows the judgements: relevant documents of the corpus, the highest grade first."""
+def perfect_run(data: RetrievalData, absent: bool = False) -> dict[str, dict[str, float]]:
+    """The ranking of a system that knows the judgements: relevant documents of the corpus, and ``absent`` ones, the
+    highest grade first."""
     run: dict[str, dict[str, float]] = {}
     for query, grades in data.qrels.items():
         run[query] = {}
         for document, grade in grades.items():
-            if grade > 0 and document in data.documents_by_id:
+            if grade > 0 and (absent or document in data.documents_by_id):
                 run[query][document] = float(grade)
     return run
 
@@ -247,9 +248,8 @@ def _of_readers(
         if kind != "documents":
             yield from faults_of(name, unit, items, of + len(items), examples)  # which is none of those that were read
             continue
-        whole = {q: {d: float(g) for d, g in grades.items() if g > 0} for q, grades in data.qrels.items()}
         for fault in faults_of(name, unit, items, of, examples):
-            yield replace(fault, cost=_lost(means(data, whole, metrics), highest))
+            yield replace(fault, cost=_lost(means(data, perfect_run(data, absent=True), metrics), highest))
 
 
 def _without_relevant(
@@ -266,31 +266,32 @@ def _without_relevant(
 def _alike_ids(unit: str, ids: Sequence[str], examples: int) -> list[DataFault]:
     """Ids that tools which strip white space or ignore case take for one."""
     groups = _grouped(ids, lambda id: " ".join(id.split()).casefold())
-    items = [", ".join(repr(ids[place]) for place in group) for group in groups]
+    items = [", ".join(repr(ids[index]) for index in group) for group in groups]
     return faults_of("colliding-ids", unit, items, len(ids), examples, "they differ in case or white space only")
 
 
 def _grouped(texts: Sequence[str], key: Callable[[str], str]) -> list[list[int]]:
-    """The places of texts that have one key, two or more; texts without a key are left out."""
-    codes, places = array("Q"), array("q")
-    for place, text in enumerate(texts):
+    """The indices of texts that have one key, two or more; texts without a key are left out."""
+    codes, indices = array("Q"), array("q")
+    for index, text in enumerate(texts):
         if form := key(text):
             codes.append(digest64(content_of(form)))
-            places.append(place)
+            indices.append(index)
     is_first = first_of_each(codes)
     if is_first.all():
         return []
-    values, all_places = np.frombuffer(codes, dtype=np.uint64), np.frombuffer(places, dtype=np.int64)
+    values = np.frombuffer(codes, dtype=np.uint64)
     is_shared = np.isin(values, values[~is_first])
+    shared_indices = np.frombuffer(indices, dtype=np.int64)[is_shared].tolist()
     groups: dict[int, list[int]] = defaultdict(list)
-    for code, place in zip(values[is_shared].tolist(), all_places[is_shared].tolist(), strict=True):
-        groups[code].append(place)
+    for code, index in zip(values[is_shared].tolist(), shared_indices, strict=True):
+        groups[code].append(index)
     return list(groups.values())
 
 
 def _repeated(unit: str, ids: Sequence[str], texts: Sequence[str], examples: int) -> list[DataFault]:
     groups = _grouped(texts, normal_form)
-    items = [f"{', '.join(ids[place] for place in group)}: {shown(texts[group[0]])}" for group in groups]
+    items = [f"{', '.join(ids[index] for index in group)}: {shown(texts[group[0]])}" for group in groups]
     extra = sum(len(group) - 1 for group in groups)
     return [replace(fault, count=extra) for fault in faults_of("repeated-texts", unit, items, len(ids), examples)]
 
@@ -302,18 +303,23 @@ def copies_of(
     exact: dict[str, set[str]] = defaultdict(set)
     alike: dict[str, set[str]] = defaultdict(set)
     groups = _grouped(texts, normal_form)
+    repeated: set[int] = set()
     for group in groups:
-        for place in group:
-            exact[ids[place]] |= {ids[other] for other in group if other != place}
+        repeated.update(group[1:])
+        identifiers = [ids[index] for index in group]
+        for identifier in identifiers:
+            exact[identifier].update(identifiers)
+            exact[identifier].remove(identifier)
     if not near:
         return dict(exact), {}
-    later = {place for group in groups for place in group[1:]}
-    kept = (place for place, text in enumerate(texts) if place not in later and not isinstance(text, Image))
-    places = array("q", kept)
-    for first, second in set(Bigrams((texts[place] for place in places), Shingles()).alike()):
-        one, other = ids[places[first]], ids[places[second]]
-        alike[one].add(other)
-        alike[other].add(one)
+    distinct = array("q")
+    for index, text in enumerate(texts):
+        if index not in repeated and not isinstance(text, Image):
+            distinct.append(index)
+    for numbers in set(Bigrams((texts[index] for index in distinct), Shingles()).alike()):
+        first, second = (ids[distinct[number]] for number in numbers)
+        alike[first].add(second)
+        alike[second].add(first)
     return dict(exact), dict(alike)
 
 
@@ -329,20 +335,30 @@ def _copies(
     exact, near = copies_of(data.document_ids, data.documents)
     texts = data.documents_by_id
     for kind, copies in (("repeated-texts", exact), ("near-duplicates", near)):
-        items, unjudged, first = [], 0, {query: dict(scores) for query, scores in perfect.items()}
+        later = [id for id in copies if kind == "near-duplicates" or id != min(id, *copies[id])]
+        if not later:
+            continue
+        items: list[str] = []
+        unjudged = 0
+        first = {query: dict(scores) for query, scores in perfect.items()}
         for query, scores in perfect.items():
-            for document in scores:
-                for copy in copies.get(document, set()) - set(scores):
-                    unjudged += copy not in first[query]
-                    first[query][copy] = max(first[query].get(copy, 0.0), scores[document] + 0.5)
-                    items.append(f"query {query}: {document} is relevant, {copy} is not: {shown(texts[copy])}")
-        others = [f"{id}, {min(copies[id])}: {shown(texts[id])}" for id in copies if id < min(copies[id])]
-        first_ids = {min(id, *others) for id, others in copies.items()} if kind == "repeated-texts" else ()
-        count = len(copies) - len(first_ids)
-        if count:
-            about = f"{unjudged:,} copies of relevant documents are not judged relevant" if unjudged else ""
-            cost = _lost(highest, means(data, first, metrics)) if unjudged else {}
-            yield DataFault(kind, "documents", count, len(data.documents), about, cost, [*items, *others][:examples])
+            for document, copy in _unjudged_copies(scores, copies):
+                unjudged += copy not in first[query]
+                first[query][copy] = max(first[query].get(copy, 0.0), scores[document] + 0.5)
+                items.append(f"query {query}: {document} is relevant, {copy} is not: {shown(texts[copy])}")
+        items += [f"{id}, {min(copies[id])}: {shown(texts[id])}" for id in copies if id < min(copies[id])]
+        about, cost = "", {}
+        if unjudged:
+            about = f"{unjudged:,} copies of relevant documents are not judged relevant"
+            cost = _lost(highest, means(data, first, metrics))
+        yield DataFault(kind, "documents", len(later), len(data.documents), about, cost, items[:examples])
+
+
+def _unjudged_copies(relevant: Collection[str], copies: Mapping[str, set[str]]) -> Iterator[tuple[str, str]]:
+    """Each document that is relevant, and each of its copies that is not."""
+    for document in relevant:
+        for copy in sorted(copies.get(document, set()).difference(relevant)):
+            yield document, copy
 
 
 # --- texts
@@ -436,8 +452,25 @@ def _byte(letter: str) -> int:
 
 
 def boilerplate(texts: Iterable[str]) -> list[int]:
-    """The places of texts of which most is sentences that many different texts have. ``texts`` are iterated over
+    """The indices of texts of which most is sentences that many different texts have. ``texts`` are iterated over
     several times; images are none."""
+    shared = _shared_sentences(texts)
+    indices = []
+    for index, text in enumerate(texts) if shared else ():
+        if isinstance(text, Image):
+            continue
+        size, shared_size = 0, 0
+        for sentence, length in _sentences(text):
+            size += length
+            if hash(sentence) in shared:
+                shared_size += length
+        if size and shared_size >= _MOSTLY * size:
+            indices.append(index)
+    return indices
+
+
+def _shared_sentences(texts: Iterable[str]) -> set[int]:
+    """The hashes of sentences that many different texts have."""
     is_distinct = first_of_each(array("Q", (digest64(content_of(normal_form(text))) for text in texts)))
     codes, distinct = array("q"), 0
     for text, is_first in zip(texts, is_distinct, strict=True):
@@ -447,17 +480,7 @@ def boilerplate(texts: Iterable[str]) -> list[int]:
     values = np.frombuffer(codes, dtype=np.int64) if len(codes) else np.empty(0, np.int64)
     values.sort()  # so that a number that comes often is followed by itself
     apart = max(_SHARED, math.ceil(_SHARE * distinct)) - 1
-    shared = set(values[apart:][values[apart:] == values[:-apart]].tolist())
-    if not shared:
-        return []
-    places = []
-    for place, text in enumerate(texts):
-        if isinstance(text, Image):
-            continue
-        sizes = [(size, hash(sentence) in shared) for sentence, size in _sentences(text)]
-        if sizes and sum(size for size, is_shared in sizes if is_shared) >= _MOSTLY * sum(size for size, _ in sizes):
-            places.append(place)
-    return places
+    return set(values[apart:][values[apart:] == values[:-apart]].tolist())
 
 
 def _sentences(text: str) -> Iterator[tuple[str, int]]:
@@ -478,7 +501,7 @@ def check_training(source: Source, examples: int = 0) -> CheckedData:
     total = len(records) + source.counts.get("duplicates", 0)
     faults = [
         *_contradictions(records, examples),
-        *faults_of("repeated-lines", "records", (f"record {place + 1}" for place in repeated(source)), total, examples),
+        *faults_of("repeated-lines", "records", (f"record {index + 1}" for index in repeated(source)), total, examples),
         *faults_of("self-pairs", "pairs", _self_pairs(records), len(records), examples),
         *of_texts("texts", range(1, len(texts) + 1), texts, examples),
     ]
@@ -486,11 +509,11 @@ def check_training(source: Source, examples: int = 0) -> CheckedData:
 
 
 def repeated(source: Source) -> list[int]:
-    """The places of the records that repeat an earlier one, and are left out."""
+    """The indices of the records that repeat an earlier one, and are left out."""
     is_repeated = np.ones(len(source.records) + source.counts.get("duplicates", 0), dtype=bool)
     is_repeated[np.asarray(source.places, dtype=np.int64)] = False
-    places: list[int] = is_repeated.nonzero()[0].tolist()
-    return places if source.places else []
+    indices: list[int] = is_repeated.nonzero()[0].tolist()
+    return indices if source.places else []
 
 
 def _self_pairs(records: Iterable[Pair | ScoredPair | Unlabelled]) -> Iterator[str]:
@@ -539,9 +562,9 @@ def _contradicting_negatives(records: Sequence[Pair | ScoredPair | Unlabelled]) 
     if not len(negatives):
         return
     positives = _codes((record.anchor, record.positive) for record in records if isinstance(record, Pair))
-    is_wanted = first_of_each(array("Q", negatives.tobytes())) & np.isin(negatives, positives)
-    for (anchor, text), wanted in zip(negative_pairs(), is_wanted, strict=True):
-        if wanted:
+    contradicts = first_of_each(array("Q", negatives.tobytes())) & np.isin(negatives, positives)
+    for (anchor, text), is_positive in zip(negative_pairs(), contradicts, strict=True):
+        if is_positive:
             yield f"{shown(anchor)} | {shown(text)}: positive and negative"
 
 
@@ -575,11 +598,11 @@ def _codes(pairs: Iterable[Sequence[str]]) -> np.ndarray:
 
 def check_labelled(data: LabelledTexts, examples: int = 0) -> CheckedData:
     """Check texts with labels."""
-    labels = [
-        f"{shown(data.texts[group[0]])}: {', '.join(sorted({data.labels[place] for place in group}))}"
-        for group in _grouped(data.texts, normal_form)
-        if len({data.labels[place] for place in group}) > 1
-    ]
+    labels = []
+    for group in _grouped(data.texts, normal_form):
+        different = sorted({data.labels[index] for index in group})
+        if len(different) > 1:
+            labels.append(f"{shown(data.texts[group[0]])}: {', '.join(different)}")
     faults = [
         *faults_of("contradicting-labels", "texts", labels, len(data.texts), examples),
         *_repeated("texts", data.ids, data.texts, examples),
@@ -607,18 +630,14 @@ def quick_line(data: RetrievalData) -> str | None:
     large data."""
     if sum(map(len, data.documents)) > QUICK:
         return None
-    ids, documents = data.document_ids, data.documents
-    heads = _grouped(documents, lambda text: " ".join(text[:_HEAD].split())[: _HEAD // 2].lower())
-    groups = [
-        {ids[head[place]] for place in group}
-        for head in heads
-        for group in _grouped([documents[place] for place in head], normal_form)
-    ]
-    relevant = defaultdict(set)
-    for query, document in data.pairs():
-        relevant[query].add(document)
-    split = sum(1 for own in relevant.values() for group in groups if own & group and group - own)
-    wrong = sum(trace_of_encoding(text) is not None for text in data.documents if not isinstance(text, Image))
+    copies = _copies_by_head(data.document_ids, data.documents)
+    split = 0
+    for grades in data.qrels.values():
+        relevant = {document for document, grade in grades.items() if grade >= data.level}
+        split += sum(1 for group in copies if relevant & group and group - relevant)
+    wrong = 0
+    for text in data.documents:
+        wrong += not isinstance(text, Image) and trace_of_encoding(text) is not None
     parts = []
     if split:
         parts.append(f"{split:,} times a document with the text of a relevant one is not judged relevant")
@@ -627,8 +646,10 @@ def quick_line(data: RetrievalData) -> str | None:
     return f"{data.name}: {'; '.join(parts)} (see retrokit check)" if parts else None
 
 
-def quick_training_line(sources: Sequence[Source]) -> str | None:
-    """A line about texts of training data that are both positive and negative for one anchor."""
-    counts = {source.spec: source.counts.get("contradictions", 0) for source in sources}
-    parts = [f"{spec}: {count:,} negatives are positives of their anchor" for spec, count in counts.items() if count]
-    return f"{'; '.join(parts)} (see retrokit check)" if parts else None
+def _copies_by_head(ids: Sequence[str], texts: Sequence[str]) -> list[set[str]]:
+    """The ids of texts that are copies, in groups. Only texts that begin alike are normalised."""
+    groups = []
+    for head in _grouped(texts, lambda text: " ".join(text[:_HEAD].split())[: _HEAD // 2].lower()):
+        for copies in _grouped([texts[index] for index in head], normal_form):
+            groups.append({ids[head[index]] for index in copies})
+    return groups

@@ -172,6 +172,9 @@ class TextsById(Mapping[str, str]):
                 return text
         raise KeyError(identifier)
 
+    def __getstate__(self) -> dict[str, Any]:
+        return {"ids": self.ids, "texts": self.texts}  # another process has other hashes
+
     @cached_property
     def _sorted_codes(self) -> tuple[memoryview, memoryview]:
         """The hash of each identifier, ascending, and its position."""

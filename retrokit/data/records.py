@@ -18,10 +18,9 @@ def plain(value: Any) -> Any:
     """The value as plain values for strict JSON, in which null is NaN. A dataclass becomes a dictionary of its fields,
     but for those that equality leaves out, and of the properties that its ``derived`` names.
 
-    >>> from typing import ClassVar
     >>> @dataclass(frozen=True)
     ... class Spread:
-    ...     derived: ClassVar = ("middle",)
+    ...     derived = ("middle",)
     ...     low: float
     ...     high: float
     ...     @property
@@ -32,8 +31,7 @@ def plain(value: Any) -> Any:
     """
     if is_dataclass(value):
         names = [field.name for field in fields(value) if field.compare]
-        names += getattr(value, "derived", ())
-        return {name: plain(getattr(value, name)) for name in names}
+        value = {name: getattr(value, name) for name in (*names, *getattr(value, "derived", ()))}
     if isinstance(value, Mapping):
         return {name: plain(item) for name, item in value.items()}
     if isinstance(value, (list, tuple)):

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from retrokit.core.errors import DataError, ServiceError, UsageError
 from retrokit.core.registry import Entry, Param, Spec, SpecRegistry
+from retrokit.core.settings import COMMON
 from retrokit.data.prompted import PROMPT
 from retrokit.encoders.inputs import inputs_to_show
 from retrokit.encoders.inputs import showing_inputs as showing_inputs
@@ -53,7 +54,6 @@ _ENDS = (
     Param("truncation", choices=("left", "right"), help="end at which a long text is cut"),
     Param("end_token", bool, help="whether a text ends with the end-of-sequence token"),
 )
-_SEED = Param("seed", 0, minimum=0, help="seed of the fresh weights")
 
 
 class EncoderRegistry(SpecRegistry):
@@ -69,10 +69,19 @@ class EncoderRegistry(SpecRegistry):
         joined: dict[str, Any] = {
             param.name: spec.params.get(param.name, param.default) for param in self._chunks(spec)
         }
-        whole = replace(spec, params={name: value for name, value in spec.params.items() if name not in joined})
-        encoder = cached(super().create(whole, **context))
-        encoder = ShownEncoder(encoder) if inputs_to_show.get() else encoder
+        unchunked = replace(spec, params={name: value for name, value in spec.params.items() if name not in joined})
+        encoder = cached(super().create(unchunked, **context))
+        if inputs_to_show.get():
+            encoder = ShownEncoder(encoder)
         return chunked(encoder, str(spec), **joined) if joined else encoder
+
+    def check_is_there(self, spec: str | Spec) -> None:
+        """Raise :class:`UsageError` for a model that is neither a folder nor at the hub; loads nothing."""
+        from retrokit.encoders.loading import check_is_there
+
+        spec = self.parse(spec)
+        if spec.name == self.fallback:
+            check_is_there(str(spec.params["path"]))
 
     def options(self, spec: Spec) -> dict[str, Any]:
         """All parameters that its target takes."""
@@ -137,7 +146,7 @@ registry = EncoderRegistry(
             (
                 Param("dim", 768, minimum=1, maximum=65536, help="embedding dimensions"),
                 Param("tokenizer", "minilm", help="encoder, folder or hub id whose tokenizer it uses"),
-                _SEED,
+                COMMON["seed"],
                 *_COMMON,
                 _FRESH_DTYPE,
             ),
@@ -149,7 +158,7 @@ registry = EncoderRegistry(
             f"{_LOADING}:scratch",
             (
                 Param("architecture", required=True, help="folder, hub id or minilm"),
-                _SEED,
+                COMMON["seed"],
                 _POOLING,
                 *_COMMON,
                 _FRESH_DTYPE,

@@ -28,8 +28,8 @@ class _Tasks(SpecRegistry):
 
 def _task(name: str, summary: str, target: str, *params: Param, path: str = "the folder") -> Entry:
     """A task that reads what lies at a path; ``target`` is in :mod:`retrokit.evaluation.tasks`."""
-    place = Param("path", required=True, help=path)
-    return Entry(name, summary, f"retrokit.evaluation.tasks.{target}", (place, *params), positional="path")
+    path_param = Param("path", required=True, help=path)
+    return Entry(name, summary, f"retrokit.evaluation.tasks.{target}", (path_param, *params), positional="path")
 
 
 _LABELLED = "JSONL of text and label"
@@ -136,6 +136,9 @@ registry = _Tasks(
             "do scores tell near-misses or non-duplicates apart: JSONL of pairs",
             "pairs:pairs",
             Param("family", "family", help="field that names the family of a near-miss"),
+            Param("gate", False, help="near-misses: test a gate, which rerankers can be (COMP, Evaluation 2)"),
+            Param("paraphrases", help="of a gate: pairs that do mean the same; default: the file's positives"),
+            Param("max_paraphrases", 10_000, minimum=2, help="of them, a random sample"),
             path="what augment near-misses writes, or labelled pairs",
         ),
         _task(

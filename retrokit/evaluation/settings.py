@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import KW_ONLY, dataclass
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
 
 from retrokit.core.errors import UsageError, out_of_range
 from retrokit.core.settings import (
@@ -19,11 +18,8 @@ from retrokit.core.settings import (
 from retrokit.data.dtypes import stored_as
 from retrokit.metrics.names import metric_name, metric_names
 
-if TYPE_CHECKING:  # help is shown without loading what ranks
-    from retrokit.ranking.retrieval.two_stage import Fusion
-
 SCORES, OUTPUT, GATES = "How texts are scored", "Output", "Gates"
-STAGES, FIRST_STAGE, NEAR_MISSES = "Stages", "First stage and metrics", "Near-misses"
+STAGES, NEAR_MISSES = "Stages", "Near-misses"
 ANY = "any"
 """Stands for every kind of fault."""
 
@@ -88,8 +84,45 @@ class GateSettings(Settings):
         _ = self.minimums  # raises for one that is not METRIC=VALUE
 
 
+@dataclass(frozen=True, kw_only=True)
+class MeasuringSettings(GateSettings):
+    """How systems are measured, and where results are stored."""
+
+    metrics: Sequence[str] = common(
+        "metrics",
+        help="Metrics to compute and show, e.g. ndcg@10,recall@100. Default: the usual ones.",
+        panel=SCORES,
+        canonical=metric_names,
+    )
+    precision: str = common("precision", panel=SCORES)
+    dims: int | None = common(
+        "dims", help="Use the first N dimensions only: for sfs, N / size fragments.", panel=SCORES
+    )
+    device: str | None = common("device")
+    index: str | None = common(
+        "index",
+        help="Search documents with this index of faiss, not exactly, and report its recall: HNSW32, "
+        "IVF4096,PQ32:nprobe=64.",
+        panel=SCORES,
+    )
+    results: str | None = setting(
+        None,
+        "Keep results in this folder, and use them again while nothing has changed. "
+        "`eval` without encoders shows them.",
+        OUTPUT,
+        writes=FOLDER,
+    )
+    save_run: str | None = setting(
+        None,
+        "TREC run to write; a folder if there are several or if it ends with /.",
+        OUTPUT,
+        writes=EITHER,
+    )
+    strict: bool = common("strict")
+
+
 @dataclass(frozen=True)
-class EvaluationSettings(GateSettings):
+class EvaluationSettings(MeasuringSettings):
     """Every encoder under every similarity on every task.
 
     Attributes:
@@ -114,25 +147,7 @@ class EvaluationSettings(GateSettings):
     sim: Sequence[str] = setting(
         (), "Similarity to score with; default: the encoder's own. Repeatable.", SCORES, names="similarities"
     )
-    metrics: Sequence[str] = common(
-        "metrics",
-        help="Metrics to compute and show, e.g. ndcg@10,recall@100. Default: the task's usual ones.",
-        panel=SCORES,
-        canonical=metric_names,
-    )
-    precision: str = common("precision", panel=SCORES)
-    dims: int | None = common(
-        "dims", help="Use the first N dimensions only: for sfs, N / size fragments.", panel=SCORES
-    )
-    device: str | None = common("device")
     cross: bool = setting(False, "Score every run with every run's similarity: training against evaluation.", SCORES)
-    results: str | None = setting(
-        None,
-        "Keep results in this folder, and use them again while nothing has changed. "
-        "Without encoders: show the stored results.",
-        OUTPUT,
-        writes=FOLDER,
-    )
     keep_runs: bool = setting(False, is_option=False)
     trained_on: Sequence[str] = setting(
         (),
@@ -149,12 +164,6 @@ class EvaluationSettings(GateSettings):
         minimum=1,
     )
     show_inputs: int = common("show_inputs", panel=OUTPUT)
-    index: str | None = common(
-        "index",
-        help="Search documents with this index of faiss, not exactly, and report its recall: HNSW32, "
-        "IVF4096,PQ32:nprobe=64.",
-        panel=SCORES,
-    )
     quantize: str | None = setting(
         None, "Storage dtype: float16, int8, binary, binary+rescore (:N: N times k rescored).", SCORES
     )
@@ -164,27 +173,23 @@ class EvaluationSettings(GateSettings):
         "each sure:FOLDER, in their order.",
         OUTPUT,
     )
-    save_run: str | None = setting(
-        None,
-        "TREC run to write; a folder if there are several or if it ends with /.",
-        OUTPUT,
-        writes=EITHER,
-    )
-    strict: bool = common("strict")
-    _: KW_ONLY
-    fail_if_idle: bool = setting(False, is_option=False)
 
     def problems(self) -> Iterator[str]:
         yield from super().problems()
         if self.quantize is not None:
             stored_as(self.quantize)
 
+    @property
+    def needs_runs(self) -> bool:
+        """Whether rankings are used, which ``results`` does not store."""
+        return self.keep_runs or self.save_run is not None or self.explain is not None
+
 
 @dataclass(frozen=True)
-class TwoStageOptions(GateSettings):
+class TwoStageOptions(MeasuringSettings):
     """How both stages work together, the settings of the first one, and what is written."""
 
-    panels = (None, STAGES, FIRST_STAGE, NEAR_MISSES, OUTPUT, GATES)
+    panels = (None, STAGES, SCORES, NEAR_MISSES, OUTPUT, GATES)
     first = (
         *("on", "with_", "depth", "blend", "fusion", "run", "sim", "metrics", "results", "save_run"),
         *("plot", "as_json"),
@@ -194,33 +199,15 @@ class TwoStageOptions(GateSettings):
     blend: float | None = setting(
         None, "Share of the reranker in a sum with the first stage's normalised scores.", STAGES, minimum=0, maximum=1
     )
-    fusion: str | None = setting(None, "Fuse the ranks of both stages, not scores.", STAGES, choices=("rrf",))
-    sim: str | None = setting(
-        None, "Similarity of the first stage; default: the encoder's own.", FIRST_STAGE, names="similarities"
+    fusion: str | None = setting(
+        None, "Fuse the ranks of both stages, not scores.", STAGES, choices=("rrf",), excludes=("blend",)
     )
-    index: str | None = common(
-        "index", help="Search with this index of faiss in the first stage, e.g. HNSW32.", panel=FIRST_STAGE
+    sim: str | None = setting(
+        None, "Similarity of the first stage; default: the encoder's own.", SCORES, names="similarities"
     )
     run: str | None = setting(
         None, "Rerank this TREC run in place of a search; - is standard input.", STAGES, reads=FILE
     )
-    metrics: Sequence[str] = common(
-        "metrics",
-        help="Metrics to compute and show. Default of rankings: ndcg@10,accuracy@1,mrr@10.",
-        panel=FIRST_STAGE,
-        canonical=metric_names,
-    )
-    results: str | None = setting(
-        None,
-        "Keep results of rankings in this folder, and use them again while nothing has changed.",
-        OUTPUT,
-        writes=FOLDER,
-    )
-    precision: str = common(
-        "precision", help="Precision of the first stage. Rerankers have their own.", panel=FIRST_STAGE
-    )
-    dims: int | None = common("dims", help="Use the first N dimensions only in the first stage.", panel=FIRST_STAGE)
-    device: str | None = common("device")
     paraphrases: str | None = setting(
         None,
         "For near-misses: pairs that do mean the same, e.g. beir:PATH,split=train. Default: the file's own positives.",
@@ -228,12 +215,6 @@ class TwoStageOptions(GateSettings):
         names="data",
     )
     max_paraphrases: int = setting(10_000, "Maximum of paraphrase pairs, a random sample.", NEAR_MISSES, minimum=2)
-    save_run: str | None = setting(
-        None,
-        "TREC run to write; a folder if there are several or if it ends with /; - is standard output.",
-        OUTPUT,
-        writes=EITHER,
-    )
     work: str | None = setting(
         None,
         "Cache scores in this folder, to resume or to change metrics and blend. Default: FILE.work of --save-run FILE, "
@@ -241,21 +222,9 @@ class TwoStageOptions(GateSettings):
         OUTPUT,
         writes=FOLDER,
     )
-    strict: bool = common("strict")
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        _ = self.together  # raises where the three contradict each other
-
-    @property
-    def together(self) -> Fusion:
-        """How the scores of both stages become one."""
-        from retrokit.ranking.retrieval.two_stage import Fusion
-
-        return Fusion(self.depth, self.blend, self.fusion)
 
 
-def requested(settings: EvaluationSettings | TwoStageOptions) -> list[str]:
+def requested(settings: MeasuringSettings) -> list[str]:
     """All metrics that are named."""
     gates = [metric for metric, _ in settings.minimums]
     if settings.gate_metric is not None:

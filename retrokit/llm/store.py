@@ -18,7 +18,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from retrokit.core.databases import PATIENCE, Database, code_of, database_errors, transaction
+from retrokit.core.databases import PATIENCE, Database, code_of, transaction
 from retrokit.core.errors import DataError, Interrupted, disk_errors
 from retrokit.llm.base import Completion, CompletionRequest
 
@@ -116,7 +116,6 @@ class ResponseStore:
         try:
             _write_ahead(connection)
             connection.execute("PRAGMA synchronous = FULL")  # a commit survives a power cut, too
-            self._file.create(connection)
         except BaseException:
             connection.close()
             raise
@@ -128,11 +127,11 @@ class ResponseStore:
         while self._jobs:
             jobs.append(self._jobs.popleft())
         try:
-            with database_errors():
+            with self._file.refusing():
                 stored = self._write(jobs)
         except BaseException as error:  # whatever it is belongs to those who wait
             for _, _, future in jobs:
-                future.set_exception(self._file.refusal(error))
+                future.set_exception(error)
         else:
             for (_, _, future), completion in zip(jobs, stored, strict=True):
                 future.set_result(completion)

@@ -6,8 +6,7 @@ has the computation, and its findings with their sheets and pictures.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import dataclass
 
 from retrokit.core.registry import Entry, Param, Registry, WordRegistry
 from retrokit.probing import settings
@@ -65,10 +64,6 @@ class ProbeEntry(Entry):
 
     settings: type[settings.ProbeSettings] = settings.ProbeSettings
     findings: str = ""
-
-    def load_findings(self) -> Any:
-        """Import the class of findings."""
-        return replace(self, target=self.findings).load()
 
 
 def _probe(name: str, module: str, function: str, findings: str, options: type[settings.ProbeSettings]) -> ProbeEntry:

@@ -4,7 +4,7 @@ Layer 0 is the embedding layer. A layer whose quality training did not change, o
 have been frozen.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
 from pathlib import Path
@@ -82,48 +82,24 @@ class LayerProbe(Findings):
 
     def plot(self, folder: str | Path) -> list[Path]:
         """CROP, Figure 4b and S2: quality after each layer; and how far each layer moved, where that is known."""
-        from retrokit.core.figures import CURVES, fitting, shown
+        from retrokit.core.figures import CURVES, LINES, MARKERS, Curve, color_of, curves_figure, fitting, save, shown
 
-        by_encoder = grouped(self.layers, "encoder")
-        encoders = fitting(list(by_encoder), CURVES, "encoders", "layers")
-        values, moved = {}, {}
-        for encoder in encoders:
-            rows = by_encoder[encoder]
-            values[encoder] = [row.value for row in rows]
+        quality, moved = [], []
+        encoders = fitting(list(grouped(self.layers, "encoder").items()), CURVES, "encoders", "layers")
+        for index, (encoder, rows) in enumerate(encoders):
+            style = color_of(index), LINES[index % len(LINES)], MARKERS[index % len(MARKERS)]
+            quality.append(Curve(shown(encoder), [(row.layer, row.value) for row in rows], *style))
             if rows[0].moved is not None:
-                moved[encoder] = [100 * (row.moved or 0.0) for row in rows]
-        xlabel = "layer (0: embedding layer)"
-        written = _plot_curves(values, encoders, f"after {xlabel}", shown(self.metric), folder, "layers")
+                moved.append(Curve(shown(encoder), [(row.layer, 100 * (row.moved or 0.0)) for row in rows], *style))
+        figure, axes = curves_figure(quality, "after layer (0: embedding layer)", shown(self.metric))
+        axes.set_xticks(range(max(len(curve.points) for curve in quality)))
+        written = save(figure, folder, "layers")
         if moved:
-            written += _plot_curves(moved, encoders, xlabel, "‖W − W₀‖ / ‖W₀‖ (%)", folder, "moved")
+            figure, axes = curves_figure(moved, "layer (0: embedding layer)", "‖W − W₀‖ / ‖W₀‖ (%)")
+            axes.set_xticks(range(max(len(curve.points) for curve in moved)))
+            axes.set_ylim(bottom=0)
+            written += save(figure, folder, "moved")
         return written
-
-
-def _plot_curves(
-    curves: Mapping[str, list[float]], encoders: list[str], xlabel: str, ylabel: str, folder: str | Path, name: str
-) -> list[Path]:
-    """A picture of a value of each layer by encoder; ``encoders`` decide the colours."""
-    from retrokit.core.figures import LINES, MARKERS, color_of, legend_above, panels, save, shown
-
-    figure, (axes,) = panels(1, 4)
-    for encoder, values in curves.items():
-        index = encoders.index(encoder)
-        axes.plot(
-            range(len(values)),
-            values,
-            LINES[index % len(LINES)],
-            marker=MARKERS[index % len(MARKERS)],
-            color=color_of(index),
-            label=shown(encoder),
-        )
-    axes.set_xticks(range(max(map(len, curves.values()))))
-    axes.set_xlabel(xlabel)
-    axes.set_ylabel(ylabel)
-    if name == "moved":
-        axes.set_ylim(bottom=0)
-    axes.grid(alpha=0.3)
-    legend_above(figure, axes)
-    return save(figure, folder, name)
 
 
 @taking(LayerSettings)

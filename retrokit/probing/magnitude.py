@@ -400,15 +400,17 @@ def _plot_training(probe: MagnitudeProbe, folder: str | Path) -> list[Path]:
 
 def _plot_gamma(probe: MagnitudeProbe, folder: str | Path) -> list[Path]:
     """MAG, Figure 6; nothing for a run that learns no γ."""
-    from retrokit.core.figures import BLUE, LEAST_GAMMA_RANGE, RED, Curve, save, steps_figure
+    from retrokit.core.figures import BLUE, LEAST_GAMMA_RANGE, RED, Curve, curves_figure, save, steps_axis, widen
 
     if not probe.gamma:
         return []
     curves = []
     for key, label, color, line in (("gamma_query", "γq", BLUE, "-"), ("gamma_document", "γd", RED, "--")):
-        points = [(int(row["step"]), row[key]) for row in probe.gamma]
-        curves.append(Curve(label, points, color, line))
-    figure = steps_figure(curves, "γ (0: the norm counts in full, 1: not at all)", LEAST_GAMMA_RANGE)
+        points = [(row["step"], row[key]) for row in probe.gamma]
+        curves.append(Curve(label, points, color, line, "."))
+    figure, axes = curves_figure(curves, "", "γ (0: the norm counts in full, 1: not at all)")
+    widen(axes, LEAST_GAMMA_RANGE)
+    steps_axis(axes)
     return save(figure, folder, "gamma")
 
 
@@ -486,10 +488,10 @@ def _query_norms(encoder: Encoder, task: Retrieval, precision: str) -> Lengths:
     return Lengths(len(norms), float(norms.mean()), float(norms.std()))
 
 
-def _groups(
-    task: Retrieval, run: Mapping[str, Mapping[str, float]], norms: np.ndarray, settings: MagnitudeSettings
-) -> tuple[Moments, Moments]:
-    """The norms of relevant and of irrelevant documents, a cluster per query; a document counts for each query."""
+def _rows_of_groups(
+    task: Retrieval, run: Mapping[str, Mapping[str, float]], stand_ins: int | None
+) -> tuple[list[list[int]], list[list[int]]]:
+    """For each query, the rows of its relevant documents, and those of the others in its ranking."""
     rows = {document: row for row, document in enumerate(task.data.document_ids)}
     judged: defaultdict[str, list[str]] = defaultdict(list)
     for query, document in task.data.pairs():
@@ -497,9 +499,17 @@ def _groups(
     relevant, others = [], []
     for query in task.data.query_ids:
         ranking = list(run[query])  # best first
-        chosen = dict.fromkeys(judged[query] if settings.stand_ins is None else ranking[: settings.stand_ins])
+        chosen = dict.fromkeys(judged[query] if stand_ins is None else ranking[:stand_ins])
         relevant.append([rows[document] for document in chosen])
         others.append([rows[document] for document in ranking if document not in chosen])
+    return relevant, others
+
+
+def _groups(
+    task: Retrieval, run: Mapping[str, Mapping[str, float]], norms: np.ndarray, settings: MagnitudeSettings
+) -> tuple[Moments, Moments]:
+    """The norms of relevant and of irrelevant documents, a cluster per query; a document counts for each query."""
+    relevant, others = _rows_of_groups(task, run, settings.stand_ins)
     origin = float(norms.mean())
     first = Moments.of((norms[clustered] for clustered in relevant), origin)
     if settings.irrelevant == "all":

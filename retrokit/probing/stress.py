@@ -473,11 +473,12 @@ def _sure(settings: StressSettings) -> Iterator[SureRow]:
         return
     task, precision = f"sure:{settings.sure}", settings.precision
     options = EvaluationSettings(settings.encoders, [task], precision=precision, device=settings.device)
-    for result in evaluate_systems(options).results:
+    for spec, result in zip(settings.encoders, evaluate_systems(options).results, strict=True):
+        system = str(retrieval.registry_of(spec).parse(spec))
         values = result.metrics
         for prefix, testbed in (("", "mean"), *((f"{name}_", name) for name in TESTBEDS)):
             if f"{prefix}rdc" in values:
-                yield SureRow(result.encoder, testbed, values[f"{prefix}rdc"], values[f"{prefix}roc"])
+                yield SureRow(system, testbed, values[f"{prefix}rdc"], values[f"{prefix}roc"])
 
 
 def _counts(cases: Sequence[EditCase]) -> Iterator[EditCount]:

@@ -24,8 +24,10 @@ from retrokit.evaluation.comparison.comparison import (
 )
 from retrokit.evaluation.comparison.correlations import Correlation
 from retrokit.evaluation.comparison.gates import verdicts
+from retrokit.evaluation.comparison.near_misses import tests_gate
 from retrokit.evaluation.comparison.systems import System, comparable, precisions_of
 from retrokit.metrics.significance import DRAWS, EXACT_UP_TO
+from retrokit.report.reranking import cost_sheet, near_miss_sheets
 from retrokit.report.sheets import SHOWN, in_markdown, overlap_sheets, to_latex, to_markdown
 
 Form = Callable[[Evaluation, bool], list[Any]]
@@ -41,11 +43,23 @@ def form(name: str) -> Form:
 
 def evaluation_sheets(evaluation: Evaluation, every_test: bool = False) -> list[Sheet]:
     """A table per task, then one over tasks and one of the tests, where there are any; of a cross-evaluation, one per
-    task of training against evaluation similarity. Correlations come last. The tests are those in each task's main
-    metric and in that of gates, or with ``every_test`` in all metrics that are shown."""
+    task of training against evaluation similarity. Near-misses that test a gate have tables of their own. Correlations
+    and the cost of reranking come last. The tests are those in each task's main metric and in that of gates, or with
+    ``every_test`` in all metrics that are shown."""
     correlated = [_correlations_sheet(evaluation.correlations)] if evaluation.correlations else []
     if evaluation.is_cross:
         return [*map(_cross_sheet, cross_of(evaluation)), *correlated]
+    sheets = table_sheets(evaluation, every_test)
+    sheets += near_miss_sheets(evaluation.near_misses)
+    costs = [result for result in evaluation.results if "cost" in result.configuration]
+    return [*sheets, *gate_sheets(evaluation), *correlated, *([cost_sheet(costs)] if costs else [])]
+
+
+def table_sheets(evaluation: Evaluation, every_test: bool = False) -> list[Sheet]:
+    """The tables of :func:`evaluation_sheets` on all tasks but gates."""
+    others = list(dict.fromkeys(system.task for system in evaluation.systems if not tests_gate(system)))
+    if len(others) < len(evaluation.tasks):
+        evaluation = evaluation.part(others)
     sheets = [_task_sheet(evaluation, task) for task in evaluation.tasks]
     if evaluation.over_tasks:
         sheets.append(_over_tasks_sheet(evaluation))
@@ -55,7 +69,7 @@ def evaluation_sheets(evaluation: Evaluation, every_test: bool = False) -> list[
         sheets.append(_tests_sheet(evaluation, tested))
     sheets += map(_explanation_sheet, evaluation.explanations)
     sheets += overlap_sheets([vars(overlap) for overlap in evaluation.overlaps if overlap.examples])
-    return [*sheets, *gate_sheets(evaluation), *correlated]
+    return sheets
 
 
 def gate_sheets(evaluation: Evaluation) -> list[Sheet]:
@@ -86,12 +100,12 @@ FORMATS: dict[str, Form] = {
 def _task_sheet(evaluation: Evaluation, task: str) -> Sheet:
     first, *others = systems = evaluation.systems_on(task)
     metrics = [name for name in evaluation.shown[task] if any(name in system.metrics for system in systems)]
-    tests = {(test.result, test.metric): test for test in evaluation.comparisons if test.task == task}
+    tests = {metric: evaluation.tests_on(task, metric) for metric in metrics}
     rows: list[list[str | Cell]] = [[first.encoder, first.similarity, *(value_of(first, name) for name in metrics)]]
     for other in others:
-        cells = [_compared(other, first, metric, tests.get((other.name, metric))) for metric in metrics]
+        cells = [_compared(other, first, metric, tests[metric].get(other.name)) for metric in metrics]
         rows.append([other.encoder, other.similarity, *cells])
-    methods = {test.method for test in tests.values() if test.metric in metrics}
+    methods = {test.method for by_system in tests.values() for test in by_system.values()}
     notes = _task_notes(systems, metrics, sorted(methods, reverse=True))
     return Sheet(task, ["system", "similarity", *metrics], 2, rows, "; ".join(filter(None, notes)))
 
@@ -114,9 +128,11 @@ def _task_notes(systems: Sequence[System], metrics: Sequence[str], methods: Sequ
 
 def value_of(system: System, metric: str, absent: str = "–") -> str:
     """The metric of a system, and its SD over seeds."""
-    deviation = system.deviation(metric)
     value = digits(system.metrics.get(metric), absent=absent)
-    return value if value == absent or deviation is None else f"{value} ± {deviation:.4f}"
+    if value == absent:
+        return value
+    deviation = system.deviation(metric)
+    return value if deviation is None else f"{value} ± {deviation:.4f}"
 
 
 def _compared(system: System, first: System, metric: str, comparison: Comparison | None) -> Cell:

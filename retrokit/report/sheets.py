@@ -12,7 +12,7 @@ from rich.styled import Styled
 from rich.table import Table
 
 from retrokit.core.notices import harmless
-from retrokit.core.sheet import Cell, Sheet
+from retrokit.core.sheet import Cell, Sheet, digits
 
 SHOWN = 100  # characters of a text
 FOLDED = 12  # characters that a column of words keeps where it is folded
@@ -53,8 +53,12 @@ def _table(sheet: Sheet, width: int) -> Table:
         if len(headings) > 2:
             return _table(_turned(headings, rows), width)
         needed = [min(width, max(1, room // len(needed))) for width in needed]
+    return _filled(sheet, headings, rows, _spread(wanted, needed, room))
+
+
+def _filled(sheet: Sheet, headings: Sequence[str], rows: Sequence[Sequence[str]], widths: Sequence[int]) -> Table:
     table = Table(show_header=any(headings))
-    for column, (heading, width) in enumerate(zip(headings, _spread(wanted, needed, room), strict=True)):
+    for column, (heading, width) in enumerate(zip(headings, widths, strict=True)):
         justify: Any = "right" if sheet.is_number(column) else "left"
         table.add_column(heading, justify=justify, width=width, no_wrap=False, overflow="fold")
     for row in rows:
@@ -155,8 +159,8 @@ def overlap_sheets(overlaps: Sequence[Mapping[str, Any]]) -> list[Sheet]:
     counts, examples = [], []
     for overlap in overlaps:
         for what in ("queries", "pairs", "documents"):
-            numbers = (overlap["counts"].get(f"{what}{kind}") for kind in ("", "_seen", "_near"))
-            counts.append([overlap["test"], what, *("" if count is None else f"{count:,}" for count in numbers)])
+            numbers = [overlap["counts"].get(f"{what}{kind}") for kind in ("", "_seen", "_near")]
+            counts.append([overlap["test"], what, *(digits(count, ",", absent="") for count in numbers)])
         for example in overlap["examples"]:
             texts = [textwrap.shorten(example[side], SHOWN, placeholder="…") for side in ("test", "training")]
             examples.append([overlap["test"], example["what"], *texts])

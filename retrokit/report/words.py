@@ -4,16 +4,12 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
-from typing import TYPE_CHECKING
 
 from retrokit.core.sheet import grouped
 from retrokit.evaluation.comparison.comparison import Comparison, Evaluation
 from retrokit.evaluation.comparison.systems import System
 from retrokit.evaluation.result import known
 from retrokit.report.evaluation import value_of
-
-if TYPE_CHECKING:
-    from retrokit.evaluation.two_stage import Reranking
 
 MOST_TASKS = 4
 """Tasks that have a sentence each; of more, the sentences are about all of them."""
@@ -47,25 +43,22 @@ def standing_on(evaluation: Evaluation, task: str) -> Standing | None:
     """Who leads on ``task``; ``None`` where no system has a value there, or their scores have no common scale."""
     (first, *_), metric = evaluation.systems_on(task), evaluation.leading_metric(task)
     measured = [system for system in evaluation.systems_on(task) if known(system.metrics.get(metric)) is not None]
-    if not measured or any(metric in result.own_scale for system in measured for result in system.results):
+    results = [result for system in measured for result in system.results]
+    if not measured or any(metric in result.own_scale for result in results):
         return None
     best, *others = ranked = sorted(measured, key=lambda system: -system.metrics[metric])
-    tests = {
-        comparison.result: comparison
-        for comparison in evaluation.comparisons
-        if (comparison.task, comparison.metric) == (task, metric)
-    }
+    tests = evaluation.tests_on(task, metric)
     if best is not first:
         return Standing(task, metric, first, ranked, first, tests.get(best.name))
     if not others:
         return Standing(task, metric, first, ranked, None, None)
-    rival = others[0]
-    comparison = tests.get(rival.name)
-    return Standing(task, metric, first, ranked, rival, None if comparison is None else _reversed(comparison))
+    return Standing(task, metric, first, ranked, others[0], _reversed(tests.get(others[0].name)))
 
 
-def _reversed(comparison: Comparison) -> Comparison:
+def _reversed(comparison: Comparison | None) -> Comparison | None:
     """How the first row differs from the other."""
+    if comparison is None:
+        return None
     test = comparison.test
     return replace(comparison, test=replace(test, difference=-test.difference, low=-test.high, high=-test.low))
 
@@ -87,18 +80,15 @@ def conclusion(evaluation: Evaluation) -> str:
     return " ".join(sentences(evaluation))
 
 
-def conclusion_of_reranking(reranking: "Reranking") -> str:
-    """A reranking in sentences."""
-    return conclusion(reranking.whole)
-
-
 def _on_one(standing: Standing) -> str:
     best, metric, rival = standing.best, standing.metric, standing.rival
+    value = value_of(best, metric)
     if rival is None:
-        return f"On {standing.task}, {best.name} reaches {metric} {_value(best, metric)}; nothing is compared with it."
+        return f"On {standing.task}, {best.name} reaches {metric} {value}; nothing is compared with it."
     which = "the first row" if rival is standing.first else "the next"
-    text = f"On {standing.task}, {best.name} is best in {metric} ({_value(best, metric)}): above {which}, "
-    return f"{text}{rival.name} ({_value(rival, metric)}), {difference_in_words(standing.over_rival)}."
+    text = f"On {standing.task}, {best.name} is best in {metric} ({value}): above {which}, "
+    value = value_of(rival, metric, absent="no value")
+    return f"{text}{rival.name} ({value}), {difference_in_words(standing.over_rival)}."
 
 
 def difference_in_words(comparison: Comparison | None) -> str:
@@ -109,10 +99,6 @@ def difference_in_words(comparison: Comparison | None) -> str:
     test = comparison.test
     interval = f"95% interval {test.low:+.4f} to {test.high:+.4f}"
     return f"by {test.difference:+.4f} ({interval}, corrected p = {comparison.corrected_p:.2g}: {verdict})"
-
-
-def _value(system: System, metric: str) -> str:
-    return value_of(system, metric, absent="no value")
 
 
 def _on_many(standings: Sequence[Standing]) -> Iterator[str]:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from retrokit.core.registry import imported
 from retrokit.data.jsonl import to_json
 from retrokit.probing import ProbeEntry, registry
 from tests import plugins
@@ -39,4 +40,4 @@ def test_a_field_is_declared_once(probe: ProbeEntry) -> None:
     plain = json.loads(to_json(findings.to_json()))
     assert plain["norms"][0] == {"encoder": "static:8", "mean": means[0]}
     assert plain["conclusion"] == findings.conclusion
-    assert probe.load_findings().from_json(plain) == findings
+    assert imported(probe.findings).from_json(plain) == findings

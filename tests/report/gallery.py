@@ -7,9 +7,8 @@ from typing import Any
 import numpy as np
 
 from retrokit.core import figures
-from retrokit.evaluation.comparison.comparison import evaluation_of
+from retrokit.evaluation.comparison.comparison import Evaluation, evaluation_of
 from retrokit.evaluation.result import Resampled, Result
-from retrokit.evaluation.two_stage import Reranking
 from retrokit.metrics.effect_size import EffectSize
 from retrokit.probing.contrast import ContrastProbe, DimensionContrast, FragmentContrast
 from retrokit.probing.fisher import Fisher, FisherProbe, Information, Prediction
@@ -141,7 +140,7 @@ def result(encoder: str, task: str, metrics: Sequence[str], similarity: str = "c
     )
 
 
-def reranking(names: Names, families: Names) -> Reranking:
+def reranking(names: Names, families: Names) -> Evaluation:
     shifts = enumerate(names)
     ranked = [result("first", names[0], ["ndcg@10", "mrr@10"], name, 0.03 * i) for i, name in shifts]
     endings = ["", *(f"/{family}" for family in families)]
@@ -149,7 +148,7 @@ def reranking(names: Names, families: Names) -> Reranking:
     metrics = [f"{kind}{ending}" for kind in kinds for ending in endings]
     near = [result(name, "pairs:x", metrics, "own") for name in names[:10]]
     shown = {names[0]: ["ndcg@10", "mrr@10"], "pairs:x": ["near_miss"]}
-    return Reranking(evaluation_of([*ranked, *near], shown, {}))
+    return evaluation_of([*ranked, *near], shown, {})
 
 
 def pictures(names: Names) -> dict[str, Draw]:

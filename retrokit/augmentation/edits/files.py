@@ -23,6 +23,7 @@ from retrokit.augmentation.texts import Rows, Texts
 from retrokit.core.errors import DataError, UsageError
 from retrokit.core.files import named, writing
 from retrokit.core.outputs import check_outputs
+from retrokit.core.registry import estimating
 from retrokit.core.settings import FILE, taking
 from retrokit.data.jsonl import json_line
 from retrokit.llm import registry as llms
@@ -126,6 +127,7 @@ def near_miss_families(names: Sequence[str]) -> tuple[Family, ...]:
 
 
 @taking(NearMissSettings)
+@estimating()
 def estimate_of(settings: NearMissSettings) -> CallEstimate:
     """The calls of a language model for the texts, or the pairs' anchors, in ``path``; raises as
     :func:`write_near_misses` does before the first call."""

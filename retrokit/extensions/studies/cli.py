@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
 from importlib import import_module
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -67,8 +68,8 @@ def which_similarity(
     retrokit study which-similarity --data pairs.jsonl --encoder minilm --budget 1h -o out
     """
     parameters = {"data": data, "encoder": encoder, "budget": budget, "batch-size": str(batch_size)}
-    given = (data, encoder, duration(budget), batch_size)
-    _answer(output, "which-similarity", parameters, lambda questions: questions.which_similarity(*given))
+    arguments = (data, encoder, duration(budget), batch_size)
+    _answer(output, "which-similarity", parameters, lambda questions: questions.which_similarity(*arguments))
     from retrokit.extensions.studies.answers import recommendation
 
     show(f"\n{recommendation(_evaluation(output))}")
@@ -133,8 +134,10 @@ def _answer(
 
     check_extra("study", "study", MODULES)
     check_outputs([(output, FOLDER)], parameters.values())
-    given = [(name, [one] if isinstance(one, str) else one) for name, one in parameters.items()]
-    options = [word for name, values in given for value in values for word in (f"--{name}", value)]
+    options: list[str] = []
+    for name, values in parameters.items():
+        for value in [values] if isinstance(values, str) else values:
+            options += [f"--{name}", value]
     path = kept_study(
         output, (question, *options), lambda: study_of(import_module("retrokit.extensions.studies.questions"))
     )
@@ -150,8 +153,8 @@ def _work(planned: StudyPlan, jobs: int, retries: int, further: Sequence[str], p
         missing = sum(state.state == "missing" for state in states)
         logs = [(state.step.name, planned.marker(state.step, "log"), state.last_word) for state in failed]
         lines = [f"{name} failed, see {log}: {last_word}" for name, log, last_word in logs]
-        left = f"; {missing} that depend on them were not started" if missing else ""
-        message = "\n".join([*lines, f"{len(failed)} of {len(states)} steps failed{left}"])
+        not_started = f"; {missing} that depend on them were not started" if missing else ""
+        message = "\n".join([*lines, f"{len(failed)} of {len(states)} steps failed{not_started}"])
         raise StepsFailed(message, failed[0].code or StepsFailed.exit_code)
     if not gates_hold:
         raise GateFailed(f"a gate failed; see {page}")
@@ -174,13 +177,15 @@ def plan(
 
         seconds = estimates(planned)
     if as_json:
-        return show_result(True, "step", [{**of.to_json(), "seconds": seconds.get(of.name)} for of in planned.steps])
+        return show_result(
+            True, "step", [{**step.to_json(), "seconds": seconds.get(step.name)} for step in planned.steps]
+        )
     show(_script(planned, seconds))
     if estimate:
         unknown = Counter(step.table for step in planned.steps if seconds[step.name] is None)
         steps = ", ".join(f"{count} of {table}" for table, count in unknown.items())
-        left = f", without steps that have no estimate yet ({steps})" if unknown else ""
-        notice(f"about {timedelta(seconds=round(sum(filter(None, seconds.values()))))}{left}")
+        without_estimate = f", without steps that have no estimate yet ({steps})" if unknown else ""
+        notice(f"about {timedelta(seconds=round(sum(filter(None, seconds.values()))))}{without_estimate}")
 
 
 def status(folder: str = STUDY_FOLDER, as_json: bool = common("as_json")) -> None:
@@ -213,7 +218,7 @@ def _planned(path: str, output: str) -> StudyPlan:
     study = read_study(path, command_lines)
     gates = tuple(command_lines.line_of(("eval",), study.gates, f"{path}: gates")[1:])
     steps = steps_of(study, output, command_lines)
-    check_outputs([(output, FOLDER)], [word for step in steps for word in step.command])
+    check_outputs([(output, FOLDER)], chain.from_iterable(step.command for step in steps))
     command_lines.check([(f"{path}: {step.table}", step.command) for step in steps], output)
     for evaluations in evaluations_of(steps).values() if gates else ():
         checked = command_lines.check([(f"{path}: gates", comparing(evaluations, gates))], output)
@@ -276,4 +281,5 @@ def _script(plan: StudyPlan, seconds: Mapping[str, float | None]) -> str:
         prints = f" > {shlex.quote(step.output)}" if step.prints else ""
         estimate = f": about {seconds[step.name]:,.0f} s" if seconds.get(step.name) is not None else ""
         lines.append(f"# {step.name}{estimate}\nretrokit {shlex.join(step.command)}{prints}")
-    return "\n".join([*lines, f"# {len(plan.steps)} step{'s' * (len(plan.steps) != 1)}"])
+    lines.append("# 1 step" if len(plan.steps) == 1 else f"# {len(plan.steps)} steps")
+    return "\n".join(lines)

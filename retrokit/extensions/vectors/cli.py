@@ -36,9 +36,9 @@ def bridge(settings: BridgeSettings, as_json: bool = common("as_json")) -> None:
     result = bridge(settings)
     result = replace(result, verdict=in_options(result.verdict))
     evaluation = result.evaluation
-    shown = {field.name: getattr(result, field.name) for field in fields(result)}
-    shown["evaluation"] = None if evaluation is None else evaluation.to_json()
-    show_result(as_json, "bridge", shown, *bridge_sheets(result))
+    values = {field.name: getattr(result, field.name) for field in fields(result)}
+    values["evaluation"] = None if evaluation is None else evaluation.to_json()
+    show_result(as_json, "bridge", values, *bridge_sheets(result))
     if evaluation is not None and not as_json:
         show(*evaluation_sheets(evaluation))
 

@@ -52,7 +52,7 @@ class KeptReranker(Reranker):
             if store.folder is not None:
                 reranker.keep_in(store.folder)
         self._fingerprint = reranker.fingerprint()
-        self.key = f"{self._fingerprint} {environment(type(reranker), reranker.device)}"
+        self.key = key_of(reranker)
         self._counts_before = dict(reranker.counts)
 
     def fingerprint(self) -> str:
@@ -137,8 +137,13 @@ class KeptReranker(Reranker):
         decided_by = [self.key]
         if self.listwise:  # a score depends on where its list ends
             decided_by.append(",".join(str(len(documents)) for documents in lists))
-        scores = self._store.array((*decided_by, *pair_queries, *texts), (len(texts),), compute)
+        scores = self._store.array((*decided_by, *pair_queries, *texts), compute)
         return np.split(scores, ends[:-1])
+
+
+def key_of(reranker: Reranker) -> str:
+    """The fingerprint of a reranker, with all else that decides the bits of a score."""
+    return f"{reranker.fingerprint()} {environment(type(reranker), reranker.device)}"
 
 
 @contextmanager

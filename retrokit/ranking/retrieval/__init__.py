@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from retrokit import encoders
 from retrokit.core.errors import UsageError
 from retrokit.core.registry import Entry, Param, Registry, SpecRegistry, importing
+from retrokit.core.settings import COMMON
 
 if TYPE_CHECKING:
     from retrokit.data.exports import Export
@@ -42,10 +44,7 @@ registry = SpecRegistry(
             "retrokit.ranking.retrieval.dense:dense",
             (
                 Param("encoder", required=True, help="which; with parameters in quotes"),
-                Param("sim", help="similarity; default: the encoder's own"),
-                Param("dims", int, minimum=1, help="use the first N dimensions; default: all"),
-                Param("precision", "auto", choices=("auto", "fp32", "bf16", "fp16"), help="of encoding"),
-                Param("index", help="index of faiss, such as HNSW32; default: exact search", extra="faiss"),
+                *(COMMON[name] for name in ("sim", "dims", "precision", "index")),
                 Param("quantize", help="storage dtype: float16, int8, binary or binary+rescore; default: float32"),
                 Param("export", help="folder of retrokit export, whose documents are not embedded again"),
             ),
@@ -82,11 +81,12 @@ registry = SpecRegistry(
             "a searcher, and a reranker that puts the best of what it finds in order",
             "retrokit.ranking.retrieval.two_stage:two_stage",
             (
-                Param("first", required=True, help="encoder or searcher; with parameters in quotes"),
+                Param("first", help="encoder or searcher, in quotes with parameters; none: pairs only"),
                 Param("reranker", required=True, help="such as maxsim; with parameters in quotes"),
                 Param("depth", 100, minimum=1, help="documents of a query that are reranked"),
                 Param("blend", float, minimum=0, maximum=1, help="share of the reranker in a sum of both scores"),
                 Param("fusion", choices=("rrf",), help="join the ranks of both stages in place of scores"),
+                Param("work", help="folder that caches the reranker's scores, to resume after a break"),
             ),
             positional="first",
         ),
@@ -97,6 +97,42 @@ registry = SpecRegistry(
 def registry_of(spec: str) -> Registry:
     """The registry of a searcher's or an encoder's name; any other text is an encoder's path or hub id."""
     return registry if spec.partition(":")[0] in registry.names() else encoders.registry
+
+
+@dataclass(frozen=True)
+class Stages:
+    """The stages of the system ``spec``: what finds documents, and what reranks the ``depth`` best of them.
+
+    Attributes:
+        first: spec of an encoder or a searcher; ``None``: only pairs are scored.
+        reranker: its spec; ``None``: the first stage is all there is.
+        blend, fusion: how the scores of both become one (:class:`ranking.retrieval.two_stage.Fusion`).
+        work: the folder that caches the reranker's scores; ``None``: there is none.
+    """
+
+    spec: str
+    first: str | None
+    reranker: str | None = None
+    depth: int = 100
+    blend: float | None = None
+    fusion: str | None = None
+    work: str | None = None
+
+    @property
+    def embeds(self) -> bool:
+        """Whether an encoder is what finds documents."""
+        return self.first is not None and registry_of(self.first) is encoders.registry
+
+
+def stages_of(spec: str) -> Stages:
+    """The stages of a searcher or an encoder: one, unless it is ``two-stage``. Raises :class:`UsageError` for a wrong
+    spec of a searcher."""
+    if registry_of(spec) is not registry:
+        return Stages(spec, spec)
+    parsed = registry.parse(spec)
+    if parsed.name != "two-stage":
+        return Stages(spec, spec)
+    return Stages(spec, **registry.options(parsed))
 
 
 def leaves_open(spec: str) -> bool:

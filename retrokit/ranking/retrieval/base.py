@@ -117,10 +117,12 @@ class TuningQueries:
 
 class Searcher(Protocol):
     """Ranks documents. A subclass gives :meth:`index` and :meth:`fingerprint`. ``similarity`` is its name in results;
-    ``by_ids``: it ranks by ids, not by texts. Documents that ``export`` contains are not embedded again."""
+    ``by_ids``: it ranks by ids, not by texts; ``has_whole_rankings``: they are there already, and none is
+    cut. Documents that ``export`` contains are not embedded again."""
 
     spec: str
     by_ids: bool = False
+    has_whole_rankings: bool = False
     export: Export | None = None
     similarity: str = OWN_SIMILARITY
 
@@ -150,6 +152,10 @@ class Searcher(Protocol):
         """The searcher with what its spec leaves open tuned on the queries ``on``."""
         return self
 
+    def within(self, set_name: str) -> Searcher:
+        """The searcher for one of several sets that are searched: their ids may be the same."""
+        return self
+
 
 def account_of(searcher: Searcher, index: Index) -> Account:
     """The account of ``index``, with the fingerprint of its ``searcher`` if it has no configuration. A configuration
@@ -166,6 +172,7 @@ class Shared(Searcher):
 
     def __init__(self, searcher: Searcher) -> None:
         self.spec, self.similarity, self.by_ids = searcher.spec, searcher.similarity, searcher.by_ids
+        self.has_whole_rankings = searcher.has_whole_rankings
         self._searcher, self.export = searcher, searcher.export
         self._index: _SharedIndex | None = None
 
@@ -176,6 +183,9 @@ class Shared(Searcher):
 
     def check(self, documents: TextList, queries: TextList) -> None:
         self._searcher.check(documents, queries)
+
+    def within(self, set_name: str) -> Searcher:
+        return Shared(self._searcher.within(set_name))
 
     def fingerprint(self) -> str:
         return self._searcher.fingerprint()

@@ -114,9 +114,12 @@ class DenseIndex(Index):
             block_scores = np.concatenate([scores for scores, _ in results], axis=1)
             block_positions = np.concatenate([positions for _, positions in results], axis=1)
             ordered = in_order(torch.from_numpy(block_scores), torch.from_numpy(block_positions))
-            scores, positions = (side.numpy()[:, :k] for side in ordered)
-        is_vector = positions >= 0
-        return [(scores[row, there], positions[row, there]) for row, there in enumerate(is_vector)]
+            scores, positions = ordered[0].numpy()[:, :k], ordered[1].numpy()[:, :k]
+        rankings = []
+        for query_scores, query_positions in zip(scores, positions, strict=True):
+            is_vector = query_positions >= 0
+            rankings.append((query_scores[is_vector], query_positions[is_vector]))
+        return rankings
 
     def ready(self) -> DenseIndex:
         self.searcher.embeddings.encoder.settle()
@@ -145,14 +148,6 @@ class DenseIndex(Index):
         best: np.ndarray = np.maximum.reduceat(scores, starts_of(chunk_counts))
         return best
 
-    def asked_by(self, encoder: Encoder) -> DenseIndex:
-        """The same vectors for the queries of another encoder, read once for both."""
-        scorer = self.searcher.scorer
-        embeddings = SharedEmbeddings(encoder, [scorer], self.searcher.embeddings.precision)
-        searcher = Dense(embeddings, scorer, self.searcher.faiss, self.searcher.quantize)
-        searcher.export = self.searcher.export
-        return DenseIndex(searcher, self.source)
-
     def account(self) -> Account:
         """The embeddings and their norms, and the recall of an index. Of an export, no document is known."""
         searcher, embeddings = self.searcher, self.searcher.embeddings
@@ -162,9 +157,9 @@ class DenseIndex(Index):
         approximate = next((block.approximate for block in self.source.blocks if block.approximate is not None), None)
         if approximate is not None:
             configuration |= approximate.account()
-        configuration |= self.source.configuration()
         norms = embeddings.norms(self._queries, (), "query")
         if searcher.export is not None:
+            configuration["dtype"] = searcher.export.note["dtype"]
             return Account(configuration, norms)
         norms |= embeddings.norms(self.source.texts, self._pair_texts, "document")
         counts = embeddings.counts(self._queries, "query", "queries")
@@ -196,16 +191,20 @@ def dense(
     """The encoder of that spec, under the similarity ``sim`` or its own; or that of the folder ``export``, with whose
     embeddings of documents it ranks. Raises as :func:`export_index`."""
     if export is not None:
-        return export_index(open_export(export), encoder, device, sim, dims, precision, index, quantize).searcher
+        exported = export_index(
+            open_export(export),
+            encoder,
+            device=device,
+            sim=sim,
+            dims=dims,
+            precision=precision,
+            index=index,
+            quantize=quantize,
+        )
+        return exported.searcher
     loaded: Encoder = encoders.registry.create(encoder, device=device)
     scorer = loaded.similarity_of(sim)
     return Dense(SharedEmbeddings(loaded, [scorer], precision, dims), scorer, index, quantize)
-
-
-def encoder_of(export: Export, device: str | None = None) -> Encoder:
-    """The encoder that wrote an export; raises as :func:`~retrokit.encoders.create_for`."""
-    advice = "put it back, or give an encoder whose queries fit its vectors"
-    return encoders.create_for(export.folder, export.note["encoder"]["spec"], device, advice)
 
 
 def check_export(export: Export, sim: str | None, dims: int | None = None, quantize: str | None = None) -> None:
@@ -248,7 +247,11 @@ def export_index(
     check_export(export, sim, dims, quantize)
     written_by = export.note["encoder"]
     dims = written_by["dims"] if written_by["dims"] != written_by["dimension"] else None
-    loaded = encoders.registry.create(encoder, device=device) if encoder else encoder_of(export, device)
+    if encoder:
+        loaded = encoders.registry.create(encoder, device=device)
+    else:
+        advice = "put it back, or give an encoder whose queries fit its vectors"
+        loaded = encoders.create_for(export.folder, written_by["spec"], device, advice)
     scorer = loaded.similarity_of(export.note["similarity"]["spec"])
     embeddings = SharedEmbeddings(loaded, [scorer], precision, dims)
     return Dense(embeddings, scorer, index, quantize or export.note["dtype"]).over(export)

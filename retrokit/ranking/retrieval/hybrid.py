@@ -111,6 +111,12 @@ class Hybrid(Searcher):
         self.a.check(documents, queries)
         self.b.check(documents, queries)
 
+    def within(self, set_name: str) -> Searcher:
+        searcher = copy.copy(self)
+        searcher.a = self.a.within(set_name)
+        searcher.b = self.b.within(set_name)
+        return searcher
+
     def tuned(self, on: TuningQueries) -> Searcher:
         """The best of the weights 0, 0.05, …, 1; of equal ones that nearest to 0.5, then the lower."""
         searcher = copy.copy(self)
@@ -178,7 +184,7 @@ class HybridIndex(FilteredIndex):
         hybrid = self._searcher
         a = account_of(hybrid.a, self._a)
         b = account_of(hybrid.b, self._b)
-        configuration = {
+        configuration: dict[str, Any] = {
             "a": a.configuration,
             "b": b.configuration,
             "fusion": hybrid.fusion,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import hashlib
 from collections.abc import Sequence, Set
 
@@ -28,10 +29,11 @@ LEFT_OUT = "run_documents_left_out"
 
 
 class RunSearcher(Searcher):
-    """A TREC run; ``-`` is standard input. ``scores`` has score and line, from 1, of each document of each query.
-    Raises :class:`DataError` for a wrong line."""
+    """A TREC run, also one of several sets; ``-`` is standard input. ``scores`` has score and line, from 1, of each
+    document of each query. Raises :class:`DataError` for a wrong line."""
 
     by_ids = True
+    has_whole_rankings = True
 
     def __init__(self, path: str) -> None:
         self.spec = f"run:{path}"
@@ -88,6 +90,16 @@ class RunSearcher(Searcher):
                     unlisted.setdefault(query, {})[document] = score
         faults.report("documents", "{n} such lines keep their ranks in metrics, as in trec_eval")
         return unlisted
+
+    def within(self, set_name: str) -> Searcher:
+        """The rankings of the queries ``SET/QUERY``, as a run of several sets has them; without any, all."""
+        prefix = f"{set_name}/"
+        of_set = {query: ranked for query, ranked in self.scores.items() if query.startswith(prefix)}
+        if not of_set:
+            return self
+        searcher = copy.copy(self)
+        searcher.scores = {query.removeprefix(prefix): ranked for query, ranked in of_set.items()}
+        return searcher
 
     def ids_of(self, texts: TextList, what: str) -> Sequence[str]:
         """The ids of ``texts``; raises :class:`UsageError`, which calls them ``what``, if they have none."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Sequence, Set
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 
@@ -16,8 +17,9 @@ from retrokit.core.notices import notice
 from retrokit.core.registry import parse_all
 from retrokit.core.shards import Shards
 from retrokit.ranking import reranking, retrieval
-from retrokit.ranking.reranking.kept import KeptReranker
-from retrokit.ranking.retrieval import IDLE
+from retrokit.ranking.reranking.base import Reranker
+from retrokit.ranking.reranking.kept import KeptReranker, key_of
+from retrokit.ranking.retrieval import IDLE, Stages
 from retrokit.ranking.retrieval.base import (
     Account,
     FilteredIndex,
@@ -65,19 +67,24 @@ class Fusion:
         return reciprocal_ranks(first_ranks) + reciprocal_ranks(second_ranks)
 
 
-class TwoStage(Searcher):
-    """What ``first`` finds, in the order of ``reranker``."""
+def fusion_of(stages: Stages) -> Fusion:
+    """How the scores of these stages become one. Raises :class:`UsageError` for a blend and a fusion."""
+    return Fusion(stages.depth, stages.blend, stages.fusion)
 
-    def __init__(self, first: Searcher, reranker: KeptReranker, fusion: Fusion) -> None:
-        self.spec = first.spec
+
+class TwoStage(Searcher):
+    """What ``first`` finds, in the order of ``reranker``, whose scores are cached in ``store``."""
+
+    def __init__(self, first: Searcher, reranker: Reranker, fusion: Fusion, store: Shards) -> None:
+        self.spec, self.has_whole_rankings = first.spec, first.has_whole_rankings
         self.similarity = f"{first.similarity} + {reranker.spec}{fusion.name}"
-        self.first, self.reranker, self.fusion = first, reranker, fusion
+        self.first, self.reranker, self.fusion, self.store = first, reranker, fusion, store
 
     def index(self, documents: TextList) -> TwoStageIndex:
         return TwoStageIndex(self, documents)
 
     def fingerprint(self) -> str:
-        return f"{self.first.fingerprint()} {self.reranker.key} {self.fusion}"
+        return f"{self.first.fingerprint()} {key_of(self.reranker)} {self.fusion}"
 
     def portable_fingerprint(self) -> str:
         return f"{self.first.portable_fingerprint()} {self.reranker.fingerprint()} {self.fusion}"
@@ -90,12 +97,18 @@ class TwoStage(Searcher):
         searcher.first = self.first.tuned(on)
         return searcher
 
+    def within(self, set_name: str) -> Searcher:
+        searcher = copy.copy(self)
+        searcher.first = self.first.within(set_name)
+        return searcher
+
 
 class TwoStageIndex(FilteredIndex):
-    """The documents of the first stage."""
+    """The documents of the first stage, and the cost of reranking them."""
 
     def __init__(self, searcher: TwoStage, documents: TextList) -> None:
         self._searcher = searcher
+        self._reranker = KeptReranker(searcher.reranker, searcher.store)
         self._documents = documents
         self._first = searcher.first.index(documents)
         self._queries = self._empty = self._below = 0
@@ -109,7 +122,7 @@ class TwoStageIndex(FilteredIndex):
         self.empty = self._first.empty
         rows = [row for row, (scores, _) in enumerate(firsts) if len(scores)]
         candidates = [[self._documents[position] for position in firsts[row][1][:depth].tolist()] for row in rows]
-        seconds = self._searcher.reranker.rank_lists([queries[row] for row in rows], candidates)
+        seconds = self._reranker.rank_lists([queries[row] for row in rows], candidates)
         self._count_unmoved(seconds)
         self._queries += len(rows)
         self._empty += len(firsts) - len(rows)
@@ -121,7 +134,7 @@ class TwoStageIndex(FilteredIndex):
 
     def _count_unmoved(self, seconds: Sequence[np.ndarray]) -> None:
         """Count, and report, the queries in whose several candidates the reranker's scores change nothing."""
-        spec = self._searcher.reranker.spec
+        spec = self._reranker.spec
         several = [second for second in seconds if len(second) > 1]
         equal = sum(second.min() == second.max() for second in several)
         unmoved = sum(bool((np.diff(second) <= 0).all()) for second in several)
@@ -137,11 +150,11 @@ class TwoStageIndex(FilteredIndex):
         """The reranker's scores float32 ``[n]``; raises :class:`UsageError` for a blend or a fusion."""
         if self._searcher.fusion.name:
             raise UsageError(f"{self._searcher.similarity}: scores whole lists; cannot score pairs")
-        return self._searcher.reranker.score_pairs(queries, texts)
+        return self._reranker.score_pairs(queries, texts)
 
     def account(self) -> Account:
         first = account_of(self._searcher.first, self._first)
-        reranker, fusion = self._searcher.reranker, self._searcher.fusion
+        reranker, fusion = self._reranker, self._searcher.fusion
         counts = {
             "reranked_pairs": reranker.pairs,
             "queries_without_candidates": self._empty,
@@ -183,10 +196,24 @@ def _distinct(scores: np.ndarray) -> np.ndarray:
 
 
 def two_stage(
-    first: str, reranker: str, depth: int, blend: float | None, fusion: str | None, device: str | None = None
+    first: str | None,
+    reranker: str,
+    depth: int,
+    blend: float | None,
+    fusion: str | None,
+    work: str | None,
+    device: str | None = None,
 ) -> TwoStage:
-    """The searcher or the encoder ``first``, and the reranker of that spec behind it."""
+    """The searcher or the encoder ``first``, and the reranker of that spec behind it. Raises :class:`UsageError` for
+    wrong specs, or no first stage."""
+    if first is None:
+        raise UsageError(f"two-stage:reranker={reranker}: has no first stage and cannot search; give first=")
     together = Fusion(depth, blend, fusion)
     parse_all([(retrieval.registry_of(first), first), (reranking.registry_of(reranker), reranker)])
-    loaded = KeptReranker(reranking.create(reranker, device), Shards(None))
-    return TwoStage(retrieval.create(first, device=device), loaded, together)
+    loaded = reranking.create(reranker, device)
+    return TwoStage(retrieval.create(first, device=device), loaded, together, store_at(work))
+
+
+def store_at(work: str | None) -> Shards:
+    """The store of scores in the folder ``work``; ``None``: nothing is stored."""
+    return Shards(Path(work) if work is not None else None)

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 import torch
@@ -174,7 +174,7 @@ class VectorSource(Protocol):
     @property
     @abstractmethod
     def blocks(self) -> Sequence[Block]:
-        """The vectors, made or opened once; there is at least one block."""
+        """The vectors, computed or opened once; there is at least one block."""
 
     @property
     @abstractmethod
@@ -185,17 +185,13 @@ class VectorSource(Protocol):
         """Raw embeddings as the blocks take them."""
         return self.method.prepared(raw, role)
 
-    def configuration(self) -> dict[str, Any]:
-        """What results report of the vectors."""
-        return {}
-
     def ready(self) -> VectorSource:
         """The same, prepared for many searches of a few queries each."""
         return self
 
 
 class EmbeddedTexts(VectorSource):
-    """Embeddings of ``texts`` in memory, made at the first search; raw ones are those that ``embeddings`` shares."""
+    """Embeddings of ``texts`` in memory, computed at the first search; ``embeddings`` shares the raw ones."""
 
     def __init__(self, method: SearchMethod, embeddings: SharedEmbeddings, texts: TextList) -> None:
         self.method = method
@@ -268,9 +264,6 @@ class ExportedVectors(VectorSource):
             problem = f"has {dimension} dimensions, and queries {prepared.shape[1]}; export again"
             raise DataError(self.export.folder / NOTE, problem)
         return prepared
-
-    def configuration(self) -> dict[str, Any]:
-        return {"dtype": self.export.note["dtype"]}
 
 
 def listed_rows(export: Export, identifiers: Sequence[str]) -> np.ndarray:

@@ -76,6 +76,7 @@ class VerifierConfig(TrainingConfig, _What):
         "Minimise binary, lambda, ranknet, kl, margin-mse or mse. Default: binary.",
         LOSS,
         choices=LOSSES,
+        metavar="TEXT",
         needs=_PAIRS,
     )
     teacher_temperature: float | None = setting(
@@ -124,7 +125,7 @@ class VerifierConfig(TrainingConfig, _What):
         excludes=_PAIRS,
     )
     precision: str = setting(
-        "auto", "Compute in fp32, bf16 or fp16; auto: bf16 if faster.", OPTIMIZER, choices=PRECISIONS
+        "auto", "Compute in fp32, bf16 or fp16; auto: bf16 if faster.", OPTIMIZER, choices=PRECISIONS, metavar="TEXT"
     )
     eval_every: int | None = setting(None, "Evaluate every N steps. Default: a tenth.", EVALUATION)
     best_metric: str | None = setting(
@@ -133,6 +134,7 @@ class VerifierConfig(TrainingConfig, _What):
         EVALUATION,
         canonical=metric_names,
         choices=METRICS,
+        metavar="TEXT",
     )
     cache: str | None = setting(
         None,
@@ -172,13 +174,17 @@ class VerifierConfig(TrainingConfig, _What):
 
     def resolved(self) -> VerifierConfig:
         """With the defaults that depend on other options."""
-        defaults: dict[str, Any] = {
-            "lr": 2e-5 if self.reads_pairs and not self.lora else 1e-4,
-            "in_batch": None if self.is_taught else 2 if self.reads_pairs else 8,
-            "loss": LOSSES[0] if self.reads_pairs else None,
-            "encoder_lr": (1e-4 if self.lora else 1e-5) if self.end_to_end else None,
-            "teacher_temperature": 1.0 if self.loss == "kl" else None,
-        }
+        defaults: dict[str, Any] = {"lr": 1e-4}
+        if self.reads_pairs:
+            defaults["loss"] = LOSSES[0]
+            if not self.lora:
+                defaults["lr"] = 2e-5
+        if not self.is_taught:
+            defaults["in_batch"] = 2 if self.reads_pairs else 8
+        if self.end_to_end:
+            defaults["encoder_lr"] = 1e-4 if self.lora else 1e-5
+        if self.loss == "kl":
+            defaults["teacher_temperature"] = 1.0
         return replace(self, **{name: value for name, value in defaults.items() if getattr(self, name) is None})
 
     def inputs(self) -> list[str]:

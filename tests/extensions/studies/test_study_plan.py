@@ -183,7 +183,7 @@ on = "beir:data"
         ('"beir:data"', '"beir:data"\nmetrics = "ndgc@10"', "eval: unknown metric 'ndgc@10' (did you mean ndcg@10?)"),
         ('"beir:data"', '"beir:data"\n[gates]\nfail-under="ndcg@10"', "gates: --fail-under ndcg@10: expected METRIC="),
         ('"beir:data"', '"beir:data"\n[gates]\nfail-under="ndgc@10=1"', "gates: unknown metric 'ndgc@10'"),
-        ('"beir:data"', '"beir:data"\n[gates]\nmax-drop=0.1', "gates: --max-drop needs --baseline FILE"),
+        ('"beir:data"', '"beir:data"\n[gates]\nmax-drop=0.1', "gates: --max-drop needs --baseline"),
         (
             '"beir:data"',
             '"beir:data"\n[gates]\nbaseline-system="bm26"',

@@ -166,7 +166,7 @@ def test_negatives_are_the_nearest_of_a_sample(tiny_bert, corpus, pairs, tmp_pat
     assert mined.nearest[1:9].sort()[0].tolist() == np.sort(nearest, axis=1).tolist()
     assert all(set(own) <= set(near) for own, near in zip(drawn.tolist(), nearest.tolist(), strict=True))
     _, sampled = mined._sample_of(0)  # which is read from disk once, whatever encoder asks
-    assert sampled.asked_by(encoder).source.blocks is vars(sampled.source)["blocks"]
+    assert query_side.asked_by(encoder, sampled).source.blocks is vars(sampled.source)["blocks"]
     assert (mined._sample_of(1)[0].tolist() != sample.tolist()) == (among == 64)
 
 
@@ -234,13 +234,13 @@ def test_a_task_of_other_documents_is_refused_at_once(tiny_bert, corpus, pairs, 
 @pytest.mark.parametrize(
     ("options", "complaint"),
     [
-        (["--query-side", "cube"], "--query-side cube: expected map, low-rank:N, mlp or encoder"),
+        (["--query-side", "cube"], "--query-side cube is not map, low-rank:N, mlp or encoder"),
         (["--query-side", "low-rank:17"], "--query-side low-rank:17: the rank is above the 16 dimensions of"),
         (
             ["--query-side", "mlp:100000"],
             "mlp or encoder; at most low-rank:9999 and mlp:99999",
         ),
-        (["--lora", "4"], "--lora does not go with --query-side map"),
+        (["--lora", "4"], "--lora needs --query-side encoder"),
         (["--freeze", "x", "--query-side", "encoder"], "--freeze x: expected embeddings, first:N or all-but:K"),
         (
             ["--encoder", "static:16"],
