@@ -2,9 +2,8 @@
 
 import re
 from collections.abc import Iterator
-from functools import partial
 
-from retrokit.augmentation.edits.family import Family, Rewriting
+from retrokit.augmentation.edits.family import Rewriting, family
 from retrokit.augmentation.edits.sentence import Change, View, rewrite
 from retrokit.augmentation.edits.subject import LEXICON, Subject
 
@@ -13,7 +12,8 @@ _GRADED = frozenset("more most less least as how too so not n't no never without
 _FIXED = LEXICON.tables["fixed"]
 
 
-def _degree(subject: Subject) -> Iterator[Rewriting]:
+@family("degree")
+def degree(subject: Subject) -> Iterator[Rewriting]:
     """*strongly associated* → *weakly associated*, *often* → *rarely*"""
     view = View(subject.tagged)
     for index, word in enumerate(view.words[: view.size]):
@@ -31,7 +31,8 @@ def _is_compared(view: View, index: int) -> bool:
     return is_fixed or not _GRADED.isdisjoint(view.words[max(0, index - 3) : index])
 
 
-def _modality(subject: Subject) -> Iterator[Rewriting]:
+@family("modality")
+def modality(subject: Subject) -> Iterator[Rewriting]:
     """*may cause* → *will cause*, *suggest that* → *prove that*"""
     sentence = subject.passage.sentence
     for old, new in _MODALS.items():
@@ -39,7 +40,3 @@ def _modality(subject: Subject) -> Iterator[Rewriting]:
             if re.search(r"\b(?:not|never|and|or)\s$", sentence[: match.start()]) or match[0] == "May":
                 continue
             yield Rewriting(f"{old}-{new}".replace(" ", "-"), sentence[: match.start()] + new + sentence[match.end() :])
-
-
-degree = partial(Family, "degree", _degree)
-modality = partial(Family, "modality", _modality)

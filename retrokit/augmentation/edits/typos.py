@@ -2,11 +2,10 @@
 
 import re
 from collections.abc import Callable, Iterator
-from functools import partial
 
 import lemminflect
 
-from retrokit.augmentation.edits.family import Family, Rewriting
+from retrokit.augmentation.edits.family import Rewriting, family
 from retrokit.augmentation.edits.subject import LEXICON, Subject
 
 WORDS_PER_SLIP = 8
@@ -15,7 +14,8 @@ _NEIGHBOURS = LEXICON.tables["keyboard"]
 _CONFUSED = LEXICON.pairs["confused"]
 
 
-def _typos(subject: Subject) -> Iterator[Rewriting]:
+@family("typos", changes_meaning=False)
+def typos(subject: Subject) -> Iterator[Rewriting]:
     """*associated* → *assoicated*, *modern* → *modem*"""
     for name, slip in (("keyboard", _keyboard), ("ocr", _recognised)):
         text = _slipped(subject, name, slip)
@@ -65,6 +65,3 @@ def _recognised(subject: Subject, word: str) -> str | None:
         return None
     match = matches[subject.draw(len(matches), "confused", word)]
     return word[: match.start()] + _CONFUSED[match[0]] + word[match.end() :]
-
-
-typos = partial(Family, "typos", _typos, changes_meaning=False)
